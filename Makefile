@@ -1,0 +1,51 @@
+# The whole developer interface. Needs only Python 3.11 or newer; CI calls the same targets.
+
+PYTHON ?= python3
+JOBS ?= 2
+ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench clean
+
+help: ## Shows this list.
+	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
+
+demo: $(INSTALLED) ## Trains a small model on handwritten digits.
+	$(BIN)/python examples/digits.py $(ARGS)
+
+test: $(INSTALLED) ## Runs the tests, then the conformance cases.
+	$(BIN)/pytest -n $(JOBS)
+	$(BIN)/pytest -n $(JOBS) tests/conformance
+
+check: $(INSTALLED) ## Checks format, lint, types and layers, in seconds.
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python tools/check_layers.py
+
+bench: $(INSTALLED) ## Runs the programs in benchmarks/, one after another.
+	@set -e; for program in $(sort $(wildcard benchmarks/[a-z]*.py)); do \
+		echo "==> $$program"; $(BIN)/python $$program $(ARGS); \
+	done
+
+clean: ## Removes the environment, the caches and the builds.
+	rm -rf $(VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Installed again whenever pyproject.toml changes.
+$(INSTALLED): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "Mirrax needs Python 3.11 or newer. Received: $$($(PYTHON) --version 2>&1)." \
+			"Name another one: make PYTHON=python3.12 ..." >&2; \
+		exit 1; \
+	}
+	@echo "==> Creating $(VENV)"
+	$(PYTHON) -m venv $(VENV)
+	@echo "==> Installing Mirrax and its tools into $(VENV) (a few minutes, only this once)"
+	$(BIN)/python -m pip install --disable-pip-version-check --editable '.[dev,demo]'
+	@touch $@
+	@echo "==> Ready"

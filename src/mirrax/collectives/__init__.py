@@ -1,0 +1,9 @@
+"""How the values of several replicas are combined."""
+
+from mirrax.collectives.all_reduce import AllReduce as AllReduce
+from mirrax.collectives.all_reduce import NcclAllReduce as NcclAllReduce
+from mirrax.collectives.cross_device_ops import CrossDeviceOps as CrossDeviceOps
+from mirrax.collectives.hierarchical import (
+    HierarchicalCopyAllReduce as HierarchicalCopyAllReduce,
+)
+from mirrax.collectives.one_device import ReductionToOneDevice as ReductionToOneDevice

@@ -1,0 +1,81 @@
+"""XLA's own all-reduce: what is used unless the caller asks for something else."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Sequence
+
+import jax
+from jax import lax
+from typing_extensions import override
+
+from mirrax.collectives import packing
+from mirrax.collectives.cross_device_ops import CrossDeviceOps
+from mirrax.devices.topology import AXIS
+from mirrax.options import CommunicationOptions
+
+_logger = logging.getLogger(__name__)
+
+
+class AllReduce(CrossDeviceOps):
+    """All-reduce as XLA does it on the hardware at hand."""
+
+    @override
+    def sum_over_replicas(
+        self,
+        values: Sequence[jax.Array],
+        num_replicas: int,
+        options: CommunicationOptions,
+    ) -> list[jax.Array]:
+        if not options.bytes_per_pack:
+            return psum(values)
+        sizes = [value.size * value.dtype.itemsize for value in values]
+        groups = packing.groups_by_bytes(sizes, options.bytes_per_pack)
+        return packing.in_packs(values, groups, psum)
+
+
+class NcclAllReduce(CrossDeviceOps):
+    """All-reduce with NCCL, which is what XLA uses on GPUs; elsewhere XLA's own.
+
+    Args:
+        num_packs: Into how many messages the values of one call are joined; 0 sends
+            each on its own.
+    """
+
+    def __init__(self, num_packs: int = 1) -> None:
+        self._num_packs = require_packs(num_packs)
+
+    @override
+    def sum_over_replicas(
+        self,
+        values: Sequence[jax.Array],
+        num_replicas: int,
+        options: CommunicationOptions,
+    ) -> list[jax.Array]:
+        if jax.default_backend() != "gpu":
+            _say_fallback(jax.default_backend())
+        if not self._num_packs:
+            return psum(values)
+        groups = packing.groups_by_count(len(values), self._num_packs)
+        return packing.in_packs(values, groups, psum)
+
+
+def psum(values: Sequence[jax.Array]) -> list[jax.Array]:
+    """Returns the sums over the replicas, all in one XLA operation."""
+    return list(lax.psum(tuple(values), AXIS))
+
+
+def require_packs(num_packs: int) -> int:
+    """Returns `num_packs` if it is a count of packs."""
+    if num_packs < 0:
+        raise ValueError(
+            "`num_packs` must be 0 (no packing) or the number of messages. "
+            f"Received: num_packs={num_packs}."
+        )
+    return num_packs
+
+
+@functools.cache
+def _say_fallback(platform: str) -> None:
+    _logger.info("NcclAllReduce: no NCCL on %s; XLA's own all-reduce is used", platform)

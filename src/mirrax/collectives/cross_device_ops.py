@@ -1,0 +1,27 @@
+"""The one question a cross-device algorithm answers."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Sequence
+
+import jax
+
+from mirrax.options import CommunicationOptions
+
+
+class CrossDeviceOps(abc.ABC):
+    """How the values of several replicas are added up."""
+
+    @abc.abstractmethod
+    def sum_over_replicas(
+        self,
+        values: Sequence[jax.Array],
+        num_replicas: int,
+        options: CommunicationOptions,
+    ) -> list[jax.Array]:
+        """Returns the sums over all replicas, equal on each of them.
+
+        Called while a program for one replica is traced: `values` are that replica's,
+        and the mapped axis is called "replica".
+        """

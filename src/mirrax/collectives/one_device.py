@@ -1,0 +1,55 @@
+"""Reduction by collecting the values and adding them up in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+from jax import lax
+from typing_extensions import override
+
+from mirrax.collectives.cross_device_ops import CrossDeviceOps
+from mirrax.devices.topology import AXIS
+from mirrax.options import CommunicationOptions
+
+
+class ReductionToOneDevice(CrossDeviceOps):
+    """Collects every replica's value, then combines them in replica order.
+
+    Slower than an all-reduce, but the order of the additions is fixed, and the
+    combination can be another than the sum.
+
+    Args:
+        reduce_to_device: Accepted for ported programs. Every replica needs the result,
+            so each combines the collected values itself instead of waiting for one.
+        accumulation_fn: Combines a list of arrays; the sum by default.
+    """
+
+    def __init__(
+        self,
+        reduce_to_device: str | None = None,
+        accumulation_fn: Callable[[list[jax.Array]], Any] | None = None,
+    ) -> None:
+        self.reduce_to_device = reduce_to_device
+        self._accumulate = accumulation_fn or _add_up
+
+    @override
+    def sum_over_replicas(
+        self,
+        values: Sequence[jax.Array],
+        num_replicas: int,
+        options: CommunicationOptions,
+    ) -> list[jax.Array]:
+        gathered = lax.all_gather(tuple(values), AXIS)
+        return [
+            self._accumulate([stack[i] for i in range(num_replicas)])
+            for stack in gathered
+        ]
+
+
+def _add_up(values: list[jax.Array]) -> jax.Array:
+    total = values[0]
+    for value in values[1:]:
+        total = total + value
+    return total

@@ -1,0 +1,69 @@
+"""Joining many small arrays into few messages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import jax
+import jax.numpy as jnp
+
+
+def groups_by_bytes(sizes: Sequence[int], bytes_per_pack: int) -> list[list[int]]:
+    """Returns indices in packs, each closed once it holds `bytes_per_pack` bytes.
+
+    >>> groups_by_bytes([4, 4, 8, 4], bytes_per_pack=8)
+    [[0, 1], [2], [3]]
+    """
+    groups: list[list[int]] = []
+    filled = bytes_per_pack
+    for index, size in enumerate(sizes):
+        if filled >= bytes_per_pack:
+            groups.append([])
+            filled = 0
+        groups[-1].append(index)
+        filled += size
+    return groups
+
+
+def groups_by_count(num_values: int, num_packs: int) -> list[list[int]]:
+    """Returns indices in at most `num_packs` packs of nearly equal length.
+
+    >>> groups_by_count(5, num_packs=2)
+    [[0, 1, 2], [3, 4]]
+    """
+    num_packs = min(num_packs, num_values)
+    base, extra = divmod(num_values, max(num_packs, 1))
+    groups, start = [], 0
+    for pack in range(num_packs):
+        stop = start + base + (pack < extra)
+        groups.append(list(range(start, stop)))
+        start = stop
+    return groups
+
+
+def in_packs(
+    values: Sequence[jax.Array],
+    groups: Sequence[Sequence[int]],
+    reduce: Callable[[list[jax.Array]], Sequence[jax.Array]],
+) -> list[jax.Array]:
+    """Returns `reduce` of all values, each group sent as one vector per dtype."""
+    results: dict[int, jax.Array] = {}
+    for group in groups:
+        for indices in _by_dtype(values, group):
+            flat = jnp.concatenate([values[i].ravel() for i in indices])
+            (total,) = reduce([flat])
+            start = 0
+            for i in indices:
+                stop = start + values[i].size
+                results[i] = total[start:stop].reshape(values[i].shape)
+                start = stop
+    return [results[i] for i in range(len(values))]
+
+
+def _by_dtype(
+    values: Sequence[jax.Array], group: Sequence[int]
+) -> list[list[int]]:
+    kinds: dict[object, list[int]] = {}
+    for index in group:
+        kinds.setdefault(values[index].dtype, []).append(index)
+    return list(kinds.values())

@@ -1,0 +1,193 @@
+"""From per-replica values to one: reductions seen from outside the replicas."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import PartitionSpec
+
+from mirrax.collectives import within
+from mirrax.collectives.cross_device_ops import CrossDeviceOps
+from mirrax.devices.topology import AXIS, Topology
+from mirrax.errors import InvalidArgumentError
+from mirrax.options import CommunicationOptions, ReduceOp
+from mirrax.values.array_like import as_array
+from mirrax.values.layouts import Alike, Joined, Layout, Parts, Spmd, join
+from mirrax.values.per_replica import PerReplica
+
+Axis = int | tuple[int, ...] | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Collective:
+    """The facts a collective needs: which devices, how to add up, with which hints."""
+
+    topology: Topology
+    ops: CrossDeviceOps
+    options: CommunicationOptions = CommunicationOptions()
+
+
+def reduce(
+    collective: Collective, op: ReduceOp, values: Sequence[PerReplica], axis: Axis
+) -> list[jax.Array]:
+    """Returns each value combined over the replicas and, with `axis`, along it.
+
+    The results are replicated over the topology. Parts may differ in size along
+    `axis`: a mean divides by the number of elements there really are.
+    """
+    layouts = [_arrays(value.layout) for value in values]
+    for layout in layouts:
+        _require_axis(layout, axis)
+    if axis is not None and any(_is_uneven(layout) for layout in layouts):
+        return [_reduce_uneven(collective, op, layout, axis) for layout in layouts]
+    return _reduce_even(collective, op, layouts, axis)
+
+
+def _reduce_even(
+    collective: Collective, op: ReduceOp, layouts: Sequence[Layout], axis: Axis
+) -> list[jax.Array]:
+    topology = collective.topology
+    if all(isinstance(layout, Spmd) for layout in layouts):
+        values = [layout.value for layout in layouts]  # type: ignore[attr-defined]
+        return _reduce_within(collective, op, values, axis)
+    if topology.is_single:
+        return [_reduce_one(op, layout.parts[0], axis) for layout in layouts]
+    joined = [_joined(layout, topology) for layout in layouts]
+    kinds = tuple(
+        "alike" if isinstance(j, Alike) else "scalar" if j.is_scalar else "array"
+        for j in joined
+    )
+    program = _reduce_program(collective, op, kinds, axis)
+    return list(program(*[j.array for j in joined]))
+
+
+@functools.lru_cache(maxsize=256)
+def _reduce_program(
+    collective: Collective, op: ReduceOp, kinds: tuple[str, ...], axis: Axis
+) -> Any:
+    def body(*arrays: jax.Array) -> tuple[jax.Array, ...]:
+        values = [
+            a.reshape(()) if kind == "scalar" else a
+            for a, kind in zip(arrays, kinds, strict=True)
+        ]
+        return tuple(_reduce_within(collective, op, values, axis))
+
+    specs = tuple(
+        PartitionSpec() if kind == "alike" else PartitionSpec(AXIS) for kind in kinds
+    )
+    return jax.jit(
+        jax.shard_map(
+            body,
+            mesh=collective.topology.mesh,
+            in_specs=specs,
+            out_specs=PartitionSpec(),
+            check_vma=False,
+        )
+    )
+
+
+def _reduce_within(
+    collective: Collective, op: ReduceOp, values: Sequence[jax.Array], axis: Axis
+) -> list[jax.Array]:
+    local = [_reduce_one(op, value, axis) for value in values]
+    num_replicas = collective.topology.num_replicas
+    return within.all_reduce(
+        op, local, num_replicas, collective.ops, collective.options
+    )
+
+
+def _reduce_one(op: ReduceOp, value: jax.Array, axis: Axis) -> jax.Array:
+    value = jnp.asarray(value)
+    if axis is not None:
+        total = jnp.sum(value, axis, dtype=_sum_dtype(value))
+        return total if op is ReduceOp.SUM else total / _count(value.shape, axis)
+    integral = jnp.issubdtype(value.dtype, jnp.integer)
+    return value / 1 if op is ReduceOp.MEAN and integral else value
+
+
+def _reduce_uneven(
+    collective: Collective, op: ReduceOp, layout: Layout, axis: Axis
+) -> jax.Array:
+    assert axis is not None
+    parts = layout.parts
+    sums = Parts(tuple(_reduce_one(ReduceOp.SUM, part, axis) for part in parts))
+    (total,) = _reduce_even(collective, ReduceOp.SUM, [sums], None)
+    if op is ReduceOp.SUM:
+        return total
+    return total / sum(_count(part.shape, axis) for part in parts)
+
+
+def require_equal_shapes(parts: Sequence[jax.Array]) -> None:
+    """Raises unless all parts have one shape and dtype."""
+    kinds = [(part.shape, str(part.dtype)) for part in parts]
+    if any(kind != kinds[0] for kind in kinds):
+        shown = ", ".join(
+            f"replica {i}: {dtype}{list(shape)}"
+            for i, (shape, dtype) in enumerate(kinds)
+        )
+        raise InvalidArgumentError(
+            "A reduction over replicas needs the same shape and dtype on each. "
+            f"Received: {shown}. Give an `axis` to reduce along, or make the parts "
+            "equal first."
+        )
+
+
+def _arrays(layout: Layout) -> Layout:
+    """Returns `layout` with Python numbers and the like made arrays."""
+    if not isinstance(layout, Parts):
+        return layout
+    return Parts(tuple(jnp.asarray(as_array(part)) for part in layout.parts))
+
+
+def _joined(layout: Layout, topology: Topology) -> Joined | Alike:
+    if isinstance(layout, Joined | Alike):
+        return layout
+    parts = layout.parts
+    require_equal_shapes(parts)
+    return Joined(join(parts, topology), parts[0].ndim == 0, topology)
+
+
+def _is_uneven(layout: Layout) -> bool:
+    if not isinstance(layout, Parts):
+        return False
+    return any(part.shape != layout.held[0].shape for part in layout.held)
+
+
+def _require_axis(layout: Layout, axis: Axis) -> None:
+    if axis is None:
+        return
+    match layout:
+        case Parts(held=parts):
+            ndim = min(part.ndim for part in parts)
+        case Spmd(value=array) | Alike(array=array):
+            ndim = array.ndim
+        case Joined(array=array, is_scalar=is_scalar):
+            ndim = 0 if is_scalar else array.ndim
+        case _:
+            raise AssertionError(layout)
+    for a in axis if isinstance(axis, tuple) else (axis,):
+        require_axis(a, ndim, "reduce")
+
+
+def require_axis(axis: object, ndim: int, what: str) -> None:
+    """Raises unless values of `ndim` dimensions have this axis."""
+    if not isinstance(axis, int) or isinstance(axis, bool) or not -ndim <= axis < ndim:
+        raise ValueError(
+            f"`axis` of {what} must be a dimension of each replica's value. Received: "
+            f"axis={axis!r} for values with {ndim} dimension(s)."
+        )
+
+
+def _count(shape: tuple[int, ...], axis: Axis) -> int:
+    axes = axis if isinstance(axis, tuple) else (axis,)
+    return math.prod(shape[a] for a in axes if a is not None)
+
+
+def _sum_dtype(value: jax.Array) -> Any:
+    return jnp.int32 if value.dtype == bool else value.dtype

@@ -1,0 +1,40 @@
+"""Collectives as one replica calls them, inside a program mapped over "replica"."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from mirrax.collectives.cross_device_ops import CrossDeviceOps
+from mirrax.devices.topology import AXIS
+from mirrax.options import CommunicationOptions, ReduceOp
+
+
+def all_reduce(
+    op: ReduceOp,
+    values: Sequence[jax.Array],
+    num_replicas: int,
+    ops: CrossDeviceOps,
+    options: CommunicationOptions,
+) -> list[jax.Array]:
+    """Returns sums or means over the replicas; means of integers are floats."""
+    if not values:
+        return []
+    values = [v.astype(jnp.int32) if v.dtype == bool else v for v in values]
+    sums = ops.sum_over_replicas(values, num_replicas, options)
+    if op is ReduceOp.SUM:
+        return sums
+    return [total / num_replicas for total in sums]
+
+
+def all_gather(values: Sequence[jax.Array], axis: int) -> list[jax.Array]:
+    """Returns the values of all replicas joined along `axis`."""
+    return [lax.all_gather(value, AXIS, axis=axis, tiled=True) for value in values]
+
+
+def first(value: jax.Array) -> jax.Array:
+    """Returns the first replica's value."""
+    return lax.all_gather(value, AXIS)[0]

@@ -1,0 +1,112 @@
+"""Devices of this process: what there is, and how many logical CPUs to make of it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from mirrax.devices.logical import local_devices, set_cpu_devices
+from mirrax.devices.names import KINDS, find_kind
+from mirrax.devices.physical import count_physical_devices
+
+
+@dataclasses.dataclass(frozen=True)
+class PhysicalDevice:
+    """A device that the machine has. The CPU is one, however many cores it has."""
+
+    name: str
+    device_type: str
+
+
+@dataclasses.dataclass(frozen=True)
+class LogicalDevice:
+    """A device that replicas can run on."""
+
+    name: str
+    device_type: str
+
+
+@dataclasses.dataclass(frozen=True)
+class LogicalDeviceConfiguration:
+    """One logical device to make of a physical one."""
+
+    memory_limit: int | None = None
+    experimental_priority: int | None = None
+    experimental_device_ordinal: int | None = None
+
+
+def list_physical_devices(device_type: str | None = None) -> list[PhysicalDevice]:
+    """Returns the devices of the machine, of one kind or of all.
+
+    Does not start JAX, unless a driver for an accelerator is installed and it is asked
+    for: call `set_logical_devices` first then.
+
+    >>> list_physical_devices("CPU")
+    [PhysicalDevice(name='/physical_device:CPU:0', device_type='CPU')]
+    """
+    return [
+        PhysicalDevice(f"/physical_device:{kind}:{index}", kind)
+        for kind in _select_kinds(device_type)
+        for index in range(count_physical_devices(kind))
+    ]
+
+
+def get_visible_devices(device_type: str | None = None) -> list[PhysicalDevice]:
+    """Returns the devices that Mirrax may use: all physical ones."""
+    return list_physical_devices(device_type)
+
+
+def list_logical_devices(device_type: str | None = None) -> list[LogicalDevice]:
+    """Returns the devices that replicas can run on. Starts JAX.
+
+    >>> list_logical_devices("CPU")[0]
+    LogicalDevice(name='/device:CPU:0', device_type='CPU')
+    """
+    return [
+        LogicalDevice(f"/device:{kind}:{index}", kind)
+        for kind in _select_kinds(device_type)
+        for index, _ in enumerate(local_devices(kind))
+    ]
+
+
+def set_logical_devices(device_type: str, count: int) -> None:
+    """Makes so many logical devices of the machine's CPU.
+
+    Call it before the first JAX operation; the last call decides. Afterwards only the
+    number that is there already is accepted.
+
+    >>> set_logical_devices("CPU", len(list_logical_devices("CPU")))
+    """
+    if find_kind(device_type) != "CPU":
+        raise ValueError(
+            "Only the CPU can be made into several logical devices. "
+            f"Received: device_type={device_type!r}. Use 'CPU'."
+        )
+    set_cpu_devices(count)
+
+
+def set_logical_device_configuration(
+    device: PhysicalDevice, logical_devices: Sequence[LogicalDeviceConfiguration]
+) -> None:
+    """Makes the listed logical devices of the machine's CPU.
+
+    `set_logical_devices` under TensorFlow's name: only the length of the list counts.
+
+    >>> (cpu,) = list_physical_devices("CPU")
+    >>> logical = [LogicalDeviceConfiguration() for _ in list_logical_devices("CPU")]
+    >>> set_logical_device_configuration(cpu, logical)
+    """
+    limits = [configuration.memory_limit for configuration in logical_devices]
+    if any(limit is not None for limit in limits):
+        raise ValueError(
+            "Setting memory limit on CPU virtual devices is currently not supported. "
+            f"Received: memory_limit={limits}. Leave `memory_limit` out."
+        )
+    set_logical_devices(device.device_type, len(logical_devices))
+
+
+def _select_kinds(device_type: str | None) -> tuple[str, ...]:
+    if device_type is None:
+        return KINDS
+    kind = find_kind(device_type)
+    return () if kind is None else (kind,)

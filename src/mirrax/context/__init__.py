@@ -1,0 +1,1 @@
+"""Ambient state: where in a program we are, per thread."""

@@ -1,0 +1,144 @@
+"""All ambient state of Mirrax: the frame, the overlay, the driver, the creators.
+
+Each is a `ContextVar`, so each thread has its own, and so has each greenlet that runs a
+replica.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any
+
+Creator = Callable[..., Any]
+"""A variable creator: called with `next_creator` and the arguments of the variable."""
+
+
+@dataclasses.dataclass(frozen=True)
+class CrossReplica:
+    """Code that sees all replicas at once: in a scope, or in a merge function."""
+
+    strategy: Any
+
+
+@dataclasses.dataclass(frozen=True)
+class Replica:
+    """Code that sees one replica: inside `run`.
+
+    Args:
+        strategy: The strategy in force.
+        context: The `ReplicaContext` that the user gets.
+        index: Which local replica this is; None where one trace stands for all.
+    """
+
+    strategy: Any
+    context: Any
+    index: int | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Update:
+    """Code that changes one copy of each variable: inside `extended.update`.
+
+    Args:
+        strategy: The strategy in force.
+        index: Which local copy is changed.
+        pending: What was written so far: variable -> index -> value.
+    """
+
+    strategy: Any
+    index: int
+    pending: dict[Any, dict[int, Any]]
+
+
+Frame = CrossReplica | Replica | Update
+
+_frame: contextvars.ContextVar[Frame | None] = contextvars.ContextVar(
+    "mirrax_frame", default=None
+)
+_installed: contextvars.ContextVar[Frame | None] = contextvars.ContextVar(
+    "mirrax_installed", default=None
+)
+_overlay: contextvars.ContextVar[Any] = contextvars.ContextVar(
+    "mirrax_overlay", default=None
+)
+_driver: contextvars.ContextVar[Any] = contextvars.ContextVar(
+    "mirrax_driver", default=None
+)
+_creators: contextvars.ContextVar[tuple[Creator, ...]] = contextvars.ContextVar(
+    "mirrax_creators", default=()
+)
+
+
+def frame() -> Frame | None:
+    """Returns the innermost frame; None outside every strategy."""
+    return _frame.get()
+
+
+def overlay() -> Any:
+    """Returns the values that variables have inside the current trace, if any."""
+    return _overlay.get()
+
+
+def driver() -> Any:
+    """Returns the function whose Python runs now to drive compiled steps, if any."""
+    return _driver.get()
+
+
+def creators() -> tuple[Creator, ...]:
+    """Returns the variable creators in force, outermost first."""
+    return _creators.get()
+
+
+@contextlib.contextmanager
+def entered(new_frame: Frame) -> Iterator[None]:
+    """Makes `new_frame` the innermost frame for the `with` block."""
+    token = _frame.set(new_frame)
+    try:
+        yield
+    finally:
+        _frame.reset(token)
+
+
+@contextlib.contextmanager
+def overlaid(new_overlay: Any) -> Iterator[None]:
+    """Makes variables read from and write to `new_overlay` for the `with` block."""
+    token = _overlay.set(new_overlay)
+    try:
+        yield
+    finally:
+        _overlay.reset(token)
+
+
+@contextlib.contextmanager
+def driving(new_driver: Any) -> Iterator[None]:
+    """Makes `run` compile what it is given, on behalf of `new_driver`."""
+    token = _driver.set(new_driver)
+    try:
+        yield
+    finally:
+        _driver.reset(token)
+
+
+@contextlib.contextmanager
+def creating(*new_creators: Creator, alone: bool = False) -> Iterator[None]:
+    """Adds creators for the `with` block; with `alone`, they replace the others."""
+    token = _creators.set(new_creators if alone else (*_creators.get(), *new_creators))
+    try:
+        yield
+    finally:
+        _creators.reset(token)
+
+
+def installed() -> Frame | None:
+    """Returns the frame that `install` set for this thread."""
+    return _installed.get()
+
+
+def install(new_frame: Frame | None, new_creators: tuple[Creator, ...]) -> None:
+    """Sets the frame and the creators of this thread until further notice."""
+    _installed.set(new_frame)
+    _frame.set(new_frame)
+    _creators.set(new_creators)

@@ -1,0 +1,143 @@
+"""Which device runs which replica, and the shardings that follow from it."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+
+import jax
+import numpy as np
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+
+from mirrax.devices import cpu_pool
+from mirrax.devices.logical import default_devices, kind_of, name_of, resolve
+from mirrax.devices.names import LOCAL_TASK
+from mirrax.errors import DuplicateDevice
+
+AXIS = "replica"
+"""The one axis of the mesh."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Topology:
+    """Which device runs which replica.
+
+    Replica `i` runs on `devices[i]`, in every process.
+
+    >>> Topology(tuple(jax.devices("cpu")[:1])).num_replicas
+    1
+    """
+
+    devices: tuple[jax.Device, ...]
+    process_index: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.devices:
+            raise ValueError(
+                "A strategy needs at least one device. "
+                "Received: devices=(). Name a device such as 'CPU:0'."
+            )
+        if len(set(self.devices)) < len(self.devices):
+            raise DuplicateDevice(
+                "The devices of a strategy must be distinct. "
+                f"Received: {self.devices}. Name each device once."
+            )
+        kinds = {kind_of(device) for device in self.devices}
+        if len(kinds) > 1:
+            raise ValueError(
+                "The devices of a strategy must be of one kind. "
+                f"Received: {self.devices}. Use only one of {', '.join(sorted(kinds))}."
+            )
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @functools.cached_property
+    def num_replicas(self) -> int:
+        """How many replicas there are, in all processes together."""
+        return len(self.devices)
+
+    @functools.cached_property
+    def is_single(self) -> bool:
+        """Whether there is only one replica, so that nothing has to be combined."""
+        return self.num_replicas == 1
+
+    @functools.cached_property
+    def local_replicas(self) -> tuple[int, ...]:
+        """Indices of the replicas that this process runs."""
+        return tuple(
+            index
+            for index, device in enumerate(self.devices)
+            if device.process_index == self.process_index
+        )
+
+    @functools.cached_property
+    def local_devices(self) -> tuple[jax.Device, ...]:
+        """The devices of this process, in the order of their replicas."""
+        return tuple(self.devices[index] for index in self.local_replicas)
+
+    @functools.cached_property
+    def names(self) -> tuple[str, ...]:
+        """The full TensorFlow name of each replica's device."""
+        return tuple(name_of(device, self._task_of(device)) for device in self.devices)
+
+    @functools.cached_property
+    def mesh(self) -> Mesh:
+        """All devices along the one axis `replica`."""
+        return Mesh(np.asarray(self.devices), (AXIS,), axis_types=(AxisType.Auto,))
+
+    @functools.cached_property
+    def replicated(self) -> NamedSharding:
+        """How an array lies that every replica holds whole."""
+        return NamedSharding(self.mesh, PartitionSpec())
+
+    @functools.cached_property
+    def split(self) -> NamedSharding:
+        """How an array lies that is split between the replicas by its first axis."""
+        return NamedSharding(self.mesh, PartitionSpec(AXIS))
+
+    # A topology is part of many cache keys, and hashing all devices takes its time.
+    @functools.cached_property
+    def _hash(self) -> int:
+        return hash((self.devices, self.process_index))
+
+    def _task_of(self, device: jax.Device) -> str:
+        if len(self.local_devices) == self.num_replicas:
+            return LOCAL_TASK
+        return f"/job:worker/replica:0/task:{device.process_index}"
+
+
+def local_topology(devices: Sequence[str | jax.Device] | None = None) -> Topology:
+    """Returns the topology over devices of this process.
+
+    Args:
+        devices: Names or JAX devices. None or empty for all devices of the best kind.
+
+    >>> local_topology(["CPU:0"]).names
+    ('/job:localhost/replica:0/task:0/device:CPU:0',)
+    """
+    chosen = _find_devices(devices) if devices else default_devices()
+    topology = Topology(chosen, jax.process_index())
+    _check_local(topology)
+    if kind_of(chosen[0]) == "CPU":
+        cpu_pool.check(topology.num_replicas)
+    return topology
+
+
+def _find_devices(devices: Sequence[str | jax.Device]) -> tuple[jax.Device, ...]:
+    if isinstance(devices, str):
+        return resolve(devices)
+    # All names at once, because together they say how many CPU devices to make.
+    found = iter(resolve([d for d in devices if not isinstance(d, jax.Device)]))
+    return tuple(d if isinstance(d, jax.Device) else next(found) for d in devices)
+
+
+def _check_local(topology: Topology) -> None:
+    if len(topology.local_devices) < topology.num_replicas:
+        raise ValueError(
+            "These devices must all belong to this process, "
+            f"which is process {topology.process_index}. "
+            f"Received: {topology.devices}. Use jax.local_devices(), or "
+            "MultiWorkerMirroredStrategy for the devices of several processes."
+        )

@@ -1,0 +1,20 @@
+"""The errors that Mirrax raises beside Python's own."""
+
+from __future__ import annotations
+
+
+class InvalidArgumentError(ValueError):
+    """Values that do not fit each other, such as parts of unequal shapes."""
+
+
+class OutOfRangeError(Exception):
+    """An iterator was asked for more than it has."""
+
+
+class ReplicaError(RuntimeError):
+    """The replicas of one `run` did different things where they must do the same."""
+
+
+# TensorFlow raises an AssertionError here, and a wrong argument is a ValueError.
+class DuplicateDevice(ValueError, AssertionError):  # noqa: N818
+    """A device was named twice where each must be another one."""

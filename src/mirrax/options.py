@@ -1,0 +1,102 @@
+"""The choices a caller can make: how to combine, how to communicate, how to run."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from typing import Any, TypeVar
+
+E = TypeVar("E", bound=enum.Enum)
+
+
+class ReduceOp(enum.Enum):
+    """How values of several replicas become one."""
+
+    SUM = "SUM"
+    MEAN = "MEAN"
+
+
+class VariableAggregation(enum.Enum):
+    """How the writes of several replicas to one variable become one value."""
+
+    NONE = 0
+    SUM = 1
+    MEAN = 2
+    ONLY_FIRST_REPLICA = 3
+
+
+class VariableSynchronization(enum.Enum):
+    """When the copies of a variable are brought together."""
+
+    AUTO = 0
+    NONE = 1
+    ON_WRITE = 2
+    ON_READ = 3
+
+
+class CollectiveCommunication(enum.Enum):
+    """Which implementation moves the data between workers."""
+
+    AUTO = "AUTO"
+    RING = "RING"
+    NCCL = "NCCL"
+
+
+@dataclasses.dataclass(frozen=True)
+class CommunicationOptions:
+    """Hints for collectives.
+
+    Args:
+        bytes_per_pack: Values of one call are joined into messages of about this
+            size; 0 leaves the choice to XLA.
+        timeout_seconds: How long a collective may take before it counts as stuck.
+        implementation: Which implementation to use; AUTO lets JAX choose.
+    """
+
+    bytes_per_pack: int = 0
+    timeout_seconds: float | None = None
+    implementation: CollectiveCommunication = CollectiveCommunication.AUTO
+
+    def __post_init__(self) -> None:
+        if self.bytes_per_pack < 0:
+            raise ValueError(
+                "`bytes_per_pack` must be 0 (XLA decides) or a number of bytes. "
+                f"Received: bytes_per_pack={self.bytes_per_pack}."
+            )
+        choice = parse_enum(CollectiveCommunication, self.implementation)
+        object.__setattr__(self, "implementation", choice)
+
+
+@dataclasses.dataclass(frozen=True)
+class RunOptions:
+    """Options of `Strategy.run`, accepted so that ported programs run.
+
+    JAX compiles for the shapes it meets, so none of these changes what `run` does.
+    """
+
+    experimental_enable_dynamic_batch_size: bool = True
+    experimental_bucketizing_dynamic_shape: bool = False
+    experimental_xla_options: Any = None
+
+
+def parse_reduce_op(op: ReduceOp | str) -> ReduceOp:
+    """Returns the `ReduceOp` that `op` names: the enum or its name in any case."""
+    if isinstance(op, VariableAggregation):
+        # An AssertionError, because that is what programs written for TensorFlow meet.
+        raise AssertionError(
+            "A reduction takes a ReduceOp, not a VariableAggregation. "
+            f"Received: {op}. Use ReduceOp.SUM or ReduceOp.MEAN."
+        )
+    return parse_enum(ReduceOp, op)
+
+
+def parse_enum(kind: type[E], choice: E | str) -> E:
+    """Returns the member of `kind` that `choice` is or names, in any case."""
+    if isinstance(choice, kind):
+        return choice
+    if isinstance(choice, str) and choice.upper() in kind.__members__:
+        return kind[choice.upper()]
+    raise ValueError(
+        f"Expected one of {', '.join(kind.__members__)}, as a `{kind.__name__}` or its "
+        f"name. Received: {choice!r}."
+    )

@@ -1,0 +1,59 @@
+"""Random numbers that are independent on every replica and the same in every engine."""
+
+from __future__ import annotations
+
+import jax
+
+from mirrax.context import stack
+from mirrax.options import VariableAggregation
+from mirrax.variables.variable import Variable
+
+
+def replica_key(key: jax.Array) -> jax.Array:
+    """Returns a key of this replica's own, made from one that all replicas share.
+
+    Outside `run`, the key itself.
+    """
+    frame = stack.frame()
+    if not isinstance(frame, stack.Replica):
+        return key
+    return jax.random.fold_in(key, frame.context.replica_id_in_sync_group)
+
+
+class Generator:
+    """A source of random keys whose state is a variable, so programs can advance it.
+
+    Create it in the scope of a strategy. Inside `run` each replica gets keys of its
+    own, equal in eager and in compiled code; outside, the keys do not depend on how
+    many replicas there are.
+
+    Args:
+        seed: Any integer.
+
+    >>> generator = Generator(seed=0)
+    >>> float(jax.random.uniform(generator.key())) != float(
+    ...     jax.random.uniform(generator.key())
+    ... )
+    True
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._state = Variable(
+            lambda: jax.random.key_data(jax.random.key(seed)),
+            trainable=False,
+            name="random_key",
+            aggregation=VariableAggregation.ONLY_FIRST_REPLICA,
+        )
+
+    @property
+    def state(self) -> Variable:
+        """The variable that holds the state, to be saved with a model."""
+        return self._state
+
+    def key(self) -> jax.Array:
+        """Returns a key that was not used before."""
+        following, fresh = jax.random.split(
+            jax.random.wrap_key_data(self._state.value)
+        )
+        self._state.assign(jax.random.key_data(following))
+        return replica_key(fresh)

@@ -1,0 +1,343 @@
+"""`mirrax.function`: Python that is traced once and then runs as one program."""
+
+from __future__ import annotations
+
+import collections
+import functools
+import logging
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from mirrax import jax_internals, trees
+from mirrax.context import stack
+from mirrax.context.guards import MustDrive
+from mirrax.devices.topology import Topology
+from mirrax.run.program import PLAIN, Form, Program, form_of
+from mirrax.trees import Tree
+from mirrax.values.driving import Driving
+from mirrax.values.layouts import Alike, Joined, Parts, join
+from mirrax.values.mirrored import Mirrored
+from mirrax.values.per_replica import PerReplica
+from mirrax.values.regroup import select
+from mirrax.values.specs import PerReplicaSpec, TensorSpec
+
+_logger = logging.getLogger(__name__)
+
+MAX_PROGRAMS = 128
+"""How many programs a function keeps; the least recently used one goes first."""
+
+_MANY_TRACES = 16
+
+
+def function(
+    fn: Callable[..., Any] | None = None,
+    *,
+    input_signature: Sequence[Any] | None = None,
+    donate_argnums: int | Sequence[int] = (),
+    reduce_retracing: bool = False,
+    jit_compile: bool | None = None,
+    autograph: bool = True,
+) -> Any:
+    """Returns `fn` as a function that is traced once and then runs compiled.
+
+    It is traced again for new shapes, dtypes and structures only. Arrays and numbers
+    are inputs of the program; strings, booleans and other objects are part of it.
+    Variables can be read and written inside.
+
+    Give it to `strategy.run`, or put `run` inside it: either way a step is one program.
+
+    Args:
+        fn: The function; leave it out to use `@function(...)` with options.
+        input_signature: Descriptions that the arguments must fit.
+        donate_argnums: Positional arguments whose arrays may be overwritten.
+        reduce_retracing: Accepted for ported programs, like `jit_compile` and
+            `autograph`; none of them has a meaning here.
+
+    >>> @function
+    ... def double(x):
+    ...     return 2 * x
+    >>> double(np.float32(3))
+    Array(6., dtype=float32)
+    """
+    options = {"input_signature": input_signature, "donate_argnums": donate_argnums}
+    if fn is None:
+        return functools.partial(function, **options)
+    if isinstance(fn, Function):
+        return fn
+    return Function(fn, **options)  # type: ignore[arg-type]
+
+
+class Function:
+    """A function with its compiled programs; made by `mirrax.function`."""
+
+    def __init__(
+        self,
+        fn: Callable[..., Any],
+        input_signature: Sequence[Any] | None = None,
+        donate_argnums: int | Sequence[int] = (),
+    ) -> None:
+        if not callable(fn):
+            raise TypeError(
+                f"`mirrax.function` takes a function. Received: {fn!r}."
+            )
+        functools.update_wrapper(self, fn)
+        self.python_function = fn
+        self.input_signature = (
+            None if input_signature is None else tuple(input_signature)
+        )
+        self._donated = (
+            (donate_argnums,)
+            if isinstance(donate_argnums, int)
+            else tuple(donate_argnums)
+        )
+        self._programs: collections.OrderedDict[Any, Program] = (
+            collections.OrderedDict()
+        )
+        self._inner: collections.OrderedDict[Any, Function] = collections.OrderedDict()
+        self._over: weakref.WeakKeyDictionary[Any, Function] = (
+            weakref.WeakKeyDictionary()
+        )
+        self.trace_count = 0
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Tree:
+        frame = stack.frame()
+        if stack.overlay() is not None or jax_internals.is_staging():
+            return self.python_function(*args, **kwargs)
+        if isinstance(frame, stack.Replica) and frame.context.num_replicas_in_sync > 1:
+            # The replicas of an eager `run` call the program together.
+            return frame.context.merge_call(_run_together, (self, args, kwargs))
+        self.check_signature(args)
+        return self._call(args, kwargs)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        if instance is None:
+            return self
+        return functools.partial(self, instance)
+
+    def check_signature(self, args: Sequence[Any]) -> None:
+        """Raises unless the arguments fit the input signature."""
+        if self.input_signature is None:
+            return
+        if len(args) != len(self.input_signature):
+            raise TypeError(
+                f"{self.__name__} takes {len(self.input_signature)} argument(s), as its "  # type: ignore[attr-defined]
+                f"`input_signature` says. Received: {len(args)}."
+            )
+        for spec, arg in zip(self.input_signature, args, strict=True):
+            _check_tree(spec, arg)
+
+    def over(self, strategy: Any) -> Function:
+        """Returns the function that runs this one on every replica of `strategy`."""
+        if strategy not in self._over:
+            reference = weakref.ref(strategy)
+
+            def run_on_all(*args: Any, **kwargs: Any) -> Tree:
+                return reference().run(self.python_function, args, kwargs)  # type: ignore[union-attr]
+
+            functools.update_wrapper(run_on_all, self)
+            self._over[strategy] = Function(run_on_all, None, self._donated)
+        return self._over[strategy]
+
+    def compiled(self, fn: Callable[..., Any]) -> Function:
+        """Returns `fn`, which this function's Python gives to `run`, as a function.
+
+        A function that is defined anew on each call is found again by its code and by
+        what it closes over.
+        """
+        key = _identity(fn)
+        if key not in self._inner:
+            self._inner[key] = Function(fn)
+            if len(self._inner) > MAX_PROGRAMS:
+                self._inner.popitem(last=False)
+        return self._inner[key]
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tree:
+        leaves, structure = trees.flatten((args, kwargs))
+        slots = [_slot(leaf) for leaf in leaves]
+        if any(slot is _DRIVEN for slot in slots):
+            return self._drive(args, kwargs)
+        key = (
+            structure,
+            tuple(slot[0] for slot in slots),
+            stack.frame(),
+            jax_internals.config_fingerprint(),
+        )
+        try:
+            program = self.cached(key, lambda: self._build(leaves, structure, slots))
+        except MustDrive:
+            return self._drive(args, kwargs)
+        return program([slot[1] for slot in slots if slot[2] is not None])
+
+    def _drive(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tree:
+        """Runs the Python, with each `run` in it compiled."""
+        with stack.driving(self):
+            return self.python_function(*args, **kwargs)
+
+    def _build(self, leaves: list[Any], structure: Any, slots: list[Any]) -> Program:
+        is_dynamic = [slot[2] is not None for slot in slots]
+
+        def body(*values: Any) -> Tree:
+            given = iter(values)
+            filled = [
+                next(given) if dynamic else leaf
+                for dynamic, leaf in zip(is_dynamic, leaves, strict=True)
+            ]
+            args, kwargs = trees.unflatten(structure, filled)
+            return self.python_function(*args, **kwargs)
+
+        dynamic = [slot for slot in slots if slot[2] is not None]
+        flags = self._donated_flags(structure, len(leaves))
+        donated = [flag for flag, dyn in zip(flags, is_dynamic, strict=True) if dyn]
+        stand_ins = [_stand_in(slot[1]) for slot in dynamic]
+        return Program(body, stand_ins, [slot[2] for slot in dynamic], donated)
+
+    def _donated_flags(self, structure: Any, num_leaves: int) -> list[bool]:
+        if not self._donated:
+            return [False] * num_leaves
+        args, _ = trees.unflatten(structure, list(range(num_leaves)))
+        donated = {
+            index
+            for number in self._donated
+            if number < len(args)
+            for index in trees.leaves(args[number])
+        }
+        return [index in donated for index in range(num_leaves)]
+
+    def cached(self, key: Any, build: Callable[[], Any]) -> Any:
+        """Returns what `build` made for this key, from the cache if it is there."""
+        try:
+            program = self._programs[key]
+            self._programs.move_to_end(key)
+        except KeyError:
+            self._count_trace()
+            program = self._programs[key] = build()
+            if len(self._programs) > MAX_PROGRAMS:
+                self._programs.popitem(last=False)
+        except TypeError as error:
+            raise TypeError(
+                "The arguments of a function are arrays, numbers and hashable objects. "
+                f"Received a key that cannot be hashed: {key!r}."
+            ) from error
+        return program
+
+    def _count_trace(self) -> None:
+        self.trace_count += 1
+        if self.trace_count == _MANY_TRACES:
+            _logger.warning(
+                "%s was traced %d times, for different shapes or objects. Each trace "
+                "costs a compilation: give arguments of few shapes.",
+                self.__name__,  # type: ignore[attr-defined]
+                _MANY_TRACES,
+            )
+
+
+_DRIVEN: Any = (None, None, None)
+
+
+def _slot(leaf: Any) -> tuple[Any, Any, Form | None]:
+    """Returns the key of an argument, its array, and the form of it.
+
+    An argument that is not an input of the program has no form.
+    """
+    if isinstance(leaf, jax.Array):
+        return (leaf.shape, leaf.dtype, leaf.aval.weak_type), leaf, PLAIN
+    if isinstance(leaf, np.ndarray | np.generic):
+        if leaf.dtype.kind in "OUS":
+            raise TypeError(
+                "Arrays of strings or objects cannot be inputs of a compiled function. "
+                f"Received: an array of dtype {leaf.dtype}."
+            )
+        return (leaf.shape, leaf.dtype), leaf, PLAIN
+    if type(leaf) in (int, float, complex):
+        return type(leaf), leaf, PLAIN
+    if isinstance(leaf, Mirrored):
+        return (leaf.shape, leaf.dtype, "mirrored"), leaf.array, PLAIN
+    if isinstance(leaf, PerReplica):
+        return _per_replica_slot(leaf)
+    if isinstance(leaf, Driving):
+        return _DRIVEN
+    return leaf, None, None
+
+
+def _per_replica_slot(value: PerReplica) -> tuple[Any, Any, Form | None]:
+    layout = value.layout
+    if isinstance(layout, Parts):
+        topology = layout.topology or _find_topology(layout.held)
+        parts = layout.held
+        if topology is None:
+            return value, None, None
+        if any(p.shape != parts[0].shape or p.dtype != parts[0].dtype for p in parts):
+            return _DRIVEN
+        layout = Joined(join(parts, topology), parts[0].ndim == 0, topology)
+        # Kept, because the same batch is often given to several functions.
+        value.layout = layout
+    assert isinstance(layout, Joined | Alike)
+    form = form_of(layout)
+    return (layout.array.shape, layout.array.dtype, form), layout.array, form
+
+
+def _find_topology(parts: Sequence[Any]) -> Topology | None:
+    """Returns the topology of parts that lie on one device each; None if they do not."""
+    if not all(isinstance(p, jax.Array) and len(p.devices()) == 1 for p in parts):
+        return None
+    devices = tuple(next(iter(part.devices())) for part in parts)
+    if len(set(devices)) < len(devices):
+        return None
+    return Topology(devices)
+
+
+def _stand_in(array: Any) -> Any:
+    if not isinstance(array, jax.Array | np.ndarray | np.generic):
+        return array
+    return jax.ShapeDtypeStruct(
+        array.shape,
+        jax.dtypes.canonicalize_dtype(array.dtype),
+        weak_type=isinstance(array, jax.Array) and array.aval.weak_type,
+    )
+
+
+def _identity(fn: Callable[..., Any]) -> Any:
+    code = getattr(fn, "__code__", None)
+    if code is None:
+        return fn
+    cells = tuple(_Same(cell.cell_contents) for cell in fn.__closure__ or ())
+    defaults = tuple(_Same(value) for value in fn.__defaults__ or ())
+    return code, cells, defaults
+
+
+class _Same:
+    """A key that equals only keys of the very same object."""
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+
+    def __hash__(self) -> int:
+        return id(self._value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self._value is other._value
+
+
+def _run_together(strategy: Any, fn: Any, args: Any, kwargs: Any) -> Tree:
+    return strategy.run(fn, args, kwargs)
+
+
+def _check_tree(spec: Any, arg: Any) -> None:
+    if isinstance(spec, TensorSpec):
+        spec.check(select(arg, 0))
+    elif isinstance(spec, PerReplicaSpec):
+        if isinstance(arg, PerReplica):
+            for part_spec, part in zip(spec.parts, arg.values, strict=True):
+                part_spec.check(part)
+        else:
+            spec.parts[0].check(arg)
+    elif isinstance(spec, dict):
+        for name, inner in spec.items():
+            _check_tree(inner, arg[name])
+    elif isinstance(spec, tuple | list):
+        for inner, inner_arg in zip(spec, arg, strict=True):
+            _check_tree(inner, inner_arg)

@@ -1,0 +1,70 @@
+"""Gradients with respect to variables."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+from mirrax import trees
+from mirrax.context import stack
+from mirrax.trees import Tree
+from mirrax.variables.overlay import ValueOverlay
+from mirrax.variables.variable import Variable
+
+
+def value_and_grad(
+    fn: Callable[..., Any], variables: Tree, has_aux: bool = False
+) -> Callable[..., Any]:
+    """Returns a function that gives the value of `fn` and its gradients.
+
+    `fn` reads the variables as it pleases and returns a scalar. Inside `strategy.run`
+    the gradients are those of one replica, until they are all-reduced.
+
+    Args:
+        fn: The function, of any arguments.
+        variables: A variable, or a structure of them.
+        has_aux: Whether `fn` returns a pair, of which only the first is differentiated.
+
+    >>> import mirrax
+    >>> w = mirrax.Variable(3.0)
+    >>> value_and_grad(lambda x: x * w * w, w)(2.0)
+    (Array(18., dtype=float32), Array(12., dtype=float32))
+    """
+    leaves, structure = trees.flatten(variables)
+    for leaf in leaves:
+        if not isinstance(leaf, Variable):
+            raise TypeError(
+                "`value_and_grad` differentiates with respect to variables. Received: "
+                f"{type(leaf).__name__} among `variables`. Use `jax.value_and_grad` for "
+                "arguments that are arrays."
+            )
+
+    @functools.wraps(fn)
+    def differentiated(*args: Any, **kwargs: Any) -> Any:
+        outer = stack.overlay()
+
+        def pure(values: list[jax.Array]) -> tuple[Any, Any]:
+            overlay = ValueOverlay(dict(zip(leaves, values, strict=True)), outer)
+            with stack.overlaid(overlay):
+                result = fn(*args, **kwargs)
+            value, aux = result if has_aux else (result, None)
+            written[:] = overlay.written
+            return value, (aux, [overlay.values[v] for v in written])
+
+        written: list[Variable] = []
+        current = [variable.value for variable in leaves]
+        transformed = jax.value_and_grad(pure, has_aux=True)
+        (value, (aux, new)), gradients = transformed(current)
+        for variable, changed in zip(written, new, strict=True):
+            if outer is not None:
+                outer.write(variable, changed)
+            else:
+                variable.assign(changed)
+        gradients = trees.unflatten(structure, gradients)
+        return ((value, aux) if has_aux else value), gradients
+
+    return differentiated
+

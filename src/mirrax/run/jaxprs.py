@@ -1,0 +1,83 @@
+"""Walking through JAX' programs, and evaluating them equation by equation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Var
+
+_CALLS = {
+    "jit",
+    "pjit",
+    "closed_call",
+    "core_call",
+    "remat",
+    "remat2",
+    "checkpoint",
+    "custom_jvp_call",
+    "custom_vjp_call",
+}
+
+Values = dict[Var, Any]
+
+
+def all_equations(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:
+    """Yields the equations of a program and of all programs inside it."""
+    for equation in jaxpr.eqns:
+        yield equation
+        for inner in inner_jaxprs(equation):
+            yield from all_equations(inner)
+
+
+def inner_jaxprs(equation: JaxprEqn) -> Iterator[Jaxpr]:
+    """Yields the programs among the parameters of an equation."""
+    for parameter in equation.params.values():
+        for item in parameter if isinstance(parameter, tuple | list) else (parameter,):
+            if isinstance(item, ClosedJaxpr):
+                yield item.jaxpr
+            elif isinstance(item, Jaxpr):
+                yield item
+
+
+def called_jaxpr(equation: JaxprEqn) -> ClosedJaxpr | None:
+    """Returns the program that a plain call runs; None for all else."""
+    if equation.primitive.name not in _CALLS:
+        return None
+    parameters = equation.params
+    called = parameters.get("jaxpr") or parameters.get("call_jaxpr")
+    if isinstance(called, Jaxpr):
+        called = ClosedJaxpr(called, ())
+    if called is None or len(called.jaxpr.invars) != len(equation.invars):
+        return None
+    return called  # type: ignore[no-any-return]
+
+
+def initial_values(closed: ClosedJaxpr, inputs: Any) -> Values:
+    """Returns the values that a program starts with."""
+    values = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
+    values.update(zip(closed.jaxpr.invars, inputs, strict=True))
+    return values
+
+
+def read(values: Values, atom: Any) -> Any:
+    """Returns the value of a variable or literal of a program."""
+    return values[atom] if isinstance(atom, Var) else atom.val
+
+
+def bind(equation: JaxprEqn, inputs: list[Any], params: dict[str, Any]) -> list[Any]:
+    """Returns the outputs of an equation for these inputs and parameters."""
+    with equation.ctx.manager:
+        outputs = equation.primitive.bind(
+            *inputs, **equation.primitive.get_bind_params(params)
+        )
+    return list(outputs) if equation.primitive.multiple_results else [outputs]
+
+
+def stand_ins(jaxpr: Jaxpr) -> list[jax.ShapeDtypeStruct]:
+    """Returns descriptions of a program's inputs, to trace it again."""
+    return [
+        jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype, weak_type=v.aval.weak_type)
+        for v in jaxpr.invars
+    ]

@@ -1,0 +1,75 @@
+"""Where the replicas of one `run` meet: the seam between the user's code and engines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import jax
+import jax.numpy as jnp
+
+from mirrax.collectives.reduce import require_axis
+from mirrax.context import stack
+from mirrax.options import CommunicationOptions, ReduceOp
+from mirrax.values.array_like import as_array
+
+
+class Meeting(Protocol):
+    """One replica's connection to the others, in whichever engine runs it."""
+
+    @property
+    def replica_id(self) -> Any:
+        """This replica's number among all: an int, or a traced scalar."""
+
+    def merge_call(
+        self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """Calls `fn` once for all replicas with what each brought."""
+
+    def all_reduce(
+        self, op: ReduceOp, values: list[jax.Array], options: CommunicationOptions
+    ) -> list[jax.Array]:
+        """Returns the values combined over all replicas."""
+
+    def all_gather(self, values: list[jax.Array], axis: int) -> list[jax.Array]:
+        """Returns the values of all replicas joined along `axis`."""
+
+
+class Alone:
+    """The meeting of a single replica: there is nobody to wait for."""
+
+    replica_id = 0
+
+    def __init__(self, strategy: Any) -> None:
+        self._strategy = strategy
+
+    def merge_call(
+        self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        with stack.entered(stack.CrossReplica(self._strategy)):
+            return fn(self._strategy, *args, **kwargs)
+
+    def all_reduce(
+        self, op: ReduceOp, values: list[jax.Array], options: CommunicationOptions
+    ) -> list[jax.Array]:
+        return [_mean_of_one(value) if op is ReduceOp.MEAN else value for value in values]
+
+    def all_gather(self, values: list[jax.Array], axis: int) -> list[jax.Array]:
+        return values
+
+
+def as_arrays(values: Sequence[Any]) -> list[jax.Array]:
+    """Returns numbers, variables and the like as arrays."""
+    return [
+        v if isinstance(v, jax.Array) else jnp.asarray(as_array(v)) for v in values
+    ]
+
+
+def require_gatherable(values: Sequence[jax.Array], axis: int) -> None:
+    """Raises unless each value has the dimension `axis`."""
+    for value in values:
+        require_axis(axis, value.ndim, "all_gather")
+
+
+def _mean_of_one(value: jax.Array) -> jax.Array:
+    return value / 1 if jnp.issubdtype(value.dtype, jnp.integer) else value

@@ -1,0 +1,278 @@
+"""A compiled function: what is called once tracing is over."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from mirrax import jax_internals, trees
+from mirrax.context import stack
+from mirrax.devices.topology import Topology
+from mirrax.run import spmd
+from mirrax.run.analysis import all_equations
+from mirrax.run.meeting import as_arrays
+from mirrax.run.tracing import Traced, trace
+from mirrax.trees import Tree
+from mirrax.values.array_like import as_array
+from mirrax.values.layouts import Alike, Joined, Layout, Parts
+from mirrax.values.mirrored import Mirrored
+from mirrax.values.per_replica import PerReplica
+from mirrax.variables.distributed import DistributedVariable
+from mirrax.variables.sync_on_read import SyncOnReadVariable
+from mirrax.variables.variable import Variable
+
+# A callback can raise while the program runs, when donated variables are gone already.
+_CALLBACKS = {"pure_callback", "io_callback", "debug_callback"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Form:
+    """How one array of a program's inputs or outputs lies on the devices.
+
+    Args:
+        kind: "plain", "mirrored", "alike" (a `PerReplica` of equal parts) or "joined"
+            (a `PerReplica` of any parts).
+        topology: The devices, of all kinds but "plain".
+        is_scalar: Whether the parts of a joined array are scalars.
+    """
+
+    kind: str
+    topology: Topology | None = None
+    is_scalar: bool = False
+
+    def wrap(self, array: jax.Array) -> Any:
+        """Returns the value that the user sees for `array`."""
+        if self.kind == "joined":
+            assert self.topology is not None
+            return PerReplica(Joined(array, self.is_scalar, self.topology))
+        if self.kind == "alike":
+            assert self.topology is not None
+            return PerReplica(Alike(array, self.topology))
+        return array
+
+
+PLAIN = Form("plain")
+
+
+def form_of(layout: Layout) -> Form:
+    """Returns the form of a per-replica value that is one array."""
+    if isinstance(layout, Joined):
+        return Form("joined", layout.topology, layout.is_scalar)
+    assert isinstance(layout, Alike)
+    return Form("alike", layout.topology)
+
+
+class Program:
+    """A function compiled for arguments of one kind, with variables in and out.
+
+    Args:
+        body: The user's function, of the dynamic arguments alone.
+        arguments: Stand-ins for those arguments.
+        forms: How they lie on the devices.
+        donated: Which of them may be overwritten.
+    """
+
+    def __init__(
+        self,
+        body: Callable[..., Tree],
+        arguments: Sequence[Any],
+        forms: Sequence[Form],
+        donated: Sequence[bool],
+    ) -> None:
+        def wrapped(*arrays: Any) -> tuple[Sequence[jax.Array], Any]:
+            values = [form.wrap(a) for form, a in zip(forms, arrays, strict=True)]
+            arrays_out, result = _split_result(body(*values))
+            return arrays_out, (*result, stack.overlay().topologies)
+
+        traced = trace(wrapped, arguments, inside_replica=False)
+        structure, self._forms, self._rest, used = traced.result
+        self._structure = structure
+        topologies = {
+            topology
+            for topology in (
+                *used,
+                *(form.topology for form in forms),
+                *(_topology_of(v) for v in (*traced.reads, *traced.writes)),
+            )
+            if topology is not None
+        }
+        self._topology = _only(topologies)
+        self._is_over_many = not (self._topology is None or self._topology.is_single)
+        self._donated_arguments = [i for i, flag in enumerate(donated) if flag]
+        self._kept_arguments = [i for i, flag in enumerate(donated) if not flag]
+        self._split_variables(traced)
+        self._writes = traced.writes
+        self._run = self._compile(traced, forms)
+
+    def __call__(self, arrays: Sequence[Any]) -> Tree:
+        """Runs the program on the dynamic arguments; returns what the user gets."""
+        changed = [v.stored for v in self._changed]
+        if any(v.is_lent for v in self._changed if v._lent):
+            # Somebody still looks at the old value, which must not be overwritten.
+            changed = [
+                jnp.copy(x) if v.is_lent else x
+                for v, x in zip(self._changed, changed, strict=True)
+            ]
+        with self._placed():
+            new, results = self._run(
+                changed,
+                [v.stored for v in self._read_only],
+                [arrays[i] for i in self._donated_arguments],
+                [arrays[i] for i in self._kept_arguments],
+            )
+        for variable, value in zip(self._writes, new, strict=True):
+            if self._is_over_many and not isinstance(variable, DistributedVariable):
+                value = jax_internals.view(jax_internals.shards(value)[0])
+            variable.set_stored(value)
+        return self._assemble(results)
+
+    def _split_variables(self, traced: Traced) -> None:
+        """Sorts variables into those overwritten in place, and those only read."""
+        written = set(traced.writes)
+        can_donate = not any(
+            eqn.primitive.name in _CALLBACKS for eqn in all_equations(traced.jaxpr)
+        )
+        is_changed = [
+            can_donate
+            and v in written
+            and (isinstance(v, DistributedVariable) or not self._is_over_many)
+            for v in traced.reads
+        ]
+        pairs = list(zip(traced.reads, is_changed, strict=True))
+        self._changed = [v for v, flag in pairs if flag]
+        self._read_only = [v for v, flag in pairs if not flag]
+        self._read_order = _order(is_changed)
+
+    def _compile(self, traced: Traced, forms: Sequence[Form]) -> Any:
+        is_donated = [False] * len(forms)
+        for index in self._donated_arguments:
+            is_donated[index] = True
+        argument_order = _order(is_donated)
+
+        def flat(
+            changed: list[Any], read_only: list[Any], donated: list[Any], kept: list[Any]
+        ) -> tuple[list[Any], list[Any]]:
+            variables = [*changed, *read_only]
+            arguments = [*donated, *kept]
+            outputs = traced.evaluate(
+                [arguments[i] for i in argument_order],
+                [variables[i] for i in self._read_order],
+            )
+            count = len(traced.writes)
+            return outputs[:count], outputs[count:]
+
+        flat.__name__ = "mirrax_function"
+        if not self._is_over_many:
+            return jax.jit(flat, donate_argnums=(0, 2))
+        assert self._topology is not None
+        return jax.jit(
+            flat,
+            donate_argnums=(0, 2),
+            in_shardings=(
+                [self._sharding_of(v) for v in self._changed],
+                [self._sharding_of(v) for v in self._read_only],
+                [self._sharding(forms[i]) for i in self._donated_arguments],
+                [self._sharding(forms[i]) for i in self._kept_arguments],
+            ),
+            out_shardings=(
+                [self._sharding_of(v) for v in traced.writes],
+                [self._sharding(form) for form in self._forms if form is not None],
+            ),
+        )
+
+    def _sharding(self, form: Form) -> Any:
+        assert self._topology is not None
+        is_split = form.kind == "joined"
+        return self._topology.split if is_split else self._topology.replicated
+
+    def _sharding_of(self, variable: Variable) -> Any:
+        assert self._topology is not None
+        is_split = isinstance(variable, SyncOnReadVariable)
+        return self._topology.split if is_split else self._topology.replicated
+
+    def _placed(self) -> contextlib.AbstractContextManager[Any]:
+        if self._topology is None or self._is_over_many:
+            return contextlib.nullcontext()
+        return jax.default_device(self._topology.devices[0])
+
+    def _assemble(self, results: Sequence[jax.Array]) -> Tree:
+        given = iter(results)
+        leaves = [
+            rest if form is None else self._present(form, next(given))
+            for form, rest in zip(self._forms, self._rest, strict=True)
+        ]
+        return trees.unflatten(self._structure, leaves)
+
+    def _present(self, form: Form, array: jax.Array) -> Any:
+        if form.kind == "plain" and self._is_over_many:
+            return jax_internals.uncommitted(jax_internals.shards(array)[0])
+        return form.wrap(array)
+
+
+def _split_result(result: Tree) -> tuple[list[jax.Array], tuple[Any, ...]]:
+    """Returns the arrays in a function's result, and how to put it together again."""
+    leaves, structure = trees.flatten(result)
+    split = [_output(leaf) for leaf in leaves]
+    arrays = as_arrays([value for value, form in split if form is not None])
+    forms = [form for _, form in split]
+    rest = [value if form is None else None for value, form in split]
+    return arrays, (structure, forms, rest)
+
+
+def _output(leaf: Any) -> tuple[Any, Form | None]:
+    match leaf:
+        case Variable():
+            return leaf, None
+        case Mirrored():
+            return leaf.array, Form("mirrored")
+        case PerReplica(layout=Parts(held=parts)):
+            if not all(spmd.is_array_like(as_array(part)) for part in parts):
+                return leaf, None
+            topology = _only(stack.overlay().topologies)
+            if topology is None:
+                return leaf, None
+            layout = spmd.join_traced(as_arrays(parts), topology)
+            return layout.array, form_of(layout)
+        case PerReplica(layout=layout):
+            return layout.array, form_of(layout)  # type: ignore[attr-defined]
+        case bool() | int() | float() | complex() | np.ndarray() | np.generic():
+            return leaf, PLAIN
+        case jax.Array():
+            return leaf, PLAIN
+        case _:
+            return leaf, None
+
+
+def _topology_of(variable: Variable) -> Topology | None:
+    is_distributed = isinstance(variable, DistributedVariable)
+    return variable.topology if is_distributed else None
+
+
+def _only(topologies: set[Topology]) -> Topology | None:
+    """Returns the devices that a program runs on."""
+    many = {topology for topology in topologies if not topology.is_single}
+    if len(many) > 1:
+        raise ValueError(
+            "One function can use the devices of one strategy. Received: variables or "
+            "values on "
+            + " and on ".join(str(list(topology.names)) for topology in many)
+            + ". Split the function, or use one strategy."
+        )
+    return next(iter(many or topologies), None)
+
+
+def _order(is_first: Sequence[bool]) -> list[int]:
+    """Returns where each item is found once those flagged have been moved to the front.
+
+    >>> _order([False, True, False])
+    [1, 0, 2]
+    """
+    num_first = sum(is_first)
+    front, back = iter(range(num_first)), iter(range(num_first, len(is_first)))
+    return [next(front) if flag else next(back) for flag in is_first]

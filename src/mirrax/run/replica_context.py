@@ -1,0 +1,92 @@
+"""What a replica sees of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from mirrax import trees
+from mirrax.context import guards, stack
+from mirrax.options import CommunicationOptions, ReduceOp, parse_reduce_op
+from mirrax.run.meeting import Meeting, as_arrays, require_gatherable
+from mirrax.trees import Tree
+
+_DEFAULT_OPTIONS = CommunicationOptions()
+
+
+class ReplicaContext:
+    """One replica's view of a `run`; `get_replica_context()` gives it.
+
+    >>> import mirrax
+    >>> strategy = mirrax.OneDeviceStrategy("CPU:0")
+    >>> strategy.run(lambda: mirrax.get_replica_context().all_reduce("SUM", 2.0))
+    Array(2., dtype=float32...)
+    """
+
+    def __init__(self, strategy: Any, meeting: Meeting) -> None:
+        self._strategy = strategy
+        self._meeting = meeting
+
+    @property
+    def strategy(self) -> Any:
+        """The strategy that runs this replica."""
+        return self._strategy
+
+    @property
+    def num_replicas_in_sync(self) -> int:
+        """The number of replicas, over which gradients are combined."""
+        return int(self._strategy.num_replicas_in_sync)
+
+    @property
+    def replica_id_in_sync_group(self) -> Any:
+        """This replica's number: an int, or a traced scalar in compiled code."""
+        return self._meeting.replica_id
+
+    def merge_call(
+        self,
+        merge_fn: Callable[..., Any],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        """Lets all replicas meet; returns what `merge_fn` made of their values.
+
+        `merge_fn(strategy, *args, **kwargs)` is called once, in cross-replica context,
+        with a `PerReplica` for each value that differs. Each replica gets its own part
+        of what it returns.
+        """
+        self._require_current("merge_call")
+        return self._meeting.merge_call(merge_fn, tuple(args), dict(kwargs or {}))
+
+    def all_reduce(
+        self,
+        reduce_op: ReduceOp | str,
+        value: Tree,
+        options: CommunicationOptions | None = None,
+    ) -> Tree:
+        """Returns `value`, a structure of arrays, combined over all replicas.
+
+        Differentiable: the gradient of a sum is the sum of the gradients.
+        """
+        self._require_current("all_reduce")
+        op = parse_reduce_op(reduce_op)
+        leaves, structure = trees.flatten(value)
+        options = options or _DEFAULT_OPTIONS
+        reduced = self._meeting.all_reduce(op, as_arrays(leaves), options)
+        return trees.unflatten(structure, reduced)
+
+    def all_gather(
+        self, value: Tree, axis: int, options: CommunicationOptions | None = None
+    ) -> Tree:
+        """Returns `value` of all replicas joined along `axis`, in replica order."""
+        self._require_current("all_gather")
+        leaves, structure = trees.flatten(value)
+        arrays = as_arrays(leaves)
+        require_gatherable(arrays, axis)
+        gathered = self._meeting.all_gather(arrays, axis)
+        return trees.unflatten(structure, gathered)
+
+    def _require_current(self, what: str) -> None:
+        frame = stack.frame()
+        if frame is None and self.num_replicas_in_sync == 1:
+            return
+        guards.require_replica(f"`ReplicaContext.{what}`")

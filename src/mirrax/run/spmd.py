@@ -1,0 +1,309 @@
+"""`run` inside a traced function: the replica's work becomes part of the program."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.sharding import PartitionSpec
+
+from mirrax import trees
+from mirrax.collectives import within
+from mirrax.collectives.gather import gather
+from mirrax.collectives.reduce import Collective
+from mirrax.context import stack
+from mirrax.context.guards import MustDrive
+from mirrax.devices.topology import AXIS, Topology
+from mirrax.options import CommunicationOptions, ReduceOp
+from mirrax.run.analysis import find_varying
+from mirrax.run.meeting import as_arrays
+from mirrax.run.replica_context import ReplicaContext
+from mirrax.run.tracing import Traced, trace
+from mirrax.trees import Tree
+from mirrax.values.distributed import DistributedValues
+from mirrax.values.layouts import Alike, Joined, Parts, Spmd
+from mirrax.values.mirrored import Mirrored
+from mirrax.values.per_replica import PerReplica
+from mirrax.variables.sync_on_read import SyncOnReadVariable
+from mirrax.variables.variable import Variable
+
+
+def run_traced(
+    strategy: Any,
+    collective: Collective,
+    fn: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Tree:
+    """Returns the results of `fn` on all replicas, as values of the current trace."""
+    topology = collective.topology
+    overlay = stack.overlay()
+    overlay.topologies.add(topology)
+    leaves, structure = trees.flatten((args, kwargs))
+    inputs = [argument_of(leaf, topology) for leaf in leaves]
+    dynamic = [item for item in inputs if item.is_dynamic]
+
+    def body(*values: Any) -> tuple[Sequence[jax.Array], Any]:
+        given = iter(values)
+        filled = [next(given) if item.is_dynamic else item.value for item in inputs]
+        fn_args, fn_kwargs = trees.unflatten(structure, filled)
+        context = ReplicaContext(strategy, SpmdMeeting(strategy, collective))
+        with stack.entered(stack.Replica(strategy, context, index=None)):
+            result = fn(*fn_args, **fn_kwargs)
+        return split_result(result)
+
+    traced = trace(
+        body,
+        [item.local for item in dynamic],
+        inside_replica=True,
+        axis_env=[(AXIS, topology.num_replicas)],
+    )
+    varying = find_result_varying(traced, [item.is_split for item in dynamic])
+    consts = traced.closed.consts
+    held = [overlay.read(variable) for variable in traced.reads]
+    new, results = _map_over_replicas(topology, traced, dynamic, varying)(
+        list(consts), [item.value for item in dynamic], held
+    )
+    for variable, value in zip(traced.writes, new, strict=True):
+        overlay.write(variable, value)
+    wrapped = [
+        _wrap(value, varies, is_scalar, topology)
+        for value, varies, is_scalar in zip(
+            results, varying, _scalars(traced), strict=True
+        )
+    ]
+    return join_result(traced.result, wrapped)
+
+
+@dataclasses.dataclass(frozen=True)
+class Argument:
+    """One leaf of the arguments of a replica function.
+
+    Args:
+        value: What is given: a traced array over all replicas, or any other object.
+        local: What a replica sees of it, if it is an array.
+        is_split: Whether the replicas get different parts.
+    """
+
+    value: Any
+    local: Any = None
+    is_split: bool = False
+
+    @property
+    def is_dynamic(self) -> bool:
+        return self.local is not None
+
+
+def argument_of(leaf: Any, topology: Topology) -> Argument:
+    """Returns how `leaf` reaches the replicas."""
+    if isinstance(leaf, Variable) or not isinstance(leaf, DistributedValues):
+        return _plain_argument(leaf)
+    if isinstance(leaf, Mirrored):
+        return _plain_argument(leaf.array)
+    assert isinstance(leaf, PerReplica)
+    layout = leaf.layout
+    if isinstance(layout, Alike):
+        return _plain_argument(layout.array)
+    if not isinstance(layout, Joined):
+        parts = layout.parts
+        if not is_array_like(parts[0]):
+            return _require_same(parts)
+        if all(part is parts[0] for part in parts):
+            return _plain_argument(parts[0])
+        layout = join_traced(as_arrays(parts), topology)
+    rows = layout.array.shape[0] // topology.num_replicas
+    shape = () if layout.is_scalar else (rows, *layout.array.shape[1:])
+    local = jax.ShapeDtypeStruct(shape, layout.array.dtype)
+    value = layout.array
+    return Argument(value, local, is_split=True)
+
+
+def is_array_like(value: object) -> bool:
+    """Returns whether JAX can compute with `value`."""
+    return isinstance(value, jax.Array | np.ndarray | np.generic | int | float | complex)
+
+
+def join_traced(parts: Sequence[jax.Array], topology: Topology) -> Joined:
+    """Returns parts that were made inside a trace as one value of it."""
+    if any(part.shape != parts[0].shape for part in parts):
+        raise MustDrive
+    is_scalar = parts[0].ndim == 0
+    joined = jnp.stack(parts) if is_scalar else jnp.concatenate(parts)
+    return Joined(joined, is_scalar, topology)
+
+
+def _plain_argument(leaf: Any) -> Argument:
+    if isinstance(leaf, jax.Array | np.ndarray | np.generic):
+        local = jax.ShapeDtypeStruct(
+            leaf.shape,
+            jax.dtypes.canonicalize_dtype(leaf.dtype),
+            weak_type=isinstance(leaf, jax.Array) and leaf.aval.weak_type,
+        )
+        return Argument(leaf, local)
+    return Argument(leaf)
+
+
+def _require_same(parts: Sequence[Any]) -> Argument:
+    if any(part != parts[0] for part in parts):
+        raise TypeError(
+            "A function that is compiled once for all replicas can be given different "
+            "numbers and arrays on each, but no other objects. Received: "
+            f"{parts!r}. Use arrays, or call `strategy.run` with a plain function."
+        )
+    return Argument(parts[0])
+
+
+def split_result(result: Tree) -> tuple[list[jax.Array], Any]:
+    """Returns the arrays in a result, and what is needed to put it together again."""
+    leaves, structure = trees.flatten(result)
+    leaves = [_unwrap(leaf) for leaf in leaves]
+    is_array = [isinstance(x, jax.Array | np.ndarray | np.generic) for x in leaves]
+    arrays = as_arrays([x for x, flag in zip(leaves, is_array, strict=True) if flag])
+    rest = [None if flag else x for x, flag in zip(leaves, is_array, strict=True)]
+    return arrays, (structure, is_array, rest)
+
+
+def _unwrap(leaf: Any) -> Any:
+    return leaf.array if isinstance(leaf, Mirrored) else leaf
+
+
+def join_result(result: Any, values: Sequence[Any]) -> Tree:
+    """Returns the structure that `split_result` took apart, with these arrays."""
+    structure, is_array, rest = result
+    given = iter(values)
+    return trees.unflatten(
+        structure,
+        [next(given) if flag else x for flag, x in zip(is_array, rest, strict=True)],
+    )
+
+
+def find_result_varying(traced: Traced, split: Sequence[bool]) -> list[bool]:
+    """Returns which results vary between replicas; refuses variables that would."""
+    reads = [isinstance(variable, SyncOnReadVariable) for variable in traced.reads]
+    outputs = find_varying(traced.jaxpr, [*split, *reads])
+    for variable, varies in zip(traced.writes, outputs, strict=False):
+        if varies and not isinstance(variable, SyncOnReadVariable):
+            raise ValueError(
+                f"Variable '{variable.name}' must be assigned the same value by every "
+                "replica. Received: a value that differs between replicas. Combine it "
+                "first (`get_replica_context().all_reduce`), or create the variable "
+                "with an `aggregation` (SUM, MEAN, ONLY_FIRST_REPLICA) or with "
+                "`synchronization=ON_READ`."
+            )
+    return outputs[len(traced.writes) :]
+
+
+def _map_over_replicas(
+    topology: Topology,
+    traced: Traced,
+    dynamic: Sequence[Argument],
+    varying: Sequence[bool],
+) -> Callable[..., Any]:
+    """Returns the traced work of one replica as a function over all of them."""
+    whole, split = PartitionSpec(), PartitionSpec(AXIS)
+    is_own = [isinstance(variable, SyncOnReadVariable) for variable in traced.reads]
+    is_own_new = [isinstance(variable, SyncOnReadVariable) for variable in traced.writes]
+
+    def one_replica(
+        consts: list[Any], values: list[Any], held: list[Any]
+    ) -> tuple[list[Any], list[Any]]:
+        arguments = [
+            value.reshape(item.local.shape) if item.is_split else value
+            for value, item in zip(values, dynamic, strict=True)
+        ]
+        variables = [
+            value.reshape(variable.shape) if own else value
+            for value, own, variable in zip(held, is_own, traced.reads, strict=True)
+        ]
+        outputs = jax.core.eval_jaxpr(traced.jaxpr, consts, *arguments, *variables)
+        count = len(traced.writes)
+        flags = [*is_own_new, *varying]
+        outputs = [
+            jnp.atleast_1d(value) if flag else value
+            for value, flag in zip(outputs, flags, strict=True)
+        ]
+        return outputs[:count], outputs[count:]
+
+    return jax.shard_map(
+        one_replica,
+        mesh=topology.mesh,
+        in_specs=(
+            [whole] * len(traced.closed.consts),
+            [split if item.is_split else whole for item in dynamic],
+            [split if own else whole for own in is_own],
+        ),
+        out_specs=(
+            [split if own else whole for own in is_own_new],
+            [split if varies else whole for varies in varying],
+        ),
+        check_vma=False,
+    )
+
+
+def _scalars(traced: Traced) -> list[bool]:
+    outputs = traced.jaxpr.outvars[len(traced.writes) :]
+    return [atom.aval.shape == () for atom in outputs]
+
+
+def _wrap(value: jax.Array, varies: bool, is_scalar: bool, topology: Topology) -> Any:
+    if varies:
+        return PerReplica(Joined(value, is_scalar, topology))
+    return Mirrored(value)
+
+
+class SpmdMeeting:
+    """A replica's way to the others in a traced program.
+
+    Args:
+        number: The replica's number, if the program is for this replica alone.
+    """
+
+    def __init__(
+        self, strategy: Any, collective: Collective, number: int | None = None
+    ) -> None:
+        self._strategy = strategy
+        self._collective = collective
+        self._number = number
+
+    @property
+    def replica_id(self) -> jax.Array:
+        return lax.axis_index(AXIS) if self._number is None else jnp.int32(self._number)
+
+    def merge_call(
+        self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        args, kwargs = trees.map_leaves(_as_per_replica, (args, kwargs))
+        with stack.entered(stack.CrossReplica(self._strategy)):
+            merged = fn(self._strategy, *args, **kwargs)
+        return trees.map_leaves(self._own_part, merged)
+
+    def all_reduce(
+        self, op: ReduceOp, values: list[jax.Array], options: CommunicationOptions
+    ) -> list[jax.Array]:
+        count = self._collective.topology.num_replicas
+        return within.all_reduce(op, values, count, self._collective.ops, options)
+
+    def all_gather(self, values: list[jax.Array], axis: int) -> list[jax.Array]:
+        topology = self._collective.topology
+        return [gather(topology, PerReplica(Spmd(value)), axis) for value in values]
+
+    def _own_part(self, leaf: Any) -> Any:
+        match leaf:
+            case Mirrored():
+                return leaf.array
+            case PerReplica(layout=Spmd(value=value)):
+                return value
+            case PerReplica(layout=Parts(held=parts)):
+                return jnp.stack(as_arrays(parts))[self.replica_id]
+            case _:
+                return leaf
+
+
+def _as_per_replica(leaf: Any) -> Any:
+    is_array = isinstance(leaf, jax.Array | np.ndarray | np.generic)
+    return PerReplica(Spmd(jnp.asarray(leaf))) if is_array else leaf

@@ -1,0 +1,83 @@
+"""Tracing: from the user's Python to a program with variables as inputs and outputs."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+from jax.extend.core import ClosedJaxpr, DebugInfo, Jaxpr
+
+from mirrax.context import stack
+from mirrax.run import tape
+from mirrax.variables.overlay import TraceOverlay, read_p
+from mirrax.variables.variable import Variable
+
+
+@dataclasses.dataclass(frozen=True)
+class Traced:
+    """A traced function.
+
+    Args:
+        closed: The program. Inputs: the arguments, then the variables in `reads`.
+            Outputs: the variables in `writes`, then the results.
+        reads: The variables whose value the program needs.
+        writes: The variables that it changes.
+        result: What the Python function said about the results.
+    """
+
+    closed: ClosedJaxpr
+    reads: tuple[Variable, ...]
+    writes: tuple[Variable, ...]
+    result: Any
+
+    @property
+    def jaxpr(self) -> Jaxpr:
+        return self.closed.jaxpr
+
+    def evaluate(self, arguments: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
+        """Returns the outputs for these inputs."""
+        inputs = (*arguments, *variables)
+        return jax.core.eval_jaxpr(self.closed.jaxpr, self.closed.consts, *inputs)
+
+
+def trace(
+    body: Callable[..., tuple[Sequence[jax.Array], Any]],
+    arguments: Sequence[Any],
+    inside_replica: bool,
+    axis_env: Sequence[tuple[str, int]] = (),
+) -> Traced:
+    """Returns `body(*arguments)` as a program.
+
+    `body` returns the arrays that become outputs, and anything else about the result.
+    """
+    captured: dict[str, Any] = {}
+
+    def flat(*values: Any) -> list[Any]:
+        overlay = TraceOverlay(inside_replica)
+        with stack.overlaid(overlay):
+            arrays, captured["result"] = body(*values)
+        captured["writes"] = tuple(overlay.written)
+        return [*(overlay.values[v] for v in overlay.written), *arrays]
+
+    closed = jax.make_jaxpr(flat, axis_env=list(axis_env))(*arguments)
+    closed, reads = _lift_reads(tape.differentiate(closed, axis_env))
+    return Traced(closed, reads, captured["writes"], captured["result"])
+
+
+def _lift_reads(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, tuple[Variable, ...]]:
+    """Turns the reads of variables in a program into inputs of it."""
+    jaxpr, info = closed.jaxpr, closed.jaxpr.debug_info
+    reads = [eqn for eqn in jaxpr.eqns if eqn.primitive is read_p]
+    rest = [eqn for eqn in jaxpr.eqns if eqn.primitive is not read_p]
+    lifted = Jaxpr(
+        jaxpr.constvars,
+        [*jaxpr.invars, *(eqn.outvars[0] for eqn in reads)],
+        jaxpr.outvars,
+        rest,
+        jaxpr.effects,
+        debug_info=DebugInfo(info.traced_for, info.func_src_info, None, None),
+    )
+    variables = tuple(eqn.params["variable"] for eqn in reads)
+    return ClosedJaxpr(lifted, closed.consts), variables

@@ -1,0 +1,51 @@
+"""Questions about the strategy in force at this place of the program."""
+
+from __future__ import annotations
+
+from mirrax.context import guards, stack
+from mirrax.run.replica_context import ReplicaContext
+from mirrax.strategy.default import DefaultStrategy, default_strategy
+from mirrax.strategy.strategy import Strategy
+
+
+def get_strategy() -> Strategy:
+    """Returns the strategy in force; outside every scope, the default one."""
+    frame = stack.frame()
+    strategy: Strategy = default_strategy() if frame is None else frame.strategy
+    return strategy
+
+
+def has_strategy() -> bool:
+    """Returns whether a strategy other than the default one is in force."""
+    frame = stack.frame()
+    return frame is not None and not isinstance(frame.strategy, DefaultStrategy)
+
+
+def in_cross_replica_context() -> bool:
+    """Returns whether code here sees all replicas: in a scope or a merge function."""
+    return isinstance(stack.frame(), stack.CrossReplica)
+
+
+def get_replica_context() -> ReplicaContext | None:
+    """Returns what a replica sees of the others; None in cross-replica context.
+
+    Outside every strategy there is one replica, and this is its context.
+    """
+    frame = stack.frame()
+    if frame is None:
+        return default_strategy().replica_context
+    return frame.context if isinstance(frame, stack.Replica) else None
+
+
+def experimental_set_strategy(strategy: Strategy | None) -> None:
+    """Puts a strategy in force for the rest of this thread; None takes it back."""
+    if stack.frame() is not stack.installed() or stack.overlay() is not None:
+        raise RuntimeError(
+            "`experimental_set_strategy` belongs outside every scope. You are in "
+            f"{guards.describe()}. Leave the scope first, or use only the scope."
+        )
+    if strategy is None:
+        stack.install(None, ())
+    else:
+        stack.install(stack.CrossReplica(strategy), (strategy._creator,))
+

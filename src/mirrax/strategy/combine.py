@@ -1,0 +1,83 @@
+"""Reductions of whole structures, seen from outside the replicas."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from mirrax import jax_internals, trees
+from mirrax.collectives.reduce import Axis, Collective, reduce, require_axis
+from mirrax.options import ReduceOp
+from mirrax.trees import Tree
+from mirrax.values.array_like import as_array
+from mirrax.values.distributed import DistributedValues
+from mirrax.values.layouts import Alike
+from mirrax.values.mirrored import Mirrored
+from mirrax.values.per_replica import PerReplica
+from mirrax.values.regroup import is_mirrored_array
+
+
+def reduce_tree(collective: Collective, op: ReduceOp, value: Tree, axis: Axis) -> Tree:
+    """Returns each leaf of `value` combined over the replicas and along `axis`."""
+    if isinstance(axis, list):
+        axis = tuple(axis)
+    leaves, structure = trees.flatten(value)
+    results: list[Any] = [None] * len(leaves)
+    distributed = {}
+    for index, leaf in enumerate(leaves):
+        per_replica = as_per_replica(leaf, collective)
+        if per_replica is None:
+            results[index] = _reduce_plain(collective, op, leaf, axis)
+        else:
+            distributed[index] = per_replica
+    if distributed:
+        reduced = reduce(collective, op, list(distributed.values()), axis)
+        for index, result in zip(distributed, reduced, strict=True):
+            results[index] = result
+    return trees.unflatten(structure, results)
+
+
+def as_per_replica(leaf: Any, collective: Collective) -> PerReplica | None:
+    """Returns a leaf as a per-replica value; None if it is an ordinary one."""
+    topology = collective.topology
+    if isinstance(leaf, PerReplica):
+        return leaf
+    if isinstance(leaf, Mirrored):
+        return PerReplica(Alike(leaf.array, topology))
+    if is_mirrored_array(leaf, topology):
+        return PerReplica(Alike(leaf, topology))
+    if isinstance(leaf, DistributedValues):
+        return PerReplica(tuple(as_array(part) for part in leaf.values))
+    return None
+
+
+def host_view(array: Any) -> Any:
+    """Returns a replicated array as an ordinary one, on the first local device."""
+    if not isinstance(array, jax.Array) or isinstance(array, jax.core.Tracer):
+        return array
+    return jax_internals.uncommitted(jax_internals.shards(array)[0])
+
+
+def _reduce_plain(
+    collective: Collective, op: ReduceOp, leaf: Any, axis: Axis
+) -> jax.Array:
+    """Reduces a value that is not distributed, so every replica has the same."""
+    count = collective.topology.num_replicas
+    value = jnp.asarray(as_array(leaf))
+    if axis is None and op is ReduceOp.SUM and count > 1:
+        raise ValueError(
+            "A sum over replicas needs a value of each. Received: a value that is not "
+            f"distributed, {leaf!r}, on {count} replicas. Pass what `strategy.run` "
+            "returned, or multiply the value yourself."
+        )
+    if axis is None:
+        return value
+    for a in axis if isinstance(axis, tuple) else (axis,):
+        require_axis(a, value.ndim, "reduce")
+    if op is ReduceOp.MEAN:
+        return jnp.mean(value, axis)
+    return jnp.sum(value, axis, dtype=value.dtype) * count
+
+

@@ -1,0 +1,257 @@
+"""More of a strategy, for those who write optimizers and libraries."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import jax
+
+from mirrax import jax_internals, trees
+from mirrax.collectives.reduce import Collective
+from mirrax.context import guards, stack
+from mirrax.devices.logical import resolve
+from mirrax.devices.topology import Topology
+from mirrax.options import CommunicationOptions, ReduceOp, parse_reduce_op
+from mirrax.strategy.combine import host_view, reduce_tree
+from mirrax.trees import Tree
+from mirrax.values.array_like import as_array
+from mirrax.values.distributed import DistributedValues
+from mirrax.values.layouts import to_device
+from mirrax.values.mirrored import Mirrored
+from mirrax.values.per_replica import PerReplica
+from mirrax.values.regroup import local_results, regroup, select
+from mirrax.variables.distributed import DistributedVariable, VariablePart
+from mirrax.variables.variable import Variable
+
+
+class StrategyExtended:
+    """The cross-replica methods of a strategy beyond the everyday ones.
+
+    `strategy.extended` gives it.
+    """
+
+    def __init__(self, strategy: Any, collective: Collective) -> None:
+        self._strategy = strategy
+        self._collective = collective
+
+    experimental_require_static_shapes = False
+    experimental_between_graph = False
+    experimental_should_init = True
+    should_checkpoint = True
+    should_save_summary = True
+
+    @property
+    def worker_devices(self) -> tuple[str, ...]:
+        """The names of the devices that run replicas."""
+        return self._collective.topology.names
+
+    @property
+    def parameter_devices(self) -> tuple[str, ...]:
+        """The names of the devices that hold variables."""
+        return self._collective.topology.names
+
+    def non_slot_devices(self, var_list: Sequence[Any]) -> tuple[str, ...]:
+        """Returns where variables go that belong to no other variable."""
+        return self.parameter_devices
+
+    def call_for_each_replica(
+        self,
+        fn: Callable[..., Any],
+        args: Sequence[Any] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Tree:
+        """Does what `strategy.run` does."""
+        return self._strategy.run(fn, tuple(args), kwargs)
+
+    def reduce_to(
+        self,
+        reduce_op: ReduceOp | str,
+        value: Any,
+        destinations: Any,
+        options: CommunicationOptions | None = None,
+    ) -> Any:
+        """Returns `value` combined over the replicas, on the devices of `destinations`.
+
+        Args:
+            reduce_op: SUM or MEAN.
+            value: A per-replica value.
+            destinations: A variable or distributed value, whose devices are meant; the
+                name of a device; or a list of names.
+            options: Hints for the collective.
+        """
+        return self.batch_reduce_to(reduce_op, [(value, destinations)], options)[0]
+
+    def batch_reduce_to(
+        self,
+        reduce_op: ReduceOp | str,
+        value_destination_pairs: Sequence[tuple[Any, Any]],
+        options: CommunicationOptions | None = None,
+    ) -> list[Any]:
+        """Returns what `reduce_to` gives for each pair, in one go."""
+        guards.require_cross_replica("`extended.reduce_to`")
+        op = parse_reduce_op(reduce_op)
+        collective = self._collective
+        if options is not None:
+            collective = Collective(collective.topology, collective.ops, options)
+        values = [value for value, _ in value_destination_pairs]
+        reduced = reduce_tree(collective, op, values, axis=None)
+        return [
+            self._placed(array, destinations)
+            for array, (_, destinations) in zip(
+                reduced, value_destination_pairs, strict=True
+            )
+        ]
+
+    def broadcast_to(self, tensor: Any, destinations: Any) -> Any:
+        """Returns `tensor` on the devices of `destinations`."""
+        guards.require_cross_replica("`extended.broadcast_to`")
+        return self._placed(as_array(tensor), destinations)
+
+    def update(
+        self,
+        var: Variable,
+        fn: Callable[..., Any],
+        args: Sequence[Any] = (),
+        kwargs: dict[str, Any] | None = None,
+        group: bool = True,
+    ) -> Any:
+        """Calls `fn(var, *args, **kwargs)` for each copy of `var`, on its device.
+
+        All copies must come out equal. Mirrored arguments are replaced by the part on
+        that device.
+
+        Args:
+            var: A variable.
+            fn: Changes the variable it is given.
+            args: Further arguments.
+            kwargs: Further keyword arguments.
+            group: Whether to return one merged result, or one for each copy.
+        """
+        topology = var.topology if isinstance(var, DistributedVariable) else None
+        return self._update(topology, fn, (var, *args), kwargs, group)
+
+    def update_non_slot(
+        self,
+        colocate_with: Any,
+        fn: Callable[..., Any],
+        args: Sequence[Any] = (),
+        kwargs: dict[str, Any] | None = None,
+        group: bool = True,
+    ) -> Any:
+        """Calls `fn` on each device of `colocate_with`, to update what lives there."""
+        devices = self._devices_of(colocate_with)
+        return self._update(Topology(devices), fn, tuple(args), kwargs, group)
+
+    @contextlib.contextmanager
+    def colocate_vars_with(self, colocate_with_variable: Any) -> Iterator[None]:
+        """Makes new variables go to the devices of that variable.
+
+        Within one strategy they do anyway, so this only checks that it is one of its
+        own.
+        """
+        if not self.variable_created_in_scope(colocate_with_variable):
+            name = getattr(colocate_with_variable, "name", colocate_with_variable)
+            raise ValueError(
+                "`colocate_vars_with` takes a variable that was created in the scope of "
+                f"this strategy. Received: {name!r}. Create it inside "
+                "`strategy.scope()`."
+            )
+        yield
+
+    def variable_created_in_scope(self, v: Any) -> bool:
+        """Returns whether `v` was created in the scope of this strategy."""
+        return isinstance(v, Variable) and v.owner is self._strategy
+
+    def value_container(self, value: Any) -> Any:
+        """Returns the distributed variable that `value` is a copy in, or `value`."""
+        return value.container if isinstance(value, VariablePart) else value
+
+    def read_var(self, v: Any) -> Any:
+        """Returns the value of a variable, combined if its copies differ."""
+        guards.require_cross_replica("`extended.read_var`")
+        return v.read_value()
+
+    def _update(
+        self,
+        topology: Topology | None,
+        fn: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any] | None,
+        group: bool,
+    ) -> Any:
+        guards.require_same_strategy("`extended.update`", self._strategy)
+        kwargs = kwargs or {}
+        devices = (None,) if topology is None else topology.local_devices
+        if stack.overlay() is not None:
+            devices = (None,)
+        pending: dict[Any, dict[int, Any]] = {}
+        results = []
+        for index, device in enumerate(devices):
+            frame = stack.Update(self._strategy, index, pending)
+            with stack.entered(frame), _default_device(device):
+                results.append(fn(*select(args, index), **select(kwargs, index)))
+        for variable, values in pending.items():
+            variable.commit_update([values.get(i) for i in range(len(devices))])
+        results = [trees.map_leaves(_plain, result) for result in results]
+        merged = regroup(results)
+        if group:
+            return merged
+        return trees.map_leaves(
+            lambda leaf: local_results(leaf, self._collective.topology), merged
+        )
+
+    def _placed(self, array: Any, destinations: Any) -> Any:
+        if isinstance(array, jax.core.Tracer):
+            return Mirrored(array)
+        devices = self._devices_of(destinations)
+        if len(devices) == 1:
+            return _on_device(array, devices[0])
+        target = Topology(devices).replicated
+        is_there = isinstance(array, jax.Array) and array.sharding == target
+        return Mirrored(array if is_there else jax.device_put(host_view(array), target))
+
+    def _devices_of(self, destinations: Any) -> tuple[jax.Device, ...]:
+        match destinations:
+            case DistributedVariable():
+                return destinations.topology.devices
+            case Variable():
+                return tuple(destinations.stored.devices())
+            case Mirrored():
+                return tuple(s.device for s in jax_internals.shards(destinations.array))
+            case PerReplica() | DistributedValues():
+                return self._collective.topology.devices
+            case str():
+                return resolve([destinations])
+            case list() | tuple():
+                return resolve(list(destinations))
+            case jax.Array():
+                if len(destinations.devices()) == 1:
+                    return tuple(destinations.devices())
+                return self._collective.topology.devices
+            case _:
+                raise TypeError(
+                    "`destinations` is a variable, a distributed value, the name of a "
+                    f"device or a list of names. Received: {destinations!r}."
+                )
+
+
+def _default_device(device: jax.Device | None) -> Any:
+    return contextlib.nullcontext() if device is None else jax.default_device(device)
+
+
+def _plain(leaf: Any) -> Any:
+    """Returns what an update function returned, without handles of variables."""
+    return leaf.read_value() if isinstance(leaf, Variable) else leaf
+
+
+def _on_device(array: Any, device: jax.Device) -> jax.Array:
+    if isinstance(array, jax.Array):
+        for shard in jax_internals.shards(array):
+            if shard.device == device:
+                return jax_internals.uncommitted(shard)
+        array = host_view(array)
+    return to_device(array, device)
+
+

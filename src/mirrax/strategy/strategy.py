@@ -1,0 +1,204 @@
+"""The strategy: a set of devices, how they communicate, and what can be done on them."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+from mirrax import trees
+from mirrax.collectives.cross_device_ops import CrossDeviceOps
+from mirrax.collectives.gather import gather
+from mirrax.collectives.reduce import Axis, Collective
+from mirrax.context import guards, stack
+from mirrax.devices.topology import Topology
+from mirrax.options import ReduceOp, RunOptions, parse_reduce_op
+from mirrax.run.dispatch import call_for_each_replica
+from mirrax.strategy.combine import host_view, reduce_tree
+from mirrax.strategy.creators import StrategyCreator
+from mirrax.strategy.extended import StrategyExtended
+from mirrax.trees import Tree
+from mirrax.values.layouts import to_device
+from mirrax.values.per_replica import PerReplica
+from mirrax.values.regroup import local_results
+
+
+@dataclasses.dataclass(frozen=True)
+class ValueContext:
+    """Tells the function that makes a value for which replica it is.
+
+    Args:
+        replica_id_in_sync_group: The number of the replica.
+        num_replicas_in_sync: How many there are.
+    """
+
+    replica_id_in_sync_group: int = 0
+    num_replicas_in_sync: int = 1
+
+
+class Strategy:
+    """Runs functions on replicas and keeps variables on them.
+
+    Use one of the kinds: `OneDeviceStrategy`, `MirroredStrategy`.
+
+    Args:
+        topology: The devices, one for each replica.
+        ops: How values of several replicas are added up.
+        create: What becomes of a variable that is created in the scope.
+        cluster_resolver: Who takes part; None on one machine.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        ops: CrossDeviceOps,
+        create: Callable[..., Any],
+        cluster_resolver: Any = None,
+    ) -> None:
+        self._collective = Collective(topology, ops)
+        self._creator = StrategyCreator(self, self._collective, create)
+        self._cluster_resolver = cluster_resolver
+        self._frame = stack.CrossReplica(self)
+
+    @property
+    def topology(self) -> Topology:
+        """The devices, one for each replica, with their mesh and shardings."""
+        return self._collective.topology
+
+    @property
+    def num_replicas_in_sync(self) -> int:
+        """The number of replicas, over which gradients are combined."""
+        return self.topology.num_replicas
+
+    @property
+    def cluster_resolver(self) -> Any:
+        """Who takes part in a job of several workers; None on one machine."""
+        return self._cluster_resolver
+
+    @property
+    def extended(self) -> StrategyExtended:
+        """More methods, for those who write libraries."""
+        return StrategyExtended(self, self._collective)
+
+    def scope(self) -> contextlib.AbstractContextManager[Strategy]:
+        """Makes this the strategy in force, so that new variables belong to it.
+
+        >>> import mirrax
+        >>> strategy = mirrax.MirroredStrategy(["CPU:0"])
+        >>> with strategy.scope():
+        ...     v = mirrax.Variable(1.0)
+        >>> v
+        MirroredVariable:{
+          0: <tf.Variable 'Variable:0' shape=() dtype=float32, numpy=1.0>
+        }
+        """
+        guards.require_cross_replica("`strategy.scope()`")
+        guards.require_same_strategy("`strategy.scope()`", self)
+        return self._entered()
+
+    def run(
+        self,
+        fn: Callable[..., Any],
+        args: tuple[Any, ...] | list[Any] = (),
+        kwargs: dict[str, Any] | None = None,
+        options: RunOptions | None = None,
+    ) -> Tree:
+        """Calls `fn` on each replica; returns the merged results.
+
+        Distributed values among the arguments are replaced by the replica's part;
+        everything else reaches all replicas as it is. What differs between replicas
+        comes back as `PerReplica`. If `fn` is a `mirrax.function`, all replicas run as
+        one compiled program, and what they hold alike comes back as one replicated
+        array. With one replica, results come back bare.
+        """
+        guards.require_cross_replica("`strategy.run`")
+        guards.require_same_strategy("`strategy.run`", self)
+        with self._entered():
+            return call_for_each_replica(
+                self, self._collective, fn, tuple(args), dict(kwargs or {})
+            )
+
+    def experimental_run_v2(
+        self,
+        fn: Callable[..., Any],
+        args: tuple[Any, ...] | list[Any] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Tree:
+        """The older name of `run`."""
+        return self.run(fn, args, kwargs)
+
+    def reduce(self, reduce_op: ReduceOp | str, value: Tree, axis: Axis) -> Tree:
+        """Returns `value` combined over the replicas, as arrays for the host.
+
+        Args:
+            reduce_op: SUM or MEAN.
+            value: A structure of what `run` returned.
+            axis: Also combine along this dimension of each part, or these; parts may
+                differ in size there, and a mean counts each element once.
+
+        >>> import mirrax
+        >>> strategy = mirrax.OneDeviceStrategy("CPU:0")
+        >>> strategy.reduce("SUM", strategy.run(lambda: 2.0), axis=None)
+        Array(2., dtype=float32...)
+        """
+        guards.require_cross_replica("`strategy.reduce`")
+        guards.require_same_strategy("`strategy.reduce`", self)
+        reduced = reduce_tree(self._collective, parse_reduce_op(reduce_op), value, axis)
+        return trees.map_leaves(host_view, reduced)
+
+    def gather(self, value: Tree, axis: int) -> Tree:
+        """Returns the parts of `value` joined along `axis`, in replica order."""
+        guards.require_cross_replica("`strategy.gather`")
+        guards.require_same_strategy("`strategy.gather`", self)
+        return trees.map_leaves(lambda leaf: self._gather(leaf, axis), value)
+
+    def experimental_local_results(self, value: Any) -> tuple[Any, ...]:
+        """Returns the parts of `value` in this process; `(value,)` if it has none."""
+        return local_results(value, self.topology)
+
+    def experimental_distribute_values_from_function(
+        self, value_fn: Callable[[ValueContext], Tree]
+    ) -> Tree:
+        """Returns a value with a part for each replica: `value_fn(ValueContext)`."""
+        guards.require_cross_replica("`experimental_distribute_values_from_function`")
+        topology = self.topology
+        parts = []
+        for index, device in zip(
+            topology.local_replicas, topology.local_devices, strict=True
+        ):
+            with jax.default_device(device):
+                made = value_fn(ValueContext(index, topology.num_replicas))
+            parts.append(trees.map_leaves(lambda leaf, d=device: _at(leaf, d), made))
+        return self._wrap_parts(parts)
+
+    def __repr__(self) -> str:
+        return f"<mirrax.{type(self).__name__} on {list(self.topology.names)}>"
+
+    def _wrap_parts(self, parts: list[Tree]) -> Tree:
+        return trees.map_leaves(lambda *column: PerReplica(column), *parts)
+
+    def _gather(self, leaf: Any, axis: int) -> Any:
+        parts = local_results(leaf, self.topology)
+        is_one = not isinstance(leaf, PerReplica) and len(parts) == 1
+        if isinstance(leaf, PerReplica) or not is_one:
+            per_replica = leaf if isinstance(leaf, PerReplica) else PerReplica(parts)
+            return host_view(gather(self.topology, per_replica, axis))
+        return leaf
+
+    @contextlib.contextmanager
+    def _entered(self) -> Any:
+        frame = stack.frame()
+        if frame is not None and frame.strategy is self:
+            with stack.entered(self._frame):
+                yield self
+        else:
+            with stack.entered(self._frame), stack.creating(self._creator):
+                yield self
+
+
+def _at(leaf: Any, device: jax.Device) -> Any:
+    is_array = isinstance(leaf, jax.Array) and not isinstance(leaf, jax.core.Tracer)
+    return to_device(leaf, device) if is_array else leaf

@@ -1,0 +1,127 @@
+"""What makes an object of ours usable like an array."""
+
+from __future__ import annotations
+
+import abc
+import operator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+
+class ArrayLike(abc.ABC):
+    """An object that stands for an array: in expressions, in `jnp` and in `numpy`."""
+
+    __slots__ = ()
+
+    @abc.abstractmethod
+    def __jax_array__(self) -> jax.Array:
+        """The array."""
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """A copy of the array in the memory of the host."""
+        return np.array(self.__jax_array__())
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.__jax_array__().shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.__jax_array__().dtype
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self.shape))
+
+    def astype(self, dtype: Any) -> jax.Array:
+        return self.__jax_array__().astype(dtype)
+
+    def reshape(self, *shape: Any) -> jax.Array:
+        return self.__jax_array__().reshape(*shape)
+
+    @property
+    def T(self) -> jax.Array:  # noqa: N802 - the name that arrays give it
+        return self.__jax_array__().T
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return np.array(self.__jax_array__(), dtype=dtype)
+
+    def __getitem__(self, key: Any) -> jax.Array:
+        return self.__jax_array__()[key]
+
+    def __iter__(self) -> Any:
+        return iter(self.__jax_array__())
+
+    def __len__(self) -> int:
+        return len(self.__jax_array__())
+
+    def __bool__(self) -> bool:
+        return bool(self.__jax_array__())
+
+    def __int__(self) -> int:
+        return int(self.__jax_array__())
+
+    def __float__(self) -> float:
+        return float(self.__jax_array__())
+
+    def __index__(self) -> int:
+        return operator.index(self.__jax_array__())
+
+    def __neg__(self) -> jax.Array:
+        return -self.__jax_array__()
+
+    def __pos__(self) -> jax.Array:
+        return self.__jax_array__()
+
+    def __abs__(self) -> jax.Array:
+        return abs(self.__jax_array__())
+
+    def __invert__(self) -> jax.Array:
+        return ~self.__jax_array__()
+
+    __hash__ = object.__hash__
+
+
+def as_array(value: Any) -> Any:
+    """Returns the array that `value` stands for; anything else as it is."""
+    return value.__jax_array__() if isinstance(value, ArrayLike) else value
+
+
+def _operator(name: str) -> None:
+    function = getattr(operator, name.strip("_"), None) or getattr(operator, name)
+
+    def forward(self: ArrayLike, other: Any) -> Any:
+        return function(self.__jax_array__(), as_array(other))
+
+    def reflected(self: ArrayLike, other: Any) -> Any:
+        return function(jnp.asarray(as_array(other)), self.__jax_array__())
+
+    setattr(ArrayLike, name, forward)
+    setattr(ArrayLike, f"__r{name[2:]}", reflected)
+
+
+for _name in (
+    "__add__ __sub__ __mul__ __truediv__ __floordiv__ __mod__ __pow__ __matmul__ "
+    "__and__ __or__ __xor__ __lshift__ __rshift__"
+).split():
+    _operator(_name)
+
+
+def _comparison(name: str) -> None:
+    function = getattr(operator, name)
+
+    def compare(self: ArrayLike, other: Any) -> Any:
+        return function(self.__jax_array__(), as_array(other))
+
+    setattr(ArrayLike, name, compare)
+
+
+for _name in ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"):
+    _comparison(_name)

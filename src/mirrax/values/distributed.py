@@ -1,0 +1,41 @@
+"""Values that have a part on each replica."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any
+
+import jax
+import numpy as np
+
+from mirrax.trees import Leaf
+
+
+class DistributedValues(Leaf):
+    """A value with one part per replica of this process."""
+
+    __slots__ = ()
+
+    @property
+    @abc.abstractmethod
+    def values(self) -> tuple[Any, ...]:
+        """The parts of the replicas that run in this process, in replica order."""
+
+    def for_replica(self, index: int) -> Any:
+        """What local replica `index` gets when this is an argument of `run`."""
+        return self.values[index]
+
+
+def describe_parts(kind: str, parts: tuple[Any, ...]) -> str:
+    """Returns the text of a distributed value, one line for each part."""
+    lines = ",\n".join(f"  {i}: {describe(part)}" for i, part in enumerate(parts))
+    return f"{kind}:{{\n{lines}\n}}"
+
+
+def describe(part: Any) -> str:
+    """Returns the text of one part; arrays as the documents print tensors."""
+    if isinstance(part, jax.Array) and not isinstance(part, jax.core.Tracer):
+        value = np.asarray(part)
+        shown = str(value) if value.ndim == 0 else repr(value)
+        return f"<tf.Tensor: shape={part.shape}, dtype={part.dtype}, numpy={shown}>"
+    return repr(part)

@@ -1,0 +1,130 @@
+"""The three forms in which the parts of a per-replica value are held."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import functools
+from typing import Any
+
+import jax
+from jax import lax
+from typing_extensions import override
+
+from mirrax import jax_internals
+from mirrax.devices.topology import AXIS, Topology
+
+
+class Layout(abc.ABC):
+    """How the parts of a per-replica value are held."""
+
+    @property
+    @abc.abstractmethod
+    def parts(self) -> tuple[Any, ...]:
+        """One value per local replica."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Parts(Layout):
+    """One value per local replica, of any kind.
+
+    Args:
+        held: The values.
+        topology: The devices they lie on, where that is known.
+    """
+
+    held: tuple[Any, ...]
+    topology: Topology | None = None
+
+    @property
+    @override
+    def parts(self) -> tuple[Any, ...]:
+        return self.held
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Joined(Layout):
+    """One array over all replicas, split among them along its first axis.
+
+    The parts stand one after another; scalars stand in a vector.
+    """
+
+    array: jax.Array
+    is_scalar: bool
+    topology: Topology
+
+    @functools.cached_property
+    def parts(self) -> tuple[Any, ...]:  # type: ignore[override]
+        if isinstance(self.array, jax.core.Tracer):
+            pieces = self._cut()
+        else:
+            pieces = [
+                jax_internals.uncommitted(s) for s in jax_internals.shards(self.array)
+            ]
+        return tuple(p.reshape(()) for p in pieces) if self.is_scalar else tuple(pieces)
+
+    def _cut(self) -> list[jax.Array]:
+        num_replicas = self.topology.num_replicas
+        return list(self.array.reshape(num_replicas, -1, *self.array.shape[1:]))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Alike(Layout):
+    """One replicated array: every replica's part is equal to it."""
+
+    array: jax.Array
+    topology: Topology
+
+    @functools.cached_property
+    def parts(self) -> tuple[Any, ...]:  # type: ignore[override]
+        if isinstance(self.array, jax.core.Tracer):
+            return (self.array,) * self.topology.num_replicas
+        return tuple(
+            jax_internals.uncommitted(s) for s in jax_internals.shards(self.array)
+        )
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Spmd(Layout):
+    """One traced value that stands for the part of whichever replica runs the trace."""
+
+    value: jax.Array
+
+    @functools.cached_property
+    def parts(self) -> tuple[Any, ...]:  # type: ignore[override]
+        return tuple(lax.all_gather(self.value, AXIS))
+
+
+def join(parts: tuple[Any, ...], topology: Topology) -> jax.Array:
+    """Returns parts of equal shape as one array of the `Joined` form, without a copy.
+
+    Scalars cost a reshape each.
+    """
+    pieces = [
+        to_device(part, device)
+        for part, device in zip(parts, topology.local_devices, strict=True)
+    ]
+    if pieces[0].ndim == 0:
+        pieces = [
+            _as_vector(piece, device)
+            for piece, device in zip(pieces, topology.local_devices, strict=True)
+        ]
+    shape = (pieces[0].shape[0] * topology.num_replicas, *pieces[0].shape[1:])
+    return jax.make_array_from_single_device_arrays(shape, topology.split, pieces)
+
+
+def to_device(value: Any, device: jax.Device) -> jax.Array:
+    """Returns `value` as an array on `device`, not tied to it."""
+    if isinstance(value, jax.Array) and value.devices() == {device}:
+        return jax_internals.uncommitted(value)
+    return jax_internals.uncommitted(jax.device_put(value, device))
+
+
+def _as_vector(scalar: jax.Array, device: jax.Device) -> jax.Array:
+    with jax.default_device(device):
+        return _reshape(scalar)
+
+
+@jax.jit
+def _reshape(scalar: jax.Array) -> jax.Array:
+    return scalar.reshape(1)

@@ -1,0 +1,51 @@
+"""Values that are equal on all their devices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+from typing_extensions import override
+
+from mirrax import jax_internals
+from mirrax.values.array_like import ArrayLike
+from mirrax.values.distributed import DistributedValues, describe_parts
+
+
+class Mirrored(DistributedValues, ArrayLike):
+    """A value that every replica holds alike; usable like the array it is.
+
+    `run` hands such values out as plain replicated arrays; the cross-replica methods
+    of `extended` wrap them, as their documents say.
+    """
+
+    __slots__ = ("array",)
+
+    def __init__(self, array: jax.Array) -> None:
+        self.array = array
+
+    @property
+    @override
+    def values(self) -> tuple[Any, ...]:
+        if isinstance(self.array, jax.core.Tracer):
+            return (self.array,)
+        return tuple(
+            jax_internals.uncommitted(s) for s in jax_internals.shards(self.array)
+        )
+
+    @property
+    def device(self) -> Any:
+        return self.values[0].device
+
+    @override
+    def __jax_array__(self) -> jax.Array:
+        return self.values[0]
+
+    @override
+    def __repr__(self) -> str:
+        return describe_parts("Mirrored", self.values)
+
+
+jax.tree_util.register_pytree_node(
+    Mirrored, lambda value: ((value.array,), None), lambda _, children: children[0]
+)

@@ -1,0 +1,82 @@
+"""From one result per replica to one structure, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+
+from mirrax import jax_internals, trees
+from mirrax.devices.topology import Topology
+from mirrax.trees import Tree
+from mirrax.values.distributed import DistributedValues
+from mirrax.values.per_replica import PerReplica
+
+_PLAIN = (bool, int, float, complex, str, bytes)
+
+
+def regroup(results: Sequence[Tree]) -> Tree:
+    """Returns the results of all local replicas as one structure.
+
+    A leaf that is the same object, or an equal plain value, on every replica comes back
+    bare; others as `PerReplica`. With one replica everything comes back bare.
+    """
+    if len(results) == 1:
+        return results[0]
+    if all(result is results[0] for result in results[1:]):
+        return results[0]
+    # None is a leaf here, because one replica may return it and another a value.
+    flat = [
+        jax.tree.flatten(result, is_leaf=lambda x: x is None or trees.is_leaf(x))
+        for result in results
+    ]
+    structure = flat[0][1]
+    for index, (_, other) in enumerate(flat):
+        if other != structure:
+            # An AssertionError, because that is what TensorFlow programs meet.
+            raise AssertionError(
+                "Every replica must return the same structure. Received: replica 0 "
+                f"returned {structure}, replica {index} returned {other}."
+            )
+    columns = zip(*(leaves for leaves, _ in flat), strict=True)
+    return jax.tree.unflatten(structure, [_merge(column) for column in columns])
+
+
+def select(tree: Tree, index: int) -> Tree:
+    """Returns `tree` with each distributed value replaced by its part `index`."""
+
+    def part(leaf: Any) -> Any:
+        return leaf.for_replica(index) if isinstance(leaf, DistributedValues) else leaf
+
+    return trees.map_leaves(part, tree)
+
+
+def local_results(value: Any, topology: Topology) -> tuple[Any, ...]:
+    """Returns the parts of `value` on this process; `(value,)` if it has none."""
+    if isinstance(value, DistributedValues):
+        return value.values
+    if is_mirrored_array(value, topology):
+        return tuple(jax_internals.uncommitted(s) for s in jax_internals.shards(value))
+    return (value,)
+
+
+def is_mirrored_array(value: object, topology: Topology) -> bool:
+    """Returns whether `value` is an array replicated over several replicas."""
+    return (
+        isinstance(value, jax.Array)
+        and not isinstance(value, jax.core.Tracer)
+        and not topology.is_single
+        and value.sharding == topology.replicated
+    )
+
+
+def _merge(parts: tuple[Any, ...]) -> Any:
+    first = parts[0]
+    if all(part is first for part in parts[1:]):
+        return first
+    if type(first) in _PLAIN and all(
+        type(part) is type(first) and part == first for part in parts[1:]
+    ):
+        return first
+    return PerReplica(parts)

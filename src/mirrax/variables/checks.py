@@ -1,0 +1,92 @@
+"""What may be written into a variable, and how a variable may be declared."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from mirrax.options import VariableAggregation, VariableSynchronization
+from mirrax.values.array_like import as_array
+
+
+def require_options(
+    aggregation: Any, synchronization: Any, dtype: np.dtype[Any]
+) -> None:
+    """Raises unless the options are of the right kind and go together."""
+    for name, value, kind in (
+        ("aggregation", aggregation, VariableAggregation),
+        ("synchronization", synchronization, VariableSynchronization),
+    ):
+        if not isinstance(value, kind):
+            raise ValueError(
+                f"`{name}` of a variable must be a `{kind.__name__}`. Received: "
+                f"{name}={value!r}. Use {kind.__name__}.{list(kind)[1].name}, say."
+            )
+    if aggregation is VariableAggregation.MEAN and not jnp.issubdtype(
+        dtype, jnp.inexact
+    ):
+        raise ValueError(
+            "The mean of integers is no integer, so `aggregation=MEAN` needs a floating "
+            f"variable. Received: dtype={dtype}. Use SUM or ONLY_FIRST_REPLICA, or a "
+            "floating dtype."
+        )
+
+
+def initial_array(initial_value: Any, dtype: Any) -> jax.Array:
+    """Returns the array that a variable starts with."""
+    value = initial_value() if callable(initial_value) else initial_value
+    value = as_array(value)
+    if value is None:
+        raise ValueError(
+            "A variable needs an initial value: an array, a number or a callable that "
+            "returns one. Received: None."
+        )
+    if isinstance(value, jax.core.Tracer):
+        raise ValueError(
+            "The initial value of a variable that is created while a function is traced "
+            "must not be traced itself. Received: a traced value of shape "
+            f"{value.shape}. Pass a callable, as in `Variable(lambda: jnp.zeros(3))`, "
+            "or create the variable outside the function."
+        )
+    with jax.ensure_compile_time_eval():
+        array = jnp.asarray(value, dtype=dtype)
+        # A weak type would let the variable change its dtype with what is assigned.
+        return jax.lax.convert_element_type(array, array.dtype)
+
+
+def fitting(
+    value: Any, shape: tuple[int, ...], dtype: np.dtype[Any], name: str
+) -> Any:
+    """Returns `value` as an array for a variable of this shape and dtype, or raises."""
+    value = as_array(value)
+    if isinstance(value, jax.Array | np.ndarray | np.generic):
+        found = np.dtype(jax.dtypes.canonicalize_dtype(value.dtype))
+        is_weak = isinstance(value, jax.Array) and value.aval.weak_type
+        if found != dtype and not (is_weak and _is_safe(found, dtype)):
+            raise ValueError(
+                f"Variable '{name}' has dtype {dtype} and keeps it. Received: a value "
+                f"of dtype {value.dtype}. Convert it with `.astype({str(dtype)!r})`."
+            )
+    else:
+        plain = np.asarray(value)
+        if not _is_safe(plain.dtype, dtype):
+            raise ValueError(
+                f"Variable '{name}' has dtype {dtype} and keeps it. Received: "
+                f"{value!r}, which does not convert without loss."
+            )
+        value = plain.astype(dtype)
+    if value.shape != shape:
+        raise ValueError(
+            f"Variable '{name}' has shape {shape} and keeps it. Received: a value of "
+            f"shape {value.shape}. Reshape or broadcast it first."
+        )
+    return value if value.dtype == dtype else jnp.asarray(value, dtype)
+
+
+def _is_safe(found: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
+    kinds = (jnp.bool_, jnp.integer, jnp.floating, jnp.complexfloating)
+    rank = next(i for i, kind in enumerate(kinds) if jnp.issubdtype(wanted, kind))
+    return any(jnp.issubdtype(found, kind) for kind in kinds[: rank + 1])

@@ -1,0 +1,127 @@
+"""What mirrored and sync-on-read variables have in common."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any
+
+import jax
+from typing_extensions import override
+
+from mirrax.collectives.reduce import Collective
+from mirrax.context import stack
+from mirrax.devices.topology import Topology
+from mirrax.options import ReduceOp, VariableAggregation
+from mirrax.values.array_like import ArrayLike
+from mirrax.values.distributed import DistributedValues
+from mirrax.variables.variable import Variable, describe_variable
+
+REDUCTIONS = {
+    VariableAggregation.SUM: ReduceOp.SUM,
+    VariableAggregation.MEAN: ReduceOp.MEAN,
+}
+
+
+class DistributedVariable(Variable, DistributedValues):
+    """A variable with one copy per replica.
+
+    Args:
+        collective: The devices that hold the copies and how they communicate.
+        arguments: Those of `Variable`.
+    """
+
+    def __init__(self, collective: Collective, **arguments: Any) -> None:
+        self.collective = collective
+        super().__init__(**arguments)
+
+    @property
+    def topology(self) -> Topology:
+        return self.collective.topology
+
+    @property
+    @override
+    def values(self) -> tuple[Any, ...]:
+        return tuple(
+            VariablePart(self, index) for index in range(len(self.topology.local_devices))
+        )
+
+    @override
+    def for_replica(self, index: int) -> Any:
+        return self
+
+    @abc.abstractmethod
+    def part(self, index: int) -> jax.Array:
+        """Returns the stored copy of local replica `index`."""
+
+    @override
+    def __repr__(self) -> str:
+        if stack.overlay() is not None:
+            return describe_variable(self.name, self.value)
+        lines = ",\n".join(f"  {i}: {part!r}" for i, part in enumerate(self.values))
+        return f"{type(self).__name__}:{{\n{lines}\n}}"
+
+    def local_index(self) -> int | None:
+        """Returns which copy code at this place sees; None where it sees all."""
+        match stack.frame():
+            case stack.Replica(strategy=strategy, index=index):
+                self._require_strategy(strategy)
+                return index
+            case stack.Update(index=index):
+                return index
+            case _:
+                return None
+
+    def _require_strategy(self, strategy: Any) -> None:
+        topology = strategy.topology
+        if topology != self.topology and not topology.is_single:
+            raise RuntimeError(
+                f"Variable '{self.name}' lives on {list(self.topology.names)}. "
+                f"Received: a use inside `run` of a strategy over "
+                f"{list(topology.names)}. Create it in the scope of that strategy."
+            )
+
+
+class VariablePart(ArrayLike):
+    """One copy of a variable, to be looked at."""
+
+    def __init__(self, container: DistributedVariable, index: int) -> None:
+        self.container = container
+        self.index = index
+
+    @property
+    def name(self) -> str:
+        name = self.container.name.removesuffix(":0")
+        return f"{name}/replica_{self.index}:0" if self.index else f"{name}:0"
+
+    @property
+    def device(self) -> str:
+        return self.container.topology.names[self.index]
+
+    @property
+    def trainable(self) -> bool:
+        return self.container.trainable
+
+    def read_value(self) -> jax.Array:
+        return self.container.part(self.index)
+
+    @property
+    def value(self) -> jax.Array:
+        return self.container.part(self.index)
+
+    def assign(self, *_: Any, **__: Any) -> Any:
+        """Refuses: a copy that is written on its own would differ from the others."""
+        raise RuntimeError(
+            f"'{self.name}' is one copy of a variable, and copies are not written one "
+            f"by one, so that they stay equal. Assign to '{self.container.name}'."
+        )
+
+    assign_add = assign
+    assign_sub = assign
+
+    @override
+    def __jax_array__(self) -> jax.Array:
+        return self.container.part(self.index)
+
+    @override
+    def __repr__(self) -> str:
+        return describe_variable(self.name, self.value)

@@ -1,0 +1,101 @@
+"""The values that variables have inside a trace.
+
+While a program is traced, variables neither give their stored arrays nor keep what is
+assigned. An overlay hands out traced stand-ins and collects the writes; whoever started
+the trace turns both into inputs and outputs of the program.
+"""
+
+from __future__ import annotations
+
+import abc
+from typing import Any
+
+import jax
+from jax.extend import core as jax_core
+from typing_extensions import override
+
+from mirrax import jax_internals
+from mirrax.devices.topology import Topology
+from mirrax.variables.variable import Variable
+
+read_p = jax_core.Primitive("read_variable")
+"""A read in a traced program; replaced by an input before the program is compiled."""
+read_p.def_abstract_eval(lambda *, variable, aval: aval)
+
+
+class Overlay(abc.ABC):
+    """Values of variables that hold only inside one trace.
+
+    Args:
+        inside_replica: Whether the trace is of one replica's work, so that variables
+            read as one replica sees them.
+        initial: The stand-ins of the variables that were read.
+        topologies: The sets of devices that the trace runs replicas on.
+    """
+
+    def __init__(
+        self,
+        inside_replica: bool,
+        initial: dict[Variable, Any],
+        topologies: set[Topology],
+    ) -> None:
+        self.inside_replica = inside_replica
+        self.initial = initial
+        self.topologies = topologies
+        self.values: dict[Variable, Any] = {}
+        self.written: dict[Variable, None] = {}
+        self._trace = jax_internals.current_trace()
+
+    @abc.abstractmethod
+    def read(self, variable: Variable) -> jax.Array:
+        """Returns the value that `variable` has at this point of the trace."""
+
+    def write(self, variable: Variable, value: jax.Array) -> None:
+        """Makes `value` what `variable` has from this point on."""
+        if jax_internals.current_trace() is not self._trace:
+            raise RuntimeError(
+                f"Variable '{variable.name}' is assigned inside a JAX transformation "
+                "(jax.grad, jit, scan, cond, vmap, ...), from which the value cannot "
+                "get out. Return the new value from the transformed function and assign "
+                "it outside, or use `mirrax.value_and_grad` in place of `jax.grad`."
+            )
+        self.values[variable] = value
+        self.written[variable] = None
+
+
+class TraceOverlay(Overlay):
+    """The overlay of a whole program: each variable it meets becomes an input."""
+
+    def __init__(self, inside_replica: bool) -> None:
+        super().__init__(inside_replica, {}, set())
+
+    @override
+    def read(self, variable: Variable) -> jax.Array:
+        if variable not in self.values:
+            # At the level of the whole trace, so that a first read inside a scan or a
+            # cond is an input of the program too.
+            with jax_core.set_current_trace(self._trace):
+                aval = variable.traced_aval(self.inside_replica)
+                value = read_p.bind(variable=variable, aval=aval)
+            self.initial[variable] = self.values[variable] = value
+        return self.values[variable]  # type: ignore[no-any-return]
+
+
+class ValueOverlay(Overlay):
+    """An overlay that replaces some variables and leaves the others as they were."""
+
+    def __init__(self, values: dict[Variable, Any], parent: Overlay | None) -> None:
+        if parent is None:
+            super().__init__(True, {}, set())
+        else:
+            super().__init__(parent.inside_replica, parent.initial, parent.topologies)
+        self.values.update(values)
+        self._parent = parent
+
+    @override
+    def read(self, variable: Variable) -> jax.Array:
+        if variable in self.values:
+            return self.values[variable]  # type: ignore[no-any-return]
+        if self._parent is not None:
+            return self._parent.read(variable)
+        return variable.read_stored()

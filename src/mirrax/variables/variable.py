@@ -1,0 +1,258 @@
+"""Variables: the plain one, and what all kinds have in common."""
+
+from __future__ import annotations
+
+import abc
+import contextlib
+import operator
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+from typing_extensions import override
+
+from mirrax import jax_internals
+from mirrax.context import stack
+from mirrax.devices.logical import name_of
+from mirrax.options import VariableAggregation, VariableSynchronization
+from mirrax.trees import Leaf
+from mirrax.values.array_like import ArrayLike
+from mirrax.values.layouts import to_device
+from mirrax.variables import checks, creation
+
+Change = Callable[[Any, Any], Any]
+"""How a written value becomes the new one: (old, given) -> new."""
+
+
+class VariableType(abc.ABCMeta):
+    """Lets the strategy in force decide which kind `Variable(...)` creates."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        if cls is Variable:
+            return creation.create(super().__call__, *args, **kwargs)
+        return super().__call__(*args, **kwargs)
+
+
+class Variable(ArrayLike, Leaf, metaclass=VariableType):
+    """An array that can be assigned to, and that a strategy keeps on its devices.
+
+    Inside `strategy.scope()` this creates the kind that the strategy needs, such as a
+    `MirroredVariable`. Elsewhere it creates a plain variable.
+
+    Args:
+        initial_value: An array, a number, or a callable that returns one.
+        trainable: Whether optimizers should change it; by default they should, unless
+            it is synchronized on read.
+        name: What errors and checkpoints call it.
+        dtype: The dtype, if another than that of the initial value.
+        aggregation: How writes from several replicas become one.
+        synchronization: When the copies are brought together.
+        owner: The strategy that it belongs to; set by strategies.
+        device: Where it is kept; set by strategies.
+
+    >>> v = Variable([1.0, 2.0])
+    >>> v.assign_add([1.0, 1.0])
+    <tf.Variable 'Variable:0' shape=(2,) dtype=float32, numpy=array([2., 3.], ...)>
+    """
+
+    def __init__(
+        self,
+        initial_value: Any = None,
+        trainable: bool | None = None,
+        name: str | None = None,
+        dtype: Any = None,
+        aggregation: VariableAggregation = VariableAggregation.NONE,
+        synchronization: VariableSynchronization = VariableSynchronization.AUTO,
+        owner: Any = None,
+        device: jax.Device | None = None,
+    ) -> None:
+        with contextlib.nullcontext() if device is None else jax.default_device(device):
+            array = checks.initial_array(initial_value, dtype)
+        checks.require_options(aggregation, synchronization, array.dtype)
+        is_on_read = synchronization is VariableSynchronization.ON_READ
+        self._name = name or "Variable"
+        self._trainable = not is_on_read if trainable is None else trainable
+        self._aggregation = aggregation
+        self._synchronization = synchronization
+        self._shape, self._dtype = array.shape, array.dtype
+        self.owner = owner
+        if device is not None:
+            array = to_device(array, device)
+        self.set_stored(self._store_initial(array))
+
+    @property
+    def name(self) -> str:
+        return f"{self._name}:0"
+
+    @property
+    def trainable(self) -> bool:
+        return self._trainable
+
+    @property
+    def aggregation(self) -> VariableAggregation:
+        return self._aggregation
+
+    @property
+    def synchronization(self) -> VariableSynchronization:
+        return self._synchronization
+
+    @property
+    @override
+    def shape(self) -> tuple[int, ...]:
+        return self._shape
+
+    @property
+    @override
+    def dtype(self) -> np.dtype[Any]:
+        return self._dtype
+
+    @property
+    def device(self) -> str:
+        """The name of the device that holds it, or the first of its copies."""
+        return name_of(jax_internals.shards(self._stored)[0].device)
+
+    @property
+    def value(self) -> jax.Array:
+        """The array, as code at this place sees it."""
+        overlay = stack.overlay()
+        if overlay is not None:
+            return overlay.read(self)  # type: ignore[no-any-return]
+        return self.read_stored()
+
+    def read_value(self) -> jax.Array:
+        """The array, as code at this place sees it."""
+        return self.value
+
+    def assign(
+        self,
+        value: Any,
+        use_locking: bool | None = None,
+        name: str | None = None,
+        read_value: bool = True,
+    ) -> Any:
+        """Replaces the value. Only `value` has a meaning here."""
+        return self._write(_replace, value)
+
+    def assign_add(
+        self,
+        delta: Any,
+        use_locking: bool | None = None,
+        name: str | None = None,
+        read_value: bool = True,
+    ) -> Any:
+        """Adds `delta` to the value."""
+        return self._write(operator.add, delta)
+
+    def assign_sub(
+        self,
+        delta: Any,
+        use_locking: bool | None = None,
+        name: str | None = None,
+        read_value: bool = True,
+    ) -> Any:
+        """Subtracts `delta` from the value."""
+        return self._write(operator.sub, delta)
+
+    @override
+    def __jax_array__(self) -> jax.Array:
+        return self.value
+
+    @override
+    def __repr__(self) -> str:
+        return describe_variable(self.name, self.value)
+
+    # What engines need. A kind of variable overrides what is different about it.
+
+    @property
+    def stored(self) -> jax.Array:
+        """The array as it is held between programs."""
+        return self._stored
+
+    def set_stored(self, array: jax.Array) -> None:
+        """Replaces the array that is held between programs."""
+        self._stored = array
+        self._lent: dict[int, weakref.ref[jax.Array]] = {}
+
+    @property
+    def is_lent(self) -> bool:
+        """Whether somebody holds a view of the stored array, so it must stay."""
+        return any(view() is not None for view in self._lent.values())
+
+    def read_stored(self) -> jax.Array:
+        """Returns the value outside any trace."""
+        self.refuse_foreign_trace()
+        return self._lend(0)
+
+    def traced_aval(self, inside_replica: bool) -> Any:
+        """Returns shape and dtype of the stand-in inside a trace."""
+        return jax.core.ShapedArray(self._shape, self._dtype)
+
+    def refuse_foreign_trace(self) -> None:
+        """Raises where JAX would bake the value of today into a compiled program."""
+        if jax_internals.is_staging():
+            raise RuntimeError(
+                f"Variable '{self.name}' is read inside jax.jit (or scan, cond, ...), "
+                "which would keep today's value for ever. Use `@mirrax.function` in "
+                "place of `jax.jit`, or pass `variable.value` as an argument."
+            )
+
+    def _lend(self, index: int) -> jax.Array:
+        view = self._lent[index]() if index in self._lent else None
+        if view is None:
+            view = jax_internals.view(jax_internals.shards(self._stored)[index])
+            self._lent[index] = weakref.ref(view)
+        return view
+
+    def _store_initial(self, array: jax.Array) -> jax.Array:
+        # A handle of our own, so that what the user holds is not given away with it.
+        return jax_internals.view(array)
+
+    def _write(self, change: Change, given: Any) -> Any:
+        given = checks.fitting(given, self._shape, self._dtype, self.name)
+        frame, overlay = stack.frame(), stack.overlay()
+        if overlay is None:
+            old = self._stored
+            (device,) = old.devices()
+            self.set_stored(to_device(change(old, given), device))
+            return self
+        if isinstance(frame, stack.Replica) and frame.context.num_replicas_in_sync > 1:
+            raise RuntimeError(
+                f"Variable '{self.name}' was created outside `strategy.scope()`, so "
+                "there is one for all replicas, and a compiled `run` cannot let them "
+                "write to it in turn. Create it inside the scope."
+            )
+        overlay.write(self, change(overlay.read(self), given))
+        return self
+
+
+def describe_variable(name: str, value: Any) -> str:
+    """Returns the text of a variable, as the documents print it."""
+    if isinstance(value, jax.core.Tracer):
+        return f"<tf.Variable '{name}' shape={value.shape} dtype={value.dtype}>"
+    array = np.asarray(value)
+    shown = str(array) if array.ndim == 0 else repr(array)
+    return (
+        f"<tf.Variable '{name}' shape={array.shape} dtype={array.dtype}, "
+        f"numpy={shown}>"
+    )
+
+
+def _replace(old: Any, given: Any) -> Any:
+    return given
+
+
+def _flatten(variable: Variable) -> tuple[tuple[jax.Array], None]:
+    return (variable.value,), None
+
+
+def register_as_pytree(kind: type[Variable]) -> None:
+    """Lets JAX functions take variables of this kind: they see its value.
+
+    What comes back from such a function holds plain arrays.
+    """
+    jax.tree_util.register_pytree_node(kind, _flatten, lambda _, child: child[0])
+
+
+register_as_pytree(Variable)

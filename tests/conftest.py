@@ -1,0 +1,63 @@
+"""Eight logical CPU devices, strategies to test with, and no leaks between tests."""
+
+import os
+import threading
+
+# Both must come before JAX starts its backend, hence before anything is collected.
+os.environ["JAX_PLATFORMS"] = "cpu"
+
+import pytest
+
+import mirrax
+
+# tests/conformance/conftest.py asks for 4: the last call before JAX starts decides.
+mirrax.config.set_logical_devices("CPU", 8)
+
+# Set by pytest, and by scikit-learn when it is first imported.
+FOREIGN_VARIABLES = {"PYTEST_CURRENT_TEST", "KMP_DUPLICATE_LIB_OK", "KMP_INIT_AT_FORK"}
+
+
+@pytest.fixture(
+    params=[
+        lambda: mirrax.OneDeviceStrategy("CPU:0"),
+        lambda: mirrored(1),
+        lambda: mirrored(2),
+        lambda: mirrored(4),
+    ],
+    ids=["one_device", "mirrored_1", "mirrored_2", "mirrored_4"],
+)
+def strategy(request):
+    """Each strategy of one process in turn: the same test body must hold for all."""
+    return request.param()
+
+
+@pytest.fixture
+def two_replicas():
+    return mirrored(2)
+
+
+@pytest.fixture
+def four_replicas():
+    return mirrored(4)
+
+
+def mirrored(num_replicas):
+    return mirrax.MirroredStrategy([f"CPU:{i}" for i in range(num_replicas)])
+
+
+@pytest.fixture(autouse=True)
+def no_leaks():
+    """Fails a test that leaves a strategy, thread or environment variable behind."""
+    threads = set(threading.enumerate())
+    environment = own_environment()
+    yield
+    assert not mirrax.has_strategy(), "The test left a strategy entered."
+    assert own_environment() == environment, "The test changed os.environ."
+    leaked = set(threading.enumerate()) - threads
+    for thread in leaked:
+        thread.join(timeout=1)
+    assert not any(thread.is_alive() for thread in leaked), f"Threads left: {leaked}."
+
+
+def own_environment():
+    return {k: v for k, v in os.environ.items() if k not in FOREIGN_VARIABLES}
