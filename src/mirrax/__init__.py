@@ -4,6 +4,7 @@ Choose a strategy, create variables in its scope, and run steps on its replicas.
 """
 
 from mirrax import config as config
+from mirrax import data as data
 from mirrax import errors as errors
 from mirrax import random as random
 from mirrax.collectives import CrossDeviceOps as CrossDeviceOps
@@ -11,6 +12,7 @@ from mirrax.collectives import HierarchicalCopyAllReduce as HierarchicalCopyAllR
 from mirrax.collectives import NcclAllReduce as NcclAllReduce
 from mirrax.collectives import ReductionToOneDevice as ReductionToOneDevice
 from mirrax.devices import reserve_at_import
+from mirrax.input import DistributedDataset as DistributedDataset
 from mirrax.options import CollectiveCommunication as CollectiveCommunication
 from mirrax.options import CommunicationOptions as CommunicationOptions
 from mirrax.options import ReduceOp as ReduceOp

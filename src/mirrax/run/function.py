@@ -38,9 +38,7 @@ def function(
     *,
     input_signature: Sequence[Any] | None = None,
     donate_argnums: int | Sequence[int] = (),
-    reduce_retracing: bool = False,
-    jit_compile: bool | None = None,
-    autograph: bool = True,
+    static_numbers: bool = False,
 ) -> Any:
     """Returns `fn` as a function that is traced once and then runs compiled.
 
@@ -54,8 +52,8 @@ def function(
         fn: The function; leave it out to use `@function(...)` with options.
         input_signature: Descriptions that the arguments must fit.
         donate_argnums: Positional arguments whose arrays may be overwritten.
-        reduce_retracing: Accepted for ported programs, like `jit_compile` and
-            `autograph`; none of them has a meaning here.
+        static_numbers: Whether Python numbers are part of the program, so that each
+            new number is a new trace.
 
     >>> @function
     ... def double(x):
@@ -63,12 +61,16 @@ def function(
     >>> double(np.float32(3))
     Array(6., dtype=float32)
     """
-    options = {"input_signature": input_signature, "donate_argnums": donate_argnums}
+    options: dict[str, Any] = {
+        "input_signature": input_signature,
+        "donate_argnums": donate_argnums,
+        "static_numbers": static_numbers,
+    }
     if fn is None:
         return functools.partial(function, **options)
     if isinstance(fn, Function):
         return fn
-    return Function(fn, **options)  # type: ignore[arg-type]
+    return Function(fn, **options)
 
 
 class Function:
@@ -79,6 +81,7 @@ class Function:
         fn: Callable[..., Any],
         input_signature: Sequence[Any] | None = None,
         donate_argnums: int | Sequence[int] = (),
+        static_numbers: bool = False,
     ) -> None:
         if not callable(fn):
             raise TypeError(
@@ -94,6 +97,7 @@ class Function:
             if isinstance(donate_argnums, int)
             else tuple(donate_argnums)
         )
+        self._static_numbers = static_numbers
         self._programs: collections.OrderedDict[Any, Program] = (
             collections.OrderedDict()
         )
@@ -139,7 +143,9 @@ class Function:
                 return reference().run(self.python_function, args, kwargs)  # type: ignore[union-attr]
 
             functools.update_wrapper(run_on_all, self)
-            self._over[strategy] = Function(run_on_all, None, self._donated)
+            self._over[strategy] = Function(
+                run_on_all, None, self._donated, self._static_numbers
+            )
         return self._over[strategy]
 
     def compiled(self, fn: Callable[..., Any]) -> Function:
@@ -157,7 +163,7 @@ class Function:
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tree:
         leaves, structure = trees.flatten((args, kwargs))
-        slots = [_slot(leaf) for leaf in leaves]
+        slots = [_slot(leaf, self._static_numbers) for leaf in leaves]
         if any(slot is _DRIVEN for slot in slots):
             return self._drive(args, kwargs)
         key = (
@@ -238,7 +244,7 @@ class Function:
 _DRIVEN: Any = (None, None, None)
 
 
-def _slot(leaf: Any) -> tuple[Any, Any, Form | None]:
+def _slot(leaf: Any, static_numbers: bool) -> tuple[Any, Any, Form | None]:
     """Returns the key of an argument, its array, and the form of it.
 
     An argument that is not an input of the program has no form.
@@ -253,6 +259,8 @@ def _slot(leaf: Any) -> tuple[Any, Any, Form | None]:
             )
         return (leaf.shape, leaf.dtype), leaf, PLAIN
     if type(leaf) in (int, float, complex):
+        if static_numbers:
+            return (type(leaf), leaf), None, None
         return type(leaf), leaf, PLAIN
     if isinstance(leaf, Mirrored):
         return (leaf.shape, leaf.dtype, "mirrored"), leaf.array, PLAIN

@@ -17,6 +17,7 @@ from mirrax.values.layouts import Alike
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import is_mirrored_array
+from mirrax.variables.variable import Variable
 
 
 def reduce_tree(collective: Collective, op: ReduceOp, value: Tree, axis: Axis) -> Tree:
@@ -51,6 +52,14 @@ def as_per_replica(leaf: Any, collective: Collective) -> PerReplica | None:
     if isinstance(leaf, DistributedValues):
         return PerReplica(tuple(as_array(part) for part in leaf.values))
     return None
+
+
+def spread(leaf: Any, collective: Collective) -> Any:
+    """Returns a mirrored value as a `PerReplica` of equal parts; others as they are."""
+    if isinstance(leaf, Variable) or collective.topology.is_single:
+        return leaf.array if isinstance(leaf, Mirrored) else leaf
+    per_replica = as_per_replica(leaf, collective)
+    return leaf if per_replica is None else per_replica
 
 
 def host_view(array: Any) -> Any:

@@ -36,6 +36,10 @@ class DefaultStrategy(Strategy):
         return _DefaultExtended(self, self._collective)
 
     @override
+    def experimental_distribute_dataset(self, dataset: Any, options: Any = None) -> Any:
+        return dataset
+
+    @override
     def _wrap_parts(self, parts: list[Any]) -> Tree:
         return parts[0]
 

@@ -15,9 +15,10 @@ from mirrax.collectives.gather import gather
 from mirrax.collectives.reduce import Axis, Collective
 from mirrax.context import guards, stack
 from mirrax.devices.topology import Topology
+from mirrax.input.distributed import DistributedDataset
 from mirrax.options import ReduceOp, RunOptions, parse_reduce_op
 from mirrax.run.dispatch import call_for_each_replica
-from mirrax.strategy.combine import host_view, reduce_tree
+from mirrax.strategy.combine import host_view, reduce_tree, spread
 from mirrax.strategy.creators import StrategyCreator
 from mirrax.strategy.extended import StrategyExtended
 from mirrax.trees import Tree
@@ -159,6 +160,10 @@ class Strategy:
         """Returns the parts of `value` in this process; `(value,)` if it has none."""
         return local_results(value, self.topology)
 
+    def per_replica(self, value: Tree) -> Tree:
+        """Returns `value` with what all replicas hold alike as `PerReplica`, too."""
+        return trees.map_leaves(lambda leaf: spread(leaf, self._collective), value)
+
     def experimental_distribute_values_from_function(
         self, value_fn: Callable[[ValueContext], Tree]
     ) -> Tree:
@@ -173,6 +178,11 @@ class Strategy:
                 made = value_fn(ValueContext(index, topology.num_replicas))
             parts.append(trees.map_leaves(lambda leaf, d=device: _at(leaf, d), made))
         return self._wrap_parts(parts)
+
+    def experimental_distribute_dataset(self, dataset: Any, options: Any = None) -> Any:
+        """Returns `dataset`, of global batches, divided among the replicas."""
+        guards.require_cross_replica("`experimental_distribute_dataset`")
+        return DistributedDataset(dataset, self.topology)
 
     def __repr__(self) -> str:
         return f"<mirrax.{type(self).__name__} on {list(self.topology.names)}>"

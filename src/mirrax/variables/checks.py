@@ -52,7 +52,8 @@ def initial_array(initial_value: Any, dtype: Any) -> jax.Array:
             "or create the variable outside the function."
         )
     with jax.ensure_compile_time_eval():
-        array = jnp.asarray(value, dtype=dtype)
+        wanted = None if dtype is None else jax.dtypes.canonicalize_dtype(dtype)
+        array = jnp.asarray(value, dtype=wanted)
         # A weak type would let the variable change its dtype with what is assigned.
         return jax.lax.convert_element_type(array, array.dtype)
 

@@ -78,9 +78,11 @@ class Variable(ArrayLike, Leaf, metaclass=VariableType):
         self._synchronization = synchronization
         self._shape, self._dtype = array.shape, array.dtype
         self.owner = owner
-        if device is not None:
-            array = to_device(array, device)
-        self.set_stored(self._store_initial(array))
+        # Created for good, even while a function is traced.
+        with jax.ensure_compile_time_eval():
+            if device is not None:
+                array = to_device(array, device)
+            self.set_stored(self._store_initial(array))
 
     @property
     def name(self) -> str:

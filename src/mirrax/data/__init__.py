@@ -1,0 +1,3 @@
+"""Datasets."""
+
+from mirrax.data.dataset import Dataset as Dataset

@@ -1,0 +1,3 @@
+"""Feeding datasets to replicas."""
+
+from mirrax.input.distributed import DistributedDataset as DistributedDataset

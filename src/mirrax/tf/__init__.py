@@ -1,0 +1,34 @@
+"""The names of TensorFlow, for programs that are ported: `import mirrax.tf as tf`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import mirrax
+from mirrax import GradientTape as GradientTape
+from mirrax import TensorSpec as TensorSpec
+from mirrax import Variable as Variable
+from mirrax import VariableAggregation as VariableAggregation
+from mirrax import VariableSynchronization as VariableSynchronization
+from mirrax import config as config
+from mirrax import data as data
+from mirrax import variable_creator_scope as variable_creator_scope
+from mirrax.tf import compat as compat
+from mirrax.tf import distribute as distribute
+from mirrax.tf import errors as errors
+from mirrax.tf.tensors import *  # noqa: F403
+
+
+def function(
+    func: Callable[..., Any] | None = None,
+    input_signature: Any = None,
+    autograph: bool = True,
+    jit_compile: bool | None = None,
+    reduce_retracing: bool = False,
+) -> Any:
+    """`tf.function`: Python numbers are part of the program, as in TensorFlow.
+
+    The last three options are accepted and have no meaning here.
+    """
+    return mirrax.function(func, input_signature=input_signature, static_numbers=True)

@@ -1,0 +1,3 @@
+"""`tf.compat`."""
+
+from mirrax.tf.compat import v1 as v1

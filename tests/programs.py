@@ -1,0 +1,45 @@
+"""Small pieces of programs that many tests run on replicas."""
+
+import jax
+import numpy as np
+import pytest
+
+import mirrax
+
+engines = pytest.mark.parametrize(
+    "engine", [lambda fn: fn, mirrax.function], ids=["eager", "compiled"]
+)
+
+
+def mirrored(num_replicas, **options):
+    devices = [f"CPU:{i}" for i in range(num_replicas)]
+    return mirrax.MirroredStrategy(devices, **options)
+
+
+def replica_id():
+    return mirrax.get_replica_context().replica_id_in_sync_group
+
+
+def create(strategy, *args, **kwargs):
+    """Creates a variable in the scope of `strategy`."""
+    with strategy.scope():
+        return mirrax.Variable(*args, **kwargs)
+
+
+def per_replica(strategy, values):
+    """Returns a distributed value whose part on replica `i` is `values[i]`."""
+    return strategy.experimental_distribute_values_from_function(
+        lambda context: values[context.replica_id_in_sync_group]
+    )
+
+
+def parts(strategy, value):
+    """Returns the parts of `value` as nested lists, one for each replica."""
+    results = strategy.experimental_local_results(value)
+    return [np.asarray(part).tolist() for part in results]
+
+
+def device_of(array):
+    assert isinstance(array, jax.Array)
+    (device,) = array.devices()
+    return device

@@ -1,0 +1,102 @@
+"""Choices: the enum or its name, and nothing else."""
+
+import dataclasses
+
+import pytest
+
+from mirrax import (
+    CollectiveCommunication,
+    CommunicationOptions,
+    ReduceOp,
+    RunOptions,
+    VariableAggregation,
+    VariableSynchronization,
+)
+from mirrax.options import parse_enum, parse_reduce_op
+
+
+@pytest.mark.parametrize(
+    ("op", "expected"),
+    [
+        (ReduceOp.SUM, ReduceOp.SUM),
+        (ReduceOp.MEAN, ReduceOp.MEAN),
+        ("SUM", ReduceOp.SUM),
+        ("sum", ReduceOp.SUM),
+        ("Mean", ReduceOp.MEAN),
+        ("mean", ReduceOp.MEAN),
+    ],
+    ids=str,
+)
+def test_reduce_op_is_the_enum_or_its_name(op, expected):
+    assert parse_reduce_op(op) is expected
+
+
+@pytest.mark.parametrize("op", ["max", "", None, 1, "SUM "], ids=repr)
+def test_another_reduce_op_is_refused(op):
+    with pytest.raises(ValueError, match=r"one of SUM, MEAN.*`ReduceOp`.*Received: ") as e:
+        parse_reduce_op(op)
+    assert repr(op) in str(e.value)
+
+
+@pytest.mark.parametrize("aggregation", VariableAggregation, ids=str)
+def test_an_aggregation_is_no_reduce_op(aggregation):
+    with pytest.raises(AssertionError, match="takes a ReduceOp, not a VariableAggr"):
+        parse_reduce_op(aggregation)
+
+
+def test_reduce_ops_have_tensorflows_values():
+    assert [op.value for op in ReduceOp] == ["SUM", "MEAN"]
+
+
+def test_aggregations_have_tensorflows_values():
+    values = {choice.name: choice.value for choice in VariableAggregation}
+    assert values == {"NONE": 0, "SUM": 1, "MEAN": 2, "ONLY_FIRST_REPLICA": 3}
+
+
+def test_synchronizations_have_tensorflows_values():
+    values = {choice.name: choice.value for choice in VariableSynchronization}
+    assert values == {"AUTO": 0, "NONE": 1, "ON_WRITE": 2, "ON_READ": 3}
+
+
+def test_parse_enum_names_the_choices():
+    with pytest.raises(ValueError, match="Expected one of AUTO, RING, NCCL"):
+        parse_enum(CollectiveCommunication, "MPI")
+
+
+def test_communication_options_leave_the_choice_to_jax():
+    options = CommunicationOptions()
+    assert options.bytes_per_pack == 0
+    assert options.timeout_seconds is None
+    assert options.implementation is CollectiveCommunication.AUTO
+
+
+def test_communication_options_take_the_name_of_an_implementation():
+    options = CommunicationOptions(implementation="ring")
+    assert options.implementation is CollectiveCommunication.RING
+
+
+def test_communication_options_refuse_negative_packs():
+    with pytest.raises(ValueError, match="Received: bytes_per_pack=-1"):
+        CommunicationOptions(bytes_per_pack=-1)
+
+
+def test_communication_options_refuse_an_unknown_implementation():
+    with pytest.raises(ValueError, match="Received: 'MPI'"):
+        CommunicationOptions(implementation="MPI")
+
+
+def test_communication_options_cannot_be_changed():
+    options = CommunicationOptions()
+    with pytest.raises(dataclasses.FrozenInstanceError, match="bytes_per_pack"):
+        options.bytes_per_pack = 3
+
+
+def test_equal_communication_options_are_one_key():
+    assert len({CommunicationOptions(8), CommunicationOptions(8)}) == 1
+
+
+def test_run_options_have_tensorflows_defaults():
+    options = RunOptions()
+    assert options.experimental_enable_dynamic_batch_size
+    assert not options.experimental_bucketizing_dynamic_shape
+    assert options.experimental_xla_options is None
