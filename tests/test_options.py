@@ -33,7 +33,9 @@ def test_reduce_op_is_the_enum_or_its_name(op, expected):
 
 @pytest.mark.parametrize("op", ["max", "", None, 1, "SUM "], ids=repr)
 def test_another_reduce_op_is_refused(op):
-    with pytest.raises(ValueError, match=r"one of SUM, MEAN.*`ReduceOp`.*Received: ") as e:
+    with pytest.raises(
+        ValueError, match=r"one of SUM, MEAN.*`ReduceOp`.*Received: "
+    ) as e:
         parse_reduce_op(op)
     assert repr(op) in str(e.value)
 

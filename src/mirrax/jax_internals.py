@@ -54,9 +54,14 @@ def uncommitted(array: jax.Array) -> jax.Array:
 
 def view(array: jax.Array) -> jax.Array:
     """Returns another handle of the single-device `array`, not tied to the device."""
-    return ArrayImpl(
-        array.aval, array.sharding, [array], committed=False, _skip_checks=True
+    handle: jax.Array = ArrayImpl(
+        array.aval,
+        array.sharding,
+        [array],  # type: ignore[list-item]
+        committed=False,
+        _skip_checks=True,
     )
+    return handle
 
 
 def is_committed(array: jax.Array) -> bool:
@@ -66,7 +71,7 @@ def is_committed(array: jax.Array) -> bool:
 
 def current_trace() -> Any:
     """Returns the JAX trace that is under way in this thread."""
-    return jax_core.find_top_trace(())  # type: ignore[no-untyped-call]
+    return jax_core.find_top_trace(())
 
 
 def is_eager() -> bool:

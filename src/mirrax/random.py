@@ -52,8 +52,6 @@ class Generator:
 
     def key(self) -> jax.Array:
         """Returns a key that was not used before."""
-        following, fresh = jax.random.split(
-            jax.random.wrap_key_data(self._state.value)
-        )
+        following, fresh = jax.random.split(jax.random.wrap_key_data(self._state.value))
         self._state.assign(jax.random.key_data(following))
         return replica_key(fresh)

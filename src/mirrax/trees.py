@@ -21,6 +21,24 @@ class Leaf:
     __slots__ = ()
 
 
+class Same:
+    """A key that equals only keys of the very same object.
+
+    Variables compare element by element, so they are no keys themselves.
+    """
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and self.value is other.value
+
+
 def is_leaf(value: object) -> bool:
     """Returns whether `value` is one of our containers."""
     return isinstance(value, Leaf)

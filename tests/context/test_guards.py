@@ -45,7 +45,9 @@ def test_require_replica_passes_in_a_replica():
     ids=["cross_replica", "update"],
 )
 def test_require_replica_says_where_we_are(name, place):
-    message = f"`f` speaks for one replica.*belongs in replica context.*You are in {place}"
+    message = (
+        f"`f` speaks for one replica.*belongs in replica context.*You are in {place}"
+    )
     with stack.entered(FRAMES[name]), pytest.raises(RuntimeError, match=message):
         guards.require_replica("`f`")
 

@@ -15,7 +15,16 @@ from mirrax.collectives.reduce import require_axis
 from mirrax.devices.topology import AXIS, Topology
 from mirrax.errors import InvalidArgumentError
 from mirrax.values.array_like import as_array
-from mirrax.values.layouts import Alike, Joined, Layout, Parts, Spmd, join, to_device
+from mirrax.values.layouts import (
+    Alike,
+    Joined,
+    Layout,
+    Parts,
+    Spmd,
+    join,
+    replicate,
+    to_device,
+)
 from mirrax.values.per_replica import PerReplica
 
 
@@ -32,7 +41,7 @@ def gather(topology: Topology, value: PerReplica, axis: int) -> jax.Array:
         layout = Parts(tuple(jnp.asarray(as_array(part)) for part in layout.parts))
     if isinstance(layout, Joined) and isinstance(layout.array, jax.core.Tracer):
         require_axis(axis, 0 if layout.is_scalar else layout.array.ndim, "gather")
-        return _gather_program(topology, axis)(layout.array)
+        return _gather_joined(topology, layout.array, axis)
     return _gather_parts(topology, layout, axis)
 
 
@@ -42,12 +51,12 @@ def _gather_parts(topology: Topology, layout: Layout, axis: int) -> jax.Array:
         require_axis(axis, part.ndim, "gather")
     require_joinable(parts, axis)
     if topology.is_single:
-        return parts[0]
+        return jnp.asarray(parts[0])
     if isinstance(layout, Alike) or len({part.shape for part in parts}) == 1:
-        return _gather_program(topology, axis)(join(parts, topology))
+        return _gather_joined(topology, join(parts, topology), axis)
     home = topology.local_devices[0]
     whole = jnp.concatenate([to_device(part, home) for part in parts], axis)
-    return jax.device_put(whole, topology.replicated)
+    return replicate(whole, topology)
 
 
 def require_joinable(parts: Sequence[jax.Array], axis: int) -> None:
@@ -66,6 +75,11 @@ def require_joinable(parts: Sequence[jax.Array], axis: int) -> None:
             "Gathered values must have the same rank, dtype and size on every replica, "
             f"but for axis {axis}. Received: {shapes}."
         )
+
+
+def _gather_joined(topology: Topology, joined: jax.Array, axis: int) -> jax.Array:
+    gathered: jax.Array = _gather_program(topology, axis)(joined)
+    return gathered
 
 
 @functools.lru_cache(maxsize=64)

@@ -60,9 +60,7 @@ def in_packs(
     return [results[i] for i in range(len(values))]
 
 
-def _by_dtype(
-    values: Sequence[jax.Array], group: Sequence[int]
-) -> list[list[int]]:
+def _by_dtype(values: Sequence[jax.Array], group: Sequence[int]) -> list[list[int]]:
     kinds: dict[object, list[int]] = {}
     for index in group:
         kinds.setdefault(values[index].dtype, []).append(index)

@@ -30,7 +30,7 @@ class Collective:
 
     topology: Topology
     ops: CrossDeviceOps
-    options: CommunicationOptions = CommunicationOptions()
+    options: CommunicationOptions = CommunicationOptions()  # noqa: RUF009 - frozen
 
 
 def reduce(
@@ -125,11 +125,11 @@ def _reduce_uneven(
 
 def require_equal_shapes(parts: Sequence[jax.Array]) -> None:
     """Raises unless all parts have one shape and dtype."""
-    kinds = [(part.shape, str(part.dtype)) for part in parts]
-    if any(kind != kinds[0] for kind in kinds):
+    shape, dtype = parts[0].shape, parts[0].dtype
+    if any(part.shape != shape or part.dtype != dtype for part in parts):
         shown = ", ".join(
-            f"replica {i}: {dtype}{list(shape)}"
-            for i, (shape, dtype) in enumerate(kinds)
+            f"replica {i}: {part.dtype}{list(part.shape)}"
+            for i, part in enumerate(parts)
         )
         raise InvalidArgumentError(
             "A reduction over replicas needs the same shape and dtype on each. "
@@ -142,7 +142,12 @@ def _arrays(layout: Layout) -> Layout:
     """Returns `layout` with Python numbers and the like made arrays."""
     if not isinstance(layout, Parts):
         return layout
-    return Parts(tuple(jnp.asarray(as_array(part)) for part in layout.parts))
+    return Parts(
+        tuple(
+            part if isinstance(part, jax.Array) else jnp.asarray(as_array(part))
+            for part in layout.held
+        )
+    )
 
 
 def _joined(layout: Layout, topology: Topology) -> Joined | Alike:

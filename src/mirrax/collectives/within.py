@@ -37,4 +37,5 @@ def all_gather(values: Sequence[jax.Array], axis: int) -> list[jax.Array]:
 
 def first(value: jax.Array) -> jax.Array:
     """Returns the first replica's value."""
-    return lax.all_gather(value, AXIS)[0]
+    gathered: jax.Array = lax.all_gather(value, AXIS)
+    return gathered[0]

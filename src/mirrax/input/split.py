@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 
 def split_batch(batch_size: int, num_replicas: int) -> list[slice]:
     """Returns the rows of a global batch that each replica gets.
@@ -14,4 +16,4 @@ def split_batch(batch_size: int, num_replicas: int) -> list[slice]:
     """
     size = -(-batch_size // num_replicas)
     cuts = [min(i * size, batch_size) for i in range(num_replicas + 1)]
-    return [slice(start, stop) for start, stop in zip(cuts, cuts[1:])]
+    return [slice(start, stop) for start, stop in itertools.pairwise(cuts)]

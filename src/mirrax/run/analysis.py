@@ -94,9 +94,7 @@ def _of_while(equation: JaxprEqn, inputs: list[bool]) -> list[bool]:
     while True:
         (predicate,) = find_varying(cond, cond_consts + carry)
         after = find_varying(body, body_consts + carry)
-        new = [
-            a or b or predicate for a, b in zip(carry, after, strict=True)
-        ]
+        new = [a or b or predicate for a, b in zip(carry, after, strict=True)]
         if new == carry:
             break
         carry = new

@@ -7,7 +7,6 @@ from typing import Any
 
 import jax
 
-from mirrax import trees
 from mirrax.collectives.reduce import Collective
 from mirrax.context import stack
 from mirrax.run.eager import run_eager
@@ -17,8 +16,7 @@ from mirrax.run.replica_context import ReplicaContext
 from mirrax.run.spmd import run_traced
 from mirrax.run.uneven import has_uneven, run_uneven
 from mirrax.trees import Tree
-from mirrax.values.per_replica import PerReplica
-from mirrax.values.regroup import is_mirrored_array, local_results, select
+from mirrax.values.regroup import select
 
 
 def call_for_each_replica(
@@ -43,9 +41,6 @@ def call_for_each_replica(
         return _run_compiled(strategy, collective, fn, args, kwargs)
     if collective.topology.is_single:
         return _run_alone(strategy, collective, fn, args, kwargs)
-    args, kwargs = trees.map_leaves(
-        lambda leaf: _split_mirrored(leaf, collective), (args, kwargs)
-    )
     return run_eager(strategy, collective, fn, args, kwargs)
 
 
@@ -100,10 +95,3 @@ def _call_alone(
 
 def _python(fn: Callable[..., Any]) -> Callable[..., Any]:
     return fn.python_function if isinstance(fn, Function) else fn
-
-
-def _split_mirrored(leaf: Any, collective: Collective) -> Any:
-    """Returns an array that all replicas hold as one part for each."""
-    if not is_mirrored_array(leaf, collective.topology):
-        return leaf
-    return PerReplica(local_results(leaf, collective.topology))

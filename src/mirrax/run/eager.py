@@ -18,18 +18,20 @@ import greenlet
 import jax
 from typing_extensions import override
 
-from mirrax import jax_internals
+from mirrax import jax_internals, trees
 from mirrax.collectives.gather import gather
 from mirrax.collectives.reduce import Collective, reduce, require_equal_shapes
 from mirrax.context import stack
+from mirrax.devices.topology import Topology
 from mirrax.errors import ReplicaError
 from mirrax.options import CommunicationOptions, ReduceOp
 from mirrax.run import where
 from mirrax.run.eager_gradients import differentiable_gather, differentiable_reduce
 from mirrax.run.replica_context import ReplicaContext
 from mirrax.trees import Tree
+from mirrax.values.distributed import DistributedValues
 from mirrax.values.per_replica import PerReplica
-from mirrax.values.regroup import regroup, select
+from mirrax.values.regroup import is_mirrored_array, local_results, regroup, select
 
 _CANCEL_ATTEMPTS = 100
 
@@ -42,9 +44,18 @@ def run_eager(
     kwargs: dict[str, Any],
 ) -> Tree:
     """Returns the merged results of `fn`, called once for each local replica."""
+    topology = collective.topology
+    leaves, structure = trees.flatten((args, kwargs))
+    columns = [_parts_of(leaf, topology) for leaf in leaves]
+
+    def call(index: int) -> Any:
+        own = [parts[index] for parts in columns]
+        own_args, own_kwargs = trees.unflatten(structure, own)
+        return fn(*own_args, **own_kwargs)
+
     replicas = [
-        _Replica(strategy, collective, index, fn, args, kwargs)
-        for index in range(len(collective.topology.local_devices))
+        _Replica(strategy, collective, index, fn, call)
+        for index in range(len(topology.local_devices))
     ]
     try:
         while True:
@@ -76,8 +87,7 @@ class _Replica:
         collective: Collective,
         index: int,
         fn: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
+        call: Callable[[int], Any],
     ) -> None:
         topology = collective.topology
         self._device = topology.local_devices[index]
@@ -86,13 +96,13 @@ class _Replica:
         self.inbox: Any = None
         self.result: Any = None
         self._config: jax_internals.LocalConfig = ()
-        self._name = getattr(fn, "__qualname__", repr(fn))
+        self._fn = fn
         self._num_replicas = topology.num_replicas
 
         def body(_: Any) -> Any:
             context = ReplicaContext(strategy, _EagerMeeting(self, collective))
             with stack.entered(stack.Replica(strategy, context, index)):
-                return fn(*select(args, index), **select(kwargs, index))
+                return call(index)
 
         self._greenlet = greenlet.greenlet(body)
         self._greenlet.gr_context = contextvars.copy_context()
@@ -108,13 +118,14 @@ class _Replica:
         try:
             outcome = self._switch()
         except Exception as error:
+            name = getattr(self._fn, "__qualname__", repr(self._fn))
             error.add_note(
                 f"[mirrax] raised in replica {self.number} of {self._num_replicas}, "
-                f"running {self._name}, at {where.origin(error)}; the other replicas "
-                "were cancelled"
+                f"running {name}, at {where.origin(error)}; the other replicas were "
+                "cancelled"
             )
             raise
-        if self.is_done:
+        if self._greenlet.dead:
             self.result = outcome
         else:
             self.request = outcome
@@ -127,8 +138,9 @@ class _Replica:
             try:
                 with jax.default_device(self._device):
                     self._greenlet.throw(_Cancelled)
-            except Exception:  # noqa: S110 - the first replica's error is what counts
-                pass
+            except Exception:
+                # The first replica's error is the one that counts.
+                continue
 
     def ask(self, request: _Request) -> Any:
         """Waits, inside the replica, for the answer to `request`."""
@@ -148,6 +160,16 @@ class _Replica:
             finally:
                 if self._config or jax_internals.config_fingerprint() != before:
                     self._config = jax_internals.take_local_config()
+
+
+def _parts_of(leaf: Any, topology: Topology) -> Sequence[Any]:
+    """Returns what each local replica gets of one argument."""
+    count = len(topology.local_devices)
+    if isinstance(leaf, DistributedValues):
+        return [leaf.for_replica(index) for index in range(count)]
+    if is_mirrored_array(leaf, topology):
+        return local_results(leaf, topology)
+    return (leaf,) * count
 
 
 def _matching_requests(replicas: Sequence[_Replica]) -> list[_Request]:
@@ -325,7 +347,7 @@ def _refuse_transformed(kind: str, values: Sequence[Any]) -> None:
     ):
         raise RuntimeError(
             f"`{kind}` is called inside a JAX transformation (jit, scan, cond, vmap, "
-            "...) in an eager `strategy.run`, where the replicas cannot meet. Received: "
+            "...) in an eager `strategy.run`, where replicas cannot meet. Received: "
             f"the call at {where.caller()}. Decorate the function given to `run` with "
             "`@mirrax.function`, or move the call out of the transformed function."
         )

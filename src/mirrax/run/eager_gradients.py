@@ -14,9 +14,7 @@ Reduce = Callable[[list[jax.Array]], list[jax.Array]]
 Gather = Callable[[list[jax.Array], int], list[jax.Array]]
 
 
-def differentiable_reduce(
-    reduce: Reduce, values: list[jax.Array]
-) -> list[jax.Array]:
+def differentiable_reduce(reduce: Reduce, values: list[jax.Array]) -> list[jax.Array]:
     """Returns `reduce(values)`; its gradient is `reduce` of the gradients."""
 
     @jax.custom_vjp

@@ -17,7 +17,7 @@ from mirrax.context import stack
 from mirrax.context.guards import MustDrive
 from mirrax.devices.topology import Topology
 from mirrax.run.program import PLAIN, Form, Program, form_of
-from mirrax.trees import Tree
+from mirrax.trees import Leaf, Same, Tree
 from mirrax.values.driving import Driving
 from mirrax.values.layouts import Alike, Joined, Parts, join
 from mirrax.values.mirrored import Mirrored
@@ -84,10 +84,9 @@ class Function:
         static_numbers: bool = False,
     ) -> None:
         if not callable(fn):
-            raise TypeError(
-                f"`mirrax.function` takes a function. Received: {fn!r}."
-            )
+            raise TypeError(f"`mirrax.function` takes a function. Received: {fn!r}.")
         functools.update_wrapper(self, fn)
+        self._name = getattr(fn, "__name__", repr(fn))
         self.python_function = fn
         self.input_signature = (
             None if input_signature is None else tuple(input_signature)
@@ -128,7 +127,7 @@ class Function:
             return
         if len(args) != len(self.input_signature):
             raise TypeError(
-                f"{self.__name__} takes {len(self.input_signature)} argument(s), as its "  # type: ignore[attr-defined]
+                f"{self._name} takes {len(self.input_signature)} argument(s), as its "
                 f"`input_signature` says. Received: {len(args)}."
             )
         for spec, arg in zip(self.input_signature, args, strict=True):
@@ -236,19 +235,19 @@ class Function:
             _logger.warning(
                 "%s was traced %d times, for different shapes or objects. Each trace "
                 "costs a compilation: give arguments of few shapes.",
-                self.__name__,  # type: ignore[attr-defined]
+                self._name,
                 _MANY_TRACES,
             )
 
 
-_DRIVEN: Any = (None, None, None)
+Slot = tuple[Any, Any, Form | None]
+"""The key of an argument, its array, and the form of it."""
+
+_DRIVEN: Slot = (None, None, None)
 
 
-def _slot(leaf: Any, static_numbers: bool) -> tuple[Any, Any, Form | None]:
-    """Returns the key of an argument, its array, and the form of it.
-
-    An argument that is not an input of the program has no form.
-    """
+def _slot(leaf: Any, static_numbers: bool) -> Slot:
+    """Returns the slot of an argument; one that is no input has no form."""
     if isinstance(leaf, jax.Array):
         return (leaf.shape, leaf.dtype, leaf.aval.weak_type), leaf, PLAIN
     if isinstance(leaf, np.ndarray | np.generic):
@@ -268,10 +267,10 @@ def _slot(leaf: Any, static_numbers: bool) -> tuple[Any, Any, Form | None]:
         return _per_replica_slot(leaf)
     if isinstance(leaf, Driving):
         return _DRIVEN
-    return leaf, None, None
+    return (Same(leaf) if isinstance(leaf, Leaf) else leaf), None, None
 
 
-def _per_replica_slot(value: PerReplica) -> tuple[Any, Any, Form | None]:
+def _per_replica_slot(value: PerReplica) -> Slot:
     layout = value.layout
     if isinstance(layout, Parts):
         topology = layout.topology or _find_topology(layout.held)
@@ -289,7 +288,7 @@ def _per_replica_slot(value: PerReplica) -> tuple[Any, Any, Form | None]:
 
 
 def _find_topology(parts: Sequence[Any]) -> Topology | None:
-    """Returns the topology of parts that lie on one device each; None if they do not."""
+    """Returns the topology of parts on one device each; None if they are not."""
     if not all(isinstance(p, jax.Array) and len(p.devices()) == 1 for p in parts):
         return None
     devices = tuple(next(iter(part.devices())) for part in parts)
@@ -312,22 +311,9 @@ def _identity(fn: Callable[..., Any]) -> Any:
     code = getattr(fn, "__code__", None)
     if code is None:
         return fn
-    cells = tuple(_Same(cell.cell_contents) for cell in fn.__closure__ or ())
-    defaults = tuple(_Same(value) for value in fn.__defaults__ or ())
+    cells = tuple(Same(cell.cell_contents) for cell in fn.__closure__ or ())
+    defaults = tuple(Same(value) for value in fn.__defaults__ or ())
     return code, cells, defaults
-
-
-class _Same:
-    """A key that equals only keys of the very same object."""
-
-    def __init__(self, value: Any) -> None:
-        self._value = value
-
-    def __hash__(self) -> int:
-        return id(self._value)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self._value is other._value
 
 
 def _run_together(strategy: Any, fn: Any, args: Any, kwargs: Any) -> Tree:

@@ -37,9 +37,9 @@ def value_and_grad(
     for leaf in leaves:
         if not isinstance(leaf, Variable):
             raise TypeError(
-                "`value_and_grad` differentiates with respect to variables. Received: "
-                f"{type(leaf).__name__} among `variables`. Use `jax.value_and_grad` for "
-                "arguments that are arrays."
+                "`value_and_grad` differentiates by variables. Received: "
+                f"{type(leaf).__name__} among `variables`. For arguments that are "
+                "arrays, use `jax.value_and_grad`."
             )
 
     @functools.wraps(fn)
@@ -67,4 +67,3 @@ def value_and_grad(
         return ((value, aux) if has_aux else value), gradients
 
     return differentiated
-

@@ -51,7 +51,7 @@ def called_jaxpr(equation: JaxprEqn) -> ClosedJaxpr | None:
         called = ClosedJaxpr(called, ())
     if called is None or len(called.jaxpr.invars) != len(equation.invars):
         return None
-    return called  # type: ignore[no-any-return]
+    return called
 
 
 def initial_values(closed: ClosedJaxpr, inputs: Any) -> Values:
@@ -75,9 +75,15 @@ def bind(equation: JaxprEqn, inputs: list[Any], params: dict[str, Any]) -> list[
     return list(outputs) if equation.primitive.multiple_results else [outputs]
 
 
+def kind_of(atom: Any) -> tuple[tuple[int, ...], Any]:
+    """Returns shape and dtype of a variable or literal of a program."""
+    return atom.aval.shape, atom.aval.dtype
+
+
 def stand_ins(jaxpr: Jaxpr) -> list[jax.ShapeDtypeStruct]:
     """Returns descriptions of a program's inputs, to trace it again."""
+    avals: list[Any] = [var.aval for var in jaxpr.invars]
     return [
-        jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype, weak_type=v.aval.weak_type)
-        for v in jaxpr.invars
+        jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
+        for aval in avals
     ]

@@ -1,4 +1,4 @@
-"""Where the replicas of one `run` meet: the seam between the user's code and engines."""
+"""Where the replicas of one `run` meet: the seam between user code and engines."""
 
 from __future__ import annotations
 
@@ -52,7 +52,9 @@ class Alone:
     def all_reduce(
         self, op: ReduceOp, values: list[jax.Array], options: CommunicationOptions
     ) -> list[jax.Array]:
-        return [_mean_of_one(value) if op is ReduceOp.MEAN else value for value in values]
+        return [
+            _mean_of_one(value) if op is ReduceOp.MEAN else value for value in values
+        ]
 
     def all_gather(self, values: list[jax.Array], axis: int) -> list[jax.Array]:
         return values
@@ -60,9 +62,7 @@ class Alone:
 
 def as_arrays(values: Sequence[Any]) -> list[jax.Array]:
     """Returns numbers, variables and the like as arrays."""
-    return [
-        v if isinstance(v, jax.Array) else jnp.asarray(as_array(v)) for v in values
-    ]
+    return [v if isinstance(v, jax.Array) else jnp.asarray(as_array(v)) for v in values]
 
 
 def require_gatherable(values: Sequence[jax.Array], axis: int) -> None:

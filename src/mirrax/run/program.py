@@ -15,7 +15,7 @@ from mirrax import jax_internals, trees
 from mirrax.context import stack
 from mirrax.devices.topology import Topology
 from mirrax.run import spmd
-from mirrax.run.analysis import all_equations
+from mirrax.run.jaxprs import all_equations
 from mirrax.run.meeting import as_arrays
 from mirrax.run.tracing import Traced, trace
 from mirrax.trees import Tree
@@ -108,17 +108,17 @@ class Program:
         self._kept_arguments = [i for i, flag in enumerate(donated) if not flag]
         self._split_variables(traced)
         self._writes = traced.writes
+        # Plain variables stay on one device, whatever the program runs on.
+        self._localized = [
+            v
+            for v in traced.writes
+            if self._is_over_many and not isinstance(v, DistributedVariable)
+        ]
         self._run = self._compile(traced, forms)
 
     def __call__(self, arrays: Sequence[Any]) -> Tree:
         """Runs the program on the dynamic arguments; returns what the user gets."""
-        changed = [v.stored for v in self._changed]
-        if any(v.is_lent for v in self._changed if v._lent):
-            # Somebody still looks at the old value, which must not be overwritten.
-            changed = [
-                jnp.copy(x) if v.is_lent else x
-                for v, x in zip(self._changed, changed, strict=True)
-            ]
+        changed = [v.stored if v.lent is None else _own_copy(v) for v in self._changed]
         with self._placed():
             new, results = self._run(
                 changed,
@@ -127,9 +127,11 @@ class Program:
                 [arrays[i] for i in self._kept_arguments],
             )
         for variable, value in zip(self._writes, new, strict=True):
-            if self._is_over_many and not isinstance(variable, DistributedVariable):
-                value = jax_internals.view(jax_internals.shards(value)[0])
-            variable.set_stored(value)
+            variable.stored = value
+        for variable in self._localized:
+            variable.stored = jax_internals.view(
+                jax_internals.shards(variable.stored)[0]
+            )
         return self._assemble(results)
 
     def _split_variables(self, traced: Traced) -> None:
@@ -156,7 +158,10 @@ class Program:
         argument_order = _order(is_donated)
 
         def flat(
-            changed: list[Any], read_only: list[Any], donated: list[Any], kept: list[Any]
+            changed: list[Any],
+            read_only: list[Any],
+            donated: list[Any],
+            kept: list[Any],
         ) -> tuple[list[Any], list[Any]]:
             variables = [*changed, *read_only]
             arguments = [*donated, *kept]
@@ -196,7 +201,7 @@ class Program:
         is_split = isinstance(variable, SyncOnReadVariable)
         return self._topology.split if is_split else self._topology.replicated
 
-    def _placed(self) -> contextlib.AbstractContextManager[Any]:
+    def _placed(self) -> Any:
         if self._topology is None or self._is_over_many:
             return contextlib.nullcontext()
         return jax.default_device(self._topology.devices[0])
@@ -240,7 +245,8 @@ def _output(leaf: Any) -> tuple[Any, Form | None]:
             layout = spmd.join_traced(as_arrays(parts), topology)
             return layout.array, form_of(layout)
         case PerReplica(layout=layout):
-            return layout.array, form_of(layout)  # type: ignore[attr-defined]
+            assert isinstance(layout, Joined | Alike)
+            return layout.array, form_of(layout)
         case bool() | int() | float() | complex() | np.ndarray() | np.generic():
             return leaf, PLAIN
         case jax.Array():
@@ -249,9 +255,16 @@ def _output(leaf: Any) -> tuple[Any, Form | None]:
             return leaf, None
 
 
+def _own_copy(variable: Variable) -> jax.Array:
+    """Returns an array that may be overwritten, even if somebody sees the old one."""
+    is_lent, variable.lent = variable.is_lent, None
+    return jnp.copy(variable.stored) if is_lent else variable.stored
+
+
 def _topology_of(variable: Variable) -> Topology | None:
-    is_distributed = isinstance(variable, DistributedVariable)
-    return variable.topology if is_distributed else None
+    if isinstance(variable, DistributedVariable):
+        return variable.topology
+    return None
 
 
 def _only(topologies: set[Topology]) -> Topology | None:

@@ -15,6 +15,7 @@ from mirrax.run.jaxprs import (
     called_jaxpr,
     initial_values,
     inner_jaxprs,
+    kind_of,
     read,
     stand_ins,
 )
@@ -52,7 +53,7 @@ class Cut:
     def meetings(self) -> list[Any]:
         """What the replicas must agree on: operation and shapes of each collective."""
         return [
-            (eqn.primitive.name, [(a.aval.shape, a.aval.dtype) for a in eqn.invars])
+            (eqn.primitive.name, [kind_of(a) for a in eqn.invars])
             for segment in self.segments
             for eqn in segment.collectives
         ]
@@ -83,7 +84,7 @@ def _group(
     """
     groups: list[tuple[list[JaxprEqn], list[JaxprEqn]]] = [([], [])]
     for eqn in eqns:
-        work, collectives = groups[-1]
+        _, collectives = groups[-1]
         made = {var for meeting in collectives for var in meeting.outvars}
         if not is_collective(eqn):
             if collectives:

@@ -21,6 +21,7 @@ from mirrax.context.guards import MustDrive
 from mirrax.devices.topology import AXIS, Topology
 from mirrax.options import CommunicationOptions, ReduceOp
 from mirrax.run.analysis import find_varying
+from mirrax.run.jaxprs import kind_of
 from mirrax.run.meeting import as_arrays
 from mirrax.run.replica_context import ReplicaContext
 from mirrax.run.tracing import Traced, trace
@@ -125,7 +126,9 @@ def argument_of(leaf: Any, topology: Topology) -> Argument:
 
 def is_array_like(value: object) -> bool:
     """Returns whether JAX can compute with `value`."""
-    return isinstance(value, jax.Array | np.ndarray | np.generic | int | float | complex)
+    return isinstance(
+        value, jax.Array | np.ndarray | np.generic | int | float | complex
+    )
 
 
 def join_traced(parts: Sequence[jax.Array], topology: Topology) -> Joined:
@@ -207,7 +210,9 @@ def _map_over_replicas(
     """Returns the traced work of one replica as a function over all of them."""
     whole, split = PartitionSpec(), PartitionSpec(AXIS)
     is_own = [isinstance(variable, SyncOnReadVariable) for variable in traced.reads]
-    is_own_new = [isinstance(variable, SyncOnReadVariable) for variable in traced.writes]
+    is_own_new = [
+        isinstance(variable, SyncOnReadVariable) for variable in traced.writes
+    ]
 
     def one_replica(
         consts: list[Any], values: list[Any], held: list[Any]
@@ -247,7 +252,7 @@ def _map_over_replicas(
 
 def _scalars(traced: Traced) -> list[bool]:
     outputs = traced.jaxpr.outvars[len(traced.writes) :]
-    return [atom.aval.shape == () for atom in outputs]
+    return [kind_of(atom)[0] == () for atom in outputs]
 
 
 def _wrap(value: jax.Array, varies: bool, is_scalar: bool, topology: Topology) -> Any:

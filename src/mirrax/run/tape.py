@@ -17,7 +17,14 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Primitive
 
 from mirrax import trees
 from mirrax.context import stack
-from mirrax.run.jaxprs import Values, bind, initial_values, inner_jaxprs, read, stand_ins
+from mirrax.run.jaxprs import (
+    Values,
+    bind,
+    initial_values,
+    inner_jaxprs,
+    read,
+    stand_ins,
+)
 from mirrax.trees import Tree
 from mirrax.values.array_like import as_array
 from mirrax.variables.variable import Variable
@@ -186,7 +193,8 @@ def _gradient(
     What was recorded is evaluated again as a function of the sources; the values that
     it gives replace the first ones, so that XLA drops the first evaluation.
     """
-    target, *sources = eqn.invars
+    target: Any = eqn.invars[0]
+    sources: list[Any] = eqn.invars[1:]
     recorded = _depending(_recorded(before, eqn.params["tape"]), sources, target)
     made = [var for item in recorded for var in item.outvars]
 

@@ -34,7 +34,9 @@ class Traced:
 
     @property
     def jaxpr(self) -> Jaxpr:
-        return self.closed.jaxpr
+        """The program without its constants."""
+        jaxpr: Jaxpr = self.closed.jaxpr
+        return jaxpr
 
     def evaluate(self, arguments: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
         """Returns the outputs for these inputs."""
@@ -79,5 +81,5 @@ def _lift_reads(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, tuple[Variable, ...]]
         jaxpr.effects,
         debug_info=DebugInfo(info.traced_for, info.func_src_info, None, None),
     )
-    variables = tuple(eqn.params["variable"] for eqn in reads)
+    variables = tuple(eqn.params["variable"].value for eqn in reads)
     return ClosedJaxpr(lifted, closed.consts), variables

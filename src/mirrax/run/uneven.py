@@ -22,12 +22,12 @@ from mirrax.context import stack
 from mirrax.devices.topology import AXIS, Topology
 from mirrax.run.eager import run_eager
 from mirrax.run.function import Function
-from mirrax.run.jaxprs import Values, bind, initial_values, read
+from mirrax.run.jaxprs import Values, bind, initial_values, kind_of, read
 from mirrax.run.replica_context import ReplicaContext
 from mirrax.run.segments import Cut, NotSegmentable, cut
 from mirrax.run.spmd import SpmdMeeting, find_result_varying, join_result, split_result
 from mirrax.run.tracing import Traced, trace
-from mirrax.trees import Tree
+from mirrax.trees import Leaf, Same, Tree
 from mirrax.values.layouts import Parts, join, to_device
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import select
@@ -145,9 +145,7 @@ class _Plan:
             )
         )
         count = len(self.traces[0].writes)
-        for variable, parts in zip(
-            self.traces[0].writes, columns[:count], strict=True
-        ):
+        for variable, parts in zip(self.traces[0].writes, columns[:count], strict=True):
             self._store(variable, parts)
         results = [
             PerReplica(parts) if varies else self._mirror(parts)
@@ -186,15 +184,15 @@ class _Plan:
         for index, (eqns, values) in enumerate(zip(collectives, states, strict=True)):
             made = [var for eqn in eqns for var in eqn.outvars]
             values.update(
-                (var, column[index].reshape(var.aval.shape))
+                (var, column[index].reshape(kind_of(var)[0]))
                 for var, column in zip(made, columns, strict=True)
             )
 
     def _store(self, variable: Variable, parts: Sequence[Any]) -> None:
         if isinstance(variable, SyncOnReadVariable):
-            variable.set_stored(join(tuple(parts), self.topology))
+            variable.stored = join(tuple(parts), self.topology)
         else:
-            variable.set_stored(self._mirror(parts))
+            variable.stored = self._mirror(parts)
 
     def _mirror(self, parts: Sequence[Any]) -> jax.Array:
         """Returns parts that are known to be equal as one replicated array."""
@@ -214,7 +212,7 @@ def _meeting_program(topology: Topology, eqns: tuple[JaxprEqn, ...]) -> Any:
         given = iter(values)
         outputs: list[jax.Array] = []
         for eqn in eqns:
-            inputs = [next(given).reshape(atom.aval.shape) for atom in eqn.invars]
+            inputs = [next(given).reshape(kind_of(atom)[0]) for atom in eqn.invars]
             outputs.extend(bind(eqn, inputs, eqn.params))
         return [output[None] for output in outputs]
 
@@ -252,5 +250,10 @@ def _is_uneven(leaf: Any) -> bool:
 
 def _key(leaves: Sequence[Any], structure: Any) -> Any:
     return structure, tuple(
-        (leaf.shape, leaf.dtype) if _is_array(leaf) else leaf for leaf in leaves
+        (leaf.shape, leaf.dtype)
+        if _is_array(leaf)
+        else Same(leaf)
+        if isinstance(leaf, Leaf)
+        else leaf
+        for leaf in leaves
     )

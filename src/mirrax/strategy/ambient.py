@@ -48,4 +48,3 @@ def experimental_set_strategy(strategy: Strategy | None) -> None:
         stack.install(None, ())
     else:
         stack.install(stack.CrossReplica(strategy), (strategy._creator,))
-

@@ -20,7 +20,7 @@ from mirrax.values.regroup import is_mirrored_array
 from mirrax.variables.variable import Variable
 
 
-def reduce_tree(collective: Collective, op: ReduceOp, value: Tree, axis: Axis) -> Tree:
+def reduce_tree(collective: Collective, op: ReduceOp, value: Tree, axis: Any) -> Tree:
     """Returns each leaf of `value` combined over the replicas and along `axis`."""
     if isinstance(axis, list):
         axis = tuple(axis)
@@ -88,5 +88,3 @@ def _reduce_plain(
     if op is ReduceOp.MEAN:
         return jnp.mean(value, axis)
     return jnp.sum(value, axis, dtype=value.dtype) * count
-
-

@@ -154,9 +154,8 @@ class StrategyExtended:
         if not self.variable_created_in_scope(colocate_with_variable):
             name = getattr(colocate_with_variable, "name", colocate_with_variable)
             raise ValueError(
-                "`colocate_vars_with` takes a variable that was created in the scope of "
-                f"this strategy. Received: {name!r}. Create it inside "
-                "`strategy.scope()`."
+                "`colocate_vars_with` takes a variable created in the scope of this "
+                f"strategy. Received: {name!r}. Create it inside `strategy.scope()`."
             )
         yield
 
@@ -253,5 +252,3 @@ def _on_device(array: Any, device: jax.Device) -> jax.Array:
                 return jax_internals.uncommitted(shard)
         array = host_view(array)
     return to_device(array, device)
-
-

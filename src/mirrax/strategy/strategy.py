@@ -1,4 +1,4 @@
-"""The strategy: a set of devices, how they communicate, and what can be done on them."""
+"""The strategy: devices, how they communicate, and what can be done on them."""
 
 from __future__ import annotations
 
@@ -198,15 +198,34 @@ class Strategy:
             return host_view(gather(self.topology, per_replica, axis))
         return leaf
 
-    @contextlib.contextmanager
-    def _entered(self) -> Any:
+    def _entered(self) -> _Scope:
         frame = stack.frame()
-        if frame is not None and frame.strategy is self:
-            with stack.entered(self._frame):
-                yield self
-        else:
-            with stack.entered(self._frame), stack.creating(self._creator):
-                yield self
+        is_inside = frame is not None and frame.strategy is self
+        return _Scope(self, self._frame, None if is_inside else self._creator)
+
+
+class _Scope:
+    """The scope of a strategy; its creator is added only once."""
+
+    __slots__ = ("_creating", "_entered", "_strategy")
+
+    def __init__(
+        self, strategy: Strategy, frame: stack.Frame, creator: StrategyCreator | None
+    ) -> None:
+        self._strategy = strategy
+        self._entered = stack.entered(frame)
+        self._creating = None if creator is None else stack.creating(creator)
+
+    def __enter__(self) -> Strategy:
+        self._entered.__enter__()
+        if self._creating is not None:
+            self._creating.__enter__()
+        return self._strategy
+
+    def __exit__(self, *error: object) -> None:
+        if self._creating is not None:
+            self._creating.__exit__()
+        self._entered.__exit__()
 
 
 def _at(leaf: Any, device: jax.Device) -> Any:

@@ -23,9 +23,9 @@ from mirrax.tf.tensors import *  # noqa: F403
 def function(
     func: Callable[..., Any] | None = None,
     input_signature: Any = None,
-    autograph: bool = True,
-    jit_compile: bool | None = None,
-    reduce_retracing: bool = False,
+    autograph: Any = True,
+    jit_compile: Any = None,
+    reduce_retracing: Any = False,
 ) -> Any:
     """`tf.function`: Python numbers are part of the program, as in TensorFlow.
 

@@ -28,7 +28,7 @@ uint8 = np.dtype("uint8")
 uint16 = np.dtype("uint16")
 uint32 = np.dtype("uint32")
 uint64 = np.dtype("uint64")
-bool = np.dtype("bool")  # noqa: A001 - TensorFlow's name
+bool = np.dtype("bool")
 
 
 def _dtype(dtype: Any) -> Any:
@@ -80,8 +80,9 @@ def ones_like(value: Any, dtype: Any = None) -> jax.Array:
     return jnp.ones_like(_tensor(value), _dtype(dtype))
 
 
-def range(*args: Any, dtype: Any = None) -> jax.Array:  # noqa: A001 - TensorFlow's name
-    return jnp.arange(*args, dtype=_dtype(dtype))
+def range(*limits: Any, dtype: Any = None) -> jax.Array:
+    numbers: jax.Array = jnp.arange(*limits, dtype=_dtype(dtype))  # type: ignore[misc]
+    return numbers
 
 
 def stack(values: Any, axis: int = 0) -> jax.Array:

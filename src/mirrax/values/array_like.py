@@ -95,7 +95,7 @@ def as_array(value: Any) -> Any:
 
 
 def _operator(name: str) -> None:
-    function = getattr(operator, name.strip("_"), None) or getattr(operator, name)
+    function = getattr(operator, name)
 
     def forward(self: ArrayLike, other: Any) -> Any:
         return function(self.__jax_array__(), as_array(other))
@@ -108,9 +108,20 @@ def _operator(name: str) -> None:
 
 
 for _name in (
-    "__add__ __sub__ __mul__ __truediv__ __floordiv__ __mod__ __pow__ __matmul__ "
-    "__and__ __or__ __xor__ __lshift__ __rshift__"
-).split():
+    "__add__",
+    "__sub__",
+    "__mul__",
+    "__truediv__",
+    "__floordiv__",
+    "__mod__",
+    "__pow__",
+    "__matmul__",
+    "__and__",
+    "__or__",
+    "__xor__",
+    "__lshift__",
+    "__rshift__",
+):
     _operator(_name)
 
 

@@ -54,7 +54,7 @@ class Joined(Layout):
     topology: Topology
 
     @functools.cached_property
-    def parts(self) -> tuple[Any, ...]:  # type: ignore[override]
+    def parts(self) -> tuple[Any, ...]:
         if isinstance(self.array, jax.core.Tracer):
             pieces = self._cut()
         else:
@@ -76,7 +76,7 @@ class Alike(Layout):
     topology: Topology
 
     @functools.cached_property
-    def parts(self) -> tuple[Any, ...]:  # type: ignore[override]
+    def parts(self) -> tuple[Any, ...]:
         if isinstance(self.array, jax.core.Tracer):
             return (self.array,) * self.topology.num_replicas
         return tuple(
@@ -91,7 +91,7 @@ class Spmd(Layout):
     value: jax.Array
 
     @functools.cached_property
-    def parts(self) -> tuple[Any, ...]:  # type: ignore[override]
+    def parts(self) -> tuple[Any, ...]:
         return tuple(lax.all_gather(self.value, AXIS))
 
 
@@ -113,6 +113,12 @@ def join(parts: tuple[Any, ...], topology: Topology) -> jax.Array:
     return jax.make_array_from_single_device_arrays(shape, topology.split, pieces)
 
 
+def replicate(value: Any, topology: Topology) -> jax.Array:
+    """Returns `value` as one array that every replica holds whole."""
+    array: jax.Array = jax.device_put(value, topology.replicated)
+    return array
+
+
 def to_device(value: Any, device: jax.Device) -> jax.Array:
     """Returns `value` as an array on `device`, not tied to it."""
     if isinstance(value, jax.Array) and value.devices() == {device}:
@@ -122,7 +128,8 @@ def to_device(value: Any, device: jax.Device) -> jax.Array:
 
 def _as_vector(scalar: jax.Array, device: jax.Device) -> jax.Array:
     with jax.default_device(device):
-        return _reshape(scalar)
+        vector: jax.Array = _reshape(scalar)
+        return vector
 
 
 @jax.jit

@@ -39,7 +39,8 @@ class Mirrored(DistributedValues, ArrayLike):
 
     @override
     def __jax_array__(self) -> jax.Array:
-        return self.values[0]
+        part: jax.Array = self.values[0]
+        return part
 
     @override
     def __repr__(self) -> str:

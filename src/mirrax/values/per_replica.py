@@ -14,7 +14,8 @@ from mirrax.values.layouts import Layout, Parts
 class PerReplica(DistributedValues):
     """A value that differs between replicas: `values[i]` belongs to replica `i`.
 
-    It is no array: pass it to `strategy.run`, `reduce` or `gather`, or look at `values`.
+    It is no array: give it to `strategy.run`, `reduce` or `gather`, or look at its
+    `values`.
 
     >>> PerReplica(("left", "right"))
     PerReplica:{

@@ -31,7 +31,7 @@ def regroup(results: Sequence[Tree]) -> Tree:
         jax.tree.flatten(result, is_leaf=lambda x: x is None or trees.is_leaf(x))
         for result in results
     ]
-    structure = flat[0][1]
+    structure: Any = flat[0][1]
     for index, (_, other) in enumerate(flat):
         if other != structure:
             # An AssertionError, because that is what TensorFlow programs meet.

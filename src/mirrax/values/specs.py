@@ -37,7 +37,9 @@ class TensorSpec:
         value = as_array(value)
         if not isinstance(value, jax.Array | np.ndarray | np.generic):
             value = np.asarray(value)
-        found, wanted = (jax.dtypes.canonicalize_dtype(d) for d in (value.dtype, self.dtype))
+        found, wanted = (
+            jax.dtypes.canonicalize_dtype(d) for d in (value.dtype, self.dtype)
+        )
         if found != wanted or not self._has_room_for(value.shape):
             raise ValueError(
                 "An argument must fit its entry in `input_signature`. Received: "

@@ -29,9 +29,9 @@ def require_options(
         dtype, jnp.inexact
     ):
         raise ValueError(
-            "The mean of integers is no integer, so `aggregation=MEAN` needs a floating "
-            f"variable. Received: dtype={dtype}. Use SUM or ONLY_FIRST_REPLICA, or a "
-            "floating dtype."
+            "The mean of integers is no integer, so `aggregation=MEAN` needs a "
+            f"floating variable. Received: dtype={dtype}. Use SUM or "
+            "ONLY_FIRST_REPLICA, or a floating dtype."
         )
 
 
@@ -46,8 +46,8 @@ def initial_array(initial_value: Any, dtype: Any) -> jax.Array:
         )
     if isinstance(value, jax.core.Tracer):
         raise ValueError(
-            "The initial value of a variable that is created while a function is traced "
-            "must not be traced itself. Received: a traced value of shape "
+            "The initial value of a variable that is created while a function is "
+            "traced must not be traced itself. Received: a traced value of shape "
             f"{value.shape}. Pass a callable, as in `Variable(lambda: jnp.zeros(3))`, "
             "or create the variable outside the function."
         )
@@ -58,9 +58,7 @@ def initial_array(initial_value: Any, dtype: Any) -> jax.Array:
         return jax.lax.convert_element_type(array, array.dtype)
 
 
-def fitting(
-    value: Any, shape: tuple[int, ...], dtype: np.dtype[Any], name: str
-) -> Any:
+def fitting(value: Any, shape: tuple[int, ...], dtype: np.dtype[Any], name: str) -> Any:
     """Returns `value` as an array for a variable of this shape and dtype, or raises."""
     value = as_array(value)
     if isinstance(value, jax.Array | np.ndarray | np.generic):

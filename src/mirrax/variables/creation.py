@@ -27,8 +27,8 @@ def create(base: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     arguments = dict(zip(_PARAMETERS, args, strict=False), **kwargs)
     if len(arguments) < len(args) + len(kwargs):
         raise TypeError(
-            f"Variable takes {', '.join(_PARAMETERS)}, each once. Received: {len(args)} "
-            f"positional arguments and {sorted(kwargs)}."
+            f"Variable takes {', '.join(_PARAMETERS)}, each once. Received: "
+            f"{len(args)} positional arguments and {sorted(kwargs)}."
         )
     frame = stack.frame()
     if not isinstance(frame, stack.Replica):

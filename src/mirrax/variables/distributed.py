@@ -42,7 +42,8 @@ class DistributedVariable(Variable, DistributedValues):
     @override
     def values(self) -> tuple[Any, ...]:
         return tuple(
-            VariablePart(self, index) for index in range(len(self.topology.local_devices))
+            VariablePart(self, index)
+            for index in range(len(self.topology.local_devices))
         )
 
     @override

@@ -10,13 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 from typing_extensions import override
 
-from mirrax import jax_internals
 from mirrax.collectives import within
 from mirrax.collectives.reduce import reduce
 from mirrax.context import stack
 from mirrax.options import VariableAggregation
 from mirrax.values.distributed import DistributedValues
-from mirrax.values.layouts import Alike, Spmd
+from mirrax.values.layouts import Alike, Spmd, replicate
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica
 from mirrax.variables import checks
@@ -42,7 +41,7 @@ class MirroredVariable(DistributedVariable):
 
     @override
     def _store_initial(self, array: jax.Array) -> jax.Array:
-        return jax.device_put(array, self.topology.replicated)
+        return replicate(array, self.topology)
 
     @override
     def _write(self, change: Change, given: Any) -> Any:
@@ -70,21 +69,21 @@ class MirroredVariable(DistributedVariable):
                     )
                 fit = checks.fitting(given, self._shape, self._dtype, self.name)
                 result = self._write_all(change, fit)
-                return result if stack.overlay() else Mirrored(self._stored)
+                return result if stack.overlay() else Mirrored(self.stored)
 
     def commit_update(self, values: Sequence[jax.Array]) -> None:
         """Stores what `extended.update` wrote, one value per copy, all equal."""
         self._require_equal(values)
-        self.set_stored(jax.device_put(values[0], self.topology.replicated))
+        self.stored = replicate(values[0], self.topology)
 
     def _write_all(self, change: Change, given: Any) -> Any:
         overlay = stack.overlay()
         if overlay is not None:
             overlay.write(self, change(overlay.read(self), given))
             return overlay.read(self)
-        new = change(self._stored, given)
-        self.set_stored(jax.device_put(new, self.topology.replicated))
-        return PerReplica(Alike(self._stored, self.topology))
+        new = change(self.stored, given)
+        self.stored = replicate(new, self.topology)
+        return PerReplica(Alike(self.stored, self.topology))
 
     def _aggregate(self, value: Any) -> Any:
         """Returns what the values of all replicas amount to."""

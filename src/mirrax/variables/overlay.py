@@ -16,6 +16,7 @@ from typing_extensions import override
 
 from mirrax import jax_internals
 from mirrax.devices.topology import Topology
+from mirrax.trees import Same
 from mirrax.variables.variable import Variable
 
 read_p = jax_core.Primitive("read_variable")
@@ -56,8 +57,8 @@ class Overlay(abc.ABC):
             raise RuntimeError(
                 f"Variable '{variable.name}' is assigned inside a JAX transformation "
                 "(jax.grad, jit, scan, cond, vmap, ...), from which the value cannot "
-                "get out. Return the new value from the transformed function and assign "
-                "it outside, or use `mirrax.value_and_grad` in place of `jax.grad`."
+                "get out. Return the new value from the transformed function and "
+                "assign it outside, or use `mirrax.value_and_grad` for `jax.grad`."
             )
         self.values[variable] = value
         self.written[variable] = None
@@ -76,7 +77,7 @@ class TraceOverlay(Overlay):
             # cond is an input of the program too.
             with jax_core.set_current_trace(self._trace):
                 aval = variable.traced_aval(self.inside_replica)
-                value = read_p.bind(variable=variable, aval=aval)
+                value = read_p.bind(variable=Same(variable), aval=aval)
             self.initial[variable] = self.values[variable] = value
         return self.values[variable]  # type: ignore[no-any-return]
 

@@ -14,7 +14,7 @@ from mirrax.collectives import within
 from mirrax.collectives.reduce import reduce
 from mirrax.context import stack
 from mirrax.options import VariableAggregation
-from mirrax.values.layouts import Joined, Spmd, join
+from mirrax.values.layouts import Joined, Spmd, join, replicate
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica
 from mirrax.variables import checks
@@ -48,14 +48,14 @@ class SyncOnReadVariable(DistributedVariable):
         index = self.local_index()
         if index is not None:
             return self._parts()[index]
-        combined = self._combine(PerReplica(self._layout(self._stored)))
+        combined = self._combine(PerReplica(self._layout(self.stored)))
         return jax_internals.uncommitted(jax_internals.shards(combined)[0])
 
     @override
     def traced_aval(self, inside_replica: bool) -> Any:
         if inside_replica:
             return super().traced_aval(inside_replica)
-        return jax.core.ShapedArray(self._stored.shape, self._stored.dtype)
+        return jax.core.ShapedArray(self.stored.shape, self.stored.dtype)
 
     @override
     def _store_initial(self, array: jax.Array) -> jax.Array:
@@ -72,7 +72,7 @@ class SyncOnReadVariable(DistributedVariable):
         if index is not None:
             parts = list(self._parts())
             parts[index] = jnp.asarray(change(parts[index], given))
-            self.set_stored(join(tuple(parts), self.topology))
+            self.stored = join(tuple(parts), self.topology)
             return parts[index]
         return self._write_all(change, given)
 
@@ -80,8 +80,8 @@ class SyncOnReadVariable(DistributedVariable):
         overlay = stack.overlay()
         if self.aggregation is VariableAggregation.NONE:
             raise ValueError(
-                f"Variable '{self.name}' is synchronized on read with aggregation NONE, "
-                "so it has no value outside the replicas. Received: a write in "
+                f"Variable '{self.name}' is synchronized on read with aggregation "
+                "NONE, so it has no value outside the replicas. Received: a write in "
                 "cross-replica context. Write it inside `strategy.run`, or give it an "
                 "`aggregation`."
             )
@@ -101,8 +101,8 @@ class SyncOnReadVariable(DistributedVariable):
             overlay.write(self, new)
             return self.value
         parts = tuple(jnp.asarray(change(part, given)) for part in self._parts())
-        self.set_stored(join(parts, self.topology))
-        return Mirrored(jax.device_put(given, self.topology.replicated))
+        self.stored = join(parts, self.topology)
+        return Mirrored(replicate(given, self.topology))
 
     def _share(self, total: Any) -> Any:
         """Returns the equal share of each copy in a sum; integers lose the rest."""
@@ -111,7 +111,7 @@ class SyncOnReadVariable(DistributedVariable):
         return total // count if is_integer else total / count
 
     def _parts(self) -> tuple[jax.Array, ...]:
-        return self._layout(self._stored).parts
+        return self._layout(self.stored).parts
 
     def _layout(self, array: jax.Array) -> Joined:
         return Joined(array, is_scalar=self._shape == (), topology=self.topology)

@@ -78,11 +78,14 @@ class Variable(ArrayLike, Leaf, metaclass=VariableType):
         self._synchronization = synchronization
         self._shape, self._dtype = array.shape, array.dtype
         self.owner = owner
+        # The array as it is held between programs, and who looks at it.
+        self.stored: jax.Array
+        self.lent: Lent | None = None
         # Created for good, even while a function is traced.
         with jax.ensure_compile_time_eval():
             if device is not None:
                 array = to_device(array, device)
-            self.set_stored(self._store_initial(array))
+            self.stored = self._store_initial(array)
 
     @property
     def name(self) -> str:
@@ -113,7 +116,7 @@ class Variable(ArrayLike, Leaf, metaclass=VariableType):
     @property
     def device(self) -> str:
         """The name of the device that holds it, or the first of its copies."""
-        return name_of(jax_internals.shards(self._stored)[0].device)
+        return name_of(jax_internals.shards(self.stored)[0].device)
 
     @property
     def value(self) -> jax.Array:
@@ -168,19 +171,12 @@ class Variable(ArrayLike, Leaf, metaclass=VariableType):
     # What engines need. A kind of variable overrides what is different about it.
 
     @property
-    def stored(self) -> jax.Array:
-        """The array as it is held between programs."""
-        return self._stored
-
-    def set_stored(self, array: jax.Array) -> None:
-        """Replaces the array that is held between programs."""
-        self._stored = array
-        self._lent: dict[int, weakref.ref[jax.Array]] = {}
-
-    @property
     def is_lent(self) -> bool:
         """Whether somebody holds a view of the stored array, so it must stay."""
-        return any(view() is not None for view in self._lent.values())
+        lent = self.lent
+        if lent is None or lent.array is not self.stored:
+            return False
+        return any(view() is not None for view in lent.views.values())
 
     def read_stored(self) -> jax.Array:
         """Returns the value outside any trace."""
@@ -201,11 +197,10 @@ class Variable(ArrayLike, Leaf, metaclass=VariableType):
             )
 
     def _lend(self, index: int) -> jax.Array:
-        view = self._lent[index]() if index in self._lent else None
-        if view is None:
-            view = jax_internals.view(jax_internals.shards(self._stored)[index])
-            self._lent[index] = weakref.ref(view)
-        return view
+        """Returns a view of the stored copy `index`, and remembers that it is out."""
+        if self.lent is None or self.lent.array is not self.stored:
+            self.lent = Lent(self.stored)
+        return self.lent.view(index)
 
     def _store_initial(self, array: jax.Array) -> jax.Array:
         # A handle of our own, so that what the user holds is not given away with it.
@@ -215,9 +210,8 @@ class Variable(ArrayLike, Leaf, metaclass=VariableType):
         given = checks.fitting(given, self._shape, self._dtype, self.name)
         frame, overlay = stack.frame(), stack.overlay()
         if overlay is None:
-            old = self._stored
-            (device,) = old.devices()
-            self.set_stored(to_device(change(old, given), device))
+            (device,) = self.stored.devices()
+            self.stored = to_device(change(self.stored, given), device)
             return self
         if isinstance(frame, stack.Replica) and frame.context.num_replicas_in_sync > 1:
             raise RuntimeError(
@@ -229,6 +223,24 @@ class Variable(ArrayLike, Leaf, metaclass=VariableType):
         return self
 
 
+class Lent:
+    """The views of a stored array that users may still hold."""
+
+    __slots__ = ("array", "views")
+
+    def __init__(self, array: jax.Array) -> None:
+        self.array = array
+        self.views: dict[int, weakref.ref[jax.Array]] = {}
+
+    def view(self, index: int) -> jax.Array:
+        """Returns the view of the copy on local device `index`."""
+        view = self.views[index]() if index in self.views else None
+        if view is None:
+            view = jax_internals.view(jax_internals.shards(self.array)[index])
+            self.views[index] = weakref.ref(view)
+        return view
+
+
 def describe_variable(name: str, value: Any) -> str:
     """Returns the text of a variable, as the documents print it."""
     if isinstance(value, jax.core.Tracer):
@@ -236,8 +248,7 @@ def describe_variable(name: str, value: Any) -> str:
     array = np.asarray(value)
     shown = str(array) if array.ndim == 0 else repr(array)
     return (
-        f"<tf.Variable '{name}' shape={array.shape} dtype={array.dtype}, "
-        f"numpy={shown}>"
+        f"<tf.Variable '{name}' shape={array.shape} dtype={array.dtype}, numpy={shown}>"
     )
 
 
@@ -249,12 +260,16 @@ def _flatten(variable: Variable) -> tuple[tuple[jax.Array], None]:
     return (variable.value,), None
 
 
+def _unflatten(_: None, children: Any) -> Any:
+    return children[0]
+
+
 def register_as_pytree(kind: type[Variable]) -> None:
     """Lets JAX functions take variables of this kind: they see its value.
 
     What comes back from such a function holds plain arrays.
     """
-    jax.tree_util.register_pytree_node(kind, _flatten, lambda _, child: child[0])
+    jax.tree_util.register_pytree_node(kind, _flatten, _unflatten)
 
 
 register_as_pytree(Variable)

@@ -1,0 +1,159 @@
+"""Every algorithm gives the same sums, and the user's own is really used."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import mirrax
+from mirrax.collectives import AllReduce
+from tests.programs import create, engines, mirrored, parts, per_replica, replica_id
+
+ALGORITHMS = {
+    "all_reduce": AllReduce,
+    "nccl": mirrax.NcclAllReduce,
+    "nccl_unpacked": lambda: mirrax.NcclAllReduce(num_packs=0),
+    "hierarchical": mirrax.HierarchicalCopyAllReduce,
+    "hierarchical_2_packs": lambda: mirrax.HierarchicalCopyAllReduce(num_packs=2),
+    "hierarchical_unpacked": lambda: mirrax.HierarchicalCopyAllReduce(num_packs=0),
+    "one_device": mirrax.ReductionToOneDevice,
+}
+SHAPES = [(), (3,), (2, 2), (0,)]
+
+
+def all_reduce(op, value, options=None):
+    return mirrax.get_replica_context().all_reduce(op, value, options)
+
+
+def make_values():
+    """Returns values of several shapes and dtypes, different on every replica."""
+    number = replica_id()
+    floats = [jnp.ones(shape) * (number + 1) for shape in SHAPES]
+    return {"floats": floats, "integers": jnp.arange(3) + number}
+
+
+@pytest.fixture(params=ALGORITHMS)
+def algorithm(request):
+    """Each algorithm in turn."""
+    return ALGORITHMS[request.param]()
+
+
+@engines
+@pytest.mark.parametrize("num_replicas", [2, 3, 4, 5, 8])
+def test_sums_are_the_same_for_every_algorithm(algorithm, num_replicas, engine):
+    strategy = mirrored(num_replicas, cross_device_ops=algorithm)
+    sums = strategy.run(engine(lambda: all_reduce("SUM", make_values())))
+    total = num_replicas * (num_replicas + 1) // 2
+    for_last = jax.tree.map(
+        lambda leaf: np.asarray(strategy.experimental_local_results(leaf)[-1]).tolist(),
+        sums,
+        is_leaf=lambda x: isinstance(x, mirrax.PerReplica),
+    )
+    assert for_last == {
+        "floats": [(np.ones(shape) * total).tolist() for shape in SHAPES],
+        "integers": [i * num_replicas + total - num_replicas for i in range(3)],
+    }
+
+
+def test_means_are_the_same_for_every_algorithm(algorithm):
+    strategy = mirrored(3, cross_device_ops=algorithm)
+    value = per_replica(strategy, [jnp.float32(x) for x in (1, 2, 6)])
+    assert strategy.reduce("MEAN", value, axis=None) == 3.0
+
+
+def test_sums_keep_their_dtype(algorithm):
+    strategy = mirrored(2, cross_device_ops=algorithm)
+    value = per_replica(strategy, [jnp.ones(2, jnp.bfloat16)] * 2)
+    assert strategy.reduce("SUM", value, axis=None).dtype == jnp.bfloat16
+
+
+def test_sum_of_a_compiled_step_may_be_assigned(algorithm):
+    strategy = mirrored(4, cross_device_ops=algorithm)
+    v = create(strategy, 0.0)
+
+    @mirrax.function
+    def step():
+        v.assign(all_reduce("SUM", jnp.float32(replica_id())))
+
+    strategy.run(step)
+    assert parts(strategy, v) == [6.0] * 4
+
+
+def test_gradient_goes_through_every_algorithm(algorithm):
+    strategy = mirrored(4, cross_device_ops=algorithm)
+
+    @mirrax.function
+    def step():
+        number = jnp.float32(replica_id())
+        return jax.grad(lambda x: number * all_reduce("SUM", x))(1.0)
+
+    assert parts(strategy, strategy.run(step)) == [6.0] * 4
+
+
+class Weighted(mirrax.CrossDeviceOps):
+    """Ten times the sum, so that its use shows."""
+
+    def __init__(self):
+        self.options = []
+
+    def sum_over_replicas(self, values, num_replicas, options):
+        self.options.append((num_replicas, options))
+        return [10 * total for total in lax.psum(tuple(values), "replica")]
+
+
+@pytest.fixture
+def weighted():
+    return mirrored(2, cross_device_ops=Weighted())
+
+
+@engines
+def test_own_algorithm_is_used_by_all_reduce(weighted, engine):
+    result = weighted.run(engine(lambda: all_reduce("SUM", jnp.float32(1))))
+    assert parts(weighted, result) == [20.0, 20.0]
+
+
+def test_own_algorithm_is_used_by_reduce(weighted):
+    value = per_replica(weighted, [jnp.float32(1), jnp.float32(2)])
+    assert weighted.reduce("SUM", value, axis=None) == 30.0
+
+
+def test_own_algorithm_is_used_by_uneven_reductions(weighted):
+    value = per_replica(weighted, [jnp.ones(1), jnp.ones(2)])
+    assert weighted.reduce("SUM", value, axis=0) == 30.0
+
+
+def test_own_algorithm_is_used_by_reduce_to(weighted):
+    value = per_replica(weighted, [jnp.float32(1), jnp.float32(2)])
+    result = weighted.extended.reduce_to("MEAN", value, value)
+    assert parts(weighted, result) == [15.0, 15.0]
+
+
+@engines
+def test_own_algorithm_is_used_by_variables(weighted, engine):
+    v = create(weighted, 0.0, aggregation=mirrax.VariableAggregation.SUM)
+    weighted.run(engine(lambda: v.assign(jnp.float32(1))))
+    assert v.numpy() == 20.0
+
+
+@engines
+def test_own_algorithm_sees_the_options_and_the_count(engine):
+    ops = Weighted()
+    strategy = mirrored(2, cross_device_ops=ops)
+    options = mirrax.CommunicationOptions(bytes_per_pack=64)
+    strategy.run(engine(lambda: all_reduce("SUM", jnp.float32(1), options)))
+    assert ops.options[-1] == (2, options)
+
+
+def test_class_without_the_method_cannot_be_made():
+    class Nothing(mirrax.CrossDeviceOps):
+        pass
+
+    with pytest.raises(TypeError, match="sum_over_replicas"):
+        Nothing()
+
+
+@pytest.mark.parametrize("ops", ["nccl", mirrax.NcclAllReduce], ids=["name", "class"])
+def test_strategy_refuses_what_is_no_algorithm(ops):
+    with pytest.raises(ValueError, match="must be a `CrossDeviceOps`.*Received: "):
+        mirrored(2, cross_device_ops=ops)

@@ -1,0 +1,52 @@
+"""Collectives as one replica calls them."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from mirrax import CommunicationOptions, ReduceOp
+from mirrax.collectives import AllReduce, within
+
+OPTIONS = CommunicationOptions()
+
+
+def over_replicas(function, *columns):
+    """Returns `function` of each replica's values, as one replica sees the result."""
+    return jax.vmap(function, axis_name="replica")(*columns)
+
+
+@pytest.mark.parametrize(
+    ("op", "dtype", "expected", "expected_dtype"),
+    [
+        (ReduceOp.SUM, jnp.float32, 6.0, jnp.float32),
+        (ReduceOp.MEAN, jnp.float32, 2.0, jnp.float32),
+        (ReduceOp.SUM, jnp.int32, 6, jnp.int32),
+        (ReduceOp.MEAN, jnp.int32, 2.0, jnp.float32),
+        (ReduceOp.SUM, jnp.bool_, 3, jnp.int32),
+        (ReduceOp.MEAN, jnp.bool_, 1.0, jnp.float32),
+        (ReduceOp.MEAN, jnp.bfloat16, 2.0, jnp.bfloat16),
+    ],
+    ids=lambda value: getattr(value, "__name__", str(value)),
+)
+def test_all_reduce_has_a_dtype_that_holds_the_result(op, dtype, expected, expected_dtype):
+    (result,) = over_replicas(
+        lambda x: within.all_reduce(op, [x], 3, AllReduce(), OPTIONS),
+        jnp.array([1, 2, 3], dtype),
+    )
+    assert result.tolist() == [expected] * 3
+    assert result.dtype == expected_dtype
+
+
+def test_all_reduce_of_nothing_is_nothing():
+    assert within.all_reduce(ReduceOp.SUM, [], 3, AllReduce(), OPTIONS) == []
+
+
+def test_all_gather_joins_in_replica_order():
+    (result,) = over_replicas(
+        lambda x: within.all_gather([x], 0), jnp.array([[1, 2], [3, 4], [5, 6]])
+    )
+    assert result[2].tolist() == [1, 2, 3, 4, 5, 6]
+
+
+def test_first_is_the_value_of_replica_0():
+    assert over_replicas(within.first, jnp.array([7, 8, 9])).tolist() == [7, 7, 7]

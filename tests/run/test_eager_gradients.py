@@ -1,0 +1,265 @@
+"""Derivatives of collectives: the same numbers in both engines, worked out by hand."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import mirrax
+
+FLOATS = ["float16", "bfloat16", "float32", "complex64"]
+INTEGERS = ["int8", "uint8", "int32", "uint32"]
+
+engines = pytest.mark.parametrize(
+    "engine", [lambda fn: fn, mirrax.function], ids=["eager", "compiled"]
+)
+
+
+def context():
+    return mirrax.get_replica_context()
+
+
+def own_number():
+    """1.0 on the first replica, 2.0 on the second, and so on."""
+    return jnp.float32(context().replica_id_in_sync_group + 1)
+
+
+def parts(strategy, value):
+    return [np.asarray(p) for p in strategy.experimental_local_results(value)]
+
+
+# loss_i = (i + 1) * (x_0 + x_1)**2, so d(sum of losses)/dx_i = 3 * 2 * (x_0 + x_1).
+
+
+@engines
+def test_the_gradient_of_a_sum_is_the_sum_of_the_gradients(two_replicas, engine):
+    def step():
+        def loss(x):
+            return own_number() * context().all_reduce("SUM", x) ** 2
+
+        return jax.grad(loss)(own_number())
+
+    assert parts(two_replicas, two_replicas.run(engine(step))) == [18, 18]
+
+
+@engines
+def test_the_gradient_of_a_mean_is_the_mean_of_the_gradients(two_replicas, engine):
+    def step():
+        def loss(x):
+            return own_number() * context().all_reduce("MEAN", x) ** 2
+
+        return jax.grad(loss)(own_number())
+
+    # 3 * 2 * 1.5 for the mean, divided by 2 replicas.
+    assert parts(two_replicas, two_replicas.run(engine(step))) == [4.5, 4.5]
+
+
+@engines
+def test_the_gradient_of_a_gather_is_the_replicas_own_slice(two_replicas, engine):
+    def step():
+        def loss(x):
+            weights = jnp.array([1.0, 10.0, 100.0, 1000.0])
+            return own_number() * (weights * context().all_gather(x, axis=0)).sum()
+
+        return jax.grad(loss)(jnp.zeros(2))
+
+    np.testing.assert_array_equal(
+        parts(two_replicas, two_replicas.run(engine(step))), [[3, 30], [300, 3000]]
+    )
+
+
+@engines
+def test_a_gather_is_differentiated_along_any_axis(two_replicas, engine):
+    def step():
+        def loss(x):
+            return (context().all_gather(x, axis=-1) * jnp.arange(4.0)).sum()
+
+        return jax.grad(loss)(jnp.zeros((3, 2)))
+
+    left, right = parts(two_replicas, two_replicas.run(engine(step)))
+    np.testing.assert_array_equal(left, [[0, 2]] * 3)
+    np.testing.assert_array_equal(right, [[4, 6]] * 3)
+
+
+def test_a_gather_of_unequal_parts_is_differentiated(two_replicas):
+    def step():
+        size = context().replica_id_in_sync_group + 1
+
+        def loss(x):
+            return (context().all_gather(x, axis=0) * jnp.arange(1.0, 4.0)).sum()
+
+        return jax.grad(loss)(jnp.zeros(size))
+
+    left, right = two_replicas.run(step).values
+    np.testing.assert_array_equal(left, [2])
+    np.testing.assert_array_equal(right, [4, 6])
+
+
+@engines
+def test_structures_are_differentiated(two_replicas, engine):
+    def step():
+        def loss(tree):
+            total = context().all_reduce("SUM", tree)
+            return total["x"] * total["y"][0].sum()
+
+        return jax.grad(loss)({"x": own_number(), "y": (2 * jnp.ones(3),)})
+
+    gradients = two_replicas.run(engine(step))
+    # Both replicas have the loss x * y: x = 1 + 2 and y = 2 * 3 * 2.
+    assert parts(two_replicas, gradients["x"]) == [24, 24]
+    np.testing.assert_array_equal(parts(two_replicas, gradients["y"][0]), [[6] * 3] * 2)
+
+
+@engines
+def test_a_collective_of_a_constant_is_allowed_inside_grad(two_replicas, engine):
+    def step():
+        def loss(x):
+            return x**2 / context().all_reduce("SUM", jnp.float32(2))
+
+        return jax.grad(loss)(own_number())
+
+    assert parts(two_replicas, two_replicas.run(engine(step))) == [0.5, 1]
+
+
+@engines
+def test_integers_beside_floats_are_allowed_inside_grad(two_replicas, engine):
+    def step():
+        def loss(x):
+            total = context().all_reduce("SUM", {"loss": x**2, "count": jnp.int32(2)})
+            return total["loss"] * total["count"]
+
+        return jax.grad(loss)(own_number())
+
+    assert parts(two_replicas, two_replicas.run(engine(step))) == [16, 32]
+
+
+@engines
+def test_an_output_that_is_not_used_has_no_gradient(two_replicas, engine):
+    def step():
+        def loss(x, y):
+            return context().all_reduce("SUM", [x, y])[0]
+
+        return jax.grad(loss, argnums=(0, 1))(own_number(), own_number())
+
+    used, unused = two_replicas.run(engine(step))
+    assert parts(two_replicas, used) == [2, 2]
+    assert parts(two_replicas, unused)[0] == 0
+
+
+@engines
+def test_two_collectives_in_a_row_are_differentiated(four_replicas, engine):
+    def step():
+        def loss(x):
+            return context().all_reduce("MEAN", context().all_reduce("SUM", x) ** 2)
+
+        return jax.grad(loss)(own_number())
+
+    # Each replica's x is in the sum 10, which is in all four terms of the mean.
+    assert parts(four_replicas, four_replicas.run(engine(step)))[0] == 4 * 2 * 10
+
+
+@engines
+def test_the_value_comes_with_the_gradient(two_replicas, engine):
+    def step():
+        return jax.value_and_grad(lambda x: context().all_reduce("SUM", x * x))(
+            own_number()
+        )
+
+    value, gradient = two_replicas.run(engine(step))
+    assert parts(two_replicas, value)[0] == 5
+    assert parts(two_replicas, gradient) == [4, 8]
+
+
+def test_merge_call_is_differentiated_in_compiled_code(two_replicas):
+    def step():
+        def loss(x):
+            reduced = context().merge_call(
+                lambda strategy, y: strategy.reduce("SUM", y, axis=None), args=(x,)
+            )
+            return own_number() * reduced**2
+
+        return jax.grad(loss)(own_number())
+
+    result = two_replicas.run(mirrax.function(step))
+    assert parts(two_replicas, result) == [18, 18]
+
+
+@engines
+def test_gradients_of_variables_go_through_collectives(two_replicas, engine):
+    with two_replicas.scope():
+        weight = mirrax.Variable(3.0)
+
+    def step():
+        def loss(x):
+            return context().all_reduce("SUM", weight * x) ** 2
+
+        return mirrax.value_and_grad(loss, weight)(own_number())
+
+    value, gradient = two_replicas.run(engine(step))
+    assert parts(two_replicas, value)[0] == 81
+    # Two equal losses (3 + 6)**2, differentiated by each replica's use of the weight.
+    assert parts(two_replicas, gradient) == [36, 72]
+
+
+# Dtypes.
+
+
+@engines
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_a_sum_and_its_gradient_keep_floating_dtypes(two_replicas, engine, dtype):
+    def step():
+        def loss(x):
+            return jnp.real(context().all_reduce("SUM", x)).astype("float32")
+
+        x = own_number().astype(dtype)
+        return context().all_reduce("SUM", x), jax.grad(loss)(x)
+
+    value, gradient = two_replicas.run(engine(step))
+    assert parts(two_replicas, value)[0] == 3
+    assert parts(two_replicas, gradient)[0] == 2
+    assert str(parts(two_replicas, value)[0].dtype) == dtype
+    assert str(parts(two_replicas, gradient)[0].dtype) == dtype
+
+
+@engines
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_a_sum_keeps_integer_dtypes(two_replicas, engine, dtype):
+    def step():
+        return context().all_reduce("SUM", own_number().astype(dtype))
+
+    (first, *_) = parts(two_replicas, two_replicas.run(engine(step)))
+    assert first == 3
+    assert str(first.dtype) == dtype
+
+
+@engines
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_a_mean_of_integers_is_a_float(two_replicas, engine, dtype):
+    def step():
+        return context().all_reduce("MEAN", own_number().astype(dtype))
+
+    (first, *_) = parts(two_replicas, two_replicas.run(engine(step)))
+    assert first == 1.5
+    assert first.dtype == np.float32
+
+
+@engines
+def test_a_sum_of_booleans_counts(two_replicas, engine):
+    def step():
+        return context().all_reduce("SUM", own_number() > jnp.array([0.0, 1.0]))
+
+    (first, *_) = parts(two_replicas, two_replicas.run(engine(step)))
+    np.testing.assert_array_equal(first, [2, 1])
+    assert first.dtype == np.int32
+
+
+@engines
+@pytest.mark.parametrize("dtype", [*FLOATS, *INTEGERS, "bool"])
+def test_a_gather_keeps_every_dtype(two_replicas, engine, dtype):
+    def step():
+        own = jnp.atleast_1d(own_number() - 1).astype(dtype)
+        return context().all_gather(own, axis=0)
+
+    (first, *_) = parts(two_replicas, two_replicas.run(engine(step)))
+    assert first.tolist() == [0, 1]
+    assert str(first.dtype) == dtype

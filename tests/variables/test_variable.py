@@ -1,0 +1,429 @@
+"""Plain variables, and what all kinds have in common."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import mirrax
+from mirrax import VariableAggregation, VariableSynchronization
+from mirrax.variables import MirroredVariable
+from tests.programs import create, engines, mirrored, parts
+
+
+@pytest.fixture(params=["outside", "one_device", "mirrored_1", "mirrored_2"])
+def create_anywhere(request):
+    """Creates a variable outside every scope, or in that of a strategy."""
+    strategies = {
+        "one_device": lambda: mirrax.OneDeviceStrategy("CPU:0"),
+        "mirrored_1": lambda: mirrored(1),
+        "mirrored_2": lambda: mirrored(2),
+    }
+    if request.param == "outside":
+        return mirrax.Variable
+    strategy = strategies[request.param]()
+    return lambda *args, **kwargs: create(strategy, *args, **kwargs)
+
+
+# Kinds and attributes.
+
+
+def test_variable_outside_every_scope_is_plain():
+    assert type(mirrax.Variable(1.0)) is mirrax.Variable
+
+
+def test_variable_of_one_device_is_plain():
+    v = create(mirrax.OneDeviceStrategy("CPU:3"), 1.0)
+    assert type(v) is mirrax.Variable
+    assert v.device == "/job:localhost/replica:0/task:0/device:CPU:3"
+
+
+def test_variable_of_the_default_strategy_is_plain():
+    assert type(create(mirrax.get_strategy(), 1.0)) is mirrax.Variable
+
+
+@pytest.mark.parametrize("num_replicas", [1, 2])
+def test_variable_of_a_mirrored_strategy_is_mirrored(num_replicas):
+    assert type(create(mirrored(num_replicas), 1.0)) is MirroredVariable
+
+
+def test_variable_after_a_scope_is_plain(two_replicas):
+    with two_replicas.scope():
+        pass
+    assert type(mirrax.Variable(1.0)) is mirrax.Variable
+
+
+def test_every_kind_is_a_variable(create_anywhere):
+    assert isinstance(create_anywhere(1.0), mirrax.Variable)
+
+
+def test_name_is_variable_by_default(create_anywhere):
+    assert create_anywhere(1.0).name == "Variable:0"
+
+
+def test_name_gets_tensorflows_suffix(create_anywhere):
+    assert create_anywhere(1.0, name="alpha").name == "alpha:0"
+
+
+def test_shape_and_dtype_are_those_of_the_initial_value(create_anywhere):
+    v = create_anywhere(np.ones((2, 3), np.float16))
+    assert v.shape == (2, 3)
+    assert v.dtype == np.float16
+
+
+def test_dtype_can_be_chosen(create_anywhere):
+    v = create_anywhere([1, 2], dtype=jnp.float32)
+    assert v.dtype == np.float32
+    assert v.value.dtype == np.float32
+
+
+def test_variable_is_trainable_by_default(create_anywhere):
+    assert create_anywhere(1.0).trainable
+
+
+def test_variable_can_be_not_trainable(create_anywhere):
+    assert not create_anywhere(1.0, trainable=False).trainable
+
+
+def test_variable_synchronized_on_read_is_not_trainable_by_default(create_anywhere):
+    on_read = VariableSynchronization.ON_READ
+    assert not create_anywhere(1.0, synchronization=on_read).trainable
+
+
+def test_variable_synchronized_on_read_can_be_trainable(create_anywhere):
+    on_read = VariableSynchronization.ON_READ
+    assert create_anywhere(1.0, synchronization=on_read, trainable=True).trainable
+
+
+def test_aggregation_is_none_by_default(create_anywhere):
+    assert create_anywhere(1.0).aggregation is VariableAggregation.NONE
+
+
+def test_repr_of_a_scalar_is_that_of_the_documents():
+    text = "<tf.Variable 'Variable:0' shape=() dtype=float32, numpy=1.0>"
+    assert repr(mirrax.Variable(1.0)) == text
+
+
+def test_repr_of_a_vector_is_that_of_the_documents():
+    assert repr(mirrax.Variable([1.0, 2.0], name="alpha")) == (
+        "<tf.Variable 'alpha:0' shape=(2,) dtype=float32, "
+        "numpy=array([1., 2.], dtype=float32)>"
+    )
+
+
+def test_repr_in_a_function_shows_no_value(create_anywhere):
+    v = create_anywhere([1.0, 2.0])
+    shown = []
+    mirrax.function(lambda: shown.append(repr(v)))()
+    assert shown == ["<tf.Variable 'Variable:0' shape=(2,) dtype=float32>"]
+
+
+# Reading and writing.
+
+
+def test_value_is_the_array(create_anywhere):
+    v = create_anywhere([1.0, 2.0])
+    assert isinstance(v.value, jax.Array)
+    assert v.value.tolist() == [1.0, 2.0]
+    assert v.read_value().tolist() == [1.0, 2.0]
+
+
+@engines
+@pytest.mark.parametrize(
+    ("method", "expected"),
+    [("assign", [3.0, 4.0]), ("assign_add", [4.0, 6.0]), ("assign_sub", [-2.0, -2.0])],
+    ids=["assign", "assign_add", "assign_sub"],
+)
+def test_assignments_change_the_value(create_anywhere, engine, method, expected):
+    v = create_anywhere([1.0, 2.0])
+    engine(lambda: getattr(v, method)([3.0, 4.0]))()
+    assert v.numpy().tolist() == expected
+
+
+@pytest.mark.parametrize("method", ["assign", "assign_add", "assign_sub"])
+def test_assignments_take_tensorflows_arguments(create_anywhere, method):
+    v = create_anywhere(1.0)
+    getattr(v, method)(2.0, use_locking=True, name="x", read_value=False)
+    assert v.numpy() in (2.0, 3.0, -1.0)
+
+
+def test_assignment_to_a_plain_variable_gives_the_variable():
+    v = mirrax.Variable(1.0)
+    assert v.assign(2.0).assign_add(1.0).assign_sub(0.5) is v
+    assert v.numpy() == 2.5
+
+
+@pytest.mark.parametrize(
+    "value",
+    [2.0, 2, True, np.float32(2), np.float64(2), jnp.float32(2), mirrax.Variable],
+    ids=["float", "int", "bool", "float32", "float64", "array", "variable"],
+)
+def test_what_converts_without_loss_can_be_assigned(create_anywhere, value):
+    v = create_anywhere(1.0)
+    given = mirrax.Variable(2.0) if value is mirrax.Variable else value
+    v.assign(given)
+    assert v.numpy() == float(given)
+    assert v.value.dtype == np.float32
+
+
+def test_numpy_is_a_copy(create_anywhere):
+    v = create_anywhere([1.0, 2.0])
+    copy = v.numpy()
+    copy[:] = 9.0
+    assert v.numpy().tolist() == [1.0, 2.0]
+
+
+def test_numpy_does_not_change_with_the_variable(create_anywhere):
+    v = create_anywhere([1.0, 2.0])
+    copy = v.numpy()
+    mirrax.function(lambda: v.assign_add([1.0, 1.0]))()
+    assert copy.tolist() == [1.0, 2.0]
+
+
+def test_variable_copies_the_users_numpy_array(create_anywhere):
+    given = np.ones(1024, np.float32)
+    v = create_anywhere(given)
+    given[:] = 5.0
+    assert v.numpy().tolist() == [1.0] * 1024
+
+
+def test_assignment_copies_the_users_numpy_array(create_anywhere):
+    given = np.ones(1024, np.float32)
+    v = create_anywhere(np.zeros(1024, np.float32))
+    v.assign(given)
+    given[:] = 5.0
+    assert v.numpy().tolist() == [1.0] * 1024
+
+
+# Values that are handed out stay what they were.
+
+
+def add_one(variable):
+    """Adds one, compiled, so that the old buffer of the variable is reused."""
+    mirrax.function(lambda: variable.assign_add(jnp.ones(variable.shape)))()
+
+
+def test_value_stays_valid_after_a_compiled_step(create_anywhere):
+    v = create_anywhere([1.0, 2.0])
+    old = v.value
+    add_one(v)
+    assert old.tolist() == [1.0, 2.0]
+    assert v.numpy().tolist() == [2.0, 3.0]
+
+
+def test_value_seen_from_numpy_stays_valid_after_a_compiled_step(create_anywhere):
+    v = create_anywhere([1.0, 2.0])
+    old = np.asarray(v.value)
+    add_one(v)
+    assert old.tolist() == [1.0, 2.0]
+
+
+def test_value_put_on_a_device_stays_valid_after_a_compiled_step(create_anywhere):
+    v = create_anywhere([1.0, 2.0])
+    old = jax.device_put(v.value, jax.devices("cpu")[0])
+    add_one(v)
+    assert old.tolist() == [1.0, 2.0]
+
+
+def test_result_of_an_assignment_stays_valid_after_a_compiled_step(two_replicas):
+    v = create(two_replicas, [1.0, 2.0])
+    old = v.assign([3.0, 4.0])
+    add_one(v)
+    assert old.numpy().tolist() == [3.0, 4.0]
+
+
+def test_result_of_an_assignment_in_run_stays_valid(two_replicas):
+    v = create(two_replicas, [1.0, 2.0])
+    old = two_replicas.run(lambda: v.assign_add([1.0, 1.0]))
+    add_one(v)
+    assert parts(two_replicas, old) == [[2.0, 3.0]] * 2
+
+
+def test_value_read_in_run_stays_valid_after_a_compiled_step(strategy):
+    v = create(strategy, [1.0, 2.0])
+    old = strategy.run(lambda: v.value)
+    add_one(v)
+    assert parts(strategy, old)[-1] == [1.0, 2.0]
+
+
+def test_part_stays_valid_after_a_compiled_step(two_replicas):
+    v = create(two_replicas, [1.0, 2.0])
+    old = two_replicas.experimental_local_results(v)[1].value
+    add_one(v)
+    assert old.tolist() == [1.0, 2.0]
+
+
+def test_users_initial_array_survives_a_compiled_step(create_anywhere):
+    mine = jnp.array([1.0, 2.0])
+    v = create_anywhere(mine)
+    add_one(v)
+    assert mine.tolist() == [1.0, 2.0]
+
+
+def test_users_assigned_array_survives_a_compiled_step(create_anywhere):
+    mine = jnp.array([1.0, 2.0])
+    v = create_anywhere([0.0, 0.0])
+    v.assign(mine)
+    add_one(v)
+    assert mine.tolist() == [1.0, 2.0]
+
+
+def test_variable_made_of_another_survives_its_compiled_step(create_anywhere):
+    v = create_anywhere([1.0, 2.0])
+    copy = create_anywhere(v)
+    add_one(v)
+    assert copy.numpy().tolist() == [1.0, 2.0]
+
+
+def test_variable_assigned_from_another_survives_its_compiled_step(create_anywhere):
+    v, copy = create_anywhere([1.0, 2.0]), create_anywhere([0.0, 0.0])
+    copy.assign(v)
+    add_one(v)
+    assert copy.numpy().tolist() == [1.0, 2.0]
+
+
+def test_two_variables_of_one_array_do_not_share_it(create_anywhere):
+    mine = jnp.array([1.0, 2.0])
+    first, second = create_anywhere(mine), create_anywhere(mine)
+    mirrax.function(lambda: (first.assign([0.0, 0.0]), second.assign_add([1.0, 1.0])))()
+    assert first.numpy().tolist() == [0.0, 0.0]
+    assert second.numpy().tolist() == [2.0, 3.0]
+
+
+# In JAX programs.
+
+
+def test_gradient_with_respect_to_a_variable(create_anywhere):
+    v = create_anywhere([1.0, 2.0])
+    gradient = jax.grad(lambda x: jnp.sum(x**2))(v)
+    assert isinstance(gradient, jax.Array)
+    assert gradient.tolist() == [2.0, 4.0]
+
+
+def test_gradient_of_an_expression_that_reads_a_variable(create_anywhere):
+    v = create_anywhere([1.0, 2.0])
+    gradient = jax.grad(lambda x: jnp.sum(x * v))(jnp.ones(2))
+    assert gradient.tolist() == [1.0, 2.0]
+
+
+def test_variable_is_an_argument_of_jit(create_anywhere):
+    v = create_anywhere([1.0, 2.0])
+    double = jax.jit(lambda x: 2 * x)
+    assert double(v).tolist() == [2.0, 4.0]
+    v.assign([5.0, 6.0])
+    assert double(v).tolist() == [10.0, 12.0]
+
+
+def test_variables_in_a_pytree_become_arrays(create_anywhere):
+    tree = {"w": create_anywhere([1.0, 2.0]), "b": [create_anywhere(3.0)]}
+    mapped = jax.tree.map(lambda x: x + 1, tree)
+    assert isinstance(mapped["w"], jax.Array)
+    assert mapped["w"].tolist() == [2.0, 3.0]
+    assert mapped["b"][0] == 4.0
+
+
+def test_pytree_of_variables_can_be_differentiated(create_anywhere):
+    model = {"w": create_anywhere(3.0), "b": create_anywhere(1.0)}
+    gradients = jax.grad(lambda m, x: m["w"] * x + m["b"])(model, 2.0)
+    assert gradients == {"w": 2.0, "b": 1.0}
+
+
+FOREIGN_TRACES = {
+    "jit": lambda read: jax.jit(lambda x: x + read())(1.0),
+    "scan": lambda read: jax.lax.scan(lambda c, _: (c + read(), 0), 1.0, jnp.ones(2)),
+    "cond": lambda read: jax.lax.cond(True, lambda x: x + read(), lambda x: x, 1.0),
+    "make_jaxpr": lambda read: jax.make_jaxpr(lambda x: x + read())(1.0),
+}
+
+
+@pytest.mark.parametrize("trace", FOREIGN_TRACES)
+def test_read_in_a_foreign_trace_is_refused(create_anywhere, trace):
+    v = create_anywhere(1.0)
+    message = "'Variable:0' is read inside jax.jit .*`@mirrax.function` in place"
+    with pytest.raises(RuntimeError, match=message):
+        FOREIGN_TRACES[trace](lambda: v.value)
+
+
+def test_read_in_jit_inside_an_eager_replica_is_refused(two_replicas):
+    v = create(two_replicas, 1.0)
+    with pytest.raises(RuntimeError, match="is read inside jax.jit"):
+        two_replicas.run(lambda: jax.jit(lambda x: x + v)(1.0))
+
+
+TRANSFORMATIONS = {
+    "jit": lambda write: jax.jit(lambda x: [write(x)] and x)(1.0),
+    "grad": lambda write: jax.grad(lambda x: [write(x)] and x)(1.0),
+    "vmap": lambda write: jax.vmap(lambda x: [write(x)] and x)(jnp.ones(2)),
+    "constant_in_jit": lambda write: jax.jit(lambda x: [write(2.0)] and x)(1.0),
+}
+
+
+@pytest.mark.parametrize("transform", TRANSFORMATIONS)
+@pytest.mark.parametrize("method", ["assign", "assign_add"])
+def test_write_in_a_foreign_transformation_is_refused(
+    create_anywhere, transform, method
+):
+    v = create_anywhere(1.0)
+    with pytest.raises(RuntimeError, match="'Variable:0' is .* inside"):
+        TRANSFORMATIONS[transform](getattr(v, method))
+
+
+@pytest.mark.parametrize("transform", TRANSFORMATIONS)
+def test_refused_write_leaves_the_variable_usable(create_anywhere, transform):
+    v = create_anywhere(1.0)
+    with pytest.raises(Exception):  # noqa: B017, PT011 - which one is tested above
+        TRANSFORMATIONS[transform](v.assign)
+    assert v.numpy() == 1.0
+
+
+# A plain variable in `run`.
+
+
+def test_plain_variable_is_written_by_eager_replicas_in_turn(strategy):
+    v = mirrax.Variable(1.0)
+    strategy.run(lambda: v.assign_add(2.0))
+    assert v.numpy() == 1.0 + 2.0 * strategy.num_replicas_in_sync
+
+
+def test_plain_variable_is_not_written_by_compiled_replicas(two_replicas):
+    v = mirrax.Variable(1.0)
+    message = r"'Variable:0' was created outside `strategy.scope\(\)`.*inside the scope"
+    with pytest.raises(RuntimeError, match=message):
+        two_replicas.run(mirrax.function(lambda: v.assign_add(2.0)))
+    assert v.numpy() == 1.0
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: mirrax.OneDeviceStrategy("CPU:0"), lambda: mirrored(1)]
+)
+def test_plain_variable_is_written_by_the_only_compiled_replica(make):
+    v = mirrax.Variable(1.0)
+    make().run(mirrax.function(lambda: v.assign_add(2.0)))
+    assert v.numpy() == 3.0
+
+
+@engines
+def test_plain_variable_is_read_by_all_replicas(strategy, engine):
+    v = mirrax.Variable([1.0, 2.0])
+    result = strategy.run(engine(lambda: v * 2))
+    expected = [[2.0, 4.0]] * strategy.num_replicas_in_sync
+    assert parts(strategy, result) == expected
+
+
+def test_plain_variable_of_another_device_is_read_by_all_replicas(two_replicas):
+    v = create(mirrax.OneDeviceStrategy("CPU:5"), [1.0, 2.0])
+    result = two_replicas.run(mirrax.function(lambda: v * 2))
+    assert parts(two_replicas, result) == [[2.0, 4.0]] * 2
+
+
+def test_plain_variable_can_be_written_around_run_in_a_function(two_replicas):
+    v = mirrax.Variable(1.0)
+
+    @mirrax.function
+    def step():
+        result = two_replicas.run(lambda: jnp.float32(3))
+        v.assign_add(two_replicas.reduce("SUM", result, axis=None))
+
+    step()
+    step()
+    assert v.numpy() == 13.0
