@@ -16,5 +16,5 @@ class ReplicaError(RuntimeError):
 
 
 # TensorFlow raises an AssertionError here, and a wrong argument is a ValueError.
-class DuplicateDevice(ValueError, AssertionError):  # noqa: N818
+class DuplicateDevice(AssertionError, ValueError):  # noqa: N818
     """A device was named twice where each must be another one."""

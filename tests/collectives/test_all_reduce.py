@@ -42,7 +42,12 @@ def test_bytes_per_pack_bounds_the_messages(values):
 
 @pytest.mark.parametrize(
     ("num_packs", "sizes"),
-    [(1, [[10]]), (2, [[4], [6]]), (9, [[2], [2], [4], [2]]), (0, [[2], [2], [4], [2]])],
+    [
+        (1, [[10]]),
+        (2, [[4], [6]]),
+        (9, [[2], [2], [4], [2]]),
+        (0, [[2], [2], [4], [2]]),
+    ],
     ids=["one", "two", "more_than_values", "none"],
 )
 def test_num_packs_bounds_the_messages(values, num_packs, sizes):

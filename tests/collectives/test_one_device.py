@@ -36,7 +36,9 @@ def test_own_accumulation_is_used_by_reduce(strategy):
 
 def test_own_accumulation_gives_a_value_that_may_be_assigned(strategy):
     v = create(strategy, 0.0)
-    step = mirrax.function(lambda: v.assign(all_reduce("SUM", jnp.float32(replica_id()))))
+    step = mirrax.function(
+        lambda: v.assign(all_reduce("SUM", jnp.float32(replica_id())))
+    )
     strategy.run(step)
     assert v.numpy() == 2.0
 

@@ -79,5 +79,7 @@ def test_in_packs_sends_one_vector_per_group_and_dtype(values):
 
 
 def test_in_packs_applies_the_reduction(values):
-    results = in_packs(values, [[0, 1, 2, 3, 4]], lambda arrays: [2 * a for a in arrays])
+    results = in_packs(
+        values, [[0, 1, 2, 3, 4]], lambda arrays: [2 * a for a in arrays]
+    )
     assert [r.tolist() for r in results] == [(2 * v).tolist() for v in values]

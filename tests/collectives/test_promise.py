@@ -15,7 +15,9 @@ def test_promise_compiles_to_the_value():
 
 
 def test_promise_has_the_gradient_of_the_value():
-    gradient = jax.grad(lambda x: jnp.sum(promise_mirrored(x) ** 2))(jnp.array([1.0, 3.0]))
+    gradient = jax.grad(lambda x: jnp.sum(promise_mirrored(x) ** 2))(
+        jnp.array([1.0, 3.0])
+    )
     assert gradient.tolist() == [2.0, 6.0]
 
 

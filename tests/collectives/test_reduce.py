@@ -270,7 +270,9 @@ def test_unequal_shapes_are_refused(two_replicas, arrays):
 
 def test_unequal_dtypes_are_refused(two_replicas):
     value = per_replica(two_replicas, [jnp.ones(2), jnp.ones(2, jnp.int32)])
-    with pytest.raises(InvalidArgumentError, match=r"float32\[2\], replica 1: int32\[2\]"):
+    with pytest.raises(
+        InvalidArgumentError, match=r"float32\[2\], replica 1: int32\[2\]"
+    ):
         two_replicas.reduce("SUM", value, axis=None)
 
 
@@ -289,7 +291,9 @@ def test_results_are_ordinary_arrays(strategy):
 def test_results_of_different_strategies_can_be_mixed(two_replicas):
     others = mirrax.MirroredStrategy(["CPU:2", "CPU:3"])
     alone = mirrax.OneDeviceStrategy("CPU:5")
-    results = [s.reduce("MEAN", s.run(number), axis=None) for s in (two_replicas, others)]
+    results = [
+        s.reduce("MEAN", s.run(number), axis=None) for s in (two_replicas, others)
+    ]
     results.append(alone.reduce("SUM", alone.run(lambda: number() + 1), axis=None))
     assert sum(results) == 2.0
 

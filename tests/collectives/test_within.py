@@ -28,7 +28,9 @@ def over_replicas(function, *columns):
     ],
     ids=lambda value: getattr(value, "__name__", str(value)),
 )
-def test_all_reduce_has_a_dtype_that_holds_the_result(op, dtype, expected, expected_dtype):
+def test_all_reduce_has_a_dtype_that_holds_the_result(
+    op, dtype, expected, expected_dtype
+):
     (result,) = over_replicas(
         lambda x: within.all_reduce(op, [x], 3, AllReduce(), OPTIONS),
         jnp.array([1, 2, 3], dtype),

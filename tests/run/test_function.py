@@ -211,7 +211,7 @@ def test_options_come_before_the_function():
 def test_the_program_used_longest_ago_is_dropped(monkeypatch):
     monkeypatch.setattr(function_module, "MAX_PROGRAMS", 2)
     seen = []
-    traced = mirrax.function(lambda name: seen.append(name))
+    traced = mirrax.function(seen.append)
     traced("a")
     traced("b")
     traced("a")
@@ -219,6 +219,10 @@ def test_the_program_used_longest_ago_is_dropped(monkeypatch):
     traced("a")
     traced("b")
     assert seen == ["a", "b", "c", "b"]
+
+
+def add_one(variable):
+    variable.assign_add(jnp.ones(2))
 
 
 def collected(reference):
@@ -252,9 +256,7 @@ def test_a_variable_is_let_go_of_with_the_function(num_replicas):
     with strategy.scope():
         variable = mirrax.Variable(jnp.ones(2))
 
-    step = mirrax.function(
-        lambda variable=variable: [variable.assign_add(jnp.ones(2))] and None
-    )
+    step = mirrax.function(functools.partial(add_one, variable))
     strategy.run(step)
     reference = weakref.ref(variable)
     del variable, step

@@ -45,7 +45,9 @@ def test_other_shape_is_refused_in_run(strategy, engine):
 )
 def test_array_of_other_dtype_is_refused(strategy, engine, value):
     v = create(strategy, [1.0, 2.0])
-    with pytest.raises(ValueError, match=r"dtype float32 and keeps it.*astype\('float32'"):
+    with pytest.raises(
+        ValueError, match=r"dtype float32 and keeps it.*astype\('float32'"
+    ):
         engine(lambda: v.assign(value))()
 
 
@@ -118,7 +120,9 @@ def test_mean_of_inexact_numbers_is_allowed(strategy, dtype):
 
 @pytest.mark.parametrize("initial", [None, lambda: None], ids=["value", "callable"])
 def test_variable_needs_an_initial_value(strategy, initial):
-    with pytest.raises(ValueError, match="needs an initial value: an array, a number or"):
+    with pytest.raises(
+        ValueError, match="needs an initial value: an array, a number or"
+    ):
         create(strategy, initial)
 
 
@@ -154,7 +158,9 @@ def test_synchronization_on_read_is_a_kind_of_its_own(two_replicas, aggregation)
 
 @pytest.mark.parametrize("aggregation", VariableAggregation, ids=str)
 def test_copies_must_be_synchronized_at_some_time(two_replicas, aggregation):
-    with pytest.raises(ValueError, match="Received: synchronization=NONE. Use ON_WRITE"):
+    with pytest.raises(
+        ValueError, match="Received: synchronization=NONE. Use ON_WRITE"
+    ):
         create(
             two_replicas,
             1.0,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
-from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Var
+from jax.extend.core import ClosedJaxpr, DebugInfo, Jaxpr, JaxprEqn, Var
 
 _CALLS = {
     "jit",
@@ -73,6 +73,25 @@ def bind(equation: JaxprEqn, inputs: list[Any], params: dict[str, Any]) -> list[
             *inputs, **equation.primitive.get_bind_params(params)
         )
     return list(outputs) if equation.primitive.multiple_results else [outputs]
+
+
+def rebuilt(
+    like: Jaxpr,
+    constants: Sequence[Var],
+    inputs: Sequence[Var],
+    outputs: Sequence[Any],
+    equations: Sequence[JaxprEqn],
+) -> Jaxpr:
+    """Returns a program of these equations, which come from `like`."""
+    info = like.debug_info
+    return Jaxpr(
+        list(constants),
+        list(inputs),
+        list(outputs),
+        list(equations),
+        frozenset().union(*(equation.effects for equation in equations)),
+        debug_info=DebugInfo(info.traced_for, info.func_src_info, None, None),
+    )
 
 
 def kind_of(atom: Any) -> tuple[tuple[int, ...], Any]:

@@ -17,6 +17,7 @@ from mirrax.run.jaxprs import (
     inner_jaxprs,
     kind_of,
     read,
+    rebuilt,
     stand_ins,
 )
 
@@ -68,7 +69,7 @@ def cut(closed: ClosedJaxpr, axis_env: Sequence[tuple[str, int]]) -> Cut:
     for work, collectives in reversed(_group(jaxpr.eqns)):
         needed -= {var for eqn in collectives for var in eqn.outvars}
         needed |= {a for eqn in collectives for a in eqn.invars if isinstance(a, Var)}
-        segment = _compile(work, collectives, needed)
+        segment = _compile(jaxpr, work, collectives, needed)
         segments.append(segment)
         made = {var for eqn in work for var in eqn.outvars}
         needed = (needed - made) | set(segment.inputs)
@@ -98,7 +99,10 @@ def _group(
 
 
 def _compile(
-    work: Sequence[JaxprEqn], collectives: Sequence[JaxprEqn], needed: set[Var]
+    whole: Jaxpr,
+    work: Sequence[JaxprEqn],
+    collectives: Sequence[JaxprEqn],
+    needed: set[Var],
 ) -> Segment:
     made = dict.fromkeys(var for eqn in work for var in eqn.outvars)
     inputs = tuple(
@@ -112,8 +116,7 @@ def _compile(
     outputs = tuple(var for var in made if var in needed)
     if not work:
         return Segment(None, inputs, outputs, tuple(collectives))
-    effects = frozenset().union(*(eqn.effects for eqn in work))
-    jaxpr = Jaxpr((), inputs, outputs, list(work), effects)
+    jaxpr = rebuilt(whole, (), inputs, outputs, work)
 
     @jax.jit
     def piece(*values: Any) -> list[Any]:

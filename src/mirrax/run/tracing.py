@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-from jax.extend.core import ClosedJaxpr, DebugInfo, Jaxpr
+from jax.extend.core import ClosedJaxpr, Jaxpr
 
 from mirrax.context import stack
 from mirrax.run import tape
+from mirrax.run.jaxprs import rebuilt
 from mirrax.variables.overlay import TraceOverlay, read_p
 from mirrax.variables.variable import Variable
 
@@ -70,16 +71,10 @@ def trace(
 
 def _lift_reads(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, tuple[Variable, ...]]:
     """Turns the reads of variables in a program into inputs of it."""
-    jaxpr, info = closed.jaxpr, closed.jaxpr.debug_info
+    jaxpr = closed.jaxpr
     reads = [eqn for eqn in jaxpr.eqns if eqn.primitive is read_p]
     rest = [eqn for eqn in jaxpr.eqns if eqn.primitive is not read_p]
-    lifted = Jaxpr(
-        jaxpr.constvars,
-        [*jaxpr.invars, *(eqn.outvars[0] for eqn in reads)],
-        jaxpr.outvars,
-        rest,
-        jaxpr.effects,
-        debug_info=DebugInfo(info.traced_for, info.func_src_info, None, None),
-    )
+    inputs = [*jaxpr.invars, *(eqn.outvars[0] for eqn in reads)]
+    lifted = rebuilt(jaxpr, jaxpr.constvars, inputs, jaxpr.outvars, rest)
     variables = tuple(eqn.params["variable"].value for eqn in reads)
     return ClosedJaxpr(lifted, closed.consts), variables

@@ -47,12 +47,14 @@ def _tensor(value: Any) -> jax.Array:
 
 
 def constant(value: Any, dtype: Any = None, shape: Any = None) -> jax.Array:
-    array = jnp.asarray(value, _dtype(dtype))
+    array = convert_to_tensor(value, dtype)
     return array if shape is None else jnp.broadcast_to(array, tuple(shape))
 
 
 def convert_to_tensor(value: Any, dtype: Any = None) -> jax.Array:
-    return jnp.asarray(_tensor(value), _dtype(dtype))
+    array = _tensor(value)
+    # With a dtype, so that it does not give way to that of what it is combined with.
+    return jnp.asarray(array, _dtype(dtype or array.dtype))
 
 
 def identity(value: Any) -> jax.Array:

@@ -1,0 +1,33 @@
+"""The examples of the README run as they stand, each in a fresh interpreter."""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+README = pathlib.Path(__file__).parents[1] / "README.md"
+EXAMPLES = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.S)
+EXPECTED = {
+    "functional": r"^\[0\.8326\d+ 1\.6755\d+\s+2\.7600\d+\s*\] 0\.2318",
+    "variables": r"rows seen: 21",
+    "tensorflow": r"^16\.875",
+}
+
+
+@pytest.mark.parametrize(
+    ("program", "expected"),
+    list(zip(EXAMPLES, EXPECTED.values(), strict=True)),
+    ids=list(EXPECTED),
+)
+def test_readme_example_runs_as_it_stands(program, expected):
+    finished = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert finished.returncode == 0, finished.stderr
+    assert re.search(expected, finished.stdout), finished.stdout
