@@ -254,7 +254,7 @@ print(left.numpy(), right.numpy())
 """
 
 
-@pytest.mark.parametrize("num_replicas", [1, 2, 4])
+@pytest.mark.parametrize("num_replicas", [1, 2])
 @pytest.mark.parametrize(
     "copy",
     [
@@ -380,18 +380,13 @@ def test_an_argument_can_be_spread_over_other_devices(two_replicas, four_replica
     np.testing.assert_array_equal(two_replicas.run(step, args=(array,)), [2, 2])
 
 
-def test_parts_that_lie_on_other_devices_are_moved(two_replicas):
-    value = mirrax.PerReplica(
-        [jax.device_put(jnp.full(2, i), jax.devices()[i + 4]) for i in (0, 1)]
-    )
-    result = two_replicas.run(mirrax.function(lambda x: x + 1), args=(value,))
-    np.testing.assert_array_equal(result.values, [[1, 1], [2, 2]])
-
-
-def test_parts_that_lie_in_host_memory_are_traced_once(two_replicas):
+@pytest.mark.parametrize("numpy", [np, jnp], ids=["numpy", "jax"])
+def test_parts_that_do_not_lie_on_the_replicas_are_traced_once(two_replicas, numpy):
     traces = []
     step = mirrax.function(lambda x: traces.append(None) or x + 1)
-    batches = [mirrax.PerReplica([np.full(2, i), np.full(2, i + 1)]) for i in range(3)]
+    batches = [
+        mirrax.PerReplica([numpy.full(2, i), numpy.full(2, i + 1)]) for i in range(3)
+    ]
     results = [two_replicas.run(step, args=(batch,)) for batch in batches]
     assert [part.tolist() for part in results[2].values] == [[3, 3], [4, 4]]
     assert len(traces) == 1

@@ -51,7 +51,8 @@ def _run_compiled(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> Tree:
-    fn.check_signature(select(args, 0))
+    if fn.input_signature is not None:
+        fn.check_signature(select(args, 0))
     if has_uneven((args, kwargs)):
         return run_uneven(strategy, collective, fn, args, kwargs)
     with stack.driving(None):

@@ -115,6 +115,8 @@ def join(parts: tuple[Any, ...], topology: Topology) -> jax.Array:
 
 def replicate(value: Any, topology: Topology) -> jax.Array:
     """Returns `value` as one array that every replica holds whole."""
+    if topology.is_single:
+        return to_device(value, topology.devices[0])
     array: jax.Array = jax.device_put(value, topology.replicated)
     return array
 

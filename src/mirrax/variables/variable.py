@@ -174,9 +174,7 @@ class Variable(ArrayLike, Leaf, metaclass=VariableType):
     def is_lent(self) -> bool:
         """Whether somebody holds a view of the stored array, so it must stay."""
         lent = self.lent
-        if lent is None or lent.array is not self.stored:
-            return False
-        return any(view() is not None for view in lent.views.values())
+        return lent is not None and lent.is_of(self.stored) and lent.is_held
 
     def read_stored(self) -> jax.Array:
         """Returns the value outside any trace."""
@@ -198,7 +196,7 @@ class Variable(ArrayLike, Leaf, metaclass=VariableType):
 
     def _lend(self, index: int) -> jax.Array:
         """Returns a view of the stored copy `index`, and remembers that it is out."""
-        if self.lent is None or self.lent.array is not self.stored:
+        if self.lent is None or not self.lent.is_of(self.stored):
             self.lent = Lent(self.stored)
         return self.lent.view(index)
 
@@ -226,19 +224,31 @@ class Variable(ArrayLike, Leaf, metaclass=VariableType):
 class Lent:
     """The views of a stored array that users may still hold."""
 
-    __slots__ = ("array", "views")
+    __slots__ = ("_array", "_views")
 
     def __init__(self, array: jax.Array) -> None:
-        self.array = array
-        self.views: dict[int, weakref.ref[jax.Array]] = {}
+        # Weakly, so that a value that was replaced does not stay in memory.
+        self._array = weakref.ref(array)
+        self._views: dict[int, weakref.ref[jax.Array]] = {}
 
     def view(self, index: int) -> jax.Array:
         """Returns the view of the copy on local device `index`."""
-        view = self.views[index]() if index in self.views else None
+        array = self._array()
+        assert array is not None
+        view = self._views[index]() if index in self._views else None
         if view is None:
-            view = jax_internals.view(jax_internals.shards(self.array)[index])
-            self.views[index] = weakref.ref(view)
+            view = jax_internals.view(jax_internals.shards(array)[index])
+            self._views[index] = weakref.ref(view)
         return view
+
+    def is_of(self, array: jax.Array) -> bool:
+        """Whether these are views of `array`."""
+        return self._array() is array
+
+    @property
+    def is_held(self) -> bool:
+        """Whether somebody holds one of them."""
+        return any(view() is not None for view in self._views.values())
 
 
 def describe_variable(name: str, value: Any) -> str:
