@@ -12,10 +12,8 @@ from tests.programs import create, engines, mirrored, parts, per_replica, replic
 
 ALGORITHMS = {
     "all_reduce": AllReduce,
-    "nccl": mirrax.NcclAllReduce,
-    "nccl_unpacked": lambda: mirrax.NcclAllReduce(num_packs=0),
-    "hierarchical": mirrax.HierarchicalCopyAllReduce,
-    "hierarchical_2_packs": lambda: mirrax.HierarchicalCopyAllReduce(num_packs=2),
+    "nccl": lambda: mirrax.NcclAllReduce(num_packs=2),
+    "hierarchical": lambda: mirrax.HierarchicalCopyAllReduce(num_packs=2),
     "hierarchical_unpacked": lambda: mirrax.HierarchicalCopyAllReduce(num_packs=0),
     "one_device": mirrax.ReductionToOneDevice,
 }
@@ -26,11 +24,11 @@ def all_reduce(op, value, options=None):
     return mirrax.get_replica_context().all_reduce(op, value, options)
 
 
-def make_values():
+def make_values(number):
     """Returns values of several shapes and dtypes, different on every replica."""
-    number = replica_id()
-    floats = [jnp.ones(shape) * (number + 1) for shape in SHAPES]
-    return {"floats": floats, "integers": jnp.arange(3) + number}
+    floats = [np.full(shape, number + 1, np.float32) for shape in SHAPES]
+    values = {"floats": floats, "integers": np.arange(3) + number}
+    return jax.tree.map(jnp.asarray, values)
 
 
 @pytest.fixture(params=ALGORITHMS)
@@ -43,7 +41,10 @@ def algorithm(request):
 @pytest.mark.parametrize("num_replicas", [2, 3, 4, 5, 8])
 def test_sums_are_the_same_for_every_algorithm(algorithm, num_replicas, engine):
     strategy = mirrored(num_replicas, cross_device_ops=algorithm)
-    sums = strategy.run(engine(lambda: all_reduce("SUM", make_values())))
+    values = strategy.experimental_distribute_values_from_function(
+        lambda context: make_values(context.replica_id_in_sync_group)
+    )
+    sums = strategy.run(engine(lambda x: all_reduce("SUM", x)), args=(values,))
     total = num_replicas * (num_replicas + 1) // 2
     for_last = jax.tree.map(
         lambda leaf: np.asarray(strategy.experimental_local_results(leaf)[-1]).tolist(),
@@ -155,5 +156,5 @@ def test_class_without_the_method_cannot_be_made():
 
 @pytest.mark.parametrize("ops", ["nccl", mirrax.NcclAllReduce], ids=["name", "class"])
 def test_strategy_refuses_what_is_no_algorithm(ops):
-    with pytest.raises(ValueError, match="must be a `CrossDeviceOps`.*Received: "):
+    with pytest.raises(ValueError, match=r"must be a `CrossDeviceOps`.*Received: "):
         mirrored(2, cross_device_ops=ops)

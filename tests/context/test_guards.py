@@ -23,9 +23,9 @@ def test_require_cross_replica_passes_outside_every_strategy():
 
 def test_require_cross_replica_says_where_we_are_and_where_to_go():
     message = (
-        r"^`f` works on all replicas at once.*belongs in cross-replica context: outside "
-        r"`strategy.run` or inside a merge function\. You are in replica context: "
-        r"inside a function called by `strategy.run`\. Move the call out"
+        r"^`f` works on all replicas at once.*belongs in cross-replica context: "
+        r"outside `strategy.run` or inside a merge function\. You are in replica "
+        r"context: inside a function called by `strategy.run`\. Move the call out"
     )
     with stack.entered(FRAMES["replica"]), pytest.raises(RuntimeError, match=message):
         guards.require_cross_replica("`f`")

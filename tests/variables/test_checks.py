@@ -71,7 +71,7 @@ def test_number_that_does_not_fit_is_refused(strategy, dtype, value):
 
 def test_weak_type_follows_the_variable():
     v = mirrax.Variable(1.0)
-    mirrax.function(lambda x: v.assign(x))(3)
+    mirrax.function(v.assign)(3)
     assert v.numpy() == 3.0
     assert v.value.dtype == np.float32
 
@@ -103,7 +103,9 @@ def test_synchronization_is_an_enum(strategy, synchronization):
     ids=str,
 )
 def test_mean_of_integers_is_refused_at_creation(strategy, dtype, synchronization):
-    with pytest.raises(ValueError, match="needs a floating variable. Received: dtype="):
+    with pytest.raises(
+        ValueError, match=r"needs a floating variable. Received: dtype="
+    ):
         create(
             strategy,
             dtype(1),
@@ -159,7 +161,7 @@ def test_synchronization_on_read_is_a_kind_of_its_own(two_replicas, aggregation)
 @pytest.mark.parametrize("aggregation", VariableAggregation, ids=str)
 def test_copies_must_be_synchronized_at_some_time(two_replicas, aggregation):
     with pytest.raises(
-        ValueError, match="Received: synchronization=NONE. Use ON_WRITE"
+        ValueError, match=r"Received: synchronization=NONE. Use ON_WRITE"
     ):
         create(
             two_replicas,

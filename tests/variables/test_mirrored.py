@@ -90,7 +90,7 @@ def test_per_replica_value_is_refused_outside_run(
     value = per_replica(two_replicas, [jnp.float32(1), jnp.float32(2)])
     message = "'Variable:0' has equal copies.* Received: a PerReplica. Reduce it first"
     with pytest.raises(ValueError, match=message):
-        engine(lambda x: getattr(v, method)(x))(value)
+        engine(getattr(v, method))(value)
     assert parts(two_replicas, v) == [1.0, 1.0]
 
 
@@ -98,7 +98,7 @@ def test_per_replica_value_is_refused_outside_run(
 def test_mirrored_value_can_be_assigned(two_replicas, engine):
     v, w = create(two_replicas, [1.0, 2.0]), create(two_replicas, [0.0, 0.0])
     value = two_replicas.extended.broadcast_to(jnp.array([3.0, 4.0]), v)
-    engine(lambda x: w.assign(x))(value)
+    engine(w.assign)(value)
     assert parts(two_replicas, w) == [[3.0, 4.0]] * 2
 
 
@@ -218,9 +218,11 @@ def test_write_after_write_sees_the_first(two_replicas, engine):
 def test_write_in_a_merge_function_is_not_aggregated(two_replicas, engine):
     v = create(two_replicas, 1.0, aggregation=SUM)
 
+    def add_five(strategy):
+        v.assign_add(5.0)
+
     def step():
-        merge = mirrax.get_replica_context().merge_call
-        merge(lambda strategy: [v.assign_add(5.0)] and None)
+        mirrax.get_replica_context().merge_call(add_five)
 
     two_replicas.run(engine(step))
     assert parts(two_replicas, v) == [6.0, 6.0]
@@ -230,11 +232,13 @@ def test_write_in_a_merge_function_is_not_aggregated(two_replicas, engine):
 def test_per_replica_value_is_refused_in_a_merge_function(two_replicas, engine):
     v = create(two_replicas, 1.0)
 
-    def step():
-        merge = mirrax.get_replica_context().merge_call
-        merge(lambda strategy, x: [v.assign(x)] and None, args=(own_value(),))
+    def write(strategy, x):
+        v.assign(x)
 
-    with pytest.raises(ValueError, match="Received: a PerReplica. Reduce it first"):
+    def step():
+        mirrax.get_replica_context().merge_call(write, args=(own_value(),))
+
+    with pytest.raises(ValueError, match=r"Received: a PerReplica. Reduce it first"):
         two_replicas.run(engine(step))
 
 
@@ -264,10 +268,10 @@ def test_reduced_values_are_written_without_aggregation(strategy, engine):
 def test_drift_is_refused_in_eager_code(two_replicas):
     v = create(two_replicas, 0.0, name="weight")
     message = (
-        r"Variable 'weight:0' has aggregation NONE, so every replica must assign the same "
-        r"value. Received: replica 0 assigns 1.0, replica 1 assigns 2.0. Combine the "
-        r"values first \(`get_replica_context\(\).all_reduce`\), or create the variable "
-        r"with an `aggregation`"
+        r"Variable 'weight:0' has aggregation NONE, so every replica must assign the "
+        r"same value. Received: replica 0 assigns 1.0, replica 1 assigns 2.0. Combine "
+        r"the values first \(`get_replica_context\(\).all_reduce`\), or create the "
+        r"variable with an `aggregation`"
     )
     with pytest.raises(ValueError, match=message):
         two_replicas.run(lambda: v.assign(own_value()))
@@ -297,7 +301,9 @@ def test_refused_drift_leaves_the_variable_as_it_was(four_replicas, engine, meth
 def test_drift_of_one_of_many_replicas_is_refused(four_replicas):
     v = create(four_replicas, 0.0)
     value = per_replica(four_replicas, [jnp.float32(x) for x in (1, 1, 9, 1)])
-    with pytest.raises(ValueError, match=r"replica 0 assigns 1.0, replica 2 assigns 9.0"):
+    with pytest.raises(
+        ValueError, match=r"replica 0 assigns 1.0, replica 2 assigns 9.0"
+    ):
         four_replicas.run(v.assign, args=(value,))
 
 
@@ -392,6 +398,16 @@ def test_variable_of_another_strategy_is_refused_in_compiled_run(two_replicas):
     v = create(mirrax.MirroredStrategy(["CPU:2", "CPU:3"]), 1.0)
     with pytest.raises((RuntimeError, ValueError), match="strategy"):
         two_replicas.run(mirrax.function(lambda: v.value))
+
+
+@engines
+@pytest.mark.parametrize("aggregation", VariableAggregation, ids=str)
+def test_only_replica_of_another_strategy_writes_once(
+    two_replicas, engine, aggregation
+):
+    v = create(two_replicas, 1.0, aggregation=aggregation)
+    mirrax.get_strategy().run(engine(lambda: v.assign_add(jnp.float32(2))))
+    assert parts(two_replicas, v) == [3.0, 3.0]
 
 
 def test_variables_of_two_strategies_are_refused_in_one_function(two_replicas):

@@ -369,7 +369,7 @@ def test_read_in_a_foreign_trace_is_refused(create_anywhere, trace):
 
 def test_read_in_jit_inside_an_eager_replica_is_refused(two_replicas):
     v = create(two_replicas, 1.0)
-    with pytest.raises(RuntimeError, match="is read inside jax.jit"):
+    with pytest.raises(RuntimeError, match=r"is read inside jax.jit"):
         two_replicas.run(lambda: jax.jit(lambda x: x + v)(1.0))
 
 
@@ -384,7 +384,7 @@ TRANSFORMATIONS = {
 @pytest.mark.parametrize("transform", TRANSFORMATIONS)
 def test_write_in_a_foreign_transformation_is_refused(create_anywhere, transform):
     v = create_anywhere(1.0)
-    with pytest.raises(RuntimeError, match="'Variable:0' is .* inside"):
+    with pytest.raises(RuntimeError, match=r"'Variable:0' is .* inside"):
         TRANSFORMATIONS[transform](v.assign)
     assert v.numpy() == 1.0
 

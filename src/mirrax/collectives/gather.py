@@ -37,6 +37,9 @@ def gather(topology: Topology, value: PerReplica, axis: int) -> jax.Array:
     if isinstance(layout, Spmd):
         require_axis(axis, layout.value.ndim, "gather")
         return within.all_gather([layout.value], axis)[0]
+    if isinstance(layout, Alike) and isinstance(layout.array, jax.core.Tracer):
+        require_axis(axis, layout.array.ndim, "gather")
+        return jnp.concatenate([layout.array] * topology.num_replicas, axis)
     if isinstance(layout, Parts):
         layout = Parts(tuple(jnp.asarray(as_array(part)) for part in layout.parts))
     if isinstance(layout, Joined) and isinstance(layout.array, jax.core.Tracer):

@@ -57,7 +57,7 @@ def _reduce_even(
         values = [layout.value for layout in layouts]  # type: ignore[attr-defined]
         return _reduce_within(collective, op, values, axis)
     if topology.is_single:
-        return [_reduce_one(op, layout.parts[0], axis) for layout in layouts]
+        return [reduce_one(op, layout.parts[0], axis) for layout in layouts]
     joined = [_joined(layout, topology) for layout in layouts]
     kinds = tuple(
         "alike" if isinstance(j, Alike) else "scalar" if j.is_scalar else "array"
@@ -95,17 +95,18 @@ def _reduce_program(
 def _reduce_within(
     collective: Collective, op: ReduceOp, values: Sequence[jax.Array], axis: Axis
 ) -> list[jax.Array]:
-    local = [_reduce_one(op, value, axis) for value in values]
+    local = [reduce_one(op, value, axis) for value in values]
     num_replicas = collective.topology.num_replicas
     return within.all_reduce(
         op, local, num_replicas, collective.ops, collective.options
     )
 
 
-def _reduce_one(op: ReduceOp, value: jax.Array, axis: Axis) -> jax.Array:
-    value = jnp.asarray(value)
+def reduce_one(op: ReduceOp, value: jax.Array, axis: Axis) -> jax.Array:
+    """Returns one replica's value combined along `axis`; means are floats."""
+    value = _countable(jnp.asarray(value))
     if axis is not None:
-        total = jnp.sum(value, axis, dtype=_sum_dtype(value))
+        total = jnp.sum(value, axis, dtype=value.dtype)
         return total if op is ReduceOp.SUM else total / _count(value.shape, axis)
     integral = jnp.issubdtype(value.dtype, jnp.integer)
     return value / 1 if op is ReduceOp.MEAN and integral else value
@@ -116,7 +117,7 @@ def _reduce_uneven(
 ) -> jax.Array:
     assert axis is not None
     parts = layout.parts
-    sums = Parts(tuple(_reduce_one(ReduceOp.SUM, part, axis) for part in parts))
+    sums = Parts(tuple(reduce_one(ReduceOp.SUM, part, axis) for part in parts))
     (total,) = _reduce_even(collective, ReduceOp.SUM, [sums], None)
     if op is ReduceOp.SUM:
         return total
@@ -194,5 +195,5 @@ def _count(shape: tuple[int, ...], axis: Axis) -> int:
     return math.prod(shape[a] for a in axes if a is not None)
 
 
-def _sum_dtype(value: jax.Array) -> Any:
-    return jnp.int32 if value.dtype == bool else value.dtype
+def _countable(value: jax.Array) -> jax.Array:
+    return value.astype(jnp.int32) if value.dtype == bool else value

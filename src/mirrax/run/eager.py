@@ -22,16 +22,14 @@ from mirrax import jax_internals, trees
 from mirrax.collectives.gather import gather
 from mirrax.collectives.reduce import Collective, reduce, require_equal_shapes
 from mirrax.context import stack
-from mirrax.devices.topology import Topology
 from mirrax.errors import ReplicaError
 from mirrax.options import CommunicationOptions, ReduceOp
 from mirrax.run import where
 from mirrax.run.eager_gradients import differentiable_gather, differentiable_reduce
 from mirrax.run.replica_context import ReplicaContext
 from mirrax.trees import Tree
-from mirrax.values.distributed import DistributedValues
 from mirrax.values.per_replica import PerReplica
-from mirrax.values.regroup import is_mirrored_array, local_results, regroup, select
+from mirrax.values.regroup import parts_of, regroup, select
 
 _CANCEL_ATTEMPTS = 100
 
@@ -46,7 +44,7 @@ def run_eager(
     """Returns the merged results of `fn`, called once for each local replica."""
     topology = collective.topology
     leaves, structure = trees.flatten((args, kwargs))
-    columns = [_parts_of(leaf, topology) for leaf in leaves]
+    columns = [parts_of(leaf, topology) for leaf in leaves]
 
     def call(index: int) -> Any:
         own = [parts[index] for parts in columns]
@@ -160,16 +158,6 @@ class _Replica:
             finally:
                 if self._config or jax_internals.config_fingerprint() != before:
                     self._config = jax_internals.take_local_config()
-
-
-def _parts_of(leaf: Any, topology: Topology) -> Sequence[Any]:
-    """Returns what each local replica gets of one argument."""
-    count = len(topology.local_devices)
-    if isinstance(leaf, DistributedValues):
-        return [leaf.for_replica(index) for index in range(count)]
-    if is_mirrored_array(leaf, topology):
-        return local_results(leaf, topology)
-    return (leaf,) * count
 
 
 def _matching_requests(replicas: Sequence[_Replica]) -> list[_Request]:

@@ -16,7 +16,9 @@ from mirrax import jax_internals, trees
 from mirrax.context import stack
 from mirrax.context.guards import MustDrive
 from mirrax.devices.topology import Topology
+from mirrax.run.meeting import as_arrays
 from mirrax.run.program import PLAIN, Form, Program, form_of
+from mirrax.run.spmd import is_array_like
 from mirrax.trees import Leaf, Same, Tree
 from mirrax.values.driving import Driving
 from mirrax.values.layouts import Alike, Joined, Parts, join
@@ -215,18 +217,19 @@ class Function:
     def cached(self, key: Any, build: Callable[[], Any]) -> Any:
         """Returns what `build` made for this key, from the cache if it is there."""
         try:
-            program = self._programs[key]
-            self._programs.move_to_end(key)
-        except KeyError:
-            self._count_trace()
-            program = self._programs[key] = build()
-            if len(self._programs) > MAX_PROGRAMS:
-                self._programs.popitem(last=False)
+            is_known = key in self._programs
         except TypeError as error:
             raise TypeError(
                 "The arguments of a function are arrays, numbers and hashable objects. "
-                f"Received a key that cannot be hashed: {key!r}."
+                f"Received: {error}. Pass it as an array, or close over it."
             ) from error
+        if is_known:
+            self._programs.move_to_end(key)
+            return self._programs[key]
+        self._count_trace()
+        program = self._programs[key] = build()
+        if len(self._programs) > MAX_PROGRAMS:
+            self._programs.popitem(last=False)
         return program
 
     def _count_trace(self) -> None:
@@ -274,12 +277,13 @@ def _per_replica_slot(value: PerReplica) -> Slot:
     layout = value.layout
     if isinstance(layout, Parts):
         topology = layout.topology or _find_topology(layout.held)
-        parts = layout.held
-        if topology is None:
-            return value, None, None
+        if topology is None or not all(is_array_like(part) for part in layout.held):
+            return Same(value), None, None
+        parts = as_arrays(layout.held)
         if any(p.shape != parts[0].shape or p.dtype != parts[0].dtype for p in parts):
             return _DRIVEN
-        layout = Joined(join(parts, topology), parts[0].ndim == 0, topology)
+        joined = join(tuple(parts), topology)
+        layout = Joined(joined, parts[0].ndim == 0, topology)
         # Kept, because the same batch is often given to several functions.
         value.layout = layout
     assert isinstance(layout, Joined | Alike)
@@ -288,7 +292,11 @@ def _per_replica_slot(value: PerReplica) -> Slot:
 
 
 def _find_topology(parts: Sequence[Any]) -> Topology | None:
-    """Returns the topology of parts on one device each; None if they are not."""
+    """Returns the devices that parts lie on, or belong on in the scope we are in."""
+    frame = stack.frame()
+    if frame is not None and len(frame.strategy.topology.local_devices) == len(parts):
+        topology: Topology = frame.strategy.topology
+        return topology
     if not all(isinstance(p, jax.Array) and len(p.devices()) == 1 for p in parts):
         return None
     devices = tuple(next(iter(part.devices())) for part in parts)

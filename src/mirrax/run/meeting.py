@@ -12,6 +12,7 @@ from mirrax.collectives.reduce import require_axis
 from mirrax.context import stack
 from mirrax.options import CommunicationOptions, ReduceOp
 from mirrax.values.array_like import as_array
+from mirrax.values.regroup import select
 
 
 class Meeting(Protocol):
@@ -47,7 +48,7 @@ class Alone:
         self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         with stack.entered(stack.CrossReplica(self._strategy)):
-            return fn(self._strategy, *args, **kwargs)
+            return select(fn(self._strategy, *args, **kwargs), 0)
 
     def all_reduce(
         self, op: ReduceOp, values: list[jax.Array], options: CommunicationOptions

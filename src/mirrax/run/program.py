@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import Var
 
 from mirrax import jax_internals, trees
 from mirrax.context import stack
@@ -114,11 +115,17 @@ class Program:
             for v in traced.writes
             if self._is_over_many and not isinstance(v, DistributedVariable)
         ]
+        # JAX hands the arrays of results that are plain reads through to the user.
+        outputs = {atom for atom in traced.jaxpr.outvars if isinstance(atom, Var)}
+        inputs = traced.jaxpr.invars[len(arguments) :]
+        self._forwarded = [
+            v for v, var in zip(traced.reads, inputs, strict=True) if var in outputs
+        ]
         self._run = self._compile(traced, forms)
 
     def __call__(self, arrays: Sequence[Any]) -> Tree:
         """Runs the program on the dynamic arguments; returns what the user gets."""
-        changed = [v.stored if v.lent is None else _own_copy(v) for v in self._changed]
+        changed = [_own_copy(v) if v.is_lent else v.stored for v in self._changed]
         with self._placed():
             new, results = self._run(
                 changed,
@@ -129,9 +136,9 @@ class Program:
         for variable, value in zip(self._writes, new, strict=True):
             variable.stored = value
         for variable in self._localized:
-            variable.stored = jax_internals.view(
-                jax_internals.shards(variable.stored)[0]
-            )
+            variable.store(jax_internals.view(jax_internals.shards(variable.stored)[0]))
+        for variable in self._forwarded:
+            variable.is_lent = True
         return self._assemble(results)
 
     def _split_variables(self, traced: Traced) -> None:
@@ -256,9 +263,9 @@ def _output(leaf: Any) -> tuple[Any, Form | None]:
 
 
 def _own_copy(variable: Variable) -> jax.Array:
-    """Returns an array that may be overwritten, even if somebody sees the old one."""
-    is_lent, variable.lent = variable.is_lent, None
-    return jnp.copy(variable.stored) if is_lent else variable.stored
+    """Returns the value in an array that may be overwritten."""
+    variable.is_lent = False
+    return jnp.copy(variable.stored)
 
 
 def _topology_of(variable: Variable) -> Topology | None:

@@ -133,6 +133,8 @@ class _Plan:
                 zip(self.cuts, self.traces, arrays, devices, strict=True)
             )
         ]
+        for variable in self.traces[0].reads:
+            variable.is_lent = True
         for step in range(len(self.cuts[0].segments)):
             self._advance(step, states)
         columns = list(
@@ -190,9 +192,11 @@ class _Plan:
 
     def _store(self, variable: Variable, parts: Sequence[Any]) -> None:
         if isinstance(variable, SyncOnReadVariable):
-            variable.stored = join(tuple(parts), self.topology)
+            variable.store(join(tuple(parts), self.topology))
         else:
-            variable.stored = self._mirror(parts)
+            variable.store(self._mirror(parts))
+        # The pieces may have handed what they were given through to the results.
+        variable.is_lent = True
 
     def _mirror(self, parts: Sequence[Any]) -> jax.Array:
         """Returns parts that are known to be equal as one replicated array."""

@@ -8,15 +8,21 @@ import jax
 import jax.numpy as jnp
 
 from mirrax import jax_internals, trees
-from mirrax.collectives.reduce import Axis, Collective, reduce, require_axis
+from mirrax.collectives.reduce import (
+    Axis,
+    Collective,
+    reduce,
+    reduce_one,
+    require_axis,
+)
 from mirrax.options import ReduceOp
 from mirrax.trees import Tree
 from mirrax.values.array_like import as_array
-from mirrax.values.distributed import DistributedValues
 from mirrax.values.layouts import Alike
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import is_mirrored_array
+from mirrax.variables.distributed import DistributedVariable
 from mirrax.variables.variable import Variable
 
 
@@ -49,8 +55,8 @@ def as_per_replica(leaf: Any, collective: Collective) -> PerReplica | None:
         return PerReplica(Alike(leaf.array, topology))
     if is_mirrored_array(leaf, topology):
         return PerReplica(Alike(leaf, topology))
-    if isinstance(leaf, DistributedValues):
-        return PerReplica(tuple(as_array(part) for part in leaf.values))
+    if isinstance(leaf, DistributedVariable):
+        return leaf.copies()
     return None
 
 
@@ -81,10 +87,7 @@ def _reduce_plain(
             f"distributed, {leaf!r}, on {count} replicas. Pass what `strategy.run` "
             "returned, or multiply the value yourself."
         )
-    if axis is None:
-        return value
-    for a in axis if isinstance(axis, tuple) else (axis,):
+    for a in () if axis is None else axis if isinstance(axis, tuple) else (axis,):
         require_axis(a, value.ndim, "reduce")
-    if op is ReduceOp.MEAN:
-        return jnp.mean(value, axis)
-    return jnp.sum(value, axis, dtype=value.dtype) * count
+    reduced = reduce_one(op, value, axis)
+    return reduced * count if op is ReduceOp.SUM and count > 1 else reduced

@@ -31,7 +31,9 @@ def mirror(
         for index in range(collective.topology.num_replicas):
             copy = dict(kwargs, name=f"{name}/replica_{index}" if index else name)
             made = next_creator(**dict(copy, initial_value=array))
-            array = made.value if index == 0 else array
+            if index == 0:
+                array = made.value
+                kwargs["trainable"] = made.trainable
     is_on_read = wanted is VariableSynchronization.ON_READ
     kind = SyncOnReadVariable if is_on_read else MirroredVariable
     if wanted is VariableSynchronization.AUTO:

@@ -18,7 +18,7 @@ from mirrax.strategy.combine import host_view, reduce_tree
 from mirrax.trees import Tree
 from mirrax.values.array_like import as_array
 from mirrax.values.distributed import DistributedValues
-from mirrax.values.layouts import to_device
+from mirrax.values.layouts import Alike, Spmd, to_device
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import local_results, regroup, select
@@ -181,7 +181,7 @@ class StrategyExtended:
         group: bool,
     ) -> Any:
         guards.require_same_strategy("`extended.update`", self._strategy)
-        kwargs = kwargs or {}
+        args, kwargs = trees.map_leaves(_update_argument, (args, kwargs or {}))
         devices = (None,) if topology is None else topology.local_devices
         if stack.overlay() is not None:
             devices = (None,)
@@ -238,6 +238,23 @@ class StrategyExtended:
 
 def _default_device(device: jax.Device | None) -> Any:
     return contextlib.nullcontext() if device is None else jax.default_device(device)
+
+
+def _update_argument(leaf: Any) -> Any:
+    """Returns what an update function is given while a program is traced."""
+    if stack.overlay() is None or not isinstance(leaf, PerReplica):
+        return leaf
+    match leaf.layout:
+        case Spmd(value=value):
+            # If it differs between replicas, so does what is written, and is refused.
+            return value
+        case Alike(array=array):
+            return array
+        case _:
+            raise ValueError(
+                "Copies of a variable are updated alike, so every replica needs the "
+                "same value. Received: a PerReplica. Reduce it first (`reduce_to`)."
+            )
 
 
 def _plain(leaf: Any) -> Any:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import numpy as np
 
 from mirrax import trees
 from mirrax.collectives.cross_device_ops import CrossDeviceOps
@@ -18,13 +19,18 @@ from mirrax.devices.topology import Topology
 from mirrax.input.distributed import DistributedDataset
 from mirrax.options import ReduceOp, RunOptions, parse_reduce_op
 from mirrax.run.dispatch import call_for_each_replica
-from mirrax.strategy.combine import host_view, reduce_tree, spread
+from mirrax.strategy.combine import (
+    as_per_replica,
+    host_view,
+    reduce_tree,
+    spread,
+)
 from mirrax.strategy.creators import StrategyCreator
 from mirrax.strategy.extended import StrategyExtended
 from mirrax.trees import Tree
 from mirrax.values.layouts import to_device
 from mirrax.values.per_replica import PerReplica
-from mirrax.values.regroup import local_results
+from mirrax.values.regroup import local_results, parts_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -157,8 +163,17 @@ class Strategy:
         return trees.map_leaves(lambda leaf: self._gather(leaf, axis), value)
 
     def experimental_local_results(self, value: Any) -> tuple[Any, ...]:
-        """Returns the parts of `value` in this process; `(value,)` if it has none."""
-        return local_results(value, self.topology)
+        """Returns the parts of `value` in this process; `(value,)` if it has none.
+
+        Of a structure, one structure for each replica.
+        """
+        leaves, structure = trees.flatten(value)
+        if not leaves or leaves[0] is value:
+            return local_results(value, self.topology)
+        columns = [parts_of(leaf, self.topology) for leaf in leaves]
+        return tuple(
+            trees.unflatten(structure, row) for row in zip(*columns, strict=True)
+        )
 
     def per_replica(self, value: Tree) -> Tree:
         """Returns `value` with what all replicas hold alike as `PerReplica`, too."""
@@ -191,12 +206,10 @@ class Strategy:
         return trees.map_leaves(lambda *column: PerReplica(column), *parts)
 
     def _gather(self, leaf: Any, axis: int) -> Any:
-        parts = local_results(leaf, self.topology)
-        is_one = not isinstance(leaf, PerReplica) and len(parts) == 1
-        if isinstance(leaf, PerReplica) or not is_one:
-            per_replica = leaf if isinstance(leaf, PerReplica) else PerReplica(parts)
-            return host_view(gather(self.topology, per_replica, axis))
-        return leaf
+        per_replica = as_per_replica(leaf, self._collective)
+        if per_replica is None:
+            return leaf
+        return host_view(gather(self.topology, per_replica, axis))
 
     def _entered(self) -> _Scope:
         frame = stack.frame()
@@ -217,6 +230,7 @@ class _Scope:
         self._creating = None if creator is None else stack.creating(creator)
 
     def __enter__(self) -> Strategy:
+        guards.require_same_strategy("`strategy.scope()`", self._strategy)
         self._entered.__enter__()
         if self._creating is not None:
             self._creating.__enter__()
@@ -229,5 +243,7 @@ class _Scope:
 
 
 def _at(leaf: Any, device: jax.Device) -> Any:
-    is_array = isinstance(leaf, jax.Array) and not isinstance(leaf, jax.core.Tracer)
+    if isinstance(leaf, jax.core.Tracer):
+        return leaf
+    is_array = isinstance(leaf, jax.Array | np.ndarray | np.generic)
     return to_device(leaf, device) if is_array else leaf

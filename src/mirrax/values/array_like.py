@@ -16,6 +16,9 @@ class ArrayLike(abc.ABC):
 
     __slots__ = ()
 
+    # So that an array of NumPy's on the left leaves the operation to us.
+    __array_priority__ = 100
+
     @abc.abstractmethod
     def __jax_array__(self) -> jax.Array:
         """The array."""

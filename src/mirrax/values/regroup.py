@@ -61,6 +61,15 @@ def local_results(value: Any, topology: Topology) -> tuple[Any, ...]:
     return (value,)
 
 
+def parts_of(leaf: Any, topology: Topology) -> Sequence[Any]:
+    """Returns what each local replica gets of `leaf`."""
+    if isinstance(leaf, DistributedValues):
+        return [leaf.for_replica(i) for i in range(len(topology.local_devices))]
+    if is_mirrored_array(leaf, topology):
+        return local_results(leaf, topology)
+    return (leaf,) * len(topology.local_devices)
+
+
 def is_mirrored_array(value: object, topology: Topology) -> bool:
     """Returns whether `value` is an array replicated over several replicas."""
     return (

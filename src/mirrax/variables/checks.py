@@ -37,8 +37,9 @@ def require_options(
 
 def initial_array(initial_value: Any, dtype: Any) -> jax.Array:
     """Returns the array that a variable starts with."""
-    value = initial_value() if callable(initial_value) else initial_value
-    value = as_array(value)
+    with jax.ensure_compile_time_eval():
+        value = initial_value() if callable(initial_value) else initial_value
+        value = as_array(value)
     if value is None:
         raise ValueError(
             "A variable needs an initial value: an array, a number or a callable that "
@@ -53,8 +54,9 @@ def initial_array(initial_value: Any, dtype: Any) -> jax.Array:
         )
     with jax.ensure_compile_time_eval():
         wanted = None if dtype is None else jax.dtypes.canonicalize_dtype(dtype)
-        array = jnp.asarray(value, dtype=wanted)
-        # A weak type would let the variable change its dtype with what is assigned.
+        # A copy, because the variable will overwrite it. A weak type would let the
+        # variable change its dtype with what is assigned.
+        array = jnp.array(value, dtype=wanted, copy=True)
         return jax.lax.convert_element_type(array, array.dtype)
 
 
@@ -71,7 +73,7 @@ def fitting(value: Any, shape: tuple[int, ...], dtype: np.dtype[Any], name: str)
             )
     else:
         plain = np.asarray(value)
-        if not _is_safe(plain.dtype, dtype):
+        if not _is_safe(plain.dtype, dtype) or not _is_in_range(plain, dtype):
             raise ValueError(
                 f"Variable '{name}' has dtype {dtype} and keeps it. Received: "
                 f"{value!r}, which does not convert without loss."
@@ -83,6 +85,13 @@ def fitting(value: Any, shape: tuple[int, ...], dtype: np.dtype[Any], name: str)
             f"shape {value.shape}. Reshape or broadcast it first."
         )
     return value if value.dtype == dtype else jnp.asarray(value, dtype)
+
+
+def _is_in_range(value: np.ndarray[Any, Any], wanted: np.dtype[Any]) -> bool:
+    if value.dtype.kind not in "iu" or not jnp.issubdtype(wanted, jnp.integer):
+        return True
+    limits = np.iinfo(wanted)
+    return bool(np.all((value >= limits.min) & (value <= limits.max)))
 
 
 def _is_safe(found: np.dtype[Any], wanted: np.dtype[Any]) -> bool:

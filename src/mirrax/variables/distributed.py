@@ -14,7 +14,12 @@ from mirrax.devices.topology import Topology
 from mirrax.options import ReduceOp, VariableAggregation
 from mirrax.values.array_like import ArrayLike
 from mirrax.values.distributed import DistributedValues
-from mirrax.variables.variable import Variable, describe_variable
+from mirrax.values.per_replica import PerReplica
+from mirrax.variables.variable import (
+    Variable,
+    describe_variable,
+    register_as_pytree,
+)
 
 REDUCTIONS = {
     VariableAggregation.SUM: ReduceOp.SUM,
@@ -49,6 +54,10 @@ class DistributedVariable(Variable, DistributedValues):
     @override
     def for_replica(self, index: int) -> Any:
         return self
+
+    @abc.abstractmethod
+    def copies(self) -> PerReplica:
+        """Returns the values of all copies, as code in cross-replica context sees."""
 
     @abc.abstractmethod
     def part(self, index: int) -> jax.Array:
@@ -126,3 +135,6 @@ class VariablePart(ArrayLike):
     @override
     def __repr__(self) -> str:
         return describe_variable(self.name, self.value)
+
+
+register_as_pytree(VariablePart)

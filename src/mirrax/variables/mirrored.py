@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from typing_extensions import override
 
@@ -18,7 +17,6 @@ from mirrax.values.distributed import DistributedValues
 from mirrax.values.layouts import Alike, Spmd, replicate
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica
-from mirrax.variables import checks
 from mirrax.variables.distributed import REDUCTIONS, DistributedVariable
 from mirrax.variables.variable import Change, register_as_pytree
 
@@ -27,8 +25,18 @@ class MirroredVariable(DistributedVariable):
     """A variable with an equal copy on every replica, kept equal on every write."""
 
     @override
+    def copies(self) -> PerReplica:
+        overlay = stack.overlay()
+        if overlay is None:
+            self.is_lent = True
+            return PerReplica(Alike(self.stored, self.topology))
+        if overlay.inside_replica:
+            return PerReplica(Spmd(overlay.read(self)))
+        return PerReplica(Alike(overlay.read(self), self.topology))
+
+    @override
     def part(self, index: int) -> jax.Array:
-        return self._lend(index)
+        return self.lend(index)
 
     @override
     def read_stored(self) -> jax.Array:
@@ -37,7 +45,7 @@ class MirroredVariable(DistributedVariable):
         frame = stack.frame()
         if isinstance(frame, stack.Update) and index in frame.pending.get(self, {}):
             return frame.pending[self][index]  # type: ignore[no-any-return]
-        return self._lend(index if index < len(self.topology.local_devices) else 0)
+        return self.lend(index if index < len(self.topology.local_devices) else 0)
 
     @override
     def _store_initial(self, array: jax.Array) -> jax.Array:
@@ -49,14 +57,13 @@ class MirroredVariable(DistributedVariable):
             case stack.Replica(context=context) as frame:
                 self._require_strategy(frame.strategy)
 
-                def write_once(_: Any, value: Any) -> Any:
-                    return self._write_all(change, self._aggregate(value))
+                def write_once(strategy: Any, value: Any) -> Any:
+                    count = strategy.num_replicas_in_sync
+                    return self._write_all(change, self._aggregate(value, count))
 
-                fit = checks.fitting(given, self._shape, self._dtype, self.name)
-                return context.merge_call(write_once, args=(fit,))
+                return context.merge_call(write_once, args=(self._fitting(given),))
             case stack.Update(index=index, pending=pending) if stack.overlay() is None:
-                fit = checks.fitting(given, self._shape, self._dtype, self.name)
-                new = jnp.asarray(change(self.read_stored(), fit))
+                new = change(self.read_stored(), self._fitting(given))
                 pending.setdefault(self, {})[index] = new
                 return new
             case _:
@@ -67,29 +74,35 @@ class MirroredVariable(DistributedVariable):
                         "(`strategy.reduce`), or assign inside `strategy.run` with an "
                         "`aggregation`."
                     )
-                fit = checks.fitting(given, self._shape, self._dtype, self.name)
-                result = self._write_all(change, fit)
+                result = self._write_all(change, self._fitting(given))
                 return result if stack.overlay() else Mirrored(self.stored)
 
-    def commit_update(self, values: Sequence[jax.Array]) -> None:
+    def commit_update(self, values: Sequence[jax.Array | None]) -> None:
         """Stores what `extended.update` wrote, one value per copy, all equal."""
+        missing = [index for index, value in enumerate(values) if value is None]
+        if missing:
+            raise ValueError(
+                f"Variable '{self.name}' must be changed alike on every replica. "
+                f"Received: an update that leaves out replica(s) {missing}."
+            )
         self._require_equal(values)
-        self.stored = replicate(values[0], self.topology)
+        self.store(replicate(values[0], self.topology))
 
     def _write_all(self, change: Change, given: Any) -> Any:
         overlay = stack.overlay()
         if overlay is not None:
             overlay.write(self, change(overlay.read(self), given))
             return overlay.read(self)
-        new = change(self.stored, given)
-        self.stored = replicate(new, self.topology)
-        return PerReplica(Alike(self.stored, self.topology))
+        if not isinstance(given, np.ndarray):
+            given = replicate(given, self.topology)
+        self.store(replicate(change(self.stored, given), self.topology))
+        return self.copies()
 
-    def _aggregate(self, value: Any) -> Any:
+    def _aggregate(self, value: Any, num_replicas: int) -> Any:
         """Returns what the values of all replicas amount to."""
         if not isinstance(value, DistributedValues):
             is_sum = self.aggregation is VariableAggregation.SUM
-            return value * self.topology.num_replicas if is_sum else value
+            return value * num_replicas if is_sum else value
         assert isinstance(value, PerReplica)
         if self.aggregation in REDUCTIONS:
             op = REDUCTIONS[self.aggregation]
@@ -106,9 +119,13 @@ class MirroredVariable(DistributedVariable):
         first = np.asarray(values[0])
         for index, value in enumerate(values):
             other = np.asarray(value)
-            is_float = np.issubdtype(first.dtype, np.floating)
-            if not np.array_equal(first, other, equal_nan=is_float):
+            if not np.all((first == other) | (_is_nan(first) & _is_nan(other))):
                 raise ValueError(unequal_write(self.name, index, first, other))
+
+
+def _is_nan(value: Any) -> Any:
+    # Works for every dtype, unlike NumPy's own.
+    return value != value  # noqa: PLR0124
 
 
 def unequal_write(name: str, index: int, first: Any, other: Any) -> str:

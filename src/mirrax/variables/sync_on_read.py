@@ -17,7 +17,6 @@ from mirrax.options import VariableAggregation
 from mirrax.values.layouts import Joined, Spmd, join, replicate
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica
-from mirrax.variables import checks
 from mirrax.variables.distributed import REDUCTIONS, DistributedVariable
 from mirrax.variables.variable import Change, register_as_pytree
 
@@ -36,19 +35,29 @@ class SyncOnReadVariable(DistributedVariable):
             return self.read_stored()
         held = overlay.read(self)
         is_local = isinstance(frame, stack.Replica | stack.Update)
-        return held if is_local else self._combine(self._per_replica(held))
+        return held if is_local else self._combine(self.copies())
+
+    @override
+    def copies(self) -> PerReplica:
+        overlay = stack.overlay()
+        if overlay is not None:
+            return self._per_replica(overlay.read(self))
+        self.is_lent = True
+        return PerReplica(self._layout(self.stored))
 
     @override
     def part(self, index: int) -> jax.Array:
+        self.is_lent = True
         return self._parts()[index]
 
     @override
     def read_stored(self) -> jax.Array:
         self.refuse_foreign_trace()
         index = self.local_index()
+        self.is_lent = True
         if index is not None:
             return self._parts()[index]
-        combined = self._combine(PerReplica(self._layout(self.stored)))
+        combined = self._combine(self.copies())
         return jax_internals.uncommitted(jax_internals.shards(combined)[0])
 
     @override
@@ -63,7 +72,7 @@ class SyncOnReadVariable(DistributedVariable):
 
     @override
     def _write(self, change: Change, given: Any) -> Any:
-        given = checks.fitting(given, self._shape, self._dtype, self.name)
+        given = self._fitting(given)
         index, overlay = self.local_index(), stack.overlay()
         is_local = isinstance(stack.frame(), stack.Replica | stack.Update)
         if overlay is not None and is_local:
@@ -71,8 +80,9 @@ class SyncOnReadVariable(DistributedVariable):
             return overlay.read(self)
         if index is not None:
             parts = list(self._parts())
-            parts[index] = jnp.asarray(change(parts[index], given))
-            self.stored = join(tuple(parts), self.topology)
+            parts[index] = change(parts[index], given)
+            self.store(join(tuple(parts), self.topology))
+            self.is_lent = True
             return parts[index]
         return self._write_all(change, given)
 
@@ -95,14 +105,17 @@ class SyncOnReadVariable(DistributedVariable):
                     "`strategy.run`."
                 )
             given = self._share(given)
-        if overlay is not None:
-            old = self._layout(overlay.read(self)).parts
-            new = jnp.concatenate([jnp.atleast_1d(change(part, given)) for part in old])
-            overlay.write(self, new)
+        if overlay is None:
+            parts = tuple(change(part, given) for part in self._parts())
+            self.store(join(parts, self.topology))
+            return Mirrored(replicate(self.value, self.topology))
+        if overlay.inside_replica:
+            overlay.write(self, change(overlay.read(self), given))
             return self.value
-        parts = tuple(jnp.asarray(change(part, given)) for part in self._parts())
-        self.stored = join(parts, self.topology)
-        return Mirrored(replicate(given, self.topology))
+        old = self._layout(overlay.read(self)).parts
+        new = jnp.concatenate([jnp.atleast_1d(change(part, given)) for part in old])
+        overlay.write(self, new)
+        return self.value
 
     def _share(self, total: Any) -> Any:
         """Returns the equal share of each copy in a sum; integers lose the rest."""

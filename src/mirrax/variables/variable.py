@@ -5,11 +5,11 @@ from __future__ import annotations
 import abc
 import contextlib
 import operator
-import weakref
 from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from typing_extensions import override
 
@@ -78,14 +78,11 @@ class Variable(ArrayLike, Leaf, metaclass=VariableType):
         self._synchronization = synchronization
         self._shape, self._dtype = array.shape, array.dtype
         self.owner = owner
-        # The array as it is held between programs, and who looks at it.
-        self.stored: jax.Array
-        self.lent: Lent | None = None
         # Created for good, even while a function is traced.
         with jax.ensure_compile_time_eval():
             if device is not None:
                 array = to_device(array, device)
-            self.stored = self._store_initial(array)
+            self.store(self._store_initial(array))
 
     @property
     def name(self) -> str:
@@ -138,7 +135,7 @@ class Variable(ArrayLike, Leaf, metaclass=VariableType):
         read_value: bool = True,
     ) -> Any:
         """Replaces the value. Only `value` has a meaning here."""
-        return self._write(_replace, value)
+        return self._write(replace, value)
 
     def assign_add(
         self,
@@ -170,16 +167,16 @@ class Variable(ArrayLike, Leaf, metaclass=VariableType):
 
     # What engines need. A kind of variable overrides what is different about it.
 
-    @property
-    def is_lent(self) -> bool:
-        """Whether somebody holds a view of the stored array, so it must stay."""
-        lent = self.lent
-        return lent is not None and lent.is_of(self.stored) and lent.is_held
+    def store(self, array: jax.Array) -> None:
+        """Makes `array`, which nobody else holds, the value between programs."""
+        self.stored = array
+        # Whether the user may hold a view of it, so that it must not be overwritten.
+        self.is_lent = False
 
     def read_stored(self) -> jax.Array:
         """Returns the value outside any trace."""
         self.refuse_foreign_trace()
-        return self._lend(0)
+        return self.lend(0)
 
     def traced_aval(self, inside_replica: bool) -> Any:
         """Returns shape and dtype of the stand-in inside a trace."""
@@ -194,22 +191,32 @@ class Variable(ArrayLike, Leaf, metaclass=VariableType):
                 "place of `jax.jit`, or pass `variable.value` as an argument."
             )
 
-    def _lend(self, index: int) -> jax.Array:
-        """Returns a view of the stored copy `index`, and remembers that it is out."""
-        if self.lent is None or not self.lent.is_of(self.stored):
-            self.lent = Lent(self.stored)
-        return self.lent.view(index)
+    def lend(self, index: int) -> jax.Array:
+        """Returns a view of the stored copy `index`, which the user may keep."""
+        self.is_lent = True
+        return jax_internals.view(jax_internals.shards(self.stored)[index])
 
     def _store_initial(self, array: jax.Array) -> jax.Array:
-        # A handle of our own, so that what the user holds is not given away with it.
-        return jax_internals.view(array)
+        return array
+
+    def _fitting(self, given: Any) -> Any:
+        """Returns a value that is assigned, checked; raises where it cannot be."""
+        if stack.overlay() is None and not jax_internals.is_eager():
+            raise RuntimeError(
+                f"Variable '{self.name}' is assigned inside a JAX transformation "
+                "(jax.grad, jit, scan, cond, vmap, ...), from which the value cannot "
+                "get out. Use `@mirrax.function` in place of `jax.jit` and "
+                "`mirrax.value_and_grad` in place of `jax.grad`, or assign outside."
+            )
+        return checks.fitting(given, self._shape, self._dtype, self.name)
 
     def _write(self, change: Change, given: Any) -> Any:
-        given = checks.fitting(given, self._shape, self._dtype, self.name)
+        given = self._fitting(given)
         frame, overlay = stack.frame(), stack.overlay()
         if overlay is None:
             (device,) = self.stored.devices()
-            self.stored = to_device(change(self.stored, given), device)
+            with jax.default_device(device):
+                self.store(change(self.stored, to_device(given, device)))
             return self
         if isinstance(frame, stack.Replica) and frame.context.num_replicas_in_sync > 1:
             raise RuntimeError(
@@ -219,36 +226,6 @@ class Variable(ArrayLike, Leaf, metaclass=VariableType):
             )
         overlay.write(self, change(overlay.read(self), given))
         return self
-
-
-class Lent:
-    """The views of a stored array that users may still hold."""
-
-    __slots__ = ("_array", "_views")
-
-    def __init__(self, array: jax.Array) -> None:
-        # Weakly, so that a value that was replaced does not stay in memory.
-        self._array = weakref.ref(array)
-        self._views: dict[int, weakref.ref[jax.Array]] = {}
-
-    def view(self, index: int) -> jax.Array:
-        """Returns the view of the copy on local device `index`."""
-        array = self._array()
-        assert array is not None
-        view = self._views[index]() if index in self._views else None
-        if view is None:
-            view = jax_internals.view(jax_internals.shards(array)[index])
-            self._views[index] = weakref.ref(view)
-        return view
-
-    def is_of(self, array: jax.Array) -> bool:
-        """Whether these are views of `array`."""
-        return self._array() is array
-
-    @property
-    def is_held(self) -> bool:
-        """Whether somebody holds one of them."""
-        return any(view() is not None for view in self._views.values())
 
 
 def describe_variable(name: str, value: Any) -> str:
@@ -262,19 +239,20 @@ def describe_variable(name: str, value: Any) -> str:
     )
 
 
-def _replace(old: Any, given: Any) -> Any:
-    return given
+def replace(old: Any, given: Any) -> Any:
+    """The change of `assign`: a copy, because JAX may share memory with `given`."""
+    return given if isinstance(given, jax.core.Tracer) else jnp.array(given, copy=True)
 
 
-def _flatten(variable: Variable) -> tuple[tuple[jax.Array], None]:
-    return (variable.value,), None
+def _flatten(variable: ArrayLike) -> tuple[tuple[jax.Array], None]:
+    return (variable.__jax_array__(),), None
 
 
 def _unflatten(_: None, children: Any) -> Any:
     return children[0]
 
 
-def register_as_pytree(kind: type[Variable]) -> None:
+def register_as_pytree(kind: type[ArrayLike]) -> None:
     """Lets JAX functions take variables of this kind: they see its value.
 
     What comes back from such a function holds plain arrays.

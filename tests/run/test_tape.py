@@ -1,0 +1,392 @@
+"""`GradientTape` in traced code gives the gradients that TensorFlow gives."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import mirrax
+
+
+def context():
+    return mirrax.get_replica_context()
+
+
+def in_function(fn, *args):
+    return mirrax.function(fn)(*args)
+
+
+@pytest.fixture
+def weight():
+    return mirrax.Variable(3.0)
+
+
+# Gradients.
+
+
+def test_the_gradient_of_a_variable(weight):
+    def step(x):
+        with mirrax.GradientTape() as tape:
+            loss = x * weight**2
+        return tape.gradient(loss, weight)
+
+    assert float(in_function(step, 2.0)) == 12
+
+
+def test_the_gradient_of_an_argument():
+    def step(x):
+        with mirrax.GradientTape() as tape:
+            tape.watch(x)
+            loss = x**3
+        return tape.gradient(loss, x)
+
+    assert float(in_function(step, 2.0)) == 12
+
+
+def test_the_gradient_of_a_value_that_was_computed_before():
+    def step(x):
+        doubled = 2 * x
+        with mirrax.GradientTape() as tape:
+            tape.watch(doubled)
+            loss = doubled**2
+        return tape.gradient(loss, doubled)
+
+    assert float(in_function(step, 3.0)) == 12
+
+
+def test_the_gradient_of_a_value_on_the_way():
+    def step(x):
+        with mirrax.GradientTape() as tape:
+            doubled = 2 * x
+            loss = doubled**2
+        return tape.gradient(loss, doubled)
+
+    assert float(in_function(step, 3.0)) == 12
+
+
+def test_a_structure_of_variables_gives_a_structure_of_gradients(weight):
+    bias = mirrax.Variable([1.0, 2.0])
+
+    def step(x):
+        with mirrax.GradientTape() as tape:
+            loss = jnp.sum(weight * x + bias**2)
+        return tape.gradient(loss, {"weight": weight, "rest": [bias, x]})
+
+    result = in_function(step, jnp.array([5.0, 6.0]))
+    assert float(result["weight"]) == 11
+    np.testing.assert_array_equal(result["rest"], [[2, 4], [3, 3]])
+
+
+def test_what_was_computed_before_is_not_part_of_the_gradient(weight):
+    def step():
+        squared = weight**2
+        with mirrax.GradientTape() as tape:
+            loss = squared * weight
+        return tape.gradient(loss, weight)
+
+    assert float(in_function(step)) == 9
+
+
+def test_what_was_computed_after_is_not_part_of_the_gradient(weight):
+    def step():
+        with mirrax.GradientTape() as tape:
+            loss = weight**2
+        later = loss * weight
+        return tape.gradient(loss, weight), later
+
+    gradient, later = in_function(step)
+    assert (float(gradient), float(later)) == (6, 27)
+
+
+def test_an_array_as_target_is_summed_up(weight):
+    def step(x):
+        with mirrax.GradientTape() as tape:
+            outputs = weight * x
+        return tape.gradient(outputs, weight)
+
+    assert float(in_function(step, jnp.arange(4.0))) == 6
+
+
+def test_several_targets_are_summed_up(weight):
+    def step():
+        with mirrax.GradientTape() as tape:
+            outputs = [weight**2, weight**3]
+        return tape.gradient(outputs, weight)
+
+    assert float(in_function(step)) == 6 + 27
+
+
+def test_targets_can_be_weighted(weight):
+    def step(x):
+        with mirrax.GradientTape() as tape:
+            outputs = weight * x
+        weights = jnp.array([1.0, 10.0])
+        return tape.gradient(outputs, weight, output_gradients=weights)
+
+    assert float(in_function(step, jnp.array([2.0, 3.0]))) == 32
+
+
+def test_a_tape_can_be_asked_twice(weight):
+    def step():
+        with mirrax.GradientTape(persistent=True) as tape:
+            square, cube = weight**2, weight**3
+        return tape.gradient(square, weight), tape.gradient(cube, weight)
+
+    assert [float(item) for item in in_function(step)] == [6, 27]
+
+
+def test_two_tapes_are_independent(weight):
+    def step():
+        with mirrax.GradientTape() as first, mirrax.GradientTape() as second:
+            square, cube = weight**2, weight**3
+        return first.gradient(square, weight), second.gradient(cube, weight)
+
+    assert [float(item) for item in in_function(step)] == [6, 27]
+
+
+def test_a_tape_can_be_asked_while_it_records(weight):
+    def step():
+        with mirrax.GradientTape() as tape:
+            loss = weight**2
+            return tape.gradient(loss, weight)
+
+    assert float(in_function(step)) == 6
+
+
+def test_a_tape_in_a_tape_gives_second_derivatives(weight):
+    def step():
+        with mirrax.GradientTape() as outer:
+            with mirrax.GradientTape() as inner:
+                loss = weight**3
+            slope = inner.gradient(loss, weight)
+        return slope, outer.gradient(slope, weight)
+
+    assert [float(item) for item in in_function(step)] == [27, 18]
+
+
+def test_a_tape_in_a_tape_gives_second_derivatives_of_arguments():
+    def step(x):
+        with mirrax.GradientTape() as outer:
+            outer.watch(x)
+            with mirrax.GradientTape() as inner:
+                inner.watch(x)
+                loss = x**3
+            slope = inner.gradient(loss, x)
+        return slope, outer.gradient(slope, x)
+
+    assert [float(item) for item in in_function(step, 2.0)] == [12, 12]
+
+
+def test_a_gradient_can_be_used_in_a_loss(weight):
+    def step():
+        with mirrax.GradientTape() as outer:
+            with mirrax.GradientTape() as inner:
+                loss = weight**2
+            penalty = inner.gradient(loss, weight) ** 2
+            total = loss + penalty
+        return outer.gradient(total, weight)
+
+    # d/dw (w**2 + (2 w)**2) = 10 w.
+    assert float(in_function(step)) == 30
+
+
+def test_the_value_at_the_start_is_what_counts(weight):
+    def step():
+        with mirrax.GradientTape() as tape:
+            loss = weight**2
+            weight.assign(100.0)
+        return tape.gradient(loss, weight)
+
+    assert float(in_function(step)) == 6
+
+
+def test_a_step_that_writes_the_variable_before_the_tape(weight):
+    def step():
+        weight.assign(5.0)
+        with mirrax.GradientTape() as tape:
+            loss = weight**2
+        return tape.gradient(loss, weight)
+
+    assert float(in_function(step)) == 10
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        lambda w: jax.jit(lambda x: x**2)(w.value),
+        lambda w: jax.lax.scan(lambda c, _: (c * w, None), 1.0, None, length=2)[0],
+        lambda w: jax.lax.cond(w > 0, lambda: w**2, lambda: 0.0 * w),
+        lambda w: jax.lax.fori_loop(0, 2, lambda _, c: c * w, 1.0),
+        lambda w: jax.checkpoint(lambda x: x**2)(w.value),
+        lambda w: jax.nn.relu(w.value) ** 2,
+        lambda w: jax.vmap(lambda x: x * w)(jnp.ones(2) * w).sum() / 2,
+    ],
+    ids=["jit", "scan", "cond", "fori_loop", "remat", "custom_jvp", "vmap"],
+)
+def test_gradients_go_through_transformations(weight, loss):
+    def step():
+        with mirrax.GradientTape() as tape:
+            value = loss(weight)
+        return tape.gradient(value, weight)
+
+    assert float(in_function(step)) == 6
+
+
+def test_a_tape_works_inside_a_scan(weight):
+    def step():
+        def body(total, x):
+            with mirrax.GradientTape() as tape:
+                loss = x * weight**2
+            return total + tape.gradient(loss, weight), None
+
+        return jax.lax.scan(body, 0.0, jnp.array([1.0, 2.0]))[0]
+
+    assert float(in_function(step)) == 18
+
+
+def test_gradients_keep_the_dtype():
+    weight = mirrax.Variable(jnp.ones(2, "bfloat16"))
+
+    def step():
+        with mirrax.GradientTape() as tape:
+            loss = jnp.sum(weight * 2)
+        return tape.gradient(loss, weight)
+
+    assert in_function(step).dtype == jnp.bfloat16
+
+
+# What the tape did not see.
+
+
+def test_a_variable_that_was_not_read_has_no_gradient(weight):
+    other = mirrax.Variable(1.0)
+
+    def step():
+        with mirrax.GradientTape() as tape:
+            loss = weight**2
+        return tape.gradient(loss, [weight, other])
+
+    gradient, missing = in_function(step)
+    assert float(gradient) == 6
+    assert missing is None
+
+
+def test_a_variable_that_was_read_before_the_tape_only_has_no_gradient(weight):
+    other = mirrax.Variable(1.0)
+
+    def step():
+        before = other * 1
+        with mirrax.GradientTape() as tape:
+            loss = weight**2
+        return tape.gradient(loss, other), before
+
+    assert in_function(step)[0] is None
+
+
+@pytest.mark.parametrize("choice", ["zero", "ZERO"])
+def test_zeros_can_stand_for_missing_gradients(weight, choice):
+    other = mirrax.Variable([1.0, 2.0])
+
+    def step():
+        with mirrax.GradientTape() as tape:
+            loss = weight**2
+        return tape.gradient(loss, other, unconnected_gradients=choice)
+
+    np.testing.assert_array_equal(in_function(step), [0, 0])
+
+
+def test_variables_are_left_alone_if_asked(weight):
+    def step(x):
+        with mirrax.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(x)
+            loss = x * weight
+        return tape.gradient(loss, [x, weight])
+
+    gradient, missing = in_function(step, 2.0)
+    assert float(gradient) == 3
+    assert missing is None
+
+
+def test_a_variable_can_be_watched(weight):
+    def step():
+        with mirrax.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(weight)
+            loss = weight**2
+        return tape.gradient(loss, weight)
+
+    assert float(in_function(step)) == 6
+
+
+# In a strategy.
+
+
+def test_gradients_are_those_of_one_replica(strategy):
+    with strategy.scope():
+        variable = mirrax.Variable(3.0)
+
+    @mirrax.function
+    def step(x):
+        with mirrax.GradientTape() as tape:
+            loss = x * variable**2 * (1 + context().replica_id_in_sync_group)
+        return tape.gradient(loss, variable)
+
+    result = strategy.run(step, args=(2.0,))
+    count = strategy.num_replicas_in_sync
+    assert [float(p) for p in strategy.experimental_local_results(result)] == [
+        12 * (i + 1) for i in range(count)
+    ]
+
+
+def test_gradients_go_through_collectives(two_replicas):
+    with two_replicas.scope():
+        variable = mirrax.Variable(3.0)
+
+    @mirrax.function
+    def step():
+        number = jnp.float32(1 + context().replica_id_in_sync_group)
+        with mirrax.GradientTape() as tape:
+            loss = context().all_reduce("SUM", variable * number) ** 2
+        return tape.gradient(loss, variable)
+
+    result = two_replicas.run(step)
+    assert [float(part) for part in result.values] == [36, 72]
+
+
+def test_a_training_step_with_a_tape_equals_one_with_value_and_grad(four_replicas):
+    rng = np.random.default_rng(0)
+    weights, x = rng.normal(size=(2, 4, 3)).astype("float32")
+    with four_replicas.scope():
+        taped, plain = mirrax.Variable(weights), mirrax.Variable(weights)
+
+    @mirrax.function
+    def step(x):
+        with mirrax.GradientTape() as tape:
+            loss = jnp.sum(jnp.tanh(x * taped) ** 2)
+        compute = mirrax.value_and_grad(
+            lambda: jnp.sum(jnp.tanh(x * plain) ** 2), plain
+        )
+        value, expected = compute()
+        gradients = context().all_reduce(
+            "SUM", [tape.gradient(loss, taped), expected, loss - value]
+        )
+        taped.assign_sub(0.1 * gradients[0])
+        plain.assign_sub(0.1 * gradients[1])
+        return gradients[2]
+
+    assert float(four_replicas.run(step, args=(x,))) == 0
+    np.testing.assert_allclose(taped.numpy(), plain.numpy(), rtol=1e-6)
+    assert not np.array_equal(taped.numpy(), weights)
+
+
+# Where it cannot work.
+
+
+def test_a_tape_in_eager_code_is_refused(strategy):
+    def step():
+        with mirrax.GradientTape():
+            pass
+
+    with pytest.raises(
+        RuntimeError, match=r"while a function is traced.*value_and_grad"
+    ):
+        strategy.run(step)

@@ -1,0 +1,447 @@
+"""Compiled `run` on unequal parts gives exactly what one device gives on all rows."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import mirrax
+
+ON_READ = {
+    "synchronization": mirrax.VariableSynchronization.ON_READ,
+    "aggregation": mirrax.VariableAggregation.SUM,
+}
+
+sizes_of_parts = pytest.mark.parametrize(
+    "sizes", [(3, 1), (2, 0), (0, 2), (5, 5, 1, 0), (1, 2, 3, 4)], ids=str
+)
+
+
+def context():
+    return mirrax.get_replica_context()
+
+
+def all_reduce(value, op="SUM"):
+    return context().all_reduce(op, value)
+
+
+def strategy_for(sizes):
+    return mirrax.MirroredStrategy([f"CPU:{i}" for i in range(len(sizes))])
+
+
+def uneven(rows, sizes):
+    """Returns rows cut into parts of these sizes, on the devices of the replicas."""
+    pieces = np.split(rows, np.cumsum(sizes)[:-1])
+    return mirrax.PerReplica(
+        [jax.device_put(p, jax.devices()[i]) for i, p in enumerate(pieces)]
+    )
+
+
+def rows(*shape):
+    return np.random.default_rng(0).normal(size=shape).astype("float32")
+
+
+def parts(strategy, value):
+    return [np.asarray(p) for p in strategy.experimental_local_results(value)]
+
+
+class Model:
+    """A linear model with a step that counts how often its Python runs."""
+
+    def __init__(self, strategy):
+        with strategy.scope():
+            self.weights = mirrax.Variable(np.ones((3, 2), np.float32))
+            self.seen = mirrax.Variable(0, **ON_READ)
+        self.strategy = strategy
+        self.python_runs = 0
+
+    def loss(self, x, size):
+        return jnp.sum((x @ self.weights - 1) ** 2) / size
+
+    def step(self, x, size):
+        self.python_runs += 1
+        compute = mirrax.value_and_grad(self.loss, self.weights)
+        loss, gradient = all_reduce(compute(x, size))
+        self.weights.assign_sub(0.1 * gradient)
+        self.seen.assign_add(x.shape[0])
+        return {"loss": loss, "own": jnp.sum(x, axis=1)}
+
+
+# The same numbers as on one device.
+
+
+@sizes_of_parts
+def test_a_step_equals_that_of_one_device_on_all_rows(sizes):
+    batch, size = rows(sum(sizes), 3), float(sum(sizes))
+    one = Model(mirrax.OneDeviceStrategy("CPU:0"))
+    expected = one.strategy.run(mirrax.function(one.step), args=(batch, size))
+    many = Model(strategy_for(sizes))
+    result = many.strategy.run(
+        mirrax.function(many.step), args=(uneven(batch, sizes), size)
+    )
+    np.testing.assert_allclose(many.weights.numpy(), one.weights.numpy(), rtol=1e-5)
+    np.testing.assert_allclose(
+        parts(many.strategy, result["loss"])[0], expected["loss"], rtol=1e-5
+    )
+    assert many.seen.numpy() == one.seen.numpy() == sum(sizes)
+
+
+@sizes_of_parts
+def test_results_have_the_parts_of_the_replicas(sizes):
+    batch, model = rows(sum(sizes), 3), Model(strategy_for(sizes))
+    result = model.strategy.run(
+        mirrax.function(model.step), args=(uneven(batch, sizes), 4.0)
+    )
+    assert isinstance(result["loss"], jax.Array)
+    assert result["loss"].sharding.is_fully_replicated
+    assert [part.shape for part in result["own"].values] == [(n,) for n in sizes]
+    np.testing.assert_allclose(
+        np.concatenate(parts(model.strategy, result["own"])), batch.sum(1), rtol=1e-5
+    )
+    assert [next(iter(part.devices())) for part in result["own"].values] == list(
+        model.strategy.topology.devices
+    )
+
+
+@sizes_of_parts
+def test_the_copies_of_a_variable_stay_equal(sizes):
+    model = Model(strategy_for(sizes))
+    model.strategy.run(
+        mirrax.function(model.step), args=(uneven(rows(sum(sizes), 3), sizes), 4.0)
+    )
+    first, *others = [part.numpy() for part in model.weights.values]
+    assert {other.tobytes() for other in others} == {first.tobytes()}
+
+
+@sizes_of_parts
+def test_gradients_go_through_collectives(sizes):
+    strategy = strategy_for(sizes)
+    batch = rows(sum(sizes))
+
+    @mirrax.function
+    def step(x):
+        return jax.grad(lambda y: all_reduce(jnp.sum(y**2)) ** 2)(x)
+
+    result = strategy.run(step, args=(uneven(batch, sizes),))
+    # Every replica has the same loss, so each gradient counts once for each of them.
+    expected = len(sizes) * 4 * np.sum(batch**2) * batch
+    np.testing.assert_allclose(
+        np.concatenate(parts(strategy, result)), expected, rtol=1e-4
+    )
+
+
+# It is compiled.
+
+
+def test_python_does_not_run_again_for_parts_of_the_same_sizes():
+    model = Model(strategy_for((3, 1)))
+    step = mirrax.function(model.step)
+    batches = [uneven(rows(4, 3) + i, (3, 1)) for i in range(3)]
+    model.strategy.run(step, args=(batches[0], 4.0))
+    runs = model.python_runs
+    model.strategy.run(step, args=(batches[1], 4.0))
+    model.strategy.run(step, args=(batches[2], 4.0))
+    assert model.python_runs == runs
+    assert model.seen.numpy() == 12
+
+
+def test_python_does_not_run_again_for_other_numbers():
+    model = Model(strategy_for((3, 1)))
+    step = mirrax.function(model.step)
+    batch = uneven(rows(4, 3), (3, 1))
+    first = model.strategy.run(step, args=(batch, 4.0))
+    runs = model.python_runs
+    model.weights.assign(np.ones((3, 2), np.float32))
+    second = model.strategy.run(step, args=(batch, 8.0))
+    assert float(first["loss"]) == pytest.approx(2 * float(second["loss"]))
+    assert model.python_runs == runs
+
+
+def test_equal_parts_are_not_traced_again_after_unequal_ones():
+    model = Model(strategy_for((2, 2)))
+    step = mirrax.function(model.step)
+    model.strategy.run(step, args=(uneven(rows(4, 3), (2, 2)), 4.0))
+    model.strategy.run(step, args=(uneven(rows(4, 3), (3, 1)), 4.0))
+    runs = model.python_runs
+    model.strategy.run(step, args=(uneven(rows(4, 3), (2, 2)), 4.0))
+    model.strategy.run(step, args=(uneven(rows(4, 3), (3, 1)), 4.0))
+    assert model.python_runs == runs
+
+
+def test_a_changed_variable_is_seen_without_running_python():
+    strategy = strategy_for((1, 2))
+    with strategy.scope():
+        scale = mirrax.Variable(2.0)
+    step = mirrax.function(lambda x: all_reduce(x.sum()) * scale)
+    batch = uneven(np.ones(3, np.float32), (1, 2))
+    assert float(strategy.run(step, args=(batch,))) == 6
+    scale.assign(10.0)
+    assert float(strategy.run(step, args=(batch,))) == 30
+
+
+def test_a_setting_of_jax_is_compiled_for():
+    precisions = []
+    strategy = strategy_for((1, 2))
+
+    @mirrax.function
+    def step(x):
+        precisions.append(jax.config.jax_default_matmul_precision)
+        return x.T @ x
+
+    batch = uneven(rows(3, 2), (1, 2))
+    strategy.run(step, args=(batch,))
+    with jax.default_matmul_precision("highest"):
+        strategy.run(step, args=(batch,))
+    assert set(precisions) == {None, "highest"}
+
+
+# Eager where a program cannot be cut.
+
+
+def test_a_collective_in_a_scan_is_refused_without_advice_that_was_followed():
+    strategy = strategy_for((1, 2))
+
+    @mirrax.function
+    def step(x):
+        def body(total, _):
+            return (all_reduce(total + x.sum()), None)
+
+        return jax.lax.scan(body, 0.0, None, length=2)[0]
+
+    with pytest.raises(RuntimeError, match="all_reduce") as caught:
+        strategy.run(step, args=(uneven(np.ones(3, np.float32), (1, 2)),))
+    assert "Decorate the function" not in str(caught.value)
+
+
+def test_all_gather_joins_unequal_parts():
+    strategy = strategy_for((3, 1))
+    step = mirrax.function(lambda x: context().all_gather(x, axis=0) * 2)
+    batch = rows(4, 2)
+    result = strategy.run(step, args=(uneven(batch, (3, 1)),))
+    np.testing.assert_array_equal(parts(strategy, result)[0], 2 * batch)
+    np.testing.assert_array_equal(parts(strategy, result)[1], 2 * batch)
+
+
+def test_an_all_reduce_of_unequal_shapes_is_refused():
+    strategy = strategy_for((3, 1))
+    step = mirrax.function(all_reduce)
+    with pytest.raises(mirrax.errors.InvalidArgumentError, match="same shape"):
+        strategy.run(step, args=(uneven(rows(4), (3, 1)),))
+
+
+# What differs between the replicas, and what does not.
+
+
+def test_the_numbers_of_the_replicas_come_back():
+    strategy = strategy_for((1, 2))
+    step = mirrax.function(lambda x: context().replica_id_in_sync_group)
+    result = strategy.run(step, args=(uneven(rows(3), (1, 2)),))
+    assert isinstance(result, mirrax.PerReplica)
+    assert parts(strategy, result) == [0, 1]
+
+
+@pytest.mark.parametrize(
+    "count",
+    [
+        lambda x: x.shape[0],
+        lambda x: jnp.float32(x.shape[0]),
+        lambda x: jnp.ones_like(x).sum(),
+    ],
+    ids=["int", "constant", "computed"],
+)
+def test_the_sizes_of_the_parts_come_back(count):
+    strategy = strategy_for((1, 2))
+    result = strategy.run(mirrax.function(count), args=(uneven(rows(3), (1, 2)),))
+    assert isinstance(result, mirrax.PerReplica)
+    assert parts(strategy, result) == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "count",
+    [lambda x: x.shape[0], lambda x: jnp.float32(x.shape[0])],
+    ids=["int", "constant"],
+)
+def test_the_sizes_of_the_parts_add_up(count):
+    strategy = strategy_for((5, 5, 1, 0))
+    step = mirrax.function(lambda x: all_reduce(count(x)))
+    result = strategy.run(step, args=(uneven(rows(11), (5, 5, 1, 0)),))
+    assert parts(strategy, result)[0] == 11
+
+
+def test_a_write_that_differs_is_refused_by_name():
+    strategy = strategy_for((1, 2))
+    with strategy.scope():
+        variable = mirrax.Variable(0.0, name="mine")
+    step = mirrax.function(lambda x: [variable.assign(x.sum())])
+    with pytest.raises(ValueError, match=r"'mine:0'.*the same value"):
+        strategy.run(step, args=(uneven(rows(3), (1, 2)),))
+    assert variable.numpy() == 0
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        lambda x: jnp.float32(context().replica_id_in_sync_group),
+        lambda x: jnp.float32(x.shape[0]),
+    ],
+    ids=["number", "size"],
+)
+def test_a_write_of_a_constant_that_differs_is_refused_by_name(value):
+    strategy = strategy_for((1, 2))
+    with strategy.scope():
+        variable = mirrax.Variable(0.0, name="mine")
+    step = mirrax.function(lambda x: [variable.assign(value(x))])
+    with pytest.raises(ValueError, match=r"'mine:0'.*the same value"):
+        strategy.run(step, args=(uneven(rows(3), (1, 2)),))
+
+
+def test_an_argument_that_all_replicas_share_does_not_differ():
+    strategy = strategy_for((1, 2))
+    with strategy.scope():
+        variable = mirrax.Variable(0.0)
+
+    @mirrax.function
+    def step(x, rate):
+        variable.assign_add(rate * all_reduce(x.sum()))
+
+    batch = uneven(np.ones(3, np.float32), (1, 2))
+    strategy.run(step, args=(batch, jnp.float32(0.5)))
+    assert variable.numpy() == 1.5
+
+
+def test_state_stays_replicated_over_an_uneven_step():
+    strategy = strategy_for((1, 2))
+    traces = []
+
+    @mirrax.function
+    def step(state, x):
+        traces.append(None)
+        return state + all_reduce(x.sum())
+
+    even = uneven(np.ones(4, np.float32), (2, 2))
+    state = strategy.run(step, args=(jnp.float32(0), even))
+    state = strategy.run(step, args=(state, uneven(np.ones(3, np.float32), (1, 2))))
+    assert isinstance(state, jax.Array)
+    assert state.sharding.is_fully_replicated
+    runs = len(traces)
+    state = strategy.run(step, args=(state, even))
+    assert float(state) == 11
+    assert len(traces) == runs
+
+
+@pytest.mark.parametrize(
+    ("aggregation", "expected"),
+    [("SUM", 3.0), ("MEAN", 1.5), ("ONLY_FIRST_REPLICA", 1.0)],
+    ids=["sum", "mean", "first"],
+)
+def test_writes_are_aggregated(aggregation, expected):
+    strategy = strategy_for((1, 2))
+    with strategy.scope():
+        variable = mirrax.Variable(
+            0.0, aggregation=mirrax.VariableAggregation[aggregation]
+        )
+    step = mirrax.function(lambda x: [variable.assign(x.sum())])
+    strategy.run(step, args=(uneven(np.ones(3, np.float32), (1, 2)),))
+    assert variable.numpy() == expected
+
+
+def test_each_replica_has_its_own_random_numbers():
+    strategy = strategy_for((1, 2))
+
+    @mirrax.function
+    def step(x):
+        key = mirrax.random.replica_key(jax.random.key(0))
+        return jax.random.normal(key, ()) + 0 * x.sum()
+
+    uneven_parts = parts(strategy, strategy.run(step, (uneven(rows(3), (1, 2)),)))
+    even_parts = parts(strategy, strategy.run(step, (uneven(rows(4), (2, 2)),)))
+    assert uneven_parts == even_parts
+    assert uneven_parts[0] != uneven_parts[1]
+
+
+# Around it.
+
+
+def test_keyword_arguments_and_structures_can_be_uneven():
+    strategy = strategy_for((1, 2))
+    step = mirrax.function(lambda tree, *, x: all_reduce(tree["y"][0].sum() + x.sum()))
+    ones = uneven(np.ones(3, np.float32), (1, 2))
+    result = strategy.run(step, args=({"y": [ones]},), kwargs={"x": ones})
+    assert float(result) == 6
+
+
+def test_merge_call_works():
+    strategy = strategy_for((1, 2))
+
+    def merge(strategy, x):
+        return strategy.reduce("SUM", x, axis=None)
+
+    step = mirrax.function(lambda x: context().merge_call(merge, args=(x.sum(),)))
+    result = strategy.run(step, args=(uneven(np.ones(3, np.float32), (1, 2)),))
+    assert parts(strategy, result)[0] == 3
+
+
+def test_a_function_around_run_and_reduce_takes_unequal_parts():
+    strategy = strategy_for((5, 5, 1, 0))
+    runs = []
+
+    @mirrax.function
+    def step(x):
+        def replica(y):
+            runs.append(None)
+            return y**2
+
+        return strategy.reduce("SUM", strategy.run(replica, args=(x,)), axis=0)
+
+    batch = rows(11)
+    first = step(uneven(batch, (5, 5, 1, 0)))
+    count = len(runs)
+    second = step(uneven(2 * batch, (5, 5, 1, 0)))
+    np.testing.assert_allclose(first, np.sum(batch**2), rtol=1e-5)
+    np.testing.assert_allclose(second, 4 * np.sum(batch**2), rtol=1e-5)
+    assert len(runs) == count
+
+
+def test_numpy_parts_are_accepted():
+    strategy = strategy_for((1, 2))
+    batch = mirrax.PerReplica([np.ones(1, np.float32), np.ones(2, np.float32)])
+    step = mirrax.function(lambda x: all_reduce(x.sum()))
+    assert float(strategy.run(step, args=(batch,))) == 3
+
+
+def test_a_tape_works():
+    strategy = strategy_for((1, 2))
+    with strategy.scope():
+        weight = mirrax.Variable(3.0)
+
+    @mirrax.function
+    def step(x):
+        with mirrax.GradientTape() as tape:
+            loss = jnp.sum(x * weight**2)
+        return all_reduce(tape.gradient(loss, weight))
+
+    result = strategy.run(step, args=(uneven(np.ones(3, np.float32), (1, 2)),))
+    assert float(result) == 18
+
+
+def test_an_error_leaves_variables_as_they_were():
+    model = Model(strategy_for((1, 2)))
+
+    @mirrax.function
+    def fail(x):
+        model.step(x, 3.0)
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        model.strategy.run(fail, args=(uneven(rows(3, 3), (1, 2)),))
+    np.testing.assert_array_equal(model.weights.numpy(), np.ones((3, 2)))
+    assert model.seen.numpy() == 0
+
+
+def test_a_value_that_somebody_holds_stays():
+    model = Model(strategy_for((1, 2)))
+    held = model.weights.value
+    model.strategy.run(
+        mirrax.function(model.step), args=(uneven(rows(3, 3), (1, 2)), 3.0)
+    )
+    np.testing.assert_array_equal(held, np.ones((3, 2)))

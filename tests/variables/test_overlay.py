@@ -1,0 +1,148 @@
+"""Variables while a program is traced."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import mirrax
+from mirrax import VariableAggregation
+from tests.programs import create, parts
+
+
+def test_reads_and_writes_keep_their_order(strategy):
+    v = create(strategy, 1.0)
+
+    @mirrax.function
+    def step():
+        before = v.value + 0
+        v.assign(before * 10)
+        middle = v.value + 0
+        v.assign_add(1.0)
+        return before, middle, v.value + 0
+
+    assert [float(x) for x in step()] == [1.0, 10.0, 11.0]
+    assert v.numpy() == 11.0
+
+
+def test_function_sees_the_value_of_now_on_each_call(strategy):
+    v = create(strategy, 1.0)
+    double = mirrax.function(lambda: 2 * v)
+    assert double() == 2.0
+    v.assign(5.0)
+    assert double() == 10.0
+    assert double.trace_count == 1
+
+
+def test_failed_trace_writes_nothing(strategy):
+    v = create(strategy, 1.0)
+
+    @mirrax.function
+    def step():
+        v.assign(5.0)
+        raise KeyError("stop")
+
+    with pytest.raises(KeyError, match="stop"):
+        step()
+    assert v.numpy() == 1.0
+
+
+def test_swap_of_two_variables_is_exact(strategy):
+    v, w = create(strategy, [1.0, 2.0]), create(strategy, [3.0, 4.0])
+
+    @mirrax.function
+    def swap():
+        old = v.value
+        v.assign(w.value)
+        w.assign(old)
+
+    swap()
+    assert v.numpy().tolist() == [3.0, 4.0]
+    assert w.numpy().tolist() == [1.0, 2.0]
+
+
+def test_variable_that_is_assigned_to_another_stays_apart(strategy):
+    v, w = create(strategy, [1.0, 2.0]), create(strategy, [0.0, 0.0])
+    mirrax.function(lambda: w.assign(v.value))()
+    mirrax.function(lambda: v.assign_add([1.0, 1.0]))()
+    assert w.numpy().tolist() == [1.0, 2.0]
+    assert v.numpy().tolist() == [2.0, 3.0]
+
+
+def test_returned_value_stays_valid_after_the_next_step(strategy):
+    v = create(strategy, [1.0, 2.0])
+    step = mirrax.function(lambda: [v.assign_add([1.0, 1.0])] and v.value)
+    first = step()
+    step()
+    assert first.tolist() == [2.0, 3.0]
+
+
+INSIDE = {
+    "jit": lambda read: jax.jit(lambda x: x + read())(1.0),
+    "scan": lambda read: jax.lax.scan(
+        lambda carry, _: (carry + read(), None), jnp.float32(1), None, length=1
+    )[0],
+    "cond": lambda read: jax.lax.cond(
+        jnp.bool_(True), lambda x: x + read(), lambda x: x, jnp.float32(1)
+    ),
+    "grad": lambda read: jax.grad(lambda x: x**2 / 2 + x * read())(1.0),
+    "vmap": lambda read: jax.vmap(lambda x: x + read())(jnp.ones(1))[0],
+}
+
+
+@pytest.mark.parametrize("transform", INSIDE)
+def test_first_read_may_be_inside_a_transformation(strategy, transform):
+    v = create(strategy, 4.0)
+    step = mirrax.function(lambda: INSIDE[transform](lambda: v.value))
+    assert step() == 5.0
+    v.assign(6.0)
+    assert step() == 7.0
+
+
+@pytest.mark.parametrize("transform", INSIDE)
+def test_write_inside_a_transformation_is_refused(strategy, transform):
+    v = create(strategy, 4.0)
+
+    def write_and_read():
+        v.assign(5.0)
+        return v.value
+
+    message = (
+        r"'Variable:0' is assigned inside a JAX transformation .*Return the new value|"
+        r"cannot get out"
+    )
+    with pytest.raises(RuntimeError, match=message):
+        mirrax.function(lambda: INSIDE[transform](write_and_read))()
+    assert v.numpy() == 4.0
+
+
+def test_write_inside_a_transformation_is_refused_in_compiled_run(two_replicas):
+    v = create(two_replicas, 4.0, aggregation=VariableAggregation.SUM)
+
+    @mirrax.function
+    def step():
+        jax.jit(lambda x: [v.assign(x)] and x)(1.0)
+
+    with pytest.raises(RuntimeError, match="is assigned inside a JAX transformation"):
+        two_replicas.run(step)
+    assert parts(two_replicas, v) == [4.0, 4.0]
+
+
+def test_variables_that_are_not_used_are_no_inputs(two_replicas):
+    used, unused = create(two_replicas, [1.0, 2.0]), create(two_replicas, [3.0, 4.0])
+    stored = unused.stored
+    two_replicas.run(mirrax.function(lambda: used.assign_add(jnp.ones(2))))
+    assert unused.stored is stored
+
+
+def test_functions_share_the_variables_of_the_program(strategy):
+    v = create(strategy, 1.0)
+    inner = mirrax.function(lambda: v.assign_add(1.0))
+
+    @mirrax.function
+    def outer():
+        inner()
+        inner()
+        return v.value * 10
+
+    assert outer() == 30.0
+    assert v.numpy() == 3.0
