@@ -18,7 +18,6 @@ try:
     from jax._src.interpreters.partial_eval import DynamicJaxprTrace
     from jax._src.xla_bridge import backends_are_initialized
 
-    _unset = _config.config_ext.unset
     _trace_context = _config.trace_context
     _config_states = tuple(_config.config_states.values())
 except (ImportError, AttributeError) as error:
@@ -33,12 +32,14 @@ def backend_is_up() -> bool:
     return bool(backends_are_initialized())
 
 
-def shards(array: jax.Array) -> list[jax.Array]:
+def shards(array: jax.Array) -> Sequence[jax.Array]:
     """Returns what each local device holds, in mesh order.
 
     `addressable_data(i)` of a replicated array is the first device's for every `i`.
     """
-    return array._arrays  # type: ignore[attr-defined, no-any-return]
+    if not isinstance(array, ArrayImpl):
+        return [_as_key(array, part) for part in shards(jax.random.key_data(array))]
+    return array._arrays
 
 
 def uncommitted(array: jax.Array) -> jax.Array:
@@ -47,9 +48,9 @@ def uncommitted(array: jax.Array) -> jax.Array:
     JAX refuses to mix arrays that are tied to different devices. Users expect to add
     the results of two replicas, so what Mirrax hands out is never tied.
     """
-    if not array._committed:  # type: ignore[attr-defined]
-        return array
-    return view(array)
+    if not isinstance(array, ArrayImpl):
+        return _as_key(array, uncommitted(jax.random.key_data(array)))
+    return view(array) if array._committed else array
 
 
 def view(array: jax.Array) -> jax.Array:
@@ -64,9 +65,15 @@ def view(array: jax.Array) -> jax.Array:
     return handle
 
 
-def is_committed(array: jax.Array) -> bool:
-    """Returns whether `array` is tied to its devices."""
-    return bool(array._committed)  # type: ignore[attr-defined]
+def _as_key(like: jax.Array, data: jax.Array) -> jax.Array:
+    key: jax.Array = jax.random.wrap_key_data(data, impl=jax.random.key_impl(like))
+    return key
+
+
+def is_stored(value: object) -> bool:
+    """Returns whether `value` is an array in the memory of devices, not a tracer."""
+    is_array = isinstance(value, jax.Array) and not isinstance(value, jax.core.Tracer)
+    return is_array and hasattr(value, "sharding")
 
 
 def current_trace() -> Any:
@@ -84,7 +91,7 @@ def is_staging() -> bool:
     return isinstance(current_trace(), DynamicJaxprTrace)
 
 
-LocalConfig = Sequence[tuple[Any, Any]]
+LocalConfig = Sequence[Any]
 
 
 def config_fingerprint() -> object:
@@ -92,20 +99,13 @@ def config_fingerprint() -> object:
     return _trace_context()
 
 
-def take_local_config() -> LocalConfig:
-    """Removes the thread-local JAX settings but the default device; returns them."""
-    taken = [
-        (state, state.get_local())
-        for state in _config_states
-        if state._name != "jax_default_device"
-    ]
-    taken = [(state, value) for state, value in taken if value is not _unset]
-    for state, _ in taken:
-        state.set_local(_unset)
-    return taken
+def get_local_config() -> LocalConfig:
+    """Returns all thread-local JAX settings."""
+    return [state.get_local() for state in _config_states]
 
 
-def put_local_config(settings: LocalConfig) -> None:
-    """Sets the settings that `take_local_config` removed."""
-    for state, value in settings:
-        state.set_local(value)
+def set_local_config(settings: LocalConfig) -> None:
+    """Sets all thread-local JAX settings to what `get_local_config` returned."""
+    for state, value in zip(_config_states, settings, strict=True):
+        if state.get_local() is not value:
+            state.set_local(value)

@@ -76,6 +76,35 @@ def test_returned_value_stays_valid_after_the_next_step(strategy):
     assert first.tolist() == [2.0, 3.0]
 
 
+def test_value_returned_by_a_reading_function_stays_valid(strategy):
+    v = create(strategy, [1.0, 2.0])
+    old = mirrax.function(lambda: v.value)()
+    mirrax.function(lambda: v.assign_add([1.0, 1.0]))()
+    assert old.tolist() == [1.0, 2.0]
+
+
+def test_argument_that_is_assigned_stays_valid_after_the_next_step(strategy):
+    mine = jnp.array([1.0, 2.0])
+    v = create(strategy, [0.0, 0.0])
+    mirrax.function(v.assign)(mine)
+    mirrax.function(lambda: v.assign_add([1.0, 1.0]))()
+    assert mine.tolist() == [1.0, 2.0]
+
+
+def test_two_variables_assigned_one_value_stay_apart(strategy):
+    v, w = create(strategy, [0.0, 0.0]), create(strategy, [0.0, 0.0])
+    mirrax.function(lambda x: (v.assign(x), w.assign(x)))(jnp.array([1.0, 2.0]))
+    mirrax.function(lambda: (v.assign_add([1.0, 1.0]), w.assign_sub([1.0, 1.0])))()
+    assert v.numpy().tolist() == [2.0, 3.0]
+    assert w.numpy().tolist() == [0.0, 1.0]
+
+
+def test_donated_value_leaves_the_variable_as_it_was(strategy):
+    v = create(strategy, [1.0, 2.0])
+    mirrax.function(lambda x: x + 1, donate_argnums=0)(v.value)
+    assert v.numpy().tolist() == [1.0, 2.0]
+
+
 INSIDE = {
     "jit": lambda read: jax.jit(lambda x: x + read())(1.0),
     "scan": lambda read: jax.lax.scan(

@@ -62,7 +62,7 @@ class NcclAllReduce(CrossDeviceOps):
 
 
 def psum(values: Sequence[jax.Array]) -> list[jax.Array]:
-    """Returns the sums over the replicas, all in one XLA operation."""
+    """Returns the sums over the replicas; XLA may join them into one message."""
     return list(lax.psum(tuple(values), AXIS))
 
 

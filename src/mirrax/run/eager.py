@@ -11,11 +11,13 @@ from __future__ import annotations
 import abc
 import contextvars
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import greenlet
 import jax
+from jax.extend import core as jax_core
 from typing_extensions import override
 
 from mirrax import jax_internals, trees
@@ -25,34 +27,40 @@ from mirrax.context import stack
 from mirrax.errors import ReplicaError
 from mirrax.options import CommunicationOptions, ReduceOp
 from mirrax.run import where
+from mirrax.run.call import ReplicaCall
 from mirrax.run.eager_gradients import differentiable_gather, differentiable_reduce
 from mirrax.run.replica_context import ReplicaContext
 from mirrax.trees import Tree
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import parts_of, regroup, select
 
+ADVICE = (
+    "Decorate the function given to `run` with `@mirrax.function`, or move the call "
+    "out of the transformed function."
+)
+
 _CANCEL_ATTEMPTS = 100
 
 
-def run_eager(
-    strategy: Any,
-    collective: Collective,
-    fn: Callable[..., Any],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-) -> Tree:
-    """Returns the merged results of `fn`, called once for each local replica."""
-    topology = collective.topology
-    leaves, structure = trees.flatten((args, kwargs))
+def run_eager(call: ReplicaCall, advice: str = ADVICE) -> Tree:
+    """Returns the merged results of a function, called once for each local replica.
+
+    Args:
+        call: What to do.
+        advice: What to do instead of a collective in a place where replicas cannot
+            meet.
+    """
+    topology = call.topology
+    leaves, structure = trees.flatten((call.args, call.kwargs))
     columns = [parts_of(leaf, topology) for leaf in leaves]
 
-    def call(index: int) -> Any:
+    def body(index: int) -> Any:
         own = [parts[index] for parts in columns]
         own_args, own_kwargs = trees.unflatten(structure, own)
-        return fn(*own_args, **own_kwargs)
+        return call.fn(*own_args, **own_kwargs)
 
     replicas = [
-        _Replica(strategy, collective, index, fn, call)
+        _Replica(call, body, index, advice)
         for index in range(len(topology.local_devices))
     ]
     try:
@@ -62,7 +70,7 @@ def run_eager(
             if all(replica.is_done for replica in replicas):
                 return regroup([replica.result for replica in replicas])
             requests = _matching_requests(replicas)
-            answers = requests[0].answer_all(strategy, collective, requests)
+            answers = requests[0].answer_all(call, requests)
             for replica, answer in zip(replicas, answers, strict=True):
                 replica.request = None
                 replica.inbox = answer
@@ -81,28 +89,27 @@ class _Replica:
 
     def __init__(
         self,
-        strategy: Any,
-        collective: Collective,
+        call: ReplicaCall,
+        body: Callable[[int], Any],
         index: int,
-        fn: Callable[..., Any],
-        call: Callable[[int], Any],
+        advice: str,
     ) -> None:
-        topology = collective.topology
-        self._device = topology.local_devices[index]
-        self.number = topology.local_replicas[index]
+        self.number = call.topology.local_replicas[index]
+        self.advice = advice
         self.request: _Request | None = None
         self.inbox: Any = None
         self.result: Any = None
-        self._config: jax_internals.LocalConfig = ()
-        self._fn = fn
-        self._num_replicas = topology.num_replicas
+        self._call = call
+        self._device = call.topology.local_devices[index]
+        self._config: jax_internals.LocalConfig | None = None
 
-        def body(_: Any) -> Any:
-            context = ReplicaContext(strategy, _EagerMeeting(self, collective))
-            with stack.entered(stack.Replica(strategy, context, index)):
-                return call(index)
+        def enter(_: Any) -> Any:
+            meeting = _EagerMeeting(self, call.collective)
+            context = ReplicaContext(call.strategy, meeting)
+            with stack.entered(stack.Replica(call.strategy, context, index)):
+                return body(index)
 
-        self._greenlet = greenlet.greenlet(body)
+        self._greenlet = greenlet.greenlet(enter)
         self._greenlet.gr_context = contextvars.copy_context()
 
     @property
@@ -116,9 +123,11 @@ class _Replica:
         try:
             outcome = self._switch()
         except Exception as error:
-            name = getattr(self._fn, "__qualname__", repr(self._fn))
+            fn = self._call.fn
+            name = getattr(fn, "__qualname__", repr(fn))
+            count = self._call.topology.num_replicas
             error.add_note(
-                f"[mirrax] raised in replica {self.number} of {self._num_replicas}, "
+                f"[mirrax] raised in replica {self.number} of {count}, "
                 f"running {name}, at {where.origin(error)}; the other replicas were "
                 "cancelled"
             )
@@ -144,20 +153,38 @@ class _Replica:
         """Waits, inside the replica, for the answer to `request`."""
         parent = self._greenlet.parent
         assert parent is not None
-        return parent.switch(request)
+        # The trace of a jax.grad that this replica is in belongs to the thread, and
+        # must not be there for the others.
+        with jax_core.take_current_trace():
+            return parent.switch(request)
 
     def _switch(self) -> Any:
-        # JAX' settings belong to the thread, not to the greenlet. Those that the user
-        # holds open across a meeting are put back when the replica goes on.
+        """Switches to the replica, with the settings of JAX that are its own.
+
+        They belong to the thread, not to the greenlet. Usually all that is a replica's
+        own is its default device. If it holds others open across a meeting, all are
+        exchanged for those of the caller while it waits.
+        """
         self._greenlet.parent = greenlet.getcurrent()
+        callers = jax_internals.get_local_config()
+        if self._config is not None:
+            jax_internals.set_local_config(self._config)
+            return self._switch_and_restore(callers)
         with jax.default_device(self._device):
             before = jax_internals.config_fingerprint()
-            jax_internals.put_local_config(self._config)
             try:
                 return self._greenlet.switch(self.inbox)
             finally:
-                if self._config or jax_internals.config_fingerprint() != before:
-                    self._config = jax_internals.take_local_config()
+                if jax_internals.config_fingerprint() != before:
+                    self._config = jax_internals.get_local_config()
+                    jax_internals.set_local_config(callers)
+
+    def _switch_and_restore(self, callers: jax_internals.LocalConfig) -> Any:
+        try:
+            return self._greenlet.switch(self.inbox)
+        finally:
+            self._config = jax_internals.get_local_config()
+            jax_internals.set_local_config(callers)
 
 
 def _matching_requests(replicas: Sequence[_Replica]) -> list[_Request]:
@@ -201,9 +228,7 @@ class _Request(abc.ABC):
         """What must be equal on all replicas."""
 
     @abc.abstractmethod
-    def answer_all(
-        self, strategy: Any, collective: Collective, requests: Sequence[Any]
-    ) -> list[Any]:
+    def answer_all(self, call: ReplicaCall, requests: Sequence[Any]) -> list[Any]:
         """Returns the answer for each replica."""
 
 
@@ -220,13 +245,11 @@ class _AllReduce(_Request):
         return self.kind, self.op, len(self.values), self.options
 
     @override
-    def answer_all(
-        self, strategy: Any, collective: Collective, requests: Sequence[Any]
-    ) -> list[Any]:
+    def answer_all(self, call: ReplicaCall, requests: Sequence[Any]) -> list[Any]:
         columns = list(zip(*(request.values for request in requests), strict=True))
         for parts in columns:
             require_equal_shapes(parts)
-        collective = dataclasses.replace(collective, options=self.options)
+        collective = dataclasses.replace(call.collective, options=self.options)
         values = [PerReplica(parts) for parts in columns]
         reduced = reduce(collective, self.op, values, axis=None)
         return _hand_out(reduced, len(requests))
@@ -244,13 +267,10 @@ class _AllGather(_Request):
         return self.kind, self.axis, len(self.values)
 
     @override
-    def answer_all(
-        self, strategy: Any, collective: Collective, requests: Sequence[Any]
-    ) -> list[Any]:
+    def answer_all(self, call: ReplicaCall, requests: Sequence[Any]) -> list[Any]:
         columns = zip(*(request.values for request in requests), strict=True)
         gathered = [
-            gather(collective.topology, PerReplica(parts), self.axis)
-            for parts in columns
+            gather(call.topology, PerReplica(parts), self.axis) for parts in columns
         ]
         return _hand_out(gathered, len(requests))
 
@@ -265,16 +285,14 @@ class _MergeCall(_Request):
     @property
     @override
     def signature(self) -> object:
-        return self.kind, getattr(self.fn, "__code__", None)
+        return self.kind, _identity(self.fn)
 
     @override
-    def answer_all(
-        self, strategy: Any, collective: Collective, requests: Sequence[Any]
-    ) -> list[Any]:
+    def answer_all(self, call: ReplicaCall, requests: Sequence[Any]) -> list[Any]:
         args = tuple(regroup([request.args for request in requests]))
         kwargs = regroup([request.kwargs for request in requests])
-        with stack.entered(stack.CrossReplica(strategy)):
-            merged = self.fn(strategy, *args, **kwargs)
+        with stack.entered(stack.CrossReplica(call.strategy)):
+            merged = self.fn(call.strategy, *args, **kwargs)
         return [select(merged, index) for index in range(len(requests))]
 
 
@@ -292,14 +310,14 @@ class _EagerMeeting:
     def merge_call(
         self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        _refuse_transformed("merge_call", jax.tree.leaves((args, kwargs)))
+        self._refuse_transformed("merge_call", jax.tree.leaves((args, kwargs)))
         return self._replica.ask(_MergeCall(fn, args, kwargs))
 
     def all_reduce(
         self, op: ReduceOp, values: list[jax.Array], options: CommunicationOptions
     ) -> list[jax.Array]:
         def ask(arrays: list[jax.Array]) -> list[jax.Array]:
-            _refuse_transformed("all_reduce", arrays)
+            self._refuse_transformed("all_reduce", arrays)
             answer: list[jax.Array] = self._replica.ask(_AllReduce(op, arrays, options))
             return answer
 
@@ -309,7 +327,7 @@ class _EagerMeeting:
 
     def all_gather(self, values: list[jax.Array], axis: int) -> list[jax.Array]:
         def ask(arrays: list[jax.Array], along: int) -> list[jax.Array]:
-            _refuse_transformed("all_gather", arrays)
+            self._refuse_transformed("all_gather", arrays)
             answer: list[jax.Array] = self._replica.ask(_AllGather(arrays, along))
             return answer
 
@@ -320,6 +338,16 @@ class _EagerMeeting:
             return differentiable_gather(ask, add_up, values, axis, self.replica_id)
         return ask(values, axis)
 
+    def _refuse_transformed(self, kind: str, values: Sequence[Any]) -> None:
+        if jax_internals.is_staging() or any(
+            isinstance(value, jax.core.Tracer) for value in values
+        ):
+            raise RuntimeError(
+                f"`{kind}` is called inside a JAX transformation (jit, scan, cond, "
+                "vmap, ...) in an eager `strategy.run`, where replicas cannot meet. "
+                f"Received: the call at {where.caller()}. {self._replica.advice}"
+            )
+
 
 def _hand_out(replicated: Sequence[jax.Array], count: int) -> list[list[jax.Array]]:
     columns = [jax_internals.shards(array) for array in replicated]
@@ -329,13 +357,8 @@ def _hand_out(replicated: Sequence[jax.Array], count: int) -> list[list[jax.Arra
     ]
 
 
-def _refuse_transformed(kind: str, values: Sequence[Any]) -> None:
-    if not jax_internals.is_eager() or any(
-        isinstance(value, jax.core.Tracer) for value in values
-    ):
-        raise RuntimeError(
-            f"`{kind}` is called inside a JAX transformation (jit, scan, cond, vmap, "
-            "...) in an eager `strategy.run`, where replicas cannot meet. Received: "
-            f"the call at {where.caller()}. Decorate the function given to `run` with "
-            "`@mirrax.function`, or move the call out of the transformed function."
-        )
+def _identity(fn: Callable[..., Any]) -> Any:
+    """Returns what two functions that are defined in the same place have in common."""
+    if isinstance(fn, functools.partial):
+        return functools.partial, _identity(fn.func)
+    return getattr(fn, "__code__", fn)

@@ -6,6 +6,7 @@ The replicas meet in the forward and in the backward pass, with plain arrays bot
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -24,8 +25,16 @@ def differentiable_reduce(reduce: Reduce, values: list[jax.Array]) -> list[jax.A
     def forward(arrays: list[jax.Array]) -> tuple[list[jax.Array], None]:
         return reduce(arrays), None
 
-    def backward(_: None, cotangents: list[jax.Array]) -> tuple[list[jax.Array]]:
-        return (reduce(list(cotangents)),)
+    def backward(_: None, cotangents: list[Any]) -> tuple[list[Any]]:
+        is_float = [c.dtype != jax.dtypes.float0 for c in cotangents]
+        floats = [c for c, flag in zip(cotangents, is_float, strict=True) if flag]
+        reduced = iter(reduce(floats))
+        return (
+            [
+                next(reduced) if flag else cotangent
+                for cotangent, flag in zip(cotangents, is_float, strict=True)
+            ],
+        )
 
     function.defvjp(forward, backward)
     return list(function(values))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import functools
+import inspect
 import logging
 import weakref
 from collections.abc import Callable, Sequence
@@ -18,7 +19,7 @@ from mirrax.context.guards import MustDrive
 from mirrax.devices.topology import Topology
 from mirrax.run.meeting import as_arrays
 from mirrax.run.program import PLAIN, Form, Program, form_of
-from mirrax.run.spmd import is_array_like
+from mirrax.run.spmd import is_array_like, stand_in
 from mirrax.trees import Leaf, Same, Tree
 from mirrax.values.driving import Driving
 from mirrax.values.layouts import Alike, Joined, Parts, join
@@ -33,6 +34,8 @@ MAX_PROGRAMS = 128
 """How many programs a function keeps; the least recently used one goes first."""
 
 _MANY_TRACES = 16
+
+NUMBERS = (int, float, complex)
 
 
 def function(
@@ -98,7 +101,7 @@ class Function:
             if isinstance(donate_argnums, int)
             else tuple(donate_argnums)
         )
-        self._static_numbers = static_numbers
+        self.static_numbers = static_numbers
         self._programs: collections.OrderedDict[Any, Program] = (
             collections.OrderedDict()
         )
@@ -110,12 +113,14 @@ class Function:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Tree:
         frame = stack.frame()
-        if stack.overlay() is not None or jax_internals.is_staging():
+        if stack.overlay() is not None or not jax_internals.is_eager():
+            # Part of the trace, or of the derivative, that is under way.
             return self.python_function(*args, **kwargs)
         if isinstance(frame, stack.Replica) and frame.context.num_replicas_in_sync > 1:
             # The replicas of an eager `run` call the program together.
             return frame.context.merge_call(_run_together, (self, args, kwargs))
-        self.check_signature(args)
+        if self.input_signature is not None:
+            self.check_signature(args, kwargs)
         return self._call(args, kwargs)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
@@ -123,16 +128,18 @@ class Function:
             return self
         return functools.partial(self, instance)
 
-    def check_signature(self, args: Sequence[Any]) -> None:
+    def check_signature(self, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
         """Raises unless the arguments fit the input signature."""
-        if self.input_signature is None:
-            return
-        if len(args) != len(self.input_signature):
+        specs = self.input_signature or ()
+        if kwargs:
+            bound = inspect.signature(self.python_function).bind(*args, **kwargs)
+            args = bound.args
+        if len(args) != len(specs):
             raise TypeError(
-                f"{self._name} takes {len(self.input_signature)} argument(s), as its "
+                f"{self._name} takes {len(specs)} argument(s), as its "
                 f"`input_signature` says. Received: {len(args)}."
             )
-        for spec, arg in zip(self.input_signature, args, strict=True):
+        for spec, arg in zip(specs, args, strict=True):
             _check_tree(spec, arg)
 
     def over(self, strategy: Any) -> Function:
@@ -145,7 +152,7 @@ class Function:
 
             functools.update_wrapper(run_on_all, self)
             self._over[strategy] = Function(
-                run_on_all, None, self._donated, self._static_numbers
+                run_on_all, None, self._donated, self.static_numbers
             )
         return self._over[strategy]
 
@@ -164,7 +171,7 @@ class Function:
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tree:
         leaves, structure = trees.flatten((args, kwargs))
-        slots = [_slot(leaf, self._static_numbers) for leaf in leaves]
+        slots = [_slot(leaf, self.static_numbers) for leaf in leaves]
         if any(slot is _DRIVEN for slot in slots):
             return self._drive(args, kwargs)
         key = (
@@ -199,7 +206,10 @@ class Function:
         dynamic = [slot for slot in slots if slot[2] is not None]
         flags = self._donated_flags(structure, len(leaves))
         donated = [flag for flag, dyn in zip(flags, is_dynamic, strict=True) if dyn]
-        stand_ins = [_stand_in(slot[1]) for slot in dynamic]
+        stand_ins = [
+            slot[1] if type(slot[1]) in NUMBERS else stand_in(slot[1])
+            for slot in dynamic
+        ]
         return Program(body, stand_ins, [slot[2] for slot in dynamic], donated)
 
     def _donated_flags(self, structure: Any, num_leaves: int) -> list[bool]:
@@ -259,18 +269,24 @@ def _slot(leaf: Any, static_numbers: bool) -> Slot:
                 "Arrays of strings or objects cannot be inputs of a compiled function. "
                 f"Received: an array of dtype {leaf.dtype}."
             )
-        return (leaf.shape, leaf.dtype), leaf, PLAIN
-    if type(leaf) in (int, float, complex):
+        dtype = jax.dtypes.canonicalize_dtype(leaf.dtype)
+        return (leaf.shape, dtype, False), leaf, PLAIN
+    if type(leaf) in NUMBERS:
         if static_numbers:
-            return (type(leaf), leaf), None, None
-        return type(leaf), leaf, PLAIN
+            return ("number", type(leaf), leaf), None, None
+        return ("number", type(leaf)), leaf, PLAIN
     if isinstance(leaf, Mirrored):
         return (leaf.shape, leaf.dtype, "mirrored"), leaf.array, PLAIN
     if isinstance(leaf, PerReplica):
         return _per_replica_slot(leaf)
     if isinstance(leaf, Driving):
         return _DRIVEN
-    return (Same(leaf) if isinstance(leaf, Leaf) else leaf), None, None
+    return static_key(leaf), None, None
+
+
+def static_key(leaf: Any) -> Any:
+    """Returns the key of an argument that is part of the program."""
+    return Same(leaf) if isinstance(leaf, Leaf) else (type(leaf), leaf)
 
 
 def _per_replica_slot(value: PerReplica) -> Slot:
@@ -303,16 +319,6 @@ def _find_topology(parts: Sequence[Any]) -> Topology | None:
     if len(set(devices)) < len(devices):
         return None
     return Topology(devices)
-
-
-def _stand_in(array: Any) -> Any:
-    if not isinstance(array, jax.Array | np.ndarray | np.generic):
-        return array
-    return jax.ShapeDtypeStruct(
-        array.shape,
-        jax.dtypes.canonicalize_dtype(array.dtype),
-        weak_type=isinstance(array, jax.Array) and array.aval.weak_type,
-    )
 
 
 def _identity(fn: Callable[..., Any]) -> Any:

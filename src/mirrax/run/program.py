@@ -24,12 +24,13 @@ from mirrax.values.array_like import as_array
 from mirrax.values.layouts import Alike, Joined, Layout, Parts
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica
+from mirrax.variables import lending
 from mirrax.variables.distributed import DistributedVariable
 from mirrax.variables.sync_on_read import SyncOnReadVariable
 from mirrax.variables.variable import Variable
 
-# A callback can raise while the program runs, when donated variables are gone already.
-_CALLBACKS = {"pure_callback", "io_callback", "debug_callback"}
+# Callbacks can raise while the program runs, when donated variables are gone already.
+_CALLBACKS = {"pure_callback", "io_callback"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -130,9 +131,12 @@ class Program:
             new, results = self._run(
                 changed,
                 [v.stored for v in self._read_only],
-                [arrays[i] for i in self._donated_arguments],
+                [_own(arrays[i]) for i in self._donated_arguments],
                 [arrays[i] for i in self._kept_arguments],
             )
+        if self._can_raise:
+            # What a callback raises must come out before variables change.
+            jax.block_until_ready(new)
         for variable, value in zip(self._writes, new, strict=True):
             variable.stored = value
         for variable in self._localized:
@@ -144,11 +148,11 @@ class Program:
     def _split_variables(self, traced: Traced) -> None:
         """Sorts variables into those overwritten in place, and those only read."""
         written = set(traced.writes)
-        can_donate = not any(
+        self._can_raise = any(
             eqn.primitive.name in _CALLBACKS for eqn in all_equations(traced.jaxpr)
         )
         is_changed = [
-            can_donate
+            not self._can_raise
             and v in written
             and (isinstance(v, DistributedVariable) or not self._is_over_many)
             for v in traced.reads
@@ -260,6 +264,11 @@ def _output(leaf: Any) -> tuple[Any, Form | None]:
             return leaf, PLAIN
         case _:
             return leaf, None
+
+
+def _own(array: Any) -> Any:
+    """Returns an argument that may be overwritten: no view of a variable."""
+    return jnp.copy(array) if lending.is_view(array) else array
 
 
 def _own_copy(variable: Variable) -> jax.Array:

@@ -21,6 +21,7 @@ from mirrax.context.guards import MustDrive
 from mirrax.devices.topology import AXIS, Topology
 from mirrax.options import CommunicationOptions, ReduceOp
 from mirrax.run.analysis import find_varying
+from mirrax.run.call import ReplicaCall
 from mirrax.run.jaxprs import kind_of
 from mirrax.run.meeting import as_arrays
 from mirrax.run.replica_context import ReplicaContext
@@ -34,29 +35,20 @@ from mirrax.variables.sync_on_read import SyncOnReadVariable
 from mirrax.variables.variable import Variable
 
 
-def run_traced(
-    strategy: Any,
-    collective: Collective,
-    fn: Callable[..., Any],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-) -> Tree:
-    """Returns the results of `fn` on all replicas, as values of the current trace."""
-    topology = collective.topology
+def run_traced(call: ReplicaCall) -> Tree:
+    """Returns the results of a function on all replicas, in the current trace."""
+    topology = call.topology
     overlay = stack.overlay()
     overlay.topologies.add(topology)
-    leaves, structure = trees.flatten((args, kwargs))
+    leaves, structure = trees.flatten((call.args, call.kwargs))
     inputs = [argument_of(leaf, topology) for leaf in leaves]
     dynamic = [item for item in inputs if item.is_dynamic]
 
     def body(*values: Any) -> tuple[Sequence[jax.Array], Any]:
         given = iter(values)
         filled = [next(given) if item.is_dynamic else item.value for item in inputs]
-        fn_args, fn_kwargs = trees.unflatten(structure, filled)
-        context = ReplicaContext(strategy, SpmdMeeting(strategy, collective))
-        with stack.entered(stack.Replica(strategy, context, index=None)):
-            result = fn(*fn_args, **fn_kwargs)
-        return split_result(result)
+        args, kwargs = trees.unflatten(structure, filled)
+        return split_result(call_in_replica(call, args, kwargs))
 
     traced = trace(
         body,
@@ -64,7 +56,9 @@ def run_traced(
         inside_replica=True,
         axis_env=[(AXIS, topology.num_replicas)],
     )
-    varying = find_result_varying(traced, [item.is_split for item in dynamic])
+    varying = find_varying_outputs(traced, [item.is_split for item in dynamic])
+    refuse_varying_writes(traced, varying)
+    varying = varying[len(traced.writes) :]
     consts = traced.closed.consts
     held = [overlay.read(variable) for variable in traced.reads]
     new, results = _map_over_replicas(topology, traced, dynamic, varying)(
@@ -79,6 +73,32 @@ def run_traced(
         )
     ]
     return join_result(traced.result, wrapped)
+
+
+def run_within(call: ReplicaCall) -> Tree:
+    """Returns the results of a `run` in a merge function that is traced.
+
+    The trace stands for whichever replica runs it, so the function is part of it.
+    """
+    args, kwargs = trees.map_leaves(_own_part, (call.args, call.kwargs))
+    return trees.map_leaves(_as_per_replica, call_in_replica(call, args, kwargs))
+
+
+def call_in_replica(
+    call: ReplicaCall,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    number: int | None = None,
+) -> Tree:
+    """Returns `fn(*args, **kwargs)` in the context of one replica, while it is traced.
+
+    Args:
+        number: The replica's number, if the trace is for this replica alone.
+    """
+    meeting = SpmdMeeting(call.strategy, call.collective, number)
+    context = ReplicaContext(call.strategy, meeting)
+    with stack.entered(stack.Replica(call.strategy, context, index=None)):
+        return call.fn(*args, **kwargs)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -142,13 +162,17 @@ def join_traced(parts: Sequence[jax.Array], topology: Topology) -> Joined:
 
 def _plain_argument(leaf: Any) -> Argument:
     if isinstance(leaf, jax.Array | np.ndarray | np.generic):
-        local = jax.ShapeDtypeStruct(
-            leaf.shape,
-            jax.dtypes.canonicalize_dtype(leaf.dtype),
-            weak_type=isinstance(leaf, jax.Array) and leaf.aval.weak_type,
-        )
-        return Argument(leaf, local)
+        return Argument(leaf, stand_in(leaf))
     return Argument(leaf)
+
+
+def stand_in(array: Any) -> jax.ShapeDtypeStruct:
+    """Returns a description of an array, to trace with."""
+    if isinstance(array, jax.Array):
+        weak = bool(array.aval.weak_type)
+        return jax.ShapeDtypeStruct(array.shape, array.dtype, weak_type=weak)
+    dtype = jax.dtypes.canonicalize_dtype(array.dtype)
+    return jax.ShapeDtypeStruct(array.shape, dtype)
 
 
 def _require_same(parts: Sequence[Any]) -> Argument:
@@ -185,11 +209,15 @@ def join_result(result: Any, values: Sequence[Any]) -> Tree:
     )
 
 
-def find_result_varying(traced: Traced, split: Sequence[bool]) -> list[bool]:
-    """Returns which results vary between replicas; refuses variables that would."""
-    reads = [isinstance(variable, SyncOnReadVariable) for variable in traced.reads]
-    outputs = find_varying(traced.jaxpr, [*split, *reads])
-    for variable, varies in zip(traced.writes, outputs, strict=False):
+def find_varying_outputs(traced: Traced, is_split: Sequence[bool]) -> list[bool]:
+    """Returns which outputs of a replica's program vary between replicas."""
+    is_own = [isinstance(variable, SyncOnReadVariable) for variable in traced.reads]
+    return find_varying(traced.jaxpr, [*is_split, *is_own])
+
+
+def refuse_varying_writes(traced: Traced, varying: Sequence[bool]) -> None:
+    """Raises if replicas would assign different values to a variable they share."""
+    for variable, varies in zip(traced.writes, varying, strict=False):
         if varies and not isinstance(variable, SyncOnReadVariable):
             raise ValueError(
                 f"Variable '{variable.name}' must be assigned the same value by every "
@@ -198,7 +226,6 @@ def find_result_varying(traced: Traced, split: Sequence[bool]) -> list[bool]:
                 "with an `aggregation` (SUM, MEAN, ONLY_FIRST_REPLICA) or with "
                 "`synchronization=ON_READ`."
             )
-    return outputs[len(traced.writes) :]
 
 
 def _map_over_replicas(
@@ -285,7 +312,7 @@ class SpmdMeeting:
         args, kwargs = trees.map_leaves(_as_per_replica, (args, kwargs))
         with stack.entered(stack.CrossReplica(self._strategy)):
             merged = fn(self._strategy, *args, **kwargs)
-        return trees.map_leaves(self._own_part, merged)
+        return trees.map_leaves(_own_part, merged)
 
     def all_reduce(
         self, op: ReduceOp, values: list[jax.Array], options: CommunicationOptions
@@ -297,16 +324,18 @@ class SpmdMeeting:
         topology = self._collective.topology
         return [gather(topology, PerReplica(Spmd(value)), axis) for value in values]
 
-    def _own_part(self, leaf: Any) -> Any:
-        match leaf:
-            case Mirrored():
-                return leaf.array
-            case PerReplica(layout=Spmd(value=value)):
-                return value
-            case PerReplica(layout=Parts(held=parts)):
-                return jnp.stack(as_arrays(parts))[self.replica_id]
-            case _:
-                return leaf
+
+def _own_part(leaf: Any) -> Any:
+    """Returns what the replica that runs the trace gets of a value for all."""
+    match leaf:
+        case Mirrored():
+            return leaf.array
+        case PerReplica(layout=Spmd(value=value)):
+            return value
+        case PerReplica(layout=Parts(held=parts)):
+            return jnp.stack(as_arrays(parts))[lax.axis_index(AXIS)]
+        case _:
+            return leaf
 
 
 def _as_per_replica(leaf: Any) -> Any:

@@ -13,15 +13,15 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Primitive
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Primitive, Var
 
 from mirrax import trees
 from mirrax.context import stack
 from mirrax.run.jaxprs import (
     Values,
+    all_equations,
     bind,
     initial_values,
-    inner_jaxprs,
     read,
     stand_ins,
 )
@@ -33,10 +33,16 @@ mark_p = Primitive("tape_mark")
 """Where a tape starts or stops to record."""
 mark_p.def_abstract_eval(lambda **_: jax.core.ShapedArray((), jnp.bool_))
 
+source_p = Primitive("tape_source")
+"""A value from which gradients are wanted: the value itself."""
+source_p.def_abstract_eval(lambda aval: aval)
+
 gradient_p = Primitive("tape_gradient")
 """Where a gradient is wanted: of the first input with respect to the others."""
 gradient_p.multiple_results = True
 gradient_p.def_abstract_eval(lambda target, *sources, **_: list(sources))
+
+_TAPE = (mark_p, source_p, gradient_p)
 
 _numbers = itertools.count()
 
@@ -57,7 +63,8 @@ class GradientTape:
     ) -> None:
         self._number = next(_numbers)
         self._watches_variables = watch_accessed_variables
-        self._at_start: dict[Variable, Any] = {}
+        self._watched: set[Variable] = set()
+        self._accessed: dict[Variable, Any] = {}
 
     def __enter__(self) -> GradientTape:
         overlay = stack.overlay()
@@ -68,15 +75,21 @@ class GradientTape:
                 "`@mirrax.function`, or use `mirrax.value_and_grad`."
             )
         self._overlay = overlay
-        self._at_start = dict(overlay.values)
         self._mark("start")
+        for variable, value in overlay.values.items():
+            # A value of its own, so that earlier uses of it are no part of a gradient.
+            overlay.values[variable] = source_p.bind(value)
+        overlay.watchers.append(self._accessed)
         return self
 
     def __exit__(self, *_: object) -> None:
+        watchers = self._overlay.watchers
+        watchers[:] = [w for w in watchers if w is not self._accessed]
         self._mark("stop")
 
     def watch(self, tensor: Tree) -> None:
-        """Accepted for ported programs: every value can be a source of a gradient."""
+        """Makes variables sources of gradients; every other value can be one anyway."""
+        self._watched.update(x for x in trees.leaves(tensor) if isinstance(x, Variable))
 
     def gradient(
         self,
@@ -99,7 +112,8 @@ class GradientTape:
         known = [value for value in values if value is not None]
         total = _weighted_sum(target, output_gradients)
         found = iter(gradient_p.bind(total, *known, tape=self._number))
-        is_zero = str(getattr(unconnected_gradients, "value", "")).lower() == "zero"
+        choice = getattr(unconnected_gradients, "value", unconnected_gradients)
+        is_zero = str(choice).lower() == "zero"
         missing = [
             jnp.zeros(leaf.shape, leaf.dtype) if is_zero else None for leaf in leaves
         ]
@@ -110,10 +124,11 @@ class GradientTape:
         return trees.unflatten(structure, gradients)
 
     def _source(self, leaf: Any) -> Any:
+        """Returns the traced value that a source stands for; None if it has none."""
         if not isinstance(leaf, Variable):
             return as_array(leaf)
-        value = self._at_start.get(leaf, self._overlay.initial.get(leaf))
-        return value if self._watches_variables else None
+        is_watched = leaf in self._watched or self._watches_variables
+        return self._accessed.get(leaf) if is_watched else None
 
     def _mark(self, what: str) -> None:
         mark_p.bind(tape=self._number, what=what)
@@ -136,7 +151,7 @@ def differentiate(
     closed: ClosedJaxpr, axis_env: Sequence[tuple[str, int]]
 ) -> ClosedJaxpr:
     """Returns the program with every wanted gradient replaced by a derivative."""
-    if not _wants_gradient(closed.jaxpr):
+    if not _has_tape(closed.jaxpr):
         return closed
 
     def program(*inputs: Any) -> list[Any]:
@@ -147,12 +162,8 @@ def differentiate(
     return jax.make_jaxpr(program, axis_env=list(axis_env))(*stand_ins(closed.jaxpr))
 
 
-def _wants_gradient(jaxpr: Jaxpr) -> bool:
-    return any(
-        eqn.primitive is gradient_p
-        or any(_wants_gradient(inner) for inner in inner_jaxprs(eqn))
-        for eqn in jaxpr.eqns
-    )
+def _has_tape(jaxpr: Jaxpr) -> bool:
+    return any(eqn.primitive in _TAPE for eqn in all_equations(jaxpr))
 
 
 def _evaluate(
@@ -165,6 +176,8 @@ def _evaluate(
             _gradient(eqns[:index], eqn, values, axis_env)
         elif eqn.primitive is mark_p:
             values[eqn.outvars[0]] = jnp.zeros((), jnp.bool_)
+        elif eqn.primitive is source_p:
+            values[eqn.outvars[0]] = read(values, eqn.invars[0])
         else:
             params = {
                 name: _differentiated(value, axis_env)
@@ -175,7 +188,7 @@ def _evaluate(
 
 
 def _differentiated(parameter: Any, axis_env: Sequence[tuple[str, int]]) -> Any:
-    if isinstance(parameter, ClosedJaxpr) and _wants_gradient(parameter.jaxpr):
+    if isinstance(parameter, ClosedJaxpr) and _has_tape(parameter.jaxpr):
         return differentiate(parameter, axis_env)
     if isinstance(parameter, tuple):
         return tuple(_differentiated(item, axis_env) for item in parameter)
@@ -226,19 +239,26 @@ def _recorded(eqns: Sequence[JaxprEqn], tape: int) -> list[JaxprEqn]:
 def _depending(
     eqns: Sequence[JaxprEqn], sources: Sequence[Any], target: Any
 ) -> list[JaxprEqn]:
-    """Returns those equations that lead from the sources to the target."""
-    reached = {source for source in sources if not isinstance(source, Literal)}
+    """Returns those equations that lead from the sources to the target.
+
+    The marks of other tapes stay, because gradients of theirs may be among them.
+    """
+    reached = {source for source in sources if isinstance(source, Var)}
     forward = []
     for eqn in eqns:
-        inputs = [atom for atom in eqn.invars if not isinstance(atom, Literal)]
-        if reached.isdisjoint(inputs) or reached.issuperset(eqn.outvars):
+        inputs = [atom for atom in eqn.invars if isinstance(atom, Var)]
+        is_mark = eqn.primitive is mark_p
+        if not is_mark and (
+            reached.isdisjoint(inputs) or reached.issuperset(eqn.outvars)
+        ):
             continue
         forward.append(eqn)
-        reached.update(eqn.outvars)
-    needed = {target}
+        if not is_mark:
+            reached.update(eqn.outvars)
+    needed = {target} if isinstance(target, Var) else set()
     kept = []
     for eqn in reversed(forward):
-        if not needed.isdisjoint(eqn.outvars):
+        if eqn.primitive is mark_p or not needed.isdisjoint(eqn.outvars):
             kept.append(eqn)
-            needed.update(a for a in eqn.invars if not isinstance(a, Literal))
+            needed.update(atom for atom in eqn.invars if isinstance(atom, Var))
     return kept[::-1]

@@ -62,19 +62,20 @@ def trace(
         with stack.overlaid(overlay):
             arrays, captured["result"] = body(*values)
         captured["writes"] = tuple(overlay.written)
+        captured["inputs"] = overlay.inputs
         return [*(overlay.values[v] for v in overlay.written), *arrays]
 
     closed = jax.make_jaxpr(flat, axis_env=list(axis_env))(*arguments)
-    closed, reads = _lift_reads(tape.differentiate(closed, axis_env))
+    closed, numbers = _lift_reads(tape.differentiate(closed, axis_env))
+    reads = tuple(captured["inputs"][number] for number in numbers)
     return Traced(closed, reads, captured["writes"], captured["result"])
 
 
-def _lift_reads(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, tuple[Variable, ...]]:
+def _lift_reads(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[int]]:
     """Turns the reads of variables in a program into inputs of it."""
     jaxpr = closed.jaxpr
     reads = [eqn for eqn in jaxpr.eqns if eqn.primitive is read_p]
     rest = [eqn for eqn in jaxpr.eqns if eqn.primitive is not read_p]
     inputs = [*jaxpr.invars, *(eqn.outvars[0] for eqn in reads)]
     lifted = rebuilt(jaxpr, jaxpr.constvars, inputs, jaxpr.outvars, rest)
-    variables = tuple(eqn.params["variable"].value for eqn in reads)
-    return ClosedJaxpr(lifted, closed.consts), variables
+    return ClosedJaxpr(lifted, closed.consts), [eqn.params["number"] for eqn in reads]

@@ -12,28 +12,34 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import JaxprEqn
-from jax.sharding import PartitionSpec
 
 from mirrax import jax_internals, trees
-from mirrax.collectives.reduce import Collective
-from mirrax.context import stack
-from mirrax.devices.topology import AXIS, Topology
+from mirrax.devices.topology import AXIS
+from mirrax.run.alike import differing_outputs
+from mirrax.run.call import ReplicaCall
 from mirrax.run.eager import run_eager
-from mirrax.run.function import Function
-from mirrax.run.jaxprs import Values, bind, initial_values, kind_of, read
-from mirrax.run.replica_context import ReplicaContext
-from mirrax.run.segments import Cut, NotSegmentable, cut
-from mirrax.run.spmd import SpmdMeeting, find_result_varying, join_result, split_result
+from mirrax.run.function import NUMBERS, Function, static_key
+from mirrax.run.lockstep import Lockstep, meeting_program
+from mirrax.run.segments import NotSegmentable, cut
+from mirrax.run.spmd import (
+    call_in_replica,
+    find_varying_outputs,
+    refuse_varying_writes,
+    split_result,
+    stand_in,
+)
 from mirrax.run.tracing import Traced, trace
-from mirrax.trees import Leaf, Same, Tree
-from mirrax.values.layouts import Parts, join, to_device
+from mirrax.trees import Tree
+from mirrax.values.layouts import Alike, Parts
 from mirrax.values.per_replica import PerReplica
-from mirrax.values.regroup import select
-from mirrax.variables.distributed import DistributedVariable
-from mirrax.variables.sync_on_read import SyncOnReadVariable
-from mirrax.variables.variable import Variable
+from mirrax.values.regroup import parts_of
+
+_ADVICE = (
+    "With parts of different shapes, such as a last partial batch, a collective cannot "
+    "stand inside a loop or a branch: move it out, or make the parts equal."
+)
 
 
 def has_uneven(tree: Tree) -> bool:
@@ -41,206 +47,135 @@ def has_uneven(tree: Tree) -> bool:
     return any(_is_uneven(leaf) for leaf in trees.leaves(tree))
 
 
-def run_uneven(
-    strategy: Any,
-    collective: Collective,
-    fn: Function,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-) -> Tree:
+def run_uneven(call: ReplicaCall, fn: Function) -> Tree:
     """Returns the merged results of `fn`; eagerly if its program cannot be cut."""
-    count = len(collective.topology.local_devices)
-    calls = [trees.flatten(select((args, kwargs), index)) for index in range(count)]
-    key = ("uneven", collective, *(_key(leaves, tree) for leaves, tree in calls))
-    plan = fn.cached(key, lambda: _build(strategy, collective, fn, calls))
+    arguments = _Arguments.of(call, fn)
+    key = ("uneven", call.collective, arguments.key, jax_internals.config_fingerprint())
+    call = dataclasses.replace(call, fn=fn.python_function)
+    plan = fn.cached(key, lambda: _build(call, arguments))
     if plan is None:
-        return run_eager(strategy, collective, fn.python_function, args, kwargs)
-    arrays = [[leaf for leaf in leaves if _is_array(leaf)] for leaves, _ in calls]
-    return plan(arrays)
+        return run_eager(call, _ADVICE)
+    return plan([arguments.arrays(row) for row in arguments.rows])
 
 
-def _build(
-    strategy: Any, collective: Collective, fn: Function, calls: Sequence[Any]
-) -> _Plan | None:
-    """Returns the plan for calls of these shapes; None if it has to be eager."""
-    topology = collective.topology
-    axis_env = [(AXIS, topology.num_replicas)]
+@dataclasses.dataclass(frozen=True)
+class _Arguments:
+    """The arguments of one call, replica by replica.
 
-    def trace_replica(index: int) -> Traced:
-        leaves, structure = calls[index]
-        number = topology.local_replicas[index]
+    Args:
+        structure: How they are nested.
+        rows: The leaves for each local replica.
+        is_dynamic: Which leaves are inputs of the programs.
+        is_own: Which leaves differ between replicas.
+    """
 
-        def body(*values: Any) -> tuple[Sequence[jax.Array], Any]:
-            given = iter(values)
-            filled = [next(given) if _is_array(leaf) else leaf for leaf in leaves]
-            fn_args, fn_kwargs = trees.unflatten(structure, filled)
-            meeting = SpmdMeeting(strategy, collective, number)
-            frame = stack.Replica(strategy, ReplicaContext(strategy, meeting), None)
-            with stack.entered(frame):
-                return split_result(fn.python_function(*fn_args, **fn_kwargs))
+    structure: Any
+    rows: list[tuple[Any, ...]]
+    is_dynamic: list[bool]
+    is_own: list[bool]
 
-        arguments = [
-            jax.ShapeDtypeStruct(leaf.shape, jax.dtypes.canonicalize_dtype(leaf.dtype))
-            for leaf in leaves
-            if _is_array(leaf)
+    @classmethod
+    def of(cls, call: ReplicaCall, fn: Function) -> _Arguments:
+        leaves, structure = trees.flatten((call.args, call.kwargs))
+        columns = [parts_of(leaf, call.topology) for leaf in leaves]
+        numbers = () if fn.static_numbers else NUMBERS
+        return cls(
+            structure,
+            list(zip(*columns, strict=True)),
+            [_is_array(parts[0]) or type(parts[0]) in numbers for parts in columns],
+            [_is_own(leaf) for leaf in leaves],
+        )
+
+    @property
+    def key(self) -> Any:
+        return self.structure, tuple(
+            (part.shape, part.dtype)
+            if _is_array(part)
+            else ("number", type(part))
+            if dynamic
+            else static_key(part)
+            for row in self.rows
+            for part, dynamic in zip(row, self.is_dynamic, strict=True)
+        )
+
+    def arrays(self, row: tuple[Any, ...]) -> list[Any]:
+        return [
+            part if _is_array(part) else jnp.asarray(part)
+            for part, dynamic in zip(row, self.is_dynamic, strict=True)
+            if dynamic
         ]
-        return trace(body, arguments, inside_replica=True, axis_env=axis_env)
 
-    traces = [trace_replica(index) for index in range(len(calls))]
+    def filled(self, row: tuple[Any, ...], values: Sequence[Any]) -> Any:
+        given = iter(values)
+        leaves = [
+            next(given) if dynamic else part
+            for part, dynamic in zip(row, self.is_dynamic, strict=True)
+        ]
+        return trees.unflatten(self.structure, leaves)
+
+
+def _build(call: ReplicaCall, arguments: _Arguments) -> Lockstep | None:
+    """Returns the plan for arguments of these shapes; None if it has to be eager."""
+    axis_env = [(AXIS, call.topology.num_replicas)]
+    numbers = call.topology.local_replicas
+
+    def trace_replica(row: tuple[Any, ...], number: int) -> Traced:
+        def body(*values: Any) -> tuple[Sequence[jax.Array], Any]:
+            args, kwargs = arguments.filled(row, values)
+            return split_result(call_in_replica(call, args, kwargs, number))
+
+        stand_ins = [stand_in(array) for array in arguments.arrays(row)]
+        return trace(body, stand_ins, inside_replica=True, axis_env=axis_env)
+
+    traces = [
+        trace_replica(row, number)
+        for row, number in zip(arguments.rows, numbers, strict=True)
+    ]
     try:
         cuts = [cut(traced.closed, axis_env) for traced in traces]
     except NotSegmentable:
         return None
-    first = traces[0]
-    agrees = all(
-        piece.meetings == cuts[0].meetings
-        and traced.writes == first.writes
-        and traced.result[0] == first.result[0]
-        for piece, traced in zip(cuts, traces, strict=True)
-    )
-    if not agrees:
+    if any(piece.meetings != cuts[0].meetings for piece in cuts) or any(
+        _shape(traced) != _shape(traces[0]) for traced in traces
+    ):
         # The eager engine finds out what differs, and gathers unequal parts.
         return None
-    num_arguments = len(first.jaxpr.invars) - len(first.reads)
-    varying = find_result_varying(first, [True] * num_arguments)
-    meetings = tuple(
-        _meeting_program(topology, segment.collectives) for segment in cuts[0].segments
-    )
-    return _Plan(topology, tuple(traces), tuple(cuts), tuple(varying), meetings)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Plan:
-    """One program per replica, ready to run in lockstep."""
-
-    topology: Topology
-    traces: tuple[Traced, ...]
-    cuts: tuple[Cut, ...]
-    varying: tuple[bool, ...]
-    meetings: tuple[Any, ...]
-
-    def __call__(self, arrays: Sequence[Sequence[Any]]) -> Tree:
-        devices = self.topology.local_devices
-        states = [
-            initial_values(
-                piece.closed,
-                [
-                    *(to_device(array, device) for array in own),
-                    *(_part(variable, index) for variable in traced.reads),
-                ],
-            )
-            for index, (piece, traced, own, device) in enumerate(
-                zip(self.cuts, self.traces, arrays, devices, strict=True)
-            )
-        ]
-        for variable in self.traces[0].reads:
-            variable.is_lent = True
-        for step in range(len(self.cuts[0].segments)):
-            self._advance(step, states)
-        columns = list(
-            zip(
-                *(
-                    [read(values, atom) for atom in piece.closed.jaxpr.outvars]
-                    for piece, values in zip(self.cuts, states, strict=True)
-                ),
-                strict=True,
-            )
+    is_own = [
+        own
+        for own, dynamic in zip(arguments.is_own, arguments.is_dynamic, strict=True)
+        if dynamic
+    ]
+    varying = [
+        varies or differs
+        for varies, differs in zip(
+            find_varying_outputs(traces[0], is_own),
+            differing_outputs([piece.closed for piece in cuts]),
+            strict=True,
         )
-        count = len(self.traces[0].writes)
-        for variable, parts in zip(self.traces[0].writes, columns[:count], strict=True):
-            self._store(variable, parts)
-        results = [
-            PerReplica(parts) if varies else self._mirror(parts)
-            for parts, varies in zip(columns[count:], self.varying, strict=True)
-        ]
-        return join_result(self.traces[0].result, results)
-
-    def _advance(self, step: int, states: Sequence[Values]) -> None:
-        for piece, values, device in zip(
-            self.cuts, states, self.topology.local_devices, strict=True
-        ):
-            segment = piece.segments[step]
-            if segment.run is not None:
-                with jax.default_device(device):
-                    outputs = segment.run(*(read(values, v) for v in segment.inputs))
-                values.update(zip(segment.outputs, outputs, strict=True))
-        segments = [piece.segments[step] for piece in self.cuts]
-        if segments[0].collectives:
-            self._meet(step, [s.collectives for s in segments], states)
-
-    def _meet(
-        self,
-        step: int,
-        collectives: Sequence[tuple[JaxprEqn, ...]],
-        states: Sequence[Values],
-    ) -> None:
-        inputs = [
-            [read(values, atom) for eqn in eqns for atom in eqn.invars]
-            for eqns, values in zip(collectives, states, strict=True)
-        ]
-        joined = [
-            join(tuple(parts), self.topology) for parts in zip(*inputs, strict=True)
-        ]
-        outputs = self.meetings[step](*joined)
-        columns = [jax_internals.shards(output) for output in outputs]
-        for index, (eqns, values) in enumerate(zip(collectives, states, strict=True)):
-            made = [var for eqn in eqns for var in eqn.outvars]
-            values.update(
-                (var, column[index].reshape(kind_of(var)[0]))
-                for var, column in zip(made, columns, strict=True)
-            )
-
-    def _store(self, variable: Variable, parts: Sequence[Any]) -> None:
-        if isinstance(variable, SyncOnReadVariable):
-            variable.store(join(tuple(parts), self.topology))
-        else:
-            variable.store(self._mirror(parts))
-        # The pieces may have handed what they were given through to the results.
-        variable.is_lent = True
-
-    def _mirror(self, parts: Sequence[Any]) -> jax.Array:
-        """Returns parts that are known to be equal as one replicated array."""
-        pieces = [
-            to_device(part, device)
-            for part, device in zip(parts, self.topology.local_devices, strict=True)
-        ]
-        return jax.make_array_from_single_device_arrays(
-            pieces[0].shape, self.topology.replicated, pieces
-        )
-
-
-def _meeting_program(topology: Topology, eqns: tuple[JaxprEqn, ...]) -> Any:
-    """Returns collectives as a program over all replicas."""
-
-    def body(*values: jax.Array) -> list[jax.Array]:
-        given = iter(values)
-        outputs: list[jax.Array] = []
-        for eqn in eqns:
-            inputs = [next(given).reshape(kind_of(atom)[0]) for atom in eqn.invars]
-            outputs.extend(bind(eqn, inputs, eqn.params))
-        return [output[None] for output in outputs]
-
-    return jax.jit(
-        jax.shard_map(
-            body,
-            mesh=topology.mesh,
-            in_specs=PartitionSpec(AXIS),
-            out_specs=PartitionSpec(AXIS),
-            check_vma=False,
-        )
+    ]
+    refuse_varying_writes(traces[0], varying)
+    return Lockstep(
+        call.topology,
+        tuple(traces),
+        tuple(cuts),
+        tuple(varying[len(traces[0].writes) :]),
+        tuple(meeting_program(call.topology, s.collectives) for s in cuts[0].segments),
     )
 
 
-def _part(variable: Variable, index: int) -> jax.Array:
-    if isinstance(variable, SyncOnReadVariable):
-        return variable.part(index)
-    if isinstance(variable, DistributedVariable):
-        return jax_internals.shards(variable.stored)[index]
-    return variable.stored
+def _shape(traced: Traced) -> Any:
+    """Returns what must be equal on all replicas: variables, and form of the result."""
+    structure, is_array, _ = traced.result
+    variables = (*traced.reads, None, *traced.writes)
+    return structure, is_array, [id(variable) for variable in variables]
 
 
 def _is_array(leaf: Any) -> bool:
     return isinstance(leaf, jax.Array | np.ndarray | np.generic)
+
+
+def _is_own(leaf: Any) -> bool:
+    return isinstance(leaf, PerReplica) and not isinstance(leaf.layout, Alike)
 
 
 def _is_uneven(leaf: Any) -> bool:
@@ -249,15 +184,4 @@ def _is_uneven(leaf: Any) -> bool:
     parts = leaf.layout.held
     return all(_is_array(part) for part in parts) and any(
         part.shape != parts[0].shape or part.dtype != parts[0].dtype for part in parts
-    )
-
-
-def _key(leaves: Sequence[Any], structure: Any) -> Any:
-    return structure, tuple(
-        (leaf.shape, leaf.dtype)
-        if _is_array(leaf)
-        else Same(leaf)
-        if isinstance(leaf, Leaf)
-        else leaf
-        for leaf in leaves
     )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import sys
 
-_PACKAGE = str(pathlib.Path(__file__).parents[1])
+_PACKAGE = f"{pathlib.Path(__file__).parents[1]}{os.sep}"
 _SKIPPED = (_PACKAGE, "/jax/_src/", "<string>")
 
 

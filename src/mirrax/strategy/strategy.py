@@ -18,6 +18,7 @@ from mirrax.context import guards, stack
 from mirrax.devices.topology import Topology
 from mirrax.input.distributed import DistributedDataset
 from mirrax.options import ReduceOp, RunOptions, parse_reduce_op
+from mirrax.run.call import ReplicaCall
 from mirrax.run.dispatch import call_for_each_replica
 from mirrax.strategy.combine import (
     as_per_replica,
@@ -125,7 +126,7 @@ class Strategy:
         guards.require_same_strategy("`strategy.run`", self)
         with self._entered():
             return call_for_each_replica(
-                self, self._collective, fn, tuple(args), dict(kwargs or {})
+                ReplicaCall(self, self._collective, fn, tuple(args), dict(kwargs or {}))
             )
 
     def experimental_run_v2(

@@ -58,10 +58,12 @@ class Joined(Layout):
         if isinstance(self.array, jax.core.Tracer):
             pieces = self._cut()
         else:
-            pieces = [
-                jax_internals.uncommitted(s) for s in jax_internals.shards(self.array)
-            ]
-        return tuple(p.reshape(()) for p in pieces) if self.is_scalar else tuple(pieces)
+            pieces = list(jax_internals.shards(self.array))
+        if self.is_scalar:
+            pieces = [piece.reshape(()) for piece in pieces]
+        if isinstance(self.array, jax.core.Tracer):
+            return tuple(pieces)
+        return tuple(jax_internals.uncommitted(piece) for piece in pieces)
 
     def _cut(self) -> list[jax.Array]:
         num_replicas = self.topology.num_replicas
@@ -123,7 +125,7 @@ def replicate(value: Any, topology: Topology) -> jax.Array:
 
 def to_device(value: Any, device: jax.Device) -> jax.Array:
     """Returns `value` as an array on `device`, not tied to it."""
-    if isinstance(value, jax.Array) and value.devices() == {device}:
+    if jax_internals.is_stored(value) and value.devices() == {device}:
         return jax_internals.uncommitted(value)
     return jax_internals.uncommitted(jax.device_put(value, device))
 

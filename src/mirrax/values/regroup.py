@@ -40,7 +40,7 @@ def regroup(results: Sequence[Tree]) -> Tree:
                 f"returned {structure}, replica {index} returned {other}."
             )
     columns = zip(*(leaves for leaves, _ in flat), strict=True)
-    return jax.tree.unflatten(structure, [_merge(column) for column in columns])
+    return jax.tree.unflatten(structure, [merge(column) for column in columns])
 
 
 def select(tree: Tree, index: int) -> Tree:
@@ -80,7 +80,8 @@ def is_mirrored_array(value: object, topology: Topology) -> bool:
     )
 
 
-def _merge(parts: tuple[Any, ...]) -> Any:
+def merge(parts: Sequence[Any]) -> Any:
+    """Returns one leaf of all replicas: bare if it is the same, else `PerReplica`."""
     first = parts[0]
     if all(part is first for part in parts[1:]):
         return first
@@ -88,4 +89,4 @@ def _merge(parts: tuple[Any, ...]) -> Any:
         type(part) is type(first) and part == first for part in parts[1:]
     ):
         return first
-    return PerReplica(parts)
+    return PerReplica(tuple(parts))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from mirrax.collectives import within
 from mirrax.collectives.reduce import reduce
 from mirrax.context import stack
 from mirrax.options import VariableAggregation
+from mirrax.trees import Same
 from mirrax.values.distributed import DistributedValues
 from mirrax.values.layouts import Alike, Spmd, replicate
 from mirrax.values.mirrored import Mirrored
@@ -56,12 +58,8 @@ class MirroredVariable(DistributedVariable):
         match stack.frame():
             case stack.Replica(context=context) as frame:
                 self._require_strategy(frame.strategy)
-
-                def write_once(strategy: Any, value: Any) -> Any:
-                    count = strategy.num_replicas_in_sync
-                    return self._write_all(change, self._aggregate(value, count))
-
-                return context.merge_call(write_once, args=(self._fitting(given),))
+                write = _Write(Same(self), change)
+                return context.merge_call(write, args=(self._fitting(given),))
             case stack.Update(index=index, pending=pending) if stack.overlay() is None:
                 new = change(self.read_stored(), self._fitting(given))
                 pending.setdefault(self, {})[index] = new
@@ -87,6 +85,10 @@ class MirroredVariable(DistributedVariable):
             )
         self._require_equal(values)
         self.store(replicate(values[0], self.topology))
+
+    def write_merged(self, change: Change, value: Any, num_replicas: int) -> Any:
+        """Writes what the values of all replicas amount to."""
+        return self._write_all(change, self._aggregate(value, num_replicas))
 
     def _write_all(self, change: Change, given: Any) -> Any:
         overlay = stack.overlay()
@@ -121,6 +123,18 @@ class MirroredVariable(DistributedVariable):
             other = np.asarray(value)
             if not np.all((first == other) | (_is_nan(first) & _is_nan(other))):
                 raise ValueError(unequal_write(self.name, index, first, other))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Write:
+    """The merge function of a write: replicas must write to the same variable."""
+
+    variable: Same
+    change: Change
+
+    def __call__(self, strategy: Any, value: Any) -> Any:
+        count = strategy.num_replicas_in_sync
+        return self.variable.value.write_merged(self.change, value, count)
 
 
 def _is_nan(value: Any) -> Any:

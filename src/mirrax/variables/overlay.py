@@ -16,12 +16,15 @@ from typing_extensions import override
 
 from mirrax import jax_internals
 from mirrax.devices.topology import Topology
-from mirrax.trees import Same
 from mirrax.variables.variable import Variable
 
 read_p = jax_core.Primitive("read_variable")
-"""A read in a traced program; replaced by an input before the program is compiled."""
-read_p.def_abstract_eval(lambda *, variable, aval: aval)
+"""A read in a traced program; replaced by an input before the program is compiled.
+
+Its parameter is a number, because JAX keeps the parameters of what it has seen, and
+would keep the variable alive.
+"""
+read_p.def_abstract_eval(lambda *, number, aval: aval)
 
 
 class Overlay(abc.ABC):
@@ -30,26 +33,42 @@ class Overlay(abc.ABC):
     Args:
         inside_replica: Whether the trace is of one replica's work, so that variables
             read as one replica sees them.
-        initial: The stand-ins of the variables that were read.
         topologies: The sets of devices that the trace runs replicas on.
+        watchers: For each that watches, the variables that were read, and the values
+            that they had at the first time.
     """
 
     def __init__(
         self,
         inside_replica: bool,
-        initial: dict[Variable, Any],
         topologies: set[Topology],
+        watchers: list[dict[Variable, Any]],
     ) -> None:
         self.inside_replica = inside_replica
-        self.initial = initial
         self.topologies = topologies
+        self.watchers = watchers
         self.values: dict[Variable, Any] = {}
         self.written: dict[Variable, None] = {}
         self._trace = jax_internals.current_trace()
 
     @abc.abstractmethod
+    def knows(self, variable: Variable) -> bool:
+        """Returns whether the trace decides on the value of `variable`."""
+
     def read(self, variable: Variable) -> jax.Array:
         """Returns the value that `variable` has at this point of the trace."""
+        value = self._find(variable)
+        for watcher in self.watchers:
+            watcher.setdefault(variable, value)
+        return value
+
+    @abc.abstractmethod
+    def _find(self, variable: Variable) -> jax.Array:
+        """Returns the value of `variable`."""
+
+    def seen(self, variable: Variable) -> jax.Array | None:
+        """Returns the value as user code sees it, where that is what is held."""
+        return None
 
     def write(self, variable: Variable, value: jax.Array) -> None:
         """Makes `value` what `variable` has from this point on."""
@@ -68,17 +87,23 @@ class TraceOverlay(Overlay):
     """The overlay of a whole program: each variable it meets becomes an input."""
 
     def __init__(self, inside_replica: bool) -> None:
-        super().__init__(inside_replica, {}, set())
+        super().__init__(inside_replica, set(), [])
+        self.inputs: list[Variable] = []
 
     @override
-    def read(self, variable: Variable) -> jax.Array:
+    def knows(self, variable: Variable) -> bool:
+        return True
+
+    @override
+    def _find(self, variable: Variable) -> jax.Array:
         if variable not in self.values:
             # At the level of the whole trace, so that a first read inside a scan or a
             # cond is an input of the program too.
             with jax_core.set_current_trace(self._trace):
                 aval = variable.traced_aval(self.inside_replica)
-                value = read_p.bind(variable=Same(variable), aval=aval)
-            self.initial[variable] = self.values[variable] = value
+                value = read_p.bind(number=len(self.inputs), aval=aval)
+            self.inputs.append(variable)
+            self.values[variable] = value
         return self.values[variable]  # type: ignore[no-any-return]
 
 
@@ -87,16 +112,28 @@ class ValueOverlay(Overlay):
 
     def __init__(self, values: dict[Variable, Any], parent: Overlay | None) -> None:
         if parent is None:
-            super().__init__(True, {}, set())
+            super().__init__(False, set(), [])
         else:
-            super().__init__(parent.inside_replica, parent.initial, parent.topologies)
+            super().__init__(parent.inside_replica, parent.topologies, parent.watchers)
         self.values.update(values)
         self._parent = parent
 
     @override
-    def read(self, variable: Variable) -> jax.Array:
+    def knows(self, variable: Variable) -> bool:
+        if variable in self.values:
+            return True
+        return self._parent is not None and self._parent.knows(variable)
+
+    @override
+    def _find(self, variable: Variable) -> jax.Array:
         if variable in self.values:
             return self.values[variable]  # type: ignore[no-any-return]
         if self._parent is not None:
             return self._parent.read(variable)
         return variable.read_stored()
+
+    @override
+    def seen(self, variable: Variable) -> jax.Array | None:
+        if variable in self.values:
+            return self.read(variable)
+        return None if self._parent is None else self._parent.seen(variable)

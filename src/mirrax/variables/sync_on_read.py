@@ -31,8 +31,11 @@ class SyncOnReadVariable(DistributedVariable):
     @override
     def value(self) -> jax.Array:
         overlay, frame = stack.overlay(), stack.frame()
-        if overlay is None:
+        if overlay is None or not overlay.knows(self):
             return self.read_stored()
+        held = overlay.seen(self)
+        if held is not None:
+            return held  # type: ignore[no-any-return]
         held = overlay.read(self)
         is_local = isinstance(frame, stack.Replica | stack.Update)
         return held if is_local else self._combine(self.copies())
@@ -57,7 +60,7 @@ class SyncOnReadVariable(DistributedVariable):
         self.is_lent = True
         if index is not None:
             return self._parts()[index]
-        combined = self._combine(self.copies())
+        combined = self._combine(PerReplica(self._layout(self.stored)))
         return jax_internals.uncommitted(jax_internals.shards(combined)[0])
 
     @override

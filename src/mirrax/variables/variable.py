@@ -20,7 +20,7 @@ from mirrax.options import VariableAggregation, VariableSynchronization
 from mirrax.trees import Leaf
 from mirrax.values.array_like import ArrayLike
 from mirrax.values.layouts import to_device
-from mirrax.variables import checks, creation
+from mirrax.variables import checks, creation, lending
 
 Change = Callable[[Any, Any], Any]
 """How a written value becomes the new one: (old, given) -> new."""
@@ -119,7 +119,7 @@ class Variable(ArrayLike, Leaf, metaclass=VariableType):
     def value(self) -> jax.Array:
         """The array, as code at this place sees it."""
         overlay = stack.overlay()
-        if overlay is not None:
+        if overlay is not None and overlay.knows(self):
             return overlay.read(self)  # type: ignore[no-any-return]
         return self.read_stored()
 
@@ -194,7 +194,9 @@ class Variable(ArrayLike, Leaf, metaclass=VariableType):
     def lend(self, index: int) -> jax.Array:
         """Returns a view of the stored copy `index`, which the user may keep."""
         self.is_lent = True
-        return jax_internals.view(jax_internals.shards(self.stored)[index])
+        return lending.register(
+            jax_internals.view(jax_internals.shards(self.stored)[index])
+        )
 
     def _store_initial(self, array: jax.Array) -> jax.Array:
         return array

@@ -1,0 +1,165 @@
+"""Running one program per replica side by side, meeting at the collectives."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+from jax.extend.core import JaxprEqn
+from jax.sharding import PartitionSpec
+
+from mirrax import jax_internals
+from mirrax.devices.topology import AXIS, Topology
+from mirrax.run.jaxprs import Values, bind, initial_values, kind_of, read
+from mirrax.run.segments import Cut
+from mirrax.run.spmd import join_result
+from mirrax.run.tracing import Traced
+from mirrax.trees import Tree
+from mirrax.values.layouts import join, to_device
+from mirrax.values.per_replica import PerReplica
+from mirrax.values.regroup import merge
+from mirrax.variables.distributed import DistributedVariable
+from mirrax.variables.sync_on_read import SyncOnReadVariable
+from mirrax.variables.variable import Variable
+
+
+@dataclasses.dataclass(frozen=True)
+class Lockstep:
+    """One program per replica, ready to run.
+
+    Args:
+        topology: The devices.
+        traces: What each replica does.
+        cuts: The same in pieces.
+        varying: Which results differ between replicas.
+        meetings: The collectives after each piece, as programs over all replicas.
+    """
+
+    topology: Topology
+    traces: tuple[Traced, ...]
+    cuts: tuple[Cut, ...]
+    varying: tuple[bool, ...]
+    meetings: tuple[Any, ...]
+
+    def __call__(self, arrays: Sequence[Sequence[Any]]) -> Tree:
+        devices = self.topology.local_devices
+        states = [
+            initial_values(
+                piece.closed,
+                [
+                    *(to_device(array, device) for array in own),
+                    *(_part(variable, index) for variable in traced.reads),
+                ],
+            )
+            for index, (piece, traced, own, device) in enumerate(
+                zip(self.cuts, self.traces, arrays, devices, strict=True)
+            )
+        ]
+        for variable in self.traces[0].reads:
+            variable.is_lent = True
+        for step in range(len(self.cuts[0].segments)):
+            self._advance(step, states)
+        columns = list(
+            zip(
+                *(
+                    [read(values, atom) for atom in piece.closed.jaxpr.outvars]
+                    for piece, values in zip(self.cuts, states, strict=True)
+                ),
+                strict=True,
+            )
+        )
+        count = len(self.traces[0].writes)
+        for variable, parts in zip(self.traces[0].writes, columns[:count], strict=True):
+            self._store(variable, parts)
+        results = [
+            PerReplica(parts) if varies else self._mirror(parts)
+            for parts, varies in zip(columns[count:], self.varying, strict=True)
+        ]
+        structure, is_array, _ = self.traces[0].result
+        rest = [merge(parts) for parts in zip(*(t.result[2] for t in self.traces))]
+        return join_result((structure, is_array, rest), results)
+
+    def _advance(self, step: int, states: Sequence[Values]) -> None:
+        for piece, values, device in zip(
+            self.cuts, states, self.topology.local_devices, strict=True
+        ):
+            segment = piece.segments[step]
+            if segment.run is not None:
+                with jax.default_device(device):
+                    outputs = segment.run(*(read(values, v) for v in segment.inputs))
+                values.update(zip(segment.outputs, outputs, strict=True))
+        segments = [piece.segments[step] for piece in self.cuts]
+        if segments[0].collectives:
+            self._meet(step, [s.collectives for s in segments], states)
+
+    def _meet(
+        self,
+        step: int,
+        collectives: Sequence[tuple[JaxprEqn, ...]],
+        states: Sequence[Values],
+    ) -> None:
+        inputs = [
+            [read(values, atom) for eqn in eqns for atom in eqn.invars]
+            for eqns, values in zip(collectives, states, strict=True)
+        ]
+        joined = [
+            join(tuple(parts), self.topology) for parts in zip(*inputs, strict=True)
+        ]
+        outputs = self.meetings[step](*joined)
+        columns = [jax_internals.shards(output) for output in outputs]
+        for index, (eqns, values) in enumerate(zip(collectives, states, strict=True)):
+            made = [var for eqn in eqns for var in eqn.outvars]
+            values.update(
+                (var, column[index].reshape(kind_of(var)[0]))
+                for var, column in zip(made, columns, strict=True)
+            )
+
+    def _store(self, variable: Variable, parts: Sequence[Any]) -> None:
+        if isinstance(variable, SyncOnReadVariable):
+            variable.store(join(tuple(parts), self.topology))
+        else:
+            variable.store(self._mirror(parts))
+        # The pieces may have handed what they were given through to the results.
+        variable.is_lent = True
+
+    def _mirror(self, parts: Sequence[Any]) -> jax.Array:
+        """Returns parts that are known to be equal as one replicated array."""
+        pieces = [
+            to_device(part, device)
+            for part, device in zip(parts, self.topology.local_devices, strict=True)
+        ]
+        return jax.make_array_from_single_device_arrays(
+            pieces[0].shape, self.topology.replicated, pieces
+        )
+
+
+def meeting_program(topology: Topology, eqns: tuple[JaxprEqn, ...]) -> Any:
+    """Returns collectives as a program over all replicas."""
+
+    def body(*values: jax.Array) -> list[jax.Array]:
+        given = iter(values)
+        outputs: list[jax.Array] = []
+        for eqn in eqns:
+            inputs = [next(given).reshape(kind_of(atom)[0]) for atom in eqn.invars]
+            outputs.extend(bind(eqn, inputs, eqn.params))
+        return [output[None] for output in outputs]
+
+    return jax.jit(
+        jax.shard_map(
+            body,
+            mesh=topology.mesh,
+            in_specs=PartitionSpec(AXIS),
+            out_specs=PartitionSpec(AXIS),
+            check_vma=False,
+        )
+    )
+
+
+def _part(variable: Variable, index: int) -> jax.Array:
+    if isinstance(variable, SyncOnReadVariable):
+        return variable.part(index)
+    if isinstance(variable, DistributedVariable):
+        return jax_internals.shards(variable.stored)[index]
+    return variable.stored
