@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 
@@ -13,40 +15,60 @@ from mirrax.run.function import Function
 from mirrax.run.meeting import Alone
 from mirrax.run.replica_context import ReplicaContext
 from mirrax.run.spmd import run_traced, run_within
-from mirrax.run.uneven import has_uneven, run_uneven
+from mirrax.run.uneven import run_uneven
 from mirrax.trees import Tree
 from mirrax.values.regroup import select
 
 
-def call_for_each_replica(call: ReplicaCall) -> Tree:
-    """Returns the merged results of a function on every replica."""
-    fn = call.fn
+def run(
+    strategy: Any, fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
+) -> Tree:
+    """Returns the merged results of `fn` on every replica of `strategy`."""
     if not callable(fn):
         raise TypeError(
             "`run` takes a function and its arguments: run(fn, args=(...)). Received: "
             f"fn={fn!r}."
         )
-    if stack.overlay() is not None:
-        return _run_inside_trace(call)
+    is_traced = stack.overlay() is not None
     driver = stack.driver()
-    if driver is not None and not isinstance(fn, Function):
+    if driver is not None and not is_traced and not isinstance(fn, Function):
         fn = driver.compiled(fn)
-    if isinstance(fn, Function):
-        return _run_compiled(call, fn)
-    if call.topology.is_single:
+    if isinstance(fn, Function) and not is_traced:
+        return _run_compiled(strategy, fn, args, kwargs)
+    call = ReplicaCall(strategy, strategy.collective, fn, tuple(args), kwargs)
+    with strategy.entered():
+        if is_traced:
+            return _run_inside_trace(call)
+        if not call.topology.is_single:
+            return run_eager(call)
         with jax.default_device(call.topology.devices[0]):
             return _call_alone(call)
-    return run_eager(call)
 
 
-def _run_compiled(call: ReplicaCall, fn: Function) -> Tree:
+def _run_compiled(
+    strategy: Any, fn: Function, args: Sequence[Any], kwargs: dict[str, Any]
+) -> Tree:
     if fn.input_signature is not None:
-        args, kwargs = select((call.args, call.kwargs), 0)
-        fn.check_signature(args, kwargs)
-    if has_uneven((call.args, call.kwargs)):
-        return run_uneven(call, fn)
+        own_args, own_kwargs = select((args, kwargs), 0)
+        fn.check_signature(own_args, own_kwargs)
+    compiled = fn.over(strategy, _run_one_by_one)
+    if stack.driver() is None:
+        return compiled(*args, **kwargs)
     with stack.driving(None):
-        return fn.over(call.strategy)(*call.args, **call.kwargs)
+        return compiled(*args, **kwargs)
+
+
+def _run_one_by_one(fn: Function, strategy: Callable[[], Any]) -> Callable[..., Tree]:
+    """Returns the function that runs `fn` on replicas that need their own programs."""
+
+    def run(*args: Any, **kwargs: Any) -> Tree:
+        owner = strategy()
+        python = fn.python_function
+        call = ReplicaCall(owner, owner.collective, python, args, kwargs)
+        with owner.entered():
+            return run_uneven(call, fn)
+
+    return run
 
 
 def _run_inside_trace(call: ReplicaCall) -> Tree:

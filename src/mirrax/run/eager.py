@@ -9,13 +9,11 @@ fixed, and nobody can wait for ever.
 from __future__ import annotations
 
 import abc
-import contextvars
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-import greenlet
 import jax
 from jax.extend import core as jax_core
 from typing_extensions import override
@@ -30,6 +28,7 @@ from mirrax.run import where
 from mirrax.run.call import ReplicaCall
 from mirrax.run.eager_gradients import differentiable_gather, differentiable_reduce
 from mirrax.run.replica_context import ReplicaContext
+from mirrax.run.workers import Failed, Finished, Worker, dismiss, hire
 from mirrax.trees import Tree
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import parts_of, regroup, select
@@ -59,8 +58,9 @@ def run_eager(call: ReplicaCall, advice: str = ADVICE) -> Tree:
         own_args, own_kwargs = trees.unflatten(structure, own)
         return call.fn(*own_args, **own_kwargs)
 
+    settings = jax_internals.get_local_config()
     replicas = [
-        _Replica(call, body, index, advice)
+        _Replica(call, body, index, advice, settings)
         for index in range(len(topology.local_devices))
     ]
     try:
@@ -80,12 +80,8 @@ def run_eager(call: ReplicaCall, advice: str = ADVICE) -> Tree:
         raise
 
 
-class _Cancelled(greenlet.GreenletExit):
-    """Ends a replica whose sibling failed."""
-
-
 class _Replica:
-    """One replica: its greenlet, and what it waits for."""
+    """One replica: its worker, and what it waits for."""
 
     def __init__(
         self,
@@ -93,98 +89,103 @@ class _Replica:
         body: Callable[[int], Any],
         index: int,
         advice: str,
+        callers_config: jax_internals.LocalConfig,
     ) -> None:
         self.number = call.topology.local_replicas[index]
         self.advice = advice
         self.request: _Request | None = None
         self.inbox: Any = None
         self.result: Any = None
+        self.is_done = False
         self._call = call
+        self._body = body
+        self._index = index
         self._device = call.topology.local_devices[index]
+        self._worker: Worker | None = None
+        self._callers_config = callers_config
         self._config: jax_internals.LocalConfig | None = None
-
-        def enter(_: Any) -> Any:
-            meeting = _EagerMeeting(self, call.collective)
-            context = ReplicaContext(call.strategy, meeting)
-            with stack.entered(stack.Replica(call.strategy, context, index)):
-                return body(index)
-
-        self._greenlet = greenlet.greenlet(enter)
-        self._greenlet.gr_context = contextvars.copy_context()
-
-    @property
-    def is_done(self) -> bool:
-        return self._greenlet.dead
 
     def advance(self) -> None:
         """Runs the replica until it asks for something or ends."""
         if self.is_done:
             return
-        try:
-            outcome = self._switch()
-        except Exception as error:
-            fn = self._call.fn
-            name = getattr(fn, "__qualname__", repr(fn))
-            count = self._call.topology.num_replicas
-            error.add_note(
-                f"[mirrax] raised in replica {self.number} of {count}, "
-                f"running {name}, at {where.origin(error)}; the other replicas were "
-                "cancelled"
-            )
-            raise
-        if self._greenlet.dead:
-            self.result = outcome
-        else:
-            self.request = outcome
+        match self._switch(self._resume):
+            case Finished(result=result):
+                self.result = result
+                self._end()
+            case Failed(error=error):
+                self._end()
+                raise self._explained(error)
+            case request:
+                self.request = request
 
     def cancel(self) -> None:
         """Ends the replica, letting its `finally` blocks run."""
         for _ in range(_CANCEL_ATTEMPTS):
-            if self.is_done or not self._greenlet:
+            if self.is_done or self._worker is None:
                 return
-            try:
-                with jax.default_device(self._device):
-                    self._greenlet.throw(_Cancelled)
-            except Exception:
-                # The first replica's error is the one that counts.
-                continue
+            if isinstance(self._switch(self._worker.cancel), Finished | Failed):
+                self._end()
 
     def ask(self, request: _Request) -> Any:
         """Waits, inside the replica, for the answer to `request`."""
-        parent = self._greenlet.parent
-        assert parent is not None
+        assert self._worker is not None
         # The trace of a jax.grad that this replica is in belongs to the thread, and
         # must not be there for the others.
         with jax_core.take_current_trace():
-            return parent.switch(request)
+            return self._worker.pause(request)
 
-    def _switch(self) -> Any:
+    def _resume(self) -> Any:
+        if self._worker is not None:
+            return self._worker.resume(self.inbox)
+        self._worker = hire()
+        return self._worker.start(self._enter)
+
+    def _enter(self) -> Any:
+        strategy = self._call.strategy
+        context = ReplicaContext(strategy, _EagerMeeting(self, self._call.collective))
+        with stack.entered(stack.Replica(strategy, context, self._index)):
+            return self._body(self._index)
+
+    def _end(self) -> None:
+        self.is_done = True
+        if self._worker is not None:
+            dismiss(self._worker)
+
+    def _explained(self, error: BaseException) -> BaseException:
+        fn = self._call.fn
+        error.add_note(
+            f"[mirrax] raised in replica {self.number} of "
+            f"{self._call.topology.num_replicas}, running "
+            f"{getattr(fn, '__qualname__', repr(fn))}, at {where.origin(error)}; the "
+            "other replicas were cancelled"
+        )
+        return error
+
+    def _switch(self, switch: Callable[[], Any]) -> Any:
         """Switches to the replica, with the settings of JAX that are its own.
 
         They belong to the thread, not to the greenlet. Usually all that is a replica's
         own is its default device. If it holds others open across a meeting, all are
         exchanged for those of the caller while it waits.
         """
-        self._greenlet.parent = greenlet.getcurrent()
-        callers = jax_internals.get_local_config()
         if self._config is not None:
             jax_internals.set_local_config(self._config)
-            return self._switch_and_restore(callers)
+            try:
+                return switch()
+            finally:
+                self._exchange_config()
         with jax.default_device(self._device):
             before = jax_internals.config_fingerprint()
             try:
-                return self._greenlet.switch(self.inbox)
+                return switch()
             finally:
                 if jax_internals.config_fingerprint() != before:
-                    self._config = jax_internals.get_local_config()
-                    jax_internals.set_local_config(callers)
+                    self._exchange_config()
 
-    def _switch_and_restore(self, callers: jax_internals.LocalConfig) -> Any:
-        try:
-            return self._greenlet.switch(self.inbox)
-        finally:
-            self._config = jax_internals.get_local_config()
-            jax_internals.set_local_config(callers)
+    def _exchange_config(self) -> None:
+        self._config = jax_internals.get_local_config()
+        jax_internals.set_local_config(self._callers_config)
 
 
 def _matching_requests(replicas: Sequence[_Replica]) -> list[_Request]:

@@ -18,7 +18,7 @@ from mirrax.context import stack
 from mirrax.context.guards import MustDrive
 from mirrax.devices.topology import Topology
 from mirrax.run.meeting import as_arrays
-from mirrax.run.program import PLAIN, Form, Program, form_of
+from mirrax.run.program import PLAIN, Program, form_of
 from mirrax.run.spmd import is_array_like, stand_in
 from mirrax.trees import Leaf, Same, Tree
 from mirrax.values.driving import Driving
@@ -79,7 +79,17 @@ def function(
 
 
 class Function:
-    """A function with its compiled programs; made by `mirrax.function`."""
+    """A function with its compiled programs; made by `mirrax.function`.
+
+    Args:
+        fn: The Python function.
+        input_signature: Descriptions that the arguments must fit.
+        donate_argnums: Positional arguments whose arrays may be overwritten.
+        static_numbers: Whether Python numbers are part of the program.
+        drive: What to call where one program cannot do it; by default the Python
+            function, with each `run` in it compiled.
+        topology: The devices it runs on, if it is the `run` of a strategy.
+    """
 
     def __init__(
         self,
@@ -87,6 +97,8 @@ class Function:
         input_signature: Sequence[Any] | None = None,
         donate_argnums: int | Sequence[int] = (),
         static_numbers: bool = False,
+        drive: Callable[..., Tree] | None = None,
+        topology: Topology | None = None,
     ) -> None:
         if not callable(fn):
             raise TypeError(f"`mirrax.function` takes a function. Received: {fn!r}.")
@@ -105,6 +117,11 @@ class Function:
         self._programs: collections.OrderedDict[Any, Program] = (
             collections.OrderedDict()
         )
+        self._drive = drive or self._drive_steps
+        self._topology = topology
+        self._latest: Any = None
+        self._latest_strategy: Callable[[], Any] = lambda: None
+        self._latest_over: Function = self
         self._inner: collections.OrderedDict[Any, Function] = collections.OrderedDict()
         self._over: weakref.WeakKeyDictionary[Any, Function] = (
             weakref.WeakKeyDictionary()
@@ -142,19 +159,35 @@ class Function:
         for spec, arg in zip(specs, args, strict=True):
             _check_tree(spec, arg)
 
-    def over(self, strategy: Any) -> Function:
-        """Returns the function that runs this one on every replica of `strategy`."""
-        if strategy not in self._over:
+    def over(
+        self, strategy: Any, drive: Callable[[Function, Any], Callable[..., Tree]]
+    ) -> Function:
+        """Returns the function that runs this one on every replica of `strategy`.
+
+        Args:
+            strategy: The strategy.
+            drive: Makes the function to call where one program cannot do it.
+        """
+        if self._latest_strategy() is strategy:
+            return self._latest_over
+        found = self._over.get(strategy)
+        if found is None:
             reference = weakref.ref(strategy)
 
             def run_on_all(*args: Any, **kwargs: Any) -> Tree:
                 return reference().run(self.python_function, args, kwargs)  # type: ignore[union-attr]
 
             functools.update_wrapper(run_on_all, self)
-            self._over[strategy] = Function(
-                run_on_all, None, self._donated, self.static_numbers
+            found = self._over[strategy] = Function(
+                run_on_all,
+                None,
+                self._donated,
+                self.static_numbers,
+                drive(self, reference),
+                strategy.topology,
             )
-        return self._over[strategy]
+        self._latest_strategy, self._latest_over = weakref.ref(strategy), found
+        return found
 
     def compiled(self, fn: Callable[..., Any]) -> Function:
         """Returns `fn`, which this function's Python gives to `run`, as a function.
@@ -171,28 +204,29 @@ class Function:
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tree:
         leaves, structure = trees.flatten((args, kwargs))
-        slots = [_slot(leaf, self.static_numbers) for leaf in leaves]
-        if any(slot is _DRIVEN for slot in slots):
-            return self._drive(args, kwargs)
+        slots = [_slot(leaf, self.static_numbers, self._topology) for leaf in leaves]
+        if _DRIVEN in slots:
+            return self._drive(*args, **kwargs)
         key = (
             structure,
-            tuple(slot[0] for slot in slots),
-            stack.frame(),
+            tuple([slot.key for slot in slots]),
+            # The `run` of a strategy does the same inside and outside of its scope.
+            stack.frame() if self._topology is None else None,
             jax_internals.config_fingerprint(),
         )
         try:
-            program = self.cached(key, lambda: self._build(leaves, structure, slots))
+            program = self.cached(key, self._build, leaves, structure, slots)
         except MustDrive:
-            return self._drive(args, kwargs)
-        return program([slot[1] for slot in slots if slot[2] is not None])
+            return self._drive(*args, **kwargs)
+        return program([slot.array for slot in slots if slot.form is not None])
 
-    def _drive(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tree:
+    def _drive_steps(self, *args: Any, **kwargs: Any) -> Tree:
         """Runs the Python, with each `run` in it compiled."""
         with stack.driving(self):
             return self.python_function(*args, **kwargs)
 
     def _build(self, leaves: list[Any], structure: Any, slots: list[Any]) -> Program:
-        is_dynamic = [slot[2] is not None for slot in slots]
+        is_dynamic = [slot.form is not None for slot in slots]
 
         def body(*values: Any) -> Tree:
             given = iter(values)
@@ -203,14 +237,14 @@ class Function:
             args, kwargs = trees.unflatten(structure, filled)
             return self.python_function(*args, **kwargs)
 
-        dynamic = [slot for slot in slots if slot[2] is not None]
+        dynamic = [slot for slot in slots if slot.form is not None]
         flags = self._donated_flags(structure, len(leaves))
         donated = [flag for flag, dyn in zip(flags, is_dynamic, strict=True) if dyn]
         stand_ins = [
-            slot[1] if type(slot[1]) in NUMBERS else stand_in(slot[1])
+            slot.array if type(slot.array) in NUMBERS else stand_in(slot.array)
             for slot in dynamic
         ]
-        return Program(body, stand_ins, [slot[2] for slot in dynamic], donated)
+        return Program(body, stand_ins, [slot.form for slot in dynamic], donated)
 
     def _donated_flags(self, structure: Any, num_leaves: int) -> list[bool]:
         if not self._donated:
@@ -224,22 +258,23 @@ class Function:
         }
         return [index in donated for index in range(num_leaves)]
 
-    def cached(self, key: Any, build: Callable[[], Any]) -> Any:
-        """Returns what `build` made for this key, from the cache if it is there."""
+    def cached(self, key: Any, build: Callable[..., Any], *args: Any) -> Any:
+        """Returns `build(*args)`, from the cache if the key is there."""
         try:
-            is_known = key in self._programs
+            program = self._programs.get(key)
         except TypeError as error:
             raise TypeError(
                 "The arguments of a function are arrays, numbers and hashable objects. "
                 f"Received: {error}. Pass it as an array, or close over it."
             ) from error
-        if is_known:
+        if program is None:
+            self._count_trace()
+            program = self._programs[key] = build(*args)
+            if len(self._programs) > MAX_PROGRAMS:
+                self._programs.popitem(last=False)
+        elif program is not self._latest:
             self._programs.move_to_end(key)
-            return self._programs[key]
-        self._count_trace()
-        program = self._programs[key] = build()
-        if len(self._programs) > MAX_PROGRAMS:
-            self._programs.popitem(last=False)
+        self._latest = program
         return program
 
     def _count_trace(self) -> None:
@@ -253,16 +288,26 @@ class Function:
             )
 
 
-Slot = tuple[Any, Any, Form | None]
-"""The key of an argument, its array, and the form of it."""
+class Slot:
+    """One argument of a function: its key, its array, and the form of it.
 
-_DRIVEN: Slot = (None, None, None)
+    An argument that is no input of the program has no form.
+    """
+
+    __slots__ = ("array", "form", "key")
+
+    def __init__(self, key: Any, array: Any = None, form: Any = None) -> None:
+        self.key = key
+        self.array = array
+        self.form = form
 
 
-def _slot(leaf: Any, static_numbers: bool) -> Slot:
-    """Returns the slot of an argument; one that is no input has no form."""
+_DRIVEN = Slot(None)
+
+
+def _slot(leaf: Any, static_numbers: bool, topology: Topology | None) -> Slot:
     if isinstance(leaf, jax.Array):
-        return (leaf.shape, leaf.dtype, leaf.aval.weak_type), leaf, PLAIN
+        return Slot((leaf.shape, leaf.dtype, leaf.aval.weak_type), leaf, PLAIN)
     if isinstance(leaf, np.ndarray | np.generic):
         if leaf.dtype.kind in "OUS":
             raise TypeError(
@@ -270,18 +315,18 @@ def _slot(leaf: Any, static_numbers: bool) -> Slot:
                 f"Received: an array of dtype {leaf.dtype}."
             )
         dtype = jax.dtypes.canonicalize_dtype(leaf.dtype)
-        return (leaf.shape, dtype, False), leaf, PLAIN
+        return Slot((leaf.shape, dtype, False), leaf, PLAIN)
     if type(leaf) in NUMBERS:
         if static_numbers:
-            return ("number", type(leaf), leaf), None, None
-        return ("number", type(leaf)), leaf, PLAIN
+            return Slot(("number", type(leaf), leaf))
+        return Slot(("number", type(leaf)), leaf, PLAIN)
     if isinstance(leaf, Mirrored):
-        return (leaf.shape, leaf.dtype, "mirrored"), leaf.array, PLAIN
+        return Slot((leaf.shape, leaf.dtype, "mirrored"), leaf.array, PLAIN)
     if isinstance(leaf, PerReplica):
-        return _per_replica_slot(leaf)
+        return _per_replica_slot(leaf, topology)
     if isinstance(leaf, Driving):
         return _DRIVEN
-    return static_key(leaf), None, None
+    return Slot(static_key(leaf))
 
 
 def static_key(leaf: Any) -> Any:
@@ -289,12 +334,12 @@ def static_key(leaf: Any) -> Any:
     return Same(leaf) if isinstance(leaf, Leaf) else (type(leaf), leaf)
 
 
-def _per_replica_slot(value: PerReplica) -> Slot:
+def _per_replica_slot(value: PerReplica, topology: Topology | None) -> Slot:
     layout = value.layout
     if isinstance(layout, Parts):
-        topology = layout.topology or _find_topology(layout.held)
+        topology = topology or layout.topology or _find_topology(layout.held)
         if topology is None or not all(is_array_like(part) for part in layout.held):
-            return Same(value), None, None
+            return Slot(Same(value))
         parts = as_arrays(layout.held)
         if any(p.shape != parts[0].shape or p.dtype != parts[0].dtype for p in parts):
             return _DRIVEN
@@ -304,7 +349,7 @@ def _per_replica_slot(value: PerReplica) -> Slot:
         value.layout = layout
     assert isinstance(layout, Joined | Alike)
     form = form_of(layout)
-    return (layout.array.shape, layout.array.dtype, form), layout.array, form
+    return Slot((layout.array.shape, layout.array.dtype, form), layout.array, form)
 
 
 def _find_topology(parts: Sequence[Any]) -> Topology | None:

@@ -20,6 +20,7 @@ from mirrax.trees import Tree
 from mirrax.values.layouts import join, to_device
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import merge
+from mirrax.variables import lending
 from mirrax.variables.distributed import DistributedVariable
 from mirrax.variables.sync_on_read import SyncOnReadVariable
 from mirrax.variables.variable import Variable
@@ -58,7 +59,7 @@ class Lockstep:
             )
         ]
         for variable in self.traces[0].reads:
-            variable.is_lent = True
+            lending.mark(variable)
         for step in range(len(self.cuts[0].segments)):
             self._advance(step, states)
         columns = list(
@@ -122,7 +123,7 @@ class Lockstep:
         else:
             variable.store(self._mirror(parts))
         # The pieces may have handed what they were given through to the results.
-        variable.is_lent = True
+        lending.mark(variable)
 
     def _mirror(self, parts: Sequence[Any]) -> jax.Array:
         """Returns parts that are known to be equal as one replicated array."""

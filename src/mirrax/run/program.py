@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -28,6 +28,8 @@ from mirrax.variables import lending
 from mirrax.variables.distributed import DistributedVariable
 from mirrax.variables.sync_on_read import SyncOnReadVariable
 from mirrax.variables.variable import Variable
+
+_stored = operator.attrgetter("stored")
 
 # Callbacks can raise while the program runs, when donated variables are gone already.
 _CALLBACKS = {"pure_callback", "io_callback"}
@@ -110,6 +112,7 @@ class Program:
         self._kept_arguments = [i for i, flag in enumerate(donated) if not flag]
         self._split_variables(traced)
         self._writes = traced.writes
+        self._lent_count = -1
         # Plain variables stay on one device, whatever the program runs on.
         self._localized = [
             v
@@ -122,28 +125,43 @@ class Program:
         self._forwarded = [
             v for v, var in zip(traced.reads, inputs, strict=True) if var in outputs
         ]
+        self._needs_care = bool(self._localized or self._forwarded)
         self._run = self._compile(traced, forms)
+        if self._topology is not None and self._topology.is_single:
+            self._run = _on_device(self._run, self._topology.devices[0])
+        self._empty_result = trees.unflatten(structure, self._rest)
 
     def __call__(self, arrays: Sequence[Any]) -> Tree:
         """Runs the program on the dynamic arguments; returns what the user gets."""
-        changed = [_own_copy(v) if v.is_lent else v.stored for v in self._changed]
-        with self._placed():
-            new, results = self._run(
-                changed,
-                [v.stored for v in self._read_only],
-                [_own(arrays[i]) for i in self._donated_arguments],
-                [arrays[i] for i in self._kept_arguments],
-            )
+        if self._lent_count != lending.ledger.count:
+            self._take_back()
+        new, results = self._run(
+            list(map(_stored, self._changed)),
+            list(map(_stored, self._read_only)),
+            [_own(arrays[i]) for i in self._donated_arguments],
+            [arrays[i] for i in self._kept_arguments],
+        )
         if self._can_raise:
             # What a callback raises must come out before variables change.
             jax.block_until_ready(new)
-        for variable, value in zip(self._writes, new, strict=True):
+        for variable, value in zip(self._writes, new):
             variable.stored = value
+        if self._needs_care:
+            self._settle()
+        return self._assemble(results) if results else self._empty_result
+
+    def _settle(self) -> None:
         for variable in self._localized:
             variable.store(jax_internals.view(jax_internals.shards(variable.stored)[0]))
         for variable in self._forwarded:
-            variable.is_lent = True
-        return self._assemble(results)
+            lending.mark(variable)
+
+    def _take_back(self) -> None:
+        """Gives variables that users may look at arrays that can be overwritten."""
+        for variable in self._changed:
+            if variable.is_lent:
+                variable.store(jnp.copy(variable.stored))
+        self._lent_count = lending.ledger.count
 
     def _split_variables(self, traced: Traced) -> None:
         """Sorts variables into those overwritten in place, and those only read."""
@@ -212,11 +230,6 @@ class Program:
         is_split = isinstance(variable, SyncOnReadVariable)
         return self._topology.split if is_split else self._topology.replicated
 
-    def _placed(self) -> Any:
-        if self._topology is None or self._is_over_many:
-            return contextlib.nullcontext()
-        return jax.default_device(self._topology.devices[0])
-
     def _assemble(self, results: Sequence[jax.Array]) -> Tree:
         given = iter(results)
         leaves = [
@@ -266,15 +279,17 @@ def _output(leaf: Any) -> tuple[Any, Form | None]:
             return leaf, None
 
 
+def _on_device(run: Any, device: jax.Device) -> Any:
+    def run_there(*inputs: Any) -> Any:
+        with jax.default_device(device):
+            return run(*inputs)
+
+    return run_there
+
+
 def _own(array: Any) -> Any:
     """Returns an argument that may be overwritten: no view of a variable."""
     return jnp.copy(array) if lending.is_view(array) else array
-
-
-def _own_copy(variable: Variable) -> jax.Array:
-    """Returns the value in an array that may be overwritten."""
-    variable.is_lent = False
-    return jnp.copy(variable.stored)
 
 
 def _topology_of(variable: Variable) -> Topology | None:

@@ -32,9 +32,11 @@ from mirrax.run.spmd import (
 )
 from mirrax.run.tracing import Traced, trace
 from mirrax.trees import Tree
-from mirrax.values.layouts import Alike, Parts
+from mirrax.values.layouts import Alike
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import parts_of
+
+_EAGER = object()
 
 _ADVICE = (
     "With parts of different shapes, such as a last partial batch, a collective cannot "
@@ -42,18 +44,12 @@ _ADVICE = (
 )
 
 
-def has_uneven(tree: Tree) -> bool:
-    """Returns whether replicas would get arrays of different shapes from `tree`."""
-    return any(_is_uneven(leaf) for leaf in trees.leaves(tree))
-
-
 def run_uneven(call: ReplicaCall, fn: Function) -> Tree:
     """Returns the merged results of `fn`; eagerly if its program cannot be cut."""
     arguments = _Arguments.of(call, fn)
     key = ("uneven", call.collective, arguments.key, jax_internals.config_fingerprint())
-    call = dataclasses.replace(call, fn=fn.python_function)
-    plan = fn.cached(key, lambda: _build(call, arguments))
-    if plan is None:
+    plan = fn.cached(key, _build, call, arguments)
+    if plan is _EAGER:
         return run_eager(call, _ADVICE)
     return plan([arguments.arrays(row) for row in arguments.rows])
 
@@ -114,8 +110,8 @@ class _Arguments:
         return trees.unflatten(self.structure, leaves)
 
 
-def _build(call: ReplicaCall, arguments: _Arguments) -> Lockstep | None:
-    """Returns the plan for arguments of these shapes; None if it has to be eager."""
+def _build(call: ReplicaCall, arguments: _Arguments) -> Any:
+    """Returns the plan for arguments of these shapes, or that it has to be eager."""
     axis_env = [(AXIS, call.topology.num_replicas)]
     numbers = call.topology.local_replicas
 
@@ -134,12 +130,12 @@ def _build(call: ReplicaCall, arguments: _Arguments) -> Lockstep | None:
     try:
         cuts = [cut(traced.closed, axis_env) for traced in traces]
     except NotSegmentable:
-        return None
+        return _EAGER
     if any(piece.meetings != cuts[0].meetings for piece in cuts) or any(
         _shape(traced) != _shape(traces[0]) for traced in traces
     ):
         # The eager engine finds out what differs, and gathers unequal parts.
-        return None
+        return _EAGER
     is_own = [
         own
         for own, dynamic in zip(arguments.is_own, arguments.is_dynamic, strict=True)
@@ -176,12 +172,3 @@ def _is_array(leaf: Any) -> bool:
 
 def _is_own(leaf: Any) -> bool:
     return isinstance(leaf, PerReplica) and not isinstance(leaf.layout, Alike)
-
-
-def _is_uneven(leaf: Any) -> bool:
-    if not isinstance(leaf, PerReplica) or not isinstance(leaf.layout, Parts):
-        return False
-    parts = leaf.layout.held
-    return all(_is_array(part) for part in parts) and any(
-        part.shape != parts[0].shape or part.dtype != parts[0].dtype for part in parts
-    )

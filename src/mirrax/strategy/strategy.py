@@ -18,8 +18,7 @@ from mirrax.context import guards, stack
 from mirrax.devices.topology import Topology
 from mirrax.input.distributed import DistributedDataset
 from mirrax.options import ReduceOp, RunOptions, parse_reduce_op
-from mirrax.run.call import ReplicaCall
-from mirrax.run.dispatch import call_for_each_replica
+from mirrax.run import dispatch
 from mirrax.strategy.combine import (
     as_per_replica,
     host_view,
@@ -77,6 +76,11 @@ class Strategy:
         return self._collective.topology
 
     @property
+    def collective(self) -> Collective:
+        """The devices, and how values are combined over them."""
+        return self._collective
+
+    @property
     def num_replicas_in_sync(self) -> int:
         """The number of replicas, over which gradients are combined."""
         return self.topology.num_replicas
@@ -105,7 +109,7 @@ class Strategy:
         """
         guards.require_cross_replica("`strategy.scope()`")
         guards.require_same_strategy("`strategy.scope()`", self)
-        return self._entered()
+        return self.entered()
 
     def run(
         self,
@@ -124,10 +128,7 @@ class Strategy:
         """
         guards.require_cross_replica("`strategy.run`")
         guards.require_same_strategy("`strategy.run`", self)
-        with self._entered():
-            return call_for_each_replica(
-                ReplicaCall(self, self._collective, fn, tuple(args), dict(kwargs or {}))
-            )
+        return dispatch.run(self, fn, args, kwargs or {})
 
     def experimental_run_v2(
         self,
@@ -212,7 +213,8 @@ class Strategy:
             return leaf
         return host_view(gather(self.topology, per_replica, axis))
 
-    def _entered(self) -> _Scope:
+    def entered(self) -> _Scope:
+        """The scope, without the checks that users need."""
         frame = stack.frame()
         is_inside = frame is not None and frame.strategy is self
         return _Scope(self, self._frame, None if is_inside else self._creator)

@@ -1,12 +1,28 @@
-"""Which arrays are views of variables, and so must not be given away."""
+"""What users may hold of the arrays of variables, and so must not be overwritten."""
 
 from __future__ import annotations
 
 import weakref
+from typing import Any
 
 import jax
 
 _views: dict[int, weakref.ref[jax.Array]] = {}
+
+
+class Ledger:
+    """Counts how often a variable was lent, so that most programs need not look."""
+
+    count = 0
+
+
+ledger = Ledger()
+
+
+def mark(variable: Any) -> None:
+    """Notes that the user may hold the stored array of `variable`, or a part of it."""
+    variable.is_lent = True
+    ledger.count += 1
 
 
 def register(view: jax.Array) -> jax.Array:

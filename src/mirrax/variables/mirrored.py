@@ -19,6 +19,7 @@ from mirrax.values.distributed import DistributedValues
 from mirrax.values.layouts import Alike, Spmd, replicate
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica
+from mirrax.variables import lending
 from mirrax.variables.distributed import REDUCTIONS, DistributedVariable
 from mirrax.variables.variable import Change, register_as_pytree
 
@@ -30,7 +31,7 @@ class MirroredVariable(DistributedVariable):
     def copies(self) -> PerReplica:
         overlay = stack.overlay()
         if overlay is None:
-            self.is_lent = True
+            lending.mark(self)
             return PerReplica(Alike(self.stored, self.topology))
         if overlay.inside_replica:
             return PerReplica(Spmd(overlay.read(self)))
@@ -43,11 +44,24 @@ class MirroredVariable(DistributedVariable):
     @override
     def read_stored(self) -> jax.Array:
         self.refuse_foreign_trace()
+        pending = self._pending()
+        return self.lend(self._own_index()) if pending is None else pending
+
+    @override
+    def _peek(self) -> jax.Array:
+        pending = self._pending()
+        return self._shard(self._own_index()) if pending is None else pending
+
+    def _own_index(self) -> int:
         index = self.local_index() or 0
+        return index if index < len(self.topology.local_devices) else 0
+
+    def _pending(self) -> jax.Array | None:
+        """Returns what `extended.update` has written to this copy so far."""
         frame = stack.frame()
-        if isinstance(frame, stack.Update) and index in frame.pending.get(self, {}):
-            return frame.pending[self][index]  # type: ignore[no-any-return]
-        return self.lend(index if index < len(self.topology.local_devices) else 0)
+        if not isinstance(frame, stack.Update):
+            return None
+        return frame.pending.get(self, {}).get(frame.index)
 
     @override
     def _store_initial(self, array: jax.Array) -> jax.Array:

@@ -17,6 +17,7 @@ from mirrax.options import VariableAggregation
 from mirrax.values.layouts import Joined, Spmd, join, replicate
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica
+from mirrax.variables import lending
 from mirrax.variables.distributed import REDUCTIONS, DistributedVariable
 from mirrax.variables.variable import Change, register_as_pytree
 
@@ -45,19 +46,23 @@ class SyncOnReadVariable(DistributedVariable):
         overlay = stack.overlay()
         if overlay is not None:
             return self._per_replica(overlay.read(self))
-        self.is_lent = True
+        lending.mark(self)
         return PerReplica(self._layout(self.stored))
 
     @override
     def part(self, index: int) -> jax.Array:
-        self.is_lent = True
+        lending.mark(self)
         return self._parts()[index]
 
     @override
     def read_stored(self) -> jax.Array:
         self.refuse_foreign_trace()
+        lending.mark(self)
+        return self._peek()
+
+    @override
+    def _peek(self) -> jax.Array:
         index = self.local_index()
-        self.is_lent = True
         if index is not None:
             return self._parts()[index]
         combined = self._combine(PerReplica(self._layout(self.stored)))
@@ -85,7 +90,7 @@ class SyncOnReadVariable(DistributedVariable):
             parts = list(self._parts())
             parts[index] = change(parts[index], given)
             self.store(join(tuple(parts), self.topology))
-            self.is_lent = True
+            lending.mark(self)
             return parts[index]
         return self._write_all(change, given)
 

@@ -57,6 +57,9 @@ class Variable(ArrayLike, Leaf, metaclass=VariableType):
     <tf.Variable 'Variable:0' shape=(2,) dtype=float32, numpy=array([2., 3.], ...)>
     """
 
+    # Programs read and write these two of all their variables on every call.
+    __slots__ = ("__dict__", "__weakref__", "is_lent", "stored")
+
     def __init__(
         self,
         initial_value: Any = None,
@@ -158,6 +161,13 @@ class Variable(ArrayLike, Leaf, metaclass=VariableType):
         return self._write(operator.sub, delta)
 
     @override
+    def numpy(self) -> np.ndarray[Any, Any]:
+        overlay = stack.overlay()
+        if overlay is not None and overlay.knows(self):
+            return super().numpy()
+        return np.array(self._peek())
+
+    @override
     def __jax_array__(self) -> jax.Array:
         return self.value
 
@@ -178,6 +188,10 @@ class Variable(ArrayLike, Leaf, metaclass=VariableType):
         self.refuse_foreign_trace()
         return self.lend(0)
 
+    def _peek(self) -> jax.Array:
+        """Returns the value outside any trace, to be copied at once."""
+        return self._shard(0)
+
     def traced_aval(self, inside_replica: bool) -> Any:
         """Returns shape and dtype of the stand-in inside a trace."""
         return jax.core.ShapedArray(self._shape, self._dtype)
@@ -193,10 +207,11 @@ class Variable(ArrayLike, Leaf, metaclass=VariableType):
 
     def lend(self, index: int) -> jax.Array:
         """Returns a view of the stored copy `index`, which the user may keep."""
-        self.is_lent = True
-        return lending.register(
-            jax_internals.view(jax_internals.shards(self.stored)[index])
-        )
+        lending.mark(self)
+        return lending.register(jax_internals.view(self._shard(index)))
+
+    def _shard(self, index: int) -> jax.Array:
+        return jax_internals.shards(self.stored)[index]
 
     def _store_initial(self, array: jax.Array) -> jax.Array:
         return array
