@@ -1,6 +1,8 @@
 """The private names of JAX that Mirrax needs, and nothing else.
 
 Everything here was tested with jax 0.10.2. Whoever raises the version reads this file.
+The parts of programs (`Jaxpr`, `Primitive`, ...) are public in `jax.extend.core`, but
+importing that takes in Pallas too, which would make `import mirrax` a third slower.
 """
 
 from __future__ import annotations
@@ -9,13 +11,23 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-from jax.extend import core as jax_core
 
 try:
     from jax._src import config as _config
     from jax._src.array import ArrayImpl
+    from jax._src.core import ClosedJaxpr as ClosedJaxpr
+    from jax._src.core import DebugInfo as DebugInfo
+    from jax._src.core import Jaxpr as Jaxpr
+    from jax._src.core import JaxprEqn as JaxprEqn
+    from jax._src.core import Literal as Literal
+    from jax._src.core import Primitive as Primitive
+    from jax._src.core import Var as Var
     from jax._src.core import eval_trace as _eval_trace
+    from jax._src.core import find_top_trace as _find_top_trace
+    from jax._src.core import set_current_trace as set_current_trace
+    from jax._src.core import take_current_trace as take_current_trace
     from jax._src.interpreters.partial_eval import DynamicJaxprTrace
+    from jax._src.xla_bridge import backends as backends
     from jax._src.xla_bridge import backends_are_initialized
 
     _trace_context = _config.trace_context
@@ -78,7 +90,7 @@ def is_stored(value: object) -> bool:
 
 def current_trace() -> Any:
     """Returns the JAX trace that is under way in this thread."""
-    return jax_core.find_top_trace(())
+    return _find_top_trace(())
 
 
 def is_eager() -> bool:

@@ -9,10 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 import jax
-from jax.extend import core as jax_core
 from jax.interpreters import ad, batching, mlir
 
-promise_p = jax_core.Primitive("mirrored")
+from mirrax.jax_internals import Primitive
+
+promise_p = Primitive("mirrored")
 promise_p.def_impl(lambda value: value)
 promise_p.def_abstract_eval(lambda aval: aval)
 mlir.register_lowering(promise_p, lambda _, value: [value])

@@ -6,13 +6,12 @@ import operator
 from collections.abc import Sequence
 
 import jax
-import jax.extend.backend
 
 from mirrax.devices import cpu_pool
 from mirrax.devices.names import KINDS, LOCAL_TASK, DeviceName, find_kind, parse
 from mirrax.devices.requested import requested_cpu_devices
 from mirrax.errors import DuplicateDevice
-from mirrax.jax_internals import backend_is_up
+from mirrax.jax_internals import backend_is_up, backends
 
 # More are a slip of the pen: each costs two threads.
 MAX_CPU_DEVICES = 1024
@@ -30,7 +29,7 @@ def local_devices(kind: str) -> tuple[jax.Device, ...]:
         cpu_pool.reserve(requested_cpu_devices())
     return tuple(
         device
-        for platform in jax.extend.backend.backends()
+        for platform in backends()
         if find_kind(platform) == kind
         for device in jax.local_devices(backend=platform)
     )

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from jax.extend.core import ClosedJaxpr, JaxprEqn, Var
 
+from mirrax.jax_internals import ClosedJaxpr, JaxprEqn, Var
 from mirrax.run.analysis import is_collective
 from mirrax.run.jaxprs import rebuilt
 

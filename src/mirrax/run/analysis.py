@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from jax.extend.core import Jaxpr, JaxprEqn, Literal, Var
-
 from mirrax.collectives.promise import promise_p
 from mirrax.devices.topology import AXIS
+from mirrax.jax_internals import Jaxpr, JaxprEqn, Literal, Var
 from mirrax.run.jaxprs import all_equations, called_jaxpr, inner_jaxprs
 
 _COMBINING = {"psum", "psum_invariant", "pmax", "pmin", "all_gather"}

@@ -15,7 +15,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import jax
-from jax.extend import core as jax_core
 from typing_extensions import override
 
 from mirrax import jax_internals, trees
@@ -23,6 +22,7 @@ from mirrax.collectives.gather import gather
 from mirrax.collectives.reduce import Collective, reduce, require_equal_shapes
 from mirrax.context import stack
 from mirrax.errors import ReplicaError
+from mirrax.jax_internals import take_current_trace
 from mirrax.options import CommunicationOptions, ReduceOp
 from mirrax.run import where
 from mirrax.run.call import ReplicaCall
@@ -132,7 +132,7 @@ class _Replica:
         assert self._worker is not None
         # The trace of a jax.grad that this replica is in belongs to the thread, and
         # must not be there for the others.
-        with jax_core.take_current_trace():
+        with take_current_trace():
             return self._worker.pause(request)
 
     def _resume(self) -> Any:

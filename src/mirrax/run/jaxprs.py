@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
-from jax.extend.core import ClosedJaxpr, DebugInfo, Jaxpr, JaxprEqn, Var
+
+from mirrax.jax_internals import ClosedJaxpr, DebugInfo, Jaxpr, JaxprEqn, Var
 
 _CALLS = {
     "jit",

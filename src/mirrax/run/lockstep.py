@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-from jax.extend.core import JaxprEqn
 from jax.sharding import PartitionSpec
 
 from mirrax import jax_internals
 from mirrax.devices.topology import AXIS, Topology
+from mirrax.jax_internals import JaxprEqn
 from mirrax.run.jaxprs import Values, bind, initial_values, kind_of, read
 from mirrax.run.segments import Cut
 from mirrax.run.spmd import join_result

@@ -10,11 +10,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import Var
 
 from mirrax import jax_internals, trees
 from mirrax.context import stack
 from mirrax.devices.topology import Topology
+from mirrax.jax_internals import Var
 from mirrax.run import spmd
 from mirrax.run.jaxprs import all_equations
 from mirrax.run.meeting import as_arrays

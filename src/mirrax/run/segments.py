@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Var
 
+from mirrax.jax_internals import ClosedJaxpr, Jaxpr, JaxprEqn, Var
 from mirrax.run.analysis import has_collective, is_collective
 from mirrax.run.jaxprs import (
     bind,

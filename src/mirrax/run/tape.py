@@ -13,10 +13,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Primitive, Var
 
 from mirrax import trees
 from mirrax.context import stack
+from mirrax.jax_internals import ClosedJaxpr, Jaxpr, JaxprEqn, Primitive, Var
 from mirrax.run.jaxprs import (
     Values,
     all_equations,

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-from jax.extend.core import ClosedJaxpr, Jaxpr
 
 from mirrax.context import stack
+from mirrax.jax_internals import ClosedJaxpr, Jaxpr
 from mirrax.run import tape
 from mirrax.run.jaxprs import rebuilt
 from mirrax.variables.overlay import TraceOverlay, read_p

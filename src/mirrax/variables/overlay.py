@@ -11,14 +11,14 @@ import abc
 from typing import Any
 
 import jax
-from jax.extend import core as jax_core
 from typing_extensions import override
 
 from mirrax import jax_internals
 from mirrax.devices.topology import Topology
+from mirrax.jax_internals import Primitive, set_current_trace
 from mirrax.variables.variable import Variable
 
-read_p = jax_core.Primitive("read_variable")
+read_p = Primitive("read_variable")
 """A read in a traced program; replaced by an input before the program is compiled.
 
 Its parameter is a number, because JAX keeps the parameters of what it has seen, and
@@ -99,7 +99,7 @@ class TraceOverlay(Overlay):
         if variable not in self.values:
             # At the level of the whole trace, so that a first read inside a scan or a
             # cond is an input of the program too.
-            with jax_core.set_current_trace(self._trace):
+            with set_current_trace(self._trace):
                 aval = variable.traced_aval(self.inside_replica)
                 value = read_p.bind(number=len(self.inputs), aval=aval)
             self.inputs.append(variable)
