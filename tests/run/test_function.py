@@ -179,7 +179,9 @@ def test_an_argument_that_cannot_be_hashed_is_refused():
         mirrax.function(lambda x: None)({1, 2})
 
 
-@pytest.mark.parametrize("array", [np.array(["x"]), np.array([object()])], ids=str)
+@pytest.mark.parametrize(
+    "array", [np.array(["x"]), np.array([object()])], ids=["strings", "objects"]
+)
 def test_an_array_that_jax_cannot_hold_is_refused(array):
     with pytest.raises(TypeError, match="Arrays of strings or objects cannot be"):
         mirrax.function(lambda x: None)(array)

@@ -51,7 +51,11 @@ def test_array_of_other_dtype_is_refused(strategy, engine, value):
         engine(lambda: v.assign(value))()
 
 
-@pytest.mark.parametrize("value", [1.5, 1j, "text", None, object()], ids=repr)
+@pytest.mark.parametrize(
+    "value",
+    [1.5, 1j, "text", None, object()],
+    ids=["float", "complex", "text", "none", "object"],
+)
 def test_number_that_does_not_convert_is_refused(strategy, value):
     v = create(strategy, 1)
     with pytest.raises(ValueError, match="has dtype int32 and keeps it"):
