@@ -11,7 +11,13 @@ from mirrax.collectives import (
     ReductionToOneDevice,
 )
 from mirrax.devices import reserve_at_import
-from mirrax.input import DistributedDataset
+from mirrax.input import (
+    DistributedDataset,
+    DistributedIterator,
+    InputContext,
+    InputOptions,
+    InputReplicationMode,
+)
 from mirrax.options import (
     CollectiveCommunication,
     CommunicationOptions,
@@ -45,9 +51,13 @@ __all__ = [
     "CommunicationOptions",
     "CrossDeviceOps",
     "DistributedDataset",
+    "DistributedIterator",
     "DistributedValues",
     "GradientTape",
     "HierarchicalCopyAllReduce",
+    "InputContext",
+    "InputOptions",
+    "InputReplicationMode",
     "Mirrored",
     "MirroredStrategy",
     "NcclAllReduce",

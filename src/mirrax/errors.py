@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 
+class DataLossError(ValueError):
+    """A file does not hold what its format promises."""
+
+
 class InvalidArgumentError(ValueError):
     """Values that do not fit each other, such as parts of unequal shapes."""
 

@@ -8,17 +8,23 @@ from tests.conformance.check import find_programs
 SUPPORTED = [
     (1, 4),  # examples: scope and variables
     (5, 5),  # examples: an epoch over a dataset
+    (6, 12),  # examples: datasets
     (13, 18),  # examples: run and all-reduce
     (19, 20),  # examples: reduce over a dataset
     (21, 24),  # examples: reduce, one device, cluster resolver
+    (26, 26),  # examples: the v1 input iterator
     (27, 28),  # examples: local results, old names of run
-    (32, 32),  # examples: the v1 reduce
+    (29, 31),  # examples: datasets by their older names
+    (32, 33),  # examples: the v1 reduce, signatures
     (40, 87),  # scope and variables
     (90, 122),  # run and contexts
     (123, 135),  # reduce and gather
     (140, 160),  # extended and cross-device ops
-    (240, 242),  # one device
-    (244, 244),  # the default strategy: run
+    (170, 205),  # input
+    # 206 counts traces: JAX needs one for each shape, where TensorFlow needs one in all.
+    (207, 210),  # input: policies
+    (240, 243),  # one device
+    (244, 245),  # the default strategy: run, datasets
     (246, 247),  # the default strategy: replica context
     (248, 248),  # one device against mirrored, over a dataset
     (249, 249),  # one device: errors

@@ -1,3 +1,14 @@
-"""Datasets."""
+"""Datasets: what to read, in which order, and what to do with it."""
 
+from mirrax.data import experimental as experimental
+from mirrax.data.dataset import AUTOTUNE as AUTOTUNE
+from mirrax.data.dataset import INFINITE_CARDINALITY as INFINITE_CARDINALITY
+from mirrax.data.dataset import UNKNOWN_CARDINALITY as UNKNOWN_CARDINALITY
 from mirrax.data.dataset import Dataset as Dataset
+from mirrax.data.dataset import FixedLengthRecordDataset as FixedLengthRecordDataset
+from mirrax.data.dataset import TextLineDataset as TextLineDataset
+from mirrax.data.dataset import TFRecordDataset as TFRecordDataset
+from mirrax.data.iterator import DatasetIterator as DatasetIterator
+from mirrax.data.options import AutoShardPolicy as AutoShardPolicy
+from mirrax.data.options import DistributeOptions as DistributeOptions
+from mirrax.data.options import Options as Options

@@ -1,8 +1,18 @@
-"""Dividing a global batch among replicas."""
+"""Dividing batches among replicas: two rules."""
 
 from __future__ import annotations
 
 import itertools
+
+from mirrax.data.batching import Batch, PaddedBatch, Rebatch
+from mirrax.data.buffering import Cache, Prefetch
+from mirrax.data.options import AutoShardPolicy
+from mirrax.data.ordering import Limit, Repeat, Shard, Shuffle
+from mirrax.data.plan import Node, find
+from mirrax.data.sources import Files
+from mirrax.data.transforms import Concatenate, Filter, Map
+
+_PASSING = (Cache, Filter, Limit, Map, Prefetch, Repeat, Shard, Shuffle)
 
 
 def split_batch(batch_size: int, num_replicas: int) -> list[slice]:
@@ -17,3 +27,42 @@ def split_batch(batch_size: int, num_replicas: int) -> list[slice]:
     size = -(-batch_size // num_replicas)
     cuts = [min(i * size, batch_size) for i in range(num_replicas + 1)]
     return [slice(start, stop) for start, stop in itertools.pairwise(cuts)]
+
+
+def even_sizes(batch_size: int, num_replicas: int) -> tuple[int, ...]:
+    """Returns sizes of parts that differ by at most one.
+
+    >>> even_sizes(9, num_replicas=4)
+    (3, 2, 2, 2)
+    """
+    base, extra = divmod(batch_size, num_replicas)
+    return tuple(base + (i < extra) for i in range(num_replicas))
+
+
+def rebatch_sizes(
+    plan: Node, policy: AutoShardPolicy, num_replicas: int
+) -> tuple[int, ...] | None:
+    """Returns the sizes of parts for replicas, cut across the borders of batches.
+
+    None where each batch is cut on its own: when data are divided, or the size of the
+    batches is not known.
+    """
+    is_by_data = policy is AutoShardPolicy.DATA or (
+        policy is AutoShardPolicy.AUTO and not find(plan, Files)
+    )
+    size = batch_size_of(plan)
+    return None if is_by_data or size is None else even_sizes(size, num_replicas)
+
+
+def batch_size_of(plan: Node) -> int | None:
+    """Returns the size of the batches that a plan gives, if it is known."""
+    if isinstance(plan, Batch | PaddedBatch):
+        return plan.size
+    if isinstance(plan, Rebatch):
+        return plan.sizes[0] if len(set(plan.sizes)) == 1 else None
+    if isinstance(plan, _PASSING):
+        return batch_size_of(plan.source)
+    if isinstance(plan, Concatenate):
+        sizes = {batch_size_of(node) for node in plan.sources}
+        return sizes.pop() if len(sizes) == 1 else None
+    return None

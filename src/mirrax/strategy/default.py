@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import jax
 from typing_extensions import override
 
 from mirrax.collectives.all_reduce import AllReduce
+from mirrax.data.dataset import Dataset
 from mirrax.devices.logical import default_devices
 from mirrax.devices.topology import Topology
+from mirrax.input.context import InputContext, InputOptions
 from mirrax.run.meeting import Alone
 from mirrax.run.replica_context import ReplicaContext
 from mirrax.strategy.creators import leave
@@ -36,8 +39,18 @@ class DefaultStrategy(Strategy):
         return _DefaultExtended(self, self._collective)
 
     @override
-    def experimental_distribute_dataset(self, dataset: Any, options: Any = None) -> Any:
+    def experimental_distribute_dataset(
+        self, dataset: Dataset, options: InputOptions | None = None
+    ) -> Any:
         return dataset
+
+    @override
+    def distribute_datasets_from_function(
+        self,
+        dataset_fn: Callable[[InputContext], Dataset],
+        options: InputOptions | None = None,
+    ) -> Any:
+        return dataset_fn(InputContext())
 
     @override
     def _wrap_parts(self, parts: list[Any]) -> Tree:

@@ -15,8 +15,10 @@ from mirrax.collectives.cross_device_ops import CrossDeviceOps
 from mirrax.collectives.gather import gather
 from mirrax.collectives.reduce import Axis, Collective
 from mirrax.context import guards, stack
+from mirrax.data.dataset import Dataset
 from mirrax.devices.topology import Topology
-from mirrax.input.distributed import DistributedDataset
+from mirrax.input.context import InputContext, InputOptions, InputReplicationMode
+from mirrax.input.distributed import distribute, distribute_from_function
 from mirrax.options import ReduceOp, RunOptions, parse_reduce_op
 from mirrax.run import dispatch
 from mirrax.strategy.combine import (
@@ -196,10 +198,61 @@ class Strategy:
             parts.append(trees.map_leaves(lambda leaf, d=device: _at(leaf, d), made))
         return self._wrap_parts(parts)
 
-    def experimental_distribute_dataset(self, dataset: Any, options: Any = None) -> Any:
-        """Returns `dataset`, of global batches, divided among the replicas."""
+    def experimental_distribute_dataset(
+        self, dataset: Dataset, options: InputOptions | None = None
+    ) -> Any:
+        """Returns `dataset`, of global batches, divided among the replicas.
+
+        A last batch that is smaller is divided as well; replicas may get empty parts.
+        """
         guards.require_cross_replica("`experimental_distribute_dataset`")
-        return DistributedDataset(dataset, self.topology)
+        if not isinstance(dataset, Dataset):
+            # An AttributeError, because that is what programs for TensorFlow meet.
+            raise AttributeError(
+                "What is distributed must be a `mirrax.data.Dataset`. Received: "
+                f"{type(dataset).__name__}. Use `Dataset.from_tensor_slices` for "
+                "arrays and `Dataset.from_generator` for generators."
+            )
+        if _is_per_replica(options):
+            raise NotImplementedError(
+                "A dataset of global batches is divided among replicas, so it cannot "
+                "be made for each. Received: InputReplicationMode.PER_REPLICA. Use "
+                "`distribute_datasets_from_function`."
+            )
+        return distribute(dataset, self.topology)
+
+    def distribute_datasets_from_function(
+        self,
+        dataset_fn: Callable[[InputContext], Dataset],
+        options: InputOptions | None = None,
+    ) -> Any:
+        """Returns the dataset that `dataset_fn` makes, of batches for one replica.
+
+        It is called once per worker, and each replica takes a batch in turn. Nothing
+        is batched, divided or sharded.
+        """
+        guards.require_cross_replica("`distribute_datasets_from_function`")
+        per_replica = _is_per_replica(options)
+        count = self.num_replicas_in_sync
+
+        def make(index: int) -> Dataset:
+            return dataset_fn(InputContext(count if per_replica else 1, index, count))
+
+        return distribute_from_function(make, self.topology, per_replica)
+
+    def experimental_distribute_datasets_from_function(
+        self,
+        dataset_fn: Callable[[InputContext], Dataset],
+        options: InputOptions | None = None,
+    ) -> Any:
+        """The older name of `distribute_datasets_from_function`."""
+        return self.distribute_datasets_from_function(dataset_fn, options)
+
+    def experimental_make_numpy_dataset(
+        self, numpy_input: Tree, session: Any = None
+    ) -> Dataset:
+        """Returns a dataset of the rows of arrays; lists of arrays are stacked."""
+        return Dataset.from_tensor_slices(numpy_input)
 
     def __repr__(self) -> str:
         return f"<mirrax.{type(self).__name__} on {list(self.topology.names)}>"
@@ -243,6 +296,11 @@ class _Scope:
         if self._creating is not None:
             self._creating.__exit__()
         self._entered.__exit__()
+
+
+def _is_per_replica(options: InputOptions | None) -> bool:
+    mode = InputReplicationMode.PER_REPLICA
+    return options is not None and options.experimental_replication_mode is mode
 
 
 def _at(leaf: Any, device: jax.Device) -> Any:

@@ -8,8 +8,12 @@ from typing import Any
 import mirrax
 from mirrax import CrossDeviceOps as CrossDeviceOps
 from mirrax import DistributedDataset as DistributedDataset
+from mirrax import DistributedIterator as DistributedIterator
 from mirrax import DistributedValues as DistributedValues
 from mirrax import HierarchicalCopyAllReduce as HierarchicalCopyAllReduce
+from mirrax import InputContext as InputContext
+from mirrax import InputOptions as InputOptions
+from mirrax import InputReplicationMode as InputReplicationMode
 from mirrax import NcclAllReduce as NcclAllReduce
 from mirrax import ReduceOp as ReduceOp
 from mirrax import ReductionToOneDevice as ReductionToOneDevice

@@ -28,6 +28,7 @@ uint8 = np.dtype("uint8")
 uint16 = np.dtype("uint16")
 uint32 = np.dtype("uint32")
 uint64 = np.dtype("uint64")
+string = np.dtype(object)
 bool = np.dtype("bool")
 
 
@@ -58,6 +59,8 @@ def convert_to_tensor(value: Any, dtype: Any = None) -> jax.Array:
 
 
 def identity(value: Any) -> jax.Array:
+    if isinstance(value, bytes | str) or getattr(value, "dtype", None) == string:
+        return value  # type: ignore[no-any-return]
     # A copy, because a read of a variable must not change with it.
     return jnp.array(_tensor(value))
 

@@ -36,6 +36,9 @@ def describe(part: Any) -> str:
     """Returns the text of one part; arrays as the documents print tensors."""
     if isinstance(part, jax.Array) and not isinstance(part, jax.core.Tracer):
         value = np.asarray(part)
+        if value.dtype == jax.dtypes.canonicalize_dtype(np.int64):
+            # Integers of JAX' usual size are shown as NumPy shows those of its own.
+            value = value.astype(np.int64)
         shown = str(value) if value.ndim == 0 else repr(value)
         return f"<tf.Tensor: shape={part.shape}, dtype={part.dtype}, numpy={shown}>"
     return repr(part)

@@ -40,13 +40,14 @@ class TensorSpec:
         found, wanted = (
             jax.dtypes.canonicalize_dtype(d) for d in (value.dtype, self.dtype)
         )
-        if found != wanted or not self._has_room_for(value.shape):
+        if found != wanted or not self.allows(value.shape):
             raise ValueError(
                 "An argument must fit its entry in `input_signature`. Received: "
                 f"{value.dtype}{list(value.shape)} for {self}."
             )
 
-    def _has_room_for(self, shape: tuple[int, ...]) -> bool:
+    def allows(self, shape: tuple[int, ...]) -> bool:
+        """Returns whether an array of this shape fits."""
         if self.shape is None:
             return True
         return len(shape) == len(self.shape) and all(

@@ -1,0 +1,85 @@
+"""Many elements at once: for each leaf, an array of all rows or a list of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+Column = Any
+"""An array whose first dimension counts the rows, or a list of unequal rows."""
+
+Columns = list[Column]
+
+
+def num_rows(columns: Columns) -> int:
+    """Returns how many elements the columns hold."""
+    return len(columns[0])
+
+
+def stack(rows: Sequence[Any]) -> Column:
+    """Returns rows as one array; as a list if their shapes or dtypes differ."""
+    first = rows[0]
+    if isinstance(first, bytes | str):
+        return as_strings(rows)
+    arrays = [np.asarray(row) for row in rows]
+    kind = (arrays[0].shape, arrays[0].dtype)
+    if any((array.shape, array.dtype) != kind for array in arrays):
+        return arrays
+    return np.stack(arrays)
+
+
+def as_strings(rows: Sequence[Any]) -> np.ndarray[Any, Any]:
+    """Returns strings as an array of bytes objects."""
+    strings = np.empty(len(rows), object)
+    strings[:] = [r.encode() if isinstance(r, str) else r for r in rows]
+    return strings
+
+
+def concatenate(parts: Sequence[Columns]) -> Columns:
+    """Returns columns one after another."""
+    if len(parts) == 1:
+        return parts[0]
+    return [_concatenate(column) for column in zip(*parts, strict=True)]
+
+
+def _concatenate(pieces: Sequence[Column]) -> Column:
+    first = pieces[0]
+    if all(
+        isinstance(p, np.ndarray)
+        and p.shape[1:] == first.shape[1:]
+        and p.dtype == first.dtype
+        for p in pieces
+    ):
+        return np.concatenate(pieces)
+    return [row for piece in pieces for row in piece]
+
+
+def select(columns: Columns, index: Any) -> Columns:
+    """Returns the rows that a slice, or an array of numbers or booleans, means."""
+    return [
+        column[index]
+        if isinstance(column, np.ndarray) or isinstance(index, slice)
+        else [column[i] for i in np.arange(len(column))[index]]
+        for column in columns
+    ]
+
+
+def rows_of(columns: Columns) -> list[tuple[Any, ...]]:
+    """Returns the elements one by one, as tuples of leaves."""
+    return list(zip(*columns, strict=True))
+
+
+def from_rows(rows: Sequence[Sequence[Any]]) -> Columns:
+    """Returns elements, as sequences of leaves, as columns."""
+    return [stack(column) for column in zip(*rows, strict=True)]
+
+
+def call(function: Callable[..., Any], structure: Any, leaves: Sequence[Any]) -> Any:
+    """Returns `function` of an element; a tuple is given as separate arguments."""
+    element = jax.tree.unflatten(structure, leaves)
+    if isinstance(element, tuple) and not hasattr(element, "_fields"):
+        return function(*element)
+    return function(element)

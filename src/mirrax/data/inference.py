@@ -1,0 +1,64 @@
+"""What a function makes of shapes and dtypes, found out by calling it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from mirrax.data import columns as cols
+from mirrax.data.plan import Node
+from mirrax.values.specs import TensorSpec
+
+_STRING = np.dtype(object)
+
+
+def spec_of_function(function: Callable[..., Any], source: Node, mapped: Node) -> Any:
+    """Returns the spec of `function` of an element of `source`.
+
+    It is called with zeros, twice, with different sizes where a size is not known;
+    sizes that differ in the results are not known either. If that does not work, the
+    first real element says what there is.
+    """
+    try:
+        small, large = (
+            cols.call(function, source.structure, _zeros(source.spec, size))
+            for size in (2, 3)
+        )
+        return jax.tree.map(_common_spec, small, large)
+    except Exception:
+        stream = mapped.open((0,))
+        columns = stream.take(1)
+        if columns is None:
+            return None
+        first = [TensorSpec(np.shape(c[0]), _dtype(c[0])) for c in columns]
+        return jax.tree.unflatten(stream.structure, first)
+
+
+def _zeros(spec: Any, size: int) -> list[Any]:
+    return [_zero(leaf, size) for leaf in jax.tree.leaves(spec)]
+
+
+def _zero(spec: TensorSpec, size: int) -> Any:
+    shape = tuple(
+        size if dimension is None else dimension for dimension in spec.shape or ()
+    )
+    if spec.dtype == _STRING:
+        raise TypeError
+    return np.zeros(shape, spec.dtype)
+
+
+def _common_spec(small: Any, large: Any) -> TensorSpec:
+    shape = tuple(
+        a if a == b else None
+        for a, b in zip(np.shape(small), np.shape(large), strict=True)
+    )
+    return TensorSpec(shape, _dtype(small))
+
+
+def _dtype(value: Any) -> np.dtype[Any]:
+    if isinstance(value, bytes | str):
+        return _STRING
+    return np.asarray(value).dtype

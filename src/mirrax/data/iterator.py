@@ -1,0 +1,78 @@
+"""Going through a dataset, with a position that can be saved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+
+from mirrax.data import columns as cols
+from mirrax.data.columns import Columns
+from mirrax.data.plan import Node
+from mirrax.data.sources import IndexedNode
+from mirrax.trees import Tree
+from mirrax.values.driving import Driving
+
+_VERSION = 1
+# Elements that only have to be looked up are taken many at a time.
+_CHUNK = 256
+
+
+class DatasetIterator(Driving, Iterator[Tree]):
+    """The elements of a dataset, one after another.
+
+    `save_state` gives the position of the next element as plain numbers and lists;
+    `restore_state`, on an iterator of the same dataset, goes there.
+    """
+
+    def __init__(self, plan: Node, iteration: int) -> None:
+        self._plan = plan
+        self._chunk: Columns | None = None
+        self._used = 0
+        self._before: Any = None
+        self._limit = _CHUNK if isinstance(plan, IndexedNode) else 1
+        self._start(iteration)
+
+    def __iter__(self) -> DatasetIterator:
+        return self
+
+    def __next__(self) -> Tree:
+        if self._chunk is None or self._used == cols.num_rows(self._chunk):
+            self._before = self._stream.state()
+            self._chunk, self._used = self._stream.take(self._limit), 0
+            if self._chunk is None:
+                raise StopIteration
+        leaves = [column[self._used] for column in self._chunk]
+        self._used += 1
+        return jax.tree.unflatten(self._stream.structure, leaves)
+
+    def save_state(self) -> dict[str, Any]:
+        """Returns the position of the next element, as what JSON can hold."""
+        used = self._used if self._chunk is not None else 0
+        before = self._before if used else self._stream.state()
+        return {
+            "version": _VERSION,
+            "iteration": self._iteration,
+            "stream": before,
+            "used": used,
+        }
+
+    def restore_state(self, state: dict[str, Any]) -> None:
+        """Goes to a position that `save_state` gave."""
+        if state.get("version") != _VERSION:
+            raise ValueError(
+                "A position must come from `save_state` of this version. Received: "
+                f"{state!r}."
+            )
+        self._start(state["iteration"])
+        self._stream.restore(state["stream"])
+        for _ in range(state["used"]):
+            next(self)
+
+    def _start(self, iteration: int) -> None:
+        self._iteration = iteration
+        self._stream = self._plan.open((iteration,))
+        self._chunk = None
+        self._used = 0
+        self._before = None

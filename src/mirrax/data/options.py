@@ -1,0 +1,47 @@
+"""Options of datasets: how workers share them."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+
+
+class AutoShardPolicy(enum.IntEnum):
+    """How several workers share a dataset."""
+
+    OFF = -1
+    AUTO = 0
+    FILE = 1
+    DATA = 2
+    HINT = 3
+
+
+class DistributeOptions:
+    """Options for distribution; `auto_shard` is the older form of the policy."""
+
+    def __init__(self) -> None:
+        self.auto_shard_policy = AutoShardPolicy.AUTO
+        self.num_devices: int | None = None
+
+    @property
+    def auto_shard(self) -> bool:
+        return self.auto_shard_policy is not AutoShardPolicy.OFF
+
+    @auto_shard.setter
+    def auto_shard(self, choice: bool) -> None:
+        self.auto_shard_policy = AutoShardPolicy.AUTO if choice else AutoShardPolicy.OFF
+
+
+@dataclasses.dataclass
+class Options:
+    """Options of a dataset, given to `Dataset.with_options`.
+
+    >>> options = Options()
+    >>> options.experimental_distribute.auto_shard_policy = AutoShardPolicy.OFF
+    """
+
+    experimental_distribute: DistributeOptions = dataclasses.field(
+        default_factory=DistributeOptions
+    )
+    vectorize_map: bool = True
+    deterministic: bool | None = None

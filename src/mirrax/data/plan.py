@@ -1,0 +1,130 @@
+"""The plan of a dataset: nodes that say what is read and what is done with it.
+
+A node never changes. Opened, it gives a stream, which does the reading.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from typing import Any
+
+import jax
+
+from mirrax.data.columns import Columns, num_rows
+
+INFINITE = -1
+UNKNOWN = -2
+
+Epoch = tuple[int, ...]
+"""Which iteration of a dataset this is, and of the repetitions inside it."""
+
+State = Any
+"""A position in a stream, as numbers, lists and strings."""
+
+
+class Stream(abc.ABC):
+    """The elements of a node, from front to back.
+
+    `structure` says how the leaves of an element are nested; it is known once something
+    was taken.
+    """
+
+    structure: Any = None
+
+    @abc.abstractmethod
+    def take(self, limit: int) -> Columns | None:
+        """Returns at most `limit` elements, and at least one; None at the end."""
+
+    @abc.abstractmethod
+    def state(self) -> State:
+        """Returns the position of the next element."""
+
+    @abc.abstractmethod
+    def restore(self, state: State) -> None:
+        """Goes to a position, in a stream from which nothing was taken."""
+
+
+class ReplayedStream(Stream):
+    """A stream that counts what was taken, and finds a position by taking as much."""
+
+    _taken = 0
+
+    def take(self, limit: int) -> Columns | None:
+        columns = self._take(limit)
+        if columns is not None:
+            self._taken += num_rows(columns)
+        return columns
+
+    @abc.abstractmethod
+    def _take(self, limit: int) -> Columns | None:
+        """Returns at most `limit` elements, and at least one; None at the end."""
+
+    def state(self) -> State:
+        return self._taken
+
+    def restore(self, state: State) -> None:
+        while self._taken < state:
+            if self.take(state - self._taken) is None:
+                raise ValueError(
+                    "A dataset must hold what it held when its position was saved. "
+                    f"Received: position {state}, but it ends after {self._taken} "
+                    "elements."
+                )
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Node(abc.ABC):
+    """One step of a plan."""
+
+    @abc.abstractmethod
+    def open(self, epoch: Epoch) -> Stream:
+        """Returns the elements, from the start."""
+
+    @property
+    @abc.abstractmethod
+    def spec(self) -> Any:
+        """Shapes and dtypes of an element, nested as it is."""
+
+    @property
+    @abc.abstractmethod
+    def cardinality(self) -> int:
+        """The number of elements, INFINITE or UNKNOWN."""
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The nodes whose elements this one uses."""
+        return tuple(
+            value
+            for field in dataclasses.fields(self)
+            for value in _nodes(getattr(self, field.name))
+        )
+
+    @property
+    def structure(self) -> Any:
+        """How the leaves of an element are nested."""
+        return jax.tree.structure(self.spec)
+
+    def explain(self, depth: int = 0) -> str:
+        """Returns the plan as a tree of text, the last step first."""
+        facts = ", ".join(
+            f"{field.name}={getattr(self, field.name)!r}"
+            for field in dataclasses.fields(self)
+            if field.repr and not _nodes(getattr(self, field.name))
+        )
+        lines = [f"{'  ' * depth}{type(self).__name__}({facts})"]
+        return "\n".join([*lines, *(node.explain(depth + 1) for node in self.inputs)])
+
+
+def _nodes(value: Any) -> tuple[Node, ...]:
+    if isinstance(value, Node):
+        return (value,)
+    if isinstance(value, tuple) and value and isinstance(value[0], Node):
+        return value
+    return ()
+
+
+def find(node: Node, kind: type[Node]) -> list[Node]:
+    """Returns all nodes of a kind in a plan."""
+    found = [node] if isinstance(node, kind) else []
+    return found + [item for child in node.inputs for item in find(child, kind)]

@@ -1,0 +1,33 @@
+"""Text files: one record for each line."""
+
+from __future__ import annotations
+
+import numpy as np
+from typing_extensions import override
+
+from mirrax.data.readers.base import Block, Reader, Records
+
+
+class TextLineReader(Reader):
+    r"""Reads the lines of text files, without their endings (\n or \r\n).
+
+    Only these end a line: `bytes.splitlines` also cuts at a lone \r.
+
+    Args:
+        files: Paths of files, all of which must exist.
+        compression: How they are compressed: "" (not at all), "GZIP" or "ZLIB".
+    """
+
+    @override
+    def _split(self, block: Block) -> Records:
+        size = len(block.data) if block.is_last else block.data.rfind(b"\n") + 1
+        if not size:
+            return Records()
+        text = block.data[:size]
+        ends = np.flatnonzero(np.frombuffer(text, np.uint8) == ord("\n")) + 1
+        lines = text.replace(b"\r\n", b"\n").split(b"\n")
+        if lines[-1]:
+            ends = np.append(ends, size)
+        else:
+            lines.pop()
+        return Records(lines, ends.tolist())

@@ -1,0 +1,131 @@
+"""Running a function of one element once for many.
+
+The function is called with stand-ins that look like one element and hold all rows.
+Each operation that has an exact meaning for all rows at once is done so; anything else
+raises `NotVectorizable`, and the function is called for each element instead.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import jax
+import numpy as np
+
+from mirrax.data.columns import Columns, call, num_rows
+
+
+class NotVectorizable(Exception):  # noqa: N818 - a signal to the planner
+    """An operation has no exact meaning for many rows at once."""
+
+
+class Rows(np.lib.mixins.NDArrayOperatorsMixin):
+    """All rows of a column, looking like one of them."""
+
+    __slots__ = ("rows",)
+
+    def __init__(self, rows: np.ndarray[Any, Any]) -> None:
+        self.rows = rows
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.rows.shape[1:])
+
+    @property
+    def dtype(self) -> Any:
+        return self.rows.dtype
+
+    @property
+    def ndim(self) -> int:
+        return self.rows.ndim - 1
+
+    def __array_ufunc__(
+        self, function: np.ufunc, method: str, *inputs: Any, **options: Any
+    ) -> Any:
+        is_plain = method == "__call__" and function.signature is None
+        if not is_plain or options.keys() - {"dtype", "casting"}:
+            raise NotVectorizable
+        ndim = max(x.ndim if isinstance(x, Rows) else np.ndim(x) for x in inputs)
+        result = function(*(_lift(x, ndim) for x in inputs), **options)
+        return tuple(map(Rows, result)) if isinstance(result, tuple) else Rows(result)
+
+    def astype(self, dtype: Any) -> Rows:
+        return Rows(self.rows.astype(dtype))
+
+    def reshape(self, *shape: Any) -> Rows:
+        if len(shape) == 1 and not isinstance(shape[0], int):
+            (shape,) = shape
+        return Rows(self.rows.reshape(len(self.rows), *shape))
+
+    def __getitem__(self, key: Any) -> Rows:
+        keys = key if isinstance(key, tuple) else (key,)
+        if any(isinstance(k, Rows | np.ndarray | list) for k in keys):
+            raise NotVectorizable
+        return Rows(self.rows[(slice(None), *keys)])
+
+    def sum(self, axis: int | None = None) -> Rows:
+        return self._reduce("sum", axis)
+
+    def mean(self, axis: int | None = None) -> Rows:
+        return self._reduce("mean", axis)
+
+    def max(self, axis: int | None = None) -> Rows:
+        return self._reduce("max", axis)
+
+    def min(self, axis: int | None = None) -> Rows:
+        return self._reduce("min", axis)
+
+    def _reduce(self, name: str, axis: int | None) -> Rows:
+        axes: Any = tuple(range(1, self.rows.ndim))
+        if axis is not None:
+            axes = axis + 1 if axis >= 0 else axis
+        return Rows(getattr(self.rows, name)(axis=axes))
+
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        raise NotVectorizable
+
+    __bool__ = __float__ = __int__ = __index__ = _refuse
+    __iter__ = __len__ = __array__ = __array_function__ = _refuse
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _lift(value: Any, ndim: int) -> Any:
+    if not isinstance(value, Rows):
+        return value
+    missing = (1,) * (ndim - value.ndim)
+    return value.rows.reshape(len(value.rows), *missing, *value.shape)
+
+
+def vectorized(
+    function: Callable[..., Any], structure: Any, columns: Columns
+) -> tuple[Any, Columns]:
+    """Returns the nesting and the columns of `function` of all rows.
+
+    Raises whatever the function does not like about stand-ins.
+    """
+    if not all(isinstance(c, np.ndarray) and c.dtype != object for c in columns):
+        raise NotVectorizable
+    before = _random_states()
+    result = call(function, structure, [Rows(column) for column in columns])
+    if _random_states() != before:
+        # One random number for all rows is not what was meant.
+        raise NotVectorizable
+    leaves, nesting = jax.tree.flatten(result)
+    count = num_rows(columns)
+    return nesting, [_rows_of(leaf, count) for leaf in leaves]
+
+
+def _rows_of(leaf: Any, count: int) -> np.ndarray[Any, Any]:
+    if isinstance(leaf, Rows):
+        return leaf.rows
+    if isinstance(leaf, jax.Array):
+        raise NotVectorizable
+    constant = np.asarray(leaf)
+    return np.broadcast_to(constant, (count, *constant.shape))
+
+
+def _random_states() -> tuple[Any, ...]:
+    state: Any = np.random.get_state()
+    return state[2], random.getstate()[1][-1]

@@ -1,0 +1,106 @@
+"""Sharing a dataset between workers: a pure change of its plan."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+from typing_extensions import override
+
+from mirrax.data.columns import Columns
+from mirrax.data.options import AutoShardPolicy
+from mirrax.data.plan import UNKNOWN, Epoch, Node, State, Stream, find
+from mirrax.data.sources import Files
+from mirrax.input.split import split_batch
+
+
+def auto_shard(
+    plan: Node, policy: AutoShardPolicy, num_workers: int, index: int
+) -> Node:
+    """Returns the plan of the part of a dataset that worker `index` reads.
+
+    By files, each worker reads some of them; by data, each takes its piece of every
+    batch. AUTO goes by files if there are any.
+    """
+    if num_workers == 1 or policy in (AutoShardPolicy.OFF, AutoShardPolicy.HINT):
+        return plan
+    has_files = bool(find(plan, Files))
+    if policy is AutoShardPolicy.AUTO:
+        policy = AutoShardPolicy.FILE if has_files else AutoShardPolicy.DATA
+    if policy is AutoShardPolicy.DATA:
+        return Piece(plan, num_workers, index)
+    if not has_files:
+        raise ValueError(
+            "Sharding by files needs a dataset that reads files. Received: a plan "
+            f"without any:\n{plan.explain()}\nUse AutoShardPolicy.DATA."
+        )
+    return _share_files(plan, num_workers, index)
+
+
+def _share_files(plan: Node, num_workers: int, index: int) -> Node:
+    if isinstance(plan, Files):
+        if len(plan.files) < num_workers:
+            raise ValueError(
+                "Sharding by files needs at least one file for each worker. Received: "
+                f"{len(plan.files)} file(s) for {num_workers} workers. Use "
+                "AutoShardPolicy.DATA or OFF, or write more files."
+            )
+        return dataclasses.replace(plan, files=plan.files[index::num_workers])
+    changes: dict[str, Any] = {}
+    for field in dataclasses.fields(plan):
+        value = getattr(plan, field.name)
+        if isinstance(value, Node):
+            changes[field.name] = _share_files(value, num_workers, index)
+        elif isinstance(value, tuple) and value and isinstance(value[0], Node):
+            changes[field.name] = tuple(
+                _share_files(node, num_workers, index) for node in value
+            )
+    return dataclasses.replace(plan, **changes)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Piece(Node):
+    """One worker's piece of every batch."""
+
+    source: Node
+    num_workers: int
+    index: int
+
+    @override
+    def open(self, epoch: Epoch) -> Stream:
+        return _PieceStream(self, epoch)
+
+    @property
+    @override
+    def spec(self) -> Any:
+        return self.source.spec
+
+    @property
+    @override
+    def cardinality(self) -> int:
+        return UNKNOWN
+
+
+class _PieceStream(Stream):
+    def __init__(self, node: Piece, epoch: Epoch) -> None:
+        self._source = node.source.open(epoch)
+        self._node = node
+
+    @override
+    def take(self, limit: int) -> Columns | None:
+        columns = self._source.take(1)
+        self.structure = self._source.structure
+        if columns is None:
+            return None
+        rows = len(columns[0][0])
+        piece = split_batch(rows, self._node.num_workers)[self._node.index]
+        return [np.asarray(column[0][piece])[None] for column in columns]
+
+    @override
+    def state(self) -> State:
+        return self._source.state()
+
+    @override
+    def restore(self, state: State) -> None:
+        self._source.restore(state)
