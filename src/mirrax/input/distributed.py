@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import Any
 
 import jax
 import numpy as np
@@ -13,8 +13,10 @@ from mirrax.context.guards import MustDrive
 from mirrax.data.batching import Rebatch
 from mirrax.data.dataset import Dataset
 from mirrax.data.iterator import DatasetIterator
+from mirrax.data.plan import Node
 from mirrax.devices.topology import Topology
 from mirrax.errors import InvalidArgumentError, OutOfRangeError
+from mirrax.input.prefetch import Feed, Prefetched, pays
 from mirrax.input.split import rebatch_sizes, split_batch
 from mirrax.trees import Tree
 from mirrax.values.driving import Driving
@@ -23,28 +25,27 @@ from mirrax.values.per_replica import PerReplica
 from mirrax.values.specs import PerReplicaSpec, TensorSpec
 
 
-class Feed(Protocol):
-    """Gives the parts of each step, one for each local replica."""
-
-    def step(self) -> list[Tree] | None:
-        """Returns the next parts; None at the end."""
-
-    def save_state(self) -> Any:
-        """Returns the position of the next step."""
-
-    def restore_state(self, state: Any) -> None:
-        """Goes to a position that `save_state` gave."""
-
-
 class DistributedDataset(Driving):
     """A dataset of global batches, each divided among the replicas.
 
     Iterating gives a `PerReplica` for each array; with one replica, the array itself.
+    While a step runs, the next ones are made ready if that takes work.
+
+    Args:
+        open_feed: Opens a feed of parts, from the start.
+        spec: Shapes and dtypes of an element.
+        topology: The devices.
+        plan: What is read.
     """
 
     def __init__(
-        self, open_feed: Callable[[], Feed], spec: Tree, topology: Topology
+        self,
+        open_feed: Callable[[], Feed],
+        spec: Tree,
+        topology: Topology,
+        plan: Node,
     ) -> None:
+        self._reads_ahead = pays(plan)
         self._open_feed = open_feed
         self._spec = spec
         self._topology = topology
@@ -58,7 +59,10 @@ class DistributedDataset(Driving):
         if stack.overlay() is not None:
             # Only Python can work through a dataset; compiled steps run inside.
             raise MustDrive
-        return DistributedIterator(self._open_feed(), self._spec, self._topology)
+        feed = self._open_feed()
+        if self._reads_ahead:
+            feed = Prefetched(feed, self._topology.num_replicas)
+        return DistributedIterator(feed, self._spec, self._topology)
 
     def reduce(self, initial_state: Any, reduce_func: Callable[..., Any]) -> Any:
         """Returns `reduce_func(state, element)` of all elements, one after another."""
@@ -138,7 +142,7 @@ def distribute(dataset: Dataset, topology: Topology) -> DistributedDataset:
     spec = plan.spec
     count = topology.num_replicas
     if topology.is_single:
-        return DistributedDataset(lambda: _Whole(iter(dataset)), spec, topology)
+        return DistributedDataset(lambda: _Whole(iter(dataset)), spec, topology, plan)
     for leaf in jax.tree.leaves(spec):
         if leaf.shape == ():
             # An IndexError, because that is what programs for TensorFlow meet.
@@ -151,11 +155,17 @@ def distribute(dataset: Dataset, topology: Topology) -> DistributedDataset:
     sizes = rebatch_sizes(plan, policy, count)
     if sizes is None:
         return DistributedDataset(
-            lambda: _Cut(iter(dataset), count), _part_specs(spec, count), topology
+            lambda: _Cut(iter(dataset), count),
+            _part_specs(spec, count),
+            topology,
+            plan,
         )
     parts = Dataset(Rebatch(plan, sizes), dataset.options())
     return DistributedDataset(
-        lambda: _Turns([iter(parts)] * count), _part_specs(spec, count), topology
+        lambda: _Turns([iter(parts)] * count),
+        _part_specs(spec, count),
+        topology,
+        plan,
     )
 
 
@@ -173,14 +183,16 @@ def distribute_from_function(
     datasets = [make(index) for index in range(count if per_replica else 1)]
     spec = datasets[0].element_spec
     if topology.is_single:
-        return DistributedDataset(lambda: _Whole(iter(datasets[0])), spec, topology)
+        return DistributedDataset(
+            lambda: _Whole(iter(datasets[0])), spec, topology, datasets[0].plan
+        )
 
     def open_feed() -> Feed:
         iterators = [iter(dataset) for dataset in datasets]
         return _Turns(iterators if per_replica else iterators * count)
 
     whole = jax.tree.map(lambda leaf: PerReplicaSpec((leaf,) * count), spec)
-    return DistributedDataset(open_feed, whole, topology)
+    return DistributedDataset(open_feed, whole, topology, datasets[0].plan)
 
 
 class _Whole:

@@ -1,0 +1,78 @@
+import contextvars
+
+import pytest
+
+from mirrax.run.workers import Cancelled, Failed, Finished, Worker, dismiss, hire
+
+NAME = contextvars.ContextVar("name", default="nobody")
+
+
+def test_a_task_that_returns_is_finished():
+    assert Worker().start(lambda: 3) == Finished(3)
+
+
+def test_a_task_that_raises_has_failed():
+    outcome = Worker().start(lambda: 1 / 0)
+    assert isinstance(outcome, Failed)
+    assert isinstance(outcome.error, ZeroDivisionError)
+
+
+def test_a_task_can_pause_and_is_given_an_answer():
+    worker = Worker()
+    assert worker.start(lambda: worker.pause("question") + 1) == "question"
+    assert worker.resume(41) == Finished(42)
+
+
+def test_a_worker_takes_one_task_after_another():
+    worker = Worker()
+    assert [worker.start(lambda i=i: i).result for i in range(3)] == [0, 1, 2]
+
+
+def test_a_worker_goes_on_after_a_failure():
+    worker = Worker()
+    worker.start(lambda: 1 / 0)
+    assert worker.start(lambda: "fine") == Finished("fine")
+
+
+def test_a_cancelled_task_runs_its_finally_blocks():
+    worker, log = Worker(), []
+
+    def task():
+        try:
+            worker.pause(None)
+        finally:
+            log.append("cleaned up")
+
+    worker.start(task)
+    outcome = worker.cancel()
+    assert isinstance(outcome.error, Cancelled)
+    assert log == ["cleaned up"]
+
+
+def test_each_task_has_a_context_of_its_own():
+    worker = Worker()
+    NAME.set("caller")
+
+    def task():
+        seen = NAME.get()
+        NAME.set("task")
+        return seen
+
+    assert worker.start(task) == Finished("caller")
+    assert worker.start(task) == Finished("caller")
+    assert NAME.get() == "caller"
+
+
+def test_dismissed_workers_are_hired_again():
+    worker = hire()
+    worker.start(lambda: None)
+    dismiss(worker)
+    assert hire() is worker
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_what_ends_a_program_comes_out_too(error):
+    def task():
+        raise error
+
+    assert isinstance(Worker().start(task).error, error)

@@ -1,0 +1,60 @@
+import jax
+import jax.numpy as jnp
+import pytest
+
+from mirrax import jax_internals
+
+
+def test_arrays_without_a_tie_can_be_mixed_across_devices():
+    left, right = (
+        jax_internals.uncommitted(jax.device_put(jnp.ones(2), device))
+        for device in jax.devices()[:2]
+    )
+    assert (left + right).tolist() == [2, 2]
+
+
+def test_tied_arrays_cannot_be_mixed_across_devices():
+    left, right = (jax.device_put(jnp.ones(2), d) for d in jax.devices()[:2])
+    with pytest.raises(ValueError, match="incompatible devices"):
+        left + right
+
+
+def test_shards_gives_what_each_device_holds():
+    mesh = jax.make_mesh((2,), ("replica",), devices=jax.devices()[:2])
+    sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("replica"))
+    array = jax.device_put(jnp.arange(4), sharding)
+    assert [shard.tolist() for shard in jax_internals.shards(array)] == [[0, 1], [2, 3]]
+
+
+def test_keys_have_shards_too():
+    key = jax.device_put(jax.random.key(1), jax.devices()[1])
+    (shard,) = jax_internals.shards(key)
+    assert (jax.random.key_data(shard) == jax.random.key_data(key)).all()
+
+
+@pytest.mark.parametrize(
+    ("transform", "is_eager", "is_staging"),
+    [
+        (lambda f: f(), True, False),
+        (lambda f: jax.jit(f)(), False, True),
+        (lambda f: jax.grad(lambda x: [f()] and x)(1.0), False, False),
+    ],
+    ids=["eager", "jit", "grad"],
+)
+def test_traces_are_told_apart(transform, is_eager, is_staging):
+    seen = []
+    transform(
+        lambda: seen.append((jax_internals.is_eager(), jax_internals.is_staging()))
+    )
+    assert seen == [(is_eager, is_staging)]
+
+
+def test_settings_are_exchanged_as_a_whole():
+    before = jax_internals.get_local_config()
+    with jax.default_matmul_precision("highest"):
+        inside = jax_internals.get_local_config()
+        jax_internals.set_local_config(before)
+        assert jax.config.jax_default_matmul_precision is None
+        jax_internals.set_local_config(inside)
+        assert jax.config.jax_default_matmul_precision == "highest"
+    assert jax.config.jax_default_matmul_precision is None

@@ -1,0 +1,40 @@
+import gc
+
+import jax.numpy as jnp
+
+import mirrax
+from mirrax.variables import lending
+
+
+def test_value_of_a_variable_is_a_view():
+    variable = mirrax.Variable(jnp.ones(3))
+    assert lending.is_view(variable.value)
+
+
+def test_other_arrays_are_no_views():
+    assert not lending.is_view(jnp.ones(3))
+
+
+def test_views_are_forgotten_with_the_array():
+    variable = mirrax.Variable(jnp.ones(3))
+    before = len(lending._views)
+    view = variable.value
+    assert len(lending._views) == before + 1
+    del view
+    gc.collect()
+    assert len(lending._views) == before
+
+
+def test_reading_marks_a_variable_as_lent_and_counts():
+    variable = mirrax.Variable(1.0)
+    count = lending.ledger.count
+    assert not variable.is_lent
+    _ = variable.value
+    assert variable.is_lent
+    assert lending.ledger.count == count + 1
+
+
+def test_numpy_lends_nothing():
+    variable = mirrax.Variable(1.0)
+    variable.numpy()
+    assert not variable.is_lent
