@@ -8,7 +8,13 @@ from mirrax.data.dataset import Dataset as Dataset
 from mirrax.data.dataset import FixedLengthRecordDataset as FixedLengthRecordDataset
 from mirrax.data.dataset import TextLineDataset as TextLineDataset
 from mirrax.data.dataset import TFRecordDataset as TFRecordDataset
+from mirrax.data.example import Example as Example
+from mirrax.data.example import FixedLenFeature as FixedLenFeature
+from mirrax.data.example import VarLenFeature as VarLenFeature
+from mirrax.data.example import parse_example as parse_example
+from mirrax.data.example import parse_single_example as parse_single_example
 from mirrax.data.iterator import DatasetIterator as DatasetIterator
 from mirrax.data.options import AutoShardPolicy as AutoShardPolicy
 from mirrax.data.options import DistributeOptions as DistributeOptions
 from mirrax.data.options import Options as Options
+from mirrax.data.tfrecord_writer import TFRecordWriter as TFRecordWriter

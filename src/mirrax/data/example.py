@@ -358,18 +358,18 @@ class _Spans:
     Args:
         kind: The kind of values; 0 if there are none.
         places: Start and stop of a string, of packed numbers or of one number.
-        are_free: For each, whether other bytes would mean another value and no more:
-            those of a varint also say where it ends.
+        are_free: Whether other bytes there would mean other values and no more. Those
+            of a varint on its own also say where the next field starts.
     """
 
     kind: int = 0
     places: list[tuple[int, int]] = dataclasses.field(default_factory=list)
-    are_free: list[bool] = dataclasses.field(default_factory=list)
+    are_free: bool = True
 
 
 def _spans_of(record: bytes, index: int) -> dict[str, _Spans]:
     try:
-        return _read_example(record)
+        return _read_usual_example(record) or _read_example(record)
     except _MalformedError as error:
         raise _not_a_message(f"example {index} of {len(record)} bytes", error) from None
 
@@ -397,6 +397,64 @@ def _read_example(data: bytes) -> dict[str, _Spans]:
     return found
 
 
+def _read_usual_example(data: bytes) -> dict[str, _Spans] | None:
+    """Returns what `_read_example` does, faster; None for an unusual example.
+
+    Usual is how everybody writes them: each field once and in order, numbers packed.
+    """
+    found: dict[str, _Spans] = {}
+    size = len(data)
+    try:
+        start, stop = _enter(data, 0, 0x0A)
+        if stop != size:
+            return None
+        while start < size:
+            start, entry_stop = _enter(data, start, 0x0A)
+            start, stop = _enter(data, start, 0x0A)
+            name = data[start:stop].decode()
+            start, stop = _enter(data, stop, 0x12)
+            if stop != entry_stop or stop > size:
+                return None
+            found[name] = _read_usual_feature(data, start, stop)
+            start = stop
+    except (IndexError, UnicodeDecodeError, _MalformedError):
+        return None
+    return found
+
+
+def _read_usual_feature(data: bytes, start: int, stop: int) -> _Spans:
+    if start == stop:
+        return _Spans()
+    kind = data[start] >> 3
+    start, list_stop = _enter(data, start, kind << 3 | _DELIMITED)
+    if kind not in _DTYPES or list_stop != stop:
+        raise _MalformedError
+    spans = _Spans(kind)
+    while start < stop:
+        start, end = _enter(data, start, 0x0A)
+        spans.places.append((start, end))
+        start = end
+    if start != stop or (kind != _BYTES and len(spans.places) > 1):
+        raise _MalformedError
+    if kind == _FLOAT and spans.places and (end - spans.places[0][0]) % 4:
+        raise _MalformedError
+    if kind == _INT64 and spans.places:
+        _check_varints(data[slice(*spans.places[0])], 0)
+    return spans
+
+
+def _enter(data: bytes, position: int, tag: int) -> tuple[int, int]:
+    """Returns start and stop of the field at a position, if it has the tag."""
+    if data[position] != tag:
+        raise _MalformedError
+    size = data[position + 1]
+    if size < 0x80:
+        start = position + 2
+    else:
+        size, start = _read_varint(data, position + 1, len(data))
+    return start, start + size
+
+
 def _read_features(
     data: bytes, start: int, stop: int, found: dict[str, _Spans]
 ) -> None:
@@ -407,16 +465,20 @@ def _read_features(
 
 
 def _read_entry(data: bytes, start: int, stop: int) -> tuple[str, _Spans]:
-    name, spans = b"", _Spans()
+    name, spans = "", _Spans()
     for number, wire_type, begin, end in _fields(data, start, stop):
         if number == 1 and wire_type == _DELIMITED:
-            name = data[begin:end]
+            name = _read_name(data, begin, end)
         elif number == 2 and wire_type == _DELIMITED:
             spans = _read_feature(data, begin, end, spans)
+    return name, spans
+
+
+def _read_name(data: bytes, start: int, stop: int) -> str:
     try:
-        return name.decode(), spans
+        return data[start:stop].decode()
     except UnicodeDecodeError:
-        raise _MalformedError(f"the name {name!r} is not UTF-8") from None
+        raise _MalformedError(f"the name at {start} is not UTF-8") from None
 
 
 def _read_feature(
@@ -441,7 +503,7 @@ def _read_places(data: bytes, start: int, stop: int, spans: _Spans) -> None:
         if spans.kind == _INT64:
             _check_varints(data[begin:end], begin)
         spans.places.append((begin, end))
-        spans.are_free.append(wire_type != _VARINT)
+        spans.are_free &= wire_type != _VARINT
 
 
 def _fields(data: bytes, start: int, stop: int) -> Iterator[tuple[int, int, int, int]]:
@@ -488,7 +550,7 @@ def _values_of(data: bytes, spans: _Spans | None) -> tuple[int, Array]:
         return 0, np.empty(0)
     if spans.kind == _BYTES:
         return _BYTES, _as_objects([data[a:b] for a, b in spans.places])
-    joined = b"".join([data[a:b] for a, b in spans.places])
+    joined = b"".join([data[start:stop] for start, stop in spans.places])
     return spans.kind, _decode_numbers(joined, spans.kind)
 
 
@@ -531,14 +593,16 @@ def _check_varints(data: bytes, offset: int) -> None:
 
 def _parse_alike(records: list[bytes], columns: Sequence[_Column]) -> list[int]:
     """Fills in examples that have one layout; returns the indices of the others."""
-    sizes = np.fromiter(map(len, records), np.int64, len(records))
+    groups: dict[int, list[int]] = {}
+    for index, record in enumerate(records):
+        groups.setdefault(len(record), []).append(index)
     others: list[int] = []
-    for size in np.unique(sizes).tolist():
-        indices = np.flatnonzero(sizes == size)
-        is_done = np.zeros(len(indices), bool)
-        if len(indices) >= _MIN_RECORDS_AT_ONCE:
-            is_done = _parse_group(records, indices, columns)
-        others += indices[~is_done].tolist()
+    for group in groups.values():
+        if len(group) < _MIN_RECORDS_AT_ONCE:
+            others += group
+            continue
+        indices = np.array(group)
+        others += indices[~_parse_group(records, indices, columns)].tolist()
     return sorted(others)
 
 
@@ -577,9 +641,8 @@ def _frame_of(size: int, features: Iterable[_Spans]) -> Array:
     """Returns where the bytes are that all examples of one layout share."""
     is_frame = np.ones(size, bool)
     for spans in features:
-        for (start, stop), is_free in zip(spans.places, spans.are_free, strict=True):
-            if is_free:
-                is_frame[start:stop] = False
+        for start, stop in spans.places if spans.are_free else ():
+            is_frame[start:stop] = False
     return np.flatnonzero(is_frame)
 
 
