@@ -19,7 +19,9 @@ sizes = st.integers(1, 5)
 
 def plain(element):
     """Returns an element with its arrays as lists, and their dtypes."""
-    return jax.tree.map(lambda x: (np.asarray(x).dtype.str, np.asarray(x).tolist()), element)
+    return jax.tree.map(
+        lambda x: (np.asarray(x).dtype.str, np.asarray(x).tolist()), element
+    )
 
 
 def elements(dataset):
@@ -49,6 +51,10 @@ def resumed(make, position):
 
 def _numbers(start, count):
     return np.arange(start, start + count)
+
+
+def _mapping(function):
+    return lambda d, a, b: d.map(function)
 
 
 MAPS = {
@@ -87,14 +93,11 @@ STEPS = {
     "zip": lambda d, a, b: Dataset.zip(d, Dataset.range(a)).map(lambda x, y: x - y),
     "concatenate": lambda d, a, b: d.concatenate(Dataset.range(a)),
     "enumerate": lambda d, a, b: d.enumerate(a).map(lambda i, x: i * 1000 + x),
-    **{
-        name: (lambda function: lambda d, a, b: d.map(function))(function)
-        for name, function in MAPS.items()
-    },
+    **{name: _mapping(function) for name, function in MAPS.items()},
 }
 
 SOURCES = {
-    "range": lambda n: Dataset.range(n),
+    "range": Dataset.range,
     "slices": lambda n: Dataset.from_tensor_slices(_numbers(5, n)),
     "generator": lambda n: Dataset.from_generator(
         lambda: iter(_numbers(0, n)), Dataset.range(1).element_spec

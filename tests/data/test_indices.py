@@ -1,5 +1,7 @@
 """Streams of row numbers."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -16,9 +18,7 @@ KINDS = {
     "strided": lambda: Strided(Counted(20), 3, 1),
     "limited": lambda: Limited(Counted(20), 3, 11),
     "stacked": lambda: Limited(
-        Strided(
-            Repeated(lambda i: Shuffled(Counted(9), 4, (i,)), 4), step=2, offset=1
-        ),
+        Strided(Repeated(lambda i: Shuffled(Counted(9), 4, (i,)), 4), step=2, offset=1),
         2,
         12,
     ),
@@ -76,7 +76,7 @@ def test_a_buffer_bounds_how_early_a_number_can_come(count, size, seed):
 @given(count=st.integers(0, 30), step=st.integers(1, 7))
 def test_strides_are_disjoint_and_complete(count, step):
     parts = [take_all(Strided(Counted(count), step, i)) for i in range(step)]
-    assert sorted(sum(parts, [])) == list(range(count))
+    assert sorted(itertools.chain(*parts)) == list(range(count))
 
 
 def test_repeating_nothing_for_ever_ends():

@@ -12,7 +12,7 @@ from mirrax.data import Dataset
 from tests.data.plans import counts, quick, sizes, values
 
 SOURCES = {
-    "looked up": lambda n: Dataset.range(n),
+    "looked up": Dataset.range,
     "read": lambda n: Dataset.range(n).filter(lambda x: True),
     "one by one": lambda n: Dataset.from_generator(
         lambda: iter(range(n)), Dataset.range(1).element_spec
@@ -149,7 +149,7 @@ def test_bad_arguments_are_refused(call, message):
         (Dataset.range(0).repeat(), 0),
         (Dataset.range(5).filter(bool).shuffle(2), -2),
     ],
-    ids="shard short skip take infinite finite empty unknown".split(),
+    ids=["shard", "short", "skip", "take", "infinite", "finite", "empty", "unknown"],
 )
 def test_cardinality_follows_the_order(dataset, expected):
     assert dataset.cardinality() == expected

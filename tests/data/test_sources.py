@@ -95,23 +95,17 @@ def test_a_generator_is_not_read_further_than_asked():
         lambda d: d.cache(),
         lambda d: d.batch(1).unbatch(),
     ],
-    ids="plain map take repeat filter concatenate cache batch".split(),
+    ids=["plain", "map", "take", "repeat", "filter", "concatenate", "cache", "batch"],
 )
 def test_what_comes_before_a_generators_error_arrives(then):
     def generate():
         yield from range(3)
         raise OSError("the disk is gone")
 
-    got = []
     iterator = iter(then(Dataset.from_generator(generate, INTEGER)))
+    assert [int(next(iterator)) for _ in range(3)] == [0, 1, 2]
     with pytest.raises(OSError, match="the disk is gone"):
-        got.extend(int(x) for x in iterator)
-    got = []
-    iterator = iter(then(Dataset.from_generator(generate, INTEGER)))
-    with pytest.raises(OSError, match="the disk is gone"):
-        while True:
-            got.append(int(next(iterator)))
-    assert got == [0, 1, 2]
+        next(iterator)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +122,7 @@ def test_what_comes_before_a_generators_error_arrives(then):
 )
 def test_elements_that_do_not_fit_the_signature_are_refused(element, signature):
     dataset = Dataset.from_generator(lambda: iter([element]), signature)
-    with pytest.raises((ValueError, TypeError), match=r"signature.*element 0|element 0"):
+    with pytest.raises((ValueError, TypeError), match="element 0"):
         list(dataset)
 
 

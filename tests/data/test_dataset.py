@@ -1,0 +1,144 @@
+"""Datasets as a whole: immutable, counted, printed, used."""
+
+import numpy as np
+import pytest
+
+from mirrax.data import AutoShardPolicy, Dataset, Options
+from tests.data.plans import elements, values
+
+
+def with_policy(dataset, policy):
+    options = Options()
+    options.experimental_distribute.auto_shard_policy = policy
+    return dataset.with_options(options)
+
+
+def policy_of(dataset):
+    return dataset.options().experimental_distribute.auto_shard_policy
+
+
+def test_methods_leave_a_dataset_as_it_was():
+    dataset = Dataset.range(3)
+    dataset.map(lambda x: x + 1).batch(2).repeat(2).shuffle(2)
+    assert values(dataset) == [0, 1, 2]
+
+
+def test_iterations_are_independent():
+    dataset = Dataset.range(3)
+    first, second = iter(dataset), iter(dataset)
+    assert [int(next(first)), int(next(first)), int(next(second))] == [0, 1, 0]
+
+
+def test_length_is_the_number_of_elements():
+    assert len(Dataset.range(7).batch(2)) == 4
+
+
+@pytest.mark.parametrize(
+    ("dataset", "kind"),
+    [
+        (Dataset.range(3).repeat(), "infinite"),
+        (Dataset.range(3).filter(bool), "unknown"),
+    ],
+    ids=["infinite", "unknown"],
+)
+def test_length_may_not_be_known(dataset, kind):
+    with pytest.raises(TypeError, match=kind):
+        len(dataset)
+
+
+def test_an_empty_dataset_is_true():
+    assert Dataset.range(0)
+
+
+def test_as_numpy_iterator_gives_arrays():
+    assert [x.tolist() for x in Dataset.range(4).batch(2).as_numpy_iterator()] == [
+        [0, 1],
+        [2, 3],
+    ]
+
+
+def test_reduce_goes_through_all_elements():
+    assert Dataset.range(5).reduce(10, lambda state, x: state + x) == 20
+
+
+def test_apply_gives_what_the_function_gives():
+    assert values(Dataset.range(3).apply(lambda d: d.take(1))) == [0]
+
+
+# Options.
+
+
+def test_operations_keep_options():
+    dataset = with_policy(Dataset.range(4), AutoShardPolicy.OFF).batch(2).repeat(2)
+    assert policy_of(dataset) is AutoShardPolicy.OFF
+
+
+def test_zip_keeps_options():
+    dataset = with_policy(Dataset.range(4), AutoShardPolicy.OFF)
+    assert policy_of(Dataset.zip(dataset, dataset)) is AutoShardPolicy.OFF
+
+
+def test_options_changed_later_do_not_reach_a_dataset():
+    options = Options()
+    dataset = Dataset.range(4).with_options(options)
+    options.experimental_distribute.auto_shard_policy = AutoShardPolicy.OFF
+    assert policy_of(dataset) is AutoShardPolicy.AUTO
+
+
+def test_options_hold_for_what_comes_before_them():
+    seen = []
+    dataset = Dataset.range(4).map(lambda x: seen.append(type(x)) or x).batch(4)
+    list(dataset.with_options(Options(vectorize_map=False)))
+    assert set(seen) == {np.int64}
+
+
+# Windows.
+
+
+def test_windows_are_datasets():
+    windows = Dataset.range(7).window(3)
+    assert [values(window) for window in windows] == [[0, 1, 2], [3, 4, 5], [6]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({"size": 3, "drop_remainder": True}, [[0, 1, 2], [3, 4, 5]]),
+        ({"size": 2, "shift": 3}, [[0, 1], [3, 4], [6]]),
+        (
+            {"size": 3, "shift": 1, "stride": 2, "drop_remainder": True},
+            [[0, 2, 4], [1, 3, 5], [2, 4, 6]],
+        ),
+    ],
+    ids=["drop", "shift", "stride"],
+)
+def test_windows_move_as_told(arguments, expected):
+    assert [values(w) for w in Dataset.range(7).window(**arguments)] == expected
+
+
+def test_windows_are_elements_of_a_dataset():
+    windows = Dataset.range(4).window(2, shift=1, drop_remainder=True)
+    flat = windows.flat_map(lambda window: window.batch(2))
+    assert values(flat) == [[0, 1], [1, 2], [2, 3]]
+
+
+def test_windows_read_no_further_than_they_must():
+    read = []
+    dataset = Dataset.range(100).filter(lambda x: read.append(int(x)) or True)
+    first = next(iter(dataset.window(2)))
+    assert values(first) == [0, 1]
+    assert len(read) < 10
+
+
+def test_nested_elements_go_through_every_step():
+    dataset = (
+        Dataset.from_tensor_slices({"a": np.arange(6), "b": (np.ones((6, 2)), None)})
+        .shuffle(6, seed=1)
+        .cache()
+        .batch(4)
+        .unbatch()
+        .repeat(2)
+    )
+    assert len(elements(dataset)) == 12
+    assert sorted(int(x["a"]) for x in dataset) == sorted([*range(6)] * 2)
+    assert next(iter(dataset))["b"][1] is None

@@ -1,0 +1,71 @@
+"""Specs of what functions give."""
+
+import numpy as np
+import pytest
+
+from mirrax.data import Dataset
+from mirrax.values.specs import TensorSpec
+
+
+def generated(spec, *elements):
+    return Dataset.from_generator(lambda: iter(elements), spec)
+
+
+def test_a_function_changes_shape_and_dtype():
+    dataset = Dataset.range(3).map(lambda x: np.ones((2, 3), np.float32) * x)
+    assert dataset.element_spec.shape == (2, 3)
+
+
+def test_a_dtype_is_that_of_the_elements():
+    dataset = Dataset.range(3).map(lambda x: x / 2)
+    assert dataset.element_spec.dtype == next(iter(dataset)).dtype == np.float64
+
+
+def test_nesting_is_that_of_the_result():
+    dataset = Dataset.range(3).map(lambda x: {"a": x, "b": (x, None)})
+    scalar = TensorSpec((), np.int64)
+    assert dataset.element_spec == {"a": scalar, "b": (scalar, None)}
+
+
+def test_an_unknown_size_stays_unknown():
+    spec = TensorSpec((None, 3), np.float32)
+    dataset = generated(spec, np.zeros((4, 3))).map(lambda x: x[:, 0])
+    assert dataset.element_spec == TensorSpec((None,), np.float32)
+
+
+def test_an_unknown_shape_stays_unknown():
+    spec = TensorSpec(None, np.float32)
+    dataset = generated(spec, np.zeros((4, 3), np.float32)).map(lambda x: x + 1)
+    assert dataset.element_spec.shape is None
+
+
+def test_a_function_that_dislikes_zeros_is_called_with_an_element():
+    dataset = Dataset.range(3, 6).map(lambda x: 6 // int(x))
+    assert dataset.element_spec.shape == ()
+
+
+def test_text_is_of_no_numeric_dtype():
+    dataset = Dataset.from_tensor_slices(["a"]).map(lambda x: x + b"b")
+    assert dataset.element_spec == TensorSpec((), np.dtype(object))
+
+
+@pytest.mark.parametrize(
+    ("dataset", "shape"),
+    [
+        (Dataset.range(4).batch(2), (None,)),
+        (Dataset.range(4).batch(2, drop_remainder=True), (2,)),
+        (Dataset.range(4).batch(2).unbatch(), ()),
+        (Dataset.range(4).batch(2).rebatch(4), (None,)),
+        (Dataset.range(4).interleave(lambda x: Dataset.range(2).batch(2)), (None,)),
+    ],
+    ids=["batch", "drop", "unbatch", "rebatch", "interleave"],
+)
+def test_specs_follow_the_plan(dataset, shape):
+    assert dataset.element_spec.shape == shape
+
+
+def test_asking_for_a_spec_is_no_iteration():
+    first, second = (Dataset.range(9).shuffle(9, seed=1) for _ in range(2))
+    assert first.map(lambda x: x).element_spec.shape == ()
+    assert first.element_spec.shape == ()
+    assert list(first) == list(second)

@@ -1,0 +1,37 @@
+"""Options of datasets."""
+
+import pytest
+
+from mirrax.data import AutoShardPolicy, DistributeOptions, Options
+
+
+def test_the_policy_is_auto():
+    policy = Options().experimental_distribute.auto_shard_policy
+    assert policy is AutoShardPolicy.AUTO
+
+
+def test_each_options_has_its_own_distribution():
+    first, second = Options(), Options()
+    first.experimental_distribute.auto_shard_policy = AutoShardPolicy.OFF
+    assert second.experimental_distribute.auto_shard_policy is AutoShardPolicy.AUTO
+
+
+@pytest.mark.parametrize(
+    ("choice", "policy"),
+    [(True, AutoShardPolicy.AUTO), (False, AutoShardPolicy.OFF)],
+    ids=["on", "off"],
+)
+def test_the_older_switch_sets_the_policy(choice, policy):
+    options = DistributeOptions()
+    options.auto_shard = choice
+    assert options.auto_shard_policy is policy
+    assert options.auto_shard is choice
+
+
+@pytest.mark.parametrize(
+    ("policy", "number"),
+    [("OFF", -1), ("AUTO", 0), ("FILE", 1), ("DATA", 2), ("HINT", 3)],
+    ids=str,
+)
+def test_policies_have_tensorflows_numbers(policy, number):
+    assert AutoShardPolicy[policy] == number

@@ -1,0 +1,151 @@
+"""Sharing a dataset between workers, without workers."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mirrax.data import AutoShardPolicy, Dataset, TextLineDataset
+from mirrax.input.auto_shard import auto_shard
+from tests.data.plans import quick, through_json
+
+BY_FILE, BY_DATA = AutoShardPolicy.FILE, AutoShardPolicy.DATA
+WORKERS = st.integers(1, 5)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """Seven files of lines: file `i` has `i` of them."""
+    folder = tmp_path_factory.mktemp("files")
+    for i in range(7):
+        (folder / str(i)).write_text("".join(f"{i}{j}\n" for j in range(i)))
+    return [str(folder / str(i)) for i in range(7)]
+
+
+LINES = sorted(f"{i}{j}".encode() for i in range(7) for j in range(i))
+
+
+def shares(dataset, policy, workers):
+    """Returns the elements of each worker."""
+    plans = [auto_shard(dataset.plan, policy, workers, i) for i in range(workers)]
+    return [list(Dataset(plan)) for plan in plans]
+
+
+def rows(parts):
+    return [row for part in parts for element in part for row in np.ravel(element)]
+
+
+STEPS = {
+    "plain": lambda d: d,
+    "batch": lambda d: d.batch(4),
+    "shuffle": lambda d: d.shuffle(3, seed=1).batch(2),
+    "map": lambda d: d.map(lambda x: x).prefetch(2),
+    "filter": lambda d: d.filter(lambda x: True).batch(3),
+    "cache": lambda d: d.cache().batch(2),
+}
+
+
+@pytest.mark.parametrize("then", STEPS.values(), ids=STEPS.keys())
+@pytest.mark.parametrize(
+    "policy", [BY_FILE, AutoShardPolicy.AUTO], ids=["file", "auto"]
+)
+@quick
+@given(workers=WORKERS)
+def test_shares_of_files_are_disjoint_and_complete(files, then, policy, workers):
+    parts = shares(then(TextLineDataset(files)), policy, workers)
+    assert sorted(rows(parts)) == LINES
+
+
+@pytest.mark.parametrize(
+    "policy", [BY_DATA, AutoShardPolicy.AUTO], ids=["data", "auto"]
+)
+@quick
+@given(count=st.integers(0, 40), size=st.integers(1, 9), workers=WORKERS)
+def test_shares_of_data_are_disjoint_and_complete(policy, count, size, workers):
+    dataset = Dataset.range(count).shuffle(5, seed=1).batch(size)
+    parts = shares(dataset, policy, workers)
+    assert sorted(rows(parts)) == list(range(count))
+
+
+@quick
+@given(count=st.integers(0, 40), size=st.integers(1, 9), workers=WORKERS)
+def test_workers_take_the_same_number_of_steps(count, size, workers):
+    parts = shares(Dataset.range(count).batch(size), BY_DATA, workers)
+    assert {len(part) for part in parts} == {-(-count // size)}
+
+
+def test_a_share_of_data_is_a_piece_of_every_batch():
+    first, second = shares(Dataset.range(8).batch(4), BY_DATA, 2)
+    assert [x.tolist() for x in first] == [[0, 1], [4, 5]]
+    assert [x.tolist() for x in second] == [[2, 3], [6, 7]]
+
+
+@pytest.mark.parametrize(
+    "policy", [AutoShardPolicy.OFF, AutoShardPolicy.HINT], ids=["off", "hint"]
+)
+def test_without_sharding_every_worker_reads_all(policy):
+    parts = shares(Dataset.range(4).batch(2), policy, 3)
+    assert rows(parts) == [0, 1, 2, 3] * 3
+
+
+@pytest.mark.parametrize("index", range(4))
+def test_fewer_files_than_workers_are_refused_on_every_worker(files, index):
+    dataset = TextLineDataset(files[:3]).batch(2)
+    with pytest.raises(ValueError, match=r"3 file\(s\) for 4 workers"):
+        auto_shard(dataset.plan, BY_FILE, 4, index)
+
+
+def test_fewer_files_are_refused_before_anything_is_read():
+    with pytest.raises(ValueError, match=r"1 file\(s\) for 2 workers"):
+        auto_shard(TextLineDataset("/no/such/file").plan, BY_FILE, 2, 0)
+
+
+def test_sharing_files_needs_files():
+    with pytest.raises(ValueError, match="needs a dataset that reads files"):
+        auto_shard(Dataset.range(4).plan, BY_FILE, 2, 0)
+
+
+@pytest.mark.parametrize(
+    "policy", [BY_FILE, AutoShardPolicy.AUTO], ids=["file", "auto"]
+)
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_interleaved_files_are_shared_by_file(files, policy, workers):
+    dataset = Dataset.from_tensor_slices(files).interleave(TextLineDataset).batch(4)
+    parts = shares(dataset, policy, workers)
+    assert sorted(rows(parts)) == LINES
+    owners = [{row[:1] for row in rows([part])} for part in parts]
+    assert sum(len(owned) for owned in owners) == 6
+
+
+def test_a_cache_that_is_full_is_not_read_in_place_of_a_share(files):
+    dataset = TextLineDataset(files).cache()
+    list(dataset)
+    assert sorted(rows(shares(dataset, BY_FILE, 2))) == LINES
+
+
+def test_data_that_are_not_in_files_are_not_doubled(files):
+    mixed = TextLineDataset(files).concatenate(Dataset.from_tensor_slices([b"other"]))
+    with pytest.raises(ValueError, match="files"):
+        auto_shard(mixed.plan, BY_FILE, 2, 0)
+
+
+def test_a_share_resumes_identically():
+    plan = auto_shard(
+        Dataset.range(20).shuffle(20, seed=1).batch(3).plan, BY_DATA, 2, 1
+    )
+    iterator = iter(Dataset(plan))
+    next(iterator)
+    other = iter(Dataset(plan))
+    other.restore_state(through_json(iterator.save_state()))
+    assert rows([list(other)]) == rows([list(iterator)])
+
+
+def test_sharing_changes_only_the_copy(files):
+    dataset = TextLineDataset(files)
+    auto_shard(dataset.plan, BY_FILE, 2, 0)
+    assert sorted(dataset) == LINES
+
+
+def test_elements_that_are_no_batches_are_refused_clearly():
+    with pytest.raises((ValueError, IndexError), match="batch"):
+        shares(Dataset.range(4), BY_DATA, 2)
