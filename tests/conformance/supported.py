@@ -21,7 +21,7 @@ SUPPORTED = [
     (123, 135),  # reduce and gather
     (140, 160),  # extended and cross-device ops
     (170, 205),  # input
-    # 206 counts traces: JAX needs one for each shape, where TensorFlow needs one in all.
+    # 206 counts traces: JAX needs one for each shape, TensorFlow one in all.
     (207, 210),  # input: policies
     (240, 243),  # one device
     (244, 245),  # the default strategy: run, datasets

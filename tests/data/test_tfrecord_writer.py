@@ -58,7 +58,9 @@ def test_flushed_records_can_be_read(tmp_path, compression, unpack):
         reader.close()
 
 
-@pytest.mark.parametrize("record", [bytearray(b"ab"), memoryview(b"ab")], ids=repr)
+@pytest.mark.parametrize(
+    "record", [bytearray(b"ab"), memoryview(b"ab")], ids=["bytearray", "memoryview"]
+)
 def test_bytes_like_records_are_written(tmp_path, record):
     path = str(tmp_path / "file")
     with TFRecordWriter(path) as writer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -102,7 +103,16 @@ class PaddedBatch(Node):
     @override
     def spec(self) -> Any:
         size = self.size if self.drop_remainder else None
-        return jax.tree.map(lambda leaf: _with_rows(leaf, size), self.source.spec)
+        structure: Any
+        leaves, structure = jax.tree.flatten(self.source.spec)
+        shapes = [None] * len(leaves)
+        if self.shapes is not None:
+            shapes = structure.flatten_up_to(self.shapes)
+        padded = [
+            _with_rows(_padded_spec(leaf, shape), size)
+            for leaf, shape in zip(leaves, shapes, strict=True)
+        ]
+        return jax.tree.unflatten(structure, padded)
 
     @property
     @override
@@ -111,6 +121,14 @@ class PaddedBatch(Node):
         if inner < 0:
             return inner
         return inner // self.size if self.drop_remainder else -(-inner // self.size)
+
+
+def _padded_spec(spec: TensorSpec, shape: Any) -> TensorSpec:
+    if spec.shape is None:
+        return spec
+    wanted = (None,) * len(spec.shape) if shape is None else shape
+    sizes = [None if size in (None, -1) else int(size) for size in wanted]
+    return TensorSpec(sizes, spec.dtype)
 
 
 class _PaddedBatchStream(Stream):
@@ -152,8 +170,10 @@ class _PaddedBatchStream(Stream):
 
 
 def _padded(rows: Any, shape: Any, value: Any) -> np.ndarray[Any, Any]:
+    if isinstance(rows[0], bytes | str):
+        return cols.as_strings(rows)
     arrays = [np.asarray(row) for row in rows]
-    largest = tuple(np.max([array.shape for array in arrays], axis=0, initial=0))
+    largest = tuple(max(sizes) for sizes in zip(*(a.shape for a in arrays)))
     wanted = shape if shape is not None else (None,) * len(largest)
     target = tuple(
         int(have) if want is None or want == -1 else int(want)
@@ -164,11 +184,12 @@ def _padded(rows: Any, shape: Any, value: Any) -> np.ndarray[Any, Any]:
             "An element must fit into `padded_shapes`. Received: an element of shape "
             f"{largest} for {target}."
         )
-    batch = np.full(
-        (len(arrays), *target), 0 if value is None else value, arrays[0].dtype
-    )
-    for row, array in zip(batch, arrays, strict=True):
-        row[tuple(slice(size) for size in array.shape)] = array
+    dtype = arrays[0].dtype
+    filler: Any = b"" if dtype.kind == "O" else 0
+    batch = np.full((len(arrays), *target), filler if value is None else value, dtype)
+    for index, array in enumerate(arrays):
+        place: Any = (index, *(slice(size) for size in array.shape))
+        batch[place] = array
     return batch
 
 
@@ -210,6 +231,12 @@ class _UnbatchStream(ReplayedStream):
             if columns is None:
                 return None
             self._left = [column[0] for column in columns]
+            sizes = {len(rows) for rows in self._left}
+            if len(sizes) > 1:
+                raise InvalidArgumentError(
+                    "All arrays of an element must have the same number of rows to be "
+                    f"taken apart. Received: {sorted(sizes)}."
+                )
         taken = cols.select(self._left, slice(0, limit))
         self._left = cols.select(self._left, slice(limit, None))
         return taken
@@ -250,10 +277,16 @@ class _RebatchStream(ReplayedStream):
     def __init__(self, node: Rebatch, epoch: Epoch) -> None:
         self._rows = _UnbatchStream(node.source.open(epoch))
         self._node = node
+        self._has_ended = False
+        self._empty: Columns | None = None
 
     @override
     def _take(self, limit: int) -> Columns | None:
         size = self._node.sizes[self._taken % len(self._node.sizes)]
+        if self._has_ended:
+            return None
+        if size == 0 and self._empty is not None:
+            return self._empty
         parts: list[Columns] = []
         missing = size
         while missing and (columns := self._rows.take(missing)) is not None:
@@ -261,5 +294,71 @@ class _RebatchStream(ReplayedStream):
             missing -= cols.num_rows(columns)
         self.structure = self._rows.structure
         if not parts or (missing and self._node.drop_remainder):
+            self._has_ended = True
             return None
-        return [_one_row(column) for column in cols.concatenate(parts)]
+        batch = [_one_row(column) for column in cols.concatenate(parts)]
+        self._empty = [column[:, :0] for column in batch]
+        return batch
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Window(Node):
+    """Elements in groups that are datasets themselves.
+
+    Args:
+        source: The elements.
+        size: How many are in a group.
+        shift: How far apart groups start.
+        stride: How far apart elements of a group are.
+        drop_remainder: Whether groups that are too small are left out.
+        make: Makes a dataset of columns.
+    """
+
+    source: Node
+    size: int
+    shift: int
+    stride: int
+    drop_remainder: bool
+    make: Callable[[Any, Columns], Any] = dataclasses.field(repr=False)
+
+    @override
+    def open(self, epoch: Epoch) -> Stream:
+        return _WindowStream(self, epoch)
+
+    @property
+    @override
+    def spec(self) -> Any:
+        return TensorSpec(None, object)
+
+    @property
+    @override
+    def cardinality(self) -> int:
+        return UNKNOWN
+
+
+class _WindowStream(ReplayedStream):
+    def __init__(self, node: Window, epoch: Epoch) -> None:
+        self._source = node.source.open(epoch)
+        self._node = node
+        self._rows: list[Any] = []
+        self.structure = node.structure
+
+    @override
+    def _take(self, limit: int) -> Columns | None:
+        node = self._node
+        self._fill((node.size - 1) * node.stride + 1)
+        chosen = self._rows[:: node.stride][: node.size]
+        if not chosen or (len(chosen) < node.size and node.drop_remainder):
+            return None
+        self._fill(node.shift)
+        del self._rows[: node.shift]
+        window = np.empty(1, object)
+        window[0] = node.make(self._source.structure, cols.from_rows(chosen))
+        return [window]
+
+    def _fill(self, count: int) -> None:
+        while len(self._rows) < count:
+            columns = self._source.take(count - len(self._rows))
+            if columns is None:
+                return
+            self._rows.extend(cols.rows_of(columns))

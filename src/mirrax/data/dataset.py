@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import glob as globbing
 import itertools
 import secrets
@@ -14,10 +16,10 @@ import numpy as np
 from mirrax.context import stack
 from mirrax.context.guards import MustDrive
 from mirrax.data import batching, buffering, ordering, sources, transforms
-from mirrax.data.columns import as_strings
+from mirrax.data.columns import Columns, as_strings
 from mirrax.data.iterator import DatasetIterator
 from mirrax.data.options import Options
-from mirrax.data.plan import INFINITE, UNKNOWN, Node
+from mirrax.data.plan import INFINITE, UNKNOWN, Node, rewritten
 from mirrax.data.readers import FixedLengthReader, TextLineReader, TFRecordReader
 from mirrax.trees import Tree
 from mirrax.values.driving import Driving
@@ -62,7 +64,10 @@ class Dataset(Driving):
         if stack.overlay() is not None:
             # Only Python can work through a dataset; compiled steps run inside.
             raise MustDrive
-        return DatasetIterator(self._plan, next(self._iterations))
+        plan = self._plan
+        if not self._options.vectorize_map:
+            plan = rewritten(plan, _one_by_one)
+        return DatasetIterator(plan, next(self._iterations), self._continue_after)
 
     def __len__(self) -> int:
         count = self.cardinality()
@@ -100,7 +105,7 @@ class Dataset(Driving):
 
     def with_options(self, options: Options) -> Dataset:
         """Returns this dataset with other options."""
-        return Dataset(self._plan, options)
+        return Dataset(self._plan, copy.deepcopy(options))
 
     # Sources.
 
@@ -160,7 +165,8 @@ class Dataset(Driving):
         """Returns elements of several datasets side by side."""
         nested = datasets[0] if len(datasets) == 1 else datasets
         leaves, nesting = jax.tree.flatten(nested, is_leaf=_is_dataset)
-        return Dataset(transforms.Zip(tuple(leaf.plan for leaf in leaves), nesting))
+        plan = transforms.Zip(tuple(leaf.plan for leaf in leaves), nesting)
+        return Dataset(plan, leaves[0].options())
 
     # What is done with elements.
 
@@ -176,7 +182,7 @@ class Dataset(Driving):
         `vectorize_map` turns that off. Elements come in order, whatever is said about
         parallel calls.
         """
-        return self._then(transforms.Map, map_func, self._options.vectorize_map)
+        return self._then(transforms.Map, map_func)
 
     def filter(self, predicate: Callable[..., Any]) -> Dataset:
         """Returns the elements for which `predicate` is true."""
@@ -184,7 +190,7 @@ class Dataset(Driving):
 
     def enumerate(self, start: int = 0) -> Dataset:
         """Returns pairs of a number and an element."""
-        return self._then(transforms.Enumerate, start)
+        return self._then(transforms.Enumerate, int(start))
 
     def interleave(
         self,
@@ -214,12 +220,14 @@ class Dataset(Driving):
     ) -> Dataset:
         """Returns elements in random order, drawn from a buffer of this size."""
         _require_positive("buffer_size", buffer_size)
-        seed = secrets.randbits(31) if seed is None else seed
-        return self._then(ordering.Shuffle, buffer_size, seed, reshuffle_each_iteration)
+        seed = secrets.randbits(31) if seed is None else int(seed)
+        arguments = (int(buffer_size), seed, reshuffle_each_iteration)
+        return self._then(ordering.Shuffle, *arguments)
 
     def repeat(self, count: int | None = None) -> Dataset:
         """Returns the elements `count` times; without it, for ever."""
-        return self._then(ordering.Repeat, None if count in (None, -1) else count)
+        times = None if count is None or count == -1 else int(count)
+        return self._then(ordering.Repeat, times)
 
     def shard(self, num_shards: int, index: int) -> Dataset:
         """Returns every `num_shards`th element, from the one at `index` on."""
@@ -228,17 +236,17 @@ class Dataset(Driving):
                 "`index` must be one of the shards, from 0 on. Received: "
                 f"index={index}, num_shards={num_shards}."
             )
-        return self._then(ordering.Shard, num_shards, index)
+        return self._then(ordering.Shard, int(num_shards), int(index))
 
     def take(self, count: int) -> Dataset:
         """Returns at most `count` elements."""
-        return self._then(ordering.Limit, 0, None if count == -1 else count)
+        return self._then(ordering.Limit, 0, None if count == -1 else int(count))
 
     def skip(self, count: int) -> Dataset:
         """Returns the elements after the first `count`."""
         if count == -1:
             return self.take(0)
-        return self._then(ordering.Limit, count, None)
+        return self._then(ordering.Limit, int(count), None)
 
     def concatenate(self, dataset: Dataset) -> Dataset:
         """Returns the elements of this dataset, then those of another."""
@@ -277,6 +285,11 @@ class Dataset(Driving):
     def rebatch(self, batch_size: Any, drop_remainder: bool = False) -> Dataset:
         """Returns batches of another size, or of several sizes in turn."""
         sizes = tuple(int(size) for size in np.atleast_1d(batch_size))
+        if not sizes or min(sizes) < 1:
+            raise ValueError(
+                "`batch_size` must be one size or several, each at least 1. Received: "
+                f"batch_size={batch_size}."
+            )
         return self._then(batching.Rebatch, sizes, drop_remainder)
 
     def window(
@@ -285,26 +298,17 @@ class Dataset(Driving):
         shift: int | None = None,
         stride: int = 1,
         drop_remainder: bool = False,
-    ) -> Iterator[Dataset]:
-        """Yields datasets of `size` elements each, `shift` apart."""
-        elements = list(self)
-        for start in range(0, len(elements), shift or size):
-            chosen = elements[start::stride][:size]
-            if len(chosen) == size or not drop_remainder:
-                yield Dataset.from_tensor_slices(
-                    jax.tree.map(lambda *rows: np.stack(rows), *chosen)
-                )
+    ) -> Dataset:
+        """Returns datasets of `size` elements each, `shift` apart, as elements."""
+        _require_positive("size", size)
+        arguments = (size, shift or size, stride, drop_remainder, _from_columns)
+        return self._then(batching.Window, *arguments)
 
     # Keeping elements.
 
     def cache(self, filename: str = "") -> Dataset:
-        """Returns a dataset that is read once and then kept in memory."""
-        if filename:
-            raise ValueError(
-                "Elements are cached in memory. Received: "
-                f"filename={filename!r}. Leave it out."
-            )
-        return self._then(buffering.Cache)
+        """Returns a dataset that is read once and then kept, in memory or in a file."""
+        return self._then(buffering.Cache, filename)
 
     def prefetch(self, buffer_size: int) -> Dataset:
         """Says how far to read ahead of what devices need."""
@@ -322,6 +326,9 @@ class Dataset(Driving):
     def apply(self, transformation_func: Callable[[Dataset], Dataset]) -> Dataset:
         """Returns `transformation_func` of this dataset."""
         return transformation_func(self)
+
+    def _continue_after(self, iteration: int) -> None:
+        self._iterations = itertools.count(iteration + 1)
 
     def _then(self, kind: Callable[..., Node], *arguments: Any) -> Dataset:
         return Dataset(kind(self._plan, *arguments), self._options)
@@ -414,6 +421,18 @@ def _array(leaf: Any) -> np.ndarray[Any, Any]:
         # What TensorFlow, and JAX, make of Python's numbers.
         return array.astype(np.float32)
     return array
+
+
+def _from_columns(structure: Any, columns: Columns) -> Dataset:
+    arrays = tuple(np.asarray(column) for column in columns)
+    return Dataset(sources.Slices(arrays, structure, len(arrays[0])))
+
+
+def _one_by_one(node: Node) -> Node:
+    """Returns a node that calls its function for each element."""
+    if isinstance(node, transforms.Map):
+        return dataclasses.replace(node, vectorize=False)
+    return node
 
 
 def _plan_of(function: Callable[..., Dataset]) -> Callable[..., Node]:

@@ -47,6 +47,11 @@ class Counted(Indices):
 
     @override
     def restore(self, state: Any) -> None:
+        if state > self._count:
+            raise ValueError(
+                "A dataset must hold what it held when its position was saved. "
+                f"Received: position {state}, but it has {self._count} elements."
+            )
         self._next = state
 
 
@@ -207,4 +212,5 @@ class Limited(Indices):
 
 def random_for(*seed: int) -> np.random.Generator:
     """Returns random numbers that depend on these numbers alone."""
-    return np.random.Generator(np.random.Philox(np.random.SeedSequence(seed)))
+    words = [number % 2**64 for number in seed]
+    return np.random.Generator(np.random.Philox(np.random.SeedSequence(words)))

@@ -22,6 +22,8 @@ def spec_of_function(function: Callable[..., Any], source: Node, mapped: Node) -
     sizes that differ in the results are not known either. If that does not work, the
     first real element says what there is.
     """
+    if any(leaf.shape is None for leaf in jax.tree.leaves(source.spec)):
+        return jax.tree.map(lambda leaf: TensorSpec(None, leaf.dtype), _first(mapped))
     try:
         small, large = (
             cols.call(function, source.structure, _zeros(source.spec, size))
@@ -29,12 +31,17 @@ def spec_of_function(function: Callable[..., Any], source: Node, mapped: Node) -
         )
         return jax.tree.map(_common_spec, small, large)
     except Exception:
-        stream = mapped.open((0,))
-        columns = stream.take(1)
-        if columns is None:
-            return None
-        first = [TensorSpec(np.shape(c[0]), _dtype(c[0])) for c in columns]
-        return jax.tree.unflatten(stream.structure, first)
+        return _first(mapped)
+
+
+def _first(mapped: Node) -> Any:
+    """Returns the spec of the first element of a node."""
+    stream = mapped.open((0,))
+    columns = stream.take(1)
+    if columns is None:
+        return None
+    first = [TensorSpec(np.shape(c[0]), _dtype(c[0])) for c in columns]
+    return jax.tree.unflatten(stream.structure, first)
 
 
 def _zeros(spec: Any, size: int) -> list[Any]:

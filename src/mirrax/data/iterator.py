@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
 
 from mirrax.data import columns as cols
 from mirrax.data.columns import Columns
-from mirrax.data.plan import Node
-from mirrax.data.sources import IndexedNode
+from mirrax.data.ordering import Shuffle
+from mirrax.data.plan import Node, find, refuse_position, rewritten
+from mirrax.data.sources import IndexedStream
 from mirrax.trees import Tree
 from mirrax.values.driving import Driving
 
 _VERSION = 1
-# Elements that only have to be looked up are taken many at a time.
 _CHUNK = 256
 
 
@@ -26,12 +27,14 @@ class DatasetIterator(Driving, Iterator[Tree]):
     `restore_state`, on an iterator of the same dataset, goes there.
     """
 
-    def __init__(self, plan: Node, iteration: int) -> None:
+    def __init__(
+        self, plan: Node, iteration: int, on_restore: Callable[[int], None]
+    ) -> None:
         self._plan = plan
         self._chunk: Columns | None = None
         self._used = 0
         self._before: Any = None
-        self._limit = _CHUNK if isinstance(plan, IndexedNode) else 1
+        self._on_restore = on_restore
         self._start(iteration)
 
     def __iter__(self) -> DatasetIterator:
@@ -54,6 +57,7 @@ class DatasetIterator(Driving, Iterator[Tree]):
         return {
             "version": _VERSION,
             "iteration": self._iteration,
+            "seeds": [node.seed for node in _shuffles(self._plan)],
             "stream": before,
             "used": used,
         }
@@ -65,14 +69,45 @@ class DatasetIterator(Driving, Iterator[Tree]):
                 "A position must come from `save_state` of this version. Received: "
                 f"{state!r}."
             )
+        self._plan = _with_seeds(self._plan, state["seeds"])
         self._start(state["iteration"])
+        self._on_restore(state["iteration"])
         self._stream.restore(state["stream"])
-        for _ in range(state["used"]):
-            next(self)
+        for number in range(state["used"]):
+            if next(self, self) is self:
+                raise refuse_position(state["used"], number)
 
     def _start(self, iteration: int) -> None:
         self._iteration = iteration
         self._stream = self._plan.open((iteration,))
+        # Elements that only have to be looked up are taken many at a time.
+        self._limit = _CHUNK if isinstance(self._stream, IndexedStream) else 1
         self._chunk = None
         self._used = 0
         self._before = None
+
+
+def _shuffles(plan: Node) -> list[Any]:
+    return find(plan, Shuffle)
+
+
+def _with_seeds(plan: Node, seeds: Sequence[int]) -> Node:
+    """Returns a plan whose shuffles have these seeds, which may have been random."""
+    known = dict(zip(map(id, _shuffles(plan)), seeds, strict=True))
+    if [node.seed for node in _shuffles(plan)] == list(seeds):
+        return plan
+    given = iter(_in_order(plan, known))
+    return rewritten(
+        plan,
+        lambda node: (
+            dataclasses.replace(node, seed=next(given))
+            if isinstance(node, Shuffle)
+            else node
+        ),
+    )
+
+
+def _in_order(plan: Node, known: dict[int, int]) -> list[int]:
+    """Returns the seeds in the order in which nodes are rewritten: inputs first."""
+    inner = [seed for node in plan.inputs for seed in _in_order(node, known)]
+    return [*inner, known[id(plan)]] if isinstance(plan, Shuffle) else inner

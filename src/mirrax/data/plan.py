@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -66,11 +67,7 @@ class ReplayedStream(Stream):
     def restore(self, state: State) -> None:
         while self._taken < state:
             if self.take(state - self._taken) is None:
-                raise ValueError(
-                    "A dataset must hold what it held when its position was saved. "
-                    f"Received: position {state}, but it ends after {self._taken} "
-                    "elements."
-                )
+                raise refuse_position(state, self._taken)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -122,6 +119,26 @@ def _nodes(value: Any) -> tuple[Node, ...]:
     if isinstance(value, tuple) and value and isinstance(value[0], Node):
         return value
     return ()
+
+
+def rewritten(node: Node, change: Callable[[Node], Node]) -> Node:
+    """Returns a plan with `change` applied to each node, after its inputs."""
+    changes: dict[str, Any] = {}
+    for field in dataclasses.fields(node):
+        value = getattr(node, field.name)
+        if isinstance(value, Node):
+            changes[field.name] = rewritten(value, change)
+        elif _nodes(value):
+            changes[field.name] = tuple(rewritten(item, change) for item in value)
+    return change(dataclasses.replace(node, **changes) if changes else node)
+
+
+def refuse_position(position: int, end: int) -> ValueError:
+    """Returns the error for a position behind the end of the data."""
+    return ValueError(
+        "A dataset must hold what it held when its position was saved. Received: "
+        f"position {position}, but it ends after {end} elements."
+    )
 
 
 def find(node: Node, kind: type[Node]) -> list[Node]:

@@ -147,27 +147,33 @@ class _GeneratedStream(ReplayedStream):
     def _take(self, limit: int) -> Columns | None:
         # One at a time: what is not asked for stays in the generator.
         for element in itertools.islice(self._elements, 1):
-            leaves = self.structure.flatten_up_to(element)
-            return from_rows([self._checked(leaves)])
+            return from_rows([self._checked(element)])
         return None
 
-    def _checked(self, leaves: list[Any]) -> list[Any]:
-        return [
-            _fitted(leaf, spec, self._taken)
-            for leaf, spec in zip(leaves, self._specs, strict=True)
-        ]
+    def _checked(self, element: Any) -> list[Any]:
+        try:
+            leaves = self.structure.flatten_up_to(element)
+            pairs = zip(leaves, self._specs, strict=True)
+            return [_fitted(leaf, spec) for leaf, spec in pairs]
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                "What a generator yields must fit its `output_signature`. Received: "
+                f"element {self._taken}, {element!r}, for "
+                f"{jax.tree.unflatten(self.structure, self._specs)}."
+            ) from error
 
 
-def _fitted(leaf: Any, spec: TensorSpec, number: int) -> Any:
+def _fitted(leaf: Any, spec: TensorSpec) -> Any:
     if spec.dtype == STRING:
+        if not isinstance(leaf, bytes | str):
+            raise TypeError
         return leaf.encode() if isinstance(leaf, str) else leaf
-    array = np.asarray(leaf, spec.dtype)
+    array = np.asarray(leaf)
+    if array.size and not np.can_cast(array.dtype, spec.dtype, "same_kind"):
+        raise TypeError
     if not spec.allows(array.shape):
-        raise ValueError(
-            "What a generator yields must fit its `output_signature`. Received: "
-            f"element {number} of shape {array.shape} for {spec}."
-        )
-    return array
+        raise ValueError
+    return array.astype(spec.dtype)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -23,7 +23,7 @@ from mirrax.data.plan import (
     State,
     Stream,
 )
-from mirrax.data.vectorize import vectorized
+from mirrax.data.vectorize import is_pure, vectorized
 from mirrax.values.specs import TensorSpec
 
 
@@ -54,17 +54,20 @@ class _MapStream(Stream):
     def __init__(self, node: Map, epoch: Epoch) -> None:
         self._source = node.source.open(epoch)
         self._function = node.function
-        self._vectorize = node.vectorize
+        self._vectorize = node.vectorize and is_pure(node.function)
         self._is_proved = False
         self._number = 0
+        self._error: Exception | None = None
 
     @override
     def take(self, limit: int) -> Columns | None:
+        if self._error is not None:
+            raise self._error
         columns = self._source.take(limit)
         if columns is None:
             return None
         result = self._apply(columns)
-        self._number += cols.num_rows(columns)
+        self._number += cols.num_rows(result)
         return result
 
     @override
@@ -79,17 +82,34 @@ class _MapStream(Stream):
     def _apply(self, columns: Columns) -> Columns:
         if self._vectorize and cols.num_rows(columns) > 1:
             try:
-                self.structure, result = vectorized(
+                structure, result = vectorized(
                     self._function, self._source.structure, columns
                 )
                 if self._is_proved or self._agrees(columns, result):
-                    self._is_proved = True
+                    self.structure, self._is_proved = structure, True
                     return result
             except Exception:
                 # Whatever it was, calling it for each element shows it if it is real.
                 pass
             self._vectorize = False
-        return cols.from_rows([self._call(row) for row in cols.rows_of(columns)])
+        return self._apply_one_by_one(cols.rows_of(columns))
+
+    def _apply_one_by_one(self, rows: Sequence[tuple[Any, ...]]) -> Columns:
+        """Returns what the function gives; what comes before an error comes first."""
+        results: list[Any] = []
+        for row in rows:
+            try:
+                results.append(self._call(row))
+            except Exception as error:
+                error.add_note(
+                    "[mirrax] raised by a function given to `map`, at element "
+                    f"{self._number + len(results)}"
+                )
+                if not results:
+                    raise
+                self._error = error
+                break
+        return cols.from_rows(results)
 
     def _agrees(self, columns: Columns, result: Columns) -> bool:
         """Returns whether the last row comes out the same on its own."""
@@ -102,14 +122,7 @@ class _MapStream(Stream):
         )
 
     def _call(self, row: tuple[Any, ...]) -> list[Any]:
-        try:
-            result = cols.call(self._function, self._source.structure, row)
-        except Exception as error:
-            error.add_note(
-                f"[mirrax] raised by a function given to `map`, at element "
-                f"{self._number} or soon after it"
-            )
-            raise
+        result = cols.call(self._function, self._source.structure, row)
         leaves, self.structure = jax.tree.flatten(result)
         return leaves
 
@@ -235,12 +248,19 @@ class Interleave(Node):
     @property
     @override
     def spec(self) -> Any:
+        first = self.first()
+        return None if first is None else first.spec
+
+    def first(self) -> Node | None:
+        """Returns what the function makes of the first element."""
         stream = self.source.open((0,))
-        first = stream.take(1)
-        if first is None:
+        columns = stream.take(1)
+        if columns is None:
             return None
-        row = cols.rows_of(first)[0]
-        return cols.call(self.function, stream.structure, row).spec
+        node: Node = cols.call(
+            self.function, stream.structure, cols.rows_of(columns)[0]
+        )
+        return node
 
     @property
     @override
@@ -336,11 +356,15 @@ class _ZipStream(Stream):
     def take(self, limit: int) -> Columns | None:
         rows: list[list[Columns]] = [[] for _ in self._sources]
         for _ in range(limit):
-            step = [source.take(1) for source in self._sources]
-            if any(columns is None for columns in step):
+            step: list[Columns] = []
+            for source in self._sources:
+                columns = source.take(1)
+                if columns is None:
+                    break
+                step.append(columns)
+            if len(step) < len(self._sources):
                 break
             for kept, columns in zip(rows, step, strict=True):
-                assert columns is not None
                 kept.append(columns)
         if not rows[0]:
             return None

@@ -7,14 +7,31 @@ raises `NotVectorizable`, and the function is called for each element instead.
 
 from __future__ import annotations
 
+import inspect
 import random
-from collections.abc import Callable
+from collections.abc import (
+    Callable,
+    Iterator,
+    MutableMapping,
+    MutableSequence,
+    MutableSet,
+)
 from typing import Any, NoReturn
 
 import jax
 import numpy as np
 
-from mirrax.data.columns import Columns, call, num_rows
+from mirrax.data.columns import Columns, call
+
+_CHANGING = (
+    Iterator,
+    MutableMapping,
+    MutableSequence,
+    MutableSet,
+    np.random.Generator,
+    np.random.RandomState,
+    random.Random,
+)
 
 
 class NotVectorizable(Exception):  # noqa: N818 - a signal to the planner
@@ -45,9 +62,12 @@ class Rows(np.lib.mixins.NDArrayOperatorsMixin):
         self, function: np.ufunc, method: str, *inputs: Any, **options: Any
     ) -> Any:
         is_plain = method == "__call__" and function.signature is None
+        if function is np.power and _ndim(inputs[0]) == 0:
+            # NumPy's scalars and arrays differ in the last bit.
+            raise NotVectorizable
         if not is_plain or options.keys() - {"dtype", "casting"}:
             raise NotVectorizable
-        ndim = max(x.ndim if isinstance(x, Rows) else np.ndim(x) for x in inputs)
+        ndim = max(_ndim(x) for x in inputs)
         result = function(*(_lift(x, ndim) for x in inputs), **options)
         return tuple(map(Rows, result)) if isinstance(result, tuple) else Rows(result)
 
@@ -91,6 +111,10 @@ class Rows(np.lib.mixins.NDArrayOperatorsMixin):
     __hash__ = None  # type: ignore[assignment]
 
 
+def _ndim(value: Any) -> int:
+    return value.ndim if isinstance(value, Rows) else np.ndim(value)
+
+
 def _lift(value: Any, ndim: int) -> Any:
     if not isinstance(value, Rows):
         return value
@@ -113,17 +137,28 @@ def vectorized(
         # One random number for all rows is not what was meant.
         raise NotVectorizable
     leaves, nesting = jax.tree.flatten(result)
-    count = num_rows(columns)
-    return nesting, [_rows_of(leaf, count) for leaf in leaves]
+    return nesting, [_rows_of(leaf) for leaf in leaves]
 
 
-def _rows_of(leaf: Any, count: int) -> np.ndarray[Any, Any]:
+def is_pure(function: Callable[..., Any]) -> bool:
+    """Returns whether a function seems to depend on its arguments alone.
+
+    One that closes over a source of random numbers, an iterator or a container may give
+    another result at each call.
+    """
+    try:
+        found = inspect.getclosurevars(function)
+    except TypeError:
+        return False
+    values = [*found.nonlocals.values(), *found.globals.values()]
+    return not any(isinstance(value, _CHANGING) for value in values)
+
+
+def _rows_of(leaf: Any) -> np.ndarray[Any, Any]:
     if isinstance(leaf, Rows):
         return leaf.rows
-    if isinstance(leaf, jax.Array):
-        raise NotVectorizable
-    constant = np.asarray(leaf)
-    return np.broadcast_to(constant, (count, *constant.shape))
+    # A constant may be one that changes from call to call.
+    raise NotVectorizable
 
 
 def _random_states() -> tuple[Any, ...]:

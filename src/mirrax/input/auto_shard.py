@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
+from mirrax.data.buffering import Cache, Memory
 from mirrax.data.columns import Columns
 from mirrax.data.options import AutoShardPolicy
-from mirrax.data.plan import UNKNOWN, Epoch, Node, State, Stream, find
+from mirrax.data.ordering import Shard
+from mirrax.data.plan import UNKNOWN, Epoch, Node, State, Stream
 from mirrax.data.sources import Files
-from mirrax.input.split import split_batch
+from mirrax.data.transforms import Interleave
+from mirrax.input.split import reads_files, split_batch
 
 
 def auto_shard(
@@ -25,28 +28,25 @@ def auto_shard(
     """
     if num_workers == 1 or policy in (AutoShardPolicy.OFF, AutoShardPolicy.HINT):
         return plan
-    has_files = bool(find(plan, Files))
+    has_files = reads_files(plan)
     if policy is AutoShardPolicy.AUTO:
         policy = AutoShardPolicy.FILE if has_files else AutoShardPolicy.DATA
     if policy is AutoShardPolicy.DATA:
         return Piece(plan, num_workers, index)
     if not has_files:
-        raise ValueError(
-            "Sharding by files needs a dataset that reads files. Received: a plan "
-            f"without any:\n{plan.explain()}\nUse AutoShardPolicy.DATA."
-        )
+        raise _no_files(plan)
     return _share_files(plan, num_workers, index)
 
 
 def _share_files(plan: Node, num_workers: int, index: int) -> Node:
     if isinstance(plan, Files):
-        if len(plan.files) < num_workers:
-            raise ValueError(
-                "Sharding by files needs at least one file for each worker. Received: "
-                f"{len(plan.files)} file(s) for {num_workers} workers. Use "
-                "AutoShardPolicy.DATA or OFF, or write more files."
-            )
+        _require_enough(len(plan.files), num_workers)
         return dataclasses.replace(plan, files=plan.files[index::num_workers])
+    if isinstance(plan, Interleave) and not reads_files(plan.source):
+        _require_enough(plan.source.cardinality, num_workers)
+        return dataclasses.replace(plan, source=Shard(plan.source, num_workers, index))
+    if not plan.inputs:
+        raise _no_files(plan)
     changes: dict[str, Any] = {}
     for field in dataclasses.fields(plan):
         value = getattr(plan, field.name)
@@ -56,7 +56,26 @@ def _share_files(plan: Node, num_workers: int, index: int) -> Node:
             changes[field.name] = tuple(
                 _share_files(node, num_workers, index) for node in value
             )
+    if isinstance(plan, Cache):
+        changes["memory"] = Memory()
     return dataclasses.replace(plan, **changes)
+
+
+def _require_enough(num_files: int, num_workers: int) -> None:
+    if 0 <= num_files < num_workers:
+        raise ValueError(
+            "Sharding by files needs at least one file for each worker. Received: "
+            f"{num_files} file(s) for {num_workers} workers. Use AutoShardPolicy.DATA "
+            "or OFF, or write more files."
+        )
+
+
+def _no_files(plan: Node) -> ValueError:
+    return ValueError(
+        "Sharding by files needs a dataset that reads files, and nothing else. "
+        f"Received: a plan with something else:\n{plan.explain()}\nUse "
+        "AutoShardPolicy.DATA."
+    )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -93,6 +112,11 @@ class _PieceStream(Stream):
         self.structure = self._source.structure
         if columns is None:
             return None
+        if np.ndim(columns[0][0]) == 0:
+            raise ValueError(
+                "Workers share each batch of a dataset. Received: elements that are no "
+                "batches. Call `batch` with the global batch size first."
+            )
         rows = len(columns[0][0])
         piece = split_batch(rows, self._node.num_workers)[self._node.index]
         return [np.asarray(column[0][piece])[None] for column in columns]

@@ -8,9 +8,9 @@ from mirrax.data.batching import Batch, PaddedBatch, Rebatch
 from mirrax.data.buffering import Cache, Prefetch
 from mirrax.data.options import AutoShardPolicy
 from mirrax.data.ordering import Limit, Repeat, Shard, Shuffle
-from mirrax.data.plan import Node, find
+from mirrax.data.plan import Node
 from mirrax.data.sources import Files
-from mirrax.data.transforms import Concatenate, Filter, Map
+from mirrax.data.transforms import Concatenate, Filter, Interleave, Map
 
 _PASSING = (Cache, Filter, Limit, Map, Prefetch, Repeat, Shard, Shuffle)
 
@@ -48,10 +48,19 @@ def rebatch_sizes(
     batches is not known.
     """
     is_by_data = policy is AutoShardPolicy.DATA or (
-        policy is AutoShardPolicy.AUTO and not find(plan, Files)
+        policy is AutoShardPolicy.AUTO and not reads_files(plan)
     )
     size = batch_size_of(plan)
     return None if is_by_data or size is None else even_sizes(size, num_replicas)
+
+
+def reads_files(plan: Node) -> bool:
+    """Returns whether a plan reads files, itself or in what `interleave` opens."""
+    if isinstance(plan, Files):
+        return True
+    inner = plan.first() if isinstance(plan, Interleave) else None
+    nodes = plan.inputs if inner is None else (*plan.inputs, inner)
+    return any(reads_files(node) for node in nodes)
 
 
 def batch_size_of(plan: Node) -> int | None:
