@@ -13,9 +13,16 @@ def test_scalar_is_shown_as_the_documents_show_tensors():
 
 
 def test_vector_is_shown_as_the_documents_show_tensors():
-    shown = describe(jnp.array([1, 2]))
-    text = "<tf.Tensor: shape=(2,), dtype=int32, numpy=array([1, 2], dtype=int32)>"
+    shown = describe(jnp.array([1.0, 2.0]))
+    text = (
+        "<tf.Tensor: shape=(2,), dtype=float32, numpy=array([1., 2.], dtype=float32)>"
+    )
     assert shown == text
+
+
+def test_usual_integers_are_shown_as_numpy_shows_its_own():
+    shown = describe(jnp.array([1, 2]))
+    assert shown == "<tf.Tensor: shape=(2,), dtype=int32, numpy=array([1, 2])>"
 
 
 def test_other_parts_are_shown_as_python_shows_them():
