@@ -1,5 +1,8 @@
 """Plain variables, and what all kinds have in common."""
 
+import copy
+import pickle
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -440,3 +443,19 @@ def test_plain_variable_can_be_written_around_run_in_a_function(two_replicas):
     step()
     step()
     assert v.numpy() == 13.0
+
+
+# Copies.
+
+
+def test_deep_copy_is_a_variable_of_its_own(create_anywhere):
+    v = create_anywhere([1.0, 2.0])
+    other = copy.deepcopy(v)
+    v.assign([5.0, 5.0])
+    assert type(other) is type(v)
+    assert other.numpy().tolist() == [1.0, 2.0]
+
+
+def test_variable_cannot_be_pickled(create_anywhere):
+    with pytest.raises(TypeError, match=r"cannot be pickled. Pickle `variable.numpy"):
+        pickle.dumps(create_anywhere(1.0))

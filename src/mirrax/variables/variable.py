@@ -175,6 +175,20 @@ class Variable(ArrayLike, Leaf, metaclass=VariableType):
     def __repr__(self) -> str:
         return describe_variable(self.name, self.value)
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Variable:
+        other = object.__new__(type(self))
+        memo[id(self)] = other
+        other.__dict__.update(self.__dict__)
+        other.store(jnp.copy(self.stored))
+        return other
+
+    @override
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            f"Variable '{self.name}' lives on devices, so it cannot be pickled. Pickle "
+            "`variable.numpy()`, and assign it to a variable afterwards."
+        )
+
     # What engines need. A kind of variable overrides what is different about it.
 
     def store(self, array: jax.Array) -> None:
