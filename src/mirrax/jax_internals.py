@@ -49,6 +49,12 @@ def shards(array: jax.Array) -> Sequence[jax.Array]:
 
     `addressable_data(i)` of a replicated array is the first device's for every `i`.
     """
+    if isinstance(array, jax.core.Tracer):
+        raise TypeError(
+            "A value that JAX is tracing lies on no devices yet. Received: a traced "
+            f"array of shape {array.shape}. Do this outside of jit, grad and vmap, or "
+            "inside `mirrax.function`."
+        )
     if not isinstance(array, ArrayImpl):
         return [_as_key(array, part) for part in shards(jax.random.key_data(array))]
     return array._arrays
@@ -60,6 +66,8 @@ def uncommitted(array: jax.Array) -> jax.Array:
     JAX refuses to mix arrays that are tied to different devices. Users expect to add
     the results of two replicas, so what Mirrax hands out is never tied.
     """
+    if isinstance(array, jax.core.Tracer):
+        return array
     if not isinstance(array, ArrayImpl):
         return _as_key(array, uncommitted(jax.random.key_data(array)))
     return view(array) if array._committed else array

@@ -18,7 +18,15 @@ from mirrax.devices.topology import AXIS, Topology
 from mirrax.errors import InvalidArgumentError
 from mirrax.options import CommunicationOptions, ReduceOp
 from mirrax.values.array_like import as_array
-from mirrax.values.layouts import Alike, Joined, Layout, Parts, Spmd, join
+from mirrax.values.layouts import (
+    Alike,
+    Joined,
+    Layout,
+    Parts,
+    Spmd,
+    join,
+    require_parts,
+)
 from mirrax.values.per_replica import PerReplica
 
 Axis = int | tuple[int, ...] | None
@@ -42,6 +50,9 @@ def reduce(
     `axis`: a mean divides by the number of elements there really are.
     """
     layouts = [_arrays(value.layout) for value in values]
+    for layout in layouts:
+        if isinstance(layout, Parts):
+            require_parts(layout.held, collective.topology)
     for layout in layouts:
         _require_axis(layout, axis)
     if axis is not None and any(_is_uneven(layout) for layout in layouts):

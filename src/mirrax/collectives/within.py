@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from mirrax.collectives.cross_device_ops import CrossDeviceOps
+from mirrax.collectives.promise import promise_mirrored
 from mirrax.devices.topology import AXIS
 from mirrax.options import CommunicationOptions, ReduceOp
 
@@ -25,6 +26,7 @@ def all_reduce(
         return []
     values = [v.astype(jnp.int32) if v.dtype == bool else v for v in values]
     sums = ops.sum_over_replicas(values, num_replicas, options)
+    sums = [promise_mirrored(total) for total in sums]
     if op is ReduceOp.SUM:
         return sums
     return [total / num_replicas for total in sums]

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import contextvars
 import dataclasses
+import itertools
 from collections.abc import Callable
 from typing import Any
+
+import jax
 
 Creator = Callable[..., Any]
 """A variable creator: called with `next_creator` and the arguments of the variable."""
@@ -53,6 +56,10 @@ class Update:
 
 
 Frame = CrossReplica | Replica | Update
+
+# Part of the key under which JAX keeps traced functions.
+_trace_key = jax.make_user_context(None)
+_serials = itertools.count()
 
 _frame: contextvars.ContextVar[Frame | None] = contextvars.ContextVar(
     "mirrax_frame", default=None
@@ -113,9 +120,43 @@ def entered(new_frame: Frame) -> _Set:
     return _Set(_frame, new_frame)
 
 
-def overlaid(new_overlay: Any) -> _Set:
+class _Overlaid:
+    """Sets the overlay for a `with` block, and makes JAX trace anew inside."""
+
+    __slots__ = ("_key", "_overlay")
+
+    def __init__(self, new_overlay: Any) -> None:
+        self._overlay = _Set(_overlay, new_overlay)
+        self._key = _trace_key(next(_serials))
+
+    def __enter__(self) -> None:
+        self._overlay.__enter__()
+        self._key.__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        self._key.__exit__(None, None, None)
+        self._overlay.__exit__()
+
+
+def overlaid(new_overlay: Any) -> _Overlaid:
     """Makes variables read from and write to `new_overlay` for the `with` block."""
-    return _Set(_overlay, new_overlay)
+    return _Overlaid(new_overlay)
+
+
+def forget_traces() -> None:
+    """Makes JAX trace functions anew that it has traced in this overlay.
+
+    They may have read a variable that has another value now.
+    """
+    _trace_key(next(_serials)).__enter__()
+
+
+def seen_from(*place: int) -> Any:
+    """Makes JAX keep what it traces here apart from what it traces elsewhere.
+
+    A function that is jitted may ask which replica it runs on, and of how many.
+    """
+    return _trace_key(place)
 
 
 def driving(new_driver: Any) -> _Set:

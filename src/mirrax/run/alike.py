@@ -7,14 +7,17 @@ as the number of a replica or of its rows.
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from mirrax.jax_internals import ClosedJaxpr, JaxprEqn, Var
+from mirrax.jax_internals import ClosedJaxpr, Jaxpr, Var
 from mirrax.run.analysis import is_collective
-from mirrax.run.jaxprs import rebuilt
+
+_ADDRESS = re.compile(r"0x[0-9a-f]+")
 
 
 def differing_outputs(programs: Sequence[ClosedJaxpr]) -> list[bool]:
@@ -22,36 +25,70 @@ def differing_outputs(programs: Sequence[ClosedJaxpr]) -> list[bool]:
 
     What comes out of a collective counts as the same in all programs.
     """
-    columns = zip(
-        *(
-            [_derivation(program, atom) for atom in program.jaxpr.outvars]
-            for program in programs
-        ),
-        strict=True,
-    )
-    return [any(text != column[0] for text in column) for column in columns]
+    columns = zip(*(_output_digests(program) for program in programs), strict=True)
+    return [any(digest != column[0] for digest in column) for column in columns]
 
 
-def _derivation(program: ClosedJaxpr, output: Any) -> str:
-    """Returns the way from collectives and inputs to an output, as text."""
-    if not isinstance(output, Var):
-        return repr(np.asarray(output.val))
+def _output_digests(program: ClosedJaxpr) -> list[bytes]:
+    """Returns for each output a digest of how it is computed."""
     jaxpr = program.jaxpr
-    needed: set[Var] = {output}
-    steps: list[JaxprEqn] = []
-    for eqn in reversed(jaxpr.eqns):
-        if not needed.isdisjoint(eqn.outvars) and not is_collective(eqn):
-            steps.append(eqn)
-            needed.update(atom for atom in eqn.invars if isinstance(atom, Var))
-    met = [var for eqn in jaxpr.eqns if is_collective(eqn) for var in eqn.outvars]
-    sources = {
-        **{var: f"input {i}" for i, var in enumerate(jaxpr.invars)},
-        **{var: f"collective {i}" for i, var in enumerate(met)},
-        **{
-            var: f"constant {np.asarray(value)!r}"
-            for var, value in zip(jaxpr.constvars, program.consts, strict=True)
-        },
+    digests: dict[Var, bytes] = {
+        var: _digest("input", index) for index, var in enumerate(jaxpr.invars)
     }
-    used = [var for var in sources if var in needed]
-    labels = [sources[var] for var in used]
-    return f"{labels}: {rebuilt(jaxpr, (), used, [output], steps[::-1])}"
+    for var, value in zip(jaxpr.constvars, program.consts, strict=True):
+        digests[var] = _digest("constant", value)
+    num_met = 0
+    for eqn in jaxpr.eqns:
+        if is_collective(eqn):
+            source = _digest("collective", num_met)
+            num_met += 1
+        else:
+            inputs = [_of(atom, digests) for atom in eqn.invars]
+            source = _digest(eqn.primitive.name, sorted(eqn.params.items()), inputs)
+        for index, var in enumerate(eqn.outvars):
+            digests[var] = _digest(source, index)
+    return [_of(atom, digests) for atom in jaxpr.outvars]
+
+
+def _of(atom: Any, digests: dict[Var, bytes]) -> bytes:
+    return digests[atom] if isinstance(atom, Var) else _digest("literal", atom.val)
+
+
+def _digest(*things: Any) -> bytes:
+    total = hashlib.blake2b(digest_size=16)
+    for thing in things:
+        total.update(_bytes_of(thing))
+    return total.digest()
+
+
+def _bytes_of(thing: Any) -> bytes:
+    if isinstance(thing, bytes):
+        return thing
+    if isinstance(thing, ClosedJaxpr):
+        return b"".join(map(_bytes_of, (_inner(thing.jaxpr), *thing.consts)))
+    if isinstance(thing, Jaxpr):
+        return _inner(thing)
+    if isinstance(thing, tuple | list):
+        return b"(" + b",".join(map(_bytes_of, thing)) + b")"
+    if hasattr(thing, "shape") and hasattr(thing, "dtype") and not callable(thing):
+        try:
+            array = np.asarray(thing)
+            return f"{array.dtype}{array.shape}".encode() + array.tobytes()
+        except TypeError:
+            return repr(thing).encode()
+    if callable(thing) and getattr(thing, "__closure__", None):
+        cells = [cell.cell_contents for cell in thing.__closure__]
+        plain = [c for c in cells if isinstance(c, int | float | str | tuple)]
+        return _ADDRESS.sub("", f"{thing!r}{plain!r}").encode()
+    return _ADDRESS.sub("", repr(thing)).encode()
+
+
+def _inner(jaxpr: Jaxpr) -> bytes:
+    """Returns a program inside another as text, with the constants inside it."""
+    consts = [
+        _bytes_of(parameter)
+        for eqn in jaxpr.eqns
+        for parameter in eqn.params.values()
+        if isinstance(parameter, ClosedJaxpr)
+    ]
+    return _ADDRESS.sub("", str(jaxpr)).encode() + b"".join(consts)

@@ -84,6 +84,7 @@ def _run_inside_trace(call: ReplicaCall) -> Tree:
 
 def _call_alone(call: ReplicaCall) -> Tree:
     context = ReplicaContext(call.strategy, Alone(call.strategy))
-    with stack.entered(stack.Replica(call.strategy, context, index=0)):
+    place = stack.seen_from(0, 1)
+    with place, stack.entered(stack.Replica(call.strategy, context, index=0)):
         args, kwargs = select((call.args, call.kwargs), 0)
         return call.fn(*args, **kwargs)

@@ -171,11 +171,14 @@ class _Replica:
         """
         if self._config is not None:
             jax_internals.set_local_config(self._config)
+            place = stack.seen_from(self.number, self._call.topology.num_replicas)
             try:
-                return switch()
+                with place:
+                    return switch()
             finally:
                 self._exchange_config()
-        with jax.default_device(self._device):
+        place = stack.seen_from(self.number, self._call.topology.num_replicas)
+        with place, jax.default_device(self._device):
             before = jax_internals.config_fingerprint()
             try:
                 return switch()

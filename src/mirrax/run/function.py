@@ -34,6 +34,7 @@ MAX_PROGRAMS = 128
 """How many programs a function keeps; the least recently used one goes first."""
 
 _MANY_TRACES = 16
+_UNKNOWN = object()
 
 NUMBERS = (int, float, complex)
 
@@ -211,12 +212,11 @@ class Function:
             structure,
             tuple([slot.key for slot in slots]),
             # The `run` of a strategy does the same inside and outside of its scope.
-            stack.frame() if self._topology is None else None,
+            _place() if self._topology is None else None,
             jax_internals.config_fingerprint(),
         )
-        try:
-            program = self.cached(key, self._build, leaves, structure, slots)
-        except MustDrive:
+        program = self.cached(key, self._build, leaves, structure, slots)
+        if program is None:
             return self._drive(*args, **kwargs)
         return program([slot.array for slot in slots if slot.form is not None])
 
@@ -225,7 +225,10 @@ class Function:
         with stack.driving(self):
             return self.python_function(*args, **kwargs)
 
-    def _build(self, leaves: list[Any], structure: Any, slots: list[Any]) -> Program:
+    def _build(
+        self, leaves: list[Any], structure: Any, slots: list[Any]
+    ) -> Program | None:
+        """Returns the program for such arguments; None if only Python can do it."""
         is_dynamic = [slot.form is not None for slot in slots]
 
         def body(*values: Any) -> Tree:
@@ -244,7 +247,11 @@ class Function:
             slot.array if type(slot.array) in NUMBERS else stand_in(slot.array)
             for slot in dynamic
         ]
-        return Program(body, stand_ins, [slot.form for slot in dynamic], donated)
+        forms = [slot.form for slot in dynamic]
+        try:
+            return Program(body, stand_ins, forms, donated)
+        except MustDrive:
+            return None
 
     def _donated_flags(self, structure: Any, num_leaves: int) -> list[bool]:
         if not self._donated:
@@ -261,13 +268,13 @@ class Function:
     def cached(self, key: Any, build: Callable[..., Any], *args: Any) -> Any:
         """Returns `build(*args)`, from the cache if the key is there."""
         try:
-            program = self._programs.get(key)
+            program = self._programs.get(key, _UNKNOWN)
         except TypeError as error:
             raise TypeError(
                 "The arguments of a function are arrays, numbers and hashable objects. "
                 f"Received: {error}. Pass it as an array, or close over it."
             ) from error
-        if program is None:
+        if program is _UNKNOWN:
             self._count_trace()
             program = self._programs[key] = build(*args)
             if len(self._programs) > MAX_PROGRAMS:
@@ -286,6 +293,12 @@ class Function:
                 self._name,
                 _MANY_TRACES,
             )
+
+
+def _place() -> Any:
+    """Returns what of the place of a call decides how a function is traced."""
+    frame = stack.frame()
+    return None if frame is None else (type(frame), Same(frame.strategy))
 
 
 class Slot:

@@ -32,7 +32,7 @@ from mirrax.variables.variable import Variable
 _stored = operator.attrgetter("stored")
 
 # Callbacks can raise while the program runs, when donated variables are gone already.
-_CALLBACKS = {"pure_callback", "io_callback"}
+_CALLBACKS = {"pure_callback", "io_callback", "debug_callback"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,26 +129,36 @@ class Program:
         self._run = self._compile(traced, forms)
         if self._topology is not None and self._topology.is_single:
             self._run = _on_device(self._run, self._topology.devices[0])
-        self._empty_result = trees.unflatten(structure, self._rest)
 
     def __call__(self, arrays: Sequence[Any]) -> Tree:
         """Runs the program on the dynamic arguments; returns what the user gets."""
-        if self._lent_count != lending.ledger.count:
-            self._take_back()
-        new, results = self._run(
-            list(map(_stored, self._changed)),
-            list(map(_stored, self._read_only)),
-            [_own(arrays[i]) for i in self._donated_arguments],
-            [arrays[i] for i in self._kept_arguments],
-        )
-        if self._can_raise:
-            # What a callback raises must come out before variables change.
-            jax.block_until_ready(new)
-        for variable, value in zip(self._writes, new):
-            variable.stored = value
-        if self._needs_care:
-            self._settle()
-        return self._assemble(results) if results else self._empty_result
+        with lending.lock:
+            if self._lent_count != lending.ledger.count:
+                self._take_back()
+            donated = [arrays[i] for i in self._donated_arguments]
+            kept = [arrays[i] for i in self._kept_arguments]
+            if donated:
+                donated = _own_each(donated, kept)
+            changed = list(map(_stored, self._changed))
+            read_only = list(map(_stored, self._read_only))
+            done: list[Any] = []
+            try:
+                # In one step for Python, so that an interruption cannot come between
+                # the program, which overwrites variables, and what it returns.
+                done.extend(map(self._run, [changed], [read_only], [donated], [kept]))
+                if self._can_raise:
+                    # What a callback raises must come out before variables change.
+                    jax.block_until_ready(done)
+            except BaseException:
+                if self._can_raise:
+                    done.clear()
+                raise
+            finally:
+                for variable, value in zip(self._writes, done[0][0] if done else ()):
+                    variable.stored = value
+            if self._needs_care:
+                self._settle()
+        return self._assemble(done[0][1])
 
     def _settle(self) -> None:
         for variable in self._localized:
@@ -166,7 +176,7 @@ class Program:
     def _split_variables(self, traced: Traced) -> None:
         """Sorts variables into those overwritten in place, and those only read."""
         written = set(traced.writes)
-        self._can_raise = any(
+        self._can_raise = bool(jax.config.jax_debug_nans) or any(  # type: ignore[attr-defined]
             eqn.primitive.name in _CALLBACKS for eqn in all_equations(traced.jaxpr)
         )
         is_changed = [
@@ -287,9 +297,25 @@ def _on_device(run: Any, device: jax.Device) -> Any:
     return run_there
 
 
-def _own(array: Any) -> Any:
-    """Returns an argument that may be overwritten: no view of a variable."""
-    return jnp.copy(array) if lending.is_view(array) else array
+def _own_each(donated: list[Any], kept: list[Any]) -> list[Any]:
+    """Returns donated arguments, each in an array that may be overwritten.
+
+    One that is given twice, or that shares its memory with a variable, is copied.
+    """
+    seen = {id(array) for array in kept}
+    owned = []
+    for array in donated:
+        if jax_internals.is_stored(array) and array.is_deleted():
+            raise ValueError(
+                "An argument in `donate_argnums` is overwritten by the call, so it "
+                "cannot be given again. Received: an array that an earlier call took. "
+                "Use what that call returned, or leave the argument out of "
+                "`donate_argnums`."
+            )
+        is_shared = id(array) in seen or lending.is_view(array)
+        seen.add(id(array))
+        owned.append(jnp.copy(array) if is_shared else array)
+    return owned
 
 
 def _topology_of(variable: Variable) -> Topology | None:

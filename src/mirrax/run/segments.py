@@ -54,9 +54,11 @@ class Cut:
     def meetings(self) -> list[Any]:
         """What the replicas must agree on: operation and shapes of each collective."""
         return [
-            (eqn.primitive.name, [kind_of(a) for a in eqn.invars])
+            [
+                (eqn.primitive.name, [kind_of(a) for a in eqn.invars])
+                for eqn in segment.collectives
+            ]
             for segment in self.segments
-            for eqn in segment.collectives
         ]
 
 

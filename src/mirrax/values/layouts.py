@@ -1,13 +1,15 @@
-"""The three forms in which the parts of a per-replica value are held."""
+"""The four forms in which the parts of a per-replica value are held."""
 
 from __future__ import annotations
 
 import abc
 import dataclasses
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax import lax
 from typing_extensions import override
 
@@ -102,6 +104,10 @@ def join(parts: tuple[Any, ...], topology: Topology) -> jax.Array:
 
     Scalars cost a reshape each.
     """
+    require_parts(parts, topology)
+    if not jax_internals.is_eager():
+        arrays = [jnp.asarray(part) for part in parts]
+        return jnp.stack(arrays) if arrays[0].ndim == 0 else jnp.concatenate(arrays)
     pieces = [
         to_device(part, device)
         for part, device in zip(parts, topology.local_devices, strict=True)
@@ -113,6 +119,16 @@ def join(parts: tuple[Any, ...], topology: Topology) -> jax.Array:
         ]
     shape = (pieces[0].shape[0] * topology.num_replicas, *pieces[0].shape[1:])
     return jax.make_array_from_single_device_arrays(shape, topology.split, pieces)
+
+
+def require_parts(parts: Sequence[Any], topology: Topology) -> None:
+    """Raises unless there is a part for each local replica."""
+    if len(parts) != len(topology.local_devices):
+        raise ValueError(
+            "A per-replica value needs a part for each replica. Received: "
+            f"{len(parts)} part(s) for {len(topology.local_devices)} replica(s) on "
+            f"{list(topology.names)}. Use the strategy that made the value."
+        )
 
 
 def replicate(value: Any, topology: Topology) -> jax.Array:

@@ -11,6 +11,7 @@ from mirrax import jax_internals, trees
 from mirrax.devices.topology import Topology
 from mirrax.trees import Tree
 from mirrax.values.distributed import DistributedValues
+from mirrax.values.layouts import require_parts
 from mirrax.values.per_replica import PerReplica
 
 _PLAIN = (bool, int, float, complex, str, bytes)
@@ -63,6 +64,8 @@ def local_results(value: Any, topology: Topology) -> tuple[Any, ...]:
 
 def parts_of(leaf: Any, topology: Topology) -> Sequence[Any]:
     """Returns what each local replica gets of `leaf`."""
+    if isinstance(leaf, PerReplica):
+        require_parts(leaf.values, topology)
     if isinstance(leaf, DistributedValues):
         return [leaf.for_replica(i) for i in range(len(topology.local_devices))]
     if is_mirrored_array(leaf, topology):

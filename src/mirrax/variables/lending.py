@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
 from typing import Any
 
 import jax
+
+lock = threading.RLock()
+"""Held while a program runs on variables, and while their arrays are read."""
 
 _views: dict[int, weakref.ref[jax.Array]] = {}
 

@@ -14,6 +14,7 @@ import jax
 from typing_extensions import override
 
 from mirrax import jax_internals
+from mirrax.context import stack
 from mirrax.devices.topology import Topology
 from mirrax.jax_internals import Primitive, set_current_trace
 from mirrax.variables.variable import Variable
@@ -81,6 +82,7 @@ class Overlay(abc.ABC):
             )
         self.values[variable] = value
         self.written[variable] = None
+        stack.forget_traces()
 
 
 class TraceOverlay(Overlay):

@@ -165,7 +165,8 @@ class Variable(ArrayLike, Leaf, metaclass=VariableType):
         overlay = stack.overlay()
         if overlay is not None and overlay.knows(self):
             return super().numpy()
-        return np.array(self._peek())
+        with lending.lock:
+            return np.array(self._peek())
 
     @override
     def __jax_array__(self) -> jax.Array:
@@ -181,6 +182,9 @@ class Variable(ArrayLike, Leaf, metaclass=VariableType):
         other.__dict__.update(self.__dict__)
         other.store(jnp.copy(self.stored))
         return other
+
+    def __copy__(self) -> Variable:
+        return self.__deepcopy__({})
 
     @override
     def __reduce__(self) -> Any:
@@ -221,8 +225,9 @@ class Variable(ArrayLike, Leaf, metaclass=VariableType):
 
     def lend(self, index: int) -> jax.Array:
         """Returns a view of the stored copy `index`, which the user may keep."""
-        lending.mark(self)
-        return lending.register(jax_internals.view(self._shard(index)))
+        with lending.lock:
+            lending.mark(self)
+            return lending.register(jax_internals.view(self._shard(index)))
 
     def _shard(self, index: int) -> jax.Array:
         return jax_internals.shards(self.stored)[index]
