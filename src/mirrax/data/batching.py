@@ -12,7 +12,14 @@ from typing_extensions import override
 
 from mirrax.data import columns as cols
 from mirrax.data.columns import Columns
-from mirrax.data.plan import UNKNOWN, Epoch, Node, ReplayedStream, State, Stream
+from mirrax.data.plan import (
+    UNKNOWN,
+    Epoch,
+    Node,
+    PassingStream,
+    ReplayedStream,
+    Stream,
+)
 from mirrax.errors import InvalidArgumentError
 from mirrax.values.specs import TensorSpec
 
@@ -48,7 +55,7 @@ def _with_rows(spec: TensorSpec, size: int | None) -> TensorSpec:
     return TensorSpec(None if spec.shape is None else (size, *spec.shape), spec.dtype)
 
 
-class _BatchStream(Stream):
+class _BatchStream(PassingStream):
     def __init__(self, node: Batch, epoch: Epoch) -> None:
         self._source = node.source.open(epoch)
         self._size = node.size
@@ -65,14 +72,6 @@ class _BatchStream(Stream):
         if not parts or (missing and self._drop):
             return None
         return [_one_row(column) for column in cols.concatenate(parts)]
-
-    @override
-    def state(self) -> State:
-        return self._source.state()
-
-    @override
-    def restore(self, state: State) -> None:
-        self._source.restore(state)
 
 
 def _one_row(column: cols.Column) -> cols.Column:
@@ -131,7 +130,7 @@ def _padded_spec(spec: TensorSpec, shape: Any) -> TensorSpec:
     return TensorSpec(sizes, spec.dtype)
 
 
-class _PaddedBatchStream(Stream):
+class _PaddedBatchStream(PassingStream):
     def __init__(self, node: PaddedBatch, epoch: Epoch) -> None:
         self._source = node.source.open(epoch)
         self._node = node
@@ -159,14 +158,6 @@ class _PaddedBatchStream(Stream):
         if given is None:
             return [None] * count
         return self.structure.flatten_up_to(given)  # type: ignore[no-any-return]
-
-    @override
-    def state(self) -> State:
-        return self._source.state()
-
-    @override
-    def restore(self, state: State) -> None:
-        self._source.restore(state)
 
 
 def _padded(rows: Any, shape: Any, value: Any) -> np.ndarray[Any, Any]:

@@ -46,6 +46,18 @@ class Stream(abc.ABC):
         """Goes to a position, in a stream from which nothing was taken."""
 
 
+class PassingStream(Stream):
+    """A stream that holds nothing back, so its position is that of its source."""
+
+    _source: Stream
+
+    def state(self) -> State:
+        return self._source.state()
+
+    def restore(self, state: State) -> None:
+        self._source.restore(state)
+
+
 class ReplayedStream(Stream):
     """A stream that counts what was taken, and finds a position by taking as much."""
 

@@ -19,6 +19,7 @@ from mirrax.data.plan import (
     UNKNOWN,
     Epoch,
     Node,
+    PassingStream,
     ReplayedStream,
     State,
     Stream,
@@ -149,7 +150,7 @@ class Filter(Node):
         return 0 if self.source.cardinality == 0 else UNKNOWN
 
 
-class _FilterStream(Stream):
+class _FilterStream(PassingStream):
     def __init__(self, source: Stream, predicate: Callable[..., Any]) -> None:
         self._source = source
         self._predicate = predicate
@@ -167,14 +168,6 @@ class _FilterStream(Stream):
             if keep.any():
                 return cols.select(columns, keep)
         return None
-
-    @override
-    def state(self) -> State:
-        return self._source.state()
-
-    @override
-    def restore(self, state: State) -> None:
-        self._source.restore(state)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from mirrax.data.buffering import Cache, Memory
 from mirrax.data.columns import Columns
 from mirrax.data.options import AutoShardPolicy
 from mirrax.data.ordering import Shard
-from mirrax.data.plan import UNKNOWN, Epoch, Node, State, Stream
+from mirrax.data.plan import UNKNOWN, Epoch, Node, PassingStream, Stream
 from mirrax.data.sources import Files
 from mirrax.data.transforms import Interleave
 from mirrax.input.split import reads_files, split_batch
@@ -101,7 +101,7 @@ class Piece(Node):
         return UNKNOWN
 
 
-class _PieceStream(Stream):
+class _PieceStream(PassingStream):
     def __init__(self, node: Piece, epoch: Epoch) -> None:
         self._source = node.source.open(epoch)
         self._node = node
@@ -120,11 +120,3 @@ class _PieceStream(Stream):
         rows = len(columns[0][0])
         piece = split_batch(rows, self._node.num_workers)[self._node.index]
         return [np.asarray(column[0][piece])[None] for column in columns]
-
-    @override
-    def state(self) -> State:
-        return self._source.state()
-
-    @override
-    def restore(self, state: State) -> None:
-        self._source.restore(state)
