@@ -1,0 +1,48 @@
+"""Variables survive what happens around the programs that change them."""
+
+import threading
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import mirrax
+from tests.programs import create
+
+
+def test_results_are_new_containers_at_each_call():
+    step = mirrax.function(lambda: {"log": []})
+    step()["log"].append(1)
+    assert step() == {"log": []}
+
+
+def test_variable_stays_as_it_was_when_a_check_for_nan_raises(strategy):
+    variable = create(strategy, 1.0)
+    step = mirrax.function(lambda x: [variable.assign(variable * x / x)])
+    with jax.debug_nans(True), pytest.raises(FloatingPointError):
+        step(0.0)
+    assert variable.numpy() == 1
+
+
+def test_variable_can_be_read_while_another_thread_trains(two_replicas):
+    variable = create(two_replicas, jnp.zeros(64))
+    step = mirrax.function(lambda: [variable.assign_add(jnp.ones(64))])
+    errors, is_done = [], threading.Event()
+
+    def watch():
+        while not is_done.is_set():
+            try:
+                seen = variable.numpy()
+                if len(set(seen.tolist())) != 1:
+                    errors.append(seen)
+            except Exception as error:
+                errors.append(error)
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    for _ in range(200):
+        two_replicas.run(step)
+    is_done.set()
+    thread.join()
+    assert errors == []
+    assert variable.numpy().tolist() == [200] * 64
