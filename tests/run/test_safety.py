@@ -17,11 +17,16 @@ def test_results_are_new_containers_at_each_call():
 
 
 def test_variable_stays_as_it_was_when_a_check_for_nan_raises(strategy):
-    variable = create(strategy, 1.0)
-    step = mirrax.function(lambda x: [variable.assign(variable * x / x)])
+    variable = create(strategy, jnp.ones(64))
+
+    @mirrax.function
+    def step(x):
+        variable.assign(variable + 1)
+        return x / x
+
     with jax.debug_nans(True), pytest.raises(FloatingPointError):
-        step(0.0)
-    assert variable.numpy() == 1
+        strategy.run(step, args=(0.0,))
+    assert variable.numpy().tolist() == [1] * 64
 
 
 def test_variable_can_be_read_while_another_thread_trains(two_replicas):
