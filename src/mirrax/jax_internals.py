@@ -101,6 +101,11 @@ def current_trace() -> Any:
     return _find_top_trace(())
 
 
+def is_traced_in(value: object, trace: Any) -> bool:
+    """Returns whether `value` is a tracer of this trace."""
+    return isinstance(value, jax.core.Tracer) and value._trace is trace
+
+
 def is_eager() -> bool:
     """Returns whether no JAX transformation is under way in this thread."""
     return current_trace() is _eval_trace

@@ -16,6 +16,7 @@ from mirrax.context import stack
 from mirrax.devices.topology import Topology
 from mirrax.jax_internals import Var
 from mirrax.run import spmd
+from mirrax.run.hidden import refuse_hidden_tracers
 from mirrax.run.jaxprs import all_equations
 from mirrax.run.meeting import as_arrays
 from mirrax.run.tracing import Traced, trace
@@ -286,6 +287,7 @@ def _output(leaf: Any) -> tuple[Any, Form | None]:
         case jax.Array():
             return leaf, PLAIN
         case _:
+            refuse_hidden_tracers(leaf)
             return leaf, None
 
 

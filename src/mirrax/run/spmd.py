@@ -22,6 +22,7 @@ from mirrax.devices.topology import AXIS, Topology
 from mirrax.options import CommunicationOptions, ReduceOp
 from mirrax.run.analysis import find_varying
 from mirrax.run.call import ReplicaCall
+from mirrax.run.hidden import refuse_hidden_tracers
 from mirrax.run.jaxprs import kind_of
 from mirrax.run.meeting import as_arrays
 from mirrax.run.replica_context import ReplicaContext
@@ -192,6 +193,8 @@ def split_result(result: Tree) -> tuple[list[jax.Array], Any]:
     is_array = [isinstance(x, jax.Array | np.ndarray | np.generic) for x in leaves]
     arrays = as_arrays([x for x, flag in zip(leaves, is_array, strict=True) if flag])
     rest = [None if flag else x for x, flag in zip(leaves, is_array, strict=True)]
+    for leaf in rest:
+        refuse_hidden_tracers(leaf)
     return arrays, (structure, is_array, rest)
 
 
@@ -339,5 +342,6 @@ def _own_part(leaf: Any) -> Any:
 
 
 def _as_per_replica(leaf: Any) -> Any:
-    is_array = isinstance(leaf, jax.Array | np.ndarray | np.generic)
-    return PerReplica(Spmd(jnp.asarray(leaf))) if is_array else leaf
+    # An array that is not traced is one from outside, the same on every replica.
+    is_own = isinstance(leaf, jax.core.Tracer | np.ndarray | np.generic)
+    return PerReplica(Spmd(jnp.asarray(leaf))) if is_own else leaf

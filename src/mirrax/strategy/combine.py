@@ -83,9 +83,11 @@ def _reduce_plain(
     value = jnp.asarray(as_array(leaf))
     if axis is None and op is ReduceOp.SUM and count > 1:
         raise ValueError(
-            "A sum over replicas needs a value of each. Received: a value that is not "
-            f"distributed, {leaf!r}, on {count} replicas. Pass what `strategy.run` "
-            "returned, or multiply the value yourself."
+            f"A sum over replicas needs a value of each. Received: {leaf!r} for "
+            f"{count} replicas; what all of them return as one object, or as one "
+            "number, comes out of `run` only once. Return an array that each replica "
+            "makes for itself, as in `jnp.array(x)`, or multiply by "
+            "`num_replicas_in_sync`."
         )
     for a in () if axis is None else axis if isinstance(axis, tuple) else (axis,):
         require_axis(a, value.ndim, "reduce")

@@ -97,6 +97,13 @@ def as_array(value: Any) -> Any:
     return value.__jax_array__() if isinstance(value, ArrayLike) else value
 
 
+def strong(array: jax.Array) -> jax.Array:
+    """Returns `array` without the weak type that JAX gives to Python numbers."""
+    if not array.aval.weak_type:
+        return array
+    return jax.lax.convert_element_type(array, array.dtype)
+
+
 def _operator(name: str) -> None:
     function = getattr(operator, name)
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from mirrax.options import VariableAggregation, VariableSynchronization
-from mirrax.values.array_like import as_array
+from mirrax.values.array_like import as_array, strong
 
 
 def require_options(
@@ -56,8 +56,7 @@ def initial_array(initial_value: Any, dtype: Any) -> jax.Array:
         wanted = None if dtype is None else jax.dtypes.canonicalize_dtype(dtype)
         # A copy, because the variable will overwrite it. A weak type would let the
         # variable change its dtype with what is assigned.
-        array = jnp.array(value, dtype=wanted, copy=True)
-        return jax.lax.convert_element_type(array, array.dtype)
+        return strong(jnp.array(value, dtype=wanted, copy=True))
 
 
 def fitting(value: Any, shape: tuple[int, ...], dtype: np.dtype[Any], name: str) -> Any:
