@@ -356,10 +356,12 @@ def _per_replica_slot(value: PerReplica, topology: Topology | None) -> Slot:
         parts = as_arrays(layout.held)
         if any(p.shape != parts[0].shape or p.dtype != parts[0].dtype for p in parts):
             return _DRIVEN
+        is_weak = all(part.aval.weak_type for part in parts)
         joined = join(tuple(parts), topology)
-        layout = Joined(joined, parts[0].ndim == 0, topology)
-        # Kept, because the same batch is often given to several functions.
-        value.layout = layout
+        layout = Joined(joined, parts[0].ndim == 0, topology, is_weak)
+        if not is_weak:
+            # Kept, because the same batch is often given to several functions.
+            value.layout = layout
     assert isinstance(layout, Joined | Alike)
     form = form_of(layout)
     return Slot((layout.array.shape, layout.array.dtype, form), layout.array, form)

@@ -75,7 +75,7 @@ class Lockstep:
         for variable, parts in zip(self.traces[0].writes, columns[:count], strict=True):
             self._store(variable, parts)
         results = [
-            PerReplica(parts) if varies else self._mirror(parts)
+            PerReplica(self._on_devices(parts)) if varies else self._mirror(parts)
             for parts, varies in zip(columns[count:], self.varying, strict=True)
         ]
         structure, is_array, _ = self.traces[0].result
@@ -127,12 +127,16 @@ class Lockstep:
 
     def _mirror(self, parts: Sequence[Any]) -> jax.Array:
         """Returns parts that are known to be equal as one replicated array."""
-        pieces = [
+        pieces = self._on_devices(parts)
+        return jax.make_array_from_single_device_arrays(
+            pieces[0].shape, self.topology.replicated, list(pieces)
+        )
+
+    def _on_devices(self, parts: Sequence[Any]) -> tuple[jax.Array, ...]:
+        """Returns each replica's part on its device; constants are not there yet."""
+        return tuple(
             to_device(part, device)
             for part, device in zip(parts, self.topology.local_devices, strict=True)
-        ]
-        return jax.make_array_from_single_device_arrays(
-            pieces[0].shape, self.topology.replicated, pieces
         )
 
 

@@ -45,17 +45,20 @@ class Form:
             (a `PerReplica` of any parts).
         topology: The devices, of all kinds but "plain".
         is_scalar: Whether the parts of a joined array are scalars.
+        is_weak: Whether they are Python numbers.
     """
 
     kind: str
     topology: Topology | None = None
     is_scalar: bool = False
+    is_weak: bool = False
 
     def wrap(self, array: jax.Array) -> Any:
         """Returns the value that the user sees for `array`."""
         if self.kind == "joined":
             assert self.topology is not None
-            return PerReplica(Joined(array, self.is_scalar, self.topology))
+            layout = Joined(array, self.is_scalar, self.topology, self.is_weak)
+            return PerReplica(layout)
         if self.kind == "alike":
             assert self.topology is not None
             return PerReplica(Alike(array, self.topology))
@@ -68,7 +71,7 @@ PLAIN = Form("plain")
 def form_of(layout: Layout) -> Form:
     """Returns the form of a per-replica value that is one array."""
     if isinstance(layout, Joined):
-        return Form("joined", layout.topology, layout.is_scalar)
+        return Form("joined", layout.topology, layout.is_scalar, layout.is_weak)
     assert isinstance(layout, Alike)
     return Form("alike", layout.topology)
 

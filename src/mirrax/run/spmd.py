@@ -14,7 +14,6 @@ from jax.sharding import PartitionSpec
 
 from mirrax import trees
 from mirrax.collectives import within
-from mirrax.collectives.gather import gather
 from mirrax.collectives.reduce import Collective
 from mirrax.context import stack
 from mirrax.context.guards import MustDrive
@@ -24,7 +23,7 @@ from mirrax.run.analysis import find_varying
 from mirrax.run.call import ReplicaCall
 from mirrax.run.hidden import refuse_hidden_tracers
 from mirrax.run.jaxprs import kind_of
-from mirrax.run.meeting import as_arrays
+from mirrax.run.meeting import Meeting, as_arrays
 from mirrax.run.replica_context import ReplicaContext
 from mirrax.run.tracing import Traced, trace
 from mirrax.trees import Tree
@@ -89,14 +88,14 @@ def call_in_replica(
     call: ReplicaCall,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
-    number: int | None = None,
+    meeting: Meeting | None = None,
 ) -> Tree:
     """Returns `fn(*args, **kwargs)` in the context of one replica, while it is traced.
 
     Args:
-        number: The replica's number, if the trace is for this replica alone.
+        meeting: The replica's way to the others, if the trace is not for all of them.
     """
-    meeting = SpmdMeeting(call.strategy, call.collective, number)
+    meeting = meeting or SpmdMeeting(call.strategy, call.collective)
     context = ReplicaContext(call.strategy, meeting)
     with stack.entered(stack.Replica(call.strategy, context, index=None)):
         return call.fn(*args, **kwargs)
@@ -140,7 +139,8 @@ def argument_of(leaf: Any, topology: Topology) -> Argument:
         layout = join_traced(as_arrays(parts), topology)
     rows = layout.array.shape[0] // topology.num_replicas
     shape = () if layout.is_scalar else (rows, *layout.array.shape[1:])
-    local = jax.ShapeDtypeStruct(shape, layout.array.dtype)
+    dtype, is_weak = layout.array.dtype, layout.is_weak
+    local = jax.ShapeDtypeStruct(shape, dtype, weak_type=is_weak)
     value = layout.array
     return Argument(value, local, is_split=True)
 
@@ -295,15 +295,23 @@ class SpmdMeeting:
     """A replica's way to the others in a traced program.
 
     Args:
+        strategy: The strategy that runs it.
+        collective: Its devices, and how they communicate.
         number: The replica's number, if the program is for this replica alone.
+        gather: Joins the values of one call; by default, all parts have one size.
     """
 
     def __init__(
-        self, strategy: Any, collective: Collective, number: int | None = None
+        self,
+        strategy: Any,
+        collective: Collective,
+        number: int | None = None,
+        gather: Callable[[list[jax.Array], int], list[jax.Array]] = within.all_gather,
     ) -> None:
         self._strategy = strategy
         self._collective = collective
         self._number = number
+        self._gather = gather
 
     @property
     def replica_id(self) -> jax.Array:
@@ -324,8 +332,7 @@ class SpmdMeeting:
         return within.all_reduce(op, values, count, self._collective.ops, options)
 
     def all_gather(self, values: list[jax.Array], axis: int) -> list[jax.Array]:
-        topology = self._collective.topology
-        return [gather(topology, PerReplica(Spmd(value)), axis) for value in values]
+        return self._gather(values, axis)
 
 
 def _own_part(leaf: Any) -> Any:

@@ -7,6 +7,7 @@ between them. Exact: nothing is padded.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Sequence
 from typing import Any
@@ -16,14 +17,17 @@ import jax.numpy as jnp
 import numpy as np
 
 from mirrax import jax_internals, trees
+from mirrax.collectives import within
 from mirrax.devices.topology import AXIS
 from mirrax.run.alike import differing_outputs
 from mirrax.run.call import ReplicaCall
 from mirrax.run.eager import run_eager
 from mirrax.run.function import NUMBERS, Function, static_key
+from mirrax.run.gathered import GatheredSizes, UnknownSizes
 from mirrax.run.lockstep import Lockstep, meeting_program
 from mirrax.run.segments import NotSegmentable, cut
 from mirrax.run.spmd import (
+    SpmdMeeting,
     call_in_replica,
     find_varying_outputs,
     refuse_varying_writes,
@@ -113,21 +117,8 @@ class _Arguments:
 def _build(call: ReplicaCall, arguments: _Arguments) -> Any:
     """Returns the plan for arguments of these shapes, or that it has to be eager."""
     axis_env = [(AXIS, call.topology.num_replicas)]
-    numbers = call.topology.local_replicas
-
-    def trace_replica(row: tuple[Any, ...], number: int) -> Traced:
-        def body(*values: Any) -> tuple[Sequence[jax.Array], Any]:
-            args, kwargs = arguments.filled(row, values)
-            return split_result(call_in_replica(call, args, kwargs, number))
-
-        stand_ins = [stand_in(array) for array in arguments.arrays(row)]
-        return trace(body, stand_ins, inside_replica=True, axis_env=axis_env)
-
-    traces = [
-        trace_replica(row, number)
-        for row, number in zip(arguments.rows, numbers, strict=True)
-    ]
     try:
+        traces = _trace_all(call, arguments, axis_env)
         cuts = [cut(traced.closed, axis_env) for traced in traces]
     except NotSegmentable:
         return _EAGER
@@ -157,6 +148,41 @@ def _build(call: ReplicaCall, arguments: _Arguments) -> Any:
         tuple(varying[len(traces[0].writes) :]),
         tuple(meeting_program(call.topology, s.collectives) for s in cuts[0].segments),
     )
+
+
+def _trace_all(
+    call: ReplicaCall, arguments: _Arguments, axis_env: list[tuple[str, int]]
+) -> list[Traced]:
+    """Returns the trace of each local replica.
+
+    They are traced again for each `all_gather` of parts whose sizes differ, because
+    what follows it depends on the sizes of all.
+    """
+    gathers = GatheredSizes()
+    topology = call.topology
+
+    def trace_replica(row: tuple[Any, ...], number: int) -> Traced:
+        def body(*values: Any) -> tuple[Sequence[jax.Array], Any]:
+            args, kwargs = arguments.filled(row, values)
+            gather = gathers.seen_by(number, topology.num_replicas)
+            if len(topology.local_devices) < topology.num_replicas:
+                gather = within.all_gather
+            meeting = SpmdMeeting(call.strategy, call.collective, number, gather)
+            return split_result(call_in_replica(call, args, kwargs, meeting))
+
+        stand_ins = [stand_in(array) for array in arguments.arrays(row)]
+        return trace(body, stand_ins, inside_replica=True, axis_env=axis_env)
+
+    while True:
+        traces = []
+        for row, number in zip(arguments.rows, topology.local_replicas, strict=True):
+            with contextlib.suppress(UnknownSizes):
+                traces.append(trace_replica(row, number))
+        if len(traces) == len(arguments.rows):
+            return traces
+        if traces or not gathers.learn():
+            # Some replicas do not call it: the eager engine says which.
+            raise NotSegmentable
 
 
 def _shape(traced: Traced) -> Any:

@@ -48,12 +48,14 @@ class Parts(Layout):
 class Joined(Layout):
     """One array over all replicas, split among them along its first axis.
 
-    The parts stand one after another; scalars stand in a vector.
+    The parts stand one after another; scalars stand in a vector. If the parts are
+    Python numbers, programs give them JAX' weak type, which a joined array cannot have.
     """
 
     array: jax.Array
     is_scalar: bool
     topology: Topology
+    is_weak: bool = False
 
     @functools.cached_property
     def parts(self) -> tuple[Any, ...]:
