@@ -75,10 +75,12 @@ def uncommitted(array: jax.Array) -> jax.Array:
 
 def view(array: jax.Array) -> jax.Array:
     """Returns another handle of the single-device `array`, not tied to the device."""
+    if not isinstance(array, ArrayImpl):
+        return _as_key(array, view(jax.random.key_data(array)))
     handle: jax.Array = ArrayImpl(
         array.aval,
         array.sharding,
-        [array],  # type: ignore[list-item]
+        [array],
         committed=False,
         _skip_checks=True,
     )

@@ -344,7 +344,13 @@ def _slot(leaf: Any, static_numbers: bool, topology: Topology | None) -> Slot:
 
 def static_key(leaf: Any) -> Any:
     """Returns the key of an argument that is part of the program."""
-    return Same(leaf) if isinstance(leaf, Leaf) else (type(leaf), leaf)
+    kind: Any = type(leaf)
+    # An object without a hash, such as the `self` of a dataclass, is only itself. A set
+    # is refused: it is made anew for each call, and would be traced anew.
+    is_unhashable = kind.__hash__ is None and kind.__module__ != "builtins"
+    if isinstance(leaf, Leaf) or is_unhashable:
+        return Same(leaf)
+    return kind, leaf
 
 
 def _per_replica_slot(value: PerReplica, topology: Topology | None) -> Slot:

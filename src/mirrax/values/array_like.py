@@ -97,6 +97,19 @@ def as_array(value: Any) -> Any:
     return value.__jax_array__() if isinstance(value, ArrayLike) else value
 
 
+def is_key(array: Any) -> bool:
+    """Returns whether `array` holds random keys, which are no numbers."""
+    return bool(jnp.issubdtype(array.dtype, jax.dtypes.prng_key))
+
+
+def on_host(value: Any) -> np.ndarray[Any, Any]:
+    """Returns `value` in the memory of the host; of random keys, their data."""
+    is_array = isinstance(value, jax.Array)
+    return np.asarray(
+        jax.random.key_data(value) if is_array and is_key(value) else value
+    )
+
+
 def strong(array: jax.Array) -> jax.Array:
     """Returns `array` without the weak type that JAX gives to Python numbers."""
     if not array.aval.weak_type:

@@ -62,8 +62,10 @@ def initial_array(initial_value: Any, dtype: Any) -> jax.Array:
 def fitting(value: Any, shape: tuple[int, ...], dtype: np.dtype[Any], name: str) -> Any:
     """Returns `value` as an array for a variable of this shape and dtype, or raises."""
     value = as_array(value)
-    if isinstance(value, jax.Array | np.ndarray | np.generic):
-        found = np.dtype(jax.dtypes.canonicalize_dtype(value.dtype))
+    if jnp.issubdtype(dtype, jax.dtypes.prng_key):
+        _require_keys(value, dtype, name)
+    elif isinstance(value, jax.Array | np.ndarray | np.generic):
+        found: Any = jax.dtypes.canonicalize_dtype(value.dtype, True)
         is_weak = isinstance(value, jax.Array) and value.aval.weak_type
         if found != dtype and not (is_weak and _is_safe(found, dtype)):
             raise ValueError(
@@ -84,6 +86,15 @@ def fitting(value: Any, shape: tuple[int, ...], dtype: np.dtype[Any], name: str)
             f"shape {value.shape}. Reshape or broadcast it first."
         )
     return value if value.dtype == dtype else jnp.asarray(value, dtype)
+
+
+def _require_keys(value: Any, dtype: Any, name: str) -> None:
+    if not isinstance(value, jax.Array) or value.dtype != dtype:
+        raise ValueError(
+            f"Variable '{name}' holds random keys of dtype {dtype}. Received: "
+            f"{value!r}. Assign such keys, as `jax.random.split` gives, or wrap their "
+            "data with `jax.random.wrap_key_data`."
+        )
 
 
 def _is_in_range(value: np.ndarray[Any, Any], wanted: np.dtype[Any]) -> bool:

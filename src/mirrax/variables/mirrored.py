@@ -15,6 +15,7 @@ from mirrax.collectives.reduce import reduce
 from mirrax.context import stack
 from mirrax.options import VariableAggregation
 from mirrax.trees import Same
+from mirrax.values.array_like import is_key, on_host
 from mirrax.values.distributed import DistributedValues
 from mirrax.values.layouts import Alike, Spmd, replicate
 from mirrax.values.mirrored import Mirrored
@@ -129,12 +130,13 @@ class MirroredVariable(DistributedVariable):
             return within.first(value.layout.value) if is_first else value.layout.value
         if self.aggregation is VariableAggregation.NONE:
             self._require_equal(value.values)
-        return np.asarray(value.values[0])
+        first = value.values[0]
+        return first if is_key(first) else np.asarray(first)
 
     def _require_equal(self, values: Sequence[Any]) -> None:
-        first = np.asarray(values[0])
+        first = on_host(values[0])
         for index, value in enumerate(values):
-            other = np.asarray(value)
+            other = on_host(value)
             if not np.all((first == other) | (_is_nan(first) & _is_nan(other))):
                 raise ValueError(unequal_write(self.name, index, first, other))
 
