@@ -64,6 +64,11 @@ class Topology:
         return self.num_replicas == 1
 
     @functools.cached_property
+    def is_local(self) -> bool:
+        """Whether all replicas run in this process."""
+        return len(self.local_devices) == self.num_replicas
+
+    @functools.cached_property
     def local_replicas(self) -> tuple[int, ...]:
         """Indices of the replicas that this process runs."""
         return tuple(
@@ -103,7 +108,7 @@ class Topology:
         return hash((self.devices, self.process_index))
 
     def _task_of(self, device: jax.Device) -> str:
-        if len(self.local_devices) == self.num_replicas:
+        if self.is_local:
             return LOCAL_TASK
         return f"/job:worker/replica:0/task:{device.process_index}"
 
@@ -134,7 +139,7 @@ def _find_devices(devices: Sequence[str | jax.Device]) -> tuple[jax.Device, ...]
 
 
 def _check_local(topology: Topology) -> None:
-    if len(topology.local_devices) < topology.num_replicas:
+    if not topology.is_local:
         raise ValueError(
             "These devices must all belong to this process, "
             f"which is process {topology.process_index}. "

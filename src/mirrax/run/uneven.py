@@ -21,6 +21,7 @@ from mirrax.collectives import within
 from mirrax.devices.topology import AXIS
 from mirrax.run.alike import differing_outputs
 from mirrax.run.call import ReplicaCall
+from mirrax.run.callbacks import Failures, catch_failures, has_callbacks
 from mirrax.run.eager import run_eager
 from mirrax.run.function import NUMBERS, Function, static_key
 from mirrax.run.gathered import GatheredSizes, UnknownSizes
@@ -119,6 +120,13 @@ def _build(call: ReplicaCall, arguments: _Arguments) -> Any:
     axis_env = [(AXIS, call.topology.num_replicas)]
     try:
         traces = _trace_all(call, arguments, axis_env)
+        failures = None
+        if has_callbacks(traces[0].jaxpr) and call.topology.is_local:
+            failures = Failures()
+            traces = [
+                dataclasses.replace(t, closed=catch_failures(t.closed, failures))
+                for t in traces
+            ]
         cuts = [cut(traced.closed, axis_env) for traced in traces]
     except NotSegmentable:
         return _EAGER
@@ -147,6 +155,7 @@ def _build(call: ReplicaCall, arguments: _Arguments) -> Any:
         tuple(cuts),
         tuple(varying[len(traces[0].writes) :]),
         tuple(meeting_program(call.topology, s.collectives) for s in cuts[0].segments),
+        failures,
     )
 
 
@@ -165,7 +174,7 @@ def _trace_all(
         def body(*values: Any) -> tuple[Sequence[jax.Array], Any]:
             args, kwargs = arguments.filled(row, values)
             gather = gathers.seen_by(number, topology.num_replicas)
-            if len(topology.local_devices) < topology.num_replicas:
+            if not topology.is_local:
                 gather = within.all_gather
             meeting = SpmdMeeting(call.strategy, call.collective, number, gather)
             return split_result(call_in_replica(call, args, kwargs, meeting))

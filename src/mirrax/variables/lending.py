@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import collections
+import itertools
 import threading
 import weakref
+from collections.abc import Iterable
 from typing import Any
 
 import jax
@@ -27,6 +30,16 @@ def mark(variable: Any) -> None:
     """Notes that the user may hold the stored array of `variable`, or a part of it."""
     variable.is_lent = True
     ledger.count += 1
+
+
+def store_all(variables: Iterable[Any], arrays: Iterable[Any]) -> None:
+    """Gives each variable its new array.
+
+    One step for Python, so that an interruption comes before it or after it, also when
+    `arrays` runs the program that makes them.
+    """
+    stores = map(setattr, variables, itertools.repeat("stored"), arrays)
+    collections.deque(stores, maxlen=0)
 
 
 def register(view: jax.Array) -> jax.Array:
