@@ -199,6 +199,7 @@ class Program:
         """Gives variables that users may look at arrays that can be overwritten."""
         for variable in self._changed:
             if variable.is_lent:
+                lending.require_alive(variable)
                 variable.store(jnp.copy(variable.stored))
         self._lent_count = lending.ledger.count
 

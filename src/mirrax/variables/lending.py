@@ -32,6 +32,17 @@ def mark(variable: Any) -> None:
     ledger.count += 1
 
 
+def require_alive(variable: Any) -> None:
+    """Raises if a program of the user's own has overwritten the array of `variable`."""
+    if variable.stored.is_deleted():
+        raise RuntimeError(
+            f"Variable '{variable.name}' has lost its array: `variable.value` shares "
+            "it, and was given to a program that overwrites its argument (`donate_"
+            "argnums` of jax.jit). Donate a copy, `jnp.copy(variable.value)`; then "
+            "`assign` the variable a new value."
+        )
+
+
 def store_all(variables: Iterable[Any], arrays: Iterable[Any]) -> None:
     """Gives each variable its new array.
 

@@ -230,6 +230,7 @@ class Variable(ArrayLike, Leaf, metaclass=VariableType):
             return lending.register(jax_internals.view(self._shard(index)))
 
     def _shard(self, index: int) -> jax.Array:
+        lending.require_alive(self)
         return jax_internals.shards(self.stored)[index]
 
     def _store_initial(self, array: jax.Array) -> jax.Array:
