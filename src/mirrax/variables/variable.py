@@ -251,7 +251,7 @@ class Variable(ArrayLike, Leaf, metaclass=VariableType):
         given = self._fitting(given)
         frame, overlay = stack.frame(), stack.overlay()
         if overlay is None:
-            (device,) = self.stored.devices()
+            (device,) = self.stored.sharding.device_set
             with jax.default_device(device):
                 self.store(change(self.stored, to_device(given, device)))
             return self
