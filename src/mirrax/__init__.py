@@ -31,6 +31,7 @@ from mirrax.run.gradients import value_and_grad
 from mirrax.run.replica_context import ReplicaContext
 from mirrax.run.tape import GradientTape
 from mirrax.strategy import (
+    CentralStorageStrategy,
     MirroredStrategy,
     OneDeviceStrategy,
     Strategy,
@@ -47,6 +48,7 @@ from mirrax.values.specs import TensorSpec
 from mirrax.variables import Variable, variable_creator_scope
 
 __all__ = [
+    "CentralStorageStrategy",
     "CollectiveCommunication",
     "CommunicationOptions",
     "CrossDeviceOps",

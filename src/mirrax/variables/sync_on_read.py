@@ -18,7 +18,8 @@ from mirrax.values.layouts import Joined, Spmd, join, replicate
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica
 from mirrax.variables import lending
-from mirrax.variables.distributed import REDUCTIONS, DistributedVariable
+from mirrax.variables.aggregation import REDUCTIONS
+from mirrax.variables.distributed import DistributedVariable
 from mirrax.variables.variable import Change, register_as_pytree
 
 
