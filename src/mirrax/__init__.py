@@ -32,6 +32,7 @@ from mirrax.run.replica_context import ReplicaContext
 from mirrax.run.tape import GradientTape
 from mirrax.strategy import (
     MirroredStrategy,
+    MultiWorkerMirroredStrategy,
     OneDeviceStrategy,
     Strategy,
     StrategyExtended,
@@ -60,6 +61,7 @@ __all__ = [
     "InputReplicationMode",
     "Mirrored",
     "MirroredStrategy",
+    "MultiWorkerMirroredStrategy",
     "NcclAllReduce",
     "OneDeviceStrategy",
     "PerReplica",

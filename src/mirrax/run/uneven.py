@@ -8,6 +8,7 @@ between them. Exact: nothing is padded.
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,13 +17,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from mirrax import jax_internals, trees
-from mirrax.devices.topology import AXIS
-from mirrax.run.alike import differing_outputs
+from mirrax.collectives.agreement import exchange
+from mirrax.devices.topology import AXIS, Topology
+from mirrax.run.alike import differing_columns, output_digests
 from mirrax.run.call import ReplicaCall
 from mirrax.run.eager import run_eager
 from mirrax.run.function import NUMBERS, Function, static_key
 from mirrax.run.lockstep import Lockstep, meeting_program
-from mirrax.run.segments import NotSegmentable, cut
+from mirrax.run.segments import Cut, NotSegmentable, cut
 from mirrax.run.spmd import (
     call_in_replica,
     find_varying_outputs,
@@ -32,7 +34,7 @@ from mirrax.run.spmd import (
 )
 from mirrax.run.tracing import Traced, trace
 from mirrax.trees import Tree
-from mirrax.values.layouts import Alike
+from mirrax.values.layouts import Alike, Parts
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import parts_of
 
@@ -47,7 +49,9 @@ _ADVICE = (
 def run_uneven(call: ReplicaCall, fn: Function) -> Tree:
     """Returns the merged results of `fn`; eagerly if its program cannot be cut."""
     arguments = _Arguments.of(call, fn)
-    key = ("uneven", call.collective, arguments.key, jax_internals.config_fingerprint())
+    kinds = _kinds_of_all(call)
+    config = jax_internals.config_fingerprint()
+    key = ("uneven", call.collective, arguments.key, kinds, config)
     plan = fn.cached(key, _build, call, arguments)
     if plan is _EAGER:
         return run_eager(call, _ADVICE)
@@ -110,6 +114,18 @@ class _Arguments:
         return trees.unflatten(self.structure, leaves)
 
 
+def _kinds_of_all(call: ReplicaCall) -> Any:
+    """Returns shapes on all workers, so that all of them know a plan or build it."""
+    if call.topology.is_local:
+        return None
+    layouts = [
+        leaf.layout
+        for leaf in trees.leaves((call.args, call.kwargs))
+        if isinstance(leaf, PerReplica)
+    ]
+    return tuple(layout.kinds for layout in layouts if isinstance(layout, Parts))
+
+
 def _build(call: ReplicaCall, arguments: _Arguments) -> Any:
     """Returns the plan for arguments of these shapes, or that it has to be eager."""
     axis_env = [(AXIS, call.topology.num_replicas)]
@@ -127,13 +143,11 @@ def _build(call: ReplicaCall, arguments: _Arguments) -> Any:
         trace_replica(row, number)
         for row, number in zip(arguments.rows, numbers, strict=True)
     ]
-    try:
-        cuts = [cut(traced.closed, axis_env) for traced in traces]
-    except NotSegmentable:
-        return _EAGER
-    if any(piece.meetings != cuts[0].meetings for piece in cuts) or any(
-        _shape(traced) != _shape(traces[0]) for traced in traces
-    ):
+    cuts = _cut_all(traces, axis_env)
+    digests = [output_digests(piece.closed) for piece in cuts]
+    if not call.topology.is_local:
+        cuts, digests = _agree(call.topology, cuts, digests)
+    if not cuts:
         # The eager engine finds out what differs, and gathers unequal parts.
         return _EAGER
     is_own = [
@@ -145,7 +159,7 @@ def _build(call: ReplicaCall, arguments: _Arguments) -> Any:
         varies or differs
         for varies, differs in zip(
             find_varying_outputs(traces[0], is_own),
-            differing_outputs([piece.closed for piece in cuts]),
+            differing_columns(digests),
             strict=True,
         )
     ]
@@ -157,6 +171,34 @@ def _build(call: ReplicaCall, arguments: _Arguments) -> Any:
         tuple(varying[len(traces[0].writes) :]),
         tuple(meeting_program(call.topology, s.collectives) for s in cuts[0].segments),
     )
+
+
+def _cut_all(
+    traces: Sequence[Traced], axis_env: Sequence[tuple[str, int]]
+) -> list[Cut]:
+    """Returns the programs in pieces; none if they do not go together."""
+    try:
+        cuts = [cut(traced.closed, axis_env) for traced in traces]
+    except NotSegmentable:
+        return []
+    if any(piece.meetings != cuts[0].meetings for piece in cuts) or any(
+        _shape(traced) != _shape(traces[0]) for traced in traces
+    ):
+        return []
+    return cuts
+
+
+def _agree(
+    topology: Topology, cuts: list[Cut], digests: list[list[bytes]]
+) -> tuple[list[Cut], list[list[bytes]]]:
+    """Returns the same with what other workers found; no pieces if one has none."""
+    meetings = repr(cuts[0].meetings) if cuts else None
+    own = json.dumps([meetings, [[d.hex() for d in row] for row in digests]])
+    answers = exchange(topology, "pieces of an uneven program", own)
+    all_meetings, rows = zip(*map(json.loads, answers), strict=True)
+    if None in all_meetings or len(set(all_meetings)) > 1:
+        return [], []
+    return cuts, [[bytes.fromhex(d) for d in row] for own in rows for row in own]
 
 
 def _shape(traced: Traced) -> Any:

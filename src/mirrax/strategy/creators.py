@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from mirrax.collectives import agreement
 from mirrax.collectives.reduce import Collective
 from mirrax.context import stack
 from mirrax.options import VariableSynchronization
@@ -34,6 +35,7 @@ def mirror(
             if index == 0:
                 array = made.value
                 kwargs["trainable"] = made.trainable
+    array = agreement.from_first(collective.topology, f"variable {name}", array)
     is_on_read = wanted is VariableSynchronization.ON_READ
     kind = SyncOnReadVariable if is_on_read else MirroredVariable
     if wanted is VariableSynchronization.AUTO:

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 from typing_extensions import override
 
-from mirrax.collectives import within
+from mirrax.collectives import agreement, within
 from mirrax.collectives.reduce import reduce
 from mirrax.context import stack
 from mirrax.options import VariableAggregation
@@ -19,6 +19,7 @@ from mirrax.values.distributed import DistributedValues
 from mirrax.values.layouts import Alike, Spmd, replicate
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica
+from mirrax.values.regroup import parts_of
 from mirrax.variables import lending
 from mirrax.variables.distributed import REDUCTIONS, DistributedVariable
 from mirrax.variables.variable import Change, register_as_pytree
@@ -86,7 +87,10 @@ class MirroredVariable(DistributedVariable):
                         "(`strategy.reduce`), or assign inside `strategy.run` with an "
                         "`aggregation`."
                     )
-                result = self._write_all(change, self._fitting(given))
+                given = self._fitting(given)
+                if stack.overlay() is None:
+                    agreement.require_equal(self.topology, self.name, given)
+                result = self._write_all(change, given)
                 return result if stack.overlay() else Mirrored(self.stored)
 
     def commit_update(self, values: Sequence[jax.Array | None]) -> None:
@@ -98,6 +102,7 @@ class MirroredVariable(DistributedVariable):
                 f"Received: an update that leaves out replica(s) {missing}."
             )
         self._require_equal(values)
+        agreement.require_equal(self.topology, self.name, values[0])
         self.store(replicate(values[0], self.topology))
 
     def write_merged(self, change: Change, value: Any, num_replicas: int) -> Any:
@@ -116,6 +121,8 @@ class MirroredVariable(DistributedVariable):
 
     def _aggregate(self, value: Any, num_replicas: int) -> Any:
         """Returns what the values of all replicas amount to."""
+        if not self.topology.is_local and stack.overlay() is None:
+            return self._aggregate_over_workers(value)
         if not isinstance(value, DistributedValues):
             is_sum = self.aggregation is VariableAggregation.SUM
             return value * num_replicas if is_sum else value
@@ -130,6 +137,17 @@ class MirroredVariable(DistributedVariable):
         if self.aggregation is VariableAggregation.NONE:
             self._require_equal(value.values)
         return np.asarray(value.values[0])
+
+    def _aggregate_over_workers(self, value: Any) -> Any:
+        parts = parts_of(value, self.topology)
+        if self.aggregation in REDUCTIONS:
+            op = REDUCTIONS[self.aggregation]
+            return reduce(self.collective, op, [PerReplica(tuple(parts))], None)[0]
+        if self.aggregation is VariableAggregation.ONLY_FIRST_REPLICA:
+            return agreement.from_first(self.topology, f"assign {self.name}", parts[0])
+        self._require_equal(parts)
+        agreement.require_equal(self.topology, self.name, parts[0])
+        return np.asarray(parts[0])
 
     def _require_equal(self, values: Sequence[Any]) -> None:
         first = np.asarray(values[0])
