@@ -27,6 +27,7 @@ try:
     from jax._src.core import set_current_trace as set_current_trace
     from jax._src.core import take_current_trace as take_current_trace
     from jax._src.interpreters.partial_eval import DynamicJaxprTrace
+    from jax._src.source_info_util import summarize as _summarize
     from jax._src.xla_bridge import backends as backends
     from jax._src.xla_bridge import backends_are_initialized
 
@@ -90,6 +91,11 @@ def view(array: jax.Array) -> jax.Array:
 def _as_key(like: jax.Array, data: jax.Array) -> jax.Array:
     key: jax.Array = jax.random.wrap_key_data(data, impl=jax.random.key_impl(like))
     return key
+
+
+def source_of(equation: JaxprEqn) -> str:
+    """Returns where in the user's program a step of a traced program comes from."""
+    return str(_summarize(equation.source_info))
 
 
 def is_stored(value: object) -> bool:

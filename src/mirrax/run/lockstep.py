@@ -10,6 +10,7 @@ import jax
 from jax.sharding import PartitionSpec
 
 from mirrax import jax_internals
+from mirrax.collectives.guarding import guarded
 from mirrax.devices.topology import AXIS, Topology
 from mirrax.jax_internals import JaxprEqn
 from mirrax.run.jaxprs import Values, bind, initial_values, kind_of, read
@@ -155,7 +156,7 @@ def meeting_program(topology: Topology, eqns: tuple[JaxprEqn, ...]) -> Any:
             outputs.extend(bind(eqn, inputs, eqn.params))
         return [output[None] for output in outputs]
 
-    return jax.jit(
+    program = jax.jit(
         jax.shard_map(
             body,
             mesh=topology.mesh,
@@ -164,6 +165,7 @@ def meeting_program(topology: Topology, eqns: tuple[JaxprEqn, ...]) -> Any:
             check_vma=False,
         )
     )
+    return guarded(topology, "uneven step", program)
 
 
 def _part(variable: Variable, index: int) -> jax.Array:
