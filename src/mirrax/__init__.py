@@ -3,7 +3,7 @@
 Choose a strategy, create variables in its scope, and run steps on its replicas.
 """
 
-from mirrax import config, data, errors, random
+from mirrax import cluster_resolver, config, data, errors, random
 from mirrax.collectives import (
     CrossDeviceOps,
     HierarchicalCopyAllReduce,
@@ -78,6 +78,7 @@ __all__ = [
     "Variable",
     "VariableAggregation",
     "VariableSynchronization",
+    "cluster_resolver",
     "config",
     "data",
     "errors",

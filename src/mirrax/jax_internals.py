@@ -26,6 +26,7 @@ try:
     from jax._src.core import find_top_trace as _find_top_trace
     from jax._src.core import set_current_trace as set_current_trace
     from jax._src.core import take_current_trace as take_current_trace
+    from jax._src.distributed import global_state as _distributed
     from jax._src.interpreters.partial_eval import DynamicJaxprTrace
     from jax._src.source_info_util import summarize as _summarize
     from jax._src.xla_bridge import backends as backends
@@ -142,3 +143,26 @@ def set_local_config(settings: LocalConfig) -> None:
     for state, value in zip(_config_states, settings, strict=True):
         if state.get_local() is not value:
             state.set_local(value)
+
+
+def is_distributed() -> bool:
+    """Returns whether JAX is connected to a coordination service."""
+    return _distributed.client is not None
+
+
+def set_distributed(client: Any, process_index: int, num_processes: int) -> None:
+    """Makes JAX one of several processes, which meet through a connected client.
+
+    This is what `jax.distributed.initialize` does, except that it starts no service in
+    this process and takes no signal handlers.
+    """
+    _distributed.client = client
+    _distributed.process_id = process_index
+    _distributed.num_processes = num_processes
+
+
+def forget_distributed() -> Any:
+    """Makes JAX leave the others without waiting for them; returns its client."""
+    client = _distributed.client
+    _distributed.client = None
+    return client
