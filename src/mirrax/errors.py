@@ -19,10 +19,6 @@ class ReplicaError(RuntimeError):
     """The replicas of one `run` did different things where they must do the same."""
 
 
-class ProgramMismatch(RuntimeError):  # noqa: N818 - what happened
-    """The workers of a job do different things where they must do the same."""
-
-
 # TensorFlow raises an AssertionError here, and a wrong argument is a ValueError.
 class DuplicateDevice(AssertionError, ValueError):  # noqa: N818
     """A device was named twice where each must be another one."""

@@ -11,10 +11,10 @@ import jax
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
-from mirrax.cluster.job import Job
 from mirrax.devices import cpu_pool
 from mirrax.devices.logical import default_devices, kind_of, name_of, resolve
 from mirrax.devices.names import LOCAL_TASK
+from mirrax.devices.peers import Peers
 from mirrax.errors import DuplicateDevice
 
 AXIS = "replica"
@@ -38,7 +38,7 @@ class Topology:
 
     devices: tuple[jax.Device, ...]
     process_index: int = dataclasses.field(default_factory=jax.process_index)
-    job: Job | None = dataclasses.field(default=None, compare=False, repr=False)
+    job: Peers | None = dataclasses.field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if not self.devices:
@@ -149,7 +149,7 @@ def local_topology(devices: Sequence[str | jax.Device] | None = None) -> Topolog
     return topology
 
 
-def job_topology(job: Job, devices: Sequence[jax.Device]) -> Topology:
+def job_topology(job: Peers, devices: Sequence[jax.Device]) -> Topology:
     """Returns the topology over devices of all workers of a job.
 
     Args:

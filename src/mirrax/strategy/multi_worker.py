@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Sequence
 
@@ -9,9 +10,11 @@ import jax
 
 from mirrax.cluster import bootstrap
 from mirrax.cluster.resolvers import ClusterResolver, TFConfigClusterResolver
+from mirrax.cluster.settings import JobOptions, read_options
 from mirrax.collectives.all_reduce import AllReduce
 from mirrax.devices.logical import ensure_cpu_devices, local_devices, resolve
 from mirrax.devices.topology import Topology, job_topology, local_topology
+from mirrax.jax_internals import backend_is_up
 from mirrax.options import CommunicationOptions
 from mirrax.strategy.creators import mirror
 from mirrax.strategy.strategy import Strategy
@@ -49,9 +52,8 @@ class MultiWorkerMirroredStrategy(Strategy):
     ) -> None:
         options = communication_options or CommunicationOptions()
         resolver = cluster_resolver or TFConfigClusterResolver()
-        job = bootstrap.join(
-            resolver, num_devices=_num_cpu_devices(devices), options=options
-        )
+        _reserve_cpu_devices(devices)
+        job = bootstrap.join(resolver, options=_job_options(options))
         local = _own_devices(devices)
         topology: Topology = (
             local_topology(local) if job is None else job_topology(job, local)
@@ -59,10 +61,21 @@ class MultiWorkerMirroredStrategy(Strategy):
         super().__init__(topology, AllReduce(), mirror, resolver, options)
 
 
-def _num_cpu_devices(devices: Sequence[str] | None) -> int:
-    """Returns how many CPU devices this worker needs, before JAX starts."""
-    if devices is not None:
-        return len(devices)
+def _job_options(options: CommunicationOptions) -> JobOptions:
+    settings = read_options()
+    if options.timeout_seconds is None:
+        return settings
+    return dataclasses.replace(settings, stuck_timeout=options.timeout_seconds)
+
+
+def _reserve_cpu_devices(devices: Sequence[str] | None) -> None:
+    """Makes JAX start with the CPU devices that this worker brings."""
+    if not backend_is_up():
+        wanted = _num_cpu_devices() if devices is None else len(devices)
+        ensure_cpu_devices(wanted)
+
+
+def _num_cpu_devices() -> int:
     text = os.environ.get(DEVICES_PER_WORKER, "1")
     if not text.isdecimal() or int(text) < 1:
         raise ValueError(
@@ -78,6 +91,6 @@ def _own_devices(devices: Sequence[str] | None) -> tuple[jax.Device, ...]:
     accelerators = local_devices("TPU") or local_devices("GPU")
     if accelerators:
         return accelerators
-    count = _num_cpu_devices(None)
+    count = _num_cpu_devices()
     ensure_cpu_devices(count)
     return local_devices("CPU")[:count]
