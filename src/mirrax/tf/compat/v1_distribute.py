@@ -35,7 +35,7 @@ class V1Methods(RunsLikeTensorFlow, StrategyV1):
         return super().reduce(reduce_op, value, axis)  # type: ignore[misc]
 
     def make_dataset_iterator(self, dataset: Any) -> InputIterator:
-        distributed = self.experimental_distribute_dataset(dataset)  # type: ignore[attr-defined]
+        distributed = self.experimental_distribute_dataset(dataset)
         return InputIterator(distributed)
 
     def make_input_fn_iterator(
