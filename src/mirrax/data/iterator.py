@@ -49,8 +49,9 @@ class DatasetIterator(Driving, Iterator[Tree]):
 
     def save_state(self) -> dict[str, Any]:
         """Returns the position of the next element, as what JSON can hold."""
-        used = self._used if self._chunk is not None else 0
-        before = self._before if used else self._stream.state()
+        is_between = self._chunk is None or self._used == cols.num_rows(self._chunk)
+        used = 0 if is_between else self._used
+        before = self._stream.state() if is_between else self._before
         return {
             "version": _VERSION,
             "iteration": self._iteration,

@@ -13,7 +13,7 @@ from mirrax.data.plan import Node
 
 def adapt(value: Any) -> Node | None:
     """Returns the rows of arrays."""
-    if isinstance(value, list):
+    if not isinstance(value, np.ndarray | jax.Array | tuple | dict):
         return None
     leaves = jax.tree.leaves(value)
     if not leaves or not all(isinstance(x, np.ndarray | jax.Array) for x in leaves):

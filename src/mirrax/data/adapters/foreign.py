@@ -35,16 +35,25 @@ class Cursor(abc.ABC):
 
 
 class Counting(Cursor):
-    """Elements of an iterable that has no positions: it is read again and skipped."""
+    """Elements of an iterable that has no positions: it is read again and skipped.
 
-    def __init__(self, elements: Iterator[Any], name: str) -> None:
-        self._elements = elements
+    Args:
+        begin: Starts anew; called once there is something to read, because starting
+            may take random numbers.
+        name: What is read.
+    """
+
+    def __init__(self, begin: Callable[[], Iterator[Any]], name: str) -> None:
+        self._begin = begin
         self._name = name
+        self._begun: Iterator[Any] | None = None
         self._taken = 0
 
     @override
     def next(self) -> Any:
-        element = next(self._elements)
+        if self._begun is None:
+            self._begun = self._begin()
+        element = next(self._begun)
         self._taken += 1
         return element
 
@@ -62,10 +71,11 @@ class Counting(Cursor):
             "seed if it shuffles.",
             stacklevel=2,
         )
-        for taken in range(state):
-            if next(self._elements, self) is self:
-                raise refuse_position(state, taken)
-        self._taken = state
+        while self._taken < state:
+            try:
+                self.next()
+            except StopIteration:
+                raise refuse_position(state, self._taken) from None
 
 
 class Numbered(Cursor):

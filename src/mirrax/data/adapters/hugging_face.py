@@ -30,7 +30,7 @@ def adapt(value: Any) -> Node | None:
         return Table(value)
     if isinstance(value, datasets.IterableDataset):
         # Its own positions leave out what is in a shuffle buffer, so we count.
-        return Foreign(_STREAM, lambda: Counting(iter(value), _STREAM))
+        return Foreign(_STREAM, lambda: Counting(lambda: iter(value), _STREAM))
     return None
 
 

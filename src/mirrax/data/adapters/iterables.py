@@ -22,12 +22,12 @@ def adapt(value: Any) -> Node | None:
         return Foreign(name, lambda: Numbered(value.__getitem__, count), count)
     if inspect.isgeneratorfunction(value):
         name = f"`{value.__name__}()`"
-        return Foreign(name, lambda: Counting(value(), name))
+        return Foreign(name, lambda: Counting(value, name))
     if isinstance(value, Iterator):
         once = _Once(value, name)
         return Foreign(name, once.open, peek=once.peek)
     if isinstance(value, Iterable):
-        return Foreign(name, lambda: Counting(iter(value), name))
+        return Foreign(name, lambda: Counting(lambda: iter(value), name))
     return None
 
 
@@ -37,21 +37,24 @@ class _Once:
     def __init__(self, elements: Iterator[Any], name: str) -> None:
         self._elements = elements
         self._name = name
-        self._is_taken = False
+        self._is_begun = False
 
     def open(self) -> Cursor:
-        """Returns the elements, to the first who asks."""
-        if self._is_taken:
-            raise RuntimeError(
-                "An iterator can be gone through once, and a dataset starts anew for "
-                f"each iteration. Received: {self._name} a second time. Give the "
-                "generator function itself, or something like a list."
-            )
-        self._is_taken = True
-        return Counting(self._elements, self._name)
+        """Returns the elements, which belong to the first cursor that moves."""
+        return Counting(self._begin, self._name)
 
     def peek(self) -> Any:
         """Returns the first element, and leaves it where it is."""
         first = next(self._elements)
         self._elements = itertools.chain([first], self._elements)
         return first
+
+    def _begin(self) -> Iterator[Any]:
+        if self._is_begun:
+            raise RuntimeError(
+                "An iterator can be gone through once, and a dataset starts anew for "
+                f"each iteration. Received: {self._name} a second time. Give the "
+                "generator function itself, or something like a list."
+            )
+        self._is_begun = True
+        return self._elements

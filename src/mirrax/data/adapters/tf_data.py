@@ -18,4 +18,4 @@ def adapt(value: Any) -> Node | None:
         return None
     # TensorFlow says infinite and unknown by the same numbers as we do.
     count = int(value.cardinality())
-    return Foreign(_NAME, lambda: Counting(value.as_numpy_iterator(), _NAME), count)
+    return Foreign(_NAME, lambda: Counting(value.as_numpy_iterator, _NAME), count)

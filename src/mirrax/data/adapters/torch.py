@@ -18,4 +18,4 @@ def adapt(value: Any) -> Node | None:
         return None
     is_stream = isinstance(value.dataset, data.IterableDataset)
     count = UNKNOWN if is_stream else len(value)
-    return Foreign(_NAME, lambda: Counting(iter(value), _NAME), count)
+    return Foreign(_NAME, lambda: Counting(lambda: iter(value), _NAME), count)
