@@ -62,10 +62,17 @@ class Dataset(Operations["Dataset"], Driving):
         if stack.overlay() is not None:
             # Only Python can work through a dataset; compiled steps run inside.
             raise MustDrive
-        plan = self._plan
+        return self.iterate(self._plan, self.next_iteration())
+
+    def next_iteration(self) -> int:
+        """Returns the number of the next iteration, which decides about shuffles."""
+        return next(self._iterations)
+
+    def iterate(self, plan: Node, iteration: int) -> DatasetIterator:
+        """Returns the elements of a plan, this dataset's or a part of it."""
         if not self._options.vectorize_map:
             plan = rewritten(plan, _one_by_one)
-        return DatasetIterator(plan, next(self._iterations), self._continue_after)
+        return DatasetIterator(plan, iteration, self._continue_after)
 
     def __len__(self) -> int:
         count = self.cardinality()

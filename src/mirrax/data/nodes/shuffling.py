@@ -22,10 +22,11 @@ from mirrax.data.plan import (
     ReplayedStream,
     Stream,
 )
+from mirrax.data.seeds import Seeded
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Shuffle(OrderingNode):
+class Shuffle(OrderingNode, Seeded):
     """Elements in random order."""
 
     source: Node
