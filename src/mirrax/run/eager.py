@@ -21,6 +21,7 @@ from mirrax import jax_internals, trees
 from mirrax.collectives.gather import gather
 from mirrax.collectives.reduce import Collective, reduce, require_equal_shapes
 from mirrax.context import stack
+from mirrax.context.aside import set_aside
 from mirrax.errors import ReplicaError
 from mirrax.jax_internals import take_current_trace
 from mirrax.options import CommunicationOptions, ReduceOp
@@ -131,8 +132,8 @@ class _Replica:
         """Waits, inside the replica, for the answer to `request`."""
         assert self._worker is not None
         # The trace of a jax.grad that this replica is in belongs to the thread, and
-        # must not be there for the others.
-        with take_current_trace():
+        # must not be there for the others; nor may what other libraries keep there.
+        with take_current_trace(), set_aside():
             return self._worker.pause(request)
 
     def _resume(self) -> Any:
