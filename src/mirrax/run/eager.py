@@ -33,6 +33,7 @@ from mirrax.run.workers import Failed, Finished, Worker, dismiss, hire
 from mirrax.trees import Tree
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import parts_of, regroup, select
+from mirrax.variables import libraries
 
 ADVICE = (
     "Decorate the function given to `run` with `@mirrax.function`, or move the call "
@@ -42,6 +43,7 @@ ADVICE = (
 _CANCEL_ATTEMPTS = 100
 
 
+@libraries.routing
 def run_eager(call: ReplicaCall, advice: str = ADVICE) -> Tree:
     """Returns the merged results of a function, called once for each local replica.
 

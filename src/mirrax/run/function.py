@@ -20,13 +20,15 @@ from mirrax.devices.topology import Topology
 from mirrax.run.meeting import as_arrays
 from mirrax.run.program import PLAIN, Program, form_of
 from mirrax.run.spmd import is_array_like, stand_in
-from mirrax.trees import Leaf, Same, Tree
+from mirrax.trees import Same, Tree
 from mirrax.values.driving import Driving
 from mirrax.values.layouts import Alike, Joined, Parts, join
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import select
 from mirrax.values.specs import PerReplicaSpec, TensorSpec
+from mirrax.variables import libraries
+from mirrax.variables.foreign import Outdated
 
 _logger = logging.getLogger(__name__)
 
@@ -204,6 +206,7 @@ class Function:
         return self._inner[key]
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tree:
+        libraries.connect()
         leaves, structure = trees.flatten((args, kwargs))
         slots = [_slot(leaf, self.static_numbers, self._topology) for leaf in leaves]
         if _DRIVEN in slots:
@@ -211,6 +214,7 @@ class Function:
         key = (
             structure,
             tuple([slot.key for slot in slots]),
+            libraries.fingerprint(self.python_function, leaves),
             # The `run` of a strategy does the same inside and outside of its scope.
             _place() if self._topology is None else None,
             jax_internals.config_fingerprint(),
@@ -218,7 +222,11 @@ class Function:
         program = self.cached(key, self._build, leaves, structure, slots)
         if program is None:
             return self._drive(*args, **kwargs)
-        return program([slot.array for slot in slots if slot.form is not None])
+        try:
+            return program([slot.array for slot in slots if slot.form is not None])
+        except Outdated:
+            del self._programs[key]
+            return self._call(args, kwargs)
 
     def _drive_steps(self, *args: Any, **kwargs: Any) -> Tree:
         """Runs the Python, with each `run` in it compiled."""
@@ -344,7 +352,7 @@ def _slot(leaf: Any, static_numbers: bool, topology: Topology | None) -> Slot:
 
 def static_key(leaf: Any) -> Any:
     """Returns the key of an argument that is part of the program."""
-    return Same(leaf) if isinstance(leaf, Leaf) else (type(leaf), leaf)
+    return Same(leaf) if trees.is_leaf(leaf) else (type(leaf), leaf)
 
 
 def _per_replica_slot(value: PerReplica, topology: Topology | None) -> Slot:

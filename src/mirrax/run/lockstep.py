@@ -22,6 +22,7 @@ from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import merge
 from mirrax.variables import lending
 from mirrax.variables.distributed import DistributedVariable
+from mirrax.variables.foreign import ForeignVariable
 from mirrax.variables.sync_on_read import SyncOnReadVariable
 from mirrax.variables.variable import Variable
 
@@ -46,6 +47,9 @@ class Lockstep:
 
     def __call__(self, arrays: Sequence[Sequence[Any]]) -> Tree:
         devices = self.topology.local_devices
+        for variable in self.traces[0].reads:
+            if isinstance(variable, ForeignVariable):
+                variable.settle_as_it_is(self.topology)
         states = [
             initial_values(
                 piece.closed,

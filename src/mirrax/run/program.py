@@ -26,6 +26,7 @@ from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica
 from mirrax.variables import lending
 from mirrax.variables.distributed import DistributedVariable
+from mirrax.variables.foreign import ForeignVariable
 from mirrax.variables.sync_on_read import SyncOnReadVariable
 from mirrax.variables.variable import Variable
 
@@ -126,6 +127,14 @@ class Program:
             v for v, var in zip(traced.reads, inputs, strict=True) if var in outputs
         ]
         self._needs_care = bool(self._localized or self._forwarded)
+        # Where variables of other libraries must lie for a program over many devices.
+        self._settled_on = self._topology if self._is_over_many else None
+        changed = set(self._changed)
+        self._foreign = [
+            (v, var.aval, v in changed)
+            for v, var in zip(traced.reads, inputs, strict=True)
+            if isinstance(v, ForeignVariable)
+        ]
         self._run = self._compile(traced, forms)
         if self._topology is not None and self._topology.is_single:
             self._run = _on_device(self._run, self._topology.devices[0])
@@ -133,6 +142,8 @@ class Program:
     def __call__(self, arrays: Sequence[Any]) -> Tree:
         """Runs the program on the dynamic arguments; returns what the user gets."""
         with lending.lock:
+            for foreign, aval, is_changed in self._foreign:
+                foreign.settle(self._settled_on, aval, is_changed)
             if self._lent_count != lending.ledger.count:
                 self._take_back()
             donated = [arrays[i] for i in self._donated_arguments]
@@ -319,6 +330,8 @@ def _own_each(donated: list[Any], kept: list[Any]) -> list[Any]:
 
 
 def _topology_of(variable: Variable) -> Topology | None:
+    if isinstance(variable, ForeignVariable):
+        return None
     if isinstance(variable, DistributedVariable):
         return variable.topology
     return None
