@@ -80,6 +80,11 @@ def autocast(variable: Any, value: Any) -> Any:
     return variable._maybe_autocast(value)
 
 
+def trained_by(optimizer: Any) -> list[Any]:
+    """Returns the variables that an optimizer was built for, in order."""
+    return list(optimizer._trainable_variables)
+
+
 @contextlib.contextmanager
 def notes_set_aside() -> Iterator[None]:
     """Puts away what Keras notes about the running code, for the `with` block."""
@@ -106,5 +111,6 @@ __all__ = [
     "notes_set_aside",
     "set_array",
     "stateless_scope",
+    "trained_by",
     "unpack_x_y_sample_weight",
 ]

@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from typing_extensions import override
 
@@ -133,7 +134,7 @@ class OnReadTwin(_Twin, SyncOnReadVariable):
         if self._joined is None:
             # It may be a trace that asks, and what it asks for is there for good.
             with jax.ensure_compile_time_eval():
-                self.stored = self._spread(internals.array_of(self.original))
+                self.stored = self._copies_of(internals.array_of(self.original))
         assert self._joined is not None
         return self._joined
 
@@ -153,13 +154,18 @@ class OnReadTwin(_Twin, SyncOnReadVariable):
         self._joined = None
         super().put(mirror(array, self.topology))
 
-    def _spread(self, whole: jax.Array) -> jax.Array:
-        """Returns copies that amount to `whole`, joined."""
-        rest = jnp.zeros_like(whole) if self._adds_up else whole
-        parts = [
-            whole if replica == 0 else rest for replica in self.topology.local_replicas
-        ]
-        return join(tuple(parts), self.topology)
+    def _copies_of(self, whole: jax.Array) -> jax.Array:
+        """Returns copies that amount to `whole`, joined, one on each device."""
+        first = np.atleast_1d(np.asarray(whole))
+        rest = np.zeros_like(first) if self._adds_up else first
+        rows = len(first)
+
+        def copy_of(index: Any) -> Any:
+            is_first = not index[0].start
+            return first if is_first else rest
+
+        shape = (rows * self.topology.num_replicas, *first.shape[1:])
+        return jax.make_array_from_callback(shape, self.topology.split, copy_of)
 
     @property
     def _adds_up(self) -> bool:
@@ -177,7 +183,8 @@ class OnReadTwin(_Twin, SyncOnReadVariable):
             is_first = lax.axis_index(AXIS) == 0
             overlay.write(self, jnp.where(is_first, new, jnp.zeros_like(new)))
         else:
-            overlay.write(self, self._spread(new))
+            rest = (jnp.zeros_like(new),) * (self.topology.num_replicas - 1)
+            overlay.write(self, join((new, *rest), self.topology))
         return new
 
 
@@ -191,6 +198,13 @@ def make_twin(variable: Any, strategy: Any) -> MirroredTwin | OnReadTwin:
 
 def mirror(array: Any, topology: Topology) -> jax.Array:
     """Returns `array` as one that lies whole on every device, and is tied to them."""
+    if isinstance(array, jax.core.Tracer):
+        raise RuntimeError(
+            "A Keras variable is assigned inside a JAX transformation (jax.jit, grad, "
+            "scan, cond, ...), from which the value cannot get out. Use "
+            "`@mirrax.function` in place of `jax.jit` and `mirrax.value_and_grad` in "
+            "place of `jax.grad`, or Keras' stateless methods."
+        )
     if isinstance(array, jax.Array) and array.sharding == topology.replicated:
         return array
     mirrored: jax.Array = jax.device_put(array, topology.replicated)
