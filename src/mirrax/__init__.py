@@ -3,7 +3,7 @@
 Choose a strategy, create variables in its scope, and run steps on its replicas.
 """
 
-from mirrax import config, data, errors, random
+from mirrax import cluster_resolver, config, data, errors, random
 from mirrax.collectives import (
     CrossDeviceOps,
     HierarchicalCopyAllReduce,
@@ -32,7 +32,9 @@ from mirrax.run.gradients import value_and_grad
 from mirrax.run.replica_context import ReplicaContext
 from mirrax.run.tape import GradientTape
 from mirrax.strategy import (
+    CentralStorageStrategy,
     MirroredStrategy,
+    MultiWorkerMirroredStrategy,
     OneDeviceStrategy,
     Strategy,
     StrategyExtended,
@@ -48,6 +50,7 @@ from mirrax.values.specs import TensorSpec
 from mirrax.variables import Variable, variable_creator_scope
 
 __all__ = [
+    "CentralStorageStrategy",
     "CollectiveCommunication",
     "CommunicationOptions",
     "CrossDeviceOps",
@@ -61,6 +64,7 @@ __all__ = [
     "InputReplicationMode",
     "Mirrored",
     "MirroredStrategy",
+    "MultiWorkerMirroredStrategy",
     "NcclAllReduce",
     "OneDeviceStrategy",
     "PerReplica",
@@ -75,6 +79,7 @@ __all__ = [
     "Variable",
     "VariableAggregation",
     "VariableSynchronization",
+    "cluster_resolver",
     "config",
     "data",
     "errors",

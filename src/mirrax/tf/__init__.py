@@ -8,16 +8,19 @@ from typing import Any
 import mirrax
 from mirrax import GradientTape as GradientTape
 from mirrax import TensorSpec as TensorSpec
-from mirrax import Variable as Variable
-from mirrax import VariableAggregation as VariableAggregation
-from mirrax import VariableSynchronization as VariableSynchronization
 from mirrax import config as config
 from mirrax import data as data
 from mirrax import variable_creator_scope as variable_creator_scope
 from mirrax.tf import compat as compat
+from mirrax.tf import contrib as contrib
 from mirrax.tf import distribute as distribute
 from mirrax.tf import errors as errors
+from mirrax.tf.contrib.distribute import get_tower_context as get_tower_context
 from mirrax.tf.tensors import *  # noqa: F403
+from mirrax.tf.variables import Variable as Variable
+from mirrax.tf.variables import VariableAggregation as VariableAggregation
+from mirrax.tf.variables import VariableSynchronization as VariableSynchronization
+from mirrax.tf.variables import get_variable as get_variable
 
 
 def function(
