@@ -49,7 +49,7 @@ def place_all(batches: Iterable[Tree], topology: Topology) -> Iterator[Tree]:
 
 def _place_leaf(leaf: Any, topology: Topology) -> Any:
     if isinstance(leaf, PerReplica):
-        leaf = _joined(leaf, topology)
+        leaf = _joined(leaf)
     if isinstance(leaf, JAXSparse):
         return jax.device_put(leaf, topology.replicated)
     if not hasattr(leaf, "shape") or not hasattr(leaf, "dtype"):
@@ -66,10 +66,10 @@ def _place_leaf(leaf: Any, topology: Topology) -> Any:
     )
 
 
-def _joined(value: PerReplica, topology: Topology) -> Any:
+def _joined(value: PerReplica) -> Any:
     """Returns the parts of all replicas as one batch, in the order of the replicas."""
     layout = value.layout
-    if isinstance(layout, Joined) and layout.topology == topology:
+    if isinstance(layout, Joined):
         return layout.array
     return np.concatenate([np.atleast_1d(part) for part in value.values])
 
@@ -128,10 +128,8 @@ class DatasetAdapter(internals.DataAdapter):  # type: ignore[misc]
                 "`class_weight` and the weights of rows exclude each other. Received: "
                 "`class_weight`, and a dataset of (x, y, sample_weight). Leave one out."
             )
-        whole = _joined(y, y.layout.topology) if isinstance(y, PerReplica) else y
+        whole = _joined(y) if isinstance(y, PerReplica) else y
         weights = internals.class_weight_to_sample_weights(
             np.asarray(whole), self._class_weight
         )
         return x, whole, weights
-
-

@@ -17,23 +17,30 @@ TESTED = (3, 15)
 try:
     from keras.src.backend.common import global_state as _global_state
     from keras.src.backend.common.stateless_scope import get_stateless_scope
-    from keras.src.backend.jax import nn as backend_nn
-    from keras.src.backend.jax.trainer import JAXEpochIterator as EpochIterator
-    from keras.src.losses import loss as loss_module
+    from keras.src.backend.jax import nn as _nn
+    from keras.src.backend.jax.trainer import JAXEpochIterator as _EpochIterator
+    from keras.src.losses import loss as _loss
     from keras.src.trainers.data_adapters.data_adapter import DataAdapter
     from keras.src.trainers.data_adapters.data_adapter_utils import (
         class_weight_to_sample_weights,
         unpack_x_y_sample_weight,
     )
 
+    # Methods and functions that Mirrax replaces: where they are, and their names.
+    INITIALIZE_LATER = (keras.Variable, "_deferred_initialize")
+    ASSIGN_DIRECTLY = (keras.Variable, "_direct_assign")
+    GET_BATCHES = (_EpochIterator, "_get_iterator")
+    MOMENTS = (_nn, "moments")
+    SCALE_LOSS = (_loss, "scale_loss_for_distribution")
+    UNSCALE_LOSS = (_loss, "unscale_loss_for_distribution")
     for _owner, _name in (
-        (keras.Variable, "_direct_assign"),
-        (keras.Variable, "_deferred_initialize"),
+        INITIALIZE_LATER,
+        ASSIGN_DIRECTLY,
+        GET_BATCHES,
+        MOMENTS,
+        SCALE_LOSS,
+        UNSCALE_LOSS,
         (keras.Variable, "_maybe_autocast"),
-        (EpochIterator, "_get_iterator"),
-        (backend_nn, "moments"),
-        (loss_module, "scale_loss_for_distribution"),
-        (loss_module, "unscale_loss_for_distribution"),
     ):
         getattr(_owner, _name)
 except (ImportError, AttributeError) as error:
@@ -99,15 +106,18 @@ def notes_set_aside() -> Iterator[None]:
 
 
 __all__ = [
+    "ASSIGN_DIRECTLY",
+    "GET_BATCHES",
+    "INITIALIZE_LATER",
+    "MOMENTS",
+    "SCALE_LOSS",
     "TESTED",
+    "UNSCALE_LOSS",
     "DataAdapter",
-    "EpochIterator",
     "array_of",
     "autocast",
-    "backend_nn",
     "class_weight_to_sample_weights",
     "dtype_of",
-    "loss_module",
     "notes_set_aside",
     "set_array",
     "stateless_scope",

@@ -41,7 +41,7 @@ def install() -> None:
         hooks.wrap(keras.Model, name, _on_batch)
     for name in ("train", "test", "predict"):
         hooks.wrap(keras.Model, f"make_{name}_function", _make_function)
-    hooks.wrap(internals.EpochIterator, "_get_iterator", _get_iterator)
+    hooks.wrap(*internals.GET_BATCHES, _get_batches)
 
 
 def strategy_of(model: Any) -> Any:
@@ -152,7 +152,7 @@ def _distribution_of(strategy: Any) -> Any:
     return keras.distribution.DataParallel(device_mesh=mesh, auto_shard_dataset=False)
 
 
-def _get_iterator(original: Callable[..., Any], iterator: Any) -> Any:
+def _get_batches(original: Callable[..., Any], iterator: Any) -> Any:
     frame = stack.frame()
     if not isinstance(frame, Fitting):
         return original(iterator)

@@ -22,9 +22,9 @@ def install() -> None:
     for optimizer in (keras.optimizers.Optimizer, keras.optimizers.LossScaleOptimizer):
         hooks.wrap(optimizer, "apply", _apply)
     hooks.wrap(keras.random.SeedGenerator, "next", _next_seed)
-    hooks.wrap(internals.loss_module, "scale_loss_for_distribution", _scale)
-    hooks.wrap(internals.loss_module, "unscale_loss_for_distribution", _unscale)
-    hooks.wrap(internals.backend_nn, "moments", _moments)
+    hooks.wrap(*internals.SCALE_LOSS, _scale)
+    hooks.wrap(*internals.UNSCALE_LOSS, _unscale)
+    hooks.wrap(*internals.MOMENTS, _moments)
 
 
 def _apply(

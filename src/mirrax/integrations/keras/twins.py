@@ -80,7 +80,7 @@ class _HeldByKeras(_Twin):
     _synchronization = VariableSynchronization.ON_WRITE
 
     @property
-    def stored(self) -> jax.Array:  # type: ignore[override]
+    def stored(self) -> jax.Array:
         return internals.array_of(self.original)  # type: ignore[no-any-return]
 
     @stored.setter
@@ -129,7 +129,7 @@ class OnReadTwin(_Twin, SyncOnReadVariable):
         super().__init__(original, strategy)
 
     @property
-    def stored(self) -> jax.Array:  # type: ignore[override]
+    def stored(self) -> jax.Array:
         """The copies of all replicas, joined."""
         if self._joined is None:
             # It may be a trace that asks, and what it asks for is there for good.

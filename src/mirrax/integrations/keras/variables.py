@@ -26,8 +26,8 @@ def install() -> None:
     read = keras.Variable.value.fget
     keras.Variable.value = property(lambda self: _read(read, self))
     hooks.wrap(keras.Variable, "__init__", _create)
-    hooks.wrap(keras.Variable, "_deferred_initialize", _create)
-    hooks.wrap(keras.Variable, "_direct_assign", _assign)
+    hooks.wrap(*internals.INITIALIZE_LATER, _create)
+    hooks.wrap(*internals.ASSIGN_DIRECTLY, _assign)
     hooks.wrap(keras.Variable, "assign_add", _assign_add)
     hooks.wrap(keras.Variable, "assign_sub", _assign_sub)
 
