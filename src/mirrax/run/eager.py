@@ -22,6 +22,7 @@ from mirrax.collectives import agreement
 from mirrax.collectives.gather import gather
 from mirrax.collectives.reduce import Collective, reduce
 from mirrax.context import stack
+from mirrax.context.aside import set_aside
 from mirrax.errors import ReplicaError
 from mirrax.jax_internals import take_current_trace
 from mirrax.options import CommunicationOptions, ReduceOp
@@ -135,8 +136,8 @@ class _Replica:
         """Waits, inside the replica, for the answer to `request`."""
         assert self._worker is not None
         # The trace of a jax.grad that this replica is in belongs to the thread, and
-        # must not be there for the others.
-        with take_current_trace():
+        # must not be there for the others; nor may what other libraries keep there.
+        with take_current_trace(), set_aside():
             return self._worker.pause(request)
 
     def _resume(self) -> Any:
