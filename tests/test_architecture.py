@@ -69,7 +69,7 @@ def test_upward_import_is_found(tmp_path, source):
         "import jax",
         "import mirrax.errors",
         "from mirrax import errors",
-        "from mirrax.cluster.spec import ClusterSpec",
+        "from mirrax.jax_internals import backend_is_up",
         "from mirrax.devices.names import DeviceName",
         "jax.__version__",
         "def load():\n    import grain",
@@ -144,7 +144,8 @@ def test_private_name_of_a_library_is_found(tmp_path, source):
 def test_private_names_are_allowed_in_the_module_for_them(tmp_path):
     package = write_package(
         tmp_path,
-        jax_internals="from jax._src import core\nfrom jaxlib import _jax",
+        jax_internals="from jax._src import core",
+        jaxlib_internals="from jaxlib import _jax",
         integrations__keras="from keras.src import backend",
         integrations__flax="from flax.nnx import _registry",
     )

@@ -3,7 +3,7 @@
 Choose a strategy, create variables in its scope, and run steps on its replicas.
 """
 
-from mirrax import config, data, errors, random
+from mirrax import cluster_resolver, config, data, errors, random
 from mirrax.collectives import (
     CrossDeviceOps,
     HierarchicalCopyAllReduce,
@@ -33,6 +33,7 @@ from mirrax.run.tape import GradientTape
 from mirrax.strategy import (
     CentralStorageStrategy,
     MirroredStrategy,
+    MultiWorkerMirroredStrategy,
     OneDeviceStrategy,
     Strategy,
     StrategyExtended,
@@ -62,6 +63,7 @@ __all__ = [
     "InputReplicationMode",
     "Mirrored",
     "MirroredStrategy",
+    "MultiWorkerMirroredStrategy",
     "NcclAllReduce",
     "OneDeviceStrategy",
     "PerReplica",
@@ -76,6 +78,7 @@ __all__ = [
     "Variable",
     "VariableAggregation",
     "VariableSynchronization",
+    "cluster_resolver",
     "config",
     "data",
     "errors",

@@ -1,5 +1,7 @@
 """Topology: plain facts about replicas, and what follows from them."""
 
+import types
+
 import jax
 import pytest
 from jax.sharding import PartitionSpec
@@ -41,8 +43,11 @@ def test_names_are_canonical():
 
 
 def test_names_tell_the_process_when_there_are_several():
-    (name,) = Topology(cpus(1), process_index=1).names
-    assert name == "/job:worker/replica:0/task:0/device:CPU:0"
+    job = types.SimpleNamespace(
+        workers=[types.SimpleNamespace(type="chief", index=0)], num_workers=2
+    )
+    (name,) = Topology(cpus(1), job=job).names
+    assert name == "/job:chief/replica:0/task:0/device:CPU:0"
 
 
 def test_mesh_has_the_replicas_in_order():

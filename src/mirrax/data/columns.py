@@ -13,6 +13,9 @@ Column = Any
 
 Columns = list[Column]
 
+STRING = np.dtype(object)
+"""The dtype of strings: arrays of them hold bytes objects."""
+
 
 def num_rows(columns: Columns) -> int:
     """Returns how many elements the columns hold."""

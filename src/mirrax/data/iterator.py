@@ -10,9 +10,9 @@ import jax
 
 from mirrax.data import columns as cols
 from mirrax.data.columns import Columns
-from mirrax.data.ordering import Shuffle
+from mirrax.data.nodes.indexed import IndexedStream
+from mirrax.data.nodes.shuffling import Shuffle
 from mirrax.data.plan import Node, find, refuse_position, rewritten
-from mirrax.data.sources import IndexedStream
 from mirrax.trees import Tree
 from mirrax.values.driving import Driving
 

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
-from mirrax.data.buffering import Cache, Memory
 from mirrax.data.columns import Columns
+from mirrax.data.nodes.caching import Cache, Memory
+from mirrax.data.nodes.files import Files
+from mirrax.data.nodes.interleaving import Interleave
+from mirrax.data.nodes.ordering import Shard
 from mirrax.data.options import AutoShardPolicy
-from mirrax.data.ordering import Shard
 from mirrax.data.plan import UNKNOWN, Epoch, Node, PassingStream, Stream
-from mirrax.data.sources import Files
-from mirrax.data.transforms import Interleave
 from mirrax.input.split import reads_files, split_batch
 
 

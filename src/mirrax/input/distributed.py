@@ -10,9 +10,9 @@ import numpy as np
 
 from mirrax.context import stack
 from mirrax.context.guards import MustDrive
-from mirrax.data.batching import Rebatch
 from mirrax.data.dataset import Dataset
 from mirrax.data.iterator import DatasetIterator
+from mirrax.data.nodes.rebatching import Rebatch
 from mirrax.data.plan import Node
 from mirrax.devices.topology import Topology
 from mirrax.errors import InvalidArgumentError, OutOfRangeError

@@ -7,9 +7,12 @@ import threading
 import weakref
 from typing import Any, Protocol
 
+from mirrax.data.nodes.files import Files
+from mirrax.data.nodes.filtering import Filter
+from mirrax.data.nodes.generated import Generated
+from mirrax.data.nodes.interleaving import Interleave
+from mirrax.data.nodes.mapping import Map
 from mirrax.data.plan import Node, find
-from mirrax.data.sources import Files, Generated
-from mirrax.data.transforms import Filter, Interleave, Map
 from mirrax.trees import Tree
 
 _JOIN_SECONDS = 1.0

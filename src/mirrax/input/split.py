@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import itertools
 
-from mirrax.data.batching import Batch, PaddedBatch, Rebatch
-from mirrax.data.buffering import Cache, Prefetch
+from mirrax.data.nodes.batching import Batching
+from mirrax.data.nodes.caching import Cache, Prefetch
+from mirrax.data.nodes.combining import Concatenate
+from mirrax.data.nodes.files import Files
+from mirrax.data.nodes.filtering import Filter
+from mirrax.data.nodes.interleaving import Interleave
+from mirrax.data.nodes.mapping import Map
+from mirrax.data.nodes.ordering import Limit, Repeat, Shard
+from mirrax.data.nodes.rebatching import Rebatch
+from mirrax.data.nodes.shuffling import Shuffle
 from mirrax.data.options import AutoShardPolicy
-from mirrax.data.ordering import Limit, Repeat, Shard, Shuffle
 from mirrax.data.plan import Node
-from mirrax.data.sources import Files
-from mirrax.data.transforms import Concatenate, Filter, Interleave, Map
 
 _PASSING = (Cache, Filter, Limit, Map, Prefetch, Repeat, Shard, Shuffle)
 
@@ -65,7 +70,7 @@ def reads_files(plan: Node) -> bool:
 
 def batch_size_of(plan: Node) -> int | None:
     """Returns the size of the batches that a plan gives, if it is known."""
-    if isinstance(plan, Batch | PaddedBatch):
+    if isinstance(plan, Batching):
         return plan.size
     if isinstance(plan, Rebatch):
         return plan.sizes[0] if len(set(plan.sizes)) == 1 else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -29,6 +30,7 @@ def run(
             "`run` takes a function and its arguments: run(fn, args=(...)). Received: "
             f"fn={fn!r}."
         )
+    fn, args, kwargs = _unpacked(fn, args, kwargs)
     is_traced = stack.overlay() is not None
     driver = stack.driver()
     if driver is not None and not is_traced and not isinstance(fn, Function):
@@ -43,6 +45,16 @@ def run(
             return run_eager(call)
         with jax.default_device(call.topology.devices[0]):
             return _call_alone(call)
+
+
+def _unpacked(
+    fn: Any, args: Sequence[Any], kwargs: dict[str, Any]
+) -> tuple[Callable[..., Any], Sequence[Any], dict[str, Any]]:
+    """Returns a call of a partial `function`, such as a method, as one of the whole."""
+    while isinstance(fn, functools.partial) and isinstance(fn.func, Function):
+        args, kwargs = (*fn.args, *args), {**fn.keywords, **kwargs}
+        fn = fn.func
+    return fn, args, kwargs
 
 
 def _run_compiled(

@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 
+from mirrax.collectives import agreement
 from mirrax.collectives.reduce import Collective
 from mirrax.context import stack
 from mirrax.options import VariableSynchronization
@@ -37,6 +38,7 @@ def mirror(
             if index == 0:
                 array = made.value
                 kwargs["trainable"] = made.trainable
+    array = agreement.from_first(collective.topology, f"variable {name}", array)
     is_on_read = wanted is VariableSynchronization.ON_READ
     kind = SyncOnReadVariable if is_on_read else MirroredVariable
     if wanted is VariableSynchronization.AUTO:

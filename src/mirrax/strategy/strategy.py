@@ -19,7 +19,12 @@ from mirrax.data.dataset import Dataset
 from mirrax.devices.topology import Topology
 from mirrax.input.context import InputContext, InputOptions, InputReplicationMode
 from mirrax.input.distributed import distribute, distribute_from_function
-from mirrax.options import ReduceOp, RunOptions, parse_reduce_op
+from mirrax.options import (
+    CommunicationOptions,
+    ReduceOp,
+    RunOptions,
+    parse_reduce_op,
+)
 from mirrax.run import dispatch
 from mirrax.strategy.combine import (
     as_per_replica,
@@ -58,6 +63,7 @@ class Strategy:
         ops: How values of several replicas are added up.
         create: What becomes of a variable that is created in the scope.
         cluster_resolver: Who takes part; None on one machine.
+        options: Hints for collectives.
     """
 
     def __init__(
@@ -66,8 +72,9 @@ class Strategy:
         ops: CrossDeviceOps,
         create: Callable[..., Any],
         cluster_resolver: Any = None,
+        options: CommunicationOptions | None = None,
     ) -> None:
-        self._collective = Collective(topology, ops)
+        self._collective = Collective(topology, ops, options or CommunicationOptions())
         self._creator = StrategyCreator(self, self._collective, create)
         self._cluster_resolver = cluster_resolver
         self._frame = stack.CrossReplica(self)

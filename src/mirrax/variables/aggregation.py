@@ -8,13 +8,16 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from mirrax.collectives import within
+from mirrax.collectives import agreement, within
 from mirrax.collectives.reduce import Collective, reduce
+from mirrax.context import stack
 from mirrax.options import ReduceOp, VariableAggregation
 from mirrax.trees import Same
+from mirrax.values.array_like import is_key, on_host
 from mirrax.values.distributed import DistributedValues
 from mirrax.values.layouts import Spmd
 from mirrax.values.per_replica import PerReplica
+from mirrax.values.regroup import parts_of
 from mirrax.variables.variable import Change
 
 REDUCTIONS = {
@@ -38,6 +41,8 @@ class Aggregated(Protocol):
 def aggregate(variable: Aggregated, value: Any, num_replicas: int) -> Any:
     """Returns what the values that all replicas write amount to."""
     aggregation = variable.aggregation
+    if not variable.collective.topology.is_local and stack.overlay() is None:
+        return _aggregate_over_workers(variable, value)
     if not isinstance(value, DistributedValues):
         is_sum = aggregation is VariableAggregation.SUM
         return value * num_replicas if is_sum else value
@@ -51,7 +56,22 @@ def aggregate(variable: Aggregated, value: Any, num_replicas: int) -> Any:
         return within.first(value.layout.value) if is_first else value.layout.value
     if aggregation is VariableAggregation.NONE:
         require_equal(variable.name, value.values)
-    return np.asarray(value.values[0])
+    first = value.values[0]
+    return first if is_key(first) else np.asarray(first)
+
+
+def _aggregate_over_workers(variable: Aggregated, value: Any) -> Any:
+    topology = variable.collective.topology
+    parts = tuple(parts_of(value, topology))
+    if variable.aggregation in REDUCTIONS:
+        op = REDUCTIONS[variable.aggregation]
+        return reduce(variable.collective, op, [PerReplica(parts)], axis=None)[0]
+    if variable.aggregation is VariableAggregation.ONLY_FIRST_REPLICA:
+        topic = f"assign {variable.name}"
+        return agreement.from_first(topology, topic, parts[0])
+    require_equal(variable.name, parts)
+    agreement.require_equal(topology, variable.name, parts[0])
+    return parts[0] if is_key(parts[0]) else np.asarray(parts[0])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,9 +88,9 @@ class Write:
 
 def require_equal(name: str, values: Sequence[Any]) -> None:
     """Raises unless all copies of a variable get the same value."""
-    first = np.asarray(values[0])
+    first = on_host(values[0])
     for index, value in enumerate(values):
-        other = np.asarray(value)
+        other = on_host(value)
         if not np.all((first == other) | (_is_nan(first) & _is_nan(other))):
             raise ValueError(unequal_write(name, index, first, other))
 

@@ -99,7 +99,8 @@ class VariablePart(ArrayLike):
 
     @property
     def device(self) -> str:
-        return self.container.topology.names[self.index]
+        topology = self.container.topology
+        return topology.names[topology.local_replicas[self.index]]
 
     @property
     def trainable(self) -> bool:

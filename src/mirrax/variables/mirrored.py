@@ -9,6 +9,7 @@ import jax
 import numpy as np
 from typing_extensions import override
 
+from mirrax.collectives import agreement
 from mirrax.context import stack
 from mirrax.trees import Same
 from mirrax.values.layouts import Alike, Spmd, replicate
@@ -82,7 +83,10 @@ class MirroredVariable(DistributedVariable):
                         "(`strategy.reduce`), or assign inside `strategy.run` with an "
                         "`aggregation`."
                     )
-                result = self._write_all(change, self._fitting(given))
+                given = self._fitting(given)
+                if stack.overlay() is None:
+                    agreement.require_equal(self.topology, self.name, given)
+                result = self._write_all(change, given)
                 return result if stack.overlay() else Mirrored(self.stored)
 
     def commit_update(self, values: Sequence[jax.Array | None]) -> None:
@@ -94,6 +98,7 @@ class MirroredVariable(DistributedVariable):
                 f"Received: an update that leaves out replica(s) {missing}."
             )
         require_equal(self.name, values)
+        agreement.require_equal(self.topology, self.name, values[0])
         self.store(replicate(values[0], self.topology))
 
     def write_merged(self, change: Change, value: Any, num_replicas: int) -> Any:

@@ -1,6 +1,4 @@
-"""Putting elements together, and taking them apart."""
-
-import itertools
+"""Putting elements together."""
 
 import numpy as np
 import pytest
@@ -9,17 +7,7 @@ from hypothesis import strategies as st
 
 from mirrax.data import Dataset
 from mirrax.errors import InvalidArgumentError
-from mirrax.values.specs import TensorSpec
-from tests.data.plans import counts, quick, sizes, values
-
-
-def ragged(*lengths, label=False):
-    spec = TensorSpec((None,), np.int64)
-    if label:
-        scalar = TensorSpec((), np.int64)
-        pairs = [([n] * n, n) for n in lengths]
-        return Dataset.from_generator(lambda: iter(pairs), (spec, scalar))
-    return Dataset.from_generator(lambda: ([n] * n for n in lengths), spec)
+from tests.data.plans import counts, quick, ragged, sizes, values
 
 
 @quick
@@ -43,50 +31,6 @@ def test_ragged_elements_are_refused_after_what_came_before():
 def test_a_batch_size_must_be_positive():
     with pytest.raises(ValueError, match=r"`batch_size` must be.*batch_size=0"):
         Dataset.range(3).batch(0)
-
-
-@quick
-@given(count=counts, size=sizes)
-def test_unbatch_undoes_batch(count, size):
-    assert values(Dataset.range(count).batch(size).unbatch()) == list(range(count))
-
-
-def test_unbatch_passes_over_empty_batches():
-    dataset = ragged(2, 0, 1).unbatch()
-    assert values(dataset) == [2, 2, 1]
-
-
-def test_unbatch_refuses_arrays_of_unequal_length():
-    dataset = Dataset.from_tensors((np.arange(2), np.arange(3))).unbatch()
-    with pytest.raises(ValueError, match="rows"):
-        list(dataset)
-
-
-@quick
-@given(
-    count=st.integers(0, 30),
-    size=sizes,
-    parts=st.lists(st.integers(1, 4), min_size=1, max_size=3),
-)
-def test_rebatch_loses_nothing_and_takes_turns(count, size, parts):
-    batches = values(Dataset.range(count).batch(size).rebatch(parts))
-    assert list(itertools.chain(*batches)) == list(range(count))
-    lengths = [len(batch) for batch in batches[:-1]]
-    assert lengths == [parts[i % len(parts)] for i in range(len(lengths))]
-
-
-def test_rebatch_can_drop_the_remainder():
-    dataset = Dataset.range(7).batch(7).rebatch(3, drop_remainder=True)
-    assert values(dataset) == [[0, 1, 2], [3, 4, 5]]
-
-
-@pytest.mark.parametrize("sizes", [0, [2, -1], []], ids=["zero", "negative", "none"])
-def test_rebatch_refuses_impossible_sizes(sizes):
-    with pytest.raises(ValueError, match="batch_size"):
-        Dataset.range(3).batch(3).rebatch(sizes)
-
-
-# padded_batch
 
 
 def test_padded_batch_fills_up_to_the_longest():

@@ -1,4 +1,4 @@
-"""Keeping elements: caches, and reading ahead."""
+"""Keeping elements, and reading ahead."""
 
 from __future__ import annotations
 
@@ -15,7 +15,12 @@ from typing_extensions import override
 
 from mirrax.data import columns as cols
 from mirrax.data.columns import Columns
-from mirrax.data.plan import Epoch, Node, ReplayedStream, Stream
+from mirrax.data.plan import (
+    Epoch,
+    Node,
+    ReplayedStream,
+    Stream,
+)
 
 # What is kept is read once, so its order is that of one iteration, always the same one.
 _EPOCH = (0,)
