@@ -141,6 +141,28 @@ def mismatches():
     }
 
 
+def other_order():
+    """Runs known programs in another order on each worker."""
+    strategy = mirrax.MultiWorkerMirroredStrategy()
+    worker = strategy.topology.worker_index
+
+    @mirrax.function
+    def add_up():
+        return mirrax.get_replica_context().all_reduce("SUM", jnp.ones(3))
+
+    @mirrax.function
+    def average():
+        return mirrax.get_replica_context().all_reduce("MEAN", jnp.ones(3))
+
+    def run_in_turn(functions):
+        for function in functions:
+            strategy.run(function)
+
+    run_in_turn([add_up, average])
+    order = [average, add_up] if worker else [add_up, average]
+    return outcome_of(lambda: run_in_turn(order * 10))
+
+
 def train(num_steps=12, clip=1.0):
     """Trains a small model on batches that do not divide; returns its parameters."""
     strategy = mirrax.MultiWorkerMirroredStrategy()

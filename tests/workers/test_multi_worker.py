@@ -119,6 +119,13 @@ def test_what_workers_do_differently_is_an_error_on_all(case, kind, text):
         assert answer["after"] == 5.0
 
 
+def test_known_programs_in_another_order_are_found_out():
+    for kind, text in answers_of("other_order", 2):
+        assert kind == "ProgramMismatch"
+        assert "as number 3 worker 0 ran add_up" in text
+        assert "worker 1 ran average" in text
+
+
 @pytest.mark.parametrize("shape", [(2, 1), (2, 2), (4, 1)], ids=["2x1", "2x2", "4x1"])
 def test_training_gives_the_same_on_any_number_of_workers(shape):
     expected = programs.train()
