@@ -33,10 +33,8 @@ class Trail:
         self._count += 1
         self._checksum = zlib.crc32(name.encode(), self._checksum)
         self._recent.append(name)
-        is_power_of_two = self._count & (self._count - 1) == 0
-        if self._count % _INTERVAL == 0 or (
-            self._count < _INTERVAL and is_power_of_two
-        ):
+        # After 1, 2, 4, ... and then at equal distances.
+        if self._count % min(_INTERVAL, 1 << (self._count.bit_length() - 1)) == 0:
             self._compare()
 
     def _compare(self) -> None:
