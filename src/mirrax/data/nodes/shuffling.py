@@ -33,6 +33,12 @@ class Shuffle(OrderingNode, Seeded):
     buffer_size: int
     seed: int
     reshuffle: bool
+    is_random: bool = dataclasses.field(default=False, repr=False)
+
+    @property
+    @override
+    def is_unseeded(self) -> bool:
+        return self.is_random
 
     @override
     def indices(self, epoch: Epoch) -> Indices | None:
