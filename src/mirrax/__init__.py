@@ -3,7 +3,7 @@
 Choose a strategy, create variables in its scope, and run steps on its replicas.
 """
 
-from mirrax import config, data, errors, random
+from mirrax import config, data, errors, integrations, random
 from mirrax.collectives import (
     CrossDeviceOps,
     HierarchicalCopyAllReduce,
@@ -44,7 +44,7 @@ from mirrax.strategy import (
 )
 from mirrax.values import DistributedValues, Mirrored, PerReplica
 from mirrax.values.specs import TensorSpec
-from mirrax.variables import Variable, variable_creator_scope
+from mirrax.variables import Variable, libraries, variable_creator_scope
 
 __all__ = [
     "CollectiveCommunication",
@@ -89,3 +89,4 @@ __all__ = [
 ]
 
 reserve_at_import()
+libraries.expect("flax.nnx", integrations.load_flax)

@@ -18,6 +18,7 @@ from mirrax.run.spmd import run_traced, run_within
 from mirrax.run.uneven import run_uneven
 from mirrax.trees import Tree
 from mirrax.values.regroup import select
+from mirrax.variables import libraries
 
 
 def run(
@@ -29,6 +30,7 @@ def run(
             "`run` takes a function and its arguments: run(fn, args=(...)). Received: "
             f"fn={fn!r}."
         )
+    libraries.connect()
     is_traced = stack.overlay() is not None
     driver = stack.driver()
     if driver is not None and not is_traced and not isinstance(fn, Function):
