@@ -230,7 +230,8 @@ class Hub:
             return
         # A suspect that is alive tells where it is, so that the error can say it.
         suspect = verdict.worker
-        if suspect is not None and self.seats[suspect].is_present:
+        is_silent = verdict.error == WorkerLost.__name__
+        if suspect is not None and self.seats[suspect].is_present and not is_silent:
             if suspect not in self._asked:
                 self._asked[suspect] = now + _STACK_SECONDS
                 self.outbox.append((suspect, Message("where")))
