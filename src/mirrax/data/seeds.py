@@ -64,6 +64,7 @@ def seed_unseeded(plan: Node, key: tuple[int, ...]) -> Node:
         if not isinstance(node, Seeded) or not node.is_unseeded:
             return node
         chosen = int(random_for(*key, next(numbers)).integers(2**31))
-        return dataclasses.replace(changed, seed=chosen)
+        seeded: Node = dataclasses.replace(changed, seed=chosen)
+        return seeded
 
     return rewritten(plan, seed)

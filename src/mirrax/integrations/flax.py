@@ -126,7 +126,7 @@ class _Local(TraceState):
     __slots__ = ("_context",)
 
     def __init__(self, context: Any) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._context = weakref.ref(context)
 
     def is_here(self) -> bool:
