@@ -10,6 +10,7 @@ import jax
 from jax.sharding import PartitionSpec
 
 from mirrax import jax_internals
+from mirrax.collectives.guarding import guarded
 from mirrax.devices.topology import AXIS, Topology
 from mirrax.jax_internals import JaxprEqn
 from mirrax.run.callbacks import Failures
@@ -23,6 +24,7 @@ from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import merge
 from mirrax.variables import lending
 from mirrax.variables.distributed import DistributedVariable
+from mirrax.variables.foreign import ForeignVariable
 from mirrax.variables.sync_on_read import SyncOnReadVariable
 from mirrax.variables.variable import Variable
 
@@ -49,6 +51,9 @@ class Lockstep:
 
     def __call__(self, arrays: Sequence[Sequence[Any]]) -> Tree:
         devices = self.topology.local_devices
+        for variable in self.traces[0].reads:
+            if isinstance(variable, ForeignVariable):
+                variable.settle_as_it_is(self.topology)
         states = [
             initial_values(
                 piece.closed,
@@ -160,7 +165,7 @@ def meeting_program(topology: Topology, eqns: tuple[JaxprEqn, ...]) -> Any:
             outputs.extend(bind(eqn, inputs, eqn.params))
         return [output[None] for output in outputs]
 
-    return jax.jit(
+    program = jax.jit(
         jax.shard_map(
             body,
             mesh=topology.mesh,
@@ -169,6 +174,7 @@ def meeting_program(topology: Topology, eqns: tuple[JaxprEqn, ...]) -> Any:
             check_vma=False,
         )
     )
+    return guarded(topology, "uneven step", program)
 
 
 def _part(variable: Variable, index: int) -> jax.Array:

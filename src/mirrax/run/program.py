@@ -13,6 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from mirrax import jax_internals, trees
+from mirrax.collectives.agreement import differing
+from mirrax.collectives.guarding import guarded
+from mirrax.collectives.trail import trail_of
 from mirrax.context import stack
 from mirrax.devices.topology import Topology
 from mirrax.jax_internals import Var
@@ -20,14 +23,16 @@ from mirrax.run import interruptions, spmd
 from mirrax.run.callbacks import Failures, catch_failures, has_callbacks
 from mirrax.run.hidden import refuse_hidden_tracers
 from mirrax.run.meeting import as_arrays
+from mirrax.run.over_workers import require_same_program
 from mirrax.run.tracing import Traced, trace
 from mirrax.trees import Tree
-from mirrax.values.array_like import as_array
-from mirrax.values.layouts import Alike, Joined, Layout, Parts
+from mirrax.values.array_like import as_array, is_array_like
+from mirrax.values.layouts import Alike, Joined, Layout, Parts, replicate
 from mirrax.values.mirrored import Mirrored
-from mirrax.values.per_replica import PerReplica
+from mirrax.values.per_replica import PerReplica, per_replica
 from mirrax.variables import lending
 from mirrax.variables.distributed import DistributedVariable
+from mirrax.variables.foreign import ForeignVariable
 from mirrax.variables.sync_on_read import SyncOnReadVariable
 from mirrax.variables.variable import Variable
 
@@ -57,7 +62,7 @@ class Form:
         if self.kind == "joined":
             assert self.topology is not None
             layout = Joined(array, self.is_scalar, self.topology, self.is_weak)
-            return PerReplica(layout)
+            return per_replica(layout, self.topology)
         if self.kind == "alike":
             assert self.topology is not None
             return PerReplica(Alike(array, self.topology))
@@ -83,6 +88,7 @@ class Program:
         arguments: Stand-ins for those arguments.
         forms: How they lie on the devices.
         donated: Which of them may be overwritten.
+        is_run: Whether the body is a `run`, whose arguments workers have compared.
     """
 
     def __init__(
@@ -91,7 +97,10 @@ class Program:
         arguments: Sequence[Any],
         forms: Sequence[Form],
         donated: Sequence[bool],
+        is_run: bool = False,
     ) -> None:
+        self._is_run = is_run
+
         def wrapped(*arrays: Any) -> tuple[Sequence[jax.Array], Any]:
             values = [form.wrap(a) for form, a in zip(forms, arrays, strict=True)]
             arrays_out, result = _split_result(body(*values))
@@ -123,7 +132,10 @@ class Program:
             for v in traced.writes
             if self._is_over_many and not isinstance(v, DistributedVariable)
         ]
-        landings: dict[Any, Any] = dict(self._localized)
+        self._handed_on = [
+            (v, _Landing()) for v in traced.writes if isinstance(v, ForeignVariable)
+        ]
+        landings: dict[Any, Any] = dict([*self._localized, *self._handed_on])
         self._targets = [landings.get(v, v) for v in traced.writes]
         # JAX hands the arrays of results that are plain reads through to the user.
         outputs = {atom for atom in traced.jaxpr.outvars if isinstance(atom, Var)}
@@ -132,8 +144,20 @@ class Program:
             v for v, var in zip(traced.reads, inputs, strict=True) if var in outputs
         ]
         self._needs_care = bool(self._localized or self._forwarded)
+        # Where variables of other libraries must lie for a program over many devices.
+        self._settled_on = self._topology if self._is_over_many else None
+        changed = set(self._changed)
+        self._foreign = [
+            (v, var.aval, v in changed)
+            for v, var in zip(traced.reads, inputs, strict=True)
+            if isinstance(v, ForeignVariable)
+        ]
         self._run = self._compile(traced, forms)
         self._device = None
+        if not self._is_local and self._topology is not None:
+            mark = require_same_program(traced.closed, self._topology)
+            self._name = f"{getattr(body, '__name__', 'function')} {mark}"
+            self._run = self._over_workers(self._run, self._topology)
         if self._topology is not None and self._topology.is_single:
             self._device = self._topology.devices[0]
         self._placement: Any = None
@@ -141,6 +165,8 @@ class Program:
     def __call__(self, arrays: Sequence[Any]) -> Tree:
         """Runs the program on the dynamic arguments; returns what the user gets."""
         with lending.lock:
+            for foreign, aval, is_changed in self._foreign:
+                foreign.settle(self._settled_on, aval, is_changed)
             if self._lent_count != lending.ledger.count:
                 self._take_back()
             donated = [arrays[i] for i in self._donated_arguments]
@@ -161,36 +187,70 @@ class Program:
     def _execute(self, *inputs: list[Any]) -> Sequence[jax.Array]:
         """Runs the program, gives variables their new arrays, returns the results."""
         results: Sequence[jax.Array]
-        if self._can_raise:
+        if self._can_raise or not self._changed or not self._is_local:
             new, results = self._run(*inputs)
-            # What a callback raises must come out before variables change.
-            self._failures.raise_first((new, results))
+            if self._can_raise:
+                # What a callback raises must come out before variables change.
+                self._failures.raise_first((new, results))
             lending.store_all(self._targets, new)
-            return results
-        if not self._changed:
-            new, results = self._run(*inputs)
-            lending.store_all(self._targets, new)
+            self._hand_on()
             return results
         placement = [_placement(array) for arrays in inputs[2:] for array in arrays]
-        if placement != self._placement:
-            # JAX is about to go through Python, where an interruption would cost the
-            # results. Compiling, which can take long, is done before.
-            self._run.lower(*inputs).compile()
-            with interruptions.deferred():
-                results = self._run_and_store(inputs)
-            self._placement = placement
-            return results
-        return self._run_and_store(inputs)
+        if placement == self._placement:
+            return self._run_and_store(inputs)
+        # JAX is about to go through Python, where an interruption would cost the
+        # results. Compiling, which can take long, is done before.
+        self._run.lower(*inputs).compile()
+        with interruptions.deferred():
+            results = self._run_and_store(inputs)
+        self._placement = placement
+        return results
 
-    def _run_and_store(self, inputs: Sequence[list[Any]]) -> list[jax.Array]:
-        calls, results = itertools.tee(map(self._run, *([item] for item in inputs)))
+    def _run_and_store(self, inputs: Sequence[list[Any]]) -> Sequence[jax.Array]:
+        calls, outputs = itertools.tee(map(self._run, *([item] for item in inputs)))
         new = itertools.chain.from_iterable(map(_first, calls))
-        lending.store_all(self._targets, new)
-        return next(results)[1]  # type: ignore[no-any-return]
+        try:
+            lending.store_all(self._targets, new)
+        finally:
+            self._hand_on()
+        results: Sequence[jax.Array] = next(outputs)[1]
+        return results
+
+    def _hand_on(self) -> None:
+        """Gives variables of other libraries, which run Python, their new arrays."""
+        for variable, landing in self._handed_on:
+            if landing.stored is not None:
+                variable.stored = landing.take()
+
+    def _over_workers(self, run: Any, topology: Topology) -> Any:
+        """Returns the program with what this worker brings spread over its devices."""
+        trail = trail_of(topology)
+        guarded_run = guarded(topology, self._name, run)
+
+        def spread(arrays: Sequence[Any]) -> list[Any]:
+            return [
+                a if _is_of_all_workers(a) else replicate(a, topology) for a in arrays
+            ]
+
+        def run_everywhere(*inputs: Sequence[Any]) -> Any:
+            # Variables come first; the arguments of `run` were compared before.
+            asked = inputs[:2] if self._is_run else inputs
+            own = [a for group in asked for a in group if not _is_of_all_workers(a)]
+            if any(differing(topology, "values of arguments", own)):
+                raise ValueError(
+                    "What a function takes from outside must be the same on all "
+                    "workers. Received: an argument or a variable created outside the "
+                    "scope that differs between workers. Give it to `strategy.run` "
+                    "directly, or use `experimental_distribute_values_from_function`."
+                )
+            trail.add(self._name)
+            return guarded_run(*map(spread, inputs))
+
+        return run_everywhere
 
     def _settle(self) -> None:
         for variable, landing in self._localized:
-            local = jax_internals.shards(landing.stored)[0]
+            local = jax_internals.shards(landing.take())[0]
             variable.store(jax_internals.view(local))
         for variable in self._forwarded:
             lending.mark(variable)
@@ -303,7 +363,7 @@ def _output(leaf: Any) -> tuple[Any, Form | None]:
         case Mirrored():
             return leaf.array, Form("mirrored")
         case PerReplica(layout=Parts(held=parts)):
-            if not all(spmd.is_array_like(as_array(part)) for part in parts):
+            if not all(is_array_like(as_array(part)) for part in parts):
                 return leaf, None
             topology = _only(stack.overlay().topologies)
             if topology is None:
@@ -325,7 +385,19 @@ def _output(leaf: Any) -> tuple[Any, Form | None]:
 class _Landing:
     """Takes what a program makes of a variable that is kept somewhere else."""
 
-    stored: jax.Array
+    __slots__ = ("stored",)
+
+    def __init__(self) -> None:
+        self.stored: Any = None
+
+    def take(self) -> Any:
+        """Returns the array, which then is no longer here."""
+        array, self.stored = self.stored, None
+        return array
+
+
+def _is_of_all_workers(array: Any) -> bool:
+    return isinstance(array, jax.Array) and not array.is_fully_addressable
 
 
 def _placement(array: Any) -> Any:
@@ -357,6 +429,8 @@ def _own_each(donated: list[Any], kept: list[Any]) -> list[Any]:
 
 
 def _topology_of(variable: Variable) -> Topology | None:
+    if isinstance(variable, ForeignVariable):
+        return None
     if isinstance(variable, DistributedVariable):
         return variable.topology
     return None

@@ -24,9 +24,11 @@ from mirrax.run.call import ReplicaCall
 from mirrax.run.hidden import refuse_hidden_tracers
 from mirrax.run.jaxprs import kind_of
 from mirrax.run.meeting import Meeting, as_arrays
+from mirrax.run.over_workers import with_tables
 from mirrax.run.replica_context import ReplicaContext
 from mirrax.run.tracing import Traced, trace
 from mirrax.trees import Tree
+from mirrax.values.array_like import is_array_like
 from mirrax.values.distributed import DistributedValues
 from mirrax.values.layouts import Alike, Joined, Parts, Spmd
 from mirrax.values.mirrored import Mirrored
@@ -56,6 +58,7 @@ def run_traced(call: ReplicaCall) -> Tree:
         inside_replica=True,
         axis_env=[(AXIS, topology.num_replicas)],
     )
+    traced = with_tables(traced, topology)
     varying = find_varying_outputs(traced, [item.is_split for item in dynamic])
     refuse_varying_writes(traced, varying)
     varying = varying[len(traced.writes) :]
@@ -143,13 +146,6 @@ def argument_of(leaf: Any, topology: Topology) -> Argument:
     local = jax.ShapeDtypeStruct(shape, dtype, weak_type=is_weak)
     value = layout.array
     return Argument(value, local, is_split=True)
-
-
-def is_array_like(value: object) -> bool:
-    """Returns whether JAX can compute with `value`."""
-    return isinstance(
-        value, jax.Array | np.ndarray | np.generic | int | float | complex
-    )
 
 
 def join_traced(parts: Sequence[jax.Array], topology: Topology) -> Joined:

@@ -159,3 +159,10 @@ def _comparison(name: str) -> None:
 
 for _name in ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"):
     _comparison(_name)
+
+
+def is_array_like(value: object) -> bool:
+    """Returns whether JAX can compute with `value`."""
+    return isinstance(
+        value, jax.Array | np.ndarray | np.generic | int | float | complex
+    )
