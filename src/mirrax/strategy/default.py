@@ -30,7 +30,7 @@ class DefaultStrategy(Strategy):
         device = default_devices()[0]
         topology = Topology((device,), jax.process_index())
         super().__init__(topology, AllReduce(), leave)
-        self.replica_context = ReplicaContext(self, Alone(self))
+        self.replica_context = ReplicaContext(self, Alone(self), is_lasting=True)
 
     @property
     @override
