@@ -129,8 +129,16 @@ LocalConfig = Sequence[Any]
 
 
 def config_fingerprint() -> object:
-    """Returns something that changes when a thread-local JAX setting does."""
-    return _trace_context()
+    """Returns something that changes when a setting does that programs depend on."""
+    return _trace_context(), checks_results()
+
+
+def checks_results() -> bool:
+    """Returns whether JAX looks for NaN or infinity in what programs return.
+
+    If it finds one it raises, when the arrays that were donated are gone.
+    """
+    return bool(_config.debug_nans.value or _config.debug_infs.value)
 
 
 def get_local_config() -> LocalConfig:
