@@ -1,4 +1,4 @@
-"""A coordinator in a process of its own, and workers that are only threads of the test."""
+"""A coordinator in its own process, and workers that are threads of the test."""
 
 import pytest
 
@@ -7,6 +7,7 @@ from mirrax.cluster.handshake import derive_key
 from mirrax.cluster.job import Job
 from mirrax.cluster.link import dial
 from mirrax.cluster.workers import Membership, Worker
+from mirrax.testing import run_in_processes as run_in_processes
 
 KEY = derive_key("", "token", "")
 

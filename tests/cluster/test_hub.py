@@ -50,7 +50,7 @@ def test_those_who_wait_hear_who_is_missing():
     run_until(hub, 6)
     ((index, message),) = hub.outbox
     assert (index, message.kind) == (0, "waiting")
-    assert message["text"] == "for worker 1 (h1:1), worker 2 (h2:1) to join"
+    assert message["text"] == ("5 s of 60 for worker 1 (h1:1), worker 2 (h2:1) to join")
 
 
 def test_missing_workers_are_named_at_the_deadline():

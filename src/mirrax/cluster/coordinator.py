@@ -34,7 +34,7 @@ _PACKAGE = pathlib.Path(__file__).resolve().parent.parent
 _REPORT_SECONDS = 10
 _LOGGER = logging.getLogger(__name__)
 # Time to hand over the last messages when the parent is gone.
-_LINGER_SECONDS = 3.0
+_LINGER_SECONDS = 2.0
 # Imports `mirrax.cluster` without `mirrax` itself, and so without JAX: much faster.
 _START = """
 import sys, types

@@ -246,9 +246,12 @@ class Hub:
     def _report(self, now: float) -> None:
         if not self.has_started:
             names = [str(seat.worker) for seat in self.seats if not seat.has_come]
-            self._tell_all(
-                Message("waiting", {"text": f"for {', '.join(names)} to join"})
+            seconds = now - self._join_deadline + self._join_timeout
+            text = (
+                f"{seconds:.0f} s of {self._join_timeout:g} for {', '.join(names)} "
+                "to join"
             )
+            self._tell_all(Message("waiting", {"text": text}))
             return
         for index, seat in enumerate(self.seats):
             waited = seat.waited(now)

@@ -32,7 +32,7 @@ _BREAK_SECONDS = 0.2
 # After JAX has failed, for so long the coordinator may say why.
 _NEWS_SECONDS = 3.0
 # A main thread that does not come back this long after the verdict never will.
-_PATIENCE_SECONDS = 10.0
+_PATIENCE_SECONDS = 5.0
 _MIN_STUCK_SECONDS = 300.0
 _STEPS_UNTIL_STUCK = 10.0
 _LOGGER = logging.getLogger(__name__)
