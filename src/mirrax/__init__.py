@@ -18,6 +18,7 @@ from mirrax.input import (
     InputOptions,
     InputReplicationMode,
 )
+from mirrax.integrations import await_libraries
 from mirrax.options import (
     CollectiveCommunication,
     CommunicationOptions,
@@ -31,7 +32,9 @@ from mirrax.run.gradients import value_and_grad
 from mirrax.run.replica_context import ReplicaContext
 from mirrax.run.tape import GradientTape
 from mirrax.strategy import (
+    CentralStorageStrategy,
     MirroredStrategy,
+    MultiWorkerMirroredStrategy,
     OneDeviceStrategy,
     Strategy,
     StrategyExtended,
@@ -47,6 +50,7 @@ from mirrax.values.specs import TensorSpec
 from mirrax.variables import Variable, variable_creator_scope
 
 __all__ = [
+    "CentralStorageStrategy",
     "CollectiveCommunication",
     "CommunicationOptions",
     "CrossDeviceOps",
@@ -60,6 +64,7 @@ __all__ = [
     "InputReplicationMode",
     "Mirrored",
     "MirroredStrategy",
+    "MultiWorkerMirroredStrategy",
     "NcclAllReduce",
     "OneDeviceStrategy",
     "PerReplica",
@@ -90,3 +95,4 @@ __all__ = [
 ]
 
 reserve_at_import()
+await_libraries()

@@ -27,6 +27,7 @@ from mirrax.run.jaxprs import (
 )
 from mirrax.trees import Tree
 from mirrax.values.array_like import as_array
+from mirrax.variables import libraries
 from mirrax.variables.variable import Variable
 
 mark_p = Primitive("tape_mark")
@@ -89,7 +90,9 @@ class GradientTape:
 
     def watch(self, tensor: Tree) -> None:
         """Makes variables sources of gradients; every other value can be one anyway."""
-        self._watched.update(x for x in trees.leaves(tensor) if isinstance(x, Variable))
+        for leaf in libraries.flatten_sources(tensor)[0]:
+            source = libraries.sources_of(leaf)
+            self._watched.update(source.variables if source else ())
 
     def gradient(
         self,
@@ -107,7 +110,9 @@ class GradientTape:
             unconnected_gradients: "zero" for zeros in place of None for variables that
                 the tape did not see.
         """
-        leaves, structure = trees.flatten(sources)
+        given, structure = libraries.flatten_sources(sources)
+        resolved = [libraries.sources_of(leaf) or _array(leaf) for leaf in given]
+        leaves = [leaf for source in resolved for leaf in source.variables]
         values = [self._source(leaf) for leaf in leaves]
         known = [value for value in values if value is not None]
         total = _weighted_sum(target, output_gradients)
@@ -121,7 +126,7 @@ class GradientTape:
             gap if value is None else next(found)
             for value, gap in zip(values, missing, strict=True)
         ]
-        return trees.unflatten(structure, gradients)
+        return trees.unflatten(structure, libraries.assemble(resolved, gradients))
 
     def _source(self, leaf: Any) -> Any:
         """Returns the traced value that a source stands for; None if it has none."""
@@ -132,6 +137,10 @@ class GradientTape:
 
     def _mark(self, what: str) -> None:
         mark_p.bind(tape=self._number, what=what)
+
+
+def _array(leaf: Any) -> libraries.Sources:
+    return libraries.Sources([leaf], lambda gradients: gradients[0])
 
 
 def _weighted_sum(target: Tree, weights: Tree) -> jax.Array:
