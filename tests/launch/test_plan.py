@@ -51,6 +51,7 @@ def test_environment_tells_a_worker_who_it_is():
     assert made["MIRRAX_COORDINATOR"] == "127.0.0.1:5000"
     assert made["MIRRAX_TOKEN"] == plan.token
     assert made["JAX_NUM_CPU_DEVICES"] == "3"
+    assert made["MIRRAX_DEVICES_PER_WORKER"] == "3"
     assert int(made["PJRT_NPROC"]) >= 6
     assert made["HOME"] == "/"
 
