@@ -243,3 +243,11 @@ def test_coordinator_gives_signs_of_life():
         (1, "beat"),
         (2, "beat"),
     ]
+
+
+def test_worker_that_ends_before_it_joins_is_lost():
+    hub = Hub(WORKERS, join_timeout=60, silence_timeout=30, now=0)
+    hub.join(0, body(0), 0)
+    hub.explain_death(1, "exit code 1")
+    assert hub.verdict.error == "WorkerLost"
+    assert "ended before it joined: exit code 1" in hub.verdict.message

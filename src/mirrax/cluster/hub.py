@@ -137,9 +137,13 @@ class Hub:
 
     def explain_death(self, index: int, how: str) -> None:
         """Takes in from the launcher how a worker ended, such as `by SIGKILL`."""
-        self.seats[index].death = how
+        seat = self.seats[index]
+        seat.death = how
         if index in self._deaths:
             self._deaths[index] = 0.0
+        elif not seat.has_come:
+            text = f"{seat.describe()} ended before it joined: {how}. Look at its log."
+            self._decide(judge(WorkerLost, index, seat, text))
 
     def tick(self, now: float) -> None:
         """Looks for what has not happened in time."""
