@@ -9,6 +9,7 @@ import numpy as np
 
 from mirrax.data.dataset import Dataset
 from mirrax.data.nodes.files import Files, MakeReader
+from mirrax.data.pool import num_threads
 from mirrax.data.readers import FixedLengthReader, TextLineReader, TFRecordReader
 
 
@@ -19,14 +20,37 @@ class _FileDataset(Dataset):
         filenames: A path, several, or a dataset of paths.
         make_reader: Opens files.
         kind: What kind of files they are.
+        num_parallel_reads: How many files take turns, read in threads; if it is not
+            given, one file is read after another.
     """
 
-    def __init__(self, filenames: Any, make_reader: MakeReader, kind: str) -> None:
-        super().__init__(Files(_names(filenames), make_reader, kind))
+    def __init__(
+        self,
+        filenames: Any,
+        make_reader: MakeReader,
+        kind: str,
+        num_parallel_reads: int | None = None,
+    ) -> None:
+        if num_parallel_reads is None and not isinstance(filenames, Dataset):
+            super().__init__(Files(_names(filenames), make_reader, kind))
+            return
+        names = filenames
+        if not isinstance(names, Dataset):
+            names = Dataset.from_tensor_slices(list(_names(filenames)))
+        cycle = 1 if num_parallel_reads is None else num_threads(num_parallel_reads)
+        files = names.interleave(
+            lambda name: Dataset(Files((name.decode(),), make_reader, kind)),
+            cycle_length=cycle,
+            num_parallel_calls=num_parallel_reads,
+        )
+        super().__init__(files.plan)
 
 
 class TFRecordDataset(_FileDataset):
-    """The records of TFRecord files, checked, as bytes."""
+    """The records of TFRecord files, checked, as bytes.
+
+    With `num_parallel_reads`, so many files take turns, and are read in threads.
+    """
 
     def __init__(
         self,
@@ -37,11 +61,14 @@ class TFRecordDataset(_FileDataset):
     ) -> None:
         compression = compression_type or ""
         make_reader = functools.partial(TFRecordReader, compression=compression)
-        super().__init__(filenames, make_reader, "TFRecord")
+        super().__init__(filenames, make_reader, "TFRecord", num_parallel_reads)
 
 
 class TextLineDataset(_FileDataset):
-    """The lines of text files, as bytes."""
+    """The lines of text files, as bytes.
+
+    With `num_parallel_reads`, so many files take turns, and are read in threads.
+    """
 
     def __init__(
         self,
@@ -52,7 +79,7 @@ class TextLineDataset(_FileDataset):
     ) -> None:
         compression = compression_type or ""
         make_reader = functools.partial(TextLineReader, compression=compression)
-        super().__init__(filenames, make_reader, "text")
+        super().__init__(filenames, make_reader, "text", num_parallel_reads)
 
 
 class FixedLengthRecordDataset(_FileDataset):
@@ -64,7 +91,9 @@ class FixedLengthRecordDataset(_FileDataset):
         record_bytes: int,
         header_bytes: int = 0,
         footer_bytes: int = 0,
+        buffer_size: int | None = None,
         compression_type: str | None = None,
+        num_parallel_reads: int | None = None,
     ) -> None:
         make_reader = functools.partial(
             FixedLengthReader,
@@ -73,12 +102,10 @@ class FixedLengthRecordDataset(_FileDataset):
             footer_bytes=footer_bytes,
             compression=compression_type or "",
         )
-        super().__init__(filenames, make_reader, "fixed length")
+        super().__init__(filenames, make_reader, "fixed length", num_parallel_reads)
 
 
 def _names(filenames: Any) -> tuple[str, ...]:
-    if isinstance(filenames, Dataset):
-        return tuple(name.decode() for name in filenames)
     if isinstance(filenames, str | bytes):
         filenames = [filenames]
     names = np.asarray(filenames, object).ravel().tolist()
