@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from mirrax.data.dataset import Dataset
+from mirrax.data.nodes.array_records import ArrayRecords
 from mirrax.data.nodes.files import Files, MakeReader
+from mirrax.data.nodes.parquet import ParquetRows
 from mirrax.data.pool import num_threads
 from mirrax.data.readers import FixedLengthReader, TextLineReader, TFRecordReader
 
@@ -103,6 +106,41 @@ class FixedLengthRecordDataset(_FileDataset):
             compression=compression_type or "",
         )
         super().__init__(filenames, make_reader, "fixed length", num_parallel_reads)
+
+
+class ArrayRecordDataset(Dataset):
+    """The records of ArrayRecord files, as bytes.
+
+    They can be looked up by number, so `shuffle` takes no memory for records, and a
+    position is found at once. Needs the extra `data`.
+
+    >>> dataset = ArrayRecordDataset(["train-0.array_record"])
+    >>> print(dataset.batch(8).explain())
+    Batch(size=8, drop_remainder=False)
+      ArrayRecords(files=('train-0.array_record',))
+    """
+
+    def __init__(self, filenames: Any) -> None:
+        super().__init__(ArrayRecords(_names(filenames)))
+
+
+class ParquetDataset(Dataset):
+    """The rows of Parquet files, as dictionaries of their columns.
+
+    Needs the extra `data`.
+
+    Args:
+        filenames: A path, or several.
+        columns: The columns to read; all if it is not given.
+
+    >>> dataset = ParquetDataset("train.parquet", columns=["image", "label"])
+    >>> print(dataset.explain())
+    ParquetRows(files=('train.parquet',), columns=('image', 'label'))
+    """
+
+    def __init__(self, filenames: Any, columns: Sequence[str] | None = None) -> None:
+        chosen = None if columns is None else tuple(columns)
+        super().__init__(ParquetRows(_names(filenames), chosen))
 
 
 def _names(filenames: Any) -> tuple[str, ...]:

@@ -24,7 +24,14 @@ MakeReader = Callable[[tuple[str, ...]], Reader]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Files(Node):
+class FileNode(Node):
+    """A node that reads files, one after another, so that workers can share them."""
+
+    files: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Files(FileNode):
     """The records of files, one file after another.
 
     Args:
@@ -33,7 +40,6 @@ class Files(Node):
         kind: What kind of files they are.
     """
 
-    files: tuple[str, ...]
     make_reader: MakeReader = dataclasses.field(repr=False)
     kind: str
 
