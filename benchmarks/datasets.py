@@ -125,7 +125,7 @@ def parser(parse_example, features, floats, integers, strings):
 
 
 def save_position():
-    """Prints what it takes to save a position; returns whether that is little enough."""
+    """Prints what saving a position takes; returns whether that is little enough."""
     import mirrax
 
     numbers = mirrax.data.Dataset.range(60_000).shuffle(60_000, seed=1).batch(128)
@@ -139,8 +139,9 @@ def save_position():
         seconds.append(time.perf_counter() - start)
     own = statistics.median(seconds)
     kept = own <= SAVE_SECONDS and len(state) <= SAVE_BYTES
+    name = "save a full shuffle of 60,000"
     print(
-        f"{'save a full shuffle of 60,000':32s} {own * 1e6:6.0f} us, {len(state)} bytes "
+        f"{name:32s} {own * 1e6:6.0f} us, {len(state)} bytes "
         f"(limits {SAVE_SECONDS * 1e6:.0f}, {SAVE_BYTES}: {'ok' if kept else 'MISSED'})"
     )
     return kept

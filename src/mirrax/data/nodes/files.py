@@ -8,7 +8,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from mirrax.data.columns import STRING, Columns, as_strings
+from mirrax.data.columns import STRING, Columns, as_objects
 from mirrax.data.plan import (
     UNKNOWN,
     Epoch,
@@ -68,7 +68,7 @@ class _FilesStream(Stream):
     @override
     def take(self, limit: int) -> Columns | None:
         records = self._reader.read(limit)
-        return [as_strings(records)] if records else None
+        return [as_objects(records)] if records else None
 
     @override
     def state(self) -> State:
