@@ -92,7 +92,8 @@ REPLACEMENTS: dict[str, str] = {
     "tf.ragged": "padded arrays with a mask (`Dataset.padded_batch`)",
     "tf.raw_ops": "`jax.lax`",
     "tf.saved_model": (
-        "`tf.train.Checkpoint` (`mirrax.train`) for variables, `jax.export` for programs"
+        "`tf.train.Checkpoint` (`mirrax.train`) for variables, `jax.export` for "
+        "programs"
     ),
     "tf.sets": "`jnp.unique`, `jnp.intersect1d`",
     "tf.signal": "`jax.numpy.fft` and `jax.scipy.signal`",
