@@ -120,7 +120,8 @@ def main():
     options = parser.parse_args()
     pythons = {"mirrax": sys.executable, "jax": sys.executable}
     pythons |= {name: python for name, python in vars(options).items() if python}
-    return 0 if all([compare(model, pythons) for model in MODELS]) else 1
+    verdicts = [compare(model, pythons) for model in MODELS]
+    return 0 if all(verdicts) else 1
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ def write_package(folder, **sources):
     """Writes `stage__module="source"` as folder/stage/module.py."""
     for name, source in sources.items():
         path = folder / f"{name.replace('__', '/')}.py"
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(source)
     return folder
 
@@ -146,7 +146,7 @@ def test_private_names_are_allowed_in_the_module_for_them(tmp_path):
         tmp_path,
         jax_internals="from jax._src import core",
         jaxlib_internals="from jaxlib import _jax",
-        integrations__keras="from keras.src import backend",
+        integrations__keras__internals="from keras.src import backend",
         integrations__flax="from flax.nnx import _registry",
     )
     assert check_package(package) == []

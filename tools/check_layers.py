@@ -52,7 +52,7 @@ PUBLIC_MODULES = (
 HOMES_OF_PRIVATE_NAMES = {
     "jax": "jax_internals.py",
     "jaxlib": "jaxlib_internals.py",
-    "keras": "integrations/keras.py",
+    "keras": "integrations/keras/internals.py",
     "flax": "integrations/flax.py",
 }
 REQUIRED_PACKAGES = {

@@ -1,5 +1,6 @@
 """A contender: one of two workers that train when they are told to."""
 
+import itertools
 import os
 import sys
 import time
@@ -24,7 +25,7 @@ def make_data():
             shared.standard_normal((a, b), np.float32) * (2 / a) ** 0.5,
             np.zeros(b, np.float32),
         )
-        for a, b in zip(SIZES, SIZES[1:])
+        for a, b in itertools.pairwise(SIZES)
     ]
     return x, y, layers
 

@@ -1,11 +1,10 @@
-from serve import BATCH, PORTS, RATE, WORKER, make_data, serve
-
 import functools
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from serve import BATCH, PORTS, RATE, WORKER, make_data, serve
 
 jax.config.update("jax_cpu_collectives_implementation", "gloo")
 jax.distributed.initialize(f"127.0.0.1:{PORTS[0]}", len(PORTS), WORKER)
@@ -16,9 +15,7 @@ x, y, layers = make_data()
 parameters = jax.tree.map(
     lambda a: jax.make_array_from_process_local_data(whole, a), layers
 )
-batch = jax.tree.map(
-    lambda a: jax.make_array_from_process_local_data(split, a), (x, y)
-)
+batch = jax.tree.map(lambda a: jax.make_array_from_process_local_data(split, a), (x, y))
 
 
 def loss_of(parameters, x, y):

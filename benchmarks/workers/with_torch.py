@@ -1,6 +1,6 @@
 import os
 
-from serve import BATCH, PORTS, RATE, WORKER, make_data, serve
+from serve import PORTS, RATE, WORKER, make_data, serve
 
 os.environ["MASTER_ADDR"] = "127.0.0.1"
 os.environ["MASTER_PORT"] = str(PORTS[0])

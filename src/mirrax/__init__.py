@@ -18,6 +18,7 @@ from mirrax.input import (
     InputOptions,
     InputReplicationMode,
 )
+from mirrax.integrations import await_libraries
 from mirrax.options import (
     CollectiveCommunication,
     CommunicationOptions,
@@ -94,3 +95,4 @@ __all__ = [
 ]
 
 reserve_at_import()
+await_libraries()

@@ -22,6 +22,7 @@ from mirrax.collectives import agreement
 from mirrax.collectives.gather import gather
 from mirrax.collectives.reduce import Collective, reduce
 from mirrax.context import stack
+from mirrax.context.aside import set_aside
 from mirrax.errors import ReplicaError
 from mirrax.jax_internals import take_current_trace
 from mirrax.options import CommunicationOptions, ReduceOp
@@ -34,7 +35,7 @@ from mirrax.trees import Tree
 from mirrax.values.layouts import Parts
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import parts_of, regroup, select
-from mirrax.variables import libraries
+from mirrax.variables import foreign, libraries
 
 ADVICE = (
     "Decorate the function given to `run` with `@mirrax.function`, or move the call "
@@ -135,8 +136,8 @@ class _Replica:
         """Waits, inside the replica, for the answer to `request`."""
         assert self._worker is not None
         # The trace of a jax.grad that this replica is in belongs to the thread, and
-        # must not be there for the others.
-        with take_current_trace():
+        # must not be there for the others; nor may what other libraries keep there.
+        with take_current_trace(), set_aside():
             return self._worker.pause(request)
 
     def _resume(self) -> Any:
@@ -148,8 +149,11 @@ class _Replica:
     def _enter(self) -> Any:
         strategy = self._call.strategy
         context = ReplicaContext(strategy, _EagerMeeting(self, self._call.collective))
-        with stack.entered(stack.Replica(strategy, context, self._index)):
-            return self._body(self._index)
+        frame = stack.Replica(strategy, context, self._index)
+        with stack.entered(frame):
+            result = self._body(self._index)
+            foreign.assign_pending(frame)
+            return result
 
     def _end(self) -> None:
         self.is_done = True
