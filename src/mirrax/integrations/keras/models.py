@@ -34,7 +34,8 @@ def install() -> None:
     """Makes models remember their strategy, and use it."""
     hooks.wrap(keras.Model, "__new__", _remember)
     hooks.wrap(keras.Model, "__call__", _call)
-    hooks.wrap(keras.Model, "compile", _in_scope)
+    # Where Keras looks whether a model has a `compile` of its own.
+    hooks.wrap(hooks.definer(keras.Model, "compile"), "compile", _in_scope)
     for name in ("fit", "evaluate", "predict"):
         hooks.wrap(keras.Model, name, _over_batches)
     for name in ("train_on_batch", "test_on_batch", "predict_on_batch"):
@@ -68,7 +69,7 @@ def _call(original: Callable[..., Any], model: Any, *args: Any, **kw: Any) -> An
 
 def _in_scope(original: Callable[..., Any], model: Any, *args: Any, **kw: Any) -> Any:
     strategy = strategy_of(model)
-    with contextlib.nullcontext() if strategy is None else strategy.scope():
+    with _left_alone() if strategy is None else strategy.scope():
         return original(model, *args, **kw)
 
 
@@ -118,12 +119,9 @@ def _fitting(model: Any, strategy: Any, name: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _left_alone() -> Iterator[None]:
-    """Keeps a model without a strategy out of the training of another one."""
-    frame = stack.frame()
-    if isinstance(frame, Fitting):
-        with stack.entered(stack.CrossReplica(frame.strategy)):
-            yield
-    else:
+    """Leaves the scope we may be in, for a model that was not created in one."""
+    is_in_replica = isinstance(stack.frame(), stack.Replica)
+    with contextlib.nullcontext() if is_in_replica else stack.entered(None):
         yield
 
 

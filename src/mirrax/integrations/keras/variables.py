@@ -52,10 +52,17 @@ def adopt(variables: Iterable[Any], strategy: Any) -> None:
 
 
 def _create(original: Callable[..., None], self: Any, *args: Any, **kw: Any) -> None:
-    """Creates or initializes a variable: for good, even while a function is traced."""
-    is_traced = stack.overlay() is not None and internals.stateless_scope() is None
+    """Creates or initializes a variable; in a scope it belongs to the strategy."""
+    if internals.stateless_scope() is not None:
+        original(self, *args, **kw)
+        return
+    strategy = hooks.strategy_in_force()
+    is_traced = stack.overlay() is not None
+    # For good, even while a function is traced.
     with jax.ensure_compile_time_eval() if is_traced else contextlib.nullcontext():
         original(self, *args, **kw)
+        if strategy is not None:
+            adopt([self], strategy)
 
 
 def _read(original: Callable[..., Any], self: Any) -> Any:
@@ -74,10 +81,7 @@ def _read(original: Callable[..., Any], self: Any) -> Any:
 
 def _assign(original: Callable[..., None], self: Any, value: Any) -> None:
     twin = _twin_here(self)
-    strategy = hooks.strategy_in_force()
-    if twin is None and internals.array_of(self) is None and strategy is not None:
-        _attach(self, make_twin(self, strategy)).put(value)
-    elif twin is None:
+    if twin is None:
         original(self, value)
     elif _is_whole_here():
         twin.put(value)
