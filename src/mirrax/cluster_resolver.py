@@ -2,8 +2,13 @@
 
 from mirrax.cluster.resolvers import (
     ClusterResolver,
+    GCEClusterResolver,
+    KubernetesClusterResolver,
+    KubernetesExecutableLocation,
     SimpleClusterResolver,
+    SlurmClusterResolver,
     TFConfigClusterResolver,
+    TPUClusterResolver,
     UnionResolver,
 )
 from mirrax.cluster.spec import ClusterSpec
@@ -11,7 +16,12 @@ from mirrax.cluster.spec import ClusterSpec
 __all__ = [
     "ClusterResolver",
     "ClusterSpec",
+    "GCEClusterResolver",
+    "KubernetesClusterResolver",
+    "KubernetesExecutableLocation",
     "SimpleClusterResolver",
+    "SlurmClusterResolver",
     "TFConfigClusterResolver",
+    "TPUClusterResolver",
     "UnionResolver",
 ]

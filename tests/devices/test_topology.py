@@ -6,7 +6,7 @@ import jax
 import pytest
 from jax.sharding import PartitionSpec
 
-from mirrax.devices.topology import AXIS, Topology, local_topology
+from mirrax.devices.topology import AXIS, Topology, job_topology, local_topology
 from mirrax.errors import DuplicateDevice
 from tests.devices.fresh import run_fresh
 
@@ -142,3 +142,14 @@ def test_local_topology_refuses_devices_that_could_stick():
         print(error)
     """
     assert "Received: 2 devices, 2 threads." in run_fresh(code)
+
+
+def test_every_worker_brings_the_same_devices():
+    job = types.SimpleNamespace(
+        workers=[types.SimpleNamespace(name=f"worker {i}") for i in range(2)],
+        exchange=lambda topic, own: [own, b'["CPU", [0]]'],
+    )
+    with pytest.raises(
+        ValueError, match=r"worker 0: CPU \[0, 1\]; worker 1: CPU \[0\]"
+    ):
+        job_topology(job, cpus(2))

@@ -56,6 +56,7 @@ class Coordinator:
         workers: Who takes part.
         join_timeout: How many seconds they have to join.
         silence_timeout: After how many silent seconds a worker counts as lost.
+        death_wait: How many seconds `explain_death` may come later than the death.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class Coordinator:
         workers: Sequence[Worker],
         join_timeout: float,
         silence_timeout: float,
+        death_wait: float = 0.0,
     ) -> None:
         # Quiet: what JAX's service logs is told by our own errors, and better.
         environment = {
@@ -88,6 +90,7 @@ class Coordinator:
                 "workers": [[w.type, w.index, w.address] for w in workers],
                 "join_timeout": join_timeout,
                 "silence_timeout": silence_timeout,
+                "death_wait": death_wait,
             }
         )
         answer = self._hear()
@@ -168,7 +171,11 @@ def main() -> None:
         path = f"{folder}/service"
         service = start_coordination_service(f"unix:{path}", len(workers))
         hub = Hub(
-            workers, order["join_timeout"], order["silence_timeout"], time.monotonic()
+            workers,
+            order["join_timeout"],
+            order["silence_timeout"],
+            time.monotonic(),
+            order["death_wait"],
         )
         parent = _Parent(hub)
         server = Server(

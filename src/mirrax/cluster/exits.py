@@ -32,12 +32,9 @@ def install(job: Job, hosted: Coordinator | None) -> None:
         kind: type[BaseException], error: BaseException, trace: TracebackType | None
     ) -> None:
         explained = job.explain(error)
-        if explained is not error:
-            explained.__cause__ = error
-            kind, error, trace = type(explained), explained, None
-        job.fail(error)
-        previous(kind, error, trace)
-        if isinstance(error, JobError):
+        job.fail(explained)
+        previous(type(explained), explained, trace)
+        if isinstance(explained, JobError):
             sys.exit(EXIT_CODE)
 
     sys.excepthook = report

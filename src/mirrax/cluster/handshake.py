@@ -21,12 +21,13 @@ def derive_key(coordinator: str, token: str, secret: str) -> bytes:
     """Returns the key of a job.
 
     Args:
-        coordinator: The address of the coordinator. Nothing else of the configuration,
-            so that a worker whose configuration differs can still say so.
+        coordinator: The address of the coordinator, for jobs without a token. Nothing
+            else of the configuration, so that a worker whose configuration differs
+            can still say so.
         token: What the launcher made for this attempt; empty without a launcher.
         secret: What the user set; empty if nothing.
     """
-    text = json.dumps(["mirrax", PROTOCOL, coordinator, token])
+    text = json.dumps(["mirrax", PROTOCOL, token or coordinator])
     return hmac.new(secret.encode(), text.encode(), hashlib.sha256).digest()
 
 

@@ -22,8 +22,6 @@ from mirrax.errors import CollectiveTimeout, ProgramMismatch, WorkerFailed, Work
 _REPORT_SECONDS = 5.0
 # How long a suspect has to tell where it is before the verdict goes out without.
 _STACK_SECONDS = 1.0
-# How long the launcher has to tell how a worker ended.
-_DEATH_SECONDS = 0.3
 
 
 @dataclasses.dataclass
@@ -41,6 +39,7 @@ class Hub:
         join_timeout: How many seconds all of them have to join.
         silence_timeout: After how many seconds without a word a worker counts as lost.
         now: The present moment, in seconds.
+        death_wait: How many seconds `explain_death` may come later than the death.
     """
 
     def __init__(
@@ -49,6 +48,7 @@ class Hub:
         join_timeout: float,
         silence_timeout: float,
         now: float,
+        death_wait: float = 0.0,
     ) -> None:
         self.seats = [Seat(worker) for worker in workers]
         self.outbox: list[tuple[int, Message]] = []
@@ -57,6 +57,7 @@ class Hub:
         self._join_deadline = now + join_timeout
         self._join_timeout = join_timeout
         self._silence_timeout = silence_timeout
+        self._death_wait = death_wait
         self._exchanges: dict[int, _Exchange] = {}
         self._next_report = now + _REPORT_SECONDS
         self._asked: dict[int, float] = {}
@@ -105,6 +106,11 @@ class Hub:
             self._exchange(index, message)
         elif message.kind == "failed":
             self._fail(index, message)
+        elif message.kind == "broken":
+            seat.position = read_position(message.fields)
+            finished = suspicion.find_finished(self.seats, [index])
+            if finished is not None:
+                self._decide(finished)
         elif message.kind == "stuck":
             seat.position = read_position(message.fields)
             seat.has_given_up = True
@@ -120,7 +126,7 @@ class Hub:
         if seat.state == "present":
             seat.state = "gone"
             if self.verdict is None:
-                self._deaths[index] = now + _DEATH_SECONDS
+                self._deaths[index] = now + self._death_wait
 
     def explain_death(self, index: int, how: str) -> None:
         """Takes in from the launcher how a worker ended, such as `by SIGKILL`."""
@@ -201,11 +207,9 @@ class Hub:
     def _fail(self, index: int, message: Message) -> None:
         seat = self.seats[index]
         seat.state = "left"
-        text = (
-            f"{seat.describe()} failed in {seat.position.describe()}:\n"
-            f"{message['traceback']}"
-        )
-        self._decide(judge(WorkerFailed, index, seat, text))
+        text = f"{seat.describe()} failed in {seat.position.describe()}."
+        trace = f"On {seat.worker.name}: {message['traceback']}"
+        self._decide(judge(WorkerFailed, index, seat, text, trace))
 
     def _check_join(self, now: float) -> None:
         missing = [seat for seat in self.seats if not seat.has_come]
@@ -226,7 +230,8 @@ class Hub:
             return
         # A suspect that is alive tells where it is, so that the error can say it.
         suspect = verdict.worker
-        if suspect is not None and self.seats[suspect].is_present:
+        is_silent = verdict.error == WorkerLost.__name__
+        if suspect is not None and self.seats[suspect].is_present and not is_silent:
             if suspect not in self._asked:
                 self._asked[suspect] = now + _STACK_SECONDS
                 self.outbox.append((suspect, Message("where")))
@@ -234,8 +239,8 @@ class Hub:
             if not seat.stack and now < self._asked[suspect]:
                 return
             if seat.stack:
-                message = f"{verdict.message} It is here:\n{seat.stack}"
-                verdict = dataclasses.replace(verdict, message=message)
+                details = f"{seat.worker.name} is here:\n{seat.stack}"
+                verdict = dataclasses.replace(verdict, details=details)
         self._decide(verdict)
 
     def _report(self, now: float) -> None:

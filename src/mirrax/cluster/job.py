@@ -22,7 +22,7 @@ from mirrax.cluster.stacks import describe_main_thread
 from mirrax.cluster.verdict import Verdict, read_verdict
 from mirrax.cluster.wire import Message, WireError
 from mirrax.cluster.workers import Membership, Worker
-from mirrax.errors import JobError, WorkerLost
+from mirrax.errors import CollectiveTimeout, JobError, WorkerLost
 
 EXIT_CODE = 75
 """How a worker ends that could not go on because of another one: try again."""
@@ -34,7 +34,7 @@ _NEWS_SECONDS = 3.0
 # A main thread that does not come back this long after the verdict never will.
 _PATIENCE_SECONDS = 10.0
 _MIN_STUCK_SECONDS = 300.0
-_STEPS_UNTIL_STUCK = 30.0
+_STEPS_UNTIL_STUCK = 10.0
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -65,14 +65,18 @@ class Guard:
         trace: TracebackType | None,
     ) -> None:
         job = self._job
-        job.inside = self._outer
-        job.last = self
-        seconds = time.monotonic() - self.since
-        job.longest = max(job.longest, seconds)
-        if error is not None:
-            explained = job.explain(error, Position(self.count, self.phase, self.step))
-            if explained is not error:
-                raise explained from error
+        try:
+            if error is not None:
+                explained = job.explain(error)
+                if explained is not error:
+                    # What JAX said of it is a consequence, and tells less.
+                    raise explained from None
+        finally:
+            job.inside = self._outer
+            job.last = self
+            # What was long ago, such as compiling, is forgotten in time.
+            seconds = time.monotonic() - self.since
+            job.longest = max(0.999 * job.longest, seconds)
 
 
 class Job:
@@ -210,15 +214,16 @@ class Job:
         """Registers what ends the main thread's waiting when the job has failed."""
         self._breakers.append(breaker)
 
-    def explain(
-        self, error: BaseException, position: Position | None = None
-    ) -> BaseException:
+    def explain(self, error: BaseException) -> BaseException:
         """Returns the `JobError` behind an error of JAX, or the error itself."""
         if isinstance(error, JobError) or not gloo.is_broken_connection(error):
             return error
-        # JAX may see that a worker is gone before the coordinator has said so.
-        with self._news:
-            self._news.wait_for(lambda: self.verdict is not None, _NEWS_SECONDS)
+        position = self._position(self.inside)
+        if self.verdict is None:
+            # JAX may see that a worker is gone before the coordinator has said so.
+            self._send(Message("broken", position.as_fields()))
+            with self._news:
+                self._news.wait_for(lambda: self.verdict is not None, _NEWS_SECONDS)
         return error if self.verdict is None else self.verdict.to_error(position)
 
     def fail(self, error: BaseException) -> None:
@@ -301,14 +306,17 @@ class Job:
             f"The connection to the coordinator beside {first} has ended: its machine "
             "or its launcher is gone. All workers must be started again."
         )
-        verdict = Verdict(
-            WorkerLost.__name__, message, 0, first.host, *self._phase_and_step()
-        )
-        self._conclude(verdict)
-
-    def _phase_and_step(self) -> tuple[str, int | None]:
         position = self._position(self.inside)
-        return position.phase, position.step
+        self._conclude(
+            Verdict(
+                error=WorkerLost.__name__,
+                message=message,
+                worker=0,
+                host=first.host,
+                phase=position.phase,
+                step=position.step,
+            )
+        )
 
     def _conclude(self, verdict: Verdict) -> None:
         with self._news:
@@ -332,16 +340,22 @@ class Job:
             for breaker in self._breakers:
                 breaker()
             time.sleep(_BREAK_SECONDS)
-            if self._waits_in() is None:
+            if self._has_left or (self._waits_in() is None and not self._is_stuck()):
                 return
-        guard = self._waits_in()
-        if guard is None or self.verdict is None:
-            return
-        error = self.verdict.to_error(self._position(guard))
-        traceback.print_exception(error)
+        assert self.verdict is not None
+        traceback.print_exception(self.verdict.to_error(self._position(self.inside)))
         sys.stderr.flush()
         sys.stdout.flush()
         os._exit(EXIT_CODE)
+
+    def _is_stuck(self) -> bool:
+        """Returns whether the job has failed because this worker is stuck."""
+        verdict = self.verdict
+        return (
+            verdict is not None
+            and verdict.error == CollectiveTimeout.__name__
+            and verdict.worker == self.worker_index
+        )
 
 
 def _split(answer: Message) -> list[bytes]:

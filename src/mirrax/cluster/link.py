@@ -48,9 +48,9 @@ class Link:
             while data := self._socket.recv(_CHUNK):
                 yield from self._decoder.feed(data)
 
-    def detach(self) -> socket.socket:
-        """Returns the bare socket, for something else than messages."""
-        return self._socket
+    def detach(self) -> tuple[socket.socket, bytes]:
+        """Returns the bare socket and what came after the last message."""
+        return self._socket, self._decoder.rest
 
     def close(self) -> None:
         """Ends the connection."""

@@ -14,7 +14,7 @@ class JobOptions:
     Args:
         join_timeout: How many seconds all workers have to join; MIRRAX_JOIN_TIMEOUT.
         stuck_timeout: After how many seconds of waiting for a worker that is alive the
-            job ends. None: 30 times the longest step so far, at least 300 s;
+            job ends. None: 10 times the longest step so far, at least 300 s;
             MIRRAX_STUCK_TIMEOUT.
         silence_timeout: After how many seconds without a sign of life a worker counts
             as lost while others wait for it; MIRRAX_SILENCE_TIMEOUT.

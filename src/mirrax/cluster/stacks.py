@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import traceback
+
+_OWN = (os.path.dirname(__file__), threading.__file__)
 
 
 def describe_main_thread() -> tuple[str, str]:
@@ -14,6 +17,9 @@ def describe_main_thread() -> tuple[str, str]:
     if frame is None:
         return "", ""
     stack = traceback.extract_stack(frame)
+    # How Mirrax itself waits is of no interest; what led to it is.
+    while len(stack) > 1 and stack[-1].filename.startswith(_OWN):
+        stack.pop()
     last = stack[-1]
     line = f"{last.filename}:{last.lineno} in {last.name}"
     return line, "".join(traceback.format_list(stack))[-10_000:]

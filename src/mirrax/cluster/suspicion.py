@@ -26,7 +26,7 @@ def find_verdict(
         return None
     return (
         _find_silent(seats, now, silence_timeout)
-        or _find_finished(seats, waiting)
+        or find_finished(seats, waiting)
         or _find_divergent(seats, waiting)
         or _find_stuck(seats, waiting, now)
     )
@@ -40,6 +40,24 @@ def find_behind(seats: Sequence[Seat], index: int) -> list[int]:
         for other, seat in enumerate(seats)
         if other != index and seat.position.count < count
     ]
+
+
+def find_finished(seats: Sequence[Seat], waiting: Sequence[int]) -> Verdict | None:
+    """Returns that a worker has ended for which some of those that wait, wait."""
+    for index in waiting:
+        for other in find_behind(seats, index):
+            seat = seats[other]
+            if seat.state == "left":
+                text = (
+                    "All workers must do the same things in the same order. "
+                    f"{seat.describe()} has finished after "
+                    f"{seat.position.describe()}, while {seats[index].describe()} "
+                    "waits for it in "
+                    f"{seats[index].position.describe()}. Give all workers the same "
+                    "number of steps."
+                )
+                return judge(ProgramMismatch, other, seat, text)
+    return None
 
 
 def describe_wait(
@@ -90,23 +108,6 @@ def _find_silent(
                 "MIRRAX_SILENCE_TIMEOUT sets how long to wait."
             )
             return judge(WorkerLost, index, seat, text)
-    return None
-
-
-def _find_finished(seats: Sequence[Seat], waiting: Sequence[int]) -> Verdict | None:
-    for index in waiting:
-        for other in find_behind(seats, index):
-            seat = seats[other]
-            if seat.state == "left":
-                text = (
-                    "All workers must do the same things in the same order. "
-                    f"{seat.describe()} has finished after "
-                    f"{seat.position.describe()}, while {seats[index].describe()} "
-                    "waits for it in "
-                    f"{seats[index].position.describe()}. Give all workers the same "
-                    "number of steps."
-                )
-                return judge(ProgramMismatch, other, seat, text)
     return None
 
 

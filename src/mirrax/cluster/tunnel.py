@@ -24,10 +24,11 @@ class Tunnel:
     """A local port that leads to the coordination service.
 
     Args:
-        connect: Returns a new, authenticated connection to the service.
+        connect: Returns a new, authenticated connection to the service, and what has
+            already come over it.
     """
 
-    def __init__(self, connect: Callable[[], socket.socket]) -> None:
+    def __init__(self, connect: Callable[[], tuple[socket.socket, bytes]]) -> None:
         self._connect = connect
         self._listener = socket.create_server(("127.0.0.1", 0))
         # Never closed before the process ends: JAX would end the process.
@@ -58,7 +59,9 @@ class Tunnel:
                 continue
             self._locals.append(local)
             with contextlib.suppress(OSError):
-                pump_both_ways(local, self._connect(), keep_first=True)
+                remote, received = self._connect()
+                local.sendall(received)
+                pump_both_ways(local, remote, keep_first=True)
 
 
 def pump_both_ways(

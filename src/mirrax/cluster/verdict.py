@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 from mirrax.cluster.position import Position
+from mirrax.cluster.seat import Seat
 from mirrax.cluster.wire import Message, WireError
-from mirrax.cluster.workers import Worker
 from mirrax.errors import (
     CollectiveTimeout,
     JobError,
@@ -24,10 +23,21 @@ _ERRORS: dict[str, type[JobError]] = {
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """Which error all workers raise, about whom, and why."""
+    """Which error all workers raise, about whom, and why.
+
+    Args:
+        error: The name of the error's class.
+        message: What happened and what to do, in a few sentences.
+        details: A traceback or a stack, or nothing.
+        worker: The index of the worker it happened to, if it is one.
+        host: Where that worker runs.
+        phase: What it did last.
+        step: In which step.
+    """
 
     error: str
     message: str
+    details: str = ""
     worker: int | None = None
     host: str = ""
     phase: str = ""
@@ -45,8 +55,9 @@ class Verdict:
                 the other one may be half a second old.
         """
         here = "" if position is None else f" Here: {position.describe()}."
+        details = f"\n{self.details.rstrip()}" if self.details else ""
         return _ERRORS[self.error](
-            self.message + here,
+            self.message + here + details,
             worker=self.worker,
             host=self.host,
             phase=self.phase if position is None else position.phase,
@@ -61,15 +72,16 @@ def read_verdict(message: Message) -> Verdict:
     return Verdict(**{f.name: message[f.name] for f in dataclasses.fields(Verdict)})
 
 
-def judge(error: type[JobError], index: int, seat: Any, text: str) -> Verdict:
+def judge(
+    error: type[JobError], index: int, seat: Seat, text: str, details: str = ""
+) -> Verdict:
     """Returns a verdict about one worker, the rest of it from its seat."""
-    position: Position = seat.position
-    worker: Worker = seat.worker
     return Verdict(
         error=error.__name__,
         message=text,
+        details=details,
         worker=index,
-        host=seat.host or worker.host,
-        phase=position.phase,
-        step=position.step,
+        host=seat.host or seat.worker.host,
+        phase=seat.position.phase,
+        step=seat.position.step,
     )

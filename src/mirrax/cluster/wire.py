@@ -57,6 +57,11 @@ class Decoder:
         self.limit = limit
         self._buffer = bytearray()
 
+    @property
+    def rest(self) -> bytes:
+        """What has come and is no whole message yet."""
+        return bytes(self._buffer)
+
     def feed(self, data: bytes) -> Iterator[Message]:
         """Yields the messages that `data` completes; raises WireError for garbage."""
         self._buffer += data

@@ -84,6 +84,11 @@ def split_address(address: str) -> tuple[str, int]:
     return match["host"].strip("[]"), int(match["port"])
 
 
+def join_address(host: str, port: int) -> str:
+    """Returns host and port as one address, an IPv6 host in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def find_membership(resolver: Resolver) -> Membership | None:
     """Returns who trains together with this process, None if it trains alone.
 

@@ -1,6 +1,7 @@
 """Datasets: what to read, in which order, and what to do with it."""
 
 from mirrax.data import experimental as experimental
+from mirrax.data.adapters import as_dataset as as_dataset
 from mirrax.data.dataset import INFINITE_CARDINALITY as INFINITE_CARDINALITY
 from mirrax.data.dataset import UNKNOWN_CARDINALITY as UNKNOWN_CARDINALITY
 from mirrax.data.dataset import Dataset as Dataset

@@ -41,6 +41,18 @@ def as_strings(rows: Sequence[Any]) -> np.ndarray[Any, Any]:
     return strings
 
 
+def as_array(value: Any) -> np.ndarray[Any, Any]:
+    """Returns an array of a number, a string, a list of them, or another array."""
+    array = np.asarray(value)
+    is_text = array.dtype == STRING and all(isinstance(x, str) for x in array.flat)
+    if array.dtype.kind in "US" or is_text:
+        return as_strings(array.ravel().tolist()).reshape(array.shape)
+    if isinstance(value, list | float | int) and array.dtype == np.float64:
+        # What TensorFlow, and JAX, make of Python's numbers.
+        return array.astype(np.float32)
+    return array
+
+
 def concatenate(parts: Sequence[Columns]) -> Columns:
     """Returns columns one after another."""
     if len(parts) == 1:

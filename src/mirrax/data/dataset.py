@@ -62,10 +62,16 @@ class Dataset(Operations["Dataset"], Driving):
         if stack.overlay() is not None:
             # Only Python can work through a dataset; compiled steps run inside.
             raise MustDrive
-        plan = self._plan
-        if not self._options.vectorize_map:
-            plan = rewritten(plan, _one_by_one)
-        return DatasetIterator(plan, next(self._iterations), self._continue_after)
+        return self.iterate(self._plan, self.next_iteration())
+
+    def next_iteration(self) -> int:
+        """Returns the number of the next iteration, which decides about shuffles."""
+        return next(self._iterations)
+
+    def iterate(self, plan: Node, iteration: int) -> DatasetIterator:
+        """Returns the elements of a plan, this dataset's or a part of it."""
+        plan = rewritten(plan, self._with_options)
+        return DatasetIterator(plan, iteration, self._continue_after)
 
     def __len__(self) -> int:
         count = self.cardinality()
@@ -169,15 +175,17 @@ class Dataset(Operations["Dataset"], Driving):
     def _made(self, plan: Node) -> Dataset:
         return Dataset(plan, self._options)
 
+    def _with_options(self, node: Node) -> Node:
+        if not isinstance(node, Map):
+            return node
+        is_ordered = node.is_ordered
+        if is_ordered is None:
+            is_ordered = self._options.deterministic is not False
+        vectorize = node.vectorize and self._options.vectorize_map
+        return dataclasses.replace(node, is_ordered=is_ordered, vectorize=vectorize)
+
     def _continue_after(self, iteration: int) -> None:
         self._iterations = itertools.count(iteration + 1)
-
-
-def _one_by_one(node: Node) -> Node:
-    """Returns a node that calls its function for each element."""
-    if isinstance(node, Map):
-        return dataclasses.replace(node, vectorize=False)
-    return node
 
 
 def _is_dataset(value: object) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-import secrets
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
@@ -22,10 +21,10 @@ from mirrax.data.nodes.rebatching import Rebatch, Unbatch
 from mirrax.data.nodes.shuffling import Shuffle
 from mirrax.data.nodes.windows import Window
 from mirrax.data.plan import Node
+from mirrax.data.pool import AUTOTUNE as AUTOTUNE
+from mirrax.data.pool import num_threads
+from mirrax.data.seeds import random_seed
 from mirrax.trees import Tree
-
-AUTOTUNE = -1
-"""Accepted wherever TensorFlow lets the runtime choose a number."""
 
 D = TypeVar("D", bound="Operations[Any]")
 
@@ -59,10 +58,18 @@ class Operations(abc.ABC, Iterable[Tree], Generic[D]):
         """Returns `map_func` of each element; a tuple is given as its items.
 
         It is called once for many elements where that comes to the same; the option
-        `vectorize_map` turns that off. Elements come in order, whatever is said about
-        parallel calls.
+        `vectorize_map` turns that off.
+
+        Args:
+            map_func: The function.
+            num_parallel_calls: How many calls run at once, in threads, if each element
+                needs its own. That pays for functions that wait or work outside of
+                Python, such as those that read files.
+            deterministic: Whether results come in the order of the elements, which is
+                so unless this, or the option of the same name, is False.
         """
-        return self._then(Map, map_func)
+        threads = num_threads(num_parallel_calls)
+        return self._then(Map, map_func, threads, deterministic)
 
     def filter(self, predicate: Callable[..., Any]) -> D:
         """Returns the elements for which `predicate` is true."""
@@ -80,13 +87,25 @@ class Operations(abc.ABC, Iterable[Tree], Generic[D]):
         num_parallel_calls: int | None = None,
         deterministic: bool | None = None,
     ) -> D:
-        """Returns the elements of the datasets that `map_func` makes, in turn."""
-        cycle = 16 if cycle_length in (None, AUTOTUNE) else cycle_length
-        return self._then(Interleave, _plan_of(map_func), cycle, block_length)
+        """Returns the elements of the datasets that `map_func` makes, in turn.
+
+        Args:
+            map_func: Makes a dataset of an element.
+            cycle_length: How many datasets take turns, 16 if it is not given.
+            block_length: How many elements each gives at its turn.
+            num_parallel_calls: How many of them are read at once, in threads.
+            deterministic: Accepted; elements come in order in any case.
+        """
+        cycle = 16 if cycle_length in (None, AUTOTUNE) else int(cycle_length)
+        _require_positive("cycle_length", cycle)
+        _require_positive("block_length", block_length)
+        threads = min(num_threads(num_parallel_calls), cycle)
+        arguments = (cycle, int(block_length), random_seed(), threads)
+        return self._then(Interleave, _plan_of(map_func), *arguments)
 
     def flat_map(self, map_func: Callable[..., D]) -> D:
         """Returns the elements of the datasets that `map_func` makes, one by one."""
-        return self._then(Interleave, _plan_of(map_func), 1, 1)
+        return self._then(Interleave, _plan_of(map_func), 1, 1, random_seed())
 
     # Which elements, in which order.
 
@@ -98,8 +117,9 @@ class Operations(abc.ABC, Iterable[Tree], Generic[D]):
     ) -> D:
         """Returns elements in random order, drawn from a buffer of this size."""
         _require_positive("buffer_size", buffer_size)
-        seed = secrets.randbits(31) if seed is None else int(seed)
-        arguments = (int(buffer_size), seed, reshuffle_each_iteration)
+        is_random = seed is None
+        seed = random_seed() if seed is None else int(seed)
+        arguments = (int(buffer_size), seed, reshuffle_each_iteration, is_random)
         return self._then(Shuffle, *arguments)
 
     def repeat(self, count: int | None = None) -> D:

@@ -19,6 +19,7 @@ from mirrax.run.spmd import run_traced, run_within
 from mirrax.run.uneven import run_uneven
 from mirrax.trees import Tree
 from mirrax.values.regroup import select
+from mirrax.variables import libraries
 
 
 def run(
@@ -31,6 +32,7 @@ def run(
             f"fn={fn!r}."
         )
     fn, args, kwargs = _unpacked(fn, args, kwargs)
+    libraries.connect()
     is_traced = stack.overlay() is not None
     driver = stack.driver()
     if driver is not None and not is_traced and not isinstance(fn, Function):

@@ -35,7 +35,7 @@ from mirrax.trees import Tree
 from mirrax.values.layouts import Parts
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import parts_of, regroup, select
-from mirrax.variables import libraries
+from mirrax.variables import foreign, libraries
 
 ADVICE = (
     "Decorate the function given to `run` with `@mirrax.function`, or move the call "
@@ -149,8 +149,11 @@ class _Replica:
     def _enter(self) -> Any:
         strategy = self._call.strategy
         context = ReplicaContext(strategy, _EagerMeeting(self, self._call.collective))
-        with stack.entered(stack.Replica(strategy, context, self._index)):
-            return self._body(self._index)
+        frame = stack.Replica(strategy, context, self._index)
+        with stack.entered(frame):
+            result = self._body(self._index)
+            foreign.assign_pending(frame)
+            return result
 
     def _end(self) -> None:
         self.is_done = True

@@ -253,6 +253,7 @@ class Function:
             args, kwargs = trees.unflatten(structure, filled)
             return self.python_function(*args, **kwargs)
 
+        body.__name__ = self._name
         dynamic = [slot for slot in slots if slot.form is not None]
         flags = self._donated_flags(structure, len(leaves))
         donated = [flag for flag, dyn in zip(flags, is_dynamic, strict=True) if dyn]

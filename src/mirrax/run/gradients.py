@@ -34,8 +34,7 @@ def value_and_grad(
     >>> value_and_grad(lambda x: x * w * w, w)(2.0)
     (Array(18., dtype=float32), Array(12., dtype=float32))
     """
-    libraries.connect()
-    given, structure = trees.flatten(variables)
+    given, structure = libraries.flatten_sources(variables)
     sources = [_sources_of(leaf) for leaf in given]
     leaves = [variable for source in sources for variable in source.variables]
 

@@ -99,15 +99,13 @@ def _has_unknown_kinds(leaf: Any) -> bool:
     )
 
 
-def require_same_program(closed: ClosedJaxpr, topology: Topology) -> None:
-    """Raises unless all workers have traced this program, with these constants."""
-    if topology.is_local:
-        return
+def require_same_program(closed: ClosedJaxpr, topology: Topology) -> str:
+    """Raises unless all workers have traced this program; returns a mark of it."""
     constants = [
         (f"constant {agreement.digest(value)}", str(value))
         for value in _constants(closed)
     ]
-    _require_same_lines(topology, [*_describe(closed.jaxpr), *constants])
+    return _require_same_lines(topology, [*_describe(closed.jaxpr), *constants])
 
 
 def with_tables(traced: Traced, topology: Topology) -> Traced:
@@ -135,13 +133,13 @@ _Line = tuple[str, str]
 """A step of a program, and where it comes from."""
 
 
-def _require_same_lines(topology: Topology, lines: list[_Line]) -> None:
+def _require_same_lines(topology: Topology, lines: list[_Line]) -> str:
     total = hashlib.blake2b(digest_size=16)
     for line, _ in lines:
         total.update(line.encode())
     digests = agreement.exchange(topology, "a new program", total.hexdigest())
     if len(set(digests)) == 1:
-        return
+        return total.hexdigest()[:6]
     assert topology.job is not None
     other = next(i for i, digest in enumerate(digests) if digest != digests[0])
     texts = [

@@ -14,6 +14,7 @@ import numpy as np
 from mirrax import jax_internals, trees
 from mirrax.collectives.agreement import differing
 from mirrax.collectives.guarding import guarded
+from mirrax.collectives.trail import trail_of
 from mirrax.context import stack
 from mirrax.devices.topology import Topology
 from mirrax.jax_internals import Var
@@ -148,7 +149,8 @@ class Program:
         ]
         self._run = self._compile(traced, forms)
         if self._topology is not None and not self._topology.is_local:
-            require_same_program(traced.closed, self._topology)
+            mark = require_same_program(traced.closed, self._topology)
+            self._name = f"{getattr(body, '__name__', 'function')} {mark}"
             self._run = self._over_workers(self._run, self._topology)
         if self._topology is not None and self._topology.is_single:
             self._run = _on_device(self._run, self._topology.devices[0])
@@ -187,7 +189,8 @@ class Program:
 
     def _over_workers(self, run: Any, topology: Topology) -> Any:
         """Returns the program with what this worker brings spread over its devices."""
-        guarded_run = guarded(topology, "step", run)
+        trail = trail_of(topology)
+        guarded_run = guarded(topology, self._name, run)
 
         def spread(arrays: Sequence[Any]) -> list[Any]:
             return [
@@ -205,6 +208,7 @@ class Program:
                     "scope that differs between workers. Give it to `strategy.run` "
                     "directly, or use `experimental_distribute_values_from_function`."
                 )
+            trail.add(self._name)
             return guarded_run(*map(spread, inputs))
 
         return run_everywhere

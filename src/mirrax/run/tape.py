@@ -90,7 +90,7 @@ class GradientTape:
 
     def watch(self, tensor: Tree) -> None:
         """Makes variables sources of gradients; every other value can be one anyway."""
-        for leaf in trees.leaves(tensor):
+        for leaf in libraries.flatten_sources(tensor)[0]:
             source = libraries.sources_of(leaf)
             self._watched.update(source.variables if source else ())
 
@@ -110,7 +110,7 @@ class GradientTape:
             unconnected_gradients: "zero" for zeros in place of None for variables that
                 the tape did not see.
         """
-        given, structure = trees.flatten(sources)
+        given, structure = libraries.flatten_sources(sources)
         resolved = [libraries.sources_of(leaf) or _array(leaf) for leaf in given]
         leaves = [leaf for source in resolved for leaf in source.variables]
         values = [self._source(leaf) for leaf in leaves]

@@ -3,13 +3,18 @@
 A variable of Keras or Flax keeps its array itself. A `ForeignVariable` stands for it in
 everything that engines, overlays and gradients do with variables: it holds nothing, and
 gets and sets the array where the library keeps it.
+
+What an eager replica writes is its own until its function has ended; then the replicas
+meet once for all of it. They cannot meet earlier, in the middle of another library.
 """
 
 from __future__ import annotations
 
 import abc
+import dataclasses
 import operator
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -18,10 +23,11 @@ import numpy as np
 from typing_extensions import override
 
 from mirrax import jax_internals
-from mirrax.collectives.reduce import Collective
+from mirrax.collectives.reduce import Collective, reduce
 from mirrax.context import stack
 from mirrax.devices.topology import Topology
-from mirrax.options import VariableAggregation, VariableSynchronization
+from mirrax.options import ReduceOp, VariableAggregation, VariableSynchronization
+from mirrax.trees import Same
 from mirrax.values.layouts import replicate
 from mirrax.variables.mirrored import MirroredVariable
 from mirrax.variables.variable import Change, replace
@@ -58,7 +64,7 @@ class ForeignVariable(MirroredVariable):
         # Not `super().__init__`: there is nothing to create and nothing to hold.
         self._name = name
         self._trainable = trainable
-        self._aggregation = VariableAggregation.SUM if adds_changes else aggregation
+        self._aggregation = aggregation
         self._synchronization = VariableSynchronization.ON_WRITE
         self._adds_changes = adds_changes
         self._settled: Any = None
@@ -73,6 +79,10 @@ class ForeignVariable(MirroredVariable):
     @abc.abstractmethod
     def set_array(self, array: jax.Array) -> None:
         """Makes the library hold `array`."""
+
+    def adds_changes(self) -> bool:
+        """Returns whether a write at this place is a change to what all share."""
+        return self._adds_changes
 
     @property
     def stored(self) -> jax.Array:
@@ -143,6 +153,13 @@ class ForeignVariable(MirroredVariable):
         return super().read_stored() if self._is_distributed() else self.get_array()
 
     @override
+    def _pending(self) -> jax.Array | None:
+        frame = stack.frame()
+        if isinstance(frame, stack.Replica) and self in frame.pending:
+            return frame.pending[self].value  # type: ignore[no-any-return]
+        return None
+
+    @override
     def _shard(self, index: int) -> jax.Array:
         if not self._is_distributed():
             return self.get_array()
@@ -166,15 +183,37 @@ class ForeignVariable(MirroredVariable):
 
     @override
     def _write(self, change: Change, given: Any) -> Any:
-        overlay = stack.overlay()
+        frame, overlay = stack.frame(), stack.overlay()
         if overlay is not None and overlay.is_eager:
-            # Inside the derivative of one replica, where replicas cannot meet; what
-            # was written is assigned once the derivative is known.
+            # Inside a derivative, from which the new value comes out by and by.
             overlay.write(self, change(overlay.read(self), self._fitting(given)))
             return overlay.read(self)
-        if self._adds_changes and change is replace and _is_in_replica():
-            return super()._write(operator.add, given - self.value)
+        if not isinstance(frame, stack.Replica) or not self._is_distributed():
+            return super()._write(change, given)
+        if overlay is None:
+            new = change(self.value, self._fitting(given))
+            frame.pending[self] = _Pending(new, self.adds_changes())
+            return new
+        if self.adds_changes():
+            old = self.value
+            delta = change(old, self._fitting(given)) - old
+            given = old + frame.context.all_reduce(ReduceOp.SUM, delta)
+            change = replace
         return super()._write(change, given)
+
+    def pending_write(self, pending: _Pending) -> Any:
+        """Returns what a replica brings to the meeting at its end."""
+        if not pending.is_change:
+            return pending.value
+        return pending.value - self.lend(self._own_index())
+
+    def write_pending(self, is_change: bool, value: Any, num_replicas: int) -> None:
+        """Stores what all replicas brought, in cross-replica context."""
+        if not is_change:
+            self.write_merged(replace, value, num_replicas)
+        else:
+            (delta,) = reduce(self.collective, ReduceOp.SUM, [value], axis=None)
+            self._write_all(operator.add, delta)
 
     @override
     def _write_all(self, change: Change, given: Any) -> Any:
@@ -190,5 +229,37 @@ class ForeignVariable(MirroredVariable):
         return frame is not None and not frame.strategy.topology.is_single
 
 
-def _is_in_replica() -> bool:
-    return isinstance(stack.frame(), stack.Replica)
+@dataclasses.dataclass(frozen=True)
+class _Pending:
+    """What an eager replica has written: a value, or a change to what all share."""
+
+    value: Any
+    is_change: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class _Commit:
+    """The merge function at the end of a replica: all must have written the same."""
+
+    variables: tuple[Same, ...]
+    are_changes: tuple[bool, ...]
+
+    def __call__(self, strategy: Any, values: Sequence[Any]) -> None:
+        count = strategy.num_replicas_in_sync
+        for variable, is_change, value in zip(
+            self.variables, self.are_changes, values, strict=True
+        ):
+            variable.value.write_pending(is_change, value, count)
+
+
+def assign_pending(frame: stack.Replica) -> None:
+    """Lets the replicas meet for what they have written to foreign variables."""
+    if not frame.pending:
+        return
+    commit = _Commit(
+        tuple(Same(variable) for variable in frame.pending),
+        tuple(pending.is_change for pending in frame.pending.values()),
+    )
+    values = [v.pending_write(pending) for v, pending in frame.pending.items()]
+    # As arrays that are different objects, so that none is taken for a shared one.
+    frame.context.merge_call(commit, args=([jnp.asarray(v) for v in values],))

@@ -13,6 +13,8 @@ import sys
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
+import jax
+
 from mirrax import trees
 from mirrax.context import stack
 from mirrax.trees import Tree
@@ -124,6 +126,14 @@ def fingerprint(fn: Callable[..., Any], leaves: Sequence[Any]) -> Hashable:
     return tuple(library.fingerprint(fn, leaves) for library in _connected)
 
 
+def flatten_sources(tree: Tree) -> tuple[list[Any], Any]:
+    """Returns the variables in a structure, of whatever library, and its structure."""
+    connect()
+    return jax.tree.flatten(
+        tree, is_leaf=lambda x: trees.is_leaf(x) or sources_of(x) is not None
+    )
+
+
 def sources_of(value: Any) -> Sources | None:
     """Returns what a gradient by `value` means; None if it is no variable."""
     if isinstance(value, Variable):
@@ -151,6 +161,7 @@ __all__ = [
     "connect",
     "expect",
     "fingerprint",
+    "flatten_sources",
     "routed",
     "routing",
     "sources_of",

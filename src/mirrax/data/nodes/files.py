@@ -53,6 +53,8 @@ class Files(Node):
 
 
 class _FilesStream(Stream):
+    chunk = 256
+
     def __init__(self, reader: Reader, structure: Any) -> None:
         self._reader = reader
         self.structure = structure

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 from typing_extensions import override
 
-from mirrax.data.columns import Columns, as_strings
+from mirrax.data.columns import Columns, as_array
 from mirrax.data.indices import (
     Counted,
     Indices,
@@ -23,9 +23,16 @@ from mirrax.data.plan import (
 )
 from mirrax.values.specs import TensorSpec
 
+_IN_MEMORY = 256
+
 
 class IndexedNode(Node):
     """A node whose elements can be looked up by number, in any order."""
+
+    @property
+    @abc.abstractmethod
+    def chunk(self) -> int:
+        """How many elements to look up at once, where they are wanted one by one."""
 
     @abc.abstractmethod
     def indices(self, epoch: Epoch) -> Indices | None:
@@ -35,6 +42,15 @@ class IndexedNode(Node):
     def look_up(self, numbers: np.ndarray[Any, Any]) -> Columns:
         """Returns the elements with these numbers."""
 
+    @override
+    def open(self, epoch: Epoch) -> Stream:
+        indices = self.indices(epoch)
+        return IndexedStream(self, indices) if indices else self._open_rows(epoch)
+
+    def _open_rows(self, epoch: Epoch) -> Stream:
+        """Returns the elements, where they have no numbers."""
+        raise AssertionError
+
 
 class IndexedStream(Stream):
     """Elements in the order of their numbers."""
@@ -43,6 +59,7 @@ class IndexedStream(Stream):
         self._look_up = node.look_up
         self._indices = indices
         self.structure = node.structure
+        self.chunk = node.chunk
 
     @override
     def take(self, limit: int) -> Columns | None:
@@ -64,6 +81,11 @@ class Range(IndexedNode):
 
     numbers: range
 
+    @property
+    @override
+    def chunk(self) -> int:
+        return _IN_MEMORY
+
     @override
     def indices(self, epoch: Epoch) -> Indices:
         return Counted(len(self.numbers))
@@ -71,10 +93,6 @@ class Range(IndexedNode):
     @override
     def look_up(self, numbers: np.ndarray[Any, Any]) -> Columns:
         return [self.numbers.start + numbers * self.numbers.step]
-
-    @override
-    def open(self, epoch: Epoch) -> Stream:
-        return IndexedStream(self, self.indices(epoch))
 
     @property
     @override
@@ -95,6 +113,11 @@ class Slices(IndexedNode):
     nesting: Any = dataclasses.field(repr=False)
     count: int
 
+    @property
+    @override
+    def chunk(self) -> int:
+        return _IN_MEMORY
+
     @override
     def indices(self, epoch: Epoch) -> Indices:
         return Counted(self.count)
@@ -102,10 +125,6 @@ class Slices(IndexedNode):
     @override
     def look_up(self, numbers: np.ndarray[Any, Any]) -> Columns:
         return [np.take(array, numbers, axis=0) for array in self.arrays]
-
-    @override
-    def open(self, epoch: Epoch) -> Stream:
-        return IndexedStream(self, self.indices(epoch))
 
     @property
     @override
@@ -121,12 +140,12 @@ class Slices(IndexedNode):
 
 def slices(tensors: Any) -> Slices:
     """Returns the rows of a structure of arrays, or of lists of numbers."""
-    return _slices(jax.tree.map(_array, tensors, is_leaf=_is_list))
+    return _slices(jax.tree.map(as_array, tensors, is_leaf=_is_list))
 
 
 def one_element(tensors: Any) -> Slices:
     """Returns a structure of arrays as one element."""
-    rows = jax.tree.map(lambda leaf: _array(leaf)[None], tensors, is_leaf=_is_list)
+    rows = jax.tree.map(lambda leaf: as_array(leaf)[None], tensors, is_leaf=_is_list)
     return _slices(rows)
 
 
@@ -150,16 +169,6 @@ def _slices(arrays: Any) -> Slices:
             f"{sorted(sizes)}. Cut them to the same length."
         )
     return Slices(tuple(leaves), nesting, len(leaves[0]))
-
-
-def _array(leaf: Any) -> np.ndarray[Any, Any]:
-    array = np.asarray(leaf)
-    if array.dtype.kind in "US":
-        return as_strings(array.ravel().tolist()).reshape(array.shape)
-    if isinstance(leaf, list | float | int) and array.dtype == np.float64:
-        # What TensorFlow, and JAX, make of Python's numbers.
-        return array.astype(np.float32)
-    return array
 
 
 def _is_list(value: object) -> bool:

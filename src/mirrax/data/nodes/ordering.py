@@ -16,7 +16,7 @@ from mirrax.data.indices import (
     Repeated,
     Strided,
 )
-from mirrax.data.nodes.indexed import IndexedNode, IndexedStream
+from mirrax.data.nodes.indexed import IndexedNode
 from mirrax.data.plan import (
     INFINITE,
     UNKNOWN,
@@ -37,13 +37,10 @@ class OrderingNode(IndexedNode):
         assert isinstance(self.source, IndexedNode)
         return self.source.look_up(numbers)
 
+    @property
     @override
-    def open(self, epoch: Epoch) -> Stream:
-        indices = self.indices(epoch)
-        return IndexedStream(self, indices) if indices else self._open_rows(epoch)
-
-    def _open_rows(self, epoch: Epoch) -> Stream:
-        raise AssertionError
+    def chunk(self) -> int:
+        return self.source.chunk if isinstance(self.source, IndexedNode) else 1
 
     @property
     @override

@@ -22,16 +22,23 @@ from mirrax.data.plan import (
     ReplayedStream,
     Stream,
 )
+from mirrax.data.seeds import Seeded
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Shuffle(OrderingNode):
+class Shuffle(OrderingNode, Seeded):
     """Elements in random order."""
 
     source: Node
     buffer_size: int
     seed: int
     reshuffle: bool
+    is_random: bool = dataclasses.field(default=False, repr=False)
+
+    @property
+    @override
+    def is_unseeded(self) -> bool:
+        return self.is_random
 
     @override
     def indices(self, epoch: Epoch) -> Indices | None:

@@ -39,6 +39,15 @@ class RunsLikeTensorFlow(Leftovers):
         result = super().run(fn, args, kwargs, options)  # type: ignore[misc]
         return self.per_replica(result)  # type: ignore[attr-defined]
 
+    def experimental_distribute_dataset(self, dataset: Any, options: Any = None) -> Any:
+        if not isinstance(dataset, mirrax.data.Dataset):
+            raise AttributeError(
+                "What is distributed must be a `tf.data.Dataset`. Received: "
+                f"{type(dataset).__name__}. Use `tf.data.Dataset.from_tensor_slices`, "
+                "or a strategy of `mirrax`, which takes other data, too."
+            )
+        return super().experimental_distribute_dataset(dataset, options)  # type: ignore[misc]
+
 
 class MirroredStrategy(RunsLikeTensorFlow, mirrax.MirroredStrategy):
     """`tf.distribute.MirroredStrategy`."""
