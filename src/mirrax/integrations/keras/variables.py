@@ -96,7 +96,9 @@ def _assign_add(original: Callable[..., Any], self: Any, value: Any) -> Any:
 
 
 def _assign_sub(original: Callable[..., Any], self: Any, value: Any) -> Any:
-    return _assign_add(original, self, -jnp.asarray(value))
+    if not _adds_up_here(self):
+        return original(self, value)
+    return twin_of(self).assign_sub(jnp.asarray(value, internals.dtype_of(self)))
 
 
 def _adds_up_here(variable: Any) -> bool:
