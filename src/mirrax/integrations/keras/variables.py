@@ -13,9 +13,11 @@ import jax
 import jax.numpy as jnp
 import keras
 
+from mirrax.collectives import agreement
 from mirrax.context import stack
 from mirrax.integrations.keras import hooks, internals
 from mirrax.integrations.keras.twins import PlainTwin, make_twin
+from mirrax.integrations.keras.workers import agreed
 from mirrax.variables.variable import Variable
 
 _TWIN = "_mirrax_twin"
@@ -44,11 +46,12 @@ def adopt(variables: Iterable[Any], strategy: Any) -> None:
         twin = variable.__dict__.get(_TWIN)
         if twin is not None and twin.owner is not None:
             _require_same(twin, strategy)
-        elif internals.array_of(variable) is not None:
-            twin = _attach(variable, make_twin(variable, strategy))
-        if twin is not None:
             with jax.ensure_compile_time_eval():
                 twin.put(twin.whole())
+        elif internals.array_of(variable) is not None:
+            twin = _attach(variable, make_twin(variable, strategy))
+            with jax.ensure_compile_time_eval():
+                twin.put(agreed(strategy.topology, variable.path, twin.whole()))
 
 
 def _create(original: Callable[..., None], self: Any, *args: Any, **kw: Any) -> None:
@@ -84,6 +87,8 @@ def _assign(original: Callable[..., None], self: Any, value: Any) -> None:
     if twin is None:
         original(self, value)
     elif _is_whole_here():
+        if twin.owner is not None:
+            _require_same_everywhere(twin, value)
         twin.put(value)
     else:
         twin.assign(value)
@@ -130,6 +135,14 @@ def _is_whole_here() -> bool:
 def _attach(variable: Any, twin: Any) -> Any:
     variable.__dict__[_TWIN] = twin
     return twin
+
+
+def _require_same_everywhere(twin: Any, value: Any) -> None:
+    """Raises if workers assign different values, which would then stay different."""
+    topology = twin.topology
+    is_shared = isinstance(value, jax.Array) and value.sharding == topology.replicated
+    if not is_shared and not topology.is_local:
+        agreement.require_equal(topology, twin.name, value)
 
 
 def _require_same(twin: Variable, strategy: Any) -> None:
