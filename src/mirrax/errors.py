@@ -22,3 +22,11 @@ class ReplicaError(RuntimeError):
 # TensorFlow raises an AssertionError here, and a wrong argument is a ValueError.
 class DuplicateDevice(AssertionError, ValueError):  # noqa: N818
     """A device was named twice where each must be another one."""
+
+
+class CheckpointMismatchError(ValueError):
+    """Objects are not as they were when they were saved."""
+
+
+class CheckpointDamagedError(OSError):
+    """A checkpoint was completed once, but cannot be read any more."""
