@@ -18,9 +18,10 @@ STAGES = (
     "errors",
     "options",
     "trees",
+    "jaxlib_internals",
     "jax_internals",
-    "cluster",
     "devices",
+    "cluster",
     "context",
     "values",
     "collectives",
@@ -51,8 +52,8 @@ PUBLIC_MODULES = (
 # The one module for each library that may use its private names.
 HOMES_OF_PRIVATE_NAMES = {
     "jax": "jax_internals.py",
-    "jaxlib": "jax_internals.py",
-    "keras": "integrations/keras.py",
+    "jaxlib": "jaxlib_internals.py",
+    "keras": "integrations/keras/internals.py",
     "flax": "integrations/flax.py",
 }
 REQUIRED_PACKAGES = {

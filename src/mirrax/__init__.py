@@ -3,7 +3,16 @@
 Choose a strategy, create variables in its scope, and run steps on its replicas.
 """
 
-from mirrax import config, data, errors, integrations, nn, random, train
+from mirrax import (
+    cluster_resolver,
+    config,
+    data,
+    errors,
+    integrations,
+    nn,
+    random,
+    train,
+)
 from mirrax.collectives import (
     CrossDeviceOps,
     HierarchicalCopyAllReduce,
@@ -18,6 +27,7 @@ from mirrax.input import (
     InputOptions,
     InputReplicationMode,
 )
+from mirrax.integrations import await_libraries
 from mirrax.options import (
     CollectiveCommunication,
     CommunicationOptions,
@@ -32,7 +42,9 @@ from mirrax.run.gradients import value_and_grad
 from mirrax.run.replica_context import ReplicaContext
 from mirrax.run.tape import GradientTape
 from mirrax.strategy import (
+    CentralStorageStrategy,
     MirroredStrategy,
+    MultiWorkerMirroredStrategy,
     OneDeviceStrategy,
     Strategy,
     StrategyExtended,
@@ -45,9 +57,10 @@ from mirrax.strategy import (
 )
 from mirrax.values import DistributedValues, Mirrored, PerReplica
 from mirrax.values.specs import TensorSpec
-from mirrax.variables import Variable, libraries, variable_creator_scope
+from mirrax.variables import Variable, variable_creator_scope
 
 __all__ = [
+    "CentralStorageStrategy",
     "CollectiveCommunication",
     "CommunicationOptions",
     "CrossDeviceOps",
@@ -61,6 +74,7 @@ __all__ = [
     "InputReplicationMode",
     "Mirrored",
     "MirroredStrategy",
+    "MultiWorkerMirroredStrategy",
     "NcclAllReduce",
     "OneDeviceStrategy",
     "PerReplica",
@@ -76,6 +90,7 @@ __all__ = [
     "VariableAggregation",
     "VariableSynchronization",
     "accumulate_gradients",
+    "cluster_resolver",
     "config",
     "data",
     "errors",
@@ -93,4 +108,4 @@ __all__ = [
 ]
 
 reserve_at_import()
-libraries.expect("flax.nnx", integrations.load_flax)
+await_libraries()

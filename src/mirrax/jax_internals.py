@@ -26,7 +26,9 @@ try:
     from jax._src.core import find_top_trace as _find_top_trace
     from jax._src.core import set_current_trace as set_current_trace
     from jax._src.core import take_current_trace as take_current_trace
+    from jax._src.distributed import global_state as _distributed
     from jax._src.interpreters.partial_eval import DynamicJaxprTrace
+    from jax._src.source_info_util import summarize as _summarize
     from jax._src.xla_bridge import backends as backends
     from jax._src.xla_bridge import backends_are_initialized
 
@@ -75,10 +77,12 @@ def uncommitted(array: jax.Array) -> jax.Array:
 
 def view(array: jax.Array) -> jax.Array:
     """Returns another handle of the single-device `array`, not tied to the device."""
+    if not isinstance(array, ArrayImpl):
+        return _as_key(array, view(jax.random.key_data(array)))
     handle: jax.Array = ArrayImpl(
         array.aval,
         array.sharding,
-        [array],  # type: ignore[list-item]
+        [array],
         committed=False,
         _skip_checks=True,
     )
@@ -90,6 +94,11 @@ def _as_key(like: jax.Array, data: jax.Array) -> jax.Array:
     return key
 
 
+def source_of(equation: JaxprEqn) -> str:
+    """Returns where in the user's program a step of a traced program comes from."""
+    return str(_summarize(equation.source_info))
+
+
 def is_stored(value: object) -> bool:
     """Returns whether `value` is an array in the memory of devices, not a tracer."""
     is_array = isinstance(value, jax.Array) and not isinstance(value, jax.core.Tracer)
@@ -99,6 +108,11 @@ def is_stored(value: object) -> bool:
 def current_trace() -> Any:
     """Returns the JAX trace that is under way in this thread."""
     return _find_top_trace(())
+
+
+def is_traced_in(value: object, trace: Any) -> bool:
+    """Returns whether `value` is a tracer of this trace."""
+    return isinstance(value, jax.core.Tracer) and value._trace is trace
 
 
 def is_eager() -> bool:
@@ -129,3 +143,26 @@ def set_local_config(settings: LocalConfig) -> None:
     for state, value in zip(_config_states, settings, strict=True):
         if state.get_local() is not value:
             state.set_local(value)
+
+
+def is_distributed() -> bool:
+    """Returns whether JAX is connected to a coordination service."""
+    return _distributed.client is not None
+
+
+def set_distributed(client: Any, process_index: int, num_processes: int) -> None:
+    """Makes JAX one of several processes, which meet through a connected client.
+
+    This is what `jax.distributed.initialize` does, except that it starts no service in
+    this process and takes no signal handlers.
+    """
+    _distributed.client = client
+    _distributed.process_id = process_index
+    _distributed.num_processes = num_processes
+
+
+def forget_distributed() -> Any:
+    """Makes JAX leave the others without waiting for them; returns its client."""
+    client = _distributed.client
+    _distributed.client = None
+    return client

@@ -23,12 +23,14 @@ SUPPORTED = [
     (170, 205),  # input
     # 206 counts traces: JAX needs one for each shape, TensorFlow one in all.
     (207, 210),  # input: policies
+    (220, 234),  # version 1
     (240, 243),  # one device
     (244, 245),  # the default strategy: run, datasets
     (246, 247),  # the default strategy: replica context
     (248, 248),  # one device against mirrored, over a dataset
     (249, 249),  # one device: errors
-    (281, 281),  # gradients through all-reduce
+    (260, 277),  # contrib
+    (280, 281),  # gradients: a training step, through all-reduce
 ]
 
 

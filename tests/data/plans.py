@@ -4,10 +4,12 @@ import json
 
 import jax
 import numpy as np
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 
 from mirrax.data import Dataset, Options
+from mirrax.values.specs import TensorSpec
 
 quick = settings(deadline=None, max_examples=50)
 
@@ -47,6 +49,16 @@ def resumed(make, position):
     other = iter(make())
     other.restore_state(state)
     return rest, elements(other)
+
+
+def ragged(*lengths, label=False):
+    """Returns a dataset of vectors of these lengths."""
+    spec = TensorSpec((None,), np.int64)
+    if label:
+        scalar = TensorSpec((), np.int64)
+        pairs = [([n] * n, n) for n in lengths]
+        return Dataset.from_generator(lambda: iter(pairs), (spec, scalar))
+    return Dataset.from_generator(lambda: ([n] * n for n in lengths), spec)
 
 
 def _numbers(start, count):
@@ -103,6 +115,16 @@ SOURCES = {
         lambda: iter(_numbers(0, n)), Dataset.range(1).element_spec
     ),
 }
+
+# Elements that can be looked up, that come many at a time, and one by one.
+KINDS = {
+    "looked up": Dataset.range,
+    "read": lambda n: Dataset.range(n).filter(lambda x: True),
+    "one by one": lambda n: Dataset.from_generator(
+        lambda: iter(range(n)), Dataset.range(1).element_spec
+    ),
+}
+sources = pytest.mark.parametrize("source", KINDS.values(), ids=KINDS.keys())
 
 
 @st.composite

@@ -92,44 +92,6 @@ def test_options_hold_for_what_comes_before_them():
     assert set(seen) == {np.int64}
 
 
-# Windows.
-
-
-def test_windows_are_datasets():
-    windows = Dataset.range(7).window(3)
-    assert [values(window) for window in windows] == [[0, 1, 2], [3, 4, 5], [6]]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        ({"size": 3, "drop_remainder": True}, [[0, 1, 2], [3, 4, 5]]),
-        ({"size": 2, "shift": 3}, [[0, 1], [3, 4], [6]]),
-        (
-            {"size": 3, "shift": 1, "stride": 2, "drop_remainder": True},
-            [[0, 2, 4], [1, 3, 5], [2, 4, 6]],
-        ),
-    ],
-    ids=["drop", "shift", "stride"],
-)
-def test_windows_move_as_told(arguments, expected):
-    assert [values(w) for w in Dataset.range(7).window(**arguments)] == expected
-
-
-def test_windows_are_elements_of_a_dataset():
-    windows = Dataset.range(4).window(2, shift=1, drop_remainder=True)
-    flat = windows.flat_map(lambda window: window.batch(2))
-    assert values(flat) == [[0, 1], [1, 2], [2, 3]]
-
-
-def test_windows_read_no_further_than_they_must():
-    read = []
-    dataset = Dataset.range(100).filter(lambda x: read.append(int(x)) or True)
-    first = next(iter(dataset.window(2)))
-    assert values(first) == [0, 1]
-    assert len(read) < 10
-
-
 def test_nested_elements_go_through_every_step():
     dataset = (
         Dataset.from_tensor_slices({"a": np.arange(6), "b": (np.ones((6, 2)), None)})
@@ -142,3 +104,15 @@ def test_nested_elements_go_through_every_step():
     assert len(elements(dataset)) == 12
     assert sorted(int(x["a"]) for x in dataset) == sorted([*range(6)] * 2)
     assert next(iter(dataset))["b"][1] is None
+
+
+def test_list_files_needs_a_file(tmp_path):
+    with pytest.raises(FileNotFoundError, match="At least one file"):
+        Dataset.list_files(str(tmp_path / "*"))
+
+
+def test_list_files_unshuffled_is_sorted(tmp_path):
+    for name in "bca":
+        (tmp_path / name).touch()
+    names = list(Dataset.list_files(str(tmp_path / "*"), shuffle=False))
+    assert [name[-1:] for name in names] == [b"a", b"b", b"c"]

@@ -6,10 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirrax.data import AutoShardPolicy, Dataset, TextLineDataset
-from mirrax.input.auto_shard import auto_shard
-from tests.data.plans import quick, through_json
+from mirrax.input.auto_shard import auto_shard, chosen_policy
+from tests.data.plans import quick
 
-BY_FILE, BY_DATA = AutoShardPolicy.FILE, AutoShardPolicy.DATA
+BY_FILE = AutoShardPolicy.FILE
+NOT_BY_FILE = [AutoShardPolicy.DATA, AutoShardPolicy.OFF, AutoShardPolicy.HINT]
 WORKERS = st.integers(1, 5)
 
 
@@ -57,33 +58,9 @@ def test_shares_of_files_are_disjoint_and_complete(files, then, policy, workers)
 
 
 @pytest.mark.parametrize(
-    "policy", [BY_DATA, AutoShardPolicy.AUTO], ids=["data", "auto"]
+    "policy", [*NOT_BY_FILE, AutoShardPolicy.AUTO], ids=lambda policy: policy.name
 )
-@quick
-@given(count=st.integers(0, 40), size=st.integers(1, 9), workers=WORKERS)
-def test_shares_of_data_are_disjoint_and_complete(policy, count, size, workers):
-    dataset = Dataset.range(count).shuffle(5, seed=1).batch(size)
-    parts = shares(dataset, policy, workers)
-    assert sorted(rows(parts)) == list(range(count))
-
-
-@quick
-@given(count=st.integers(0, 40), size=st.integers(1, 9), workers=WORKERS)
-def test_workers_take_the_same_number_of_steps(count, size, workers):
-    parts = shares(Dataset.range(count).batch(size), BY_DATA, workers)
-    assert {len(part) for part in parts} == {-(-count // size)}
-
-
-def test_a_share_of_data_is_a_piece_of_every_batch():
-    first, second = shares(Dataset.range(8).batch(4), BY_DATA, 2)
-    assert [x.tolist() for x in first] == [[0, 1], [4, 5]]
-    assert [x.tolist() for x in second] == [[2, 3], [6, 7]]
-
-
-@pytest.mark.parametrize(
-    "policy", [AutoShardPolicy.OFF, AutoShardPolicy.HINT], ids=["off", "hint"]
-)
-def test_without_sharding_every_worker_reads_all(policy):
+def test_what_is_not_shared_by_files_is_read_by_every_worker(policy):
     parts = shares(Dataset.range(4).batch(2), policy, 3)
     assert rows(parts) == [0, 1, 2, 3] * 3
 
@@ -129,23 +106,32 @@ def test_data_that_are_not_in_files_are_not_doubled(files):
         auto_shard(mixed.plan, BY_FILE, 2, 0)
 
 
-def test_a_share_resumes_identically():
-    plan = auto_shard(
-        Dataset.range(20).shuffle(20, seed=1).batch(3).plan, BY_DATA, 2, 1
-    )
-    iterator = iter(Dataset(plan))
-    next(iterator)
-    other = iter(Dataset(plan))
-    other.restore_state(through_json(iterator.save_state()))
-    assert rows([list(other)]) == rows([list(iterator)])
-
-
 def test_sharing_changes_only_the_copy(files):
     dataset = TextLineDataset(files)
     auto_shard(dataset.plan, BY_FILE, 2, 0)
     assert sorted(dataset) == LINES
 
 
-def test_elements_that_are_no_batches_are_refused_clearly():
-    with pytest.raises((ValueError, IndexError), match="batch"):
-        shares(Dataset.range(4), BY_DATA, 2)
+def test_a_cache_in_a_file_is_another_file_for_each_worker(files, tmp_path):
+    dataset = TextLineDataset(files).cache(str(tmp_path / "kept"))
+    for _ in range(2):
+        assert sorted(rows(shares(dataset, BY_FILE, 2))) == LINES
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "kept.0-of-2",
+        "kept.1-of-2",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [(AutoShardPolicy.AUTO, BY_FILE), (AutoShardPolicy.OFF, AutoShardPolicy.OFF)],
+    ids=["auto", "off"],
+)
+def test_auto_means_files_where_there_are_any(files, policy, expected):
+    interleaved = Dataset.from_tensor_slices(files).interleave(TextLineDataset)
+    assert chosen_policy(interleaved.batch(2).plan, policy) is expected
+
+
+def test_auto_means_data_where_there_are_no_files():
+    plan = Dataset.range(4).plan
+    assert chosen_policy(plan, AutoShardPolicy.AUTO) is AutoShardPolicy.DATA

@@ -23,10 +23,10 @@ class Numbers:
         self.next += 1
         return [self.next - 1]
 
-    def save_state(self):
+    def position(self):
         return self.next
 
-    def restore_state(self, state):
+    def go_to(self, state):
         self.next = state
 
 
@@ -50,13 +50,13 @@ def test_position_is_that_of_what_was_handed_out():
     feed = Prefetched(Numbers(100), depth=8)
     feed.step()
     feed.step()
-    assert feed.save_state() == 2
+    assert feed.position() == 2
 
 
 def test_position_can_be_restored():
     feed = Prefetched(Numbers(9), depth=3)
     feed.step()
-    feed.restore_state(6)
+    feed.go_to(6)
     assert [feed.step() for _ in range(4)] == [[6], [7], [8], None]
 
 

@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirrax.data import AutoShardPolicy, Dataset, TextLineDataset
-from mirrax.input.split import batch_size_of, even_sizes, rebatch_sizes, split_batch
+from mirrax.data import Dataset
+from mirrax.input.split import batch_size_of, even_sizes, sizes_at, split_batch
+from mirrax.input.workers import Share
 from tests.data.plans import quick
 
 SIZES = st.integers(0, 40)
@@ -40,31 +41,30 @@ def test_even_sizes_differ_by_at_most_one(size, replicas):
     assert list(parts) == sorted(parts, reverse=True)
 
 
-@pytest.mark.parametrize(
-    ("policy", "expected"),
-    [
-        (AutoShardPolicy.AUTO, None),
-        (AutoShardPolicy.DATA, None),
-        (AutoShardPolicy.OFF, (3, 2, 2, 2)),
-        (AutoShardPolicy.FILE, (3, 2, 2, 2)),
-        (AutoShardPolicy.HINT, (3, 2, 2, 2)),
-    ],
-    ids=lambda value: getattr(value, "name", ""),
-)
-def test_the_policy_picks_the_rule(policy, expected):
-    assert rebatch_sizes(Dataset.range(9).batch(9).plan, policy, 4) == expected
+@quick
+@given(SIZES, st.integers(1, 5), st.integers(1, 3), st.integers(0, 9))
+def test_the_sizes_of_a_step_make_a_batch(size, workers, replicas, step):
+    shares = [Share(workers, i, replicas) for i in range(workers)]
+    sizes = [sizes_at(step, size, share) for share in shares]
+    assert sum(map(sum, sizes)) == size
 
 
-def test_auto_picks_even_parts_for_files():
-    plan = TextLineDataset("a").batch(9).plan
-    assert rebatch_sizes(plan, AutoShardPolicy.AUTO, 4) == (3, 2, 2, 2)
+@quick
+@given(SIZES, st.integers(1, 5), st.integers(1, 3))
+def test_every_worker_gets_as_much_as_the_others_in_time(size, workers, replicas):
+    totals = {
+        sum(
+            sum(sizes_at(step, size, Share(workers, i, replicas)))
+            for step in range(workers)
+        )
+        for i in range(workers)
+    }
+    assert totals == {size}
 
 
-def test_auto_picks_even_parts_for_interleaved_files(tmp_path):
-    (tmp_path / "a").write_text("x\n")
-    names = Dataset.list_files(str(tmp_path / "*"))
-    plan = names.interleave(TextLineDataset).batch(9).plan
-    assert rebatch_sizes(plan, AutoShardPolicy.AUTO, 4) == (3, 2, 2, 2)
+def test_sizes_go_round_on_each_worker():
+    sizes = [[sizes_at(t, 5, Share(2, i))[0] for t in range(4)] for i in range(2)]
+    assert sizes == [[3, 2, 3, 2], [2, 3, 2, 3]]
 
 
 @pytest.mark.parametrize(

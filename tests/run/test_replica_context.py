@@ -135,6 +135,19 @@ def test_a_value_that_all_replicas_share_counts_once_for_each(strategy, engine):
 
 
 @engines
+@pytest.mark.parametrize("value", [True, 2, 2.0, np.bool_(True)], ids=repr)
+@pytest.mark.parametrize("op", ["SUM", "MEAN"])
+def test_all_reduce_gives_the_same_type_on_any_number_of_replicas(
+    strategy, engine, op, value
+):
+    result = strategy.run(engine(lambda: context().all_reduce(op, value)))
+    (first, *_) = strategy.experimental_local_results(result)
+    is_float = op == "MEAN" or isinstance(value, float)
+    assert first.dtype == (jnp.float32 if is_float else jnp.int32)
+    assert not first.aval.weak_type
+
+
+@engines
 def test_all_reduce_in_packs_gives_the_same(strategy, engine):
     def step():
         values = [jnp.full(3, i + 1.0) for i in range(4)]
@@ -237,6 +250,27 @@ def test_each_replica_gets_its_part_of_what_merge_call_returns(strategy, engine)
         return same - number
 
     assert parts(strategy, strategy.run(engine(step))) == [0] * len(numbers(strategy))
+
+
+@engines
+def test_merge_call_hands_over_once_what_all_replicas_share(two_replicas, engine):
+    shared, seen = jnp.float32(5), []
+
+    def merge(_, number, array):
+        seen.append((number, array))
+
+    two_replicas.run(engine(lambda: context().merge_call(merge, args=(2.0, shared))))
+    assert seen == [(2.0, shared)]
+
+
+@engines
+def test_sum_of_what_all_replicas_share_is_refused(two_replicas, engine):
+    def merge(strategy, x):
+        return strategy.reduce("SUM", x, axis=None)
+
+    step = engine(lambda: context().merge_call(merge, args=(2.0,)))
+    with pytest.raises(ValueError, match=r"comes out of `run` only once.*jnp.array"):
+        two_replicas.run(step)
 
 
 @engines

@@ -1,19 +1,22 @@
 """Datasets: what to read, in which order, and what to do with it."""
 
 from mirrax.data import experimental as experimental
-from mirrax.data.dataset import AUTOTUNE as AUTOTUNE
+from mirrax.data.adapters import as_dataset as as_dataset
 from mirrax.data.dataset import INFINITE_CARDINALITY as INFINITE_CARDINALITY
 from mirrax.data.dataset import UNKNOWN_CARDINALITY as UNKNOWN_CARDINALITY
 from mirrax.data.dataset import Dataset as Dataset
-from mirrax.data.dataset import FixedLengthRecordDataset as FixedLengthRecordDataset
-from mirrax.data.dataset import TextLineDataset as TextLineDataset
-from mirrax.data.dataset import TFRecordDataset as TFRecordDataset
 from mirrax.data.example import Example as Example
 from mirrax.data.example import FixedLenFeature as FixedLenFeature
 from mirrax.data.example import VarLenFeature as VarLenFeature
 from mirrax.data.example import parse_example as parse_example
 from mirrax.data.example import parse_single_example as parse_single_example
+from mirrax.data.file_datasets import (
+    FixedLengthRecordDataset as FixedLengthRecordDataset,
+)
+from mirrax.data.file_datasets import TextLineDataset as TextLineDataset
+from mirrax.data.file_datasets import TFRecordDataset as TFRecordDataset
 from mirrax.data.iterator import DatasetIterator as DatasetIterator
+from mirrax.data.operations import AUTOTUNE as AUTOTUNE
 from mirrax.data.options import AutoShardPolicy as AutoShardPolicy
 from mirrax.data.options import DistributeOptions as DistributeOptions
 from mirrax.data.options import Options as Options

@@ -13,6 +13,9 @@ Column = Any
 
 Columns = list[Column]
 
+STRING = np.dtype(object)
+"""The dtype of strings: arrays of them hold bytes objects."""
+
 
 def num_rows(columns: Columns) -> int:
     """Returns how many elements the columns hold."""
@@ -36,6 +39,18 @@ def as_strings(rows: Sequence[Any]) -> np.ndarray[Any, Any]:
     strings = np.empty(len(rows), object)
     strings[:] = [r.encode() if isinstance(r, str) else r for r in rows]
     return strings
+
+
+def as_array(value: Any) -> np.ndarray[Any, Any]:
+    """Returns an array of a number, a string, a list of them, or another array."""
+    array = np.asarray(value)
+    is_text = array.dtype == STRING and all(isinstance(x, str) for x in array.flat)
+    if array.dtype.kind in "US" or is_text:
+        return as_strings(array.ravel().tolist()).reshape(array.shape)
+    if isinstance(value, list | float | int) and array.dtype == np.float64:
+        # What TensorFlow, and JAX, make of Python's numbers.
+        return array.astype(np.float32)
+    return array
 
 
 def concatenate(parts: Sequence[Columns]) -> Columns:

@@ -6,32 +6,30 @@ import copy
 import dataclasses
 import glob as globbing
 import itertools
-import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import jax
-import numpy as np
+from typing_extensions import override
 
 from mirrax.context import stack
 from mirrax.context.guards import MustDrive
-from mirrax.data import batching, buffering, ordering, sources, transforms
-from mirrax.data.columns import Columns, as_strings
 from mirrax.data.iterator import DatasetIterator
+from mirrax.data.nodes.combining import Zip
+from mirrax.data.nodes.generated import Generated
+from mirrax.data.nodes.indexed import Range, one_element, slices
+from mirrax.data.nodes.mapping import Map
+from mirrax.data.operations import Operations
 from mirrax.data.options import Options
 from mirrax.data.plan import INFINITE, UNKNOWN, Node, rewritten
-from mirrax.data.readers import FixedLengthReader, TextLineReader, TFRecordReader
 from mirrax.trees import Tree
 from mirrax.values.driving import Driving
-
-AUTOTUNE = -1
-"""Accepted wherever TensorFlow lets the runtime choose a number."""
 
 INFINITE_CARDINALITY = INFINITE
 UNKNOWN_CARDINALITY = UNKNOWN
 
 
-class Dataset(Driving):
+class Dataset(Operations["Dataset"], Driving):
     """A sequence of elements, each a structure of arrays.
 
     A dataset never changes: its methods return new ones. Each iteration starts anew.
@@ -51,8 +49,8 @@ class Dataset(Driving):
         self._iterations = itertools.count()
 
     @property
+    @override
     def plan(self) -> Node:
-        """What is read, and what is done with it."""
         return self._plan
 
     @property
@@ -64,10 +62,16 @@ class Dataset(Driving):
         if stack.overlay() is not None:
             # Only Python can work through a dataset; compiled steps run inside.
             raise MustDrive
-        plan = self._plan
-        if not self._options.vectorize_map:
-            plan = rewritten(plan, _one_by_one)
-        return DatasetIterator(plan, next(self._iterations), self._continue_after)
+        return self.iterate(self._plan, self.next_iteration())
+
+    def next_iteration(self) -> int:
+        """Returns the number of the next iteration, which decides about shuffles."""
+        return next(self._iterations)
+
+    def iterate(self, plan: Node, iteration: int) -> DatasetIterator:
+        """Returns the elements of a plan, this dataset's or a part of it."""
+        plan = rewritten(plan, self._with_options)
+        return DatasetIterator(plan, iteration, self._continue_after)
 
     def __len__(self) -> int:
         count = self.cardinality()
@@ -107,20 +111,19 @@ class Dataset(Driving):
         """Returns this dataset with other options."""
         return Dataset(self._plan, copy.deepcopy(options))
 
-    # Sources.
+    def apply(self, transformation_func: Callable[[Dataset], Dataset]) -> Dataset:
+        """Returns `transformation_func` of this dataset."""
+        return transformation_func(self)
 
     @staticmethod
     def range(*args: int) -> Dataset:
         """Returns the integers that Python's `range` gives."""
-        return Dataset(sources.Range(range(*(int(arg) for arg in args))))
+        return Dataset(Range(range(*(int(arg) for arg in args))))
 
     @staticmethod
     def from_tensors(tensors: Tree) -> Dataset:
         """Returns one element."""
-        arrays = jax.tree.map(
-            lambda leaf: _array(leaf)[None], tensors, is_leaf=_is_list
-        )
-        return _slices(arrays)
+        return Dataset(one_element(tensors))
 
     @staticmethod
     def from_tensor_slices(tensors: Tree) -> Dataset:
@@ -129,7 +132,7 @@ class Dataset(Driving):
         >>> [x.tolist() for x in Dataset.from_tensor_slices([[1, 2], [3, 4]])]
         [[1, 2], [3, 4]]
         """
-        return _slices(jax.tree.map(_array, tensors, is_leaf=_is_list))
+        return Dataset(slices(tensors))
 
     @staticmethod
     def from_generator(
@@ -141,7 +144,7 @@ class Dataset(Driving):
                 "`generator` is a function that returns an iterable, so that it can "
                 f"start anew. Received: {generator!r}. Use `lambda: it`."
             )
-        return Dataset(sources.Generated(generator, output_signature))
+        return Dataset(Generated(generator, output_signature))
 
     @staticmethod
     def list_files(
@@ -165,296 +168,24 @@ class Dataset(Driving):
         """Returns elements of several datasets side by side."""
         nested = datasets[0] if len(datasets) == 1 else datasets
         leaves, nesting = jax.tree.flatten(nested, is_leaf=_is_dataset)
-        plan = transforms.Zip(tuple(leaf.plan for leaf in leaves), nesting)
+        plan = Zip(tuple(leaf.plan for leaf in leaves), nesting)
         return Dataset(plan, leaves[0].options())
 
-    # What is done with elements.
-
-    def map(
-        self,
-        map_func: Callable[..., Any],
-        num_parallel_calls: int | None = None,
-        deterministic: bool | None = None,
-    ) -> Dataset:
-        """Returns `map_func` of each element; a tuple is given as its items.
-
-        It is called once for many elements where that comes to the same; the option
-        `vectorize_map` turns that off. Elements come in order, whatever is said about
-        parallel calls.
-        """
-        return self._then(transforms.Map, map_func)
-
-    def filter(self, predicate: Callable[..., Any]) -> Dataset:
-        """Returns the elements for which `predicate` is true."""
-        return self._then(transforms.Filter, predicate)
-
-    def enumerate(self, start: int = 0) -> Dataset:
-        """Returns pairs of a number and an element."""
-        return self._then(transforms.Enumerate, int(start))
-
-    def interleave(
-        self,
-        map_func: Callable[..., Dataset],
-        cycle_length: int | None = None,
-        block_length: int = 1,
-        num_parallel_calls: int | None = None,
-        deterministic: bool | None = None,
-    ) -> Dataset:
-        """Returns the elements of the datasets that `map_func` makes, in turn."""
-        cycle = 16 if cycle_length in (None, AUTOTUNE) else cycle_length
-        return self._then(
-            transforms.Interleave, _plan_of(map_func), cycle, block_length
-        )
-
-    def flat_map(self, map_func: Callable[..., Dataset]) -> Dataset:
-        """Returns the elements of the datasets that `map_func` makes, one by one."""
-        return self._then(transforms.Interleave, _plan_of(map_func), 1, 1)
-
-    # Which elements, in which order.
-
-    def shuffle(
-        self,
-        buffer_size: int,
-        seed: int | None = None,
-        reshuffle_each_iteration: bool = True,
-    ) -> Dataset:
-        """Returns elements in random order, drawn from a buffer of this size."""
-        _require_positive("buffer_size", buffer_size)
-        seed = secrets.randbits(31) if seed is None else int(seed)
-        arguments = (int(buffer_size), seed, reshuffle_each_iteration)
-        return self._then(ordering.Shuffle, *arguments)
-
-    def repeat(self, count: int | None = None) -> Dataset:
-        """Returns the elements `count` times; without it, for ever."""
-        times = None if count is None or count == -1 else int(count)
-        return self._then(ordering.Repeat, times)
-
-    def shard(self, num_shards: int, index: int) -> Dataset:
-        """Returns every `num_shards`th element, from the one at `index` on."""
-        if not 0 <= index < num_shards:
-            raise ValueError(
-                "`index` must be one of the shards, from 0 on. Received: "
-                f"index={index}, num_shards={num_shards}."
-            )
-        return self._then(ordering.Shard, int(num_shards), int(index))
-
-    def take(self, count: int) -> Dataset:
-        """Returns at most `count` elements."""
-        return self._then(ordering.Limit, 0, None if count == -1 else int(count))
-
-    def skip(self, count: int) -> Dataset:
-        """Returns the elements after the first `count`."""
-        if count == -1:
-            return self.take(0)
-        return self._then(ordering.Limit, int(count), None)
-
-    def concatenate(self, dataset: Dataset) -> Dataset:
-        """Returns the elements of this dataset, then those of another."""
-        plan = transforms.Concatenate((self._plan, dataset.plan))
+    @override
+    def _made(self, plan: Node) -> Dataset:
         return Dataset(plan, self._options)
 
-    # Putting elements together.
-
-    def batch(
-        self,
-        batch_size: int,
-        drop_remainder: bool = False,
-        num_parallel_calls: int | None = None,
-        deterministic: bool | None = None,
-    ) -> Dataset:
-        """Returns elements stacked in batches; the last may be smaller."""
-        _require_positive("batch_size", batch_size)
-        return self._then(batching.Batch, int(batch_size), drop_remainder)
-
-    def padded_batch(
-        self,
-        batch_size: int,
-        padded_shapes: Tree = None,
-        padding_values: Tree = None,
-        drop_remainder: bool = False,
-    ) -> Dataset:
-        """Returns batches of elements that are filled up to the same shape."""
-        _require_positive("batch_size", batch_size)
-        arguments = (batch_size, padded_shapes, padding_values, drop_remainder)
-        return self._then(batching.PaddedBatch, *arguments)
-
-    def unbatch(self) -> Dataset:
-        """Returns the rows of the elements."""
-        return self._then(batching.Unbatch)
-
-    def rebatch(self, batch_size: Any, drop_remainder: bool = False) -> Dataset:
-        """Returns batches of another size, or of several sizes in turn."""
-        sizes = tuple(int(size) for size in np.atleast_1d(batch_size))
-        if not sizes or min(sizes) < 1:
-            raise ValueError(
-                "`batch_size` must be one size or several, each at least 1. Received: "
-                f"batch_size={batch_size}."
-            )
-        return self._then(batching.Rebatch, sizes, drop_remainder)
-
-    def window(
-        self,
-        size: int,
-        shift: int | None = None,
-        stride: int = 1,
-        drop_remainder: bool = False,
-    ) -> Dataset:
-        """Returns datasets of `size` elements each, `shift` apart, as elements."""
-        _require_positive("size", size)
-        arguments = (size, shift or size, stride, drop_remainder, _from_columns)
-        return self._then(batching.Window, *arguments)
-
-    # Keeping elements.
-
-    def cache(self, filename: str = "") -> Dataset:
-        """Returns a dataset that is read once and then kept, in memory or in a file."""
-        return self._then(buffering.Cache, filename)
-
-    def prefetch(self, buffer_size: int) -> Dataset:
-        """Says how far to read ahead of what devices need."""
-        return self._then(buffering.Prefetch, buffer_size)
-
-    # Using elements.
-
-    def reduce(self, initial_state: Any, reduce_func: Callable[..., Any]) -> Any:
-        """Returns `reduce_func(state, element)` of all elements, one after another."""
-        state = initial_state
-        for element in self:
-            state = reduce_func(state, element)
-        return state
-
-    def apply(self, transformation_func: Callable[[Dataset], Dataset]) -> Dataset:
-        """Returns `transformation_func` of this dataset."""
-        return transformation_func(self)
+    def _with_options(self, node: Node) -> Node:
+        if not isinstance(node, Map):
+            return node
+        is_ordered = node.is_ordered
+        if is_ordered is None:
+            is_ordered = self._options.deterministic is not False
+        vectorize = node.vectorize and self._options.vectorize_map
+        return dataclasses.replace(node, is_ordered=is_ordered, vectorize=vectorize)
 
     def _continue_after(self, iteration: int) -> None:
         self._iterations = itertools.count(iteration + 1)
-
-    def _then(self, kind: Callable[..., Node], *arguments: Any) -> Dataset:
-        return Dataset(kind(self._plan, *arguments), self._options)
-
-
-class TFRecordDataset(Dataset):
-    """The records of TFRecord files, checked, as bytes."""
-
-    def __init__(
-        self,
-        filenames: Any,
-        compression_type: str | None = None,
-        buffer_size: int | None = None,
-        num_parallel_reads: int | None = None,
-    ) -> None:
-        compression = compression_type or ""
-        super().__init__(
-            sources.Files(
-                _names(filenames),
-                lambda files: TFRecordReader(files, compression),
-                "TFRecord",
-            )
-        )
-
-
-class TextLineDataset(Dataset):
-    """The lines of text files, as bytes."""
-
-    def __init__(
-        self,
-        filenames: Any,
-        compression_type: str | None = None,
-        buffer_size: int | None = None,
-        num_parallel_reads: int | None = None,
-    ) -> None:
-        compression = compression_type or ""
-        super().__init__(
-            sources.Files(
-                _names(filenames),
-                lambda files: TextLineReader(files, compression),
-                "text",
-            )
-        )
-
-
-class FixedLengthRecordDataset(Dataset):
-    """The records of files in which each has the same length, as bytes."""
-
-    def __init__(
-        self,
-        filenames: Any,
-        record_bytes: int,
-        header_bytes: int = 0,
-        footer_bytes: int = 0,
-        compression_type: str | None = None,
-    ) -> None:
-        compression = compression_type or ""
-        super().__init__(
-            sources.Files(
-                _names(filenames),
-                lambda files: FixedLengthReader(
-                    files, record_bytes, header_bytes, footer_bytes, compression
-                ),
-                "fixed length",
-            )
-        )
-
-
-def _slices(arrays: Tree) -> Dataset:
-    leaves, nesting = jax.tree.flatten(arrays)
-    if not leaves or any(leaf.ndim == 0 for leaf in leaves):
-        raise ValueError(
-            "Slices are taken along the first dimension, which every array must have. "
-            f"Received: shapes {[leaf.shape for leaf in leaves]}."
-        )
-    sizes = {len(leaf) for leaf in leaves}
-    if len(sizes) > 1:
-        raise ValueError(
-            "All arrays must have the same number of rows. Received: "
-            f"{sorted(sizes)}. Cut them to the same length."
-        )
-    return Dataset(sources.Slices(tuple(leaves), nesting, len(leaves[0])))
-
-
-def _array(leaf: Any) -> np.ndarray[Any, Any]:
-    array = np.asarray(leaf)
-    if array.dtype.kind in "US":
-        return as_strings(array.ravel().tolist()).reshape(array.shape)
-    if isinstance(leaf, list | float | int) and array.dtype == np.float64:
-        # What TensorFlow, and JAX, make of Python's numbers.
-        return array.astype(np.float32)
-    return array
-
-
-def _from_columns(structure: Any, columns: Columns) -> Dataset:
-    arrays = tuple(np.asarray(column) for column in columns)
-    return Dataset(sources.Slices(arrays, structure, len(arrays[0])))
-
-
-def _one_by_one(node: Node) -> Node:
-    """Returns a node that calls its function for each element."""
-    if isinstance(node, transforms.Map):
-        return dataclasses.replace(node, vectorize=False)
-    return node
-
-
-def _plan_of(function: Callable[..., Dataset]) -> Callable[..., Node]:
-    return lambda *leaves: function(*leaves).plan
-
-
-def _names(filenames: Any) -> tuple[str, ...]:
-    if isinstance(filenames, Dataset):
-        return tuple(name.decode() for name in filenames)
-    if isinstance(filenames, str | bytes):
-        filenames = [filenames]
-    names = np.asarray(filenames, object).ravel().tolist()
-    return tuple(n.decode() if isinstance(n, bytes) else str(n) for n in names)
-
-
-def _require_positive(name: str, value: int) -> None:
-    if value < 1:
-        raise ValueError(f"`{name}` must be at least 1. Received: {name}={value}.")
-
-
-def _is_list(value: object) -> bool:
-    return isinstance(value, list)
 
 
 def _is_dataset(value: object) -> bool:

@@ -12,8 +12,6 @@ from mirrax.data import columns as cols
 from mirrax.data.plan import Node
 from mirrax.values.specs import TensorSpec
 
-_STRING = np.dtype(object)
-
 
 def spec_of_function(function: Callable[..., Any], source: Node, mapped: Node) -> Any:
     """Returns the spec of `function` of an element of `source`.
@@ -52,7 +50,7 @@ def _zero(spec: TensorSpec, size: int) -> Any:
     shape = tuple(
         size if dimension is None else dimension for dimension in spec.shape or ()
     )
-    if spec.dtype == _STRING:
+    if spec.dtype == cols.STRING:
         raise TypeError
     return np.zeros(shape, spec.dtype)
 
@@ -67,5 +65,5 @@ def _common_spec(small: Any, large: Any) -> TensorSpec:
 
 def _dtype(value: Any) -> np.dtype[Any]:
     if isinstance(value, bytes | str):
-        return _STRING
+        return cols.STRING
     return np.asarray(value).dtype

@@ -28,10 +28,11 @@ class Stream(abc.ABC):
     """The elements of a node, from front to back.
 
     `structure` says how the leaves of an element are nested; it is known once something
-    was taken.
+    was taken. `chunk` says how many to take at once where they are wanted one by one.
     """
 
     structure: Any = None
+    chunk: int = 1
 
     @abc.abstractmethod
     def take(self, limit: int) -> Columns | None:

@@ -5,37 +5,43 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-import numpy as np
-from typing_extensions import override
-
-from mirrax.data.buffering import Cache, Memory
-from mirrax.data.columns import Columns
+from mirrax.data.nodes.caching import Cache, Memory
+from mirrax.data.nodes.files import Files
+from mirrax.data.nodes.interleaving import Interleave
+from mirrax.data.nodes.ordering import Shard
 from mirrax.data.options import AutoShardPolicy
-from mirrax.data.ordering import Shard
-from mirrax.data.plan import UNKNOWN, Epoch, Node, PassingStream, Stream
-from mirrax.data.sources import Files
-from mirrax.data.transforms import Interleave
-from mirrax.input.split import reads_files, split_batch
+from mirrax.data.plan import Node
+
+
+def chosen_policy(plan: Node, policy: AutoShardPolicy) -> AutoShardPolicy:
+    """Returns what AUTO means for a plan: by files if there are any."""
+    if policy is not AutoShardPolicy.AUTO:
+        return policy
+    return AutoShardPolicy.FILE if reads_files(plan) else AutoShardPolicy.DATA
 
 
 def auto_shard(
     plan: Node, policy: AutoShardPolicy, num_workers: int, index: int
 ) -> Node:
-    """Returns the plan of the part of a dataset that worker `index` reads.
+    """Returns the plan of what worker `index` reads.
 
-    By files, each worker reads some of them; by data, each takes its piece of every
-    batch. AUTO goes by files if there are any.
+    By files, each worker reads some of them. Otherwise each reads everything: by data,
+    it takes its rows of every batch; OFF and HINT leave it to the user.
     """
-    if num_workers == 1 or policy in (AutoShardPolicy.OFF, AutoShardPolicy.HINT):
+    if num_workers == 1 or chosen_policy(plan, policy) is not AutoShardPolicy.FILE:
         return plan
-    has_files = reads_files(plan)
-    if policy is AutoShardPolicy.AUTO:
-        policy = AutoShardPolicy.FILE if has_files else AutoShardPolicy.DATA
-    if policy is AutoShardPolicy.DATA:
-        return Piece(plan, num_workers, index)
-    if not has_files:
+    if not reads_files(plan):
         raise _no_files(plan)
     return _share_files(plan, num_workers, index)
+
+
+def reads_files(plan: Node) -> bool:
+    """Returns whether a plan reads files, itself or in what `interleave` opens."""
+    if isinstance(plan, Files):
+        return True
+    inner = plan.first() if isinstance(plan, Interleave) else None
+    nodes = plan.inputs if inner is None else (*plan.inputs, inner)
+    return any(reads_files(node) for node in nodes)
 
 
 def _share_files(plan: Node, num_workers: int, index: int) -> Node:
@@ -57,7 +63,9 @@ def _share_files(plan: Node, num_workers: int, index: int) -> Node:
                 _share_files(node, num_workers, index) for node in value
             )
     if isinstance(plan, Cache):
+        # Each worker keeps what it read, so it needs a place of its own.
         changes["memory"] = Memory()
+        changes["file"] = plan.file and f"{plan.file}.{index}-of-{num_workers}"
     return dataclasses.replace(plan, **changes)
 
 
@@ -76,47 +84,3 @@ def _no_files(plan: Node) -> ValueError:
         f"Received: a plan with something else:\n{plan.explain()}\nUse "
         "AutoShardPolicy.DATA."
     )
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Piece(Node):
-    """One worker's piece of every batch."""
-
-    source: Node
-    num_workers: int
-    index: int
-
-    @override
-    def open(self, epoch: Epoch) -> Stream:
-        return _PieceStream(self, epoch)
-
-    @property
-    @override
-    def spec(self) -> Any:
-        return self.source.spec
-
-    @property
-    @override
-    def cardinality(self) -> int:
-        return UNKNOWN
-
-
-class _PieceStream(PassingStream):
-    def __init__(self, node: Piece, epoch: Epoch) -> None:
-        self._source = node.source.open(epoch)
-        self._node = node
-
-    @override
-    def take(self, limit: int) -> Columns | None:
-        columns = self._source.take(1)
-        self.structure = self._source.structure
-        if columns is None:
-            return None
-        if np.ndim(columns[0][0]) == 0:
-            raise ValueError(
-                "Workers share each batch of a dataset. Received: elements that are no "
-                "batches. Call `batch` with the global batch size first."
-            )
-        rows = len(columns[0][0])
-        piece = split_batch(rows, self._node.num_workers)[self._node.index]
-        return [np.asarray(column[0][piece])[None] for column in columns]

@@ -7,25 +7,29 @@ import threading
 import weakref
 from typing import Any, Protocol
 
+from mirrax.data.adapters.foreign import Foreign
+from mirrax.data.nodes.files import Files
+from mirrax.data.nodes.filtering import Filter
+from mirrax.data.nodes.generated import Generated
+from mirrax.data.nodes.interleaving import Interleave
+from mirrax.data.nodes.mapping import Map
 from mirrax.data.plan import Node, find
-from mirrax.data.sources import Files, Generated
-from mirrax.data.transforms import Filter, Interleave, Map
-from mirrax.trees import Tree
 
 _JOIN_SECONDS = 1.0
+_WORK = (Files, Filter, Foreign, Generated, Interleave, Map)
 
 
-class Feed(Protocol):
-    """Gives the parts of each step, one for each local replica."""
+class Steps(Protocol):
+    """Gives one step after another, and knows its position."""
 
-    def step(self) -> list[Tree] | None:
-        """Returns the next parts; None at the end."""
+    def step(self) -> Any:
+        """Returns the next step; None at the end."""
 
-    def save_state(self) -> Any:
+    def position(self) -> Any:
         """Returns the position of the next step."""
 
-    def restore_state(self, state: Any) -> None:
-        """Goes to a position that `save_state` gave."""
+    def go_to(self, position: Any) -> None:
+        """Goes to a position."""
 
 
 def pays(plan: Node) -> bool:
@@ -33,97 +37,101 @@ def pays(plan: Node) -> bool:
 
     Looking up rows of arrays takes less time than handing them to another thread.
     """
-    return any(find(plan, kind) for kind in (Files, Filter, Generated, Interleave, Map))
+    return any(find(plan, kind) for kind in _WORK)
 
 
 class Prefetched:
-    """A feed whose steps a thread makes ready, `depth` of them in advance.
+    """Steps that a thread makes ready, `depth` of them in advance.
 
     The position is that of what was handed out, not of what was read. The thread ends
     with the data, with an error, or with this object.
     """
 
-    def __init__(self, feed: Feed, depth: int) -> None:
-        self._feed = feed
+    def __init__(self, steps: Steps, depth: int) -> None:
+        self._steps = steps
         self._depth = depth
-        self._buffer: _Buffer | None = None
-        self._position = feed.save_state()
+        self._reader: _Reader | None = None
+        self._position = steps.position()
 
-    def step(self) -> list[Tree] | None:
-        if self._buffer is None:
-            self._buffer = _Buffer(self._depth)
-            thread = threading.Thread(
-                target=_fill,
-                args=(self._buffer, self._feed),
-                name="mirrax-prefetch",
-                daemon=True,
-            )
-            weakref.finalize(self, _stop, self._buffer, thread)
-            thread.start()
-        parts: list[Tree] | None
-        parts, self._position, error = self._buffer.get()
+    def step(self) -> Any:
+        if self._reader is None:
+            self._reader = _Reader(self._steps, self._depth)
+            weakref.finalize(self, self._reader.stop)
+        step, self._position, error = self._reader.get()
         if error is not None:
             raise error
-        return parts
+        return step
 
-    def save_state(self) -> Any:
+    def position(self) -> Any:
         return self._position
 
-    def restore_state(self, state: Any) -> None:
-        if self._buffer is not None:
-            self._buffer.stop()
-            self._buffer = None
-        self._feed.restore_state(state)
-        self._position = state
+    def go_to(self, position: Any) -> None:
+        if self._reader is not None:
+            self._reader.stop()
+            if self._reader.is_alive():
+                raise RuntimeError(
+                    "A dataset can go to another position once it has stopped reading. "
+                    "Received: a dataset that is still waiting for its next element. "
+                    "Restore the position in a new iterator."
+                )
+            self._reader = None
+        self._steps.go_to(position)
+        self._position = position
 
 
-class _Buffer:
-    """Steps between the thread that reads and the one that uses them."""
+class _Reader:
+    """The thread that reads, and what it has read."""
 
-    def __init__(self, depth: int) -> None:
+    def __init__(self, steps: Steps, depth: int) -> None:
+        self._source = steps
         self._depth = depth
-        self._steps: collections.deque[Any] = collections.deque()
+        self._ready: collections.deque[Any] = collections.deque()
         self._changed = threading.Condition()
         self._last: Any = None
-        self.is_stopped = False
-
-    def put(self, step: Any, is_last: bool) -> None:
-        with self._changed:
-            while len(self._steps) >= self._depth and not self.is_stopped:
-                self._changed.wait()
-            self._steps.append(step)
-            if is_last:
-                self._last = step
-            self._changed.notify_all()
+        self._is_stopped = False
+        self._thread = threading.Thread(
+            target=self._read, name="mirrax-prefetch", daemon=True
+        )
+        self._thread.start()
 
     def get(self) -> Any:
+        """Returns the next step, its position, and the error that came instead."""
         with self._changed:
-            while not self._steps and self._last is None:
+            while not self._ready and self._last is None:
                 self._changed.wait()
-            step = self._steps.popleft() if self._steps else self._last
+            step = self._ready.popleft() if self._ready else self._last
             self._changed.notify_all()
             return step
 
     def stop(self) -> None:
+        """Ends the thread, after the step that it is reading."""
         with self._changed:
-            self.is_stopped = True
+            self._is_stopped = True
             self._changed.notify_all()
+        if self._thread is not threading.current_thread():
+            self._thread.join(_JOIN_SECONDS)
 
+    def is_alive(self) -> bool:
+        """Returns whether the thread is still reading."""
+        return self._thread.is_alive()
 
-def _fill(buffer: _Buffer, feed: Feed) -> None:
-    while not buffer.is_stopped:
-        try:
-            parts = feed.step()
-            step = (parts, feed.save_state(), None)
-        except BaseException as error:
-            buffer.put((None, feed.save_state(), error), is_last=True)
-            return
-        buffer.put(step, is_last=parts is None)
-        if parts is None:
-            return
+    def _read(self) -> None:
+        while not self._is_stopped:
+            try:
+                step = self._source.step()
+                entry = (step, self._source.position(), None)
+            except BaseException as error:
+                self._put((None, self._source.position(), error), is_last=True)
+                return
+            self._put(entry, is_last=step is None)
+            if step is None:
+                return
 
-
-def _stop(buffer: _Buffer, thread: threading.Thread) -> None:
-    buffer.stop()
-    if thread.is_alive() and thread is not threading.current_thread():
-        thread.join(_JOIN_SECONDS)
+    def _put(self, entry: Any, is_last: bool) -> None:
+        with self._changed:
+            while len(self._ready) >= self._depth and not self._is_stopped:
+                self._changed.wait()
+            self._ready.append(entry)
+            if is_last:
+                self._last = entry
+            self._changed.notify_all()

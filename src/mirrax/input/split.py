@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import itertools
 
-from mirrax.data.batching import Batch, PaddedBatch, Rebatch
-from mirrax.data.buffering import Cache, Prefetch
-from mirrax.data.options import AutoShardPolicy
-from mirrax.data.ordering import Limit, Repeat, Shard, Shuffle
+from mirrax.data.nodes.batching import Batching
+from mirrax.data.nodes.caching import Cache, Prefetch
+from mirrax.data.nodes.combining import Concatenate
+from mirrax.data.nodes.filtering import Filter
+from mirrax.data.nodes.mapping import Map
+from mirrax.data.nodes.ordering import Limit, Repeat, Shard
+from mirrax.data.nodes.rebatching import Rebatch
+from mirrax.data.nodes.shuffling import Shuffle
 from mirrax.data.plan import Node
-from mirrax.data.sources import Files
-from mirrax.data.transforms import Concatenate, Filter, Interleave, Map
+from mirrax.input.workers import Share
 
 _PASSING = (Cache, Filter, Limit, Map, Prefetch, Repeat, Shard, Shuffle)
 
@@ -39,33 +42,23 @@ def even_sizes(batch_size: int, num_replicas: int) -> tuple[int, ...]:
     return tuple(base + (i < extra) for i in range(num_replicas))
 
 
-def rebatch_sizes(
-    plan: Node, policy: AutoShardPolicy, num_replicas: int
-) -> tuple[int, ...] | None:
-    """Returns the sizes of parts for replicas, cut across the borders of batches.
+def sizes_at(step: int, batch_size: int, share: Share) -> tuple[int, ...]:
+    """Returns how many rows each replica of a worker gets at a step.
 
-    None where each batch is cut on its own: when data are divided, or the size of the
-    batches is not known.
+    All workers together get a batch. Each reads rows of its own, so the sizes go round:
+    in time, every worker gets as many as the others.
+
+    >>> [sizes_at(step, 5, Share(2, 1)) for step in range(3)]
+    [(2,), (3,), (2,)]
     """
-    is_by_data = policy is AutoShardPolicy.DATA or (
-        policy is AutoShardPolicy.AUTO and not reads_files(plan)
-    )
-    size = batch_size_of(plan)
-    return None if is_by_data or size is None else even_sizes(size, num_replicas)
-
-
-def reads_files(plan: Node) -> bool:
-    """Returns whether a plan reads files, itself or in what `interleave` opens."""
-    if isinstance(plan, Files):
-        return True
-    inner = plan.first() if isinstance(plan, Interleave) else None
-    nodes = plan.inputs if inner is None else (*plan.inputs, inner)
-    return any(reads_files(node) for node in nodes)
+    sizes = even_sizes(batch_size, share.num_replicas)
+    moved = step * share.replicas_per_worker
+    return tuple(sizes[(moved + i) % share.num_replicas] for i in share.replicas)
 
 
 def batch_size_of(plan: Node) -> int | None:
     """Returns the size of the batches that a plan gives, if it is known."""
-    if isinstance(plan, Batch | PaddedBatch):
+    if isinstance(plan, Batching):
         return plan.size
     if isinstance(plan, Rebatch):
         return plan.sizes[0] if len(set(plan.sizes)) == 1 else None

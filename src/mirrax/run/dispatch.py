@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -30,6 +31,7 @@ def run(
             "`run` takes a function and its arguments: run(fn, args=(...)). Received: "
             f"fn={fn!r}."
         )
+    fn, args, kwargs = _unpacked(fn, args, kwargs)
     libraries.connect()
     is_traced = stack.overlay() is not None
     driver = stack.driver()
@@ -45,6 +47,16 @@ def run(
             return run_eager(call)
         with jax.default_device(call.topology.devices[0]):
             return _call_alone(call)
+
+
+def _unpacked(
+    fn: Any, args: Sequence[Any], kwargs: dict[str, Any]
+) -> tuple[Callable[..., Any], Sequence[Any], dict[str, Any]]:
+    """Returns a call of a partial `function`, such as a method, as one of the whole."""
+    while isinstance(fn, functools.partial) and isinstance(fn.func, Function):
+        args, kwargs = (*fn.args, *args), {**fn.keywords, **kwargs}
+        fn = fn.func
+    return fn, args, kwargs
 
 
 def _run_compiled(

@@ -18,9 +18,11 @@ import jax
 from typing_extensions import override
 
 from mirrax import jax_internals, trees
+from mirrax.collectives import agreement
 from mirrax.collectives.gather import gather
-from mirrax.collectives.reduce import Collective, reduce, require_equal_shapes
+from mirrax.collectives.reduce import Collective, reduce
 from mirrax.context import stack
+from mirrax.context.aside import set_aside
 from mirrax.errors import ReplicaError
 from mirrax.jax_internals import take_current_trace
 from mirrax.options import CommunicationOptions, ReduceOp
@@ -30,6 +32,7 @@ from mirrax.run.eager_gradients import differentiable_gather, differentiable_red
 from mirrax.run.replica_context import ReplicaContext
 from mirrax.run.workers import Failed, Finished, Worker, dismiss, hire
 from mirrax.trees import Tree
+from mirrax.values.layouts import Parts
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import parts_of, regroup, select
 from mirrax.variables import foreign, libraries
@@ -133,8 +136,8 @@ class _Replica:
         """Waits, inside the replica, for the answer to `request`."""
         assert self._worker is not None
         # The trace of a jax.grad that this replica is in belongs to the thread, and
-        # must not be there for the others.
-        with take_current_trace():
+        # must not be there for the others; nor may what other libraries keep there.
+        with take_current_trace(), set_aside():
             return self._worker.pause(request)
 
     def _resume(self) -> Any:
@@ -255,11 +258,8 @@ class _AllReduce(_Request):
 
     @override
     def answer_all(self, call: ReplicaCall, requests: Sequence[Any]) -> list[Any]:
-        columns = list(zip(*(request.values for request in requests), strict=True))
-        for parts in columns:
-            require_equal_shapes(parts)
         collective = dataclasses.replace(call.collective, options=self.options)
-        values = [PerReplica(parts) for parts in columns]
+        values = _columns(call, requests, f"all_reduce {self.op.name}")
         reduced = reduce(collective, self.op, values, axis=None)
         return _hand_out(reduced, len(requests))
 
@@ -277,10 +277,8 @@ class _AllGather(_Request):
 
     @override
     def answer_all(self, call: ReplicaCall, requests: Sequence[Any]) -> list[Any]:
-        columns = zip(*(request.values for request in requests), strict=True)
-        gathered = [
-            gather(call.topology, PerReplica(parts), self.axis) for parts in columns
-        ]
+        values = _columns(call, requests, f"all_gather along axis {self.axis}")
+        gathered = [gather(call.topology, value, self.axis) for value in values]
         return _hand_out(gathered, len(requests))
 
 
@@ -356,6 +354,14 @@ class _EagerMeeting:
                 "vmap, ...) in an eager `strategy.run`, where replicas cannot meet. "
                 f"Received: the call at {where.caller()}. {self._replica.advice}"
             )
+
+
+def _columns(call: ReplicaCall, requests: Sequence[Any], what: str) -> list[PerReplica]:
+    """Returns what the replicas brought, one value for all of them after another."""
+    rows = [request.values for request in requests]
+    columns = [Parts(parts) for parts in zip(*rows, strict=True)]
+    layouts = agreement.with_kinds(call.topology, columns, what)
+    return [PerReplica(layout) for layout in layouts]
 
 
 def _hand_out(replicated: Sequence[jax.Array], count: int) -> list[list[jax.Array]]:

@@ -14,13 +14,16 @@ import jax
 import numpy as np
 
 from mirrax import jax_internals, trees
+from mirrax.collectives.agreement import kind_of
 from mirrax.context import stack
 from mirrax.context.guards import MustDrive
 from mirrax.devices.topology import Topology
 from mirrax.run.meeting import as_arrays
+from mirrax.run.over_workers import agreed_arguments
 from mirrax.run.program import PLAIN, Program, form_of
-from mirrax.run.spmd import is_array_like, stand_in
+from mirrax.run.spmd import stand_in
 from mirrax.trees import Same, Tree
+from mirrax.values.array_like import is_array_like
 from mirrax.values.driving import Driving
 from mirrax.values.layouts import Alike, Joined, Parts, join
 from mirrax.values.mirrored import Mirrored
@@ -208,8 +211,10 @@ class Function:
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tree:
         libraries.connect()
         leaves, structure = trees.flatten((args, kwargs))
+        leaves = agreed_arguments(leaves, self._topology, self.static_numbers)
         slots = [_slot(leaf, self.static_numbers, self._topology) for leaf in leaves]
         if _DRIVEN in slots:
+            args, kwargs = trees.unflatten(structure, leaves)
             return self._drive(*args, **kwargs)
         key = (
             structure,
@@ -248,6 +253,7 @@ class Function:
             args, kwargs = trees.unflatten(structure, filled)
             return self.python_function(*args, **kwargs)
 
+        body.__name__ = self._name
         dynamic = [slot for slot in slots if slot.form is not None]
         flags = self._donated_flags(structure, len(leaves))
         donated = [flag for flag, dyn in zip(flags, is_dynamic, strict=True) if dyn]
@@ -257,7 +263,8 @@ class Function:
         ]
         forms = [slot.form for slot in dynamic]
         try:
-            return Program(body, stand_ins, forms, donated)
+            is_run = self._topology is not None
+            return Program(body, stand_ins, forms, donated, is_run)
         except MustDrive:
             return None
 
@@ -352,7 +359,13 @@ def _slot(leaf: Any, static_numbers: bool, topology: Topology | None) -> Slot:
 
 def static_key(leaf: Any) -> Any:
     """Returns the key of an argument that is part of the program."""
-    return Same(leaf) if trees.is_leaf(leaf) else (type(leaf), leaf)
+    kind: Any = type(leaf)
+    # An object without a hash, such as the `self` of a dataclass, is only itself. A set
+    # is refused: it is made anew for each call, and would be traced anew.
+    is_unhashable = kind.__hash__ is None and kind.__module__ != "builtins"
+    if trees.is_leaf(leaf) or is_unhashable:
+        return Same(leaf)
+    return kind, leaf
 
 
 def _per_replica_slot(value: PerReplica, topology: Topology | None) -> Slot:
@@ -362,12 +375,15 @@ def _per_replica_slot(value: PerReplica, topology: Topology | None) -> Slot:
         if topology is None or not all(is_array_like(part) for part in layout.held):
             return Slot(Same(value))
         parts = as_arrays(layout.held)
-        if any(p.shape != parts[0].shape or p.dtype != parts[0].dtype for p in parts):
+        kinds = layout.kinds or [kind_of(part) for part in parts]
+        if any(kind != kinds[0] for kind in kinds):
             return _DRIVEN
+        is_weak = all(part.aval.weak_type for part in parts)
         joined = join(tuple(parts), topology)
-        layout = Joined(joined, parts[0].ndim == 0, topology)
-        # Kept, because the same batch is often given to several functions.
-        value.layout = layout
+        layout = Joined(joined, parts[0].ndim == 0, topology, is_weak)
+        if not is_weak:
+            # Kept, because the same batch is often given to several functions.
+            value.layout = layout
     assert isinstance(layout, Joined | Alike)
     form = form_of(layout)
     return Slot((layout.array.shape, layout.array.dtype, form), layout.array, form)

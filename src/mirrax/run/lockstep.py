@@ -10,6 +10,7 @@ import jax
 from jax.sharding import PartitionSpec
 
 from mirrax import jax_internals
+from mirrax.collectives.guarding import guarded
 from mirrax.devices.topology import AXIS, Topology
 from mirrax.jax_internals import JaxprEqn
 from mirrax.run.jaxprs import Values, bind, initial_values, kind_of, read
@@ -79,7 +80,7 @@ class Lockstep:
         for variable, parts in zip(self.traces[0].writes, columns[:count], strict=True):
             self._store(variable, parts)
         results = [
-            PerReplica(parts) if varies else self._mirror(parts)
+            PerReplica(self._on_devices(parts)) if varies else self._mirror(parts)
             for parts, varies in zip(columns[count:], self.varying, strict=True)
         ]
         structure, is_array, _ = self.traces[0].result
@@ -131,12 +132,16 @@ class Lockstep:
 
     def _mirror(self, parts: Sequence[Any]) -> jax.Array:
         """Returns parts that are known to be equal as one replicated array."""
-        pieces = [
+        pieces = self._on_devices(parts)
+        return jax.make_array_from_single_device_arrays(
+            pieces[0].shape, self.topology.replicated, list(pieces)
+        )
+
+    def _on_devices(self, parts: Sequence[Any]) -> tuple[jax.Array, ...]:
+        """Returns each replica's part on its device; constants are not there yet."""
+        return tuple(
             to_device(part, device)
             for part, device in zip(parts, self.topology.local_devices, strict=True)
-        ]
-        return jax.make_array_from_single_device_arrays(
-            pieces[0].shape, self.topology.replicated, pieces
         )
 
 
@@ -151,7 +156,7 @@ def meeting_program(topology: Topology, eqns: tuple[JaxprEqn, ...]) -> Any:
             outputs.extend(bind(eqn, inputs, eqn.params))
         return [output[None] for output in outputs]
 
-    return jax.jit(
+    program = jax.jit(
         jax.shard_map(
             body,
             mesh=topology.mesh,
@@ -160,6 +165,7 @@ def meeting_program(topology: Topology, eqns: tuple[JaxprEqn, ...]) -> Any:
             check_vma=False,
         )
     )
+    return guarded(topology, "uneven step", program)
 
 
 def _part(variable: Variable, index: int) -> jax.Array:

@@ -12,18 +12,23 @@ import jax.numpy as jnp
 import numpy as np
 
 from mirrax import jax_internals, trees
+from mirrax.collectives.agreement import differing
+from mirrax.collectives.guarding import guarded
+from mirrax.collectives.trail import trail_of
 from mirrax.context import stack
 from mirrax.devices.topology import Topology
 from mirrax.jax_internals import Var
 from mirrax.run import spmd
+from mirrax.run.hidden import refuse_hidden_tracers
 from mirrax.run.jaxprs import all_equations
 from mirrax.run.meeting import as_arrays
+from mirrax.run.over_workers import require_same_program
 from mirrax.run.tracing import Traced, trace
 from mirrax.trees import Tree
-from mirrax.values.array_like import as_array
-from mirrax.values.layouts import Alike, Joined, Layout, Parts
+from mirrax.values.array_like import as_array, is_array_like
+from mirrax.values.layouts import Alike, Joined, Layout, Parts, replicate
 from mirrax.values.mirrored import Mirrored
-from mirrax.values.per_replica import PerReplica
+from mirrax.values.per_replica import PerReplica, per_replica
 from mirrax.variables import lending
 from mirrax.variables.distributed import DistributedVariable
 from mirrax.variables.foreign import ForeignVariable
@@ -45,17 +50,20 @@ class Form:
             (a `PerReplica` of any parts).
         topology: The devices, of all kinds but "plain".
         is_scalar: Whether the parts of a joined array are scalars.
+        is_weak: Whether they are Python numbers.
     """
 
     kind: str
     topology: Topology | None = None
     is_scalar: bool = False
+    is_weak: bool = False
 
     def wrap(self, array: jax.Array) -> Any:
         """Returns the value that the user sees for `array`."""
         if self.kind == "joined":
             assert self.topology is not None
-            return PerReplica(Joined(array, self.is_scalar, self.topology))
+            layout = Joined(array, self.is_scalar, self.topology, self.is_weak)
+            return per_replica(layout, self.topology)
         if self.kind == "alike":
             assert self.topology is not None
             return PerReplica(Alike(array, self.topology))
@@ -68,7 +76,7 @@ PLAIN = Form("plain")
 def form_of(layout: Layout) -> Form:
     """Returns the form of a per-replica value that is one array."""
     if isinstance(layout, Joined):
-        return Form("joined", layout.topology, layout.is_scalar)
+        return Form("joined", layout.topology, layout.is_scalar, layout.is_weak)
     assert isinstance(layout, Alike)
     return Form("alike", layout.topology)
 
@@ -81,6 +89,7 @@ class Program:
         arguments: Stand-ins for those arguments.
         forms: How they lie on the devices.
         donated: Which of them may be overwritten.
+        is_run: Whether the body is a `run`, whose arguments workers have compared.
     """
 
     def __init__(
@@ -89,7 +98,10 @@ class Program:
         arguments: Sequence[Any],
         forms: Sequence[Form],
         donated: Sequence[bool],
+        is_run: bool = False,
     ) -> None:
+        self._is_run = is_run
+
         def wrapped(*arrays: Any) -> tuple[Sequence[jax.Array], Any]:
             values = [form.wrap(a) for form, a in zip(forms, arrays, strict=True)]
             arrays_out, result = _split_result(body(*values))
@@ -136,6 +148,10 @@ class Program:
             if isinstance(v, ForeignVariable)
         ]
         self._run = self._compile(traced, forms)
+        if self._topology is not None and not self._topology.is_local:
+            mark = require_same_program(traced.closed, self._topology)
+            self._name = f"{getattr(body, '__name__', 'function')} {mark}"
+            self._run = self._over_workers(self._run, self._topology)
         if self._topology is not None and self._topology.is_single:
             self._run = _on_device(self._run, self._topology.devices[0])
 
@@ -170,6 +186,32 @@ class Program:
             if self._needs_care:
                 self._settle()
         return self._assemble(done[0][1])
+
+    def _over_workers(self, run: Any, topology: Topology) -> Any:
+        """Returns the program with what this worker brings spread over its devices."""
+        trail = trail_of(topology)
+        guarded_run = guarded(topology, self._name, run)
+
+        def spread(arrays: Sequence[Any]) -> list[Any]:
+            return [
+                a if _is_of_all_workers(a) else replicate(a, topology) for a in arrays
+            ]
+
+        def run_everywhere(*inputs: Sequence[Any]) -> Any:
+            # Variables come first; the arguments of `run` were compared before.
+            asked = inputs[:2] if self._is_run else inputs
+            own = [a for group in asked for a in group if not _is_of_all_workers(a)]
+            if any(differing(topology, "values of arguments", own)):
+                raise ValueError(
+                    "What a function takes from outside must be the same on all "
+                    "workers. Received: an argument or a variable created outside the "
+                    "scope that differs between workers. Give it to `strategy.run` "
+                    "directly, or use `experimental_distribute_values_from_function`."
+                )
+            trail.add(self._name)
+            return guarded_run(*map(spread, inputs))
+
+        return run_everywhere
 
     def _settle(self) -> None:
         for variable in self._localized:
@@ -282,7 +324,7 @@ def _output(leaf: Any) -> tuple[Any, Form | None]:
         case Mirrored():
             return leaf.array, Form("mirrored")
         case PerReplica(layout=Parts(held=parts)):
-            if not all(spmd.is_array_like(as_array(part)) for part in parts):
+            if not all(is_array_like(as_array(part)) for part in parts):
                 return leaf, None
             topology = _only(stack.overlay().topologies)
             if topology is None:
@@ -297,7 +339,12 @@ def _output(leaf: Any) -> tuple[Any, Form | None]:
         case jax.Array():
             return leaf, PLAIN
         case _:
+            refuse_hidden_tracers(leaf)
             return leaf, None
+
+
+def _is_of_all_workers(array: Any) -> bool:
+    return isinstance(array, jax.Array) and not array.is_fully_addressable
 
 
 def _on_device(run: Any, device: jax.Device) -> Any:

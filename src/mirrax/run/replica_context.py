@@ -11,8 +11,6 @@ from mirrax.options import CommunicationOptions, ReduceOp, parse_reduce_op
 from mirrax.run.meeting import Meeting, as_arrays, require_gatherable
 from mirrax.trees import Tree
 
-_DEFAULT_OPTIONS = CommunicationOptions()
-
 
 class ReplicaContext:
     """One replica's view of a `run`; `get_replica_context()` gives it.
@@ -70,7 +68,7 @@ class ReplicaContext:
         self._require_current("all_reduce")
         op = parse_reduce_op(reduce_op)
         leaves, structure = trees.flatten(value)
-        options = options or _DEFAULT_OPTIONS
+        options = options or self._strategy.collective.options
         reduced = self._meeting.all_reduce(op, as_arrays(leaves), options)
         return trees.unflatten(structure, reduced)
 

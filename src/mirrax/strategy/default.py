@@ -10,7 +10,6 @@ import jax
 from typing_extensions import override
 
 from mirrax.collectives.all_reduce import AllReduce
-from mirrax.data.dataset import Dataset
 from mirrax.devices.logical import default_devices
 from mirrax.devices.topology import Topology
 from mirrax.input.context import InputContext, InputOptions
@@ -40,14 +39,14 @@ class DefaultStrategy(Strategy):
 
     @override
     def experimental_distribute_dataset(
-        self, dataset: Dataset, options: InputOptions | None = None
+        self, dataset: Any, options: InputOptions | None = None
     ) -> Any:
         return dataset
 
     @override
     def distribute_datasets_from_function(
         self,
-        dataset_fn: Callable[[InputContext], Dataset],
+        dataset_fn: Callable[[InputContext], Any],
         options: InputOptions | None = None,
     ) -> Any:
         return dataset_fn(InputContext())

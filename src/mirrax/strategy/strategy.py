@@ -18,8 +18,13 @@ from mirrax.context import guards, stack
 from mirrax.data.dataset import Dataset
 from mirrax.devices.topology import Topology
 from mirrax.input.context import InputContext, InputOptions, InputReplicationMode
-from mirrax.input.distributed import distribute, distribute_from_function
-from mirrax.options import ReduceOp, RunOptions, parse_reduce_op
+from mirrax.input.distribute import distribute, distribute_from_function
+from mirrax.options import (
+    CommunicationOptions,
+    ReduceOp,
+    RunOptions,
+    parse_reduce_op,
+)
 from mirrax.run import dispatch
 from mirrax.strategy.combine import (
     as_per_replica,
@@ -58,6 +63,7 @@ class Strategy:
         ops: How values of several replicas are added up.
         create: What becomes of a variable that is created in the scope.
         cluster_resolver: Who takes part; None on one machine.
+        options: Hints for collectives.
     """
 
     def __init__(
@@ -66,8 +72,9 @@ class Strategy:
         ops: CrossDeviceOps,
         create: Callable[..., Any],
         cluster_resolver: Any = None,
+        options: CommunicationOptions | None = None,
     ) -> None:
-        self._collective = Collective(topology, ops)
+        self._collective = Collective(topology, ops, options or CommunicationOptions())
         self._creator = StrategyCreator(self, self._collective, create)
         self._cluster_resolver = cluster_resolver
         self._frame = stack.CrossReplica(self)
@@ -199,31 +206,29 @@ class Strategy:
         return self._wrap_parts(parts)
 
     def experimental_distribute_dataset(
-        self, dataset: Dataset, options: InputOptions | None = None
+        self, dataset: Any, options: InputOptions | None = None
     ) -> Any:
         """Returns `dataset`, of global batches, divided among the replicas.
 
         A last batch that is smaller is divided as well; replicas may get empty parts.
+
+        Args:
+            dataset: A `mirrax.data.Dataset`, or what `mirrax.data.as_dataset` takes:
+                iterables, and the datasets of other libraries.
+            options: Where values go, and how many are made ready in advance.
         """
         guards.require_cross_replica("`experimental_distribute_dataset`")
-        if not isinstance(dataset, Dataset):
-            # An AttributeError, because that is what programs for TensorFlow meet.
-            raise AttributeError(
-                "What is distributed must be a `mirrax.data.Dataset`. Received: "
-                f"{type(dataset).__name__}. Use `Dataset.from_tensor_slices` for "
-                "arrays and `Dataset.from_generator` for generators."
-            )
         if _is_per_replica(options):
             raise NotImplementedError(
                 "A dataset of global batches is divided among replicas, so it cannot "
                 "be made for each. Received: InputReplicationMode.PER_REPLICA. Use "
                 "`distribute_datasets_from_function`."
             )
-        return distribute(dataset, self.topology)
+        return distribute(dataset, self.topology, options)
 
     def distribute_datasets_from_function(
         self,
-        dataset_fn: Callable[[InputContext], Dataset],
+        dataset_fn: Callable[[InputContext], Any],
         options: InputOptions | None = None,
     ) -> Any:
         """Returns the dataset that `dataset_fn` makes, of batches for one replica.
@@ -232,17 +237,11 @@ class Strategy:
         is batched, divided or sharded.
         """
         guards.require_cross_replica("`distribute_datasets_from_function`")
-        per_replica = _is_per_replica(options)
-        count = self.num_replicas_in_sync
-
-        def make(index: int) -> Dataset:
-            return dataset_fn(InputContext(count if per_replica else 1, index, count))
-
-        return distribute_from_function(make, self.topology, per_replica)
+        return distribute_from_function(dataset_fn, self.topology, options)
 
     def experimental_distribute_datasets_from_function(
         self,
-        dataset_fn: Callable[[InputContext], Dataset],
+        dataset_fn: Callable[[InputContext], Any],
         options: InputOptions | None = None,
     ) -> Any:
         """The older name of `distribute_datasets_from_function`."""

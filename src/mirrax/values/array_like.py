@@ -97,6 +97,26 @@ def as_array(value: Any) -> Any:
     return value.__jax_array__() if isinstance(value, ArrayLike) else value
 
 
+def is_key(array: Any) -> bool:
+    """Returns whether `array` holds random keys, which are no numbers."""
+    return bool(jnp.issubdtype(array.dtype, jax.dtypes.prng_key))
+
+
+def on_host(value: Any) -> np.ndarray[Any, Any]:
+    """Returns `value` in the memory of the host; of random keys, their data."""
+    is_array = isinstance(value, jax.Array)
+    return np.asarray(
+        jax.random.key_data(value) if is_array and is_key(value) else value
+    )
+
+
+def strong(array: jax.Array) -> jax.Array:
+    """Returns `array` without the weak type that JAX gives to Python numbers."""
+    if not array.aval.weak_type:
+        return array
+    return jax.lax.convert_element_type(array, array.dtype)
+
+
 def _operator(name: str) -> None:
     function = getattr(operator, name)
 
@@ -139,3 +159,10 @@ def _comparison(name: str) -> None:
 
 for _name in ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"):
     _comparison(_name)
+
+
+def is_array_like(value: object) -> bool:
+    """Returns whether JAX can compute with `value`."""
+    return isinstance(
+        value, jax.Array | np.ndarray | np.generic | int | float | complex
+    )

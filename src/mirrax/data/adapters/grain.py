@@ -1,0 +1,45 @@
+"""Datasets of Grain, which know their positions."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from typing_extensions import override
+
+from mirrax.data.adapters.foreign import Cursor, Foreign, Numbered
+from mirrax.data.plan import INFINITE, UNKNOWN, Node, State
+
+
+def adapt(value: Any) -> Node | None:
+    """Returns the elements of a `MapDataset` or an `IterDataset`."""
+    grain: Any = sys.modules.get("grain")
+    if grain is None:
+        return None
+    if isinstance(value, grain.MapDataset):
+        # Without end, its length is the largest number there is. It may leave out
+        # elements, so the length says only how far to look.
+        is_endless = len(value) == sys.maxsize
+        count = INFINITE if is_endless else UNKNOWN
+        name = "grain.MapDataset"
+        return Foreign(name, lambda: Numbered(value.__getitem__, len(value)), count)
+    if isinstance(value, grain.IterDataset):
+        return Foreign("grain.IterDataset", lambda: _GrainCursor(iter(value)))
+    return None
+
+
+class _GrainCursor(Cursor):
+    def __init__(self, elements: Any) -> None:
+        self._elements = elements
+
+    @override
+    def next(self) -> Any:
+        return next(self._elements)
+
+    @override
+    def state(self) -> State:
+        return self._elements.get_state()
+
+    @override
+    def restore(self, state: State) -> None:
+        self._elements.set_state(state)

@@ -1,0 +1,89 @@
+"""Datasets of Hugging Face, whose elements are rows."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from typing import Any
+
+import jax
+import numpy as np
+from typing_extensions import override
+
+from mirrax.data.adapters.elements import as_element
+from mirrax.data.adapters.foreign import Counting, Foreign, spec_of
+from mirrax.data.columns import Column, Columns, from_rows
+from mirrax.data.indices import Counted, Indices
+from mirrax.data.nodes.indexed import IndexedNode
+from mirrax.data.plan import Epoch, Node
+from mirrax.errors import InvalidArgumentError
+
+_STREAM = "datasets.IterableDataset"
+
+
+def adapt(value: Any) -> Node | None:
+    """Returns the rows of a `Dataset` or an `IterableDataset`."""
+    datasets: Any = sys.modules.get("datasets")
+    if datasets is None:
+        return None
+    if isinstance(value, datasets.Dataset):
+        return Table(value)
+    if isinstance(value, datasets.IterableDataset):
+        # Its own positions leave out what is in a shuffle buffer, so we count.
+        return Foreign(_STREAM, lambda: Counting(lambda: iter(value), _STREAM))
+    return None
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Table(IndexedNode):
+    """The rows of a table, looked up many at a time."""
+
+    dataset: Any = dataclasses.field(repr=False)
+
+    @property
+    @override
+    def chunk(self) -> int:
+        return 64
+
+    @override
+    def indices(self, epoch: Epoch) -> Indices:
+        return Counted(len(self.dataset))
+
+    @override
+    def look_up(self, numbers: np.ndarray[Any, Any]) -> Columns:
+        found = self.dataset[numbers.tolist()]
+        try:
+            return [_as_column(found[name]) for name in sorted(found)]
+        except InvalidArgumentError:
+            return _by_rows(found, len(numbers))
+
+    @property
+    @override
+    def spec(self) -> Any:
+        return spec_of(self.dataset[0]) if len(self.dataset) else None
+
+    @property
+    @override
+    def cardinality(self) -> int:
+        return len(self.dataset)
+
+
+def _as_column(values: Any) -> Column:
+    column = as_element(values)
+    if not isinstance(column, np.ndarray):
+        raise InvalidArgumentError("These values are no array.")
+    return column
+
+
+def _by_rows(found: dict[str, Any], count: int) -> Columns:
+    """Returns rows that are not all alike, or hold structures themselves."""
+    rows = [
+        as_element({name: values[i] for name, values in found.items()})
+        for i in range(count)
+    ]
+    if len({jax.tree.structure(row) for row in rows}) > 1:
+        raise InvalidArgumentError(
+            "All rows must have the same columns, and no value may be missing. "
+            f"Received: {rows}. Fill in or leave out rows with None."
+        )
+    return from_rows([jax.tree.leaves(row) for row in rows])

@@ -1,0 +1,60 @@
+"""Lists, generators and anything else that can be iterated."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from mirrax.data.adapters.foreign import Counting, Cursor, Foreign, Numbered
+from mirrax.data.plan import Node
+from mirrax.values.driving import Driving
+
+
+def adapt(value: Any) -> Node | None:
+    """Returns the items of an iterable, each an element."""
+    name = f"`{type(value).__name__}`"
+    if isinstance(value, str | bytes | tuple | dict | Driving):
+        return None
+    if isinstance(value, Sequence):
+        count = len(value)
+        return Foreign(name, lambda: Numbered(value.__getitem__, count), count)
+    if inspect.isgeneratorfunction(value):
+        name = f"`{value.__name__}()`"
+        return Foreign(name, lambda: Counting(value, name))
+    if isinstance(value, Iterator):
+        once = _Once(value, name)
+        return Foreign(name, once.open, peek=once.peek)
+    if isinstance(value, Iterable):
+        return Foreign(name, lambda: Counting(lambda: iter(value), name))
+    return None
+
+
+class _Once:
+    """An iterator, which can be gone through only once."""
+
+    def __init__(self, elements: Iterator[Any], name: str) -> None:
+        self._elements = elements
+        self._name = name
+        self._is_begun = False
+
+    def open(self) -> Cursor:
+        """Returns the elements, which belong to the first cursor that moves."""
+        return Counting(self._begin, self._name)
+
+    def peek(self) -> Any:
+        """Returns the first element, and leaves it where it is."""
+        first = next(self._elements)
+        self._elements = itertools.chain([first], self._elements)
+        return first
+
+    def _begin(self) -> Iterator[Any]:
+        if self._is_begun:
+            raise RuntimeError(
+                "An iterator can be gone through once, and a dataset starts anew for "
+                f"each iteration. Received: {self._name} a second time. Give the "
+                "generator function itself, or something like a list."
+            )
+        self._is_begun = True
+        return self._elements

@@ -1,0 +1,41 @@
+"""Keras' PyDataset, whose elements are batches already."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from typing_extensions import override
+
+from mirrax.data.adapters.foreign import Foreign, Numbered
+from mirrax.data.plan import INFINITE, Node
+
+
+def adapt(value: Any) -> Node | None:
+    """Returns the batches of a `PyDataset`."""
+    keras: Any = sys.modules.get("keras")
+    if keras is None or not isinstance(value, keras.utils.PyDataset):
+        return None
+    count = value.num_batches
+    cardinality = INFINITE if count is None else count
+    return Foreign("keras.utils.PyDataset", lambda: _Batches(value), cardinality)
+
+
+class _Batches(Numbered):
+    """The batches of one epoch, with the calls that Keras makes around it."""
+
+    def __init__(self, dataset: Any) -> None:
+        super().__init__(dataset.__getitem__, dataset.num_batches)
+        self._dataset = dataset
+        self._has_begun = False
+
+    @override
+    def next(self) -> Any:
+        if not self._has_begun:
+            self._has_begun = True
+            self._dataset.on_epoch_begin()
+        try:
+            return super().next()
+        except StopIteration:
+            self._dataset.on_epoch_end()
+            raise

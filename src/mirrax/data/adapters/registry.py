@@ -1,0 +1,45 @@
+"""Finding the adapter for an object."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mirrax.data.adapters import (
+    arrays,
+    grain,
+    hugging_face,
+    iterables,
+    keras,
+    tf_data,
+    torch,
+)
+from mirrax.data.dataset import Dataset
+
+# Libraries come before what every object of theirs is as well.
+_ADAPTERS = (arrays, grain, hugging_face, keras, tf_data, torch, iterables)
+
+
+def as_dataset(value: Any) -> Dataset:
+    """Returns what you have as a dataset, whose elements are what iterating it gives.
+
+    Takes arrays of NumPy and JAX and structures of them (their rows), iterables and
+    generators, and the datasets of Grain, PyTorch (`DataLoader`), Hugging Face,
+    TensorFlow and Keras (`PyDataset`).
+
+    >>> import numpy as np
+    >>> dataset = as_dataset({"x": np.arange(6), "y": np.ones(6)}).batch(4)
+    >>> [element["x"].tolist() for element in dataset]
+    [[0, 1, 2, 3], [4, 5]]
+    """
+    if isinstance(value, Dataset):
+        return value
+    for adapter in _ADAPTERS:
+        node = adapter.adapt(value)
+        if node is not None:
+            return Dataset(node)
+    raise TypeError(
+        "A dataset must be a `mirrax.data.Dataset`, arrays, an iterable, or a dataset "
+        f"of Grain, PyTorch, Hugging Face, TensorFlow or Keras. Received: {value!r} of "
+        f"type {type(value).__name__}. Use `Dataset.from_tensor_slices` for arrays, "
+        "and a list or a generator for single elements."
+    )

@@ -1,0 +1,21 @@
+"""Datasets of TensorFlow."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from mirrax.data.adapters.foreign import Counting, Foreign
+from mirrax.data.plan import Node
+
+_NAME = "tf.data.Dataset"
+
+
+def adapt(value: Any) -> Node | None:
+    """Returns the elements of a `tf.data.Dataset`."""
+    tensorflow: Any = sys.modules.get("tensorflow")
+    if tensorflow is None or not isinstance(value, tensorflow.data.Dataset):
+        return None
+    # TensorFlow says infinite and unknown by the same numbers as we do.
+    count = int(value.cardinality())
+    return Foreign(_NAME, lambda: Counting(value.as_numpy_iterator, _NAME), count)

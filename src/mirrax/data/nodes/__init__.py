@@ -1,0 +1,1 @@
+"""The steps of a plan: one kind for each module."""

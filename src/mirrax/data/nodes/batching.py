@@ -1,0 +1,181 @@
+"""Putting elements together."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import jax
+import numpy as np
+from typing_extensions import override
+
+from mirrax.data import columns as cols
+from mirrax.data.columns import Columns
+from mirrax.data.plan import (
+    Epoch,
+    Node,
+    PassingStream,
+    Stream,
+)
+from mirrax.errors import InvalidArgumentError
+from mirrax.values.specs import TensorSpec
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Batching(Node):
+    """So many elements in one; the last may have fewer, or be left out."""
+
+    source: Node
+    size: int
+    drop_remainder: bool
+
+    @property
+    @override
+    def cardinality(self) -> int:
+        inner = self.source.cardinality
+        if inner < 0:
+            return inner
+        return inner // self.size if self.drop_remainder else -(-inner // self.size)
+
+    @property
+    def num_rows(self) -> int | None:
+        """How many rows every batch has, if all have as many."""
+        return self.size if self.drop_remainder else None
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Batch(Batching):
+    """Elements stacked along a new first dimension."""
+
+    @override
+    def open(self, epoch: Epoch) -> Stream:
+        return _BatchStream(self, epoch)
+
+    @property
+    @override
+    def spec(self) -> Any:
+        count = self.num_rows
+        return jax.tree.map(lambda leaf: with_rows(leaf, count), self.source.spec)
+
+
+def with_rows(spec: TensorSpec, size: int | None) -> TensorSpec:
+    """Returns the spec of so many rows of a spec."""
+    return TensorSpec(None if spec.shape is None else (size, *spec.shape), spec.dtype)
+
+
+class _BatchStream(PassingStream):
+    def __init__(self, node: Batch, epoch: Epoch) -> None:
+        self._source = node.source.open(epoch)
+        self._size = node.size
+        self._drop = node.drop_remainder
+
+    @override
+    def take(self, limit: int) -> Columns | None:
+        parts: list[Columns] = []
+        missing = self._size
+        while missing and (columns := self._source.take(missing)) is not None:
+            parts.append(columns)
+            missing -= cols.num_rows(columns)
+        self.structure = self._source.structure
+        if not parts or (missing and self._drop):
+            return None
+        return [one_row(column) for column in cols.concatenate(parts)]
+
+
+def one_row(column: cols.Column) -> cols.Column:
+    """Returns rows as one element, if they can be stacked."""
+    if isinstance(column, np.ndarray):
+        return column[None]
+    shapes = sorted({np.shape(row) for row in column})
+    raise InvalidArgumentError(
+        "The elements of a batch must have the same shape and dtype. Received: shapes "
+        f"{', '.join(map(str, shapes))}. Use `padded_batch`, or make them equal."
+    )
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class PaddedBatch(Batching):
+    """Elements stacked after being filled up to the same shape."""
+
+    shapes: Any
+    values: Any
+
+    @override
+    def open(self, epoch: Epoch) -> Stream:
+        return _PaddedBatchStream(self, epoch)
+
+    @property
+    @override
+    def spec(self) -> Any:
+        structure: Any
+        leaves, structure = jax.tree.flatten(self.source.spec)
+        shapes = [None] * len(leaves)
+        if self.shapes is not None:
+            shapes = structure.flatten_up_to(self.shapes)
+        padded = [
+            with_rows(_padded_spec(leaf, shape), self.num_rows)
+            for leaf, shape in zip(leaves, shapes, strict=True)
+        ]
+        return jax.tree.unflatten(structure, padded)
+
+
+def _padded_spec(spec: TensorSpec, shape: Any) -> TensorSpec:
+    if spec.shape is None:
+        return spec
+    wanted = (None,) * len(spec.shape) if shape is None else shape
+    sizes = [None if size in (None, -1) else int(size) for size in wanted]
+    return TensorSpec(sizes, spec.dtype)
+
+
+class _PaddedBatchStream(PassingStream):
+    def __init__(self, node: PaddedBatch, epoch: Epoch) -> None:
+        self._source = node.source.open(epoch)
+        self._node = node
+
+    @override
+    def take(self, limit: int) -> Columns | None:
+        rows: list[Any] = []
+        while len(rows) < self._node.size:
+            columns = self._source.take(self._node.size - len(rows))
+            if columns is None:
+                break
+            rows.extend(cols.rows_of(columns))
+        self.structure = self._source.structure
+        if not rows or (len(rows) < self._node.size and self._node.drop_remainder):
+            return None
+        leaves = list(zip(*rows, strict=True))
+        shapes = self._per_leaf(self._node.shapes, len(leaves))
+        values = self._per_leaf(self._node.values, len(leaves))
+        return [
+            _padded(column, shape, value)[None]
+            for column, shape, value in zip(leaves, shapes, values, strict=True)
+        ]
+
+    def _per_leaf(self, given: Any, count: int) -> list[Any]:
+        if given is None:
+            return [None] * count
+        return self.structure.flatten_up_to(given)  # type: ignore[no-any-return]
+
+
+def _padded(rows: Any, shape: Any, value: Any) -> np.ndarray[Any, Any]:
+    if isinstance(rows[0], bytes | str):
+        return cols.as_strings(rows)
+    arrays = [np.asarray(row) for row in rows]
+    largest = tuple(max(sizes) for sizes in zip(*(a.shape for a in arrays)))
+    wanted = shape if shape is not None else (None,) * len(largest)
+    target = tuple(
+        int(have) if want is None or want == -1 else int(want)
+        for have, want in zip(largest, wanted, strict=True)
+    )
+    if any(have > room for have, room in zip(largest, target, strict=True)):
+        raise InvalidArgumentError(
+            "An element must fit into `padded_shapes`. Received: an element of shape "
+            f"{largest} for {target}."
+        )
+    dtype = arrays[0].dtype
+    filler: Any = b"" if dtype.kind == "O" else 0
+    batch = np.full((len(arrays), *target), filler if value is None else value, dtype)
+    for index, array in enumerate(arrays):
+        place: Any = (index, *(slice(size) for size in array.shape))
+        batch[place] = array
+    return batch

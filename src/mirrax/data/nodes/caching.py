@@ -1,0 +1,136 @@
+"""Keeping elements, and reading ahead."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import os
+import pathlib
+import pickle
+import tempfile
+from typing import Any
+
+import jax
+from typing_extensions import override
+
+from mirrax.data import columns as cols
+from mirrax.data.columns import Columns
+from mirrax.data.plan import (
+    Epoch,
+    Node,
+    ReplayedStream,
+    Stream,
+)
+
+# What is kept is read once, so its order is that of one iteration, always the same one.
+_EPOCH = (0,)
+
+
+class Memory:
+    """Elements that were read once, as columns."""
+
+    def __init__(self) -> None:
+        self.columns: Columns | None = None
+        self.structure: Any = None
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Cache(Node):
+    """Elements that are read once and then kept.
+
+    Args:
+        source: The elements.
+        file: Where they are kept; in memory if it is empty.
+        memory: What is kept.
+    """
+
+    source: Node
+    file: str = ""
+    memory: Memory = dataclasses.field(default_factory=Memory, repr=False)
+
+    @override
+    def open(self, epoch: Epoch) -> Stream:
+        if self.file and self.memory.structure is None and os.path.exists(self.file):
+            _load(self.file, self.memory)
+        return _CacheStream(self)
+
+    @property
+    @override
+    def spec(self) -> Any:
+        return self.source.spec
+
+    @property
+    @override
+    def cardinality(self) -> int:
+        return self.source.cardinality
+
+
+class _CacheStream(ReplayedStream):
+    """Reads from the source until its end, and what was kept from then on."""
+
+    def __init__(self, node: Cache) -> None:
+        self._node = node
+        self._memory = node.memory
+        is_full = node.memory.structure is not None
+        self._source = None if is_full else node.source.open(_EPOCH)
+        self._read: list[Columns] = []
+        self.structure = node.memory.structure
+
+    @override
+    def _take(self, limit: int) -> Columns | None:
+        if self._source is None:
+            if self._memory.columns is None:
+                return None
+            span = slice(self._taken, self._taken + limit)
+            # A copy, because the user may change what is handed out.
+            found = copy.deepcopy(cols.select(self._memory.columns, span))
+            return found if cols.num_rows(found) else None
+        columns = self._source.take(limit)
+        self.structure = self._source.structure
+        if columns is not None:
+            self._read.append(copy.deepcopy(columns))
+        elif self._memory.structure is None:
+            self._memory.columns = cols.concatenate(self._read) if self._read else None
+            self._memory.structure = self.structure
+            if self._node.file:
+                _save(self._node.file, self._memory)
+        return columns
+
+
+def _save(file: str, memory: Memory) -> None:
+    """Writes a cache, whole or not at all."""
+    count = 0 if memory.columns is None else len(memory.columns)
+    nesting = None if count == 0 else jax.tree.unflatten(memory.structure, range(count))
+    folder = pathlib.Path(file).absolute().parent
+    handle, name = tempfile.mkstemp(dir=folder)
+    with os.fdopen(handle, "wb") as stream:
+        pickle.dump((memory.columns, nesting), stream)
+    os.replace(name, file)
+
+
+def _load(file: str, memory: Memory) -> None:
+    with open(file, "rb") as stream:
+        memory.columns, nesting = pickle.load(stream)
+    memory.structure = jax.tree.structure(nesting)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Prefetch(Node):
+    """Says how far to read ahead; whoever feeds devices does it, for the whole plan."""
+
+    source: Node
+    buffer_size: int
+
+    @override
+    def open(self, epoch: Epoch) -> Stream:
+        return self.source.open(epoch)
+
+    @property
+    @override
+    def spec(self) -> Any:
+        return self.source.spec
+
+    @property
+    @override
+    def cardinality(self) -> int:
+        return self.source.cardinality

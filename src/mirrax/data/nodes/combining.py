@@ -1,0 +1,200 @@
+"""Datasets side by side, and one after another."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from typing import Any
+
+import jax
+import numpy as np
+from typing_extensions import override
+
+from mirrax.data import columns as cols
+from mirrax.data.columns import Columns
+from mirrax.data.plan import (
+    INFINITE,
+    UNKNOWN,
+    Epoch,
+    Node,
+    State,
+    Stream,
+)
+from mirrax.values.specs import TensorSpec
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Zip(Node):
+    """Elements of several datasets side by side."""
+
+    sources: tuple[Node, ...]
+    nesting: Any = dataclasses.field(repr=False)
+
+    @override
+    def open(self, epoch: Epoch) -> Stream:
+        return _ZipStream([node.open(epoch) for node in self.sources], self.nesting)
+
+    @property
+    @override
+    def spec(self) -> Any:
+        return jax.tree.unflatten(self.nesting, [node.spec for node in self.sources])
+
+    @property
+    @override
+    def cardinality(self) -> int:
+        sizes = [node.cardinality for node in self.sources]
+        finite = [size for size in sizes if size != INFINITE]
+        if not finite:
+            return INFINITE
+        return UNKNOWN if UNKNOWN in finite else min(finite)
+
+
+class _ZipStream(Stream):
+    def __init__(self, sources: list[Stream], nesting: Any) -> None:
+        self._sources = sources
+        self._nesting = nesting
+
+    @override
+    def take(self, limit: int) -> Columns | None:
+        rows: list[list[Columns]] = [[] for _ in self._sources]
+        for _ in range(limit):
+            step: list[Columns] = []
+            for source in self._sources:
+                columns = source.take(1)
+                if columns is None:
+                    break
+                step.append(columns)
+            if len(step) < len(self._sources):
+                break
+            for kept, columns in zip(rows, step, strict=True):
+                kept.append(columns)
+        if not rows[0]:
+            return None
+        inner = [
+            jax.tree.unflatten(s.structure, [0] * s.structure.num_leaves)
+            for s in self._sources
+        ]
+        self.structure = jax.tree.structure(jax.tree.unflatten(self._nesting, inner))
+        return list(itertools.chain(*(cols.concatenate(kept) for kept in rows)))
+
+    @override
+    def state(self) -> State:
+        return [source.state() for source in self._sources]
+
+    @override
+    def restore(self, state: State) -> None:
+        for source, inner in zip(self._sources, state, strict=True):
+            source.restore(inner)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Concatenate(Node):
+    """One dataset after another."""
+
+    sources: tuple[Node, ...]
+
+    @override
+    def open(self, epoch: Epoch) -> Stream:
+        return _ConcatenateStream(self.sources, epoch)
+
+    @property
+    @override
+    def spec(self) -> Any:
+        return jax.tree.map(_common, *(node.spec for node in self.sources))
+
+    @property
+    @override
+    def cardinality(self) -> int:
+        sizes = [node.cardinality for node in self.sources]
+        if INFINITE in sizes:
+            return INFINITE
+        return UNKNOWN if UNKNOWN in sizes else sum(sizes)
+
+
+def _common(first: TensorSpec, *rest: TensorSpec) -> TensorSpec:
+    shape: Any = first.shape
+    for other in rest:
+        if shape is None or other.shape is None or len(other.shape) != len(shape):
+            shape = None
+        else:
+            shape = tuple(
+                a if a == b else None for a, b in zip(shape, other.shape, strict=True)
+            )
+    return TensorSpec(shape, first.dtype)
+
+
+class _ConcatenateStream(Stream):
+    def __init__(self, nodes: tuple[Node, ...], epoch: Epoch) -> None:
+        self._nodes = nodes
+        self._epoch = epoch
+        self._open(0)
+
+    @override
+    def take(self, limit: int) -> Columns | None:
+        while True:
+            columns = self._source.take(limit)
+            self.structure = self._source.structure
+            if columns is not None or self._which + 1 == len(self._nodes):
+                return columns
+            self._open(self._which + 1)
+
+    @override
+    def state(self) -> State:
+        return [self._which, self._source.state()]
+
+    @override
+    def restore(self, state: State) -> None:
+        self._open(state[0])
+        self._source.restore(state[1])
+
+    def _open(self, which: int) -> None:
+        self._which = which
+        self._source = self._nodes[which].open(self._epoch)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Enumerate(Node):
+    """Pairs of a number and an element."""
+
+    source: Node
+    start: int
+
+    @override
+    def open(self, epoch: Epoch) -> Stream:
+        return _EnumerateStream(self.source.open(epoch), self.start)
+
+    @property
+    @override
+    def spec(self) -> Any:
+        return (TensorSpec((), np.int64), self.source.spec)
+
+    @property
+    @override
+    def cardinality(self) -> int:
+        return self.source.cardinality
+
+
+class _EnumerateStream(Stream):
+    def __init__(self, source: Stream, start: int) -> None:
+        self._source = source
+        self._next = start
+
+    @override
+    def take(self, limit: int) -> Columns | None:
+        columns = self._source.take(limit)
+        if columns is None:
+            return None
+        self.structure = jax.tree.structure(
+            (0, jax.tree.unflatten(self._source.structure, [0] * len(columns)))
+        )
+        start, self._next = self._next, self._next + cols.num_rows(columns)
+        return [np.arange(start, self._next), *columns]
+
+    @override
+    def state(self) -> State:
+        return [self._next, self._source.state()]
+
+    @override
+    def restore(self, state: State) -> None:
+        self._next, inner = state
+        self._source.restore(inner)

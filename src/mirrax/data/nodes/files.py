@@ -1,0 +1,73 @@
+"""The records of files."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from typing_extensions import override
+
+from mirrax.data.columns import STRING, Columns, as_strings
+from mirrax.data.plan import (
+    UNKNOWN,
+    Epoch,
+    Node,
+    State,
+    Stream,
+)
+from mirrax.data.readers import Reader
+from mirrax.values.specs import TensorSpec
+
+MakeReader = Callable[[tuple[str, ...]], Reader]
+"""Opens files that are read one after another."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Files(Node):
+    """The records of files, one file after another.
+
+    Args:
+        files: Their paths.
+        make_reader: Opens some of them.
+        kind: What kind of files they are.
+    """
+
+    files: tuple[str, ...]
+    make_reader: MakeReader = dataclasses.field(repr=False)
+    kind: str
+
+    @override
+    def open(self, epoch: Epoch) -> Stream:
+        return _FilesStream(self.make_reader(self.files), self.structure)
+
+    @property
+    @override
+    def spec(self) -> Any:
+        return TensorSpec((), STRING)
+
+    @property
+    @override
+    def cardinality(self) -> int:
+        return UNKNOWN
+
+
+class _FilesStream(Stream):
+    chunk = 256
+
+    def __init__(self, reader: Reader, structure: Any) -> None:
+        self._reader = reader
+        self.structure = structure
+
+    @override
+    def take(self, limit: int) -> Columns | None:
+        records = self._reader.read(limit)
+        return [as_strings(records)] if records else None
+
+    @override
+    def state(self) -> State:
+        return list(self._reader.state())
+
+    @override
+    def restore(self, state: State) -> None:
+        self._reader.restore(state)

@@ -1,0 +1,175 @@
+"""Elements that can be looked up by number: integers and the rows of arrays."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from typing import Any
+
+import jax
+import numpy as np
+from typing_extensions import override
+
+from mirrax.data.columns import Columns, as_array
+from mirrax.data.indices import (
+    Counted,
+    Indices,
+)
+from mirrax.data.plan import (
+    Epoch,
+    Node,
+    State,
+    Stream,
+)
+from mirrax.values.specs import TensorSpec
+
+_IN_MEMORY = 256
+
+
+class IndexedNode(Node):
+    """A node whose elements can be looked up by number, in any order."""
+
+    @property
+    @abc.abstractmethod
+    def chunk(self) -> int:
+        """How many elements to look up at once, where they are wanted one by one."""
+
+    @abc.abstractmethod
+    def indices(self, epoch: Epoch) -> Indices | None:
+        """Returns the numbers of the elements in order; None if there are none."""
+
+    @abc.abstractmethod
+    def look_up(self, numbers: np.ndarray[Any, Any]) -> Columns:
+        """Returns the elements with these numbers."""
+
+    @override
+    def open(self, epoch: Epoch) -> Stream:
+        indices = self.indices(epoch)
+        return IndexedStream(self, indices) if indices else self._open_rows(epoch)
+
+    def _open_rows(self, epoch: Epoch) -> Stream:
+        """Returns the elements, where they have no numbers."""
+        raise AssertionError
+
+
+class IndexedStream(Stream):
+    """Elements in the order of their numbers."""
+
+    def __init__(self, node: IndexedNode, indices: Indices) -> None:
+        self._look_up = node.look_up
+        self._indices = indices
+        self.structure = node.structure
+        self.chunk = node.chunk
+
+    @override
+    def take(self, limit: int) -> Columns | None:
+        numbers = self._indices.take(limit)
+        return self._look_up(numbers) if len(numbers) else None
+
+    @override
+    def state(self) -> State:
+        return self._indices.state()
+
+    @override
+    def restore(self, state: State) -> None:
+        self._indices.restore(state)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Range(IndexedNode):
+    """Integers."""
+
+    numbers: range
+
+    @property
+    @override
+    def chunk(self) -> int:
+        return _IN_MEMORY
+
+    @override
+    def indices(self, epoch: Epoch) -> Indices:
+        return Counted(len(self.numbers))
+
+    @override
+    def look_up(self, numbers: np.ndarray[Any, Any]) -> Columns:
+        return [self.numbers.start + numbers * self.numbers.step]
+
+    @property
+    @override
+    def spec(self) -> Any:
+        return TensorSpec((), np.int64)
+
+    @property
+    @override
+    def cardinality(self) -> int:
+        return len(self.numbers)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Slices(IndexedNode):
+    """The rows of arrays."""
+
+    arrays: tuple[np.ndarray[Any, Any], ...] = dataclasses.field(repr=False)
+    nesting: Any = dataclasses.field(repr=False)
+    count: int
+
+    @property
+    @override
+    def chunk(self) -> int:
+        return _IN_MEMORY
+
+    @override
+    def indices(self, epoch: Epoch) -> Indices:
+        return Counted(self.count)
+
+    @override
+    def look_up(self, numbers: np.ndarray[Any, Any]) -> Columns:
+        return [np.take(array, numbers, axis=0) for array in self.arrays]
+
+    @property
+    @override
+    def spec(self) -> Any:
+        specs = [TensorSpec(array.shape[1:], array.dtype) for array in self.arrays]
+        return jax.tree.unflatten(self.nesting, specs)
+
+    @property
+    @override
+    def cardinality(self) -> int:
+        return self.count
+
+
+def slices(tensors: Any) -> Slices:
+    """Returns the rows of a structure of arrays, or of lists of numbers."""
+    return _slices(jax.tree.map(as_array, tensors, is_leaf=_is_list))
+
+
+def one_element(tensors: Any) -> Slices:
+    """Returns a structure of arrays as one element."""
+    rows = jax.tree.map(lambda leaf: as_array(leaf)[None], tensors, is_leaf=_is_list)
+    return _slices(rows)
+
+
+def slices_of_columns(structure: Any, columns: Columns) -> Slices:
+    """Returns columns as the rows of arrays."""
+    arrays = tuple(np.asarray(column) for column in columns)
+    return Slices(arrays, structure, len(arrays[0]))
+
+
+def _slices(arrays: Any) -> Slices:
+    leaves, nesting = jax.tree.flatten(arrays)
+    if not leaves or any(leaf.ndim == 0 for leaf in leaves):
+        raise ValueError(
+            "Slices are taken along the first dimension, which every array must have. "
+            f"Received: shapes {[leaf.shape for leaf in leaves]}."
+        )
+    sizes = {len(leaf) for leaf in leaves}
+    if len(sizes) > 1:
+        raise ValueError(
+            "All arrays must have the same number of rows. Received: "
+            f"{sorted(sizes)}. Cut them to the same length."
+        )
+    return Slices(tuple(leaves), nesting, len(leaves[0]))
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, list)

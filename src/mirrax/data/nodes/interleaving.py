@@ -1,0 +1,193 @@
+"""Datasets made of elements, in turn."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from typing_extensions import override
+
+from mirrax.data import columns as cols
+from mirrax.data.columns import Columns
+from mirrax.data.nodes.slots import Slot, take_rounds
+from mirrax.data.plan import UNKNOWN, Epoch, Node, State, Stream, refuse_position
+from mirrax.data.pool import Pool
+from mirrax.data.seeds import Seeded, seed_unseeded
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Interleave(Node, Seeded):
+    """The elements of the datasets that a function makes of elements, in turn.
+
+    Args:
+        source: The elements.
+        function: Makes a node of an element.
+        cycle_length: How many datasets take turns.
+        block_length: How many elements each gives at its turn.
+        seed: Decides about what is random in the datasets.
+        num_threads: How many of them are read at once, in advance; 0 for none.
+    """
+
+    source: Node
+    function: Callable[..., Node]
+    cycle_length: int
+    block_length: int
+    seed: int = dataclasses.field(repr=False)
+    num_threads: int = 0
+
+    @property
+    @override
+    def is_unseeded(self) -> bool:
+        return True
+
+    @override
+    def open(self, epoch: Epoch) -> Stream:
+        return _InterleaveStream(self, epoch)
+
+    @property
+    @override
+    def spec(self) -> Any:
+        first = self.first()
+        return None if first is None else first.spec
+
+    def first(self) -> Node | None:
+        """Returns what the function makes of the first element."""
+        stream = self.source.open((0,))
+        columns = stream.take(1)
+        return None if columns is None else self.make(stream, columns, 0)
+
+    def make(self, stream: Stream, columns: Columns, number: int) -> Node:
+        """Returns what the function makes of the element with a number."""
+        row = cols.rows_of(columns)[0]
+        node: Node = cols.call(self.function, stream.structure, row)
+        return seed_unseeded(node, (self.seed, number))
+
+    @property
+    @override
+    def cardinality(self) -> int:
+        return UNKNOWN
+
+
+class _InterleaveStream(Stream):
+    def __init__(self, node: Interleave, epoch: Epoch) -> None:
+        self._node = node
+        self._epoch = epoch
+        self._source = node.source.open(epoch)
+        self._pool = Pool(self, node.num_threads) if node.num_threads > 1 else None
+        self._slots: list[Slot] = []
+        self._num_made = 0
+        self._turn = 0
+        self._given = 0
+        self._error: Exception | None = None
+
+    @override
+    def take(self, limit: int) -> Columns | None:
+        if self._error is not None:
+            raise self._error
+        pieces: list[Columns] = []
+        missing = limit
+        while missing:
+            try:
+                piece = self._next_piece(missing)
+            except Exception as error:
+                if not pieces:
+                    raise
+                # What is before it comes first.
+                self._error = error
+                break
+            if piece is None:
+                break
+            pieces.append(piece)
+            missing -= cols.num_rows(piece)
+        return cols.concatenate(pieces) if pieces else None
+
+    @override
+    def state(self) -> State:
+        return {
+            "source": self._source.state(),
+            "made": self._num_made,
+            "turn": [self._turn, self._given],
+            "slots": [slot.state() for slot in self._slots],
+        }
+
+    @override
+    def restore(self, state: State) -> None:
+        self._slots = [self._restored_slot(slot) for slot in state["slots"]]
+        self._source.restore(state["source"])
+        self._num_made = state["made"]
+        self._turn, self._given = state["turn"]
+
+    def _next_piece(self, limit: int) -> Columns | None:
+        self._fill()
+        while self._slots:
+            if not self._given and len(self._slots) > 1:
+                in_turn = self._slots[self._turn :] + self._slots[: self._turn]
+                rounds = take_rounds(in_turn, self._node.block_length, limit)
+                if rounds is not None:
+                    self.structure = in_turn[0].structure
+                    return rounds
+            slot = self._slots[self._turn]
+            if slot.has_rows():
+                columns = slot.take(min(limit, self._node.block_length - self._given))
+                self.structure = slot.structure
+                self._given += cols.num_rows(columns)
+                if self._given == self._node.block_length:
+                    self._advance()
+                return columns
+            self._replace()
+        if self._pool is not None:
+            self._pool.close()
+        return None
+
+    def _fill(self) -> None:
+        if self._num_made:
+            return
+        while len(self._slots) < self._node.cycle_length:
+            slot = self._next_slot()
+            if slot is None:
+                return
+            self._slots.append(slot)
+
+    def _replace(self) -> None:
+        """Puts the next dataset in place of one that has ended."""
+        slot = self._next_slot()
+        if slot is not None:
+            self._slots[self._turn] = slot
+            self._advance()
+            return
+        del self._slots[self._turn]
+        self._turn = self._turn % max(len(self._slots), 1)
+        self._given = 0
+
+    def _advance(self) -> None:
+        self._turn = (self._turn + 1) % len(self._slots)
+        self._given = 0
+
+    def _next_slot(self) -> Slot | None:
+        before = self._source.state()
+        columns = self._source.take(1)
+        if columns is None:
+            return None
+        node = self._node.make(self._source, columns, self._num_made)
+        slot = self._open_slot(node, before, self._num_made)
+        self._num_made += 1
+        slot.start()
+        return slot
+
+    def _restored_slot(self, state: State) -> Slot:
+        before, number, inner = state
+        source = self._node.source.open(self._epoch)
+        source.restore(before)
+        columns = source.take(1)
+        if columns is None:
+            raise refuse_position(number + 1, number)
+        slot = self._open_slot(self._node.make(source, columns, number), before, number)
+        slot.restore(inner)
+        return slot
+
+    def _open_slot(self, node: Node, before: State, number: int) -> Slot:
+        stream = node.open(self._epoch)
+        self.chunk = max(self.chunk, stream.chunk)
+        size = max(self._node.block_length, stream.chunk)
+        return Slot(stream, (before, number), size, self._pool)

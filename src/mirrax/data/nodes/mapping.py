@@ -1,0 +1,161 @@
+"""A function of each element."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from typing_extensions import override
+
+from mirrax.data import columns as cols
+from mirrax.data.columns import Columns
+from mirrax.data.inference import spec_of_function
+from mirrax.data.nodes.parallel import ParallelStream
+from mirrax.data.plan import Epoch, Node, State, Stream
+from mirrax.data.vectorize import is_pure, vectorized
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Map(Node):
+    """A function of each element.
+
+    Args:
+        source: The elements.
+        function: What to call with each.
+        num_threads: How many calls run at once; 0 for one after another.
+        is_ordered: Whether results come in the order of the elements; None if nobody
+            said.
+        vectorize: Whether it may be called once for many elements.
+    """
+
+    source: Node
+    function: Callable[..., Any]
+    num_threads: int = 0
+    is_ordered: bool | None = None
+    vectorize: bool = True
+
+    @override
+    def open(self, epoch: Epoch) -> Stream:
+        source = self.source.open(epoch)
+        function = _Function(self.function, self.vectorize)
+        if self.num_threads < 2:
+            return _MapStream(source, function)
+        return ParallelStream(
+            source,
+            function.call,
+            function.try_at_once,
+            self.num_threads,
+            self.is_ordered is not False,
+        )
+
+    @property
+    @override
+    def spec(self) -> Any:
+        return spec_of_function(self.function, self.source, self)
+
+    @property
+    @override
+    def cardinality(self) -> int:
+        return self.source.cardinality
+
+
+class _Function:
+    """A function that is called for many elements at once if that is exact."""
+
+    def __init__(self, function: Callable[..., Any], vectorize: bool) -> None:
+        self._function = function
+        self._vectorize = vectorize and is_pure(function)
+        self._is_proved = False
+
+    def try_at_once(
+        self, structure: Any, columns: Columns
+    ) -> tuple[Any, Columns] | None:
+        """Returns the nesting and the columns of the results; None if it cannot be."""
+        if not self._vectorize or cols.num_rows(columns) < 2:
+            return None
+        try:
+            nesting, result = vectorized(self._function, structure, columns)
+            if self._is_proved or self._agrees(structure, columns, result):
+                self._is_proved = True
+                return nesting, result
+        except Exception:
+            # Whatever it was, calling it for each element shows it if it is real.
+            pass
+        self._vectorize = False
+        return None
+
+    def call(self, structure: Any, row: Sequence[Any], number: int) -> Any:
+        """Returns the leaves of the result for one element, and how they are nested."""
+        try:
+            return jax.tree.flatten(cols.call(self._function, structure, row))
+        except Exception as error:
+            error.add_note(
+                f"[mirrax] raised by a function given to `map`, at element {number}"
+            )
+            raise
+
+    def _agrees(self, structure: Any, columns: Columns, result: Columns) -> bool:
+        """Returns whether the last row comes out the same on its own."""
+        row = cols.rows_of(cols.select(columns, slice(-1, None)))[0]
+        own = jax.tree.leaves(cols.call(self._function, structure, row))
+        return all(
+            np.asarray(leaf).dtype == column.dtype
+            and np.array_equal(np.asarray(leaf), column[-1])
+            for leaf, column in zip(own, result, strict=True)
+        )
+
+
+class _MapStream(Stream):
+    def __init__(self, source: Stream, function: _Function) -> None:
+        self._source = source
+        self._function = function
+        self._number = 0
+        self._error: Exception | None = None
+
+    @override
+    def take(self, limit: int) -> Columns | None:
+        if self._error is not None:
+            raise self._error
+        columns = self._source.take(limit)
+        if columns is None:
+            return None
+        result = self._apply(columns)
+        self._number += cols.num_rows(result)
+        return result
+
+    @override
+    def state(self) -> State:
+        return [self._number, self._source.state()]
+
+    @override
+    def restore(self, state: State) -> None:
+        self._number, inner = state
+        self._source.restore(inner)
+
+    def _apply(self, columns: Columns) -> Columns:
+        structure = self._source.structure
+        at_once = self._function.try_at_once(structure, columns)
+        if at_once is not None:
+            self.structure, result = at_once
+            return result
+        return self._apply_one_by_one(structure, cols.rows_of(columns))
+
+    def _apply_one_by_one(
+        self, structure: Any, rows: Sequence[tuple[Any, ...]]
+    ) -> Columns:
+        """Returns what the function gives; what comes before an error comes first."""
+        results: list[Any] = []
+        for row in rows:
+            number = self._number + len(results)
+            try:
+                leaves, self.structure = self._function.call(structure, row, number)
+            except Exception as error:
+                if not results:
+                    raise
+                self._error = error
+                break
+            results.append(leaves)
+        return cols.from_rows(results)

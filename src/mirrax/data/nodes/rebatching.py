@@ -1,0 +1,130 @@
+"""Taking batches apart, and cutting them anew."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import jax
+from typing_extensions import override
+
+from mirrax.data import columns as cols
+from mirrax.data.columns import Columns
+from mirrax.data.nodes.batching import one_row, with_rows
+from mirrax.data.plan import (
+    UNKNOWN,
+    Epoch,
+    Node,
+    ReplayedStream,
+    Stream,
+)
+from mirrax.errors import InvalidArgumentError
+from mirrax.values.specs import TensorSpec
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Unbatch(Node):
+    """The rows of elements."""
+
+    source: Node
+
+    @override
+    def open(self, epoch: Epoch) -> Stream:
+        return _UnbatchStream(self.source.open(epoch))
+
+    @property
+    @override
+    def spec(self) -> Any:
+        return jax.tree.map(_without_rows, self.source.spec)
+
+    @property
+    @override
+    def cardinality(self) -> int:
+        return UNKNOWN
+
+
+def _without_rows(spec: TensorSpec) -> TensorSpec:
+    return TensorSpec(None if spec.shape is None else spec.shape[1:], spec.dtype)
+
+
+class _UnbatchStream(ReplayedStream):
+    def __init__(self, source: Stream) -> None:
+        self._source = source
+        self._left: Columns | None = None
+
+    @override
+    def _take(self, limit: int) -> Columns | None:
+        while self._left is None or not cols.num_rows(self._left):
+            columns = self._source.take(1)
+            self.structure = self._source.structure
+            if columns is None:
+                return None
+            self._left = [column[0] for column in columns]
+            sizes = {len(rows) for rows in self._left}
+            if len(sizes) > 1:
+                raise InvalidArgumentError(
+                    "All arrays of an element must have the same number of rows to be "
+                    f"taken apart. Received: {sorted(sizes)}."
+                )
+        taken = cols.select(self._left, slice(0, limit))
+        self._left = cols.select(self._left, slice(limit, None))
+        return taken
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Rebatch(Node):
+    """Batches cut anew into parts of given sizes, in turn, across their borders.
+
+    Args:
+        source: The batches.
+        sizes: Of the parts, in turn.
+        drop_remainder: Whether a last part that is too small is left out.
+    """
+
+    source: Node
+    sizes: tuple[int, ...]
+    drop_remainder: bool = False
+
+    @override
+    def open(self, epoch: Epoch) -> Stream:
+        return _RebatchStream(self, epoch)
+
+    @property
+    @override
+    def spec(self) -> Any:
+        return jax.tree.map(
+            lambda leaf: with_rows(_without_rows(leaf), None), self.source.spec
+        )
+
+    @property
+    @override
+    def cardinality(self) -> int:
+        return UNKNOWN
+
+
+class _RebatchStream(ReplayedStream):
+    def __init__(self, node: Rebatch, epoch: Epoch) -> None:
+        self._rows = _UnbatchStream(node.source.open(epoch))
+        self._node = node
+        self._has_ended = False
+        self._empty: Columns | None = None
+
+    @override
+    def _take(self, limit: int) -> Columns | None:
+        size = self._node.sizes[self._taken % len(self._node.sizes)]
+        if self._has_ended:
+            return None
+        if size == 0 and self._empty is not None:
+            return self._empty
+        parts: list[Columns] = []
+        missing = size
+        while missing and (columns := self._rows.take(missing)) is not None:
+            parts.append(columns)
+            missing -= cols.num_rows(columns)
+        self.structure = self._rows.structure
+        if not parts or (missing and self._node.drop_remainder):
+            self._has_ended = True
+            return None
+        batch = [one_row(column) for column in cols.concatenate(parts)]
+        self._empty = [column[:, :0] for column in batch]
+        return batch

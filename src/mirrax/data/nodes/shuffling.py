@@ -1,0 +1,94 @@
+"""Elements in random order."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+from typing_extensions import override
+
+from mirrax.data import columns as cols
+from mirrax.data.columns import Columns
+from mirrax.data.indices import (
+    Indices,
+    Shuffled,
+    random_for,
+)
+from mirrax.data.nodes.ordering import OrderingNode
+from mirrax.data.plan import (
+    Epoch,
+    Node,
+    ReplayedStream,
+    Stream,
+)
+from mirrax.data.seeds import Seeded
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Shuffle(OrderingNode, Seeded):
+    """Elements in random order."""
+
+    source: Node
+    buffer_size: int
+    seed: int
+    reshuffle: bool
+    is_random: bool = dataclasses.field(default=False, repr=False)
+
+    @property
+    @override
+    def is_unseeded(self) -> bool:
+        return self.is_random
+
+    @override
+    def indices(self, epoch: Epoch) -> Indices | None:
+        source = self._source_indices(epoch)
+        return source and Shuffled(source, self.buffer_size, self._seed(epoch))
+
+    @override
+    def _open_rows(self, epoch: Epoch) -> Stream:
+        random = random_for(*self._seed(epoch))
+        return _ShuffledRows(self.source.open(epoch), self.buffer_size, random)
+
+    @property
+    @override
+    def cardinality(self) -> int:
+        return self.source.cardinality
+
+    def _seed(self, epoch: Epoch) -> tuple[int, ...]:
+        return (self.seed, *epoch) if self.reshuffle else (self.seed,)
+
+
+class _ShuffledRows(ReplayedStream):
+    """The same as for numbers, on elements that have to be read first."""
+
+    def __init__(self, source: Stream, size: int, random: np.random.Generator) -> None:
+        self._source = source
+        self._size = size
+        self._random = random
+        self._buffer: list[Any] = []
+        self._has_ended = False
+
+    @override
+    def _take(self, limit: int) -> Columns | None:
+        rows: list[Any] = []
+        while len(rows) < limit:
+            self._fill(self._size)
+            if not self._buffer:
+                break
+            place = int(self._random.integers(0, len(self._buffer)))
+            self._buffer[place], self._buffer[-1] = (
+                self._buffer[-1],
+                self._buffer[place],
+            )
+            rows.append(self._buffer.pop())
+        return cols.from_rows(rows) if rows else None
+
+    def _fill(self, size: int) -> None:
+        while len(self._buffer) < size and not self._has_ended:
+            columns = self._source.take(size - len(self._buffer))
+            self.structure = self._source.structure
+            if columns is None:
+                self._has_ended = True
+            else:
+                self._buffer.extend(cols.rows_of(columns))

@@ -1,0 +1,130 @@
+"""Datasets that take turns: each with some elements that were read in advance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mirrax.data import columns as cols
+from mirrax.data.columns import Columns
+from mirrax.data.plan import State, Stream
+from mirrax.data.pool import Future, Pool
+
+
+class Slot:
+    """One dataset among those that take turns.
+
+    Args:
+        stream: Its elements.
+        origin: What it was made of: the position and the number of an element.
+        size: How many elements to read at once.
+        pool: Threads that read the next ones in advance, if there are any.
+    """
+
+    def __init__(
+        self, stream: Stream, origin: tuple[State, int], size: int, pool: Pool | None
+    ) -> None:
+        self._stream = stream
+        self._origin = origin
+        self._size = size
+        self._pool = pool
+        self._before = stream.state()
+        self._columns: Columns | None = None
+        self._used = 0
+        self._pending: Future | None = None
+        self._error: Exception | None = None
+        self.structure: Any = None
+
+    def has_rows(self) -> bool:
+        """Returns whether there is another element; raises what reading it raised."""
+        available = self.num_rows()
+        if self._error is not None:
+            raise self._error
+        return available > 0
+
+    def num_rows(self) -> int:
+        """Returns how many elements are at hand, after reading on if there are none."""
+        if self._columns is not None and self._used == cols.num_rows(self._columns):
+            self._columns = None
+        if self._columns is None and self._error is None:
+            try:
+                self._read()
+            except Exception as error:
+                self._error = error
+        return 0 if self._columns is None else cols.num_rows(self._columns) - self._used
+
+    def take(self, limit: int) -> Columns:
+        """Returns at most `limit` of the elements at hand."""
+        assert self._columns is not None
+        taken = cols.select(self._columns, slice(self._used, self._used + limit))
+        self._used += cols.num_rows(taken)
+        return taken
+
+    def state(self) -> State:
+        """Returns what it was made of, and the position of its next element."""
+        return [*self._origin, [self._before, self._used]]
+
+    def restore(self, state: State) -> None:
+        """Goes to a position."""
+        self._before, used = state
+        self._stream.restore(self._before)
+        while used:
+            self._used = min(used, self.num_rows())
+            used -= self._used
+            if not self._used:
+                return
+
+    def start(self) -> None:
+        """Begins to read, if there are threads for that."""
+        if self._pool is not None:
+            self._pending = self._pool.submit(self._next_chunk)
+
+    @property
+    def columns(self) -> Columns:
+        """What was read last."""
+        return self._columns or []
+
+    def _read(self) -> None:
+        pending, self._pending = self._pending, None
+        chunk = self._next_chunk() if pending is None else pending.result()
+        self._before, self._columns, self.structure = chunk
+        self._used = 0
+        if self._columns is not None:
+            self.start()
+
+    def _next_chunk(self) -> tuple[State, Columns | None, Any]:
+        before = self._stream.state()
+        columns = self._stream.take(self._size)
+        return before, columns, self._stream.structure
+
+
+def take_rounds(slots: Sequence[Slot], block: int, limit: int) -> Columns | None:
+    """Returns whole blocks of all slots in turn, as many rounds as there can be.
+
+    None if there is not a block of each at hand, or they cannot be put into one array.
+    """
+    count = limit // (len(slots) * block)
+    if count:
+        count = min(count, *(slot.num_rows() // block for slot in slots))
+    if not count or not _are_alike([slot.columns for slot in slots]):
+        return None
+    taken = [slot.take(count * block) for slot in slots]
+    return [_in_turn(column, block) for column in zip(*taken, strict=True)]
+
+
+def _are_alike(several: Sequence[Columns]) -> bool:
+    kinds = {tuple(_kind(column) for column in columns) for columns in several}
+    return len(kinds) == 1 and None not in next(iter(kinds))
+
+
+def _kind(column: cols.Column) -> Any:
+    is_array = isinstance(column, np.ndarray)
+    return (column.shape[1:], column.dtype) if is_array else None
+
+
+def _in_turn(several: Sequence[Any], block: int) -> np.ndarray[Any, Any]:
+    shape = several[0].shape[1:]
+    blocks = [column.reshape(-1, block, *shape) for column in several]
+    return np.stack(blocks, axis=1).reshape(-1, *shape)

@@ -1,0 +1,84 @@
+"""Elements in groups that are datasets themselves."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from typing_extensions import override
+
+from mirrax.data import columns as cols
+from mirrax.data.columns import Columns
+from mirrax.data.plan import (
+    UNKNOWN,
+    Epoch,
+    Node,
+    ReplayedStream,
+    Stream,
+)
+from mirrax.values.specs import TensorSpec
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Window(Node):
+    """Elements in groups that are datasets themselves.
+
+    Args:
+        source: The elements.
+        size: How many are in a group.
+        shift: How far apart groups start.
+        stride: How far apart elements of a group are.
+        drop_remainder: Whether groups that are too small are left out.
+        make: Makes a dataset of columns.
+    """
+
+    source: Node
+    size: int
+    shift: int
+    stride: int
+    drop_remainder: bool
+    make: Callable[[Any, Columns], Any] = dataclasses.field(repr=False)
+
+    @override
+    def open(self, epoch: Epoch) -> Stream:
+        return _WindowStream(self, epoch)
+
+    @property
+    @override
+    def spec(self) -> Any:
+        return TensorSpec(None, object)
+
+    @property
+    @override
+    def cardinality(self) -> int:
+        return UNKNOWN
+
+
+class _WindowStream(ReplayedStream):
+    def __init__(self, node: Window, epoch: Epoch) -> None:
+        self._source = node.source.open(epoch)
+        self._node = node
+        self._rows: list[Any] = []
+        self.structure = node.structure
+
+    @override
+    def _take(self, limit: int) -> Columns | None:
+        node = self._node
+        self._fill((node.size - 1) * node.stride + 1)
+        chosen = self._rows[:: node.stride][: node.size]
+        if not chosen or (len(chosen) < node.size and node.drop_remainder):
+            return None
+        self._fill(node.shift)
+        del self._rows[: node.shift]
+        window = np.empty(1, object)
+        window[0] = node.make(self._source.structure, cols.from_rows(chosen))
+        return [window]
+
+    def _fill(self, count: int) -> None:
+        while len(self._rows) < count:
+            columns = self._source.take(count - len(self._rows))
+            if columns is None:
+                return
+            self._rows.extend(cols.rows_of(columns))

@@ -1,0 +1,230 @@
+"""What can be done with a dataset: each operation gives another one."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from mirrax.data.columns import Columns
+from mirrax.data.nodes.batching import Batch, PaddedBatch
+from mirrax.data.nodes.caching import Cache, Prefetch
+from mirrax.data.nodes.combining import Concatenate, Enumerate
+from mirrax.data.nodes.filtering import Filter
+from mirrax.data.nodes.indexed import slices_of_columns
+from mirrax.data.nodes.interleaving import Interleave
+from mirrax.data.nodes.mapping import Map
+from mirrax.data.nodes.ordering import Limit, Repeat, Shard
+from mirrax.data.nodes.rebatching import Rebatch, Unbatch
+from mirrax.data.nodes.shuffling import Shuffle
+from mirrax.data.nodes.windows import Window
+from mirrax.data.plan import Node
+from mirrax.data.pool import AUTOTUNE as AUTOTUNE
+from mirrax.data.pool import num_threads
+from mirrax.data.seeds import random_seed
+from mirrax.trees import Tree
+
+D = TypeVar("D", bound="Operations[Any]")
+
+
+class Operations(abc.ABC, Iterable[Tree], Generic[D]):
+    """The operations of a dataset of type `D`."""
+
+    @property
+    @abc.abstractmethod
+    def plan(self) -> Node:
+        """What is read, and what is done with it."""
+
+    @abc.abstractmethod
+    def _made(self, plan: Node) -> D:
+        """Returns a dataset of another plan, with the same options."""
+
+    def _then(self, kind: Callable[..., Node], *arguments: Any) -> D:
+        return self._made(kind(self.plan, *arguments))
+
+    def _of_columns(self, structure: Any, columns: Columns) -> D:
+        return self._made(slices_of_columns(structure, columns))
+
+    # What is done with elements.
+
+    def map(
+        self,
+        map_func: Callable[..., Any],
+        num_parallel_calls: int | None = None,
+        deterministic: bool | None = None,
+    ) -> D:
+        """Returns `map_func` of each element; a tuple is given as its items.
+
+        It is called once for many elements where that comes to the same; the option
+        `vectorize_map` turns that off.
+
+        Args:
+            map_func: The function.
+            num_parallel_calls: How many calls run at once, in threads, if each element
+                needs its own. That pays for functions that wait or work outside of
+                Python, such as those that read files.
+            deterministic: Whether results come in the order of the elements, which is
+                so unless this, or the option of the same name, is False.
+        """
+        threads = num_threads(num_parallel_calls)
+        return self._then(Map, map_func, threads, deterministic)
+
+    def filter(self, predicate: Callable[..., Any]) -> D:
+        """Returns the elements for which `predicate` is true."""
+        return self._then(Filter, predicate)
+
+    def enumerate(self, start: int = 0) -> D:
+        """Returns pairs of a number and an element."""
+        return self._then(Enumerate, int(start))
+
+    def interleave(
+        self,
+        map_func: Callable[..., D],
+        cycle_length: int | None = None,
+        block_length: int = 1,
+        num_parallel_calls: int | None = None,
+        deterministic: bool | None = None,
+    ) -> D:
+        """Returns the elements of the datasets that `map_func` makes, in turn.
+
+        Args:
+            map_func: Makes a dataset of an element.
+            cycle_length: How many datasets take turns, 16 if it is not given.
+            block_length: How many elements each gives at its turn.
+            num_parallel_calls: How many of them are read at once, in threads.
+            deterministic: Accepted; elements come in order in any case.
+        """
+        cycle = 16 if cycle_length in (None, AUTOTUNE) else int(cycle_length)
+        _require_positive("cycle_length", cycle)
+        _require_positive("block_length", block_length)
+        threads = min(num_threads(num_parallel_calls), cycle)
+        arguments = (cycle, int(block_length), random_seed(), threads)
+        return self._then(Interleave, _plan_of(map_func), *arguments)
+
+    def flat_map(self, map_func: Callable[..., D]) -> D:
+        """Returns the elements of the datasets that `map_func` makes, one by one."""
+        return self._then(Interleave, _plan_of(map_func), 1, 1, random_seed())
+
+    # Which elements, in which order.
+
+    def shuffle(
+        self,
+        buffer_size: int,
+        seed: int | None = None,
+        reshuffle_each_iteration: bool = True,
+    ) -> D:
+        """Returns elements in random order, drawn from a buffer of this size."""
+        _require_positive("buffer_size", buffer_size)
+        is_random = seed is None
+        seed = random_seed() if seed is None else int(seed)
+        arguments = (int(buffer_size), seed, reshuffle_each_iteration, is_random)
+        return self._then(Shuffle, *arguments)
+
+    def repeat(self, count: int | None = None) -> D:
+        """Returns the elements `count` times; without it, for ever."""
+        times = None if count is None or count == -1 else int(count)
+        return self._then(Repeat, times)
+
+    def shard(self, num_shards: int, index: int) -> D:
+        """Returns every `num_shards`th element, from the one at `index` on."""
+        if not 0 <= index < num_shards:
+            raise ValueError(
+                "`index` must be one of the shards, from 0 on. Received: "
+                f"index={index}, num_shards={num_shards}."
+            )
+        return self._then(Shard, int(num_shards), int(index))
+
+    def take(self, count: int) -> D:
+        """Returns at most `count` elements."""
+        return self._then(Limit, 0, None if count == -1 else int(count))
+
+    def skip(self, count: int) -> D:
+        """Returns the elements after the first `count`."""
+        if count == -1:
+            return self.take(0)
+        return self._then(Limit, int(count), None)
+
+    def concatenate(self, dataset: D) -> D:
+        """Returns the elements of this dataset, then those of another."""
+        return self._made(Concatenate((self.plan, dataset.plan)))
+
+    # Putting elements together.
+
+    def batch(
+        self,
+        batch_size: int,
+        drop_remainder: bool = False,
+        num_parallel_calls: int | None = None,
+        deterministic: bool | None = None,
+    ) -> D:
+        """Returns elements stacked in batches; the last may be smaller."""
+        _require_positive("batch_size", batch_size)
+        return self._then(Batch, int(batch_size), drop_remainder)
+
+    def padded_batch(
+        self,
+        batch_size: int,
+        padded_shapes: Tree = None,
+        padding_values: Tree = None,
+        drop_remainder: bool = False,
+    ) -> D:
+        """Returns batches of elements that are filled up to the same shape."""
+        _require_positive("batch_size", batch_size)
+        arguments = (int(batch_size), drop_remainder, padded_shapes, padding_values)
+        return self._then(PaddedBatch, *arguments)
+
+    def unbatch(self) -> D:
+        """Returns the rows of the elements."""
+        return self._then(Unbatch)
+
+    def rebatch(self, batch_size: Any, drop_remainder: bool = False) -> D:
+        """Returns batches of another size, or of several sizes in turn."""
+        sizes = tuple(int(size) for size in np.atleast_1d(batch_size))
+        if not sizes or min(sizes) < 1:
+            raise ValueError(
+                "`batch_size` must be one size or several, each at least 1. Received: "
+                f"batch_size={batch_size}."
+            )
+        return self._then(Rebatch, sizes, drop_remainder)
+
+    def window(
+        self,
+        size: int,
+        shift: int | None = None,
+        stride: int = 1,
+        drop_remainder: bool = False,
+    ) -> D:
+        """Returns datasets of `size` elements each, `shift` apart, as elements."""
+        _require_positive("size", size)
+        arguments = (size, shift or size, stride, drop_remainder, self._of_columns)
+        return self._then(Window, *arguments)
+
+    # Keeping elements.
+
+    def cache(self, filename: str = "") -> D:
+        """Returns a dataset that is read once and then kept, in memory or in a file."""
+        return self._then(Cache, filename)
+
+    def prefetch(self, buffer_size: int) -> D:
+        """Says how far to read ahead of what devices need."""
+        return self._then(Prefetch, buffer_size)
+
+    # Using elements.
+
+    def reduce(self, initial_state: Any, reduce_func: Callable[..., Any]) -> Any:
+        """Returns `reduce_func(state, element)` of all elements, one after another."""
+        state = initial_state
+        for element in self:
+            state = reduce_func(state, element)
+        return state
+
+
+def _plan_of(function: Callable[..., D]) -> Callable[..., Node]:
+    return lambda *leaves: function(*leaves).plan
+
+
+def _require_positive(name: str, value: int) -> None:
+    if value < 1:
+        raise ValueError(f"`{name}` must be at least 1. Received: {name}={value}.")

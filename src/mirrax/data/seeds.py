@@ -1,0 +1,70 @@
+"""Seeds of a plan: those of nodes whose order is random, also if none was given."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import itertools
+import secrets
+from collections.abc import Sequence
+from typing import Any
+
+from mirrax.data.indices import random_for
+from mirrax.data.plan import Node, rewritten
+
+
+class Seeded(abc.ABC):
+    """A node whose elements depend on its field `seed`."""
+
+    seed: int
+
+    @property
+    @abc.abstractmethod
+    def is_unseeded(self) -> bool:
+        """Whether nobody chose the seed."""
+
+
+def seeds_of(plan: Node) -> list[int]:
+    """Returns the seeds of a plan, those of inputs first."""
+    inner = [seed for node in plan.inputs for seed in seeds_of(node)]
+    return [*inner, plan.seed] if isinstance(plan, Seeded) else inner
+
+
+def with_seeds(plan: Node, seeds: Sequence[int]) -> Node:
+    """Returns a plan with these seeds, given as `seeds_of` gives them."""
+    if list(seeds) == seeds_of(plan):
+        return plan
+    if len(seeds) != len(seeds_of(plan)):
+        raise ValueError(
+            "A position must be that of the same dataset. Received: a position with "
+            f"{len(seeds)} seed(s), for a plan with {len(seeds_of(plan))}:\n"
+            f"{plan.explain()}"
+        )
+    given = iter(seeds)
+
+    def seed(node: Node) -> Node:
+        changed: Any = node
+        is_seeded = isinstance(node, Seeded)
+        return dataclasses.replace(changed, seed=next(given)) if is_seeded else node
+
+    return rewritten(plan, seed)
+
+
+def random_seed() -> int:
+    """Returns a seed for what nobody gave one."""
+    return secrets.randbits(31)
+
+
+def seed_unseeded(plan: Node, key: tuple[int, ...]) -> Node:
+    """Returns a plan whose random seeds depend on a key, so that it can be repeated."""
+    numbers = itertools.count()
+
+    def seed(node: Node) -> Node:
+        changed: Any = node
+        if not isinstance(node, Seeded) or not node.is_unseeded:
+            return node
+        chosen = int(random_for(*key, next(numbers)).integers(2**31))
+        seeded: Node = dataclasses.replace(changed, seed=chosen)
+        return seeded
+
+    return rewritten(plan, seed)

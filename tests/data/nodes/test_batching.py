@@ -1,0 +1,79 @@
+"""Putting elements together."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mirrax.data import Dataset
+from mirrax.errors import InvalidArgumentError
+from tests.data.plans import counts, quick, ragged, sizes, values
+
+
+@quick
+@given(count=counts, size=sizes, drop=st.booleans())
+def test_batches_are_slices(count, size, drop):
+    expected = [list(range(count))[i : i + size] for i in range(0, count, size)]
+    if drop:
+        expected = [batch for batch in expected if len(batch) == size]
+    dataset = Dataset.range(count).batch(size, drop_remainder=drop)
+    assert values(dataset) == expected
+    assert dataset.cardinality() == len(expected)
+
+
+def test_ragged_elements_are_refused_after_what_came_before():
+    iterator = iter(ragged(2, 2, 2, 3).batch(2))
+    assert next(iterator).shape == (2, 2)
+    with pytest.raises(InvalidArgumentError, match=r"\(2,\), \(3,\).*padded_batch"):
+        next(iterator)
+
+
+def test_a_batch_size_must_be_positive():
+    with pytest.raises(ValueError, match=r"`batch_size` must be.*batch_size=0"):
+        Dataset.range(3).batch(0)
+
+
+def test_padded_batch_fills_up_to_the_longest():
+    assert values(ragged(1, 2).padded_batch(2)) == [[[1, 0], [2, 2]]]
+
+
+def test_padded_batch_fills_up_to_a_shape_with_a_value():
+    dataset = ragged(1, 2).padded_batch(2, padded_shapes=(3,), padding_values=-1)
+    assert values(dataset) == [[[1, -1, -1], [2, 2, -1]]]
+
+
+def test_padded_batch_leaves_scalars_alone():
+    tokens, labels = next(iter(ragged(1, 2, label=True).padded_batch(2)))
+    assert tokens.tolist() == [[1, 0], [2, 2]]
+    assert labels.tolist() == [1, 2]
+
+
+def test_padded_batch_of_scalars_is_a_batch():
+    assert values(Dataset.range(3).padded_batch(2)) == [[0, 1], [2]]
+
+
+def test_padded_batch_fills_text_with_empty_text():
+    rows = [np.array([b"a"], object), np.array([b"b", b"longer"], object)]
+    dataset = Dataset.range(2).map(lambda i: rows[i]).padded_batch(2)
+    assert values(dataset) == [[[b"a", b""], [b"b", b"longer"]]]
+
+
+def test_padded_batch_refuses_what_does_not_fit():
+    with pytest.raises(InvalidArgumentError, match="must fit into `padded_shapes`"):
+        list(ragged(4).padded_batch(1, padded_shapes=(3,)))
+
+
+def test_padded_batch_says_its_shape():
+    dataset = Dataset.from_tensor_slices(np.ones((2, 3))).padded_batch(2, (5,))
+    assert next(iter(dataset)).shape == (2, 5)
+    assert dataset.element_spec.shape == (None, 5)
+
+
+@quick
+@given(st.lists(st.integers(0, 5), max_size=9), sizes)
+def test_padded_batch_loses_nothing(lengths, size):
+    batches = values(ragged(*[n + 1 for n in lengths]).padded_batch(size))
+    rows = [row for batch in batches for row in batch]
+    assert [[x for x in row if x] for row in rows] == [
+        [n + 1] * (n + 1) for n in lengths
+    ]
