@@ -132,7 +132,10 @@ class Program:
             for v in traced.writes
             if self._is_over_many and not isinstance(v, DistributedVariable)
         ]
-        landings: dict[Any, Any] = dict(self._localized)
+        self._handed_on = [
+            (v, _Landing()) for v in traced.writes if isinstance(v, ForeignVariable)
+        ]
+        landings: dict[Any, Any] = dict([*self._localized, *self._handed_on])
         self._targets = [landings.get(v, v) for v in traced.writes]
         # JAX hands the arrays of results that are plain reads through to the user.
         outputs = {atom for atom in traced.jaxpr.outvars if isinstance(atom, Var)}
@@ -151,7 +154,7 @@ class Program:
         ]
         self._run = self._compile(traced, forms)
         self._device = None
-        if self._topology is not None and not self._topology.is_local:
+        if not self._is_local and self._topology is not None:
             mark = require_same_program(traced.closed, self._topology)
             self._name = f"{getattr(body, '__name__', 'function')} {mark}"
             self._run = self._over_workers(self._run, self._topology)
@@ -184,33 +187,40 @@ class Program:
     def _execute(self, *inputs: list[Any]) -> Sequence[jax.Array]:
         """Runs the program, gives variables their new arrays, returns the results."""
         results: Sequence[jax.Array]
-        if self._can_raise:
+        if self._can_raise or not self._changed or not self._is_local:
             new, results = self._run(*inputs)
-            # What a callback raises must come out before variables change.
-            self._failures.raise_first((new, results))
+            if self._can_raise:
+                # What a callback raises must come out before variables change.
+                self._failures.raise_first((new, results))
             lending.store_all(self._targets, new)
-            return results
-        is_over_workers = self._topology is not None and not self._topology.is_local
-        if not self._changed or is_over_workers:
-            new, results = self._run(*inputs)
-            lending.store_all(self._targets, new)
+            self._hand_on()
             return results
         placement = [_placement(array) for arrays in inputs[2:] for array in arrays]
-        if placement != self._placement:
-            # JAX is about to go through Python, where an interruption would cost the
-            # results. Compiling, which can take long, is done before.
-            self._run.lower(*inputs).compile()
-            with interruptions.deferred():
-                results = self._run_and_store(inputs)
-            self._placement = placement
-            return results
-        return self._run_and_store(inputs)
+        if placement == self._placement:
+            return self._run_and_store(inputs)
+        # JAX is about to go through Python, where an interruption would cost the
+        # results. Compiling, which can take long, is done before.
+        self._run.lower(*inputs).compile()
+        with interruptions.deferred():
+            results = self._run_and_store(inputs)
+        self._placement = placement
+        return results
 
-    def _run_and_store(self, inputs: Sequence[list[Any]]) -> list[jax.Array]:
-        calls, results = itertools.tee(map(self._run, *([item] for item in inputs)))
+    def _run_and_store(self, inputs: Sequence[list[Any]]) -> Sequence[jax.Array]:
+        calls, outputs = itertools.tee(map(self._run, *([item] for item in inputs)))
         new = itertools.chain.from_iterable(map(_first, calls))
-        lending.store_all(self._targets, new)
-        return next(results)[1]  # type: ignore[no-any-return]
+        try:
+            lending.store_all(self._targets, new)
+        finally:
+            self._hand_on()
+        results: Sequence[jax.Array] = next(outputs)[1]
+        return results
+
+    def _hand_on(self) -> None:
+        """Gives variables of other libraries, which run Python, their new arrays."""
+        for variable, landing in self._handed_on:
+            if landing.stored is not None:
+                variable.stored = landing.take()
 
     def _over_workers(self, run: Any, topology: Topology) -> Any:
         """Returns the program with what this worker brings spread over its devices."""
@@ -240,7 +250,7 @@ class Program:
 
     def _settle(self) -> None:
         for variable, landing in self._localized:
-            local = jax_internals.shards(landing.stored)[0]
+            local = jax_internals.shards(landing.take())[0]
             variable.store(jax_internals.view(local))
         for variable in self._forwarded:
             lending.mark(variable)
@@ -372,14 +382,22 @@ def _output(leaf: Any) -> tuple[Any, Form | None]:
             return leaf, None
 
 
-def _is_of_all_workers(array: Any) -> bool:
-    return isinstance(array, jax.Array) and not array.is_fully_addressable
-
-
 class _Landing:
     """Takes what a program makes of a variable that is kept somewhere else."""
 
-    stored: jax.Array
+    __slots__ = ("stored",)
+
+    def __init__(self) -> None:
+        self.stored: Any = None
+
+    def take(self) -> Any:
+        """Returns the array, which then is no longer here."""
+        array, self.stored = self.stored, None
+        return array
+
+
+def _is_of_all_workers(array: Any) -> bool:
+    return isinstance(array, jax.Array) and not array.is_fully_addressable
 
 
 def _placement(array: Any) -> Any:

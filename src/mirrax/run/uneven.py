@@ -134,7 +134,7 @@ def _kinds_of_all(call: ReplicaCall) -> Any:
 def _build(call: ReplicaCall, arguments: _Arguments) -> Any:
     """Returns the plan for arguments of these shapes, or that it has to be eager."""
     axis_env = [(AXIS, call.topology.num_replicas)]
-    failures = Failures() if call.topology.is_local else None
+    failures = Failures()
     traces, cuts = _cut_all(call, arguments, axis_env, failures)
     digests = [output_digests(piece.closed) for piece in cuts]
     if not call.topology.is_local:
@@ -205,12 +205,12 @@ def _cut_all(
     call: ReplicaCall,
     arguments: _Arguments,
     axis_env: list[tuple[str, int]],
-    failures: Failures | None,
+    failures: Failures,
 ) -> tuple[list[Traced], list[Cut]]:
     """Returns the programs of replicas in pieces; none if they do not go together."""
     try:
         traces = _trace_all(call, arguments, axis_env)
-        if failures is not None and has_callbacks(traces[0].jaxpr):
+        if has_callbacks(traces[0].jaxpr) and call.topology.is_local:
             traces = [
                 dataclasses.replace(t, closed=catch_failures(t.closed, failures))
                 for t in traces
