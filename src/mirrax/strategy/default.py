@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 from typing_extensions import override
@@ -12,7 +12,7 @@ from typing_extensions import override
 from mirrax.collectives.all_reduce import AllReduce
 from mirrax.devices.logical import default_devices
 from mirrax.devices.topology import Topology
-from mirrax.input.context import InputContext, InputOptions
+from mirrax.later import Later
 from mirrax.run.meeting import Alone
 from mirrax.run.replica_context import ReplicaContext
 from mirrax.strategy.creators import leave
@@ -21,6 +21,11 @@ from mirrax.strategy.strategy import Strategy
 from mirrax.trees import Tree
 from mirrax.variables.distributed import DistributedVariable
 from mirrax.variables.variable import Variable
+
+if TYPE_CHECKING:
+    from mirrax.input import context as input_context
+else:
+    input_context = Later("mirrax.input.context")
 
 
 class DefaultStrategy(Strategy):
@@ -39,17 +44,17 @@ class DefaultStrategy(Strategy):
 
     @override
     def experimental_distribute_dataset(
-        self, dataset: Any, options: InputOptions | None = None
+        self, dataset: Any, options: input_context.InputOptions | None = None
     ) -> Any:
         return dataset
 
     @override
     def distribute_datasets_from_function(
         self,
-        dataset_fn: Callable[[InputContext], Any],
-        options: InputOptions | None = None,
+        dataset_fn: Callable[[input_context.InputContext], Any],
+        options: input_context.InputOptions | None = None,
     ) -> Any:
-        return dataset_fn(InputContext())
+        return dataset_fn(input_context.InputContext())
 
     @override
     def _wrap_parts(self, parts: list[Any]) -> Tree:
