@@ -42,7 +42,7 @@ def run(
     if isinstance(fn, Function) and not is_traced:
         return _run_compiled(strategy, fn, args, kwargs)
     call = ReplicaCall(strategy, strategy.collective, fn, tuple(args), kwargs)
-    with strategy.entered():
+    with strategy.scope():
         if is_traced:
             return _run_inside_trace(call)
         if not call.topology.is_single:
@@ -95,7 +95,7 @@ def _run_one_by_one(fn: Function, strategy: Callable[[], Any]) -> Callable[..., 
         owner = strategy()
         python = fn.python_function
         call = ReplicaCall(owner, owner.collective, python, args, kwargs)
-        with owner.entered():
+        with owner.scope():
             return run_uneven(call, fn)
 
     return run

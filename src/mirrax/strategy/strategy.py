@@ -54,6 +54,15 @@ class ValueContext:
     Args:
         replica_id_in_sync_group: The number of the replica.
         num_replicas_in_sync: How many there are.
+
+    >>> strategy = mirrax.MirroredStrategy(["CPU:0", "CPU:1"])
+    >>> strategy.experimental_distribute_values_from_function(
+    ...     lambda context: 10 * context.replica_id_in_sync_group
+    ... )
+    PerReplica:{
+      0: 0,
+      1: 10
+    }
     """
 
     replica_id_in_sync_group: int = 0
@@ -71,6 +80,13 @@ class Strategy:
         create: What becomes of a variable that is created in the scope.
         cluster_resolver: Who takes part; None on one machine.
         options: Hints for collectives.
+
+    >>> strategy = mirrax.MirroredStrategy(["CPU:0", "CPU:1"])
+    >>> isinstance(strategy, Strategy)
+    True
+    >>> replica_id = lambda: mirrax.get_replica_context().replica_id_in_sync_group
+    >>> strategy.run(replica_id).values
+    (0, 1)
     """
 
     def __init__(
@@ -125,7 +141,9 @@ class Strategy:
         """
         guards.require_cross_replica("`strategy.scope()`")
         guards.require_same_strategy("`strategy.scope()`", self)
-        return self.entered()
+        frame = stack.frame()
+        is_inside = frame is not None and frame.strategy is self
+        return _Scope(self, self._frame, None if is_inside else self._creator)
 
     def run(
         self,
@@ -271,12 +289,6 @@ class Strategy:
         if per_replica is None:
             return leaf
         return host_view(gather(self.topology, per_replica, axis))
-
-    def entered(self) -> _Scope:
-        """The scope, without the checks that users need."""
-        frame = stack.frame()
-        is_inside = frame is not None and frame.strategy is self
-        return _Scope(self, self._frame, None if is_inside else self._creator)
 
 
 class _Scope:
