@@ -36,9 +36,8 @@ from mirrax.run.jaxprs import (
     read,
     stand_ins,
 )
-from mirrax.run.meeting import as_arrays
 from mirrax.run.tracing import Traced
-from mirrax.values.array_like import is_array_like, on_host
+from mirrax.values.array_like import as_arrays, is_array_like, on_host
 from mirrax.values.layouts import Parts
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import is_mirrored_array
