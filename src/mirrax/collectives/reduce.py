@@ -160,6 +160,8 @@ def _arrays(layout: Layout) -> Layout:
     """Returns `layout` with Python numbers and the like made arrays."""
     if not isinstance(layout, Parts):
         return layout
+    if all(isinstance(part, jax.Array) for part in layout.held):
+        return layout
     return dataclasses.replace(layout, held=tuple(as_arrays(layout.held)))
 
 

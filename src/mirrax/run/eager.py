@@ -276,7 +276,9 @@ class _AllReduce(_Request):
 
     @override
     def answer_all(self, call: ReplicaCall, requests: Sequence[Any]) -> list[Any]:
-        collective = dataclasses.replace(call.collective, options=self.options)
+        collective = call.collective
+        if self.options is not collective.options:
+            collective = dataclasses.replace(collective, options=self.options)
         values = _columns(call, requests, f"all_reduce {self.op.name}")
         reduced = reduce(collective, self.op, values, axis=None)
         return _hand_out(reduced, len(requests))
