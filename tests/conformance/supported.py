@@ -31,6 +31,7 @@ SUPPORTED = [
     (249, 249),  # one device: errors
     (260, 277),  # contrib
     (280, 281),  # gradients: a training step, through all-reduce
+    (284, 284),  # checkpoints
 ]
 
 
