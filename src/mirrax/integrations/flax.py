@@ -322,6 +322,17 @@ class FlaxLibrary(libraries.Library):
         return libraries.Sources([_require(v) for v in variables], assemble)
 
     @override
+    def refusal(self, value: Any) -> str | None:
+        if not isinstance(value, nnx.Variable):
+            return None
+        return (
+            "A variable of Flax by itself cannot be an argument: JAX makes a copy of "
+            f"it, and what is written to the copy is lost. Received: {value!r}. Pass "
+            "the module that it belongs to, close over it, or pass its value, "
+            "`variable[...]`."
+        )
+
+    @override
     def kept_of(self, value: Any) -> dict[str, libraries.Kept] | None:
         if isinstance(value, nnx.Variable):
             return {"": _kept(value)}

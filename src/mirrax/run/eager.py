@@ -55,6 +55,7 @@ def run_eager(call: ReplicaCall, advice: str = ADVICE) -> Tree:
             meet.
     """
     topology = call.topology
+    libraries.check_arguments((call.args, call.kwargs))
     leaves, structure = trees.flatten((call.args, call.kwargs))
     columns = [parts_of(leaf, topology) for leaf in leaves]
 
