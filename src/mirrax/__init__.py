@@ -8,7 +8,6 @@ from mirrax import (
     config,
     data,
     errors,
-    integrations,
     nn,
     random,
     train,
