@@ -57,6 +57,15 @@ class GradientTape:
     Args:
         persistent: Accepted for ported programs; every tape can be asked repeatedly.
         watch_accessed_variables: Whether variables are watched without `watch`.
+
+    >>> w = mirrax.Variable(3.0)
+    >>> @mirrax.function
+    ... def slope(x):
+    ...     with GradientTape() as tape:
+    ...         y = x * w * w
+    ...     return tape.gradient(y, w)
+    >>> float(slope(2.0))
+    12.0
     """
 
     def __init__(
