@@ -6,9 +6,14 @@ import threading
 # Both must come before JAX starts its backend, hence before anything is collected.
 os.environ["JAX_PLATFORMS"] = "cpu"
 
+import hypothesis
 import pytest
 
 import mirrax
+
+# How long an example takes says more about the machine than about us.
+hypothesis.settings.register_profile("mirrax", deadline=None)
+hypothesis.settings.load_profile("mirrax")
 
 # tests/conformance/conftest.py asks for 4: the last call before JAX starts decides.
 mirrax.config.set_logical_devices("CPU", 8)
