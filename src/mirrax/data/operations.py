@@ -11,13 +11,14 @@ import numpy as np
 
 from mirrax.data.columns import Columns
 from mirrax.data.nodes.batching import Batch, PaddedBatch
-from mirrax.data.nodes.caching import Cache, Prefetch
+from mirrax.data.nodes.caching import Cache
 from mirrax.data.nodes.combining import Concatenate, Enumerate
 from mirrax.data.nodes.filtering import Filter
 from mirrax.data.nodes.indexed import slices_of_columns
 from mirrax.data.nodes.interleaving import Interleave
 from mirrax.data.nodes.mapping import Map
 from mirrax.data.nodes.ordering import Limit, Repeat, Shard
+from mirrax.data.nodes.prefetching import Prefetch
 from mirrax.data.nodes.rebatching import Rebatch, Unbatch
 from mirrax.data.nodes.shuffling import Shuffle
 from mirrax.data.nodes.windows import Window
@@ -212,7 +213,10 @@ class Operations(abc.ABC, Iterable[Tree], Generic[D]):
         return self._then(Cache, filename)
 
     def prefetch(self, buffer_size: int) -> D:
-        """Says how far to read ahead of what devices need."""
+        """Returns elements that a thread reads in advance, where that takes work.
+
+        A distributed dataset reads ahead in any case, this far if it is further.
+        """
         if buffer_size != AUTOTUNE:
             _count("buffer_size", buffer_size)
         return self._then(Prefetch, int(buffer_size))

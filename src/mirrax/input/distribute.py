@@ -11,8 +11,9 @@ from mirrax.data.adapters import as_dataset
 from mirrax.data.adapters.foreign import Foreign
 from mirrax.data.dataset import Dataset
 from mirrax.data.iterator import DatasetIterator
+from mirrax.data.nodes.prefetching import Prefetch
 from mirrax.data.options import AutoShardPolicy
-from mirrax.data.plan import INFINITE, Node, find
+from mirrax.data.plan import INFINITE, Node, find, takes_work
 from mirrax.data.seeds import seeds_of, with_seeds
 from mirrax.devices.topology import Topology
 from mirrax.input.auto_shard import auto_shard, chosen_policy
@@ -21,7 +22,6 @@ from mirrax.input.distributed import DistributedDataset, Finish
 from mirrax.input.feeds import Batches, Feed, Turns
 from mirrax.input.pipelines import Flowing, Pieces, Single
 from mirrax.input.placing import Placed, empty_parts, part_spec, place
-from mirrax.input.prefetch import pays
 from mirrax.input.rows import not_batches
 from mirrax.input.split import batch_size_of
 from mirrax.input.workers import Alone, Share, Workers, share_of
@@ -48,7 +48,8 @@ def distribute(
         workers: What the workers tell each other.
     """
     share = share_of(topology)
-    dataset = with_common_seeds(as_dataset(data), workers)
+    given = with_common_seeds(as_dataset(data), workers)
+    dataset = _without_prefetch(given)
     if share.num_replicas > 1:
         _require_batches(dataset.plan)
     open_feed = feed_opener(dataset, share)
@@ -66,6 +67,7 @@ def distribute(
         topology,
         options or InputOptions(),
         None if ends_together else workers,
+        _asked_depth(given.plan),
     )
 
 
@@ -146,10 +148,11 @@ def _build(
     topology: Topology,
     options: InputOptions,
     workers: Workers | None,
+    asked_depth: int = 0,
 ) -> DistributedDataset:
     is_on_device = options.experimental_fetch_to_device
     count = len(topology.local_devices)
-    buffer_size = options.experimental_per_replica_buffer_size
+    depth = max(1, options.experimental_per_replica_buffer_size) * count
 
     def make_empty() -> Tree:
         parts = empty_parts(dataset.element_spec, count)
@@ -159,9 +162,21 @@ def _build(
     return DistributedDataset(
         lambda: Placed(open_feed(), topology, is_on_device),
         describe,
-        max(1, buffer_size) * count if pays(dataset.plan) else 0,
+        max(depth, asked_depth) if takes_work(dataset.plan) else 0,
         Finish(workers if is_needed else None, make_empty),
     )
+
+
+def _without_prefetch(dataset: Dataset) -> Dataset:
+    """Returns a dataset without its last step, if that is what we do ourselves."""
+    plan = dataset.plan
+    if not isinstance(plan, Prefetch):
+        return dataset
+    return Dataset(plan.source, dataset.options())
+
+
+def _asked_depth(plan: Node) -> int:
+    return plan.depth if isinstance(plan, Prefetch) else 0
 
 
 def _policy(dataset: Dataset) -> AutoShardPolicy:

@@ -7,9 +7,9 @@ from typing import Any
 
 from mirrax.context import stack
 from mirrax.context.guards import MustDrive
+from mirrax.data.read_ahead import ReadAhead, Steps
 from mirrax.errors import InvalidArgumentError, OutOfRangeError
 from mirrax.input import positions
-from mirrax.input.prefetch import Prefetched, Steps
 from mirrax.input.workers import Workers
 from mirrax.trees import Tree
 from mirrax.values.driving import Driving
@@ -51,7 +51,7 @@ class DistributedDataset(Driving):
             raise MustDrive
         steps = self._open_steps()
         if self._depth:
-            steps = Prefetched(steps, self._depth)
+            steps = ReadAhead(steps, self._depth)
         return DistributedIterator(steps, self._describe, self._finish)
 
     def reduce(self, initial_state: Any, reduce_func: Callable[..., Any]) -> Any:

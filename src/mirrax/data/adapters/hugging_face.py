@@ -38,6 +38,8 @@ def adapt(value: Any) -> Node | None:
 class Table(IndexedNode):
     """The rows of a table, looked up many at a time."""
 
+    is_work = True
+
     dataset: Any = dataclasses.field(repr=False)
 
     @property

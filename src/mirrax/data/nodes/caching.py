@@ -1,4 +1,4 @@
-"""Keeping elements, and reading ahead."""
+"""Keeping elements."""
 
 from __future__ import annotations
 
@@ -133,25 +133,3 @@ def _load(file: str, memory: Memory) -> None:
             f"{file!r}: {error}. Delete it, and it is written again."
         ) from error
     memory.structure = jax.tree.structure(nesting)
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Prefetch(Node):
-    """Says how far to read ahead; whoever feeds devices does it, for the whole plan."""
-
-    source: Node
-    buffer_size: int
-
-    @override
-    def open(self, epoch: Epoch) -> Stream:
-        return self.source.open(epoch)
-
-    @property
-    @override
-    def spec(self) -> Any:
-        return self.source.spec
-
-    @property
-    @override
-    def cardinality(self) -> int:
-        return self.source.cardinality

@@ -19,6 +19,8 @@ from mirrax.errors import InvalidArgumentError
 class Filter(Node):
     """The elements for which a function is true."""
 
+    is_work = True
+
     source: Node
     predicate: Callable[..., Any]
 

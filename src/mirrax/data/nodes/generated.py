@@ -26,6 +26,8 @@ from mirrax.values.specs import TensorSpec
 class Generated(Node):
     """What a Python function yields."""
 
+    is_work = True
+
     function: Callable[[], Iterable[Any]]
     signature: Any
 

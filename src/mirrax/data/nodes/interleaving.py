@@ -29,6 +29,8 @@ class Interleave(Node, Seeded):
         num_threads: How many of them are read at once, in advance; 0 for none.
     """
 
+    is_work = True
+
     source: Node
     function: Callable[..., Node]
     cycle_length: int

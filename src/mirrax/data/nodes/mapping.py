@@ -32,6 +32,8 @@ class Map(Node):
         vectorize: Whether it may be called once for many elements.
     """
 
+    is_work = True
+
     source: Node
     function: Callable[..., Any]
     num_threads: int = 0
