@@ -135,9 +135,14 @@ def feed_opener(dataset: Dataset, share: Share) -> Callable[[], Feed]:
 
 
 def with_common_seeds(dataset: Dataset, workers: Workers) -> Dataset:
-    """Returns a dataset that every worker shuffles in the same way."""
-    seeds = workers.take_from_first(seeds_of(dataset.plan))
-    plan = with_seeds(dataset.plan, seeds)
+    """Returns a dataset that every worker shuffles in the same way.
+
+    But not where each reads everything: there, the same order would be the same work.
+    """
+    seeds = seeds_of(dataset.plan)
+    if not seeds or _policy(dataset) in _OWN:
+        return dataset
+    plan = with_seeds(dataset.plan, workers.take_from_first(seeds))
     return dataset if plan is dataset.plan else Dataset(plan, dataset.options())
 
 
