@@ -32,6 +32,7 @@ SUPPORTED = [
     (250, 254),  # cluster
     (260, 277),  # contrib
     (280, 281),  # gradients: a training step, through all-reduce
+    (284, 284),  # checkpoints
     (285, 286),  # Keras
 ]
 
