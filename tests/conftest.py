@@ -3,8 +3,9 @@
 import os
 import threading
 
-# Both must come before JAX starts its backend, hence before anything is collected.
+# All must come before JAX starts its backend, hence before anything is collected.
 os.environ["JAX_PLATFORMS"] = "cpu"
+os.environ["KERAS_BACKEND"] = "jax"
 
 import hypothesis
 import pytest

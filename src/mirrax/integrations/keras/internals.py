@@ -92,6 +92,16 @@ def trained_by(optimizer: Any) -> list[Any]:
     return list(optimizer._trainable_variables)
 
 
+def initial_epoch(model: Any) -> int:
+    """Returns the epoch that a restored backup lets `fit` start with."""
+    return int(model._initial_epoch or 0)
+
+
+def set_initial_epoch(model: Any, epoch: int) -> None:
+    """Makes `fit` start with `epoch`."""
+    model._initial_epoch = epoch
+
+
 @contextlib.contextmanager
 def notes_set_aside() -> Iterator[None]:
     """Puts away what Keras notes about the running code, for the `with` block."""
@@ -118,8 +128,10 @@ __all__ = [
     "autocast",
     "class_weight_to_sample_weights",
     "dtype_of",
+    "initial_epoch",
     "notes_set_aside",
     "set_array",
+    "set_initial_epoch",
     "stateless_scope",
     "trained_by",
     "unpack_x_y_sample_weight",

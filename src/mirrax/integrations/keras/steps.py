@@ -24,6 +24,7 @@ def install() -> None:
     hooks.wrap(keras.random.SeedGenerator, "next", _next_seed)
     hooks.wrap(*internals.SCALE_LOSS, _scale)
     hooks.wrap(*internals.UNSCALE_LOSS, _unscale)
+    hooks.wrap(keras.layers.BatchNormalization, "__init__", _normalize)
     hooks.wrap(*internals.MOMENTS, _moments)
 
 
@@ -109,6 +110,19 @@ def _count(replica: Any) -> int:
     return int(replica.context.num_replicas_in_sync)
 
 
+def _normalize(
+    original: Callable[..., None],
+    layer: Any,
+    *args: Any,
+    synchronized: bool = False,
+    **kw: Any,
+) -> None:
+    """Creates a normalization; synchronized ones, too, in the scope of a strategy."""
+    is_ours = synchronized and hooks.strategy_in_force() is not None
+    original(layer, *args, synchronized=synchronized and not is_ours, **kw)
+    layer.synchronized = synchronized
+
+
 def _moments(
     original: Callable[..., Any],
     x: Any,
@@ -120,8 +134,7 @@ def _moments(
     replica = hooks.replica()
     if not synchronized or replica is None:
         # Outside of `run`, a batch is whole already.
-        is_alone = hooks.strategy_in_force() is None
-        return original(x, axes, keepdims, synchronized and is_alone)
+        return original(x, axes, keepdims)
     values = x.astype(jnp.promote_types(x.dtype, jnp.float32))
     rows = jnp.asarray(values.size / jnp.mean(values, axes).size, values.dtype)
     total, count = replica.context.all_reduce(
