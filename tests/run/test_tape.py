@@ -401,7 +401,11 @@ def test_gradients_go_through_convolutions():
     def step():
         with mirrax.GradientTape() as tape:
             output = jax.lax.conv_general_dilated(
-                image, kernel.value, (1,), "VALID", dimension_numbers=("NWC", "WIO", "NWC")
+                image,
+                kernel.value,
+                (1,),
+                "VALID",
+                dimension_numbers=("NWC", "WIO", "NWC"),
             )
         return tape.gradient(output, kernel)
 

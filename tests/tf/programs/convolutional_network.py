@@ -45,8 +45,12 @@ def train(tf, np):
 
     @tf.function
     def distributed_step(image, label):
-        return strategy.reduce("SUM", strategy.run(step, args=(image, label)), axis=None)
+        return strategy.reduce(
+            "SUM", strategy.run(step, args=(image, label)), axis=None
+        )
 
-    dataset = tf.data.Dataset.from_tensor_slices((images, labels)).repeat(5).batch(BATCH)
+    dataset = (
+        tf.data.Dataset.from_tensor_slices((images, labels)).repeat(5).batch(BATCH)
+    )
     distributed = strategy.experimental_distribute_dataset(dataset)
     return [float(distributed_step(*batch)) for batch in distributed]

@@ -1,4 +1,4 @@
-"""A classifier as a tf.Module with momentum, on batches of which the last is smaller."""
+"""A classifier as a tf.Module with momentum; the last batch is smaller."""
 
 BATCH = 10
 
