@@ -212,7 +212,8 @@ def _evaluate(
 def _differentiated(parameter: Any, axis_env: Sequence[tuple[str, int]]) -> Any:
     if isinstance(parameter, ClosedJaxpr) and _has_tape(parameter.jaxpr):
         return differentiate(parameter, axis_env)
-    if isinstance(parameter, tuple):
+    # Named tuples are facts about the equation, such as the axes of a convolution.
+    if type(parameter) is tuple:
         return tuple(_differentiated(item, axis_env) for item in parameter)
     return parameter
 
