@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench clean
+.PHONY: help demo test check bench soak clean
 
 help: ## Shows this list.
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -31,6 +31,9 @@ bench: $(INSTALLED) ## Runs the programs in benchmarks/, one after another.
 	@set -e; for program in compiled_step dispatch eager_run uneven_step import_time; do \
 		echo "==> $$program"; $(BIN)/python benchmarks/$$program.py $(ARGS); \
 	done
+
+soak: $(INSTALLED) ## Injects faults into jobs of several workers; about an hour.
+	$(BIN)/python benchmarks/faults/soak.py --write docs/reliability.md $(ARGS)
 
 clean: ## Removes the environment, the caches and the builds.
 	rm -rf $(VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
