@@ -20,7 +20,8 @@ STEPS = 12
 
 
 def say(*words):
-    print(*words, flush=True)
+    # Not the standard output: a line there may be on its way when the process stops.
+    print(*words, file=sys.stderr, flush=True)
 
 
 class Fault:

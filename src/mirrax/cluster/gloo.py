@@ -16,7 +16,6 @@ import jax
 
 from mirrax.cluster.sockets import Socket, list_sockets, shut_down
 
-
 # A process that was started meanwhile may hold the output open.
 _FILTER_SECONDS = 1.0
 
