@@ -8,8 +8,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
+# Programs in soak/ that run for long and look for growth.
+SOAKS := epochs
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench clean
+.PHONY: help demo test check bench soak clean
 
 help: ## Shows this list.
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -30,6 +33,11 @@ check: $(INSTALLED) ## Checks format, lint, types and layers, in seconds.
 bench: $(INSTALLED) ## Runs the programs in benchmarks/, one after another.
 	@set -e; for program in compiled_step dispatch eager_run uneven_step import_time; do \
 		echo "==> $$program"; $(BIN)/python benchmarks/$$program.py $(ARGS); \
+	done
+
+soak: $(INSTALLED) ## Runs the programs in soak/, which look for growth.
+	@set -e; for program in $(SOAKS); do \
+		echo "==> $$program"; $(BIN)/python soak/$$program.py $(ARGS); \
 	done
 
 clean: ## Removes the environment, the caches and the builds.

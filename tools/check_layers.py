@@ -35,7 +35,7 @@ STAGES = (
     "integrations",
 )
 # The top of the package may import every stage and each other; no stage may import it.
-TOP_MODULES = ("cluster_resolver", "config", "random", "testing", "__init__")
+TOP_MODULES = ("cluster_resolver", "config", "nn", "random", "testing", "__init__")
 # The TF-shaped names sit on top of everything, and see only what every user sees.
 LEGACY = "tf"
 PUBLIC_MODULES = (
@@ -43,6 +43,7 @@ PUBLIC_MODULES = (
     "config",
     "data",
     "errors",
+    "nn",
     "random",
     "testing",
     "train",

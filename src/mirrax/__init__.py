@@ -3,7 +3,16 @@
 Choose a strategy, create variables in its scope, and run steps on its replicas.
 """
 
-from mirrax import cluster_resolver, config, data, errors, random
+from mirrax import (
+    cluster_resolver,
+    config,
+    data,
+    errors,
+    integrations,
+    nn,
+    random,
+    train,
+)
 from mirrax.collectives import (
     CrossDeviceOps,
     HierarchicalCopyAllReduce,
@@ -27,6 +36,7 @@ from mirrax.options import (
     VariableAggregation,
     VariableSynchronization,
 )
+from mirrax.run.accumulation import accumulate_gradients
 from mirrax.run.function import function
 from mirrax.run.gradients import value_and_grad
 from mirrax.run.replica_context import ReplicaContext
@@ -79,6 +89,7 @@ __all__ = [
     "Variable",
     "VariableAggregation",
     "VariableSynchronization",
+    "accumulate_gradients",
     "cluster_resolver",
     "config",
     "data",
@@ -89,7 +100,9 @@ __all__ = [
     "get_strategy",
     "has_strategy",
     "in_cross_replica_context",
+    "nn",
     "random",
+    "train",
     "value_and_grad",
     "variable_creator_scope",
 ]

@@ -26,6 +26,11 @@ def tell(hub, index, now, **position):
     hub.receive(index, Message("position", Position(**position).as_fields()), now)
 
 
+def told(hub):
+    """What the hub has sent, except its signs of life."""
+    return [(index, m) for index, m in hub.outbox if m.kind != "beat"]
+
+
 def run_until(hub, now):
     moment = 0.0
     while moment < now and hub.verdict is None:
@@ -48,9 +53,9 @@ def test_those_who_wait_hear_who_is_missing():
     hub = Hub(WORKERS, join_timeout=60, silence_timeout=30, now=0)
     hub.join(0, body(0), 0)
     run_until(hub, 6)
-    ((index, message),) = hub.outbox
+    ((index, message),) = told(hub)
     assert (index, message.kind) == (0, "waiting")
-    assert message["text"] == "for worker 1 (h1:1), worker 2 (h2:1) to join"
+    assert message["text"] == ("5 s of 60 for worker 1 (h1:1), worker 2 (h2:1) to join")
 
 
 def test_missing_workers_are_named_at_the_deadline():
@@ -107,7 +112,7 @@ def test_death_is_told_at_once_with_phase_and_step():
     verdict = hub.verdict
     assert (verdict.error, verdict.worker, verdict.host) == ("WorkerLost", 1, "m1")
     assert (verdict.phase, verdict.step) == ("run", 4)
-    assert [index for index, _ in hub.outbox] == [0, 2]
+    assert [index for index, _ in told(hub)] == [0, 2]
 
 
 def test_launcher_can_say_how_a_worker_died():
@@ -213,7 +218,7 @@ def test_long_wait_is_reported_with_the_place_of_the_missing():
     tell(hub, 0, 4, count=5, phase="run", step=4, waiting=9.0)
     hub.seats[2].position = Position(count=5)
     hub.tick(5.0)
-    reports = [message for index, message in hub.outbox if index == 0]
+    reports = [message for index, message in told(hub) if index == 0]
     assert [message.kind for message in reports] == ["waiting"]
     assert "10 s in phase 'run', step 4 for worker 1" in reports[0]["text"]
     assert "silent for 5 s" in reports[0]["text"]
@@ -228,3 +233,21 @@ def test_messages_after_the_verdict_change_nothing(kind):
     hub.receive(0, Message(kind, fields), 1)
     hub.tick(500)
     assert hub.verdict is verdict
+
+
+def test_coordinator_gives_signs_of_life():
+    hub = start()
+    hub.tick(1.0)
+    assert [(i, m.kind) for i, m in hub.outbox] == [
+        (0, "beat"),
+        (1, "beat"),
+        (2, "beat"),
+    ]
+
+
+def test_worker_that_ends_before_it_joins_is_lost():
+    hub = Hub(WORKERS, join_timeout=60, silence_timeout=30, now=0)
+    hub.join(0, body(0), 0)
+    hub.explain_death(1, "exit code 1")
+    assert hub.verdict.error == "WorkerLost"
+    assert "ended before it joined: exit code 1" in hub.verdict.message

@@ -18,6 +18,9 @@ from mirrax.cluster.wire import Message
 from mirrax.cluster.workers import Worker
 from mirrax.errors import CollectiveTimeout, ProgramMismatch, WorkerFailed, WorkerLost
 
+BEAT_SECONDS = 1.0
+"""How often the coordinator gives a sign of life."""
+
 # How often those who wait are told for whom.
 _REPORT_SECONDS = 5.0
 # How long a suspect has to tell where it is before the verdict goes out without.
@@ -60,6 +63,7 @@ class Hub:
         self._death_wait = death_wait
         self._exchanges: dict[int, _Exchange] = {}
         self._next_report = now + _REPORT_SECONDS
+        self._next_beat = now + BEAT_SECONDS
         self._asked: dict[int, float] = {}
         self._deaths: dict[int, float] = {}
 
@@ -100,7 +104,12 @@ class Hub:
         """Takes in what a worker says."""
         seat = self.seats[index]
         seat.heard = now
-        if message.kind == "position":
+        if message.kind == "bye":
+            seat.state = "left"
+        elif self.verdict is not None:
+            # What still comes was sent before its sender knew.
+            return
+        elif message.kind == "position":
             seat.position = read_position(message.fields)
         elif message.kind == "exchange":
             self._exchange(index, message)
@@ -117,8 +126,6 @@ class Hub:
         elif message.kind == "stack":
             seat.stack = str(message["text"])
             seat.line = str(message["line"])
-        elif message.kind == "bye":
-            seat.state = "left"
 
     def disconnect(self, index: int, now: float) -> None:
         """Notes that the connection of a worker has ended."""
@@ -130,12 +137,19 @@ class Hub:
 
     def explain_death(self, index: int, how: str) -> None:
         """Takes in from the launcher how a worker ended, such as `by SIGKILL`."""
-        self.seats[index].death = how
+        seat = self.seats[index]
+        seat.death = how
         if index in self._deaths:
             self._deaths[index] = 0.0
+        elif not seat.has_come:
+            text = f"{seat.describe()} ended before it joined: {how}. Look at its log."
+            self._decide(judge(WorkerLost, index, seat, text))
 
     def tick(self, now: float) -> None:
         """Looks for what has not happened in time."""
+        if now >= self._next_beat:
+            self._next_beat = now + BEAT_SECONDS
+            self._tell_all(Message("beat"))
         for index in [i for i, moment in self._deaths.items() if moment <= now]:
             del self._deaths[index]
             self._decide(judge(WorkerLost, index, self.seats[index], self._died(index)))
@@ -246,9 +260,12 @@ class Hub:
     def _report(self, now: float) -> None:
         if not self.has_started:
             names = [str(seat.worker) for seat in self.seats if not seat.has_come]
-            self._tell_all(
-                Message("waiting", {"text": f"for {', '.join(names)} to join"})
+            seconds = now - self._join_deadline + self._join_timeout
+            text = (
+                f"{seconds:.0f} s of {self._join_timeout:g} for {', '.join(names)} "
+                "to join"
             )
+            self._tell_all(Message("waiting", {"text": text}))
             return
         for index, seat in enumerate(self.seats):
             waited = seat.waited(now)

@@ -34,11 +34,16 @@ def stack(rows: Sequence[Any]) -> Column:
     return np.stack(arrays)
 
 
+def as_objects(rows: Sequence[Any]) -> np.ndarray[Any, Any]:
+    """Returns an array of bytes objects, or of any other objects."""
+    objects = np.empty(len(rows), object)
+    objects[:] = rows
+    return objects
+
+
 def as_strings(rows: Sequence[Any]) -> np.ndarray[Any, Any]:
     """Returns strings as an array of bytes objects."""
-    strings = np.empty(len(rows), object)
-    strings[:] = [r.encode() if isinstance(r, str) else r for r in rows]
-    return strings
+    return as_objects([r.encode() if isinstance(r, str) else r for r in rows])
 
 
 def as_array(value: Any) -> np.ndarray[Any, Any]:

@@ -188,7 +188,7 @@ def _find_devices(devices: Sequence[str | jax.Device]) -> tuple[jax.Device, ...]
 
 
 def _check_local(topology: Topology) -> None:
-    if len(topology.local_devices) < topology.num_replicas:
+    if not topology.is_local:
         raise ValueError(
             "These devices must all belong to this process, "
             f"which is process {topology.process_index}. "

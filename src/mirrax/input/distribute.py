@@ -57,7 +57,7 @@ def distribute(
 
     # Workers that go through the same batches know what the others get.
     is_common = policy is _BY_DATA
-    if is_common:
+    if is_common and not topology.is_local:
         size = dataset.cardinality()
         workers.require_same("dataset", f"{size} x {dataset.element_spec}")
     return _build(

@@ -8,7 +8,8 @@ import weakref
 from typing import Any, Protocol
 
 from mirrax.data.adapters.foreign import Foreign
-from mirrax.data.nodes.files import Files
+from mirrax.data.adapters.hugging_face import Table
+from mirrax.data.nodes.files import FileNode
 from mirrax.data.nodes.filtering import Filter
 from mirrax.data.nodes.generated import Generated
 from mirrax.data.nodes.interleaving import Interleave
@@ -16,7 +17,7 @@ from mirrax.data.nodes.mapping import Map
 from mirrax.data.plan import Node, find
 
 _JOIN_SECONDS = 1.0
-_WORK = (Files, Filter, Foreign, Generated, Interleave, Map)
+_WORK = (FileNode, Filter, Foreign, Generated, Interleave, Map, Table)
 
 
 class Steps(Protocol):

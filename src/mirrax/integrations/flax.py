@@ -126,7 +126,7 @@ class _Local(TraceState):
     __slots__ = ("_context",)
 
     def __init__(self, context: Any) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        self._jax_trace = current_jax_trace()
         self._context = weakref.ref(context)
 
     def is_here(self) -> bool:
@@ -320,6 +320,17 @@ class FlaxLibrary(libraries.Library):
             return jax.tree.unflatten(structure, [v.copy(g) for v, g in pairs])
 
         return libraries.Sources([_require(v) for v in variables], assemble)
+
+    @override
+    def variables_of(self, value: Any) -> dict[str, ForeignVariable] | None:
+        if isinstance(value, nnx.Variable):
+            return {"": _require(value)}
+        if not isinstance(value, _OBJECTS):
+            return None
+        found: dict[str, ForeignVariable] = {}
+        for path, variable in nnx.to_flat_state(nnx.state(value)):
+            found["/".join(str(part) for part in path)] = _require(variable)
+        return found
 
     @override
     def fingerprint(self, fn: Callable[..., Any], leaves: Sequence[Any]) -> Hashable:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mirrax.cluster_resolver import ClusterSpec as ClusterSpec
 from mirrax.data import example
 from mirrax.tf.absent import names_of
 

@@ -42,6 +42,13 @@ class Library(abc.ABC):
     def sources(self, value: Any) -> Sources | None:
         """Returns what a gradient with respect to `value` means; None if not ours."""
 
+    def variables_of(self, value: Any) -> dict[str, ForeignVariable] | None:
+        """Returns the variables of a model, an optimizer, ..., by name, to be saved.
+
+        None if `value` is none of those.
+        """
+        return None
+
     def fingerprint(self, fn: Callable[..., Any], leaves: Sequence[Any]) -> Hashable:
         """Returns what, besides variables, a program of `fn` depends on."""
         return None
@@ -145,6 +152,15 @@ def sources_of(value: Any) -> Sources | None:
     return None
 
 
+def variables_of(value: Any) -> dict[str, ForeignVariable] | None:
+    """Returns the variables of another library's object by name; None for others."""
+    for library in connect():
+        found = library.variables_of(value)
+        if found is not None:
+            return found
+    return None
+
+
 def assemble(sources: Sequence[Sources], gradients: Sequence[Any]) -> list[Tree]:
     """Returns gradients, one for each variable in turn, in the form of each source."""
     rest = iter(gradients)
@@ -166,4 +182,5 @@ __all__ = [
     "routing",
     "sources_of",
     "takes_part",
+    "variables_of",
 ]

@@ -53,6 +53,24 @@ class MirroredStrategy(RunsLikeTensorFlow, mirrax.MirroredStrategy):
     """`tf.distribute.MirroredStrategy`."""
 
 
+class MultiWorkerMirroredStrategy(
+    RunsLikeTensorFlow, mirrax.MultiWorkerMirroredStrategy
+):
+    """`tf.distribute.MultiWorkerMirroredStrategy`."""
+
+
+class ExperimentalMultiWorkerMirroredStrategy(MultiWorkerMirroredStrategy):
+    """`tf.distribute.experimental.MultiWorkerMirroredStrategy`."""
+
+    def __init__(
+        self,
+        communication: Any = mirrax.CollectiveCommunication.AUTO,
+        cluster_resolver: Any = None,
+    ) -> None:
+        options = mirrax.CommunicationOptions(implementation=communication)
+        super().__init__(cluster_resolver, options)
+
+
 class OneDeviceStrategy(RunsLikeTensorFlow, mirrax.OneDeviceStrategy):
     """`tf.distribute.OneDeviceStrategy`."""
 
