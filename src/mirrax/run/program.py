@@ -13,21 +13,19 @@ import jax.numpy as jnp
 import numpy as np
 
 from mirrax import jax_internals, trees
-from mirrax.collectives.agreement import differing
-from mirrax.collectives.guarding import guarded
-from mirrax.collectives.trail import trail_of
 from mirrax.context import stack
 from mirrax.devices.topology import Topology
 from mirrax.jax_internals import Var
 from mirrax.run import interruptions, spmd
 from mirrax.run.callbacks import Failures, catch_failures, has_callbacks
+from mirrax.run.fingerprints import require_same_program
 from mirrax.run.hidden import refuse_hidden_tracers
 from mirrax.run.meeting import as_arrays
-from mirrax.run.over_workers import require_same_program
+from mirrax.run.over_workers import on_all_workers
 from mirrax.run.tracing import Traced, trace
 from mirrax.trees import Tree
 from mirrax.values.array_like import as_array, is_array_like
-from mirrax.values.layouts import Alike, Joined, Layout, Parts, replicate
+from mirrax.values.layouts import Alike, Joined, Layout, Parts
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica, per_replica
 from mirrax.variables import lending
@@ -99,8 +97,6 @@ class Program:
         donated: Sequence[bool],
         is_run: bool = False,
     ) -> None:
-        self._is_run = is_run
-
         def wrapped(*arrays: Any) -> tuple[Sequence[jax.Array], Any]:
             values = [form.wrap(a) for form, a in zip(forms, arrays, strict=True)]
             arrays_out, result = _split_result(body(*values))
@@ -156,8 +152,8 @@ class Program:
         self._device = None
         if not self._is_local and self._topology is not None:
             mark = require_same_program(traced.closed, self._topology)
-            self._name = f"{getattr(body, '__name__', 'function')} {mark}"
-            self._run = self._over_workers(self._run, self._topology)
+            name = f"{getattr(body, '__name__', 'function')} {mark}"
+            self._run = on_all_workers(self._run, self._topology, name, is_run)
         if self._topology is not None and self._topology.is_single:
             self._device = self._topology.devices[0]
         self._placement: Any = None
@@ -221,32 +217,6 @@ class Program:
         for variable, landing in self._handed_on:
             if landing.stored is not None:
                 variable.stored = landing.take()
-
-    def _over_workers(self, run: Any, topology: Topology) -> Any:
-        """Returns the program with what this worker brings spread over its devices."""
-        trail = trail_of(topology)
-        guarded_run = guarded(topology, self._name, run)
-
-        def spread(arrays: Sequence[Any]) -> list[Any]:
-            return [
-                a if _is_of_all_workers(a) else replicate(a, topology) for a in arrays
-            ]
-
-        def run_everywhere(*inputs: Sequence[Any]) -> Any:
-            # Variables come first; the arguments of `run` were compared before.
-            asked = inputs[:2] if self._is_run else inputs
-            own = [a for group in asked for a in group if not _is_of_all_workers(a)]
-            if any(differing(topology, "values of arguments", own)):
-                raise ValueError(
-                    "What a function takes from outside must be the same on all "
-                    "workers. Received: an argument or a variable created outside the "
-                    "scope that differs between workers. Give it to `strategy.run` "
-                    "directly, or use `experimental_distribute_values_from_function`."
-                )
-            trail.add(self._name)
-            return guarded_run(*map(spread, inputs))
-
-        return run_everywhere
 
     def _settle(self) -> None:
         for variable, landing in self._localized:
@@ -398,10 +368,6 @@ class _Landing:
         """Returns the array, which then is no longer here."""
         array, self.stored = self.stored, None
         return array
-
-
-def _is_of_all_workers(array: Any) -> bool:
-    return isinstance(array, jax.Array) and not array.is_fully_addressable
 
 
 def _placement(array: Any) -> Any:
