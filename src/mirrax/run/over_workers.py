@@ -74,26 +74,27 @@ def _has_unknown_kinds(leaf: Any) -> bool:
 
 
 def on_all_workers(
-    run: Callable[..., Any], topology: Topology, name: str, is_run: bool
+    run: Callable[..., Any],
+    topology: Topology,
+    name: str,
+    plain: Sequence[tuple[int, int]],
+    compared: Sequence[tuple[int, int]],
 ) -> Callable[..., Any]:
     """Returns a program that spreads what this worker brings over its devices.
 
     Args:
-        run: The program, of four lists of arrays: variables that it changes, and that
-            it reads, arguments that it may overwrite, and others.
+        run: The program, of several lists of arrays.
         topology: The devices of all workers.
         name: What errors call it.
-        is_run: Whether it is a `run`, whose arguments were compared before.
+        plain: Which arrays may be this worker's own: list, and index in it.
+        compared: Which of those must be the same on all workers.
     """
     trail = trail_of(topology)
     guarded_run = guarded(topology, name, run)
 
-    def spread(arrays: Sequence[Any]) -> list[Any]:
-        return [a if _is_of_all_workers(a) else replicate(a, topology) for a in arrays]
-
-    def run_everywhere(*inputs: Sequence[Any]) -> Any:
-        asked = inputs[:2] if is_run else inputs
-        own = [a for group in asked for a in group if not _is_of_all_workers(a)]
+    def run_everywhere(*inputs: list[Any]) -> Any:
+        own = [inputs[group][i] for group, i in compared]
+        own = [array for array in own if not _is_of_all_workers(array)]
         if any(agreement.differing(topology, "values of arguments", own)):
             raise ValueError(
                 "What a function takes from outside must be the same on all workers. "
@@ -101,8 +102,11 @@ def on_all_workers(
                 "differs between workers. Give it to `strategy.run` directly, or use "
                 "`experimental_distribute_values_from_function`."
             )
+        for group, i in plain:
+            if not _is_of_all_workers(inputs[group][i]):
+                inputs[group][i] = replicate(inputs[group][i], topology)
         trail.add(name)
-        return guarded_run(*map(spread, inputs))
+        return guarded_run(*inputs)
 
     return run_everywhere
 

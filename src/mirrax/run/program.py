@@ -153,7 +153,9 @@ class Program:
         if not self._is_local and self._topology is not None:
             mark = require_same_program(traced.closed, self._topology)
             name = f"{getattr(body, '__name__', 'function')} {mark}"
-            self._run = on_all_workers(self._run, self._topology, name, is_run)
+            self._run = on_all_workers(
+                self._run, self._topology, name, *self._plain_inputs(forms, is_run)
+            )
         if self._topology is not None and self._topology.is_single:
             self._device = self._topology.devices[0]
         self._placement: Any = None
@@ -217,6 +219,28 @@ class Program:
         for variable, landing in self._handed_on:
             if landing.stored is not None:
                 variable.stored = landing.take()
+
+    def _plain_inputs(
+        self, forms: Sequence[Form], is_run: bool
+    ) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+        """Returns which inputs are no arrays of all workers, and which to compare."""
+        variables = [
+            (group, index)
+            for group, held in enumerate((self._changed, self._read_only))
+            for index, variable in enumerate(held)
+            if not isinstance(variable, DistributedVariable)
+        ]
+        arguments = [
+            (group + 2, index)
+            for group, numbers in enumerate(
+                (self._donated_arguments, self._kept_arguments)
+            )
+            for index, number in enumerate(numbers)
+            if forms[number].kind == "plain"
+        ]
+        everything = [*variables, *arguments]
+        # The arguments of a `run` were compared before.
+        return everything, variables if is_run else everything
 
     def _settle(self) -> None:
         for variable, landing in self._localized:
