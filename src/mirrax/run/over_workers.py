@@ -13,8 +13,7 @@ from mirrax.collectives import agreement
 from mirrax.collectives.guarding import guarded
 from mirrax.collectives.trail import trail_of
 from mirrax.devices.topology import Topology
-from mirrax.run.meeting import as_arrays
-from mirrax.values.array_like import is_array_like
+from mirrax.values.array_like import as_arrays, is_array_like
 from mirrax.values.layouts import Parts, replicate
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import is_mirrored_array
