@@ -114,8 +114,12 @@ def test_devices_must_be_spread_evenly():
         process_index: int
         local_devices: tuple
         num_replicas: int
+        local_replicas: tuple = (0,)
 
     device = mirrored(1).topology.devices[0]
     topology = Uneven((device,) * 3, device.process_index, (device,), 3)
     with pytest.raises(ValueError, match="as many devices as the others"):
         distribute(Dataset.range(4).batch(2), topology)
+    other = Uneven((device,) * 2, device.process_index, (device,) * 2, 2, (0, 2))
+    with pytest.raises(ValueError, match="in the order of the workers"):
+        distribute(Dataset.range(4).batch(2), other)

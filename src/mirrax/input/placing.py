@@ -11,7 +11,7 @@ from mirrax.devices.topology import Topology
 from mirrax.input.feeds import Feed
 from mirrax.input.positions import Position
 from mirrax.trees import Tree
-from mirrax.values.layouts import Parts, to_device
+from mirrax.values.layouts import Joined, Layout, Parts, to_device
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.specs import PerReplicaSpec, TensorSpec
 
@@ -40,22 +40,51 @@ class Placed:
 
 def place(parts: list[Tree], topology: Topology, is_on_device: bool) -> Tree:
     """Returns the parts of a step as one element."""
-    if is_on_device:
-        parts = [
-            jax.tree.map(lambda leaf, device=device: _to_device(leaf, device), part)
-            for part, device in zip(parts, topology.local_devices, strict=True)
-        ]
+    if topology.is_single and is_on_device:
+        device = topology.devices[0]
+        return jax.tree.map(lambda leaf: _to_device(leaf, device), parts[0])
     if topology.is_single:
         return parts[0]
-    return jax.tree.map(lambda *column: PerReplica(Parts(column, topology)), *parts)
+    return jax.tree.map(
+        lambda *column: PerReplica(_layout(column, topology, is_on_device)), *parts
+    )
+
+
+def _layout(column: tuple[Any, ...], topology: Topology, is_on_device: bool) -> Layout:
+    if not is_on_device or _is_text(column[0]):
+        return Parts(column, topology)
+    arrays = [np.asarray(part) for part in column]
+    shapes = {array.shape for array in arrays}
+    if len(shapes) > 1 or 0 in arrays[0].shape or not arrays[0].ndim:
+        pairs = zip(arrays, topology.local_devices, strict=True)
+        placed = tuple(_to_device(part, device) for part, device in pairs)
+        return Parts(placed, topology)
+    return Joined(_join(arrays, topology), False, topology)
+
+
+def _join(arrays: list[np.ndarray[Any, Any]], topology: Topology) -> jax.Array:
+    """Returns parts of one shape as an array over all devices."""
+    rows, *rest = arrays[0].shape
+    first = topology.local_replicas[0] * rows
+    # A copy, because JAX would share the memory of the batch.
+    local = np.concatenate(arrays)
+
+    def find(where: Any) -> np.ndarray[Any, Any]:
+        start = where[0].indices(rows * topology.num_replicas)[0] - first
+        return local[start : start + rows]
+
+    shape = (rows * topology.num_replicas, *rest)
+    return jax.make_array_from_callback(shape, topology.split, find)
 
 
 def _to_device(leaf: Any, device: jax.Device) -> Any:
     """Returns an array on a device; strings stay where they are."""
-    if isinstance(leaf, bytes | str) or np.asarray(leaf).dtype == object:
-        return leaf
     # A copy, because JAX would share the memory of the batch.
-    return to_device(np.array(leaf), device)
+    return leaf if _is_text(leaf) else to_device(np.array(leaf), device)
+
+
+def _is_text(leaf: Any) -> bool:
+    return isinstance(leaf, bytes | str) or np.asarray(leaf).dtype == object
 
 
 def empty_parts(spec: Tree, count: int) -> list[Tree]:

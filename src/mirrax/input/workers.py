@@ -54,7 +54,14 @@ def share_of(topology: Topology) -> Share:
             f"Received: {count} device(s) here of {topology.num_replicas} on "
             f"{len(workers)} workers. Use the same number everywhere."
         )
-    return Share(len(workers), workers.index(topology.process_index), count)
+    share = Share(len(workers), workers.index(topology.process_index), count)
+    if topology.local_replicas != tuple(share.replicas):
+        raise ValueError(
+            "The devices of a strategy must be in the order of the workers, to share a "
+            f"dataset. Received: replicas {topology.local_replicas} on worker "
+            f"{share.worker_index} of {share.num_workers}."
+        )
+    return share
 
 
 class Workers(abc.ABC):
