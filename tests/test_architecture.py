@@ -21,7 +21,7 @@ def write_package(folder, **sources):
     """Writes `stage__module="source"` as folder/stage/module.py."""
     for name, source in sources.items():
         path = folder / f"{name.replace('__', '/')}.py"
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(source)
     return folder
 
@@ -69,7 +69,7 @@ def test_upward_import_is_found(tmp_path, source):
         "import jax",
         "import mirrax.errors",
         "from mirrax import errors",
-        "from mirrax.cluster.spec import ClusterSpec",
+        "from mirrax.jax_internals import backend_is_up",
         "from mirrax.devices.names import DeviceName",
         "jax.__version__",
         "def load():\n    import grain",
@@ -144,8 +144,9 @@ def test_private_name_of_a_library_is_found(tmp_path, source):
 def test_private_names_are_allowed_in_the_module_for_them(tmp_path):
     package = write_package(
         tmp_path,
-        jax_internals="from jax._src import core\nfrom jaxlib import _jax",
-        integrations__keras="from keras.src import backend",
+        jax_internals="from jax._src import core",
+        jaxlib_internals="from jaxlib import _jax",
+        integrations__keras__internals="from keras.src import backend",
         integrations__flax="from flax.nnx import _registry",
     )
     assert check_package(package) == []

@@ -15,12 +15,14 @@ PACKAGE = pathlib.Path(__file__).resolve().parent.parent / "src" / "mirrax"
 
 # Each stage may import itself and those before it.
 STAGES = (
+    "later",
     "errors",
     "options",
     "trees",
+    "jaxlib_internals",
     "jax_internals",
-    "cluster",
     "devices",
+    "cluster",
     "context",
     "values",
     "collectives",
@@ -34,7 +36,7 @@ STAGES = (
     "integrations",
 )
 # The top of the package may import every stage and each other; no stage may import it.
-TOP_MODULES = ("cluster_resolver", "config", "random", "testing", "__init__")
+TOP_MODULES = ("cluster_resolver", "config", "nn", "random", "testing", "__init__")
 # The TF-shaped names sit on top of everything, and see only what every user sees.
 LEGACY = "tf"
 PUBLIC_MODULES = (
@@ -42,6 +44,7 @@ PUBLIC_MODULES = (
     "config",
     "data",
     "errors",
+    "nn",
     "random",
     "testing",
     "train",
@@ -50,8 +53,8 @@ PUBLIC_MODULES = (
 # The one module for each library that may use its private names.
 HOMES_OF_PRIVATE_NAMES = {
     "jax": "jax_internals.py",
-    "jaxlib": "jax_internals.py",
-    "keras": "integrations/keras.py",
+    "jaxlib": "jaxlib_internals.py",
+    "keras": "integrations/keras/internals.py",
     "flax": "integrations/flax.py",
 }
 REQUIRED_PACKAGES = {

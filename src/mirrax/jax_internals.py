@@ -7,6 +7,7 @@ importing that takes in Pallas too, which would make `import mirrax` a third slo
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,9 +27,16 @@ try:
     from jax._src.core import find_top_trace as _find_top_trace
     from jax._src.core import set_current_trace as set_current_trace
     from jax._src.core import take_current_trace as take_current_trace
-    from jax._src.interpreters.partial_eval import DynamicJaxprTrace
+    from jax._src.distributed import global_state as _distributed
+    from jax._src.interpreters.partial_eval import (
+        DynamicJaxprTrace,
+        DynamicJaxprTracer,
+    )
+    from jax._src.source_info_util import summarize as _summarize
     from jax._src.xla_bridge import backends as backends
     from jax._src.xla_bridge import backends_are_initialized
+    from jax._src.xla_bridge import make_cpu_client as _make_cpu_client
+    from jax._src.xla_bridge import register_backend_factory as _register_backend
 
     _trace_context = _config.trace_context
     _config_states = tuple(_config.config_states.values())
@@ -75,10 +83,12 @@ def uncommitted(array: jax.Array) -> jax.Array:
 
 def view(array: jax.Array) -> jax.Array:
     """Returns another handle of the single-device `array`, not tied to the device."""
+    if not isinstance(array, ArrayImpl):
+        return _as_key(array, view(jax.random.key_data(array)))
     handle: jax.Array = ArrayImpl(
         array.aval,
         array.sharding,
-        [array],  # type: ignore[list-item]
+        [array],
         committed=False,
         _skip_checks=True,
     )
@@ -88,6 +98,11 @@ def view(array: jax.Array) -> jax.Array:
 def _as_key(like: jax.Array, data: jax.Array) -> jax.Array:
     key: jax.Array = jax.random.wrap_key_data(data, impl=jax.random.key_impl(like))
     return key
+
+
+def source_of(equation: JaxprEqn) -> str:
+    """Returns where in the user's program a step of a traced program comes from."""
+    return str(_summarize(equation.source_info))
 
 
 def is_stored(value: object) -> bool:
@@ -101,6 +116,11 @@ def current_trace() -> Any:
     return _find_top_trace(())
 
 
+def is_traced_in(value: object, trace: Any) -> bool:
+    """Returns whether `value` is a tracer of this trace."""
+    return isinstance(value, jax.core.Tracer) and value._trace is trace
+
+
 def is_eager() -> bool:
     """Returns whether no JAX transformation is under way in this thread."""
     return current_trace() is _eval_trace
@@ -111,12 +131,43 @@ def is_staging() -> bool:
     return isinstance(current_trace(), DynamicJaxprTrace)
 
 
+def depends_on(target: object, sources: Sequence[object]) -> list[bool]:
+    """Returns which sources a value in the program under way was computed from.
+
+    True where that cannot be known, in a derivative or inside a scan.
+    """
+    if not isinstance(target, DynamicJaxprTracer):
+        return [isinstance(target, jax.core.Tracer)] * len(sources)
+    reached = {id(target.val)}
+    waiting = [target]
+    while waiting:
+        equation = waiting.pop().parent
+        for tracer in () if equation is None else equation.in_tracers:
+            if id(tracer.val) not in reached:
+                reached.add(id(tracer.val))
+                waiting.append(tracer)
+    return [
+        id(source.val) in reached
+        if isinstance(source, DynamicJaxprTracer) and source._trace is target._trace
+        else isinstance(source, jax.core.Tracer)
+        for source in sources
+    ]
+
+
 LocalConfig = Sequence[Any]
 
 
 def config_fingerprint() -> object:
-    """Returns something that changes when a thread-local JAX setting does."""
-    return _trace_context()
+    """Returns something that changes when a setting does that programs depend on."""
+    return _trace_context(), checks_results()
+
+
+def checks_results() -> bool:
+    """Returns whether JAX looks for NaN or infinity in what programs return.
+
+    If it finds one it raises, when the arrays that were donated are gone.
+    """
+    return bool(_config.debug_nans.value or _config.debug_infs.value)
 
 
 def get_local_config() -> LocalConfig:
@@ -129,3 +180,36 @@ def set_local_config(settings: LocalConfig) -> None:
     for state, value in zip(_config_states, settings, strict=True):
         if state.get_local() is not value:
             state.set_local(value)
+
+
+def is_distributed() -> bool:
+    """Returns whether JAX is connected to a coordination service."""
+    return _distributed.client is not None
+
+
+def set_distributed(client: Any, process_index: int, num_processes: int) -> None:
+    """Makes JAX one of several processes, which meet through a connected client.
+
+    This is what `jax.distributed.initialize` does, except that it starts no service in
+    this process and takes no signal handlers.
+    """
+    _distributed.client = client
+    _distributed.process_id = process_index
+    _distributed.num_processes = num_processes
+
+
+def forget_distributed() -> Any:
+    """Makes JAX leave the others without waiting for them; returns its client."""
+    client = _distributed.client
+    _distributed.client = None
+    return client
+
+
+def set_cpu_collectives(collectives: Any) -> None:
+    """Makes the CPU backend, when it starts, move data between processes with these."""
+    _register_backend(
+        "cpu",
+        functools.partial(_make_cpu_client, collectives),
+        priority=0,
+        fail_quietly=False,
+    )

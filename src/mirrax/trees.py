@@ -39,9 +39,18 @@ class Same:
         return isinstance(other, Same) and self.value is other.value
 
 
+_leaf_types: tuple[type, ...] = (Leaf,)
+
+
+def add_leaf_types(types: tuple[type, ...]) -> None:
+    """Makes objects of these types, of another library, one leaf of a structure."""
+    global _leaf_types  # noqa: PLW0603 - read on every flattening
+    _leaf_types = (*_leaf_types, *types)
+
+
 def is_leaf(value: object) -> bool:
-    """Returns whether `value` is one of our containers."""
-    return isinstance(value, Leaf)
+    """Returns whether `value` is one of our containers, or another library's."""
+    return isinstance(value, _leaf_types)
 
 
 def flatten(tree: Tree) -> tuple[list[Any], Any]:

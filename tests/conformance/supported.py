@@ -11,7 +11,7 @@ SUPPORTED = [
     (6, 12),  # examples: datasets
     (13, 18),  # examples: run and all-reduce
     (19, 20),  # examples: reduce over a dataset
-    (21, 24),  # examples: reduce, one device, cluster resolver
+    (21, 25),  # examples: reduce, one device, cluster resolver
     (26, 26),  # examples: the v1 input iterator
     (27, 28),  # examples: local results, old names of run
     (29, 31),  # examples: datasets by their older names
@@ -23,12 +23,15 @@ SUPPORTED = [
     (170, 205),  # input
     # 206 counts traces: JAX needs one for each shape, TensorFlow one in all.
     (207, 210),  # input: policies
+    (220, 234),  # version 1
     (240, 243),  # one device
     (244, 245),  # the default strategy: run, datasets
     (246, 247),  # the default strategy: replica context
     (248, 248),  # one device against mirrored, over a dataset
     (249, 249),  # one device: errors
-    (281, 281),  # gradients through all-reduce
+    (250, 254),  # cluster
+    (260, 277),  # contrib
+    (280, 286),  # gradients, checkpoints, Keras
 ]
 
 

@@ -1,10 +1,12 @@
 """Topology: plain facts about replicas, and what follows from them."""
 
+import types
+
 import jax
 import pytest
 from jax.sharding import PartitionSpec
 
-from mirrax.devices.topology import AXIS, Topology, local_topology
+from mirrax.devices.topology import AXIS, Topology, job_topology, local_topology
 from mirrax.errors import DuplicateDevice
 from tests.devices.fresh import run_fresh
 
@@ -41,8 +43,11 @@ def test_names_are_canonical():
 
 
 def test_names_tell_the_process_when_there_are_several():
-    (name,) = Topology(cpus(1), process_index=1).names
-    assert name == "/job:worker/replica:0/task:0/device:CPU:0"
+    job = types.SimpleNamespace(
+        workers=[types.SimpleNamespace(type="chief", index=0)], num_workers=2
+    )
+    (name,) = Topology(cpus(1), job=job).names
+    assert name == "/job:chief/replica:0/task:0/device:CPU:0"
 
 
 def test_mesh_has_the_replicas_in_order():
@@ -137,3 +142,21 @@ def test_local_topology_refuses_devices_that_could_stick():
         print(error)
     """
     assert "Received: 2 devices, 2 threads." in run_fresh(code)
+
+
+def test_every_worker_brings_the_same_devices():
+    job = types.SimpleNamespace(
+        workers=[types.SimpleNamespace(name=f"worker {i}") for i in range(2)],
+        exchange=lambda topic, own: [own, b'["CPU", [0]]'],
+    )
+    with pytest.raises(
+        ValueError, match=r"worker 0: CPU \[0, 1\]; worker 1: CPU \[0\]"
+    ):
+        job_topology(job, cpus(2))
+
+
+@pytest.mark.parametrize("devices", [2, 2.5, "CPU:0", "", {"CPU:0"}], ids=repr)
+def test_devices_that_are_no_list_are_refused(devices):
+    message = r"`devices` is a list or a tuple of names.*Write \['CPU:0'"
+    with pytest.raises(TypeError, match=message):
+        local_topology(devices)

@@ -1,17 +1,14 @@
 """Which feed a worker gets, where its values go, and how workers end together."""
 
-import dataclasses
-
 import jax
 import numpy as np
 import pytest
 
 from mirrax.data import AutoShardPolicy, Dataset
 from mirrax.input.context import InputOptions
-from mirrax.input.distribute import distribute, with_common_seeds
-from mirrax.input.distributed import Finish
+from mirrax.input.distribute import with_common_seeds
+from mirrax.input.in_step import InStep
 from mirrax.input.workers import Alone, Workers
-from tests.conftest import mirrored
 from tests.data.plans import values
 from tests.input.several import with_policy
 
@@ -25,12 +22,11 @@ class Others(Workers):
         self._num_steps = num_steps
         self._seeds = list(seeds)
 
-    def have_any(self, has_data):
+    def exchange(self, topic, value):
+        if "seeds" in topic:
+            return [self._seeds, value]
         self._num_steps -= 1
-        return has_data or self._num_steps >= 0
-
-    def take_from_first(self, numbers):
-        return self._seeds
+        return [[] if self._num_steps >= 0 else None, value]
 
 
 def test_values_stay_on_the_host_if_asked_to(strategy):
@@ -81,14 +77,14 @@ def test_as_many_elements_are_made_ready_as_asked_for(two_replicas, size, most):
 
 
 def test_who_has_no_more_gets_empty_batches_until_all_are_done():
-    finish = Finish(Others(num_steps=3), lambda: "empty")
-    found = [finish.after(step) for step in (("a",), ("b",), None, None, None)]
+    workers = InStep(Others(num_steps=3), lambda: "empty")
+    found = [workers.after(step) for step in (("a",), ("b",), None, None, None)]
     assert found == [("a",), ("b",), ("empty",), None, None]
 
 
 def test_who_has_more_goes_on():
-    finish = Finish(Others(num_steps=0), lambda: "empty")
-    assert [finish.after(("a",)), finish.after(None)] == [("a",), None]
+    workers = InStep(Others(num_steps=0), lambda: "empty")
+    assert [workers.after(("a",)), workers.after(None)] == [("a",), None]
 
 
 def test_every_worker_shuffles_as_the_first_does():
@@ -105,21 +101,3 @@ def test_workers_that_read_everything_keep_their_own_order():
 def test_who_is_alone_keeps_the_seeds():
     dataset = Dataset.range(20).shuffle(20)
     assert with_common_seeds(dataset, Alone()) is dataset
-
-
-def test_devices_must_be_spread_evenly():
-    @dataclasses.dataclass(frozen=True)
-    class Uneven:
-        devices: tuple
-        process_index: int
-        local_devices: tuple
-        num_replicas: int
-        local_replicas: tuple = (0,)
-
-    device = mirrored(1).topology.devices[0]
-    topology = Uneven((device,) * 3, device.process_index, (device,), 3)
-    with pytest.raises(ValueError, match="as many devices as the others"):
-        distribute(Dataset.range(4).batch(2), topology)
-    other = Uneven((device,) * 2, device.process_index, (device,) * 2, 2, (0, 2))
-    with pytest.raises(ValueError, match="in the order of the workers"):
-        distribute(Dataset.range(4).batch(2), other)

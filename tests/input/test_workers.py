@@ -356,6 +356,5 @@ def test_a_worker_must_be_one_of_them():
 
 
 def test_who_is_alone_decides():
-    assert Alone().have_any(True)
-    assert not Alone().have_any(False)
-    assert Alone().take_from_first([3, 4]) == [3, 4]
+    assert Alone().exchange("anything", True) == [True]
+    assert Alone().take_from_first("seeds", [3, 4]) == [3, 4]

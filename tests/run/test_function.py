@@ -1,5 +1,6 @@
 """`function`: traced once for each kind of call, compiled, and let go of in the end."""
 
+import dataclasses
 import functools
 import gc
 import weakref
@@ -545,3 +546,59 @@ def test_numpy_arguments_can_be_donated():
     step = mirrax.function(functools.partial(jnp.add, 1), donate_argnums=0)
     np.testing.assert_array_equal(step(array), [2] * 4)
     np.testing.assert_array_equal(array, [1] * 4)
+
+
+@dataclasses.dataclass
+class Scaler:
+    """Has no hash, as every dataclass that can be compared and changed."""
+
+    factor: float
+
+    @mirrax.function
+    def scale(self, x):
+        return self.factor * x
+
+
+def test_method_of_an_object_without_hash(strategy):
+    double, triple = Scaler(2.0), Scaler(3.0)
+    assert double.scale(jnp.ones(1)) == 2
+    assert triple.scale(jnp.ones(1)) == 3
+    assert strategy.run(double.scale, args=(jnp.ones(1),)) == 2
+
+
+def test_method_given_to_run_is_one_program(two_replicas):
+    class Model:
+        @mirrax.function
+        def step(self, x):
+            return jax.lax.axis_index("replica") + x
+
+    result = two_replicas.run(Model().step, args=(1,))
+    assert [int(part) for part in result.values] == [1, 2]
+
+
+def test_partial_function_given_to_run_is_one_program(two_replicas):
+    step = mirrax.function(lambda a, b, c: (a, b, c, jax.lax.axis_index("replica")))
+    partial = functools.partial(functools.partial(step, 1), c=3)
+    *given, index = two_replicas.run(partial, args=(2,))
+    assert [int(x) for x in given] == [1, 2, 3]
+    assert [int(part) for part in index.values] == [0, 1]
+
+
+def test_set_as_an_argument_is_refused():
+    with pytest.raises(TypeError, match="unhashable type: 'set'"):
+        mirrax.function(lambda x: None)({1})
+
+
+@pytest.mark.parametrize("numbers", ["x", -1, 1.5, (True,), (0, None)], ids=repr)
+def test_donated_arguments_are_named_by_number(numbers):
+    with pytest.raises(ValueError, match="is the number of a positional argument"):
+        mirrax.function(lambda x: x, donate_argnums=numbers)
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs"), [((), {"x": 1}), ((1,), {})], ids=["by_name", "too_few"]
+)
+def test_donated_argument_that_is_not_given_by_position_is_refused(args, kwargs):
+    step = mirrax.function(lambda x, y=1: x, donate_argnums=1)
+    with pytest.raises(ValueError, match=r"donate_argnums=\(1,\).*by position"):
+        step(*args, **kwargs)

@@ -135,6 +135,19 @@ def test_a_value_that_all_replicas_share_counts_once_for_each(strategy, engine):
 
 
 @engines
+@pytest.mark.parametrize("value", [True, 2, 2.0, np.bool_(True)], ids=repr)
+@pytest.mark.parametrize("op", ["SUM", "MEAN"])
+def test_all_reduce_gives_the_same_type_on_any_number_of_replicas(
+    strategy, engine, op, value
+):
+    result = strategy.run(engine(lambda: context().all_reduce(op, value)))
+    (first, *_) = strategy.experimental_local_results(result)
+    is_float = op == "MEAN" or isinstance(value, float)
+    assert first.dtype == (jnp.float32 if is_float else jnp.int32)
+    assert not first.aval.weak_type
+
+
+@engines
 def test_all_reduce_in_packs_gives_the_same(strategy, engine):
     def step():
         values = [jnp.full(3, i + 1.0) for i in range(4)]
@@ -240,6 +253,27 @@ def test_each_replica_gets_its_part_of_what_merge_call_returns(strategy, engine)
 
 
 @engines
+def test_merge_call_hands_over_once_what_all_replicas_share(two_replicas, engine):
+    shared, seen = jnp.float32(5), []
+
+    def merge(_, number, array):
+        seen.append((number, array))
+
+    two_replicas.run(engine(lambda: context().merge_call(merge, args=(2.0, shared))))
+    assert seen == [(2.0, shared)]
+
+
+@engines
+def test_sum_of_what_all_replicas_share_is_refused(two_replicas, engine):
+    def merge(strategy, x):
+        return strategy.reduce("SUM", x, axis=None)
+
+    step = engine(lambda: context().merge_call(merge, args=(2.0,)))
+    with pytest.raises(ValueError, match=r"comes out of `run` only once.*jnp.array"):
+        two_replicas.run(step)
+
+
+@engines
 def test_merge_call_can_return_any_object(strategy, engine):
     given, seen = object(), []
     strategy.run(engine(lambda: seen.append(context().merge_call(lambda _: given))))
@@ -287,6 +321,32 @@ def test_a_context_is_of_no_use_after_the_run(two_replicas, use):
     two_replicas.run(lambda: kept.append(context()))
     with pytest.raises(RuntimeError, match="speaks for one replica"):
         use(kept[0])
+
+
+@engines
+def test_a_context_of_an_earlier_run_is_refused_in_a_later_one(strategy, engine):
+    kept = []
+    strategy.run(lambda: kept.append(context()))
+    message = r"of a `run` that is over.*get_replica_context\(\).all_reduce"
+    with pytest.raises(RuntimeError, match=message):
+        strategy.run(engine(lambda: kept[0].all_reduce("SUM", 1.0)))
+
+
+def test_a_context_of_one_replica_is_of_no_use_after_the_run():
+    kept = []
+    mirrax.OneDeviceStrategy("CPU:0").run(lambda: kept.append(context()))
+    with pytest.raises(RuntimeError, match="speaks for one replica"):
+        kept[0].all_reduce("SUM", 1.0)
+
+
+def test_unequal_shapes_are_refused_with_the_place(two_replicas):
+    def step():
+        size = context().replica_id_in_sync_group + 1
+        return context().all_reduce("SUM", jnp.ones(size))
+
+    message = r"replica 1: float32\[2\](.|\n)*met in all_reduce at .*_context.py:\d+"
+    with pytest.raises(mirrax.errors.InvalidArgumentError, match=message):
+        two_replicas.run(step)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import mirrax
+from tests.programs import engines
 
 SUM = mirrax.VariableAggregation.SUM
 MEAN = mirrax.VariableAggregation.MEAN
@@ -456,3 +457,14 @@ def test_two_threads_run_compiled_steps_at_the_same_time(two_replicas):
     [thread.start() for thread in threads]
     [thread.join(timeout=60) for thread in threads]
     assert sorted(totals) == [100, 1000]
+
+
+@engines
+def test_numbers_of_the_replicas_adapt_to_the_dtype_of_arrays(two_replicas, engine):
+    numbers = mirrax.PerReplica((1.0, 2.0))
+    step = engine(lambda number: number * jnp.float16(2))
+    for _ in range(2):
+        result = two_replicas.run(step, args=(numbers,))
+        assert [part.dtype for part in result.values] == [jnp.float16] * 2
+        assert [float(part) for part in result.values] == [2, 4]
+    assert numbers.values == (1.0, 2.0)

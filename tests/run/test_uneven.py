@@ -222,6 +222,75 @@ def test_all_gather_joins_unequal_parts():
     np.testing.assert_array_equal(parts(strategy, result)[1], 2 * batch)
 
 
+@sizes_of_parts
+def test_state_stays_replicated_over_an_uneven_step_with_all_gather(sizes):
+    strategy, x = strategy_for(sizes), rows(sum(sizes), 3)
+
+    @mirrax.function
+    def step(state, part):
+        everything = context().all_gather(part, axis=0)
+        return state + everything.sum(0), everything.reshape(sum(sizes), 3)
+
+    state, everything = strategy.run(step, args=(jnp.zeros(3), uneven(x, sizes)))
+    assert isinstance(state, jax.Array)
+    assert state.sharding == strategy.topology.replicated
+    np.testing.assert_array_equal(everything, x)
+    np.testing.assert_allclose(state, x.sum(0), rtol=1e-5)
+
+
+def test_all_gather_of_unequal_parts_runs_as_a_program():
+    strategy, python_runs = strategy_for((3, 1)), []
+
+    given = uneven(rows(4, 3), (3, 1))
+
+    @mirrax.function
+    def step(part):
+        python_runs.append(None)
+        first = context().all_gather({"rows": part, "ones": jnp.ones((1, 2))}, axis=0)
+        again = context().all_gather(first["rows"][: 2 * len(part)], axis=0)
+        return again, first["ones"]
+
+    for _ in range(3):
+        again, ones = strategy.run(step, args=(given,))
+    assert again.shape == (4 + 2, 3)
+    assert ones.shape == (2, 2)
+    # For each replica: up to the first gather, up to the second, and to the end.
+    assert len(python_runs) == 2 * 3
+
+
+def test_gradients_go_through_all_gather_of_unequal_parts():
+    strategy, x = strategy_for((3, 1)), rows(4, 2)
+
+    def loss(part):
+        everything = context().all_gather(part, axis=0)
+        weights = jnp.arange(1.0, 5.0)[:, None]
+        return jnp.sum(weights * everything**2)
+
+    given = uneven(x, (3, 1))
+    compiled = strategy.run(mirrax.function(jax.grad(loss)), args=(given,))
+    eager = strategy.run(jax.grad(loss), args=(given,))
+    expected = 2 * 2 * np.arange(1.0, 5.0)[:, None] * x
+    np.testing.assert_allclose(np.concatenate(compiled.values), expected, rtol=1e-5)
+    np.testing.assert_allclose(np.concatenate(eager.values), expected, rtol=1e-5)
+
+
+def test_all_gather_that_some_replicas_leave_out_is_refused():
+    @mirrax.function
+    def step(part):
+        return context().all_gather(part, axis=0) if len(part) > 1 else part
+
+    message = r"replica\(s\) \[0\] wait in all_gather .* replica\(s\) \[1\] ended"
+    with pytest.raises(mirrax.errors.ReplicaError, match=message):
+        strategy_for((3, 1)).run(step, args=(uneven(rows(4, 3), (3, 1)),))
+
+
+def test_constants_come_back_as_arrays():
+    step = mirrax.function(lambda part: np.arange(len(part)))
+    result = strategy_for((3, 1)).run(step, args=(uneven(rows(4, 3), (3, 1)),))
+    assert [type(part) for part in result.values] == [type(jnp.ones(1))] * 2
+    assert [part.tolist() for part in result.values] == [[0, 1, 2], [0]]
+
+
 def test_an_all_reduce_of_unequal_shapes_is_refused():
     strategy = strategy_for((3, 1))
     step = mirrax.function(all_reduce)

@@ -19,7 +19,15 @@ _logger = logging.getLogger(__name__)
 
 
 class AllReduce(CrossDeviceOps):
-    """All-reduce as XLA does it on the hardware at hand."""
+    """All-reduce as XLA does it on the hardware at hand.
+
+    Args:
+        small_bytes: Values of up to this size are joined into one message. Between
+            workers a message takes longer than what is in it.
+    """
+
+    def __init__(self, small_bytes: int = 0) -> None:
+        self._small_bytes = small_bytes
 
     @override
     def sum_over_replicas(
@@ -28,9 +36,10 @@ class AllReduce(CrossDeviceOps):
         num_replicas: int,
         options: CommunicationOptions,
     ) -> list[jax.Array]:
-        if not options.bytes_per_pack:
-            return psum(values)
         sizes = [value.size * value.dtype.itemsize for value in values]
+        if not options.bytes_per_pack:
+            groups = packing.groups_of_small(sizes, self._small_bytes)
+            return packing.in_packs(values, groups, psum)
         groups = packing.groups_by_bytes(sizes, options.bytes_per_pack)
         return packing.in_packs(values, groups, psum)
 
@@ -41,6 +50,8 @@ class NcclAllReduce(CrossDeviceOps):
     Args:
         num_packs: Into how many messages the values of one call are joined; 0 sends
             each on its own.
+
+    >>> strategy = mirrax.MirroredStrategy(cross_device_ops=NcclAllReduce(num_packs=2))
     """
 
     def __init__(self, num_packs: int = 1) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.sharding import PartitionSpec
 
-from mirrax.collectives import within
+from mirrax.collectives import agreement, guarding, within
 from mirrax.collectives.reduce import require_axis
 from mirrax.devices.topology import AXIS, Topology
 from mirrax.errors import InvalidArgumentError
@@ -18,6 +20,7 @@ from mirrax.values.array_like import as_array
 from mirrax.values.layouts import (
     Alike,
     Joined,
+    Kind,
     Layout,
     Parts,
     Spmd,
@@ -41,7 +44,8 @@ def gather(topology: Topology, value: PerReplica, axis: int) -> jax.Array:
         require_axis(axis, layout.array.ndim, "gather")
         return jnp.concatenate([layout.array] * topology.num_replicas, axis)
     if isinstance(layout, Parts):
-        layout = Parts(tuple(jnp.asarray(as_array(part)) for part in layout.parts))
+        held = tuple(jnp.asarray(as_array(part)) for part in layout.held)
+        layout = dataclasses.replace(layout, held=held)
     if isinstance(layout, Joined) and isinstance(layout.array, jax.core.Tracer):
         require_axis(axis, 0 if layout.is_scalar else layout.array.ndim, "gather")
         return _gather_joined(topology, layout.array, axis)
@@ -49,30 +53,64 @@ def gather(topology: Topology, value: PerReplica, axis: int) -> jax.Array:
 
 
 def _gather_parts(topology: Topology, layout: Layout, axis: int) -> jax.Array:
+    (layout,) = agreement.with_kinds(topology, [layout])
     parts = layout.parts
-    for part in parts:
-        require_axis(axis, part.ndim, "gather")
-    require_joinable(parts, axis)
+    known = layout.kinds if isinstance(layout, Parts) else None
+    kinds = known or [agreement.kind_of(part) for part in parts]
+    for shape, _ in kinds:
+        require_axis(axis, len(shape), "gather")
+    require_joinable(kinds, axis)
     if topology.is_single:
         return jnp.asarray(parts[0])
-    if isinstance(layout, Alike) or len({part.shape for part in parts}) == 1:
+    if isinstance(layout, Alike) or len({shape for shape, _ in kinds}) == 1:
         return _gather_joined(topology, join(parts, topology), axis)
+    if not topology.is_local:
+        return _gather_padded(topology, parts, kinds, axis)
     home = topology.local_devices[0]
     whole = jnp.concatenate([to_device(part, home) for part in parts], axis)
     return replicate(whole, topology)
 
 
-def require_joinable(parts: Sequence[jax.Array], axis: int) -> None:
+def _gather_padded(
+    topology: Topology, parts: Sequence[jax.Array], kinds: Sequence[Kind], axis: int
+) -> jax.Array:
+    """Gathers parts of different sizes from all workers, filled up on their way."""
+    along = axis % parts[0].ndim
+    sizes = tuple(shape[along] for shape, _ in kinds)
+
+    def filled(part: jax.Array) -> jax.Array:
+        missing = [(0, 0)] * part.ndim
+        missing[along] = (0, max(sizes) - part.shape[along])
+        return jnp.pad(part, missing)
+
+    joined = join(tuple(map(filled, parts)), topology)
+    whole: jax.Array = _trim_program(topology, along, sizes)(
+        _gather_joined(topology, joined, along)
+    )
+    return whole
+
+
+@functools.lru_cache(maxsize=64)
+def _trim_program(topology: Topology, axis: int, sizes: tuple[int, ...]) -> Any:
+    """Returns the program that takes out what `_gather_padded` filled in."""
+    kept = np.concatenate([i * max(sizes) + np.arange(n) for i, n in enumerate(sizes)])
+    return jax.jit(
+        lambda whole: jnp.take(whole, kept, axis), out_shardings=topology.replicated
+    )
+
+
+def require_joinable(kinds: Sequence[Kind], axis: int) -> None:
     """Raises unless the parts agree in everything but their size along `axis`."""
 
-    def rest(part: jax.Array) -> tuple[Any, ...]:
-        along = axis % part.ndim
-        return (*part.shape[:along], None, *part.shape[along + 1 :], part.dtype)
+    def rest(kind: Kind) -> tuple[Any, ...]:
+        shape, dtype = kind
+        along = axis % len(shape)
+        return (*shape[:along], None, *shape[along + 1 :], dtype)
 
-    if any(rest(part) != rest(parts[0]) for part in parts):
+    if any(rest(kind) != rest(kinds[0]) for kind in kinds):
         shapes = ", ".join(
-            f"replica {i}: {part.dtype}{list(part.shape)}"
-            for i, part in enumerate(parts)
+            f"replica {i}: {dtype}{list(shape)}"
+            for i, (shape, dtype) in enumerate(kinds)
         )
         raise InvalidArgumentError(
             "Gathered values must have the same rank, dtype and size on every replica, "
@@ -87,7 +125,7 @@ def _gather_joined(topology: Topology, joined: jax.Array, axis: int) -> jax.Arra
 
 @functools.lru_cache(maxsize=64)
 def _gather_program(topology: Topology, axis: int) -> Any:
-    return jax.jit(
+    program = jax.jit(
         jax.shard_map(
             lambda part: within.all_gather([part], axis)[0],
             mesh=topology.mesh,
@@ -96,3 +134,4 @@ def _gather_program(topology: Topology, axis: int) -> Any:
             check_vma=False,
         )
     )
+    return guarding.guarded(topology, "gather", program)

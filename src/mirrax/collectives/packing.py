@@ -25,6 +25,17 @@ def groups_by_bytes(sizes: Sequence[int], bytes_per_pack: int) -> list[list[int]
     return groups
 
 
+def groups_of_small(sizes: Sequence[int], small_bytes: int) -> list[list[int]]:
+    """Returns indices with all small ones in one pack, and each other on its own.
+
+    >>> groups_of_small([4, 100, 8], small_bytes=10)
+    [[0, 2], [1]]
+    """
+    small = [index for index, size in enumerate(sizes) if size <= small_bytes]
+    large = [[index] for index, size in enumerate(sizes) if size > small_bytes]
+    return [small, *large] if small else large
+
+
 def groups_by_count(num_values: int, num_packs: int) -> list[list[int]]:
     """Returns indices in at most `num_packs` packs of nearly equal length.
 

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import PartitionSpec
 
-from mirrax.collectives import within
+from mirrax.collectives import agreement, guarding, within
 from mirrax.collectives.cross_device_ops import CrossDeviceOps
 from mirrax.devices.topology import AXIS, Topology
 from mirrax.errors import InvalidArgumentError
@@ -21,6 +21,7 @@ from mirrax.values.array_like import as_array
 from mirrax.values.layouts import (
     Alike,
     Joined,
+    Kind,
     Layout,
     Parts,
     Spmd,
@@ -53,6 +54,7 @@ def reduce(
     for layout in layouts:
         if isinstance(layout, Parts):
             require_parts(layout.held, collective.topology)
+    layouts = agreement.with_kinds(collective.topology, layouts)
     for layout in layouts:
         _require_axis(layout, axis)
     if axis is not None and any(_is_uneven(layout) for layout in layouts):
@@ -92,7 +94,7 @@ def _reduce_program(
     specs = tuple(
         PartitionSpec() if kind == "alike" else PartitionSpec(AXIS) for kind in kinds
     )
-    return jax.jit(
+    program = jax.jit(
         jax.shard_map(
             body,
             mesh=collective.topology.mesh,
@@ -101,6 +103,7 @@ def _reduce_program(
             check_vma=False,
         )
     )
+    return guarding.guarded(collective.topology, f"reduce {op.name}", program)
 
 
 def _reduce_within(
@@ -127,21 +130,24 @@ def _reduce_uneven(
     collective: Collective, op: ReduceOp, layout: Layout, axis: Axis
 ) -> jax.Array:
     assert axis is not None
-    parts = layout.parts
-    sums = Parts(tuple(reduce_one(ReduceOp.SUM, part, axis) for part in parts))
+    kinds = _kinds(layout)
+    sums = Parts(
+        tuple(reduce_one(ReduceOp.SUM, part, axis) for part in layout.parts),
+        collective.topology,
+        tuple((_without(shape, axis), dtype) for shape, dtype in kinds),
+    )
     (total,) = _reduce_even(collective, ReduceOp.SUM, [sums], None)
     if op is ReduceOp.SUM:
         return total
-    return total / sum(_count(part.shape, axis) for part in parts)
+    return total / sum(_count(shape, axis) for shape, _ in kinds)
 
 
-def require_equal_shapes(parts: Sequence[jax.Array]) -> None:
-    """Raises unless all parts have one shape and dtype."""
-    shape, dtype = parts[0].shape, parts[0].dtype
-    if any(part.shape != shape or part.dtype != dtype for part in parts):
+def require_equal_kinds(kinds: Sequence[Kind]) -> None:
+    """Raises unless the parts of all replicas have one shape and dtype."""
+    if any(kind != kinds[0] for kind in kinds):
         shown = ", ".join(
-            f"replica {i}: {part.dtype}{list(part.shape)}"
-            for i, part in enumerate(parts)
+            f"replica {i}: {dtype}{list(shape)}"
+            for i, (shape, dtype) in enumerate(kinds)
         )
         raise InvalidArgumentError(
             "A reduction over replicas needs the same shape and dtype on each. "
@@ -154,34 +160,46 @@ def _arrays(layout: Layout) -> Layout:
     """Returns `layout` with Python numbers and the like made arrays."""
     if not isinstance(layout, Parts):
         return layout
-    return Parts(
-        tuple(
-            part if isinstance(part, jax.Array) else jnp.asarray(as_array(part))
-            for part in layout.held
-        )
+    held = tuple(
+        part if isinstance(part, jax.Array) else jnp.asarray(as_array(part))
+        for part in layout.held
     )
+    return dataclasses.replace(layout, held=held)
 
 
 def _joined(layout: Layout, topology: Topology) -> Joined | Alike:
     if isinstance(layout, Joined | Alike):
         return layout
     parts = layout.parts
-    require_equal_shapes(parts)
+    require_equal_kinds(_kinds(layout))
     return Joined(join(parts, topology), parts[0].ndim == 0, topology)
 
 
 def _is_uneven(layout: Layout) -> bool:
     if not isinstance(layout, Parts):
         return False
-    return any(part.shape != layout.held[0].shape for part in layout.held)
+    kinds = _kinds(layout)
+    return any(shape != kinds[0][0] for shape, _ in kinds)
+
+
+def _kinds(layout: Layout) -> Sequence[Kind]:
+    """Returns shape and dtype of the part on each replica."""
+    if isinstance(layout, Parts) and layout.kinds is not None:
+        return layout.kinds
+    return [agreement.kind_of(part) for part in layout.parts]
+
+
+def _without(shape: tuple[int, ...], axis: int | tuple[int, ...]) -> tuple[int, ...]:
+    axes = {a % len(shape) for a in (axis if isinstance(axis, tuple) else (axis,))}
+    return tuple(size for i, size in enumerate(shape) if i not in axes)
 
 
 def _require_axis(layout: Layout, axis: Axis) -> None:
     if axis is None:
         return
     match layout:
-        case Parts(held=parts):
-            ndim = min(part.ndim for part in parts)
+        case Parts():
+            ndim = min(len(shape) for shape, _ in _kinds(layout))
         case Spmd(value=array) | Alike(array=array):
             ndim = array.ndim
         case Joined(array=array, is_scalar=is_scalar):

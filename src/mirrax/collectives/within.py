@@ -37,6 +37,22 @@ def all_gather(values: Sequence[jax.Array], axis: int) -> list[jax.Array]:
     return [lax.all_gather(value, AXIS, axis=axis, tiled=True) for value in values]
 
 
+def all_gather_uneven(value: jax.Array, axis: int, sizes: Sequence[int]) -> jax.Array:
+    """Returns the values of all replicas joined along `axis`, where sizes differ.
+
+    Only the message is padded: what is filled in is cut off again.
+    """
+    axis %= value.ndim
+    widths = [(0, 0)] * value.ndim
+    widths[axis] = (0, max(sizes) - value.shape[axis])
+    gathered = lax.all_gather(jnp.pad(value, widths), AXIS)
+    parts = [
+        lax.slice_in_dim(gathered[index], 0, size, axis=axis)
+        for index, size in enumerate(sizes)
+    ]
+    return jnp.concatenate(parts, axis)
+
+
 def first(value: jax.Array) -> jax.Array:
     """Returns the first replica's value."""
     gathered: jax.Array = lax.all_gather(value, AXIS)

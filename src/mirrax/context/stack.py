@@ -33,11 +33,13 @@ class Replica:
         strategy: The strategy in force.
         context: The `ReplicaContext` that the user gets.
         index: Which local replica this is; None where one trace stands for all.
+        pending: What it has written to variables of other libraries, in eager code.
     """
 
     strategy: Any
     context: Any
     index: int | None
+    pending: dict[Any, Any] = dataclasses.field(default_factory=dict, compare=False)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,8 +117,8 @@ class _Set:
         self._variable.reset(self._token)
 
 
-def entered(new_frame: Frame) -> _Set:
-    """Makes `new_frame` the innermost frame for the `with` block."""
+def entered(new_frame: Frame | None) -> _Set:
+    """Makes `new_frame` the innermost frame for the `with` block; None leaves all."""
     return _Set(_frame, new_frame)
 
 

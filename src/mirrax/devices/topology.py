@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import json
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 import numpy as np
@@ -13,6 +15,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from mirrax.devices import cpu_pool
 from mirrax.devices.logical import default_devices, kind_of, name_of, resolve
 from mirrax.devices.names import LOCAL_TASK
+from mirrax.devices.peers import Peers
 from mirrax.errors import DuplicateDevice
 
 AXIS = "replica"
@@ -25,12 +28,18 @@ class Topology:
 
     Replica `i` runs on `devices[i]`, in every process.
 
+    Args:
+        devices: One for each replica, of all workers.
+        process_index: Which process this is.
+        job: The connection to the other workers; None where all replicas run here.
+
     >>> Topology(tuple(jax.devices("cpu")[:1])).num_replicas
     1
     """
 
     devices: tuple[jax.Device, ...]
-    process_index: int = 0
+    process_index: int = dataclasses.field(default_factory=jax.process_index)
+    job: Peers | None = dataclasses.field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if not self.devices:
@@ -62,6 +71,21 @@ class Topology:
     def is_single(self) -> bool:
         """Whether there is only one replica, so that nothing has to be combined."""
         return self.num_replicas == 1
+
+    @functools.cached_property
+    def is_local(self) -> bool:
+        """Whether all replicas run in this process."""
+        return self.job is None
+
+    @functools.cached_property
+    def num_workers(self) -> int:
+        """How many processes run replicas."""
+        return 1 if self.job is None else self.job.num_workers
+
+    @functools.cached_property
+    def worker_index(self) -> int:
+        """Which of them this is."""
+        return 0 if self.job is None else self.job.worker_index
 
     @functools.cached_property
     def local_replicas(self) -> tuple[int, ...]:
@@ -103,9 +127,10 @@ class Topology:
         return hash((self.devices, self.process_index))
 
     def _task_of(self, device: jax.Device) -> str:
-        if len(self.local_devices) == self.num_replicas:
+        if self.job is None:
             return LOCAL_TASK
-        return f"/job:worker/replica:0/task:{device.process_index}"
+        worker = self.job.workers[device.process_index]
+        return f"/job:{worker.type}/replica:0/task:{worker.index}"
 
 
 def local_topology(devices: Sequence[str | jax.Device] | None = None) -> Topology:
@@ -117,24 +142,66 @@ def local_topology(devices: Sequence[str | jax.Device] | None = None) -> Topolog
     >>> local_topology(["CPU:0"]).names
     ('/job:localhost/replica:0/task:0/device:CPU:0',)
     """
-    chosen = _find_devices(devices) if devices else default_devices()
-    topology = Topology(chosen, jax.process_index())
+    chosen = default_devices() if devices in (None, (), []) else _find_devices(devices)
+    topology = Topology(chosen)
     _check_local(topology)
     if kind_of(chosen[0]) == "CPU":
         cpu_pool.check(topology.num_replicas)
     return topology
 
 
-def _find_devices(devices: Sequence[str | jax.Device]) -> tuple[jax.Device, ...]:
-    if isinstance(devices, str):
-        return resolve(devices)
+def job_topology(job: Peers, devices: Sequence[jax.Device]) -> Topology:
+    """Returns the topology over devices of all workers of a job.
+
+    Args:
+        job: The connection to the other workers.
+        devices: Those of this process. Each worker brings as many.
+    """
+    places = [jax.local_devices(backend=devices[0].platform).index(d) for d in devices]
+    answers = job.exchange(
+        "devices", json.dumps([kind_of(devices[0]), places]).encode()
+    )
+    if any(answer != answers[0] for answer in answers):
+        shown = "; ".join(
+            f"{worker.name}: {kind} {own}"
+            for worker, (kind, own) in zip(job.workers, map(json.loads, answers))
+        )
+        raise ValueError(
+            "Each worker of a strategy brings the same devices. Received: "
+            f"{shown}. Give all workers the same number of devices."
+        )
+    chosen = tuple(
+        jax.local_devices(worker, backend=devices[0].platform)[place]
+        for worker in range(job.num_workers)
+        for place in places
+    )
+    if kind_of(chosen[0]) == "CPU":
+        cpu_pool.check(len(places))
+    return Topology(chosen, job=job)
+
+
+def _find_devices(devices: Any) -> tuple[jax.Device, ...]:
+    if not isinstance(devices, Sequence) or isinstance(devices, str):
+        raise TypeError(
+            "`devices` is a list or a tuple of names or JAX devices. Received: "
+            f"{devices!r}. Write {_example(devices)}."
+        )
     # All names at once, because together they say how many CPU devices to make.
     found = iter(resolve([d for d in devices if not isinstance(d, jax.Device)]))
     return tuple(d if isinstance(d, jax.Device) else next(found) for d in devices)
 
 
+def _example(devices: object) -> str:
+    """Returns what was probably meant."""
+    if isinstance(devices, str) and devices:
+        return str([devices])
+    if isinstance(devices, int) and 0 < devices <= 4:
+        return str([f"CPU:{i}" for i in range(devices)])
+    return str(["CPU:0", "CPU:1"])
+
+
 def _check_local(topology: Topology) -> None:
-    if len(topology.local_devices) < topology.num_replicas:
+    if not topology.is_local:
         raise ValueError(
             "These devices must all belong to this process, "
             f"which is process {topology.process_index}. "

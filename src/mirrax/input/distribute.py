@@ -13,31 +13,30 @@ from mirrax.data.dataset import Dataset
 from mirrax.data.iterator import DatasetIterator
 from mirrax.data.nodes.prefetching import Prefetch
 from mirrax.data.options import AutoShardPolicy
-from mirrax.data.plan import INFINITE, Node, find, takes_work
+from mirrax.data.plan import Node, find, takes_work
 from mirrax.data.seeds import seeds_of, with_seeds
 from mirrax.devices.topology import Topology
 from mirrax.input.auto_shard import auto_shard, chosen_policy
 from mirrax.input.context import InputContext, InputOptions, InputReplicationMode
-from mirrax.input.distributed import DistributedDataset, Finish
+from mirrax.input.distributed import DistributedDataset
 from mirrax.input.feeds import Batches, Feed, Turns
+from mirrax.input.in_step import InStep
 from mirrax.input.pipelines import Flowing, Pieces, Single
 from mirrax.input.placing import Placed, empty_parts, part_spec, place
 from mirrax.input.rows import not_batches
 from mirrax.input.split import batch_size_of
-from mirrax.input.workers import Alone, Share, Workers, share_of
+from mirrax.input.workers import Share, Workers, share_of, workers_of
 from mirrax.trees import Tree
 from mirrax.values.specs import PerReplicaSpec
 
 _BY_DATA = AutoShardPolicy.DATA
 _OWN = (AutoShardPolicy.OFF, AutoShardPolicy.HINT)
-_ALONE = Alone()
 
 
 def distribute(
     data: Any,
     topology: Topology,
     options: InputOptions | None = None,
-    workers: Workers = _ALONE,
 ) -> DistributedDataset:
     """Returns a dataset of global batches, divided among the replicas.
 
@@ -45,9 +44,8 @@ def distribute(
         data: A dataset, or what `mirrax.data.as_dataset` takes.
         topology: The devices of all workers.
         options: Where values go, and how many are made ready.
-        workers: What the workers tell each other.
     """
-    share = share_of(topology)
+    share, workers = share_of(topology), workers_of(topology)
     given = with_common_seeds(as_dataset(data), workers)
     dataset = _without_prefetch(given)
     if share.num_replicas > 1:
@@ -58,15 +56,18 @@ def distribute(
     def describe() -> Tree:
         return _part_specs(dataset.element_spec, share)
 
-    # Workers that go through the same batches come to the end together.
-    ends_together = policy is _BY_DATA or policy in _OWN
+    # Workers that go through the same batches know what the others get.
+    is_common = policy is _BY_DATA
+    if is_common and not topology.is_local:
+        size = dataset.cardinality()
+        workers.require_same("dataset", f"{size} x {dataset.element_spec}")
     return _build(
         open_feed,
         describe,
         dataset,
         topology,
         options or InputOptions(),
-        None if ends_together else workers,
+        is_common,
         _asked_depth(given.plan),
     )
 
@@ -75,7 +76,6 @@ def distribute_from_function(
     make: Callable[[InputContext], Any],
     topology: Topology,
     options: InputOptions | None = None,
-    workers: Workers = _ALONE,
 ) -> DistributedDataset:
     """Returns datasets of the batches of replicas, as one.
 
@@ -83,7 +83,6 @@ def distribute_from_function(
         make: Makes the dataset of a worker, or that of a replica.
         topology: The devices of all workers.
         options: Whether there is a dataset per worker or per replica, and more.
-        workers: What the workers tell each other.
     """
     share = share_of(topology)
     options = options or InputOptions()
@@ -104,7 +103,7 @@ def distribute_from_function(
         count = share.replicas_per_worker
         return jax.tree.map(lambda leaf: PerReplicaSpec((leaf,) * count), spec)
 
-    return _build(open_feed, describe, datasets[0], topology, options, workers)
+    return _build(open_feed, describe, datasets[0], topology, options, False)
 
 
 def feed_opener(dataset: Dataset, share: Share) -> Callable[[], Feed]:
@@ -142,7 +141,8 @@ def with_common_seeds(dataset: Dataset, workers: Workers) -> Dataset:
     seeds = seeds_of(dataset.plan)
     if not seeds or _policy(dataset) in _OWN:
         return dataset
-    plan = with_seeds(dataset.plan, workers.take_from_first(seeds))
+    common = workers.take_from_first("seeds of a dataset", seeds)
+    plan = with_seeds(dataset.plan, common)
     return dataset if plan is dataset.plan else Dataset(plan, dataset.options())
 
 
@@ -152,7 +152,7 @@ def _build(
     dataset: Dataset,
     topology: Topology,
     options: InputOptions,
-    workers: Workers | None,
+    is_common: bool,
     asked_depth: int = 0,
 ) -> DistributedDataset:
     is_on_device = options.experimental_fetch_to_device
@@ -163,12 +163,12 @@ def _build(
         parts = empty_parts(dataset.element_spec, count)
         return place(parts, topology, is_on_device)
 
-    is_needed = count < topology.num_replicas and dataset.cardinality() != INFINITE
+    is_known = topology.is_local or is_common
     return DistributedDataset(
         lambda: Placed(open_feed(), topology, is_on_device),
         describe,
         max(depth, asked_depth) if takes_work(dataset.plan) else 0,
-        Finish(workers if is_needed else None, make_empty),
+        InStep(None if is_known else workers_of(topology), make_empty),
     )
 
 

@@ -10,7 +10,7 @@ from mirrax.context.guards import MustDrive
 from mirrax.data.read_ahead import ReadAhead, Steps
 from mirrax.errors import InvalidArgumentError, OutOfRangeError
 from mirrax.input import positions
-from mirrax.input.workers import Workers
+from mirrax.input.in_step import InStep
 from mirrax.trees import Tree
 from mirrax.values.driving import Driving
 
@@ -25,7 +25,13 @@ class DistributedDataset(Driving):
         open_steps: Starts anew, with the elements of this worker.
         describe: Returns shapes and dtypes of an element.
         depth: How many elements to make ready in advance.
-        finish: Says what comes when this worker has no more elements.
+        in_step: Keeps the workers together.
+
+    >>> strategy = mirrax.MirroredStrategy(["CPU:0", "CPU:1"])
+    >>> batches = mirrax.data.Dataset.range(4).batch(4)
+    >>> for batch in strategy.experimental_distribute_dataset(batches):
+    ...     print([part.tolist() for part in batch.values])
+    [[0, 1], [2, 3]]
     """
 
     def __init__(
@@ -33,12 +39,12 @@ class DistributedDataset(Driving):
         open_steps: Callable[[], Steps],
         describe: Callable[[], Tree],
         depth: int,
-        finish: Finish,
+        in_step: InStep,
     ) -> None:
         self._open_steps = open_steps
         self._describe = describe
         self._depth = depth
-        self._finish = finish
+        self._in_step = in_step
 
     @property
     def element_spec(self) -> Tree:
@@ -52,7 +58,7 @@ class DistributedDataset(Driving):
         steps = self._open_steps()
         if self._depth:
             steps = ReadAhead(steps, self._depth)
-        return DistributedIterator(steps, self._describe, self._finish)
+        return DistributedIterator(steps, self._describe, self._in_step)
 
     def reduce(self, initial_state: Any, reduce_func: Callable[..., Any]) -> Any:
         """Returns `reduce_func(state, element)` of all elements, one after another."""
@@ -62,36 +68,22 @@ class DistributedDataset(Driving):
         return state
 
 
-class Finish:
-    """How workers end together: who has no more gets empty batches until all are done.
+class DistributedIterator(Driving, Iterator[Tree]):
+    """The elements of a distributed dataset, one step after another.
 
-    Args:
-        workers: All workers, or None where they end together anyway.
-        make_empty: Makes an element without rows.
+    >>> strategy = mirrax.OneDeviceStrategy("CPU:0")
+    >>> batches = mirrax.data.Dataset.range(4).batch(2)
+    >>> iterator = iter(strategy.experimental_distribute_dataset(batches))
+    >>> next(iterator).tolist()
+    [0, 1]
     """
 
-    def __init__(self, workers: Workers | None, make_empty: Callable[[], Tree]) -> None:
-        self._workers = workers
-        self._make_empty = make_empty
-
-    def after(self, step: tuple[Tree] | None) -> tuple[Tree] | None:
-        """Returns what comes, given what this worker has."""
-        if self._workers is None:
-            return step
-        if not self._workers.have_any(step is not None):
-            return None
-        return (self._make_empty(),) if step is None else step
-
-
-class DistributedIterator(Driving, Iterator[Tree]):
-    """The elements of a distributed dataset, one step after another."""
-
     def __init__(
-        self, steps: Steps, describe: Callable[[], Tree], finish: Finish
+        self, steps: Steps, describe: Callable[[], Tree], in_step: InStep
     ) -> None:
         self._steps = steps
         self._describe = describe
-        self._finish = finish
+        self._in_step = in_step
 
     @property
     def element_spec(self) -> Tree:
@@ -104,7 +96,7 @@ class DistributedIterator(Driving, Iterator[Tree]):
     def __next__(self) -> Tree:
         if stack.overlay() is not None:
             raise MustDrive
-        step = self._finish.after(self._steps.step())
+        step = self._in_step.after(self._steps.step())
         if step is None:
             raise StopIteration
         return step[0]

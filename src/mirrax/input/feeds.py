@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import jax
@@ -19,6 +20,9 @@ from mirrax.trees import Tree
 
 class Feed(Protocol):
     """Gives the parts of each step, one for each local replica."""
+
+    sizes: Sequence[int] | None
+    """The rows of the latest parts of all workers, where a worker knows them."""
 
     def step(self) -> list[Tree] | None:
         """Returns the next parts; None at the end."""
@@ -38,6 +42,7 @@ class Batches:
     """
 
     def __init__(self, source: DatasetIterator, share: Share) -> None:
+        self.sizes: Sequence[int] | None = None
         self._source = source
         self._share = share
         self._step = 0
@@ -53,6 +58,7 @@ class Batches:
         if self._share.num_replicas == 1:
             return [batch]
         pieces = split_batch(num_rows(batch), self._share.num_replicas)
+        self.sizes = [piece.stop - piece.start for piece in pieces]
         return [rows(batch, pieces[i]) for i in self._share.replicas]
 
     def position(self) -> Position:
@@ -71,6 +77,8 @@ class Turns:
 
     Every worker has datasets of its own, made by the user.
     """
+
+    sizes: Sequence[int] | None = None
 
     def __init__(self, sources: list[DatasetIterator], share: Share) -> None:
         self._sources = sources

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from mirrax.data.iterator import DatasetIterator
 from mirrax.input import positions
@@ -30,6 +30,8 @@ class Flowing:
         share: Which worker this is.
         is_own: Whether a pipeline is a dataset of a worker's own, not a share of one.
     """
+
+    sizes: Sequence[int] | None = None
 
     def __init__(
         self, open_pipeline: OpenPipeline, batch_size: int, share: Share, is_own: bool
@@ -101,6 +103,8 @@ class Pieces:
     replicas.
     """
 
+    sizes: Sequence[int] | None = None
+
     def __init__(self, open_pipeline: OpenPipeline, share: Share, is_own: bool) -> None:
         self._rows = Rows(open_pipeline(share.num_workers, share.worker_index))
         self._share = share
@@ -129,6 +133,8 @@ class Single:
 
     Where several workers saved the position, it reads their pipelines in turn.
     """
+
+    sizes: Sequence[int] | None = None
 
     def __init__(self, open_pipeline: OpenPipeline, batch_size: int) -> None:
         self._open_pipeline = open_pipeline

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -12,7 +13,7 @@ from mirrax.input.feeds import Feed
 from mirrax.input.positions import Position
 from mirrax.trees import Tree
 from mirrax.values.layouts import Joined, Layout, Parts, to_device
-from mirrax.values.per_replica import PerReplica
+from mirrax.values.per_replica import PerReplica, per_replica
 from mirrax.values.specs import PerReplicaSpec, TensorSpec
 
 
@@ -29,7 +30,8 @@ class Placed:
         parts = self._feed.step()
         if parts is None:
             return None
-        return (place(parts, self._topology, self._is_on_device),)
+        sizes = self._feed.sizes
+        return (place(parts, self._topology, self._is_on_device, sizes),)
 
     def position(self) -> Position:
         return self._feed.position()
@@ -38,31 +40,58 @@ class Placed:
         self._feed.go_to(position)
 
 
-def place(parts: list[Tree], topology: Topology, is_on_device: bool) -> Tree:
-    """Returns the parts of a step as one element."""
+def place(
+    parts: list[Tree],
+    topology: Topology,
+    is_on_device: bool,
+    sizes: Sequence[int] | None = None,
+) -> Tree:
+    """Returns the parts of a step as one element.
+
+    Args:
+        parts: One for each replica of this worker.
+        topology: The devices of all workers.
+        is_on_device: Whether they go to the devices.
+        sizes: The rows of the parts of all workers, where that is known.
+    """
     if topology.is_single and is_on_device:
         device = topology.devices[0]
         return jax.tree.map(lambda leaf: _to_device(leaf, device), parts[0])
     if topology.is_single:
         return parts[0]
-    return jax.tree.map(
-        lambda *column: PerReplica(_layout(column, topology, is_on_device)), *parts
-    )
+
+    def together(*column: Any) -> PerReplica:
+        if not is_on_device or _is_text(column[0]):
+            layout: Layout = Parts(column, topology, _kinds(column, sizes))
+        else:
+            layout = _on_devices(column, topology, sizes)
+        return per_replica(layout, topology)
+
+    return jax.tree.map(together, *parts)
 
 
-def _layout(column: tuple[Any, ...], topology: Topology, is_on_device: bool) -> Layout:
-    if not is_on_device or _is_text(column[0]):
-        return Parts(column, topology)
+def _on_devices(
+    column: Sequence[Any], topology: Topology, sizes: Sequence[int] | None
+) -> Layout:
     arrays = [np.asarray(part) for part in column]
-    shapes = {array.shape for array in arrays}
-    if len(shapes) > 1 or 0 in arrays[0].shape or not arrays[0].ndim:
-        pairs = zip(arrays, topology.local_devices, strict=True)
-        placed = tuple(_to_device(part, device) for part, device in pairs)
-        return Parts(placed, topology)
-    return Joined(_join(arrays, topology), False, topology)
+    if _are_even(arrays, topology, sizes):
+        return Joined(_join(arrays, topology), False, topology)
+    pairs = zip(arrays, topology.local_devices, strict=True)
+    placed = tuple(_to_device(part, device) for part, device in pairs)
+    return Parts(placed, topology, _kinds(placed, sizes))
 
 
-def _join(arrays: list[np.ndarray[Any, Any]], topology: Topology) -> jax.Array:
+def _are_even(
+    arrays: Sequence[Any], topology: Topology, sizes: Sequence[int] | None
+) -> bool:
+    """Returns whether the parts of all workers are known to have the same shape."""
+    shape = arrays[0].shape
+    if not shape or 0 in shape or any(array.shape != shape for array in arrays):
+        return False
+    return topology.is_local if sizes is None else len(set(sizes)) == 1
+
+
+def _join(arrays: Sequence[Any], topology: Topology) -> jax.Array:
     """Returns parts of one shape as an array over all devices."""
     rows, *rest = arrays[0].shape
     first = topology.local_replicas[0] * rows
@@ -75,6 +104,13 @@ def _join(arrays: list[np.ndarray[Any, Any]], topology: Topology) -> jax.Array:
 
     shape = (rows * topology.num_replicas, *rest)
     return jax.make_array_from_callback(shape, topology.split, find)
+
+
+def _kinds(column: Sequence[Any], sizes: Sequence[int] | None) -> Any:
+    if sizes is None or not all(hasattr(part, "dtype") for part in column):
+        return None
+    (_, *rest), dtype = column[0].shape, str(column[0].dtype)
+    return tuple(((size, *rest), dtype) for size in sizes)
 
 
 def _to_device(leaf: Any, device: jax.Device) -> Any:

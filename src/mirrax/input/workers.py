@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Sequence
+import json
+from typing import Any
 
 from typing_extensions import override
 
+from mirrax.devices.peers import Peers
 from mirrax.devices.topology import Topology
+from mirrax.errors import ProgramMismatch
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,43 +49,54 @@ class Share:
 
 def share_of(topology: Topology) -> Share:
     """Returns the share of this process in a dataset for the devices of a topology."""
-    workers = sorted({device.process_index for device in topology.devices})
     count = len(topology.local_devices)
-    if len(workers) * count != topology.num_replicas:
-        raise ValueError(
-            "Every worker must have as many devices as the others, to share a dataset. "
-            f"Received: {count} device(s) here of {topology.num_replicas} on "
-            f"{len(workers)} workers. Use the same number everywhere."
-        )
-    share = Share(len(workers), workers.index(topology.process_index), count)
-    if topology.local_replicas != tuple(share.replicas):
-        raise ValueError(
-            "The devices of a strategy must be in the order of the workers, to share a "
-            f"dataset. Received: replicas {topology.local_replicas} on worker "
-            f"{share.worker_index} of {share.num_workers}."
-        )
-    return share
+    return Share(topology.num_workers, topology.worker_index, count)
 
 
 class Workers(abc.ABC):
     """What workers tell each other about their data, always all in the same order."""
 
     @abc.abstractmethod
-    def have_any(self, has_data: bool) -> bool:
-        """Returns whether any worker has data for the next step."""
+    def exchange(self, topic: str, value: Any) -> list[Any]:
+        """Returns what each worker says, as what JSON can hold."""
 
-    @abc.abstractmethod
-    def take_from_first(self, numbers: Sequence[int]) -> list[int]:
-        """Returns the numbers that the first worker gave."""
+    def take_from_first(self, topic: str, value: Any) -> Any:
+        """Returns what the first worker says."""
+        return self.exchange(topic, value)[0]
+
+    def require_same(self, topic: str, value: str) -> None:
+        """Raises unless all workers say the same."""
+        answers = self.exchange(topic, value)
+        if any(answer != answers[0] for answer in answers):
+            shown = "; ".join(f"worker {i}: {text}" for i, text in enumerate(answers))
+            raise ProgramMismatch(
+                f"All workers must have the same {topic}. Received: {shown}. Give each "
+                "worker the same data, or use `distribute_datasets_from_function`."
+            )
 
 
 class Alone(Workers):
     """There is only one worker."""
 
     @override
-    def have_any(self, has_data: bool) -> bool:
-        return has_data
+    def exchange(self, topic: str, value: Any) -> list[Any]:
+        return [value]
+
+
+class Connected(Workers):
+    """The workers of a job."""
+
+    def __init__(self, job: Peers) -> None:
+        self._job = job
 
     @override
-    def take_from_first(self, numbers: Sequence[int]) -> list[int]:
-        return list(numbers)
+    def exchange(self, topic: str, value: Any) -> list[Any]:
+        return [
+            json.loads(answer)
+            for answer in self._job.exchange(topic, json.dumps(value).encode())
+        ]
+
+
+def workers_of(topology: Topology) -> Workers:
+    """Returns the workers that share the data for the devices of a topology."""
+    return Alone() if topology.job is None else Connected(topology.job)

@@ -20,17 +20,17 @@ from mirrax.run.analysis import is_collective
 _ADDRESS = re.compile(r"0x[0-9a-f]+")
 
 
-def differing_outputs(programs: Sequence[ClosedJaxpr]) -> list[bool]:
-    """Returns for each output whether the programs compute it differently.
-
-    What comes out of a collective counts as the same in all programs.
-    """
-    columns = zip(*(_output_digests(program) for program in programs), strict=True)
+def differing_columns(digests: Sequence[Sequence[bytes]]) -> list[bool]:
+    """Returns for each output whether the programs with these digests differ in it."""
+    columns = zip(*digests, strict=True)
     return [any(digest != column[0] for digest in column) for column in columns]
 
 
-def _output_digests(program: ClosedJaxpr) -> list[bytes]:
-    """Returns for each output a digest of how it is computed."""
+def output_digests(program: ClosedJaxpr) -> list[bytes]:
+    """Returns for each output a digest of how it is computed.
+
+    What comes out of a collective counts as the same in all programs.
+    """
     jaxpr = program.jaxpr
     digests: dict[Var, bytes] = {
         var: _digest("input", index) for index, var in enumerate(jaxpr.invars)

@@ -18,9 +18,11 @@ import jax
 from typing_extensions import override
 
 from mirrax import jax_internals, trees
+from mirrax.collectives import agreement
 from mirrax.collectives.gather import gather
-from mirrax.collectives.reduce import Collective, reduce, require_equal_shapes
+from mirrax.collectives.reduce import Collective, reduce
 from mirrax.context import stack
+from mirrax.context.aside import set_aside
 from mirrax.errors import ReplicaError
 from mirrax.jax_internals import take_current_trace
 from mirrax.options import CommunicationOptions, ReduceOp
@@ -30,17 +32,25 @@ from mirrax.run.eager_gradients import differentiable_gather, differentiable_red
 from mirrax.run.replica_context import ReplicaContext
 from mirrax.run.workers import Failed, Finished, Worker, dismiss, hire
 from mirrax.trees import Tree
+from mirrax.values.layouts import Parts
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import parts_of, regroup, select
+from mirrax.variables import foreign, libraries
 
 ADVICE = (
     "Decorate the function given to `run` with `@mirrax.function`, or move the call "
     "out of the transformed function."
 )
 
+_ADVICE_INSIDE_JIT = (
+    "Use `@mirrax.function` in place of `jax.jit` (scan, vmap, ...) around "
+    "`strategy.run`."
+)
+
 _CANCEL_ATTEMPTS = 100
 
 
+@libraries.routing
 def run_eager(call: ReplicaCall, advice: str = ADVICE) -> Tree:
     """Returns the merged results of a function, called once for each local replica.
 
@@ -49,6 +59,8 @@ def run_eager(call: ReplicaCall, advice: str = ADVICE) -> Tree:
         advice: What to do instead of a collective in a place where replicas cannot
             meet.
     """
+    if jax_internals.is_staging():
+        advice = _ADVICE_INSIDE_JIT
     topology = call.topology
     leaves, structure = trees.flatten((call.args, call.kwargs))
     columns = [parts_of(leaf, topology) for leaf in leaves]
@@ -70,7 +82,11 @@ def run_eager(call: ReplicaCall, advice: str = ADVICE) -> Tree:
             if all(replica.is_done for replica in replicas):
                 return regroup([replica.result for replica in replicas])
             requests = _matching_requests(replicas)
-            answers = requests[0].answer_all(call, requests)
+            try:
+                answers = requests[0].answer_all(call, requests)
+            except Exception as error:
+                _say_where(error, requests)
+                raise
             for replica, answer in zip(replicas, answers, strict=True):
                 replica.request = None
                 replica.inbox = answer
@@ -131,8 +147,8 @@ class _Replica:
         """Waits, inside the replica, for the answer to `request`."""
         assert self._worker is not None
         # The trace of a jax.grad that this replica is in belongs to the thread, and
-        # must not be there for the others.
-        with take_current_trace():
+        # must not be there for the others; nor may what other libraries keep there.
+        with take_current_trace(), set_aside():
             return self._worker.pause(request)
 
     def _resume(self) -> Any:
@@ -144,8 +160,11 @@ class _Replica:
     def _enter(self) -> Any:
         strategy = self._call.strategy
         context = ReplicaContext(strategy, _EagerMeeting(self, self._call.collective))
-        with stack.entered(stack.Replica(strategy, context, self._index)):
-            return self._body(self._index)
+        frame = stack.Replica(strategy, context, self._index)
+        with stack.entered(frame):
+            result = self._body(self._index)
+            foreign.assign_pending(frame)
+            return result
 
     def _end(self) -> None:
         self.is_done = True
@@ -216,6 +235,13 @@ def _matching_requests(replicas: Sequence[_Replica]) -> list[_Request]:
     return requests
 
 
+def _say_where(error: Exception, requests: Sequence[_Request]) -> None:
+    places = dict.fromkeys(request.where for request in requests)
+    error.add_note(
+        f"[mirrax] the replicas met in {requests[0].kind} at {' and at '.join(places)}"
+    )
+
+
 @dataclasses.dataclass
 class _Request(abc.ABC):
     """What a replica waits for; all replicas must wait for the same."""
@@ -250,11 +276,8 @@ class _AllReduce(_Request):
 
     @override
     def answer_all(self, call: ReplicaCall, requests: Sequence[Any]) -> list[Any]:
-        columns = list(zip(*(request.values for request in requests), strict=True))
-        for parts in columns:
-            require_equal_shapes(parts)
         collective = dataclasses.replace(call.collective, options=self.options)
-        values = [PerReplica(parts) for parts in columns]
+        values = _columns(call, requests, f"all_reduce {self.op.name}")
         reduced = reduce(collective, self.op, values, axis=None)
         return _hand_out(reduced, len(requests))
 
@@ -272,10 +295,8 @@ class _AllGather(_Request):
 
     @override
     def answer_all(self, call: ReplicaCall, requests: Sequence[Any]) -> list[Any]:
-        columns = zip(*(request.values for request in requests), strict=True)
-        gathered = [
-            gather(call.topology, PerReplica(parts), self.axis) for parts in columns
-        ]
+        values = _columns(call, requests, f"all_gather along axis {self.axis}")
+        gathered = [gather(call.topology, value, self.axis) for value in values]
         return _hand_out(gathered, len(requests))
 
 
@@ -351,6 +372,14 @@ class _EagerMeeting:
                 "vmap, ...) in an eager `strategy.run`, where replicas cannot meet. "
                 f"Received: the call at {where.caller()}. {self._replica.advice}"
             )
+
+
+def _columns(call: ReplicaCall, requests: Sequence[Any], what: str) -> list[PerReplica]:
+    """Returns what the replicas brought, one value for all of them after another."""
+    rows = [request.values for request in requests]
+    columns = [Parts(parts) for parts in zip(*rows, strict=True)]
+    layouts = agreement.with_kinds(call.topology, columns, what)
+    return [PerReplica(layout) for layout in layouts]
 
 
 def _hand_out(replicated: Sequence[jax.Array], count: int) -> list[list[jax.Array]]:

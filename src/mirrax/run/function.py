@@ -14,19 +14,24 @@ import jax
 import numpy as np
 
 from mirrax import jax_internals, trees
+from mirrax.collectives.agreement import kind_of
 from mirrax.context import stack
 from mirrax.context.guards import MustDrive
 from mirrax.devices.topology import Topology
 from mirrax.run.meeting import as_arrays
+from mirrax.run.over_workers import agreed_arguments
 from mirrax.run.program import PLAIN, Program, form_of
-from mirrax.run.spmd import is_array_like, stand_in
-from mirrax.trees import Leaf, Same, Tree
+from mirrax.run.spmd import stand_in
+from mirrax.trees import Same, Tree
+from mirrax.values.array_like import is_array_like
 from mirrax.values.driving import Driving
 from mirrax.values.layouts import Alike, Joined, Parts, join
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import select
 from mirrax.values.specs import PerReplicaSpec, TensorSpec
+from mirrax.variables import libraries
+from mirrax.variables.foreign import Outdated
 
 _logger = logging.getLogger(__name__)
 
@@ -109,11 +114,7 @@ class Function:
         self.input_signature = (
             None if input_signature is None else tuple(input_signature)
         )
-        self._donated = (
-            (donate_argnums,)
-            if isinstance(donate_argnums, int)
-            else tuple(donate_argnums)
-        )
+        self._donated = _positions(donate_argnums)
         self.static_numbers = static_numbers
         self._programs: collections.OrderedDict[Any, Program] = (
             collections.OrderedDict()
@@ -204,13 +205,17 @@ class Function:
         return self._inner[key]
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tree:
+        libraries.connect()
         leaves, structure = trees.flatten((args, kwargs))
+        leaves = agreed_arguments(leaves, self._topology, self.static_numbers)
         slots = [_slot(leaf, self.static_numbers, self._topology) for leaf in leaves]
         if _DRIVEN in slots:
+            args, kwargs = trees.unflatten(structure, leaves)
             return self._drive(*args, **kwargs)
         key = (
             structure,
             tuple([slot.key for slot in slots]),
+            libraries.fingerprint(self.python_function, leaves),
             # The `run` of a strategy does the same inside and outside of its scope.
             _place() if self._topology is None else None,
             jax_internals.config_fingerprint(),
@@ -218,7 +223,11 @@ class Function:
         program = self.cached(key, self._build, leaves, structure, slots)
         if program is None:
             return self._drive(*args, **kwargs)
-        return program([slot.array for slot in slots if slot.form is not None])
+        try:
+            return program([slot.array for slot in slots if slot.form is not None])
+        except Outdated:
+            del self._programs[key]
+            return self._call(args, kwargs)
 
     def _drive_steps(self, *args: Any, **kwargs: Any) -> Tree:
         """Runs the Python, with each `run` in it compiled."""
@@ -240,6 +249,7 @@ class Function:
             args, kwargs = trees.unflatten(structure, filled)
             return self.python_function(*args, **kwargs)
 
+        body.__name__ = self._name
         dynamic = [slot for slot in slots if slot.form is not None]
         flags = self._donated_flags(structure, len(leaves))
         donated = [flag for flag, dyn in zip(flags, is_dynamic, strict=True) if dyn]
@@ -249,7 +259,8 @@ class Function:
         ]
         forms = [slot.form for slot in dynamic]
         try:
-            return Program(body, stand_ins, forms, donated)
+            is_run = self._topology is not None
+            return Program(body, stand_ins, forms, donated, is_run)
         except MustDrive:
             return None
 
@@ -257,11 +268,14 @@ class Function:
         if not self._donated:
             return [False] * num_leaves
         args, _ = trees.unflatten(structure, list(range(num_leaves)))
+        if max(self._donated) >= len(args):
+            raise ValueError(
+                "`donate_argnums` counts the arguments that are given by position. "
+                f"Received: donate_argnums={self._donated} for a call of {self._name} "
+                f"with {len(args)} of them. Give what is donated by position."
+            )
         donated = {
-            index
-            for number in self._donated
-            if number < len(args)
-            for index in trees.leaves(args[number])
+            index for number in self._donated for index in trees.leaves(args[number])
         }
         return [index in donated for index in range(num_leaves)]
 
@@ -293,6 +307,18 @@ class Function:
                 self._name,
                 _MANY_TRACES,
             )
+
+
+def _positions(donate_argnums: Any) -> tuple[int, ...]:
+    is_one = isinstance(donate_argnums, int)
+    numbers = (donate_argnums,) if is_one else donate_argnums
+    is_list = isinstance(numbers, tuple | list)
+    if not is_list or not all(type(n) is int and n >= 0 for n in numbers):
+        raise ValueError(
+            "`donate_argnums` is the number of a positional argument, from 0, or a "
+            f"tuple of them. Received: donate_argnums={donate_argnums!r}."
+        )
+    return tuple(numbers)
 
 
 def _place() -> Any:
@@ -344,7 +370,13 @@ def _slot(leaf: Any, static_numbers: bool, topology: Topology | None) -> Slot:
 
 def static_key(leaf: Any) -> Any:
     """Returns the key of an argument that is part of the program."""
-    return Same(leaf) if isinstance(leaf, Leaf) else (type(leaf), leaf)
+    kind: Any = type(leaf)
+    # An object without a hash, such as the `self` of a dataclass, is only itself. A set
+    # is refused: it is made anew for each call, and would be traced anew.
+    is_unhashable = kind.__hash__ is None and kind.__module__ != "builtins"
+    if trees.is_leaf(leaf) or is_unhashable:
+        return Same(leaf)
+    return kind, leaf
 
 
 def _per_replica_slot(value: PerReplica, topology: Topology | None) -> Slot:
@@ -354,12 +386,15 @@ def _per_replica_slot(value: PerReplica, topology: Topology | None) -> Slot:
         if topology is None or not all(is_array_like(part) for part in layout.held):
             return Slot(Same(value))
         parts = as_arrays(layout.held)
-        if any(p.shape != parts[0].shape or p.dtype != parts[0].dtype for p in parts):
+        kinds = layout.kinds or [kind_of(part) for part in parts]
+        if any(kind != kinds[0] for kind in kinds):
             return _DRIVEN
+        is_weak = all(part.aval.weak_type for part in parts)
         joined = join(tuple(parts), topology)
-        layout = Joined(joined, parts[0].ndim == 0, topology)
-        # Kept, because the same batch is often given to several functions.
-        value.layout = layout
+        layout = Joined(joined, parts[0].ndim == 0, topology, is_weak)
+        if not is_weak:
+            # Kept, because the same batch is often given to several functions.
+            value.layout = layout
     assert isinstance(layout, Joined | Alike)
     form = form_of(layout)
     return Slot((layout.array.shape, layout.array.dtype, form), layout.array, form)

@@ -11,6 +11,7 @@ import jax
 from mirrax import trees
 from mirrax.context import stack
 from mirrax.trees import Tree
+from mirrax.variables import libraries
 from mirrax.variables.overlay import ValueOverlay
 from mirrax.variables.variable import Variable
 
@@ -33,14 +34,9 @@ def value_and_grad(
     >>> value_and_grad(lambda x: x * w * w, w)(2.0)
     (Array(18., dtype=float32), Array(12., dtype=float32))
     """
-    leaves, structure = trees.flatten(variables)
-    for leaf in leaves:
-        if not isinstance(leaf, Variable):
-            raise TypeError(
-                "`value_and_grad` differentiates by variables. Received: "
-                f"{type(leaf).__name__} among `variables`. For arguments that are "
-                "arrays, use `jax.value_and_grad`."
-            )
+    given, structure = libraries.flatten_sources(variables)
+    sources = [_sources_of(leaf) for leaf in given]
+    leaves = [variable for source in sources for variable in source.variables]
 
     @functools.wraps(fn)
     def differentiated(*args: Any, **kwargs: Any) -> Any:
@@ -48,7 +44,7 @@ def value_and_grad(
 
         def pure(values: list[jax.Array]) -> tuple[Any, Any]:
             overlay = ValueOverlay(dict(zip(leaves, values, strict=True)), outer)
-            with stack.overlaid(overlay):
+            with libraries.routed(), stack.overlaid(overlay):
                 result = fn(*args, **kwargs)
             value, aux = result if has_aux else (result, None)
             written[:] = overlay.written
@@ -63,7 +59,18 @@ def value_and_grad(
                 outer.write(variable, changed)
             else:
                 variable.assign(changed)
-        gradients = trees.unflatten(structure, gradients)
+        gradients = trees.unflatten(structure, libraries.assemble(sources, gradients))
         return ((value, aux) if has_aux else value), gradients
 
     return differentiated
+
+
+def _sources_of(leaf: Any) -> libraries.Sources:
+    found = libraries.sources_of(leaf)
+    if found is None:
+        raise TypeError(
+            "`value_and_grad` differentiates by variables. Received: "
+            f"{type(leaf).__name__} among `variables`. For arguments that are "
+            "arrays, use `jax.value_and_grad`."
+        )
+    return found

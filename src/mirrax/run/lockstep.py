@@ -10,8 +10,10 @@ import jax
 from jax.sharding import PartitionSpec
 
 from mirrax import jax_internals
+from mirrax.collectives.guarding import guarded
 from mirrax.devices.topology import AXIS, Topology
 from mirrax.jax_internals import JaxprEqn
+from mirrax.run.callbacks import Failures
 from mirrax.run.jaxprs import Values, bind, initial_values, kind_of, read
 from mirrax.run.segments import Cut
 from mirrax.run.spmd import join_result
@@ -22,6 +24,7 @@ from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import merge
 from mirrax.variables import lending
 from mirrax.variables.distributed import DistributedVariable
+from mirrax.variables.foreign import ForeignVariable
 from mirrax.variables.sync_on_read import SyncOnReadVariable
 from mirrax.variables.variable import Variable
 
@@ -36,6 +39,7 @@ class Lockstep:
         cuts: The same in pieces.
         varying: Which results differ between replicas.
         meetings: The collectives after each piece, as programs over all replicas.
+        failures: What callbacks raise; None if there are none.
     """
 
     topology: Topology
@@ -43,9 +47,13 @@ class Lockstep:
     cuts: tuple[Cut, ...]
     varying: tuple[bool, ...]
     meetings: tuple[Any, ...]
+    failures: Failures | None = None
 
     def __call__(self, arrays: Sequence[Sequence[Any]]) -> Tree:
         devices = self.topology.local_devices
+        for variable in self.traces[0].reads:
+            if isinstance(variable, ForeignVariable):
+                variable.settle_as_it_is(self.topology)
         states = [
             initial_values(
                 piece.closed,
@@ -71,11 +79,20 @@ class Lockstep:
                 strict=True,
             )
         )
-        count = len(self.traces[0].writes)
-        for variable, parts in zip(self.traces[0].writes, columns[:count], strict=True):
-            self._store(variable, parts)
+        if self.failures is not None:
+            self.failures.raise_first(columns)
+        writes = self.traces[0].writes
+        count = len(writes)
+        new = [
+            self._stored(variable, parts)
+            for variable, parts in zip(writes, columns[:count], strict=True)
+        ]
+        lending.store_all(writes, new)
+        for variable in writes:
+            # The pieces may have handed what they were given through to the results.
+            lending.mark(variable)
         results = [
-            PerReplica(parts) if varies else self._mirror(parts)
+            PerReplica(self._on_devices(parts)) if varies else self._mirror(parts)
             for parts, varies in zip(columns[count:], self.varying, strict=True)
         ]
         structure, is_array, _ = self.traces[0].result
@@ -117,22 +134,23 @@ class Lockstep:
                 for var, column in zip(made, columns, strict=True)
             )
 
-    def _store(self, variable: Variable, parts: Sequence[Any]) -> None:
+    def _stored(self, variable: Variable, parts: Sequence[Any]) -> jax.Array:
         if isinstance(variable, SyncOnReadVariable):
-            variable.store(join(tuple(parts), self.topology))
-        else:
-            variable.store(self._mirror(parts))
-        # The pieces may have handed what they were given through to the results.
-        lending.mark(variable)
+            return join(tuple(parts), self.topology)
+        return self._mirror(parts)
 
     def _mirror(self, parts: Sequence[Any]) -> jax.Array:
         """Returns parts that are known to be equal as one replicated array."""
-        pieces = [
+        pieces = self._on_devices(parts)
+        return jax.make_array_from_single_device_arrays(
+            pieces[0].shape, self.topology.replicated, list(pieces)
+        )
+
+    def _on_devices(self, parts: Sequence[Any]) -> tuple[jax.Array, ...]:
+        """Returns each replica's part on its device; constants are not there yet."""
+        return tuple(
             to_device(part, device)
             for part, device in zip(parts, self.topology.local_devices, strict=True)
-        ]
-        return jax.make_array_from_single_device_arrays(
-            pieces[0].shape, self.topology.replicated, pieces
         )
 
 
@@ -147,7 +165,7 @@ def meeting_program(topology: Topology, eqns: tuple[JaxprEqn, ...]) -> Any:
             outputs.extend(bind(eqn, inputs, eqn.params))
         return [output[None] for output in outputs]
 
-    return jax.jit(
+    program = jax.jit(
         jax.shard_map(
             body,
             mesh=topology.mesh,
@@ -156,6 +174,7 @@ def meeting_program(topology: Topology, eqns: tuple[JaxprEqn, ...]) -> Any:
             check_vma=False,
         )
     )
+    return guarded(topology, "uneven step", program)
 
 
 def _part(variable: Variable, index: int) -> jax.Array:

@@ -8,10 +8,10 @@ from typing import Any, Protocol
 import jax
 import jax.numpy as jnp
 
-from mirrax.collectives.reduce import require_axis
+from mirrax.collectives.reduce import reduce_one, require_axis
 from mirrax.context import stack
 from mirrax.options import CommunicationOptions, ReduceOp
-from mirrax.values.array_like import as_array
+from mirrax.values.array_like import as_array, strong
 from mirrax.values.regroup import select
 
 
@@ -53,9 +53,7 @@ class Alone:
     def all_reduce(
         self, op: ReduceOp, values: list[jax.Array], options: CommunicationOptions
     ) -> list[jax.Array]:
-        return [
-            _mean_of_one(value) if op is ReduceOp.MEAN else value for value in values
-        ]
+        return [strong(reduce_one(op, value, axis=None)) for value in values]
 
     def all_gather(self, values: list[jax.Array], axis: int) -> list[jax.Array]:
         return values
@@ -70,7 +68,3 @@ def require_gatherable(values: Sequence[jax.Array], axis: int) -> None:
     """Raises unless each value has the dimension `axis`."""
     for value in values:
         require_axis(axis, value.ndim, "all_gather")
-
-
-def _mean_of_one(value: jax.Array) -> jax.Array:
-    return value / 1 if jnp.issubdtype(value.dtype, jnp.integer) else value

@@ -11,8 +11,6 @@ from mirrax.options import CommunicationOptions, ReduceOp, parse_reduce_op
 from mirrax.run.meeting import Meeting, as_arrays, require_gatherable
 from mirrax.trees import Tree
 
-_DEFAULT_OPTIONS = CommunicationOptions()
-
 
 class ReplicaContext:
     """One replica's view of a `run`; `get_replica_context()` gives it.
@@ -23,9 +21,13 @@ class ReplicaContext:
     Array(2., dtype=float32...)
     """
 
-    def __init__(self, strategy: Any, meeting: Meeting) -> None:
+    def __init__(
+        self, strategy: Any, meeting: Meeting, is_lasting: bool = False
+    ) -> None:
         self._strategy = strategy
         self._meeting = meeting
+        # Whether it holds outside of every strategy, and not for one `run`.
+        self._is_lasting = is_lasting
 
     @property
     def strategy(self) -> Any:
@@ -70,7 +72,7 @@ class ReplicaContext:
         self._require_current("all_reduce")
         op = parse_reduce_op(reduce_op)
         leaves, structure = trees.flatten(value)
-        options = options or _DEFAULT_OPTIONS
+        options = options or self._strategy.collective.options
         reduced = self._meeting.all_reduce(op, as_arrays(leaves), options)
         return trees.unflatten(structure, reduced)
 
@@ -87,6 +89,12 @@ class ReplicaContext:
 
     def _require_current(self, what: str) -> None:
         frame = stack.frame()
-        if frame is None and self.num_replicas_in_sync == 1:
+        if frame is None and self._is_lasting:
             return
         guards.require_replica(f"`ReplicaContext.{what}`")
+        if frame is None or frame.context is not self:  # type: ignore[union-attr]
+            raise RuntimeError(
+                f"`ReplicaContext.{what}` is called on the context of another replica, "
+                "or of a `run` that is over. Ask for it where you use it: "
+                f"`mirrax.get_replica_context().{what}(...)`."
+            )

@@ -14,7 +14,6 @@ from jax.sharding import PartitionSpec
 
 from mirrax import trees
 from mirrax.collectives import within
-from mirrax.collectives.gather import gather
 from mirrax.collectives.reduce import Collective
 from mirrax.context import stack
 from mirrax.context.guards import MustDrive
@@ -22,11 +21,14 @@ from mirrax.devices.topology import AXIS, Topology
 from mirrax.options import CommunicationOptions, ReduceOp
 from mirrax.run.analysis import find_varying
 from mirrax.run.call import ReplicaCall
+from mirrax.run.hidden import refuse_hidden_tracers
 from mirrax.run.jaxprs import kind_of
-from mirrax.run.meeting import as_arrays
+from mirrax.run.meeting import Meeting, as_arrays
+from mirrax.run.over_workers import with_tables
 from mirrax.run.replica_context import ReplicaContext
 from mirrax.run.tracing import Traced, trace
 from mirrax.trees import Tree
+from mirrax.values.array_like import is_array_like
 from mirrax.values.distributed import DistributedValues
 from mirrax.values.layouts import Alike, Joined, Parts, Spmd
 from mirrax.values.mirrored import Mirrored
@@ -56,6 +58,7 @@ def run_traced(call: ReplicaCall) -> Tree:
         inside_replica=True,
         axis_env=[(AXIS, topology.num_replicas)],
     )
+    traced = with_tables(traced, topology)
     varying = find_varying_outputs(traced, [item.is_split for item in dynamic])
     refuse_varying_writes(traced, varying)
     varying = varying[len(traced.writes) :]
@@ -88,14 +91,14 @@ def call_in_replica(
     call: ReplicaCall,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
-    number: int | None = None,
+    meeting: Meeting | None = None,
 ) -> Tree:
     """Returns `fn(*args, **kwargs)` in the context of one replica, while it is traced.
 
     Args:
-        number: The replica's number, if the trace is for this replica alone.
+        meeting: The replica's way to the others, if the trace is not for all of them.
     """
-    meeting = SpmdMeeting(call.strategy, call.collective, number)
+    meeting = meeting or SpmdMeeting(call.strategy, call.collective)
     context = ReplicaContext(call.strategy, meeting)
     with stack.entered(stack.Replica(call.strategy, context, index=None)):
         return call.fn(*args, **kwargs)
@@ -139,16 +142,10 @@ def argument_of(leaf: Any, topology: Topology) -> Argument:
         layout = join_traced(as_arrays(parts), topology)
     rows = layout.array.shape[0] // topology.num_replicas
     shape = () if layout.is_scalar else (rows, *layout.array.shape[1:])
-    local = jax.ShapeDtypeStruct(shape, layout.array.dtype)
+    dtype, is_weak = layout.array.dtype, layout.is_weak
+    local = jax.ShapeDtypeStruct(shape, dtype, weak_type=is_weak)
     value = layout.array
     return Argument(value, local, is_split=True)
-
-
-def is_array_like(value: object) -> bool:
-    """Returns whether JAX can compute with `value`."""
-    return isinstance(
-        value, jax.Array | np.ndarray | np.generic | int | float | complex
-    )
 
 
 def join_traced(parts: Sequence[jax.Array], topology: Topology) -> Joined:
@@ -192,6 +189,8 @@ def split_result(result: Tree) -> tuple[list[jax.Array], Any]:
     is_array = [isinstance(x, jax.Array | np.ndarray | np.generic) for x in leaves]
     arrays = as_arrays([x for x, flag in zip(leaves, is_array, strict=True) if flag])
     rest = [None if flag else x for x, flag in zip(leaves, is_array, strict=True)]
+    for leaf in rest:
+        refuse_hidden_tracers(leaf)
     return arrays, (structure, is_array, rest)
 
 
@@ -292,15 +291,23 @@ class SpmdMeeting:
     """A replica's way to the others in a traced program.
 
     Args:
+        strategy: The strategy that runs it.
+        collective: Its devices, and how they communicate.
         number: The replica's number, if the program is for this replica alone.
+        gather: Joins the values of one call; by default, all parts have one size.
     """
 
     def __init__(
-        self, strategy: Any, collective: Collective, number: int | None = None
+        self,
+        strategy: Any,
+        collective: Collective,
+        number: int | None = None,
+        gather: Callable[[list[jax.Array], int], list[jax.Array]] = within.all_gather,
     ) -> None:
         self._strategy = strategy
         self._collective = collective
         self._number = number
+        self._gather = gather
 
     @property
     def replica_id(self) -> jax.Array:
@@ -321,8 +328,7 @@ class SpmdMeeting:
         return within.all_reduce(op, values, count, self._collective.ops, options)
 
     def all_gather(self, values: list[jax.Array], axis: int) -> list[jax.Array]:
-        topology = self._collective.topology
-        return [gather(topology, PerReplica(Spmd(value)), axis) for value in values]
+        return self._gather(values, axis)
 
 
 def _own_part(leaf: Any) -> Any:
@@ -339,5 +345,6 @@ def _own_part(leaf: Any) -> Any:
 
 
 def _as_per_replica(leaf: Any) -> Any:
-    is_array = isinstance(leaf, jax.Array | np.ndarray | np.generic)
-    return PerReplica(Spmd(jnp.asarray(leaf))) if is_array else leaf
+    # An array that is not traced is one from outside, the same on every replica.
+    is_own = isinstance(leaf, jax.core.Tracer | np.ndarray | np.generic)
+    return PerReplica(Spmd(jnp.asarray(leaf))) if is_own else leaf

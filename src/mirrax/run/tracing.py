@@ -12,6 +12,7 @@ from mirrax.context import stack
 from mirrax.jax_internals import ClosedJaxpr, Jaxpr
 from mirrax.run import tape
 from mirrax.run.jaxprs import rebuilt
+from mirrax.variables import libraries
 from mirrax.variables.overlay import TraceOverlay, read_p
 from mirrax.variables.variable import Variable
 
@@ -59,7 +60,7 @@ def trace(
 
     def flat(*values: Any) -> list[Any]:
         overlay = TraceOverlay(inside_replica)
-        with stack.overlaid(overlay):
+        with libraries.routed(), stack.overlaid(overlay):
             arrays, captured["result"] = body(*values)
         captured["writes"] = tuple(overlay.written)
         captured["inputs"] = overlay.inputs

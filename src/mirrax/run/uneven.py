@@ -7,7 +7,9 @@ between them. Exact: nothing is padded.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,14 +18,19 @@ import jax.numpy as jnp
 import numpy as np
 
 from mirrax import jax_internals, trees
-from mirrax.devices.topology import AXIS
-from mirrax.run.alike import differing_outputs
+from mirrax.collectives import within
+from mirrax.collectives.agreement import exchange
+from mirrax.devices.topology import AXIS, Topology
+from mirrax.run.alike import differing_columns, output_digests
 from mirrax.run.call import ReplicaCall
+from mirrax.run.callbacks import Failures, catch_failures, has_callbacks
 from mirrax.run.eager import run_eager
 from mirrax.run.function import NUMBERS, Function, static_key
+from mirrax.run.gathered import GatheredSizes, UnknownSizes
 from mirrax.run.lockstep import Lockstep, meeting_program
-from mirrax.run.segments import NotSegmentable, cut
+from mirrax.run.segments import Cut, NotSegmentable, cut
 from mirrax.run.spmd import (
+    SpmdMeeting,
     call_in_replica,
     find_varying_outputs,
     refuse_varying_writes,
@@ -32,7 +39,7 @@ from mirrax.run.spmd import (
 )
 from mirrax.run.tracing import Traced, trace
 from mirrax.trees import Tree
-from mirrax.values.layouts import Alike
+from mirrax.values.layouts import Alike, Parts
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import parts_of
 
@@ -47,7 +54,9 @@ _ADVICE = (
 def run_uneven(call: ReplicaCall, fn: Function) -> Tree:
     """Returns the merged results of `fn`; eagerly if its program cannot be cut."""
     arguments = _Arguments.of(call, fn)
-    key = ("uneven", call.collective, arguments.key, jax_internals.config_fingerprint())
+    kinds = _kinds_of_all(call)
+    config = jax_internals.config_fingerprint()
+    key = ("uneven", call.collective, arguments.key, kinds, config)
     plan = fn.cached(key, _build, call, arguments)
     if plan is _EAGER:
         return run_eager(call, _ADVICE)
@@ -110,30 +119,27 @@ class _Arguments:
         return trees.unflatten(self.structure, leaves)
 
 
+def _kinds_of_all(call: ReplicaCall) -> Any:
+    """Returns shapes on all workers, so that all of them know a plan or build it."""
+    if call.topology.is_local:
+        return None
+    layouts = [
+        leaf.layout
+        for leaf in trees.leaves((call.args, call.kwargs))
+        if isinstance(leaf, PerReplica)
+    ]
+    return tuple(layout.kinds for layout in layouts if isinstance(layout, Parts))
+
+
 def _build(call: ReplicaCall, arguments: _Arguments) -> Any:
     """Returns the plan for arguments of these shapes, or that it has to be eager."""
     axis_env = [(AXIS, call.topology.num_replicas)]
-    numbers = call.topology.local_replicas
-
-    def trace_replica(row: tuple[Any, ...], number: int) -> Traced:
-        def body(*values: Any) -> tuple[Sequence[jax.Array], Any]:
-            args, kwargs = arguments.filled(row, values)
-            return split_result(call_in_replica(call, args, kwargs, number))
-
-        stand_ins = [stand_in(array) for array in arguments.arrays(row)]
-        return trace(body, stand_ins, inside_replica=True, axis_env=axis_env)
-
-    traces = [
-        trace_replica(row, number)
-        for row, number in zip(arguments.rows, numbers, strict=True)
-    ]
-    try:
-        cuts = [cut(traced.closed, axis_env) for traced in traces]
-    except NotSegmentable:
-        return _EAGER
-    if any(piece.meetings != cuts[0].meetings for piece in cuts) or any(
-        _shape(traced) != _shape(traces[0]) for traced in traces
-    ):
+    failures = Failures()
+    traces, cuts = _cut_all(call, arguments, axis_env, failures)
+    digests = [output_digests(piece.closed) for piece in cuts]
+    if not call.topology.is_local:
+        cuts, digests = _agree(call.topology, cuts, digests)
+    if not cuts:
         # The eager engine finds out what differs, and gathers unequal parts.
         return _EAGER
     is_own = [
@@ -145,7 +151,7 @@ def _build(call: ReplicaCall, arguments: _Arguments) -> Any:
         varies or differs
         for varies, differs in zip(
             find_varying_outputs(traces[0], is_own),
-            differing_outputs([piece.closed for piece in cuts]),
+            differing_columns(digests),
             strict=True,
         )
     ]
@@ -156,7 +162,80 @@ def _build(call: ReplicaCall, arguments: _Arguments) -> Any:
         tuple(cuts),
         tuple(varying[len(traces[0].writes) :]),
         tuple(meeting_program(call.topology, s.collectives) for s in cuts[0].segments),
+        failures if has_callbacks(traces[0].jaxpr) else None,
     )
+
+
+def _trace_all(
+    call: ReplicaCall, arguments: _Arguments, axis_env: list[tuple[str, int]]
+) -> list[Traced]:
+    """Returns the trace of each local replica.
+
+    They are traced again for each `all_gather` of parts whose sizes differ, because
+    what follows it depends on the sizes of all.
+    """
+    gathers = GatheredSizes()
+    topology = call.topology
+
+    def trace_replica(row: tuple[Any, ...], number: int) -> Traced:
+        def body(*values: Any) -> tuple[Sequence[jax.Array], Any]:
+            args, kwargs = arguments.filled(row, values)
+            gather = gathers.seen_by(number, topology.num_replicas)
+            if not topology.is_local:
+                gather = within.all_gather
+            meeting = SpmdMeeting(call.strategy, call.collective, number, gather)
+            return split_result(call_in_replica(call, args, kwargs, meeting))
+
+        stand_ins = [stand_in(array) for array in arguments.arrays(row)]
+        return trace(body, stand_ins, inside_replica=True, axis_env=axis_env)
+
+    while True:
+        traces = []
+        for row, number in zip(arguments.rows, topology.local_replicas, strict=True):
+            with contextlib.suppress(UnknownSizes):
+                traces.append(trace_replica(row, number))
+        if len(traces) == len(arguments.rows):
+            return traces
+        if traces or not gathers.learn():
+            # Some replicas do not call it: the eager engine says which.
+            raise NotSegmentable
+
+
+def _cut_all(
+    call: ReplicaCall,
+    arguments: _Arguments,
+    axis_env: list[tuple[str, int]],
+    failures: Failures,
+) -> tuple[list[Traced], list[Cut]]:
+    """Returns the programs of replicas in pieces; none if they do not go together."""
+    try:
+        traces = _trace_all(call, arguments, axis_env)
+        if has_callbacks(traces[0].jaxpr) and call.topology.is_local:
+            traces = [
+                dataclasses.replace(t, closed=catch_failures(t.closed, failures))
+                for t in traces
+            ]
+        cuts = [cut(traced.closed, axis_env) for traced in traces]
+    except NotSegmentable:
+        return [], []
+    if any(piece.meetings != cuts[0].meetings for piece in cuts) or any(
+        _shape(traced) != _shape(traces[0]) for traced in traces
+    ):
+        return [], []
+    return traces, cuts
+
+
+def _agree(
+    topology: Topology, cuts: list[Cut], digests: list[list[bytes]]
+) -> tuple[list[Cut], list[list[bytes]]]:
+    """Returns the same with what other workers found; no pieces if one has none."""
+    meetings = repr(cuts[0].meetings) if cuts else None
+    own = json.dumps([meetings, [[d.hex() for d in row] for row in digests]])
+    answers = exchange(topology, "pieces of an uneven program", own)
+    all_meetings, rows = zip(*map(json.loads, answers), strict=True)
+    if None in all_meetings or len(set(all_meetings)) > 1:
+        return [], []
+    return cuts, [[bytes.fromhex(d) for d in row] for own in rows for row in own]
 
 
 def _shape(traced: Traced) -> Any:

@@ -15,13 +15,14 @@ from mirrax.collectives.reduce import (
     reduce_one,
     require_axis,
 )
+from mirrax.context import stack
 from mirrax.options import ReduceOp
 from mirrax.trees import Tree
 from mirrax.values.array_like import as_array
 from mirrax.values.layouts import Alike
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica
-from mirrax.values.regroup import is_mirrored_array
+from mirrax.values.regroup import is_mirrored_array, local_results, regroup
 from mirrax.variables.distributed import DistributedVariable
 from mirrax.variables.variable import Variable
 
@@ -57,15 +58,24 @@ def as_per_replica(leaf: Any, collective: Collective) -> PerReplica | None:
         return PerReplica(Alike(leaf, topology))
     if isinstance(leaf, DistributedVariable):
         return leaf.copies()
+    if not topology.is_local and stack.overlay() is None:
+        # Each worker brings its own value, which is that of its replicas.
+        return PerReplica((leaf,) * len(topology.local_devices))
     return None
 
 
 def spread(leaf: Any, collective: Collective) -> Any:
     """Returns a mirrored value as a `PerReplica` of equal parts; others as they are."""
-    if isinstance(leaf, Variable) or collective.topology.is_single:
+    topology = collective.topology
+    if isinstance(leaf, Variable) or topology.is_single:
         return leaf.array if isinstance(leaf, Mirrored) else leaf
-    per_replica = as_per_replica(leaf, collective)
-    return leaf if per_replica is None else per_replica
+    is_alike = isinstance(leaf, Mirrored) or is_mirrored_array(leaf, topology)
+    if not is_alike:
+        return leaf
+    if topology.is_local or stack.overlay() is not None:
+        return as_per_replica(leaf, collective)
+    # A worker with one replica sees tensors, as it would alone.
+    return regroup(list(local_results(leaf, topology)))
 
 
 def host_view(array: Any) -> Any:
@@ -83,9 +93,11 @@ def _reduce_plain(
     value = jnp.asarray(as_array(leaf))
     if axis is None and op is ReduceOp.SUM and count > 1:
         raise ValueError(
-            "A sum over replicas needs a value of each. Received: a value that is not "
-            f"distributed, {leaf!r}, on {count} replicas. Pass what `strategy.run` "
-            "returned, or multiply the value yourself."
+            f"A sum over replicas needs a value of each. Received: {leaf!r} for "
+            f"{count} replicas; what all of them return as one object, or as one "
+            "number, comes out of `run` only once. Return an array that each replica "
+            "makes for itself, as in `jnp.array(x)`, or multiply by "
+            "`num_replicas_in_sync`."
         )
     for a in () if axis is None else axis if isinstance(axis, tuple) else (axis,):
         require_axis(a, value.ndim, "reduce")

@@ -30,6 +30,10 @@ class StrategyExtended:
     """The cross-replica methods of a strategy beyond the everyday ones.
 
     `strategy.extended` gives it.
+
+    >>> strategy = mirrax.MirroredStrategy(["CPU:0"])
+    >>> strategy.extended.worker_devices
+    ('/job:localhost/replica:0/task:0/device:CPU:0',)
     """
 
     def __init__(self, strategy: Any, collective: Collective) -> None:
@@ -37,20 +41,41 @@ class StrategyExtended:
         self._collective = collective
 
     experimental_require_static_shapes = False
-    experimental_between_graph = False
-    experimental_should_init = True
-    should_checkpoint = True
-    should_save_summary = True
+
+    @property
+    def experimental_between_graph(self) -> bool:
+        """Whether each worker runs a program of its own."""
+        return self._strategy.cluster_resolver is not None
+
+    @property
+    def experimental_should_init(self) -> bool:
+        """Whether this worker gives variables their first value."""
+        return self._is_first
+
+    @property
+    def should_checkpoint(self) -> bool:
+        """Whether this worker writes checkpoints that others can read."""
+        return self._is_first
+
+    @property
+    def should_save_summary(self) -> bool:
+        """Whether this worker writes summaries."""
+        return self._is_first
+
+    @property
+    def _is_first(self) -> bool:
+        return self._collective.topology.worker_index == 0
 
     @property
     def worker_devices(self) -> tuple[str, ...]:
-        """The names of the devices that run replicas."""
-        return self._collective.topology.names
+        """The names of the devices of this worker that run replicas."""
+        topology = self._collective.topology
+        return tuple(topology.names[index] for index in topology.local_replicas)
 
     @property
     def parameter_devices(self) -> tuple[str, ...]:
-        """The names of the devices that hold variables."""
-        return self._collective.topology.names
+        """The names of the devices of this worker that hold variables."""
+        return self.worker_devices
 
     def non_slot_devices(self, var_list: Sequence[Any]) -> tuple[str, ...]:
         """Returns where variables go that belong to no other variable."""

@@ -1,4 +1,55 @@
-"""`tf.errors`."""
+"""`tf.errors`: each is the error that Python, JAX or Mirrax raises in its place."""
 
+from __future__ import annotations
+
+import concurrent.futures
+
+import jax
+
+from mirrax.errors import CollectiveTimeout, JobError, WorkerLost
+from mirrax.errors import DataLossError as DataLossError
 from mirrax.errors import InvalidArgumentError as InvalidArgumentError
 from mirrax.errors import OutOfRangeError as OutOfRangeError
+from mirrax.tf.absent import names_of
+
+OpError = Exception
+AlreadyExistsError = FileExistsError
+CancelledError = concurrent.futures.CancelledError
+DeadlineExceededError = CollectiveTimeout
+NotFoundError = FileNotFoundError
+OperatorNotAllowedInGraphError = jax.errors.TracerBoolConversionError
+PermissionDeniedError = PermissionError
+UnavailableError = WorkerLost
+UnimplementedError = NotImplementedError
+AbortedError = JobError
+# XLA has one error for all of these.
+InternalError = ResourceExhaustedError = UnknownError = jax.errors.JaxRuntimeError
+
+
+class FailedPreconditionError(RuntimeError):
+    """Something was done too early, such as reading what was never written."""
+
+
+class UnauthenticatedError(PermissionError):
+    """A request came without valid credentials."""
+
+
+OK = 0
+CANCELLED = 1
+UNKNOWN = 2
+INVALID_ARGUMENT = 3
+DEADLINE_EXCEEDED = 4
+NOT_FOUND = 5
+ALREADY_EXISTS = 6
+PERMISSION_DENIED = 7
+RESOURCE_EXHAUSTED = 8
+FAILED_PRECONDITION = 9
+ABORTED = 10
+OUT_OF_RANGE = 11
+UNIMPLEMENTED = 12
+INTERNAL = 13
+UNAVAILABLE = 14
+DATA_LOSS = 15
+UNAUTHENTICATED = 16
+
+__getattr__ = names_of("tf.errors")

@@ -1,11 +1,12 @@
-"""Tensors and the functions of them, each one line over `jax.numpy`.
+"""Tensors are `jax.Array`s, and what makes one of a value.
 
-Tensors are `jax.Array`s. Importing this module lets every array answer `numpy()`, and
-every device the questions one asks of the name that TensorFlow has in its place.
+Importing this module lets every array answer `numpy()`, and every device the questions
+one asks of the name that TensorFlow has in its place.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -13,30 +14,21 @@ import jax.numpy as jnp
 import numpy as np
 
 import mirrax
+from mirrax.tf.dtypes import canonical, string
 
 Tensor = jax.Array
 
-bfloat16 = jnp.dtype(jnp.bfloat16)
-float16 = np.dtype("float16")
-float32 = np.dtype("float32")
-float64 = np.dtype("float64")
-int8 = np.dtype("int8")
-int16 = np.dtype("int16")
-int32 = np.dtype("int32")
-int64 = np.dtype("int64")
-uint8 = np.dtype("uint8")
-uint16 = np.dtype("uint16")
-uint32 = np.dtype("uint32")
-uint64 = np.dtype("uint64")
-string = np.dtype(object)
-bool = np.dtype("bool")
+_NUMBERS = (bool, int, float, complex)
 
 
-def _dtype(dtype: Any) -> Any:
-    return None if dtype is None else jax.dtypes.canonicalize_dtype(dtype)
+class StringTensor(np.ndarray[Any, Any]):
+    """An array of byte strings: JAX has none."""
+
+    def numpy(self) -> Any:
+        return self.item() if self.ndim == 0 else np.asarray(self)
 
 
-def _tensor(value: Any) -> jax.Array:
+def tensor(value: Any, dtype: Any = None) -> Any:
     """Returns `value` as an array; what differs between replicas is none."""
     if isinstance(value, mirrax.PerReplica):
         raise ValueError(
@@ -44,101 +36,89 @@ def _tensor(value: Any) -> jax.Array:
             f"{value!r}. Use it inside `strategy.run`, or combine it with "
             "`strategy.reduce`."
         )
-    return jnp.asarray(value)
-
-
-def constant(value: Any, dtype: Any = None, shape: Any = None) -> jax.Array:
-    array = convert_to_tensor(value, dtype)
-    return array if shape is None else jnp.broadcast_to(array, tuple(shape))
-
-
-def convert_to_tensor(value: Any, dtype: Any = None) -> jax.Array:
-    array = _tensor(value)
+    if _holds_strings(value):
+        return string_tensor(value)
+    array = jnp.asarray(value)
     # With a dtype, so that it does not give way to that of what it is combined with.
-    return jnp.asarray(array, _dtype(dtype or array.dtype))
+    return jnp.asarray(array, canonical(array.dtype if dtype is None else dtype))
 
 
-def identity(value: Any) -> jax.Array:
-    if isinstance(value, bytes | str) or getattr(value, "dtype", None) == string:
-        return value  # type: ignore[no-any-return]
-    # A copy, because a read of a variable must not change with it.
-    return jnp.array(_tensor(value))
+def operands(*values: Any) -> list[Any]:
+    """Returns values that are combined: a Python number takes the other's dtype."""
+    if all(isinstance(value, _NUMBERS) for value in values):
+        return [tensor(value) for value in values]
+    return [v if isinstance(v, _NUMBERS) else tensor(v) for v in values]
 
 
-def cast(value: Any, dtype: Any) -> jax.Array:
-    return _tensor(value).astype(_dtype(dtype))
+def string_tensor(value: Any) -> StringTensor:
+    """Returns text or bytes, or lists of them, as an array of bytes."""
+    array = np.array(value, dtype=object)
+    encoded = [x.encode() if isinstance(x, str) else x for x in array.reshape(-1)]
+    result = np.empty(len(encoded), dtype=object)
+    result[:] = encoded
+    return result.reshape(array.shape).view(StringTensor)
 
 
-def zeros(shape: Any, dtype: Any = float32) -> jax.Array:
-    return jnp.zeros(shape, _dtype(dtype))
+def is_row_stand_in(value: Any) -> bool:
+    """Whether `value` stands for many elements of a dataset at once.
+
+    These do arithmetic as NumPy's arrays do, and are left as they are, so that the
+    function given to `Dataset.map` is called once for many elements.
+    """
+    is_duck = isinstance(value, np.lib.mixins.NDArrayOperatorsMixin)
+    return is_duck and not isinstance(value, np.ndarray)
 
 
-def ones(shape: Any, dtype: Any = float32) -> jax.Array:
-    return jnp.ones(shape, _dtype(dtype))
+def of_one(function: Callable[[Any], Any]) -> Callable[..., Any]:
+    """Returns a function of an array as TensorFlow's `f(x, name=None)`."""
+
+    def call(x: Any, name: str | None = None) -> Any:
+        return function(tensor(x))
+
+    call.__name__ = getattr(function, "__name__", "call")
+    return call
 
 
-def zeros_like(value: Any, dtype: Any = None) -> jax.Array:
-    return jnp.zeros_like(_tensor(value), _dtype(dtype))
+def of_two(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    """Returns a function of two arrays as TensorFlow's `f(x, y, name=None)`."""
+
+    def call(x: Any, y: Any, name: str | None = None) -> Any:
+        return function(*operands(x, y))
+
+    call.__name__ = getattr(function, "__name__", "call")
+    return call
 
 
-def ones_like(value: Any, dtype: Any = None) -> jax.Array:
-    return jnp.ones_like(_tensor(value), _dtype(dtype))
+def axes(axis: Any) -> Any:
+    """Returns an axis, or several, as JAX wants them."""
+    if axis is None or isinstance(axis, int):
+        return axis
+    array = np.asarray(axis)
+    return int(array) if array.ndim == 0 else tuple(int(a) for a in array)
 
 
-def range(*limits: Any, dtype: Any = None) -> jax.Array:
-    numbers: jax.Array = jnp.arange(*limits, dtype=_dtype(dtype))  # type: ignore[misc]
-    return numbers
+def sizes(shape: Any) -> tuple[int, ...]:
+    """Returns a shape, given as numbers or as an array, as a tuple."""
+    if isinstance(shape, int | np.integer):
+        return (int(shape),)
+    if isinstance(shape, jax.Array) and shape.ndim == 0:
+        return (int(shape),)
+    return tuple(int(size) for size in shape)
 
 
-def stack(values: Any, axis: int = 0) -> jax.Array:
-    return jnp.stack([_tensor(value) for value in values], axis)
+def _holds_strings(value: Any) -> bool:
+    if isinstance(value, str | bytes):
+        return True
+    if isinstance(value, list | tuple):
+        return bool(value) and _holds_strings(value[0])
+    dtype = getattr(value, "dtype", None)
+    return dtype == string or getattr(dtype, "kind", "") in ("S", "U")
 
 
-def concat(values: Any, axis: int) -> jax.Array:
-    return jnp.concatenate([_tensor(value) for value in values], axis)
-
-
-def reshape(tensor: Any, shape: Any) -> jax.Array:
-    return _tensor(tensor).reshape(tuple(shape))
-
-
-def matmul(a: Any, b: Any) -> jax.Array:
-    return _tensor(a) @ _tensor(b)
-
-
-def square(x: Any) -> jax.Array:
-    return jnp.square(_tensor(x))
-
-
-def sqrt(x: Any) -> jax.Array:
-    return jnp.sqrt(_tensor(x))
-
-
-def reduce_sum(input_tensor: Any, axis: Any = None, keepdims: Any = False) -> jax.Array:
-    return jnp.sum(_tensor(input_tensor), axis, keepdims=keepdims)
-
-
-def reduce_mean(
-    input_tensor: Any, axis: Any = None, keepdims: Any = False
-) -> jax.Array:
-    return jnp.mean(_tensor(input_tensor), axis, keepdims=keepdims)
-
-
-def reduce_max(input_tensor: Any, axis: Any = None, keepdims: Any = False) -> jax.Array:
-    return jnp.max(_tensor(input_tensor), axis, keepdims=keepdims)
-
-
-def reduce_min(input_tensor: Any, axis: Any = None, keepdims: Any = False) -> jax.Array:
-    return jnp.min(_tensor(input_tensor), axis, keepdims=keepdims)
-
-
-def add_n(inputs: Any) -> jax.Array:
-    return sum((_tensor(value) for value in inputs[1:]), start=_tensor(inputs[0]))
-
-
-def _numpy(array: jax.Array) -> np.ndarray[Any, Any]:
+def _numpy(array: jax.Array) -> Any:
     """The array in the memory of the host."""
-    return np.array(array)
+    copy = np.array(array)
+    return copy[()] if copy.ndim == 0 else copy
 
 
 def _name_of(device: jax.Device) -> str:

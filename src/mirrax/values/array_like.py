@@ -74,6 +74,12 @@ class ArrayLike(abc.ABC):
     def __float__(self) -> float:
         return float(self.__jax_array__())
 
+    def __format__(self, format_spec: str) -> str:
+        return format(self.__jax_array__(), format_spec) if format_spec else str(self)
+
+    def __round__(self, ndigits: int | None = None) -> jax.Array:
+        return round(self.__jax_array__(), ndigits)
+
     def __index__(self) -> int:
         return operator.index(self.__jax_array__())
 
@@ -95,6 +101,26 @@ class ArrayLike(abc.ABC):
 def as_array(value: Any) -> Any:
     """Returns the array that `value` stands for; anything else as it is."""
     return value.__jax_array__() if isinstance(value, ArrayLike) else value
+
+
+def is_key(array: Any) -> bool:
+    """Returns whether `array` holds random keys, which are no numbers."""
+    return bool(jnp.issubdtype(array.dtype, jax.dtypes.prng_key))
+
+
+def on_host(value: Any) -> np.ndarray[Any, Any]:
+    """Returns `value` in the memory of the host; of random keys, their data."""
+    is_array = isinstance(value, jax.Array)
+    return np.asarray(
+        jax.random.key_data(value) if is_array and is_key(value) else value
+    )
+
+
+def strong(array: jax.Array) -> jax.Array:
+    """Returns `array` without the weak type that JAX gives to Python numbers."""
+    if not array.aval.weak_type:
+        return array
+    return jax.lax.convert_element_type(array, array.dtype)
 
 
 def _operator(name: str) -> None:
@@ -139,3 +165,10 @@ def _comparison(name: str) -> None:
 
 for _name in ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"):
     _comparison(_name)
+
+
+def is_array_like(value: object) -> bool:
+    """Returns whether JAX can compute with `value`."""
+    return isinstance(
+        value, jax.Array | np.ndarray | np.generic | int | float | complex
+    )

@@ -9,10 +9,17 @@ import jax
 import numpy as np
 
 from mirrax.trees import Leaf
+from mirrax.values.array_like import on_host
 
 
 class DistributedValues(Leaf):
-    """A value with one part per replica of this process."""
+    """A value with one part per replica of this process.
+
+    >>> isinstance(mirrax.PerReplica((1, 2)), DistributedValues)
+    True
+    >>> mirrax.PerReplica((1, 2)).values
+    (1, 2)
+    """
 
     __slots__ = ()
 
@@ -35,7 +42,7 @@ def describe_parts(kind: str, parts: tuple[Any, ...]) -> str:
 def describe(part: Any) -> str:
     """Returns the text of one part; arrays as the documents print tensors."""
     if isinstance(part, jax.Array) and not isinstance(part, jax.core.Tracer):
-        value = np.asarray(part)
+        value = on_host(part)
         if value.dtype == jax.dtypes.canonicalize_dtype(np.int64):
             # Integers of JAX' usual size are shown as NumPy shows those of its own.
             value = value.astype(np.int64)

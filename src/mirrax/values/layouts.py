@@ -16,6 +16,9 @@ from typing_extensions import override
 from mirrax import jax_internals
 from mirrax.devices.topology import AXIS, Topology
 
+Kind = tuple[tuple[int, ...], str]
+"""Shape and dtype of an array."""
+
 
 class Layout(abc.ABC):
     """How the parts of a per-replica value are held."""
@@ -33,10 +36,13 @@ class Parts(Layout):
     Args:
         held: The values.
         topology: The devices they lie on, where that is known.
+        kinds: Shape and dtype of the part on each replica of all workers, where the
+            workers have told each other.
     """
 
     held: tuple[Any, ...]
     topology: Topology | None = None
+    kinds: tuple[Kind, ...] | None = None
 
     @property
     @override
@@ -48,12 +54,14 @@ class Parts(Layout):
 class Joined(Layout):
     """One array over all replicas, split among them along its first axis.
 
-    The parts stand one after another; scalars stand in a vector.
+    The parts stand one after another; scalars stand in a vector. If the parts are
+    Python numbers, programs give them JAX' weak type, which a joined array cannot have.
     """
 
     array: jax.Array
     is_scalar: bool
     topology: Topology
+    is_weak: bool = False
 
     @functools.cached_property
     def parts(self) -> tuple[Any, ...]:
@@ -132,11 +140,31 @@ def require_parts(parts: Sequence[Any], topology: Topology) -> None:
 
 
 def replicate(value: Any, topology: Topology) -> jax.Array:
-    """Returns `value` as one array that every replica holds whole."""
+    """Returns `value` as one array that every replica holds whole.
+
+    With several workers each of them must bring an equal value.
+    """
     if topology.is_single:
         return to_device(value, topology.devices[0])
+    if not topology.is_local:
+        return _replicate_here(value, topology)
     array: jax.Array = jax.device_put(value, topology.replicated)
     return array
+
+
+def _replicate_here(value: Any, topology: Topology) -> jax.Array:
+    """Returns a replicated array of all workers, made of what this one brings.
+
+    `device_put` would let the workers compare the whole value over the network.
+    """
+    if jax_internals.is_stored(value):
+        if value.sharding == topology.replicated:
+            return value  # type: ignore[no-any-return]
+        value = jax_internals.shards(value)[0]
+    pieces = [to_device(value, device) for device in topology.local_devices]
+    return jax.make_array_from_single_device_arrays(
+        pieces[0].shape, topology.replicated, pieces
+    )
 
 
 def to_device(value: Any, device: jax.Device) -> jax.Array:

@@ -7,11 +7,14 @@ from typing import Any
 import jax
 from typing_extensions import override
 
+from mirrax.devices.topology import Topology
+from mirrax.values.array_like import ArrayLike
 from mirrax.values.distributed import DistributedValues, describe_parts
 from mirrax.values.layouts import Layout, Parts
+from mirrax.values.no_array import NoArray
 
 
-class PerReplica(DistributedValues):
+class PerReplica(DistributedValues, NoArray):
     """A value that differs between replicas: `values[i]` belongs to replica `i`.
 
     It is no array: give it to `strategy.run`, `reduce` or `gather`, or look at its
@@ -39,8 +42,31 @@ class PerReplica(DistributedValues):
         return describe_parts("PerReplica", self.values)
 
 
+class OwnPart(ArrayLike, PerReplica):
+    """A per-replica value of which this worker runs one replica.
+
+    It can be used like the array that it is here; other workers have other values.
+    """
+
+    __slots__ = ()
+
+    @override
+    def __jax_array__(self) -> jax.Array:
+        part: jax.Array = self.values[0]
+        return part
+
+
+def per_replica(layout: Layout, topology: Topology) -> PerReplica:
+    """Returns parts that are arrays as what users see of them."""
+    is_own = not topology.is_local and len(topology.local_devices) == 1
+    return OwnPart(layout) if is_own else PerReplica(layout)
+
+
 jax.tree_util.register_pytree_node(
     PerReplica,
     lambda value: (value.values, None),
     lambda _, parts: PerReplica(tuple(parts)),
+)
+jax.tree_util.register_pytree_node(
+    OwnPart, lambda value: (value.values, None), lambda _, parts: parts[0]
 )

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 
 from mirrax import jax_internals, trees
+from mirrax.context.guards import MustDrive
 from mirrax.devices.topology import Topology
 from mirrax.trees import Tree
 from mirrax.values.distributed import DistributedValues
@@ -55,11 +56,20 @@ def select(tree: Tree, index: int) -> Tree:
 
 def local_results(value: Any, topology: Topology) -> tuple[Any, ...]:
     """Returns the parts of `value` on this process; `(value,)` if it has none."""
+    if isinstance(value, PerReplica) and not topology.is_local:
+        _refuse_traced(value)
     if isinstance(value, DistributedValues):
         return value.values
     if is_mirrored_array(value, topology):
         return tuple(jax_internals.uncommitted(s) for s in jax_internals.shards(value))
     return (value,)
+
+
+def _refuse_traced(value: PerReplica) -> None:
+    """Leaves it to Python to look at parts: a program is the same on all workers."""
+    array = getattr(value.layout, "array", None)
+    if isinstance(array, jax.core.Tracer):
+        raise MustDrive
 
 
 def parts_of(leaf: Any, topology: Topology) -> Sequence[Any]:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from mirrax.options import VariableAggregation, VariableSynchronization
-from mirrax.values.array_like import as_array
+from mirrax.values.array_like import as_array, strong
 
 
 def require_options(
@@ -56,15 +56,16 @@ def initial_array(initial_value: Any, dtype: Any) -> jax.Array:
         wanted = None if dtype is None else jax.dtypes.canonicalize_dtype(dtype)
         # A copy, because the variable will overwrite it. A weak type would let the
         # variable change its dtype with what is assigned.
-        array = jnp.array(value, dtype=wanted, copy=True)
-        return jax.lax.convert_element_type(array, array.dtype)
+        return strong(jnp.array(value, dtype=wanted, copy=True))
 
 
 def fitting(value: Any, shape: tuple[int, ...], dtype: np.dtype[Any], name: str) -> Any:
     """Returns `value` as an array for a variable of this shape and dtype, or raises."""
     value = as_array(value)
-    if isinstance(value, jax.Array | np.ndarray | np.generic):
-        found = np.dtype(jax.dtypes.canonicalize_dtype(value.dtype))
+    if jnp.issubdtype(dtype, jax.dtypes.prng_key):
+        _require_keys(value, dtype, name)
+    elif isinstance(value, jax.Array | np.ndarray | np.generic):
+        found: Any = jax.dtypes.canonicalize_dtype(value.dtype, True)
         is_weak = isinstance(value, jax.Array) and value.aval.weak_type
         if found != dtype and not (is_weak and _is_safe(found, dtype)):
             raise ValueError(
@@ -85,6 +86,15 @@ def fitting(value: Any, shape: tuple[int, ...], dtype: np.dtype[Any], name: str)
             f"shape {value.shape}. Reshape or broadcast it first."
         )
     return value if value.dtype == dtype else jnp.asarray(value, dtype)
+
+
+def _require_keys(value: Any, dtype: Any, name: str) -> None:
+    if not isinstance(value, jax.Array) or value.dtype != dtype:
+        raise ValueError(
+            f"Variable '{name}' holds random keys of dtype {dtype}. Received: "
+            f"{value!r}. Assign such keys, as `jax.random.split` gives, or wrap their "
+            "data with `jax.random.wrap_key_data`."
+        )
 
 
 def _is_in_range(value: np.ndarray[Any, Any], wanted: np.dtype[Any]) -> bool:

@@ -11,7 +11,6 @@ from typing_extensions import override
 from mirrax.collectives.reduce import Collective
 from mirrax.context import stack
 from mirrax.devices.topology import Topology
-from mirrax.options import ReduceOp, VariableAggregation
 from mirrax.values.array_like import ArrayLike
 from mirrax.values.distributed import DistributedValues
 from mirrax.values.per_replica import PerReplica
@@ -20,11 +19,6 @@ from mirrax.variables.variable import (
     describe_variable,
     register_as_pytree,
 )
-
-REDUCTIONS = {
-    VariableAggregation.SUM: ReduceOp.SUM,
-    VariableAggregation.MEAN: ReduceOp.MEAN,
-}
 
 
 class DistributedVariable(Variable, DistributedValues):
@@ -105,7 +99,8 @@ class VariablePart(ArrayLike):
 
     @property
     def device(self) -> str:
-        return self.container.topology.names[self.index]
+        topology = self.container.topology
+        return topology.names[topology.local_replicas[self.index]]
 
     @property
     def trainable(self) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,17 +9,15 @@ import jax
 import numpy as np
 from typing_extensions import override
 
-from mirrax.collectives import within
-from mirrax.collectives.reduce import reduce
+from mirrax.collectives import agreement
 from mirrax.context import stack
-from mirrax.options import VariableAggregation
 from mirrax.trees import Same
-from mirrax.values.distributed import DistributedValues
 from mirrax.values.layouts import Alike, Spmd, replicate
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica
 from mirrax.variables import lending
-from mirrax.variables.distributed import REDUCTIONS, DistributedVariable
+from mirrax.variables.aggregation import Write, aggregate, require_equal
+from mirrax.variables.distributed import DistributedVariable
 from mirrax.variables.variable import Change, register_as_pytree
 
 
@@ -72,7 +69,7 @@ class MirroredVariable(DistributedVariable):
         match stack.frame():
             case stack.Replica(context=context) as frame:
                 self._require_strategy(frame.strategy)
-                write = _Write(Same(self), change)
+                write = Write(Same(self), change)
                 return context.merge_call(write, args=(self._fitting(given),))
             case stack.Update(index=index, pending=pending) if stack.overlay() is None:
                 new = change(self.read_stored(), self._fitting(given))
@@ -86,7 +83,10 @@ class MirroredVariable(DistributedVariable):
                         "(`strategy.reduce`), or assign inside `strategy.run` with an "
                         "`aggregation`."
                     )
-                result = self._write_all(change, self._fitting(given))
+                given = self._fitting(given)
+                if stack.overlay() is None:
+                    agreement.require_equal(self.topology, self.name, given)
+                result = self._write_all(change, given)
                 return result if stack.overlay() else Mirrored(self.stored)
 
     def commit_update(self, values: Sequence[jax.Array | None]) -> None:
@@ -97,12 +97,13 @@ class MirroredVariable(DistributedVariable):
                 f"Variable '{self.name}' must be changed alike on every replica. "
                 f"Received: an update that leaves out replica(s) {missing}."
             )
-        self._require_equal(values)
+        require_equal(self.name, values)
+        agreement.require_equal(self.topology, self.name, values[0])
         self.store(replicate(values[0], self.topology))
 
     def write_merged(self, change: Change, value: Any, num_replicas: int) -> Any:
         """Writes what the values of all replicas amount to."""
-        return self._write_all(change, self._aggregate(value, num_replicas))
+        return self._write_all(change, aggregate(self, value, num_replicas))
 
     def _write_all(self, change: Change, given: Any) -> Any:
         overlay = stack.overlay()
@@ -114,58 +115,5 @@ class MirroredVariable(DistributedVariable):
         self.store(replicate(change(self.stored, given), self.topology))
         return self.copies()
 
-    def _aggregate(self, value: Any, num_replicas: int) -> Any:
-        """Returns what the values of all replicas amount to."""
-        if not isinstance(value, DistributedValues):
-            is_sum = self.aggregation is VariableAggregation.SUM
-            return value * num_replicas if is_sum else value
-        assert isinstance(value, PerReplica)
-        if self.aggregation in REDUCTIONS:
-            op = REDUCTIONS[self.aggregation]
-            return reduce(self.collective, op, [value], axis=None)[0]
-        if isinstance(value.layout, Spmd):
-            is_first = self.aggregation is VariableAggregation.ONLY_FIRST_REPLICA
-            # With NONE the analysis of the traced program refuses unequal values.
-            return within.first(value.layout.value) if is_first else value.layout.value
-        if self.aggregation is VariableAggregation.NONE:
-            self._require_equal(value.values)
-        return np.asarray(value.values[0])
-
-    def _require_equal(self, values: Sequence[Any]) -> None:
-        first = np.asarray(values[0])
-        for index, value in enumerate(values):
-            other = np.asarray(value)
-            if not np.all((first == other) | (_is_nan(first) & _is_nan(other))):
-                raise ValueError(unequal_write(self.name, index, first, other))
-
-
-@dataclasses.dataclass(frozen=True)
-class _Write:
-    """The merge function of a write: replicas must write to the same variable."""
-
-    variable: Same
-    change: Change
-
-    def __call__(self, strategy: Any, value: Any) -> Any:
-        count = strategy.num_replicas_in_sync
-        return self.variable.value.write_merged(self.change, value, count)
-
-
-def _is_nan(value: Any) -> Any:
-    # Works for every dtype, unlike NumPy's own.
-    return value != value  # noqa: PLR0124
-
-
-def unequal_write(name: str, index: int, first: Any, other: Any) -> str:
-    """Returns the message for replicas that write different values."""
-    return (
-        f"Variable '{name}' has aggregation NONE, so every replica must assign the "
-        f"same value. Received: replica 0 assigns {first}, replica {index} assigns "
-        f"{other}. Combine the values first (`get_replica_context().all_reduce`), or "
-        "create the variable with an `aggregation` (SUM, MEAN, ONLY_FIRST_REPLICA)."
-    )
-
 
 register_as_pytree(MirroredVariable)
-
-__all__ = ["MirroredVariable", "unequal_write"]

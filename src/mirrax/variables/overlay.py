@@ -52,6 +52,16 @@ class Overlay(abc.ABC):
         self.written: dict[Variable, None] = {}
         self._trace = jax_internals.current_trace()
 
+    @property
+    def is_eager(self) -> bool:
+        """Whether only a derivative is under way, in code that runs eagerly."""
+        return False
+
+    @property
+    def is_current(self) -> bool:
+        """Whether a write at this place can reach the overlay."""
+        return jax_internals.current_trace() is self._trace
+
     @abc.abstractmethod
     def knows(self, variable: Variable) -> bool:
         """Returns whether the trace decides on the value of `variable`."""
@@ -73,7 +83,7 @@ class Overlay(abc.ABC):
 
     def write(self, variable: Variable, value: jax.Array) -> None:
         """Makes `value` what `variable` has from this point on."""
-        if jax_internals.current_trace() is not self._trace:
+        if not self.is_current:
             raise RuntimeError(
                 f"Variable '{variable.name}' is assigned inside a JAX transformation "
                 "(jax.grad, jit, scan, cond, vmap, ...), from which the value cannot "
@@ -119,6 +129,11 @@ class ValueOverlay(Overlay):
             super().__init__(parent.inside_replica, parent.topologies, parent.watchers)
         self.values.update(values)
         self._parent = parent
+
+    @property
+    @override
+    def is_eager(self) -> bool:
+        return self._parent is None or self._parent.is_eager
 
     @override
     def knows(self, variable: Variable) -> bool:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from typing_extensions import override
 
 from mirrax import jax_internals
-from mirrax.collectives import within
+from mirrax.collectives import agreement, within
 from mirrax.collectives.reduce import reduce
 from mirrax.context import stack
 from mirrax.options import VariableAggregation
@@ -18,7 +18,8 @@ from mirrax.values.layouts import Joined, Spmd, join, replicate
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica
 from mirrax.variables import lending
-from mirrax.variables.distributed import REDUCTIONS, DistributedVariable
+from mirrax.variables.aggregation import REDUCTIONS
+from mirrax.variables.distributed import DistributedVariable
 from mirrax.variables.variable import Change, register_as_pytree
 
 
@@ -114,6 +115,7 @@ class SyncOnReadVariable(DistributedVariable):
                 )
             given = self._share(given)
         if overlay is None:
+            agreement.require_equal(self.topology, self.name, given)
             parts = tuple(change(part, given) for part in self._parts())
             self.store(join(parts, self.topology))
             return Mirrored(replicate(self.value, self.topology))
@@ -149,7 +151,9 @@ class SyncOnReadVariable(DistributedVariable):
         if self.aggregation is VariableAggregation.ONLY_FIRST_REPLICA:
             if isinstance(value.layout, Spmd):
                 return within.first(value.layout.value)
-            return value.values[0]  # type: ignore[no-any-return]
+            first = value.values[0]
+            topic = f"read {self.name}"
+            return jnp.asarray(agreement.from_first(self.topology, topic, first))
         raise ValueError(
             f"Variable '{self.name}' is synchronized on read with aggregation NONE, so "
             "its copies cannot be combined. Received: a read in cross-replica context. "

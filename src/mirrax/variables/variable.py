@@ -18,7 +18,7 @@ from mirrax.context import stack
 from mirrax.devices.logical import name_of
 from mirrax.options import VariableAggregation, VariableSynchronization
 from mirrax.trees import Leaf
-from mirrax.values.array_like import ArrayLike
+from mirrax.values.array_like import ArrayLike, on_host
 from mirrax.values.layouts import to_device
 from mirrax.variables import checks, creation, lending
 
@@ -230,6 +230,7 @@ class Variable(ArrayLike, Leaf, metaclass=VariableType):
             return lending.register(jax_internals.view(self._shard(index)))
 
     def _shard(self, index: int) -> jax.Array:
+        lending.require_alive(self)
         return jax_internals.shards(self.stored)[index]
 
     def _store_initial(self, array: jax.Array) -> jax.Array:
@@ -250,7 +251,7 @@ class Variable(ArrayLike, Leaf, metaclass=VariableType):
         given = self._fitting(given)
         frame, overlay = stack.frame(), stack.overlay()
         if overlay is None:
-            (device,) = self.stored.devices()
+            (device,) = self.stored.sharding.device_set
             with jax.default_device(device):
                 self.store(change(self.stored, to_device(given, device)))
             return self
@@ -268,10 +269,10 @@ def describe_variable(name: str, value: Any) -> str:
     """Returns the text of a variable, as the documents print it."""
     if isinstance(value, jax.core.Tracer):
         return f"<tf.Variable '{name}' shape={value.shape} dtype={value.dtype}>"
-    array = np.asarray(value)
+    array = on_host(value)
     shown = str(array) if array.ndim == 0 else repr(array)
     return (
-        f"<tf.Variable '{name}' shape={array.shape} dtype={array.dtype}, numpy={shown}>"
+        f"<tf.Variable '{name}' shape={value.shape} dtype={value.dtype}, numpy={shown}>"
     )
 
 

@@ -1,0 +1,149 @@
+"""Starts the job of several workers: meets them, then connects JAX."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+from typing import Any
+
+import jax
+
+from mirrax.cluster import exits, gloo
+from mirrax.cluster.connection import connect_jax, warm_up
+from mirrax.cluster.coordinator import Coordinator
+from mirrax.cluster.handshake import derive_key
+from mirrax.cluster.job import Job
+from mirrax.cluster.link import dial
+from mirrax.cluster.settings import JobOptions, read_options
+from mirrax.cluster.sockets import list_sockets
+from mirrax.cluster.tunnel import Tunnel
+from mirrax.cluster.workers import Membership, Resolver, find_membership, split_address
+from mirrax.devices import cpu_pool
+from mirrax.devices.requested import requested_cpu_devices
+from mirrax.jax_internals import backend_is_up, is_distributed
+
+# JAX is connected once in the life of a process, so there is one job.
+_lock = threading.Lock()
+_started: tuple[Membership, Job] | None = None
+
+
+def join(resolver: Resolver, *, options: JobOptions | None = None) -> Job | None:
+    """Returns the job that this process is a worker of, None if it is the only one.
+
+    Waits for all other workers. Several calls for one cluster give one job.
+
+    Args:
+        resolver: Says who takes part, and which of them this process is.
+        options: How to wait and watch; from the environment when left out.
+    """
+    global _started  # noqa: PLW0603
+    membership = find_membership(resolver)
+    if membership is None:
+        return None
+    with _lock:
+        if _started is None:
+            _started = membership, _start(membership, options or read_options())
+        known, job = _started
+    if known != membership:
+        raise RuntimeError(
+            "A process belongs to one job for its whole life. Received: "
+            f"{membership.me} of {len(membership.workers)} workers; it already is "
+            f"{known.me} of {len(known.workers)}. Use the same cluster for all "
+            "strategies, or another process."
+        )
+    return job
+
+
+def current_job() -> Job | None:
+    """Returns the job that this process has joined; None if it is alone."""
+    return None if _started is None else _started[1]
+
+
+def _start(membership: Membership, options: JobOptions) -> Job:
+    _check_jax_is_free()
+    # One more than there are devices: each blocks a thread while it waits for others.
+    cpu_pool.reserve(max(2, requested_cpu_devices()))
+    address = options.coordinator or membership.workers[0].address
+    key = derive_key(address, options.token, options.secret)
+    hosted = None
+    if not options.coordinator and membership.worker_index == 0:
+        hosted = _host(membership, key, options)
+    body = {
+        "worker": membership.worker_index,
+        "pid": os.getpid(),
+        "hostname": socket.gethostname(),
+        "configuration": _describe(membership),
+    }
+    link = dial(address, key, {**body, "role": "worker"}, options.join_timeout)
+    job = Job(membership, link, options.stuck_timeout, options.silence_timeout)
+    exits.install(job, hosted)
+    try:
+        job.wait_for_start()
+        tunnel = Tunnel(
+            lambda: dial(address, key, {**body, "role": "tunnel"}, 30.0).detach()
+        )
+        _connect(job, tunnel, link.local_address)
+    except BaseException as error:
+        job.fail(error)
+        raise
+    return job
+
+
+def _connect(job: Job, tunnel: Tunnel, own_address: str) -> None:
+    before = list_sockets()
+    index, count = job.worker_index, job.num_workers
+    with gloo.quiet():
+        job.run_aside(
+            "connecting JAX",
+            lambda: connect_jax(tunnel.port, index, count, own_address),
+        )
+        job.run_aside("connecting the devices", warm_up)
+    ports = set(gloo.find_new_listeners(before)) - tunnel.ports()
+    everybody = job.exchange("ports", json.dumps(sorted(ports)).encode())
+    peers = {port for text in everybody for port in json.loads(text)}
+    job.break_with(lambda: gloo.break_connections(ports, peers))
+    # How long the start took says nothing about the steps.
+    job.end_start()
+
+
+def _check_jax_is_free() -> None:
+    if not backend_is_up() and not is_distributed():
+        return
+    what = "has run an operation" if backend_is_up() else "is connected to another job"
+    raise RuntimeError(
+        "Several workers must be connected before JAX is first used, and JAX already "
+        f"{what} in this process. Create MultiWorkerMirroredStrategy at the start of "
+        "the program, before anything that makes an array or lists devices, and do not "
+        "call jax.distributed.initialize: Mirrax does."
+    )
+
+
+def _host(membership: Membership, key: bytes, options: JobOptions) -> Coordinator:
+    host, port = split_address(membership.workers[0].address)
+    try:
+        return Coordinator(
+            host=options.bind or host,
+            port=port,
+            key=key,
+            workers=membership.workers,
+            join_timeout=options.join_timeout,
+            silence_timeout=options.silence_timeout,
+        )
+    except OSError as error:
+        raise RuntimeError(
+            "The first worker must be able to listen on its address in the cluster. "
+            f"Received: {error}. Free the port, correct the address, or set "
+            "MIRRAX_BIND to an address of this machine, such as 0.0.0.0."
+        ) from error
+
+
+def _describe(membership: Membership) -> dict[str, Any]:
+    """Returns what must be the same for all workers."""
+    return {
+        "workers": {worker.name: worker.address for worker in membership.workers},
+        "jax": jax.__version__,
+        "cpu_devices": requested_cpu_devices(),
+        "jax_enable_x64": bool(jax.config.jax_enable_x64),  # type: ignore[attr-defined]
+    }

@@ -1,0 +1,68 @@
+"""Connects JAX with the other workers, over a tunnel."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+
+import jax
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from mirrax.jax_internals import set_cpu_collectives, set_distributed
+from mirrax.jaxlib_internals import make_coordination_client, make_gloo
+
+_HOST = "127.0.0.1"
+
+
+def connect_jax(
+    port: int, process_index: int, num_processes: int, own_address: str
+) -> None:
+    """Makes JAX one of several processes, which meet at a local port.
+
+    Args:
+        own_address: The address under which the others reach this machine. By itself
+            Gloo takes what the machine's name means to the machine, often 127.0.1.1.
+    """
+    client = make_coordination_client(f"{_HOST}:{port}", process_index)
+    with _no_proxy():
+        client.connect()
+    set_distributed(client, process_index, num_processes)
+    if jax.config.jax_cpu_collectives_implementation != "mpi":  # type: ignore[attr-defined]
+        set_cpu_collectives(make_gloo(client, own_address))
+
+
+def warm_up() -> None:
+    """Starts the backend and lets all devices meet once.
+
+    Everything that can go wrong between the devices goes wrong here, under the name of
+    the start-up; and the connections that it makes stay for all later programs.
+    """
+    mesh = Mesh(np.asarray(jax.devices()), ("device",))
+    sharding = NamedSharding(mesh, PartitionSpec("device"))
+    ones = jax.make_array_from_callback(
+        (mesh.size,), sharding, lambda _: np.ones((1,), np.float32)
+    )
+    add_up = jax.shard_map(
+        lambda part: jax.lax.psum(part, "device"),
+        mesh=mesh,
+        in_specs=PartitionSpec("device"),
+        out_specs=PartitionSpec(),
+    )
+    total = jax.jit(add_up)(ones).addressable_data(0).item()
+    assert total == mesh.size, f"{mesh.size} devices met, {total} answered."
+
+
+@contextlib.contextmanager
+def _no_proxy() -> Iterator[None]:
+    """Keeps gRPC from looking for this very machine behind a proxy."""
+    saved = os.environ.get("no_proxy")
+    os.environ["no_proxy"] = f"{saved},{_HOST}" if saved else _HOST
+    try:
+        yield
+    finally:
+        if saved is None:
+            del os.environ["no_proxy"]
+        else:
+            os.environ["no_proxy"] = saved

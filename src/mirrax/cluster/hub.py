@@ -1,0 +1,284 @@
+"""What the coordinator knows about the workers, and what it tells them.
+
+Pure bookkeeping: messages and moments go in, messages come out in `outbox`. The sockets
+are in `server.py`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from mirrax.cluster import suspicion
+from mirrax.cluster.position import read_position
+from mirrax.cluster.seat import Seat
+from mirrax.cluster.verdict import Verdict, judge
+from mirrax.cluster.wire import Message
+from mirrax.cluster.workers import Worker
+from mirrax.errors import CollectiveTimeout, ProgramMismatch, WorkerFailed, WorkerLost
+
+BEAT_SECONDS = 1.0
+"""How often the coordinator gives a sign of life."""
+
+# How often those who wait are told for whom.
+_REPORT_SECONDS = 5.0
+# How long a suspect has to tell where it is before the verdict goes out without.
+_STACK_SECONDS = 1.0
+
+
+@dataclasses.dataclass
+class _Exchange:
+    topic: str
+    first: int
+    payloads: dict[int, bytes]
+
+
+class Hub:
+    """The state of one job.
+
+    Args:
+        workers: Who takes part.
+        join_timeout: How many seconds all of them have to join.
+        silence_timeout: After how many seconds without a word a worker counts as lost.
+        now: The present moment, in seconds.
+        death_wait: How many seconds `explain_death` may come later than the death.
+    """
+
+    def __init__(
+        self,
+        workers: Sequence[Worker],
+        join_timeout: float,
+        silence_timeout: float,
+        now: float,
+        death_wait: float = 0.0,
+    ) -> None:
+        self.seats = [Seat(worker) for worker in workers]
+        self.outbox: list[tuple[int, Message]] = []
+        self.verdict: Verdict | None = None
+        self.has_started = False
+        self._join_deadline = now + join_timeout
+        self._join_timeout = join_timeout
+        self._is_late = False
+        self._silence_timeout = silence_timeout
+        self._death_wait = death_wait
+        self._exchanges: dict[int, _Exchange] = {}
+        self._next_report = now + _REPORT_SECONDS
+        self._next_beat = now + BEAT_SECONDS
+        self._asked: dict[int, float] = {}
+        self._deaths: dict[int, float] = {}
+
+    @property
+    def present(self) -> list[int]:
+        """The workers that are connected."""
+        return [index for index, seat in enumerate(self.seats) if seat.is_present]
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nobody is or will be there any more."""
+        # Who comes late to a job that has failed is still told why.
+        all_came = self._is_late or all(seat.has_come for seat in self.seats)
+        return all_came and not self.present and not self._deaths
+
+    def join(self, index: int, body: dict[str, Any], now: float) -> str | None:
+        """Seats a worker, or returns why it cannot be seated."""
+        seat = self.seats[index]
+        if seat.has_come:
+            return (
+                f"Each worker joins once. Received: {seat.worker} again, from "
+                f"{body['hostname']} (process {body['pid']}); the first is {seat.host} "
+                f"(process {seat.pid}). Give each process its own task index, and "
+                "start all workers anew when one has ended."
+            )
+        seat.come(body, now)
+        if self.verdict is not None:
+            self.outbox.append((index, self.verdict.as_message()))
+            return None
+        different = self._find_different()
+        if different is not None:
+            self._decide(different)
+        elif all(seat.has_come for seat in self.seats):
+            self.has_started = True
+            hosts = [seat.host for seat in self.seats]
+            self._tell_all(Message("go", {"hosts": hosts}))
+        return None
+
+    def receive(self, index: int, message: Message, now: float) -> None:
+        """Takes in what a worker says."""
+        seat = self.seats[index]
+        seat.heard = now
+        if message.kind == "bye":
+            seat.state = "left"
+        elif self.verdict is not None:
+            # What still comes was sent before its sender knew.
+            return
+        elif message.kind == "position":
+            seat.position = read_position(message.fields)
+        elif message.kind == "exchange":
+            self._exchange(index, message)
+        elif message.kind == "failed":
+            self._fail(index, message)
+        elif message.kind == "broken":
+            seat.position = read_position(message.fields)
+            finished = suspicion.find_finished(self.seats, [index])
+            if finished is not None:
+                self._decide(finished)
+        elif message.kind == "stuck":
+            seat.position = read_position(message.fields)
+            seat.has_given_up = True
+        elif message.kind == "stack":
+            seat.stack = str(message["text"])
+            seat.line = str(message["line"])
+
+    def disconnect(self, index: int, now: float) -> None:
+        """Notes that the connection of a worker has ended."""
+        seat = self.seats[index]
+        if seat.state == "present":
+            seat.state = "gone"
+            if self.verdict is None:
+                self._deaths[index] = now + self._death_wait
+
+    def explain_death(self, index: int, how: str) -> None:
+        """Takes in from the launcher how a worker ended, such as `by SIGKILL`."""
+        seat = self.seats[index]
+        seat.death = how
+        if index in self._deaths:
+            self._deaths[index] = 0.0
+        elif not seat.has_come:
+            seat.state = "gone"
+            text = f"{seat.describe()} ended before it joined: {how}. Look at its log."
+            self._decide(judge(WorkerLost, index, seat, text))
+
+    def tick(self, now: float) -> None:
+        """Looks for what has not happened in time."""
+        self._is_late = now >= self._join_deadline
+        if now >= self._next_beat:
+            self._next_beat = now + BEAT_SECONDS
+            self._tell_all(Message("beat"))
+        for index in [i for i, moment in self._deaths.items() if moment <= now]:
+            del self._deaths[index]
+            self._decide(judge(WorkerLost, index, self.seats[index], self._died(index)))
+        if self.verdict is not None:
+            return
+        if not self.has_started:
+            self._check_join(now)
+        else:
+            self._check_progress(now)
+        if now >= self._next_report:
+            self._next_report = now + _REPORT_SECONDS
+            self._report(now)
+
+    def _tell_all(self, message: Message) -> None:
+        self.outbox += [(index, message) for index in self.present]
+
+    def _decide(self, verdict: Verdict) -> None:
+        # The first is the cause; what comes after it are consequences.
+        if self.verdict is None:
+            self.verdict = verdict
+            self._tell_all(verdict.as_message())
+
+    def _died(self, index: int) -> str:
+        seat = self.seats[index]
+        how = seat.death or "it ended without a word, by a signal or a crash"
+        return (
+            f"{seat.describe()} died: {how}. Last heard of in "
+            f"{seat.position.describe()}. Look at the end of its log; all workers must "
+            "be started again."
+        )
+
+    def _find_different(self) -> Verdict | None:
+        first = next(seat for seat in self.seats if seat.has_come)
+        for index, seat in enumerate(self.seats):
+            if seat.has_come and seat.configuration != first.configuration:
+                difference = suspicion.find_difference(
+                    seat.configuration, first.configuration
+                )
+                text = (
+                    "All workers must have the same configuration. "
+                    f"{seat.describe()} differs from {first.describe()}: {difference}"
+                    ". Start all of them with the same cluster and options."
+                )
+                return judge(ProgramMismatch, index, seat, text)
+        return None
+
+    def _exchange(self, index: int, message: Message) -> None:
+        number, topic = message["number"], message["topic"]
+        current = self._exchanges.get(number)
+        if current is None:
+            current = self._exchanges[number] = _Exchange(topic, index, {})
+        if topic != current.topic:
+            text = (
+                "All workers must do the same things in the same order. "
+                f"{self.seats[index].describe()} is at {topic!r}, "
+                f"{self.seats[current.first].describe()} is at {current.topic!r}. "
+                "Look for code that depends on the worker around one of the two."
+            )
+            self._decide(judge(ProgramMismatch, index, self.seats[index], text))
+            return
+        current.payloads[index] = message.payload
+        if len(current.payloads) == len(self.seats):
+            del self._exchanges[number]
+            payloads = [current.payloads[i] for i in range(len(self.seats))]
+            sizes = [len(payload) for payload in payloads]
+            answer = Message("exchanged", {"sizes": sizes}, b"".join(payloads))
+            self._tell_all(answer)
+
+    def _fail(self, index: int, message: Message) -> None:
+        seat = self.seats[index]
+        seat.state = "left"
+        text = f"{seat.describe()} failed in {seat.position.describe()}."
+        trace = f"On {seat.worker.name}: {message['traceback']}"
+        self._decide(judge(WorkerFailed, index, seat, text, trace))
+
+    def _check_join(self, now: float) -> None:
+        missing = [seat for seat in self.seats if not seat.has_come]
+        if now < self._join_deadline or not missing:
+            return
+        names = ", ".join(str(seat.worker) for seat in missing)
+        text = (
+            f"All workers must join within {self._join_timeout:g} s. Missing: {names}. "
+            "Start them, check that they reach "
+            f"{self.seats[0].worker.address}, or set MIRRAX_JOIN_TIMEOUT."
+        )
+        index = self.seats.index(missing[0])
+        self._decide(judge(CollectiveTimeout, index, missing[0], text))
+
+    def _check_progress(self, now: float) -> None:
+        verdict = suspicion.find_verdict(self.seats, now, self._silence_timeout)
+        if verdict is None:
+            return
+        # A suspect that is alive tells where it is, so that the error can say it.
+        suspect = verdict.worker
+        is_silent = verdict.error == WorkerLost.__name__
+        if suspect is not None and self.seats[suspect].is_present and not is_silent:
+            if suspect not in self._asked:
+                self._asked[suspect] = now + _STACK_SECONDS
+                self.outbox.append((suspect, Message("where")))
+            seat = self.seats[suspect]
+            if not seat.stack and now < self._asked[suspect]:
+                return
+            if seat.stack:
+                details = f"{seat.worker.name} is here:\n{seat.stack}"
+                verdict = dataclasses.replace(verdict, details=details)
+        self._decide(verdict)
+
+    def _report(self, now: float) -> None:
+        if not self.has_started:
+            names = [str(seat.worker) for seat in self.seats if not seat.has_come]
+            seconds = now - self._join_deadline + self._join_timeout
+            text = (
+                f"{seconds:.0f} s of {self._join_timeout:g} for {', '.join(names)} "
+                "to join"
+            )
+            self._tell_all(Message("waiting", {"text": text}))
+            return
+        for index, seat in enumerate(self.seats):
+            waited = seat.waited(now)
+            if not seat.is_present or waited is None or waited < _REPORT_SECONDS:
+                continue
+            behind = suspicion.find_behind(self.seats, index)
+            text = suspicion.describe_wait(self.seats, index, behind, now)
+            self.outbox.append((index, Message("waiting", {"text": text})))
+            for other in behind:
+                if self.seats[other].is_present:
+                    self.outbox.append((other, Message("where")))

@@ -1,0 +1,103 @@
+"""What every cluster resolver answers."""
+
+from __future__ import annotations
+
+import abc
+
+from mirrax.cluster.spec import ClusterSpec
+from mirrax.devices.physical import count_physical_devices
+
+
+class ClusterResolver(abc.ABC):
+    """Tells which tasks a cluster has, and which of them this process is.
+
+    Give one to `MultiWorkerMirroredStrategy`, or write your own for another system:
+
+        class MyResolver(ClusterResolver):
+            def cluster_spec(self):
+                return ClusterSpec({"worker": my_system.addresses()})
+
+            def master(self, task_type=None, task_id=None, rpc_layer=None):
+                return ""
+
+        resolver = MyResolver()
+        resolver.task_type, resolver.task_id = "worker", my_system.rank()
+    """
+
+    _task_type: str | None = None
+    _task_id: int | None = None
+    rpc_layer: str | None = None
+
+    @abc.abstractmethod
+    def cluster_spec(self) -> ClusterSpec:
+        """Returns the tasks of the cluster."""
+
+    @abc.abstractmethod
+    def master(
+        self,
+        task_type: str | None = None,
+        task_id: int | None = None,
+        rpc_layer: str | None = None,
+    ) -> str:
+        """Returns the address of a task, of this process where nothing is given."""
+
+    @property
+    def task_type(self) -> str | None:
+        """The job that this process belongs to; None if that is not known."""
+        return self._task_type
+
+    @task_type.setter
+    def task_type(self, task_type: str | None) -> None:
+        self._task_type = task_type
+
+    @property
+    def task_id(self) -> int | None:
+        """The index of this process in its job; None if that is not known."""
+        return self._task_id
+
+    @task_id.setter
+    def task_id(self, task_id: int | None) -> None:
+        self._task_id = task_id
+
+    @property
+    def environment(self) -> str:
+        """What kind of place this is; empty for most."""
+        return ""
+
+    def num_accelerators(
+        self,
+        task_type: str | None = None,
+        task_id: int | None = None,
+        config_proto: object = None,
+    ) -> dict[str, int]:
+        """Returns how many GPUs and TPUs each worker has, by kind: those of this one.
+
+        Workers of a job have equally many. The arguments are TensorFlow's.
+        """
+        del task_type, task_id, config_proto
+        counts = {kind: count_physical_devices(kind) for kind in ("GPU", "TPU")}
+        return {kind: count for kind, count in counts.items() if count}
+
+
+def format_master(address: str, rpc_layer: str | None) -> str:
+    """Returns an address with its protocol, as TensorFlow writes it.
+
+    >>> format_master("host:1", "grpc")
+    'grpc://host:1'
+    """
+    return f"{rpc_layer}://{address}" if rpc_layer else address
+
+
+def find_master(
+    resolver: ClusterResolver,
+    task_type: str | None,
+    task_id: int | None,
+    rpc_layer: str | None,
+) -> str:
+    """Returns the address of a task with its protocol, "" when no task is known."""
+    task_type = resolver.task_type if task_type is None else task_type
+    task_id = resolver.task_id if task_id is None else task_id
+    if task_type is None or task_id is None:
+        return ""
+    address = resolver.cluster_spec().task_address(task_type, task_id)
+    return format_master(address, rpc_layer or resolver.rpc_layer)

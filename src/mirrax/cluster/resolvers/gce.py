@@ -1,0 +1,111 @@
+"""The cluster that an instance group of Google Compute Engine makes."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from typing_extensions import override
+
+from mirrax.cluster.resolvers.base import ClusterResolver, find_master
+from mirrax.cluster.spec import ClusterSpec
+
+
+class GCEClusterResolver(ClusterResolver):
+    """Asks Google Compute Engine for the machines of an instance group.
+
+    Args:
+        project: The name of the project.
+        zone: The zone of the instance group.
+        instance_group: The name of the instance group.
+        port: The port of every worker.
+        task_type: The job that the machines make.
+        task_id: The index of this process; each machine needs its own.
+        rpc_layer: The protocol that addresses are written with.
+        credentials: What to ask with; "default" for those of this machine.
+        service: A Compute Engine service of the package google-api-python-client.
+    """
+
+    def __init__(
+        self,
+        project: str,
+        zone: str,
+        instance_group: str,
+        port: int,
+        task_type: str = "worker",
+        task_id: int = 0,
+        rpc_layer: str | None = "grpc",
+        credentials: Any = "default",
+        service: Any = None,
+    ) -> None:
+        self._project = project
+        self._zone = zone
+        self._instance_group = instance_group
+        self._port = port
+        self._task_type = task_type
+        self._task_id = task_id
+        self._service = service or _make_service(credentials)
+        self.rpc_layer = rpc_layer
+
+    @override
+    def cluster_spec(self) -> ClusterSpec:
+        groups = self._service.instanceGroups()
+        request = groups.listInstances(
+            project=self._project,
+            zone=self._zone,
+            instanceGroups=self._instance_group,
+            body={"instanceState": "RUNNING"},
+            orderBy="name",
+        )
+        addresses = []
+        while request is not None:
+            response = request.execute()
+            for item in response.get("items", []):
+                ip = self._find_ip(item["instance"].rpartition("/")[2])
+                addresses.append(f"{ip}:{self._port}")
+            request = groups.listInstances_next(
+                previous_request=request, previous_response=response
+            )
+        return ClusterSpec({self._task_type or "worker": sorted(addresses)})
+
+    @override
+    def master(
+        self,
+        task_type: str | None = None,
+        task_id: int | None = None,
+        rpc_layer: str | None = None,
+    ) -> str:
+        return find_master(self, task_type, task_id, rpc_layer)
+
+    @property
+    def task_type(self) -> str | None:
+        """The job that the machines make."""
+        return self._task_type
+
+    @task_type.setter
+    def task_type(self, task_type: str | None) -> None:
+        raise RuntimeError(
+            "You cannot reset the task_type of the GCEClusterResolver after it has "
+            f"been created. Received: {task_type!r}. Pass it to the constructor."
+        )
+
+    def _find_ip(self, instance: str) -> str:
+        request = self._service.instances().get(
+            project=self._project, zone=self._zone, instance=instance
+        )
+        return str(request.execute()["networkInterfaces"][0]["networkIP"])
+
+
+def _make_service(credentials: Any) -> Any:
+    try:
+        discovery = importlib.import_module("googleapiclient.discovery")
+        auth = importlib.import_module("google.auth")
+    except ImportError:
+        raise ImportError(
+            "GCEClusterResolver needs the package google-api-python-client. Received: "
+            "it is not installed. Run `pip install google-api-python-client`, or use "
+            "TF_CONFIG."
+        ) from None
+    if credentials == "default":
+        credentials, _ = auth.default()
+    return discovery.build("compute", "v1", credentials=credentials)

@@ -1,0 +1,84 @@
+"""A cluster that is known beforehand."""
+
+from __future__ import annotations
+
+from typing_extensions import override
+
+from mirrax.cluster.resolvers.base import ClusterResolver, format_master
+from mirrax.cluster.spec import ClusterSpec
+
+
+class SimpleClusterResolver(ClusterResolver):
+    """Holds the cluster it was given.
+
+    Args:
+        cluster_spec: The tasks of the cluster.
+        master: What `master()` returns when no task is asked for.
+        task_type: The job that this process belongs to.
+        task_id: The index of this process in its job.
+        environment: What kind of place this is.
+        num_accelerators: How many accelerators each worker has, by kind.
+        rpc_layer: The protocol that addresses are written with.
+
+    >>> spec = ClusterSpec({"worker": ["a:1", "b:1"]})
+    >>> SimpleClusterResolver(spec, task_type="worker", task_id=1).task_id
+    1
+    """
+
+    def __init__(
+        self,
+        cluster_spec: ClusterSpec,
+        master: str = "",
+        task_type: str | None = None,
+        task_id: int | None = None,
+        environment: str = "",
+        num_accelerators: dict[str, int] | None = None,
+        rpc_layer: str | None = None,
+    ) -> None:
+        if not isinstance(cluster_spec, ClusterSpec):
+            raise TypeError(
+                "cluster_spec must be a ClusterSpec. "
+                f"Received: {cluster_spec!r}. Use ClusterSpec({cluster_spec!r})."
+            )
+        if not isinstance(master, str):
+            raise TypeError(f"master must be a string. Received: {master!r}.")
+        self._cluster_spec = cluster_spec
+        self._master = master
+        self._task_type = task_type
+        self._task_id = task_id
+        self._environment = environment
+        self._num_accelerators = num_accelerators
+        self.rpc_layer = rpc_layer
+
+    @override
+    def cluster_spec(self) -> ClusterSpec:
+        return self._cluster_spec
+
+    @override
+    def master(
+        self,
+        task_type: str | None = None,
+        task_id: int | None = None,
+        rpc_layer: str | None = None,
+    ) -> str:
+        if task_type is None or task_id is None:
+            address = self._master
+        else:
+            address = self._cluster_spec.task_address(task_type, task_id)
+        return format_master(address, rpc_layer or self.rpc_layer) if address else ""
+
+    @property
+    @override
+    def environment(self) -> str:
+        return self._environment
+
+    @override
+    def num_accelerators(
+        self,
+        task_type: str | None = None,
+        task_id: int | None = None,
+        config_proto: object = None,
+    ) -> dict[str, int]:
+        if self._num_accelerators is None:
+            return super().num_accelerators(task_type, task_id, config_proto)
+        return dict(self._num_accelerators)

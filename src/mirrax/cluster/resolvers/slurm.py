@@ -1,0 +1,201 @@
+"""The cluster that Slurm has allocated for a job step."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+
+from typing_extensions import override
+
+from mirrax.cluster.resolvers.base import ClusterResolver, find_master
+from mirrax.cluster.spec import ClusterSpec
+
+# node[01-03,7],login -> node[01-03,7] and login
+_HOST_GROUP = re.compile(r"(?:[^,\[\]]|\[[^\]\[]*\])+")
+_HOSTS = re.compile(rf"{_HOST_GROUP.pattern}(?:,{_HOST_GROUP.pattern})*")
+_BRACKET = re.compile(r"\[([^\]]*)\]")
+# 4(x2),1 -> 4, 4, 1
+_TASKS = re.compile(r"(\d+)(?:\(x(\d+)\))?")
+
+
+class SlurmClusterResolver(ClusterResolver):
+    """Reads the cluster from the environment variables of a Slurm job step.
+
+    Start the script with `srun`, and each task becomes a worker. Read are SLURM_PROCID,
+    SLURM_STEP_NUM_TASKS, SLURM_STEP_NODELIST and SLURM_STEP_TASKS_PER_NODE.
+
+    Args:
+        jobs: The number of tasks of each job. Without it all tasks are workers.
+        port_base: The port of the first task on a node; the next ones count up.
+        gpus_per_node: How many GPUs a node has; what Slurm says when left out.
+        gpus_per_task: How many of them each task gets; equal shares when left out.
+        tasks_per_node: How many tasks run on each node: a number for all, or one for
+            each host name. What Slurm says when left out.
+        auto_set_gpu: Whether each task sees only its own GPUs.
+        rpc_layer: The protocol that addresses are written with.
+    """
+
+    def __init__(
+        self,
+        jobs: Mapping[str, int] | None = None,
+        port_base: int = 8888,
+        gpus_per_node: int | None = None,
+        gpus_per_task: int | None = None,
+        tasks_per_node: int | Mapping[str, int] | None = None,
+        auto_set_gpu: bool = True,
+        rpc_layer: str | None = "grpc",
+    ) -> None:
+        self._rank = int(_read("PROCID"))
+        self._nodes = _find_nodes(tasks_per_node)
+        num_tasks = sum(self._nodes.values())
+        self._jobs = dict(jobs or {"worker": int(_read("STEP_NUM_TASKS"))})
+        if sum(self._jobs.values()) != num_tasks:
+            raise RuntimeError(
+                "The jobs must have as many tasks as Slurm has started. Received: "
+                f"{self._jobs} for {num_tasks} tasks on {self._nodes}. Change `jobs`, "
+                "or srun's --ntasks."
+            )
+        most = max(self._nodes.values())
+        if gpus_per_node is None:
+            gpus_per_node = int(os.environ.get("SLURM_GPUS_ON_NODE") or 0)
+        if gpus_per_task is None:
+            gpus_per_task = gpus_per_node // most
+        if gpus_per_task * most > gpus_per_node:
+            raise RuntimeError(
+                "The tasks of a node cannot have more GPUs than the node. Received: "
+                f"{most} tasks x {gpus_per_task} GPUs, {gpus_per_node} per node."
+            )
+        self._port_base = port_base
+        self._gpus_per_task = gpus_per_task
+        self._auto_set_gpu = auto_set_gpu
+        self.rpc_layer = rpc_layer
+        self._task_type, self._task_id = self._find_task()
+
+    @override
+    def cluster_spec(self) -> ClusterSpec:
+        addresses = [
+            f"{host}:{self._port_base + offset}"
+            for host, num_tasks in self._nodes.items()
+            for offset in range(num_tasks)
+        ]
+        if self._auto_set_gpu and self._gpus_per_task:
+            offset = int(addresses[self._rank].rpartition(":")[2]) - self._port_base
+            first = offset * self._gpus_per_task
+            gpus = range(first, first + self._gpus_per_task)
+            os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, gpus))
+        return ClusterSpec(
+            {job: addresses[start:stop] for job, start, stop in self._ranges()}
+        )
+
+    def get_task_info(self) -> tuple[str | None, int | None]:
+        """Returns the job of this process and its index in it."""
+        return self.task_type, self.task_id
+
+    @override
+    def master(
+        self,
+        task_type: str | None = None,
+        task_id: int | None = None,
+        rpc_layer: str | None = None,
+    ) -> str:
+        return find_master(self, task_type, task_id, rpc_layer)
+
+    @override
+    def num_accelerators(
+        self,
+        task_type: str | None = None,
+        task_id: int | None = None,
+        config_proto: object = None,
+    ) -> dict[str, int]:
+        return {"GPU": self._gpus_per_task}
+
+    def _ranges(self) -> Iterator[tuple[str, int, int]]:
+        start = 0
+        for job, num_tasks in sorted(self._jobs.items()):
+            yield job, start, start + num_tasks
+            start += num_tasks
+
+    def _find_task(self) -> tuple[str, int]:
+        for job, start, stop in self._ranges():
+            if start <= self._rank < stop:
+                return job, self._rank - start
+        raise RuntimeError(
+            f"SLURM_PROCID must be below the number of tasks. Received: {self._rank} "
+            f"for {self._jobs}. Start the script with srun."
+        )
+
+
+def expand_hosts(text: str) -> list[str]:
+    """Returns the host names in Slurm's short form.
+
+    >>> expand_hosts("n[01-02,4],login")
+    ['n01', 'n02', 'n4', 'login']
+    """
+    if not _HOSTS.fullmatch(text):
+        raise ValueError(
+            "A list of hosts is written as 'n[01-02,4],login'. "
+            f"Received: {text!r} in SLURM_STEP_NODELIST."
+        )
+    return [name for group in _HOST_GROUP.findall(text) for name in _expand(group)]
+
+
+def expand_tasks(text: str) -> list[int]:
+    """Returns the number of tasks on each node in Slurm's short form.
+
+    >>> expand_tasks("3(x2),1")
+    [3, 3, 1]
+    """
+    counts: list[int] = []
+    for part in text.split(","):
+        match = _TASKS.fullmatch(part.strip())
+        if match is None:
+            raise ValueError(
+                "Tasks per node are numbers such as '3(x2),1'. "
+                f"Received: {text!r} in SLURM_STEP_TASKS_PER_NODE."
+            )
+        counts += [int(match[1])] * int(match[2] or 1)
+    return counts
+
+
+def _expand(group: str) -> list[str]:
+    match = _BRACKET.search(group)
+    if match is None:
+        return [group]
+    names = []
+    for part in match[1].split(","):
+        first, _, last = part.partition("-")
+        if not first.isdecimal() or (last and not last.isdecimal()):
+            raise ValueError(
+                "A range of hosts is written as '01-02'. "
+                f"Received: {part!r} in SLURM_STEP_NODELIST."
+            )
+        for number in range(int(first), int(last or first) + 1):
+            middle = str(number).zfill(len(first))
+            names += _expand(group[: match.start()] + middle + group[match.end() :])
+    return names
+
+
+def _find_nodes(tasks_per_node: int | Mapping[str, int] | None) -> dict[str, int]:
+    if isinstance(tasks_per_node, Mapping):
+        return dict(tasks_per_node)
+    hosts = expand_hosts(_read("STEP_NODELIST"))
+    if tasks_per_node is not None:
+        return dict.fromkeys(hosts, tasks_per_node)
+    counts = expand_tasks(_read("STEP_TASKS_PER_NODE"))
+    if len(counts) != len(hosts):
+        raise RuntimeError(
+            "Slurm must name as many hosts as numbers of tasks. Received: "
+            f"{hosts} and {counts}. Pass tasks_per_node."
+        )
+    return dict(zip(hosts, counts))
+
+
+def _read(name: str) -> str:
+    variable = f"SLURM_{name}"
+    if variable not in os.environ:
+        raise RuntimeError(
+            f"{variable} not found in environment. SlurmClusterResolver works inside "
+            "of a Slurm job step. Start the script with srun, or use another resolver."
+        )
+    return os.environ[variable]

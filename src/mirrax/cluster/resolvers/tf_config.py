@@ -1,0 +1,86 @@
+"""The cluster that the environment variable TF_CONFIG describes."""
+
+from __future__ import annotations
+
+import os
+
+from typing_extensions import override
+
+from mirrax.cluster import tf_config
+from mirrax.cluster.resolvers.base import ClusterResolver, find_master
+from mirrax.cluster.spec import ClusterSpec
+
+
+class TFConfigClusterResolver(ClusterResolver):
+    """Reads the cluster from TF_CONFIG, each time it is asked.
+
+    Args:
+        task_type: In place of `task.type`.
+        task_id: In place of `task.index`.
+        rpc_layer: In place of `rpc_layer`.
+        environment: In place of `environment`.
+
+    >>> TFConfigClusterResolver().cluster_spec()
+    ClusterSpec({})
+    """
+
+    def __init__(
+        self,
+        task_type: str | None = None,
+        task_id: int | None = None,
+        rpc_layer: str | None = None,
+        environment: str | None = None,
+    ) -> None:
+        self._task_type = task_type
+        self._task_id = task_id
+        self._rpc_layer = rpc_layer
+        self._environment = environment
+
+    @override
+    def cluster_spec(self) -> ClusterSpec:
+        return ClusterSpec(_read().cluster)
+
+    @override
+    def master(
+        self,
+        task_type: str | None = None,
+        task_id: int | None = None,
+        rpc_layer: str | None = None,
+    ) -> str:
+        return find_master(self, task_type, task_id, rpc_layer)
+
+    @property
+    def task_type(self) -> str | None:
+        """The job that this process belongs to."""
+        return _read().task_type if self._task_type is None else self._task_type
+
+    @task_type.setter
+    def task_type(self, task_type: str | None) -> None:
+        self._task_type = task_type
+
+    @property
+    def task_id(self) -> int | None:
+        """The index of this process in its job."""
+        return _read().task_id if self._task_id is None else self._task_id
+
+    @task_id.setter
+    def task_id(self, task_id: int | None) -> None:
+        self._task_id = task_id
+
+    @property
+    def rpc_layer(self) -> str | None:
+        """The protocol that addresses are written with."""
+        return _read().rpc_layer if self._rpc_layer is None else self._rpc_layer
+
+    @rpc_layer.setter
+    def rpc_layer(self, rpc_layer: str | None) -> None:
+        self._rpc_layer = rpc_layer
+
+    @property
+    @override
+    def environment(self) -> str:
+        return _read().environment if self._environment is None else self._environment
+
+
+def _read() -> tf_config.TFConfig:
+    return tf_config.parse(os.environ.get(tf_config.VARIABLE, ""))

@@ -1,0 +1,100 @@
+"""The cluster that the machines of a Cloud TPU make."""
+
+from __future__ import annotations
+
+import os
+
+from typing_extensions import override
+
+from mirrax.cluster.resolvers.base import ClusterResolver, find_master
+from mirrax.cluster.spec import ClusterSpec
+from mirrax.devices.physical import count_physical_devices
+
+_PORT = 8470
+
+
+class TPUClusterResolver(ClusterResolver):
+    """Reads which machines share a Cloud TPU.
+
+    JAX runs on the machines that the TPU is attached to, one process on each. They are
+    listed in TPU_WORKER_HOSTNAMES, and TPU_WORKER_ID says which one this is; without
+    those the TPU is attached to this machine alone.
+
+    Args:
+        tpu: "local", or nothing.
+        zone: Not needed.
+        project: Not needed.
+        job_name: The job that the machines make.
+        coordinator_name: A job of its own for another machine.
+        coordinator_address: The address of that machine.
+
+    >>> TPUClusterResolver("local").cluster_spec()
+    ClusterSpec({})
+    """
+
+    def __init__(
+        self,
+        tpu: str | None = None,
+        zone: str | None = None,
+        project: str | None = None,
+        job_name: str = "worker",
+        coordinator_name: str | None = None,
+        coordinator_address: str | None = None,
+    ) -> None:
+        del zone, project
+        if tpu not in (None, "", "local"):
+            raise ValueError(
+                "JAX uses a TPU from the machines that it is attached to, not over the "
+                f"network. Received: tpu={tpu!r}. Run the script on every machine of "
+                "the TPU, with tpu='local'."
+            )
+        hosts = os.environ.get("TPU_WORKER_HOSTNAMES", "")
+        self._hosts = [host.strip() for host in hosts.split(",") if host.strip()]
+        self._coordinator = (coordinator_name, coordinator_address)
+        self._task_type = job_name
+        self._task_id = int(os.environ.get("TPU_WORKER_ID") or 0)
+
+    @staticmethod
+    def connect(
+        tpu: str | None = None, zone: str | None = None, project: str | None = None
+    ) -> TPUClusterResolver:
+        """Returns a resolver; JAX itself needs no step before the first operation."""
+        return TPUClusterResolver(tpu, zone, project)
+
+    @override
+    def cluster_spec(self) -> ClusterSpec:
+        if len(self._hosts) <= 1:
+            return ClusterSpec({})
+        cluster = {str(self._task_type): [f"{host}:{_PORT}" for host in self._hosts]}
+        name, address = self._coordinator
+        if name is not None and address is not None:
+            cluster[name] = [address]
+        return ClusterSpec(cluster)
+
+    @override
+    def master(
+        self,
+        task_type: str | None = None,
+        task_id: int | None = None,
+        rpc_layer: str | None = None,
+    ) -> str:
+        if not self.cluster_spec():
+            return ""
+        return find_master(self, task_type, task_id, rpc_layer or "grpc")
+
+    def get_master(self) -> str:
+        """Returns the address of this process."""
+        return self.master()
+
+    def get_job_name(self) -> str | None:
+        """Returns the job that the machines make."""
+        return self.task_type
+
+    @override
+    def num_accelerators(
+        self,
+        task_type: str | None = None,
+        task_id: int | None = None,
+        config_proto: object = None,
+    ) -> dict[str, int]:
+        return {"TPU": count_physical_devices("TPU")}

@@ -1,0 +1,109 @@
+"""Several clusters as one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from typing_extensions import override
+
+from mirrax.cluster.resolvers.base import ClusterResolver, find_master
+from mirrax.cluster.spec import ClusterSpec
+
+
+class UnionResolver(ClusterResolver):
+    """Joins the tasks of several resolvers; the first one says who this process is.
+
+    Tasks in lists are put one after another; tasks in dictionaries keep their indices,
+    which must then not clash.
+
+    Args:
+        resolvers: One resolver or more.
+        task_type: In place of the first resolver's.
+        task_id: In place of the first resolver's.
+        rpc_layer: In place of the first resolver's.
+
+    >>> from mirrax.cluster_resolver import SimpleClusterResolver
+    >>> a = SimpleClusterResolver(ClusterSpec({"worker": ["a:1"]}), task_type="worker")
+    >>> b = SimpleClusterResolver(ClusterSpec({"worker": ["b:1"]}))
+    >>> UnionResolver(a, b).cluster_spec().as_dict()
+    {'worker': ['a:1', 'b:1']}
+    """
+
+    def __init__(
+        self,
+        *resolvers: ClusterResolver,
+        task_type: str | None = None,
+        task_id: int | None = None,
+        rpc_layer: str | None = None,
+    ) -> None:
+        if not resolvers:
+            raise ValueError(
+                "At least one ClusterResolver is required. Received: none. "
+                "Use UnionResolver(first, second)."
+            )
+        for resolver in resolvers:
+            if not isinstance(resolver, ClusterResolver):
+                raise TypeError(
+                    "All arguments must be a sub-class of `ClusterResolver`. "
+                    f"Received: {resolver!r}."
+                )
+        first = resolvers[0]
+        self._resolvers = resolvers
+        self._task_type = first.task_type if task_type is None else task_type
+        self._task_id = first.task_id if task_id is None else task_id
+        self.rpc_layer = first.rpc_layer if rpc_layer is None else rpc_layer
+
+    @override
+    def cluster_spec(self) -> ClusterSpec:
+        merged: dict[str, Any] = {}
+        for resolver in self._resolvers:
+            for job, tasks in resolver.cluster_spec().as_dict().items():
+                merged[job] = (
+                    _merge(job, merged[job], tasks) if job in merged else tasks
+                )
+        return ClusterSpec(merged)
+
+    @override
+    def master(
+        self,
+        task_type: str | None = None,
+        task_id: int | None = None,
+        rpc_layer: str | None = None,
+    ) -> str:
+        if task_type is None and task_id is None:
+            return self._resolvers[0].master()
+        return find_master(self, task_type, task_id, rpc_layer)
+
+    @property
+    @override
+    def environment(self) -> str:
+        return self._resolvers[0].environment
+
+    @override
+    def num_accelerators(
+        self,
+        task_type: str | None = None,
+        task_id: int | None = None,
+        config_proto: object = None,
+    ) -> dict[str, int]:
+        return self._resolvers[0].num_accelerators(task_type, task_id, config_proto)
+
+
+Tasks = list[str] | dict[int, str]
+
+
+def _merge(job: str, first: Tasks, second: Tasks) -> Tasks:
+    if isinstance(first, list) and isinstance(second, list):
+        return first + second
+    numbered, more = (dict(_number(tasks)) for tasks in (first, second))
+    clash = sorted(numbered.keys() & more.keys())
+    if clash:
+        raise KeyError(
+            f"Tasks with indices must have different ones. Received: {clash} twice in "
+            f"job {job!r}. Renumber them, or use lists."
+        )
+    return numbered | more
+
+
+def _number(tasks: Tasks) -> list[tuple[int, str]]:
+    return list(tasks.items() if isinstance(tasks, dict) else enumerate(tasks))

@@ -1,0 +1,227 @@
+"""The sockets of the coordinator: takes in members, and nobody else."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import selectors
+import socket
+import time
+from typing import Protocol
+
+from mirrax.cluster import handshake
+from mirrax.cluster.hub import Hub
+from mirrax.cluster.tunnel import pump_both_ways
+from mirrax.cluster.wire import MEMBER_LIMIT, Decoder, Message, WireError, encode
+
+_TICK_SECONDS = 0.1
+# Strangers get this long to prove who they are, and only so many at a time.
+_STRANGER_SECONDS = 10.0
+_MAX_STRANGERS = 128
+# A member that takes nothing in while so much waits for it is not alive.
+_MAX_UNSENT = 1 << 31
+_CHUNK = 1 << 18
+_LOGGER = logging.getLogger(__name__)
+
+
+class Parent(Protocol):
+    """The process that started the coordinator."""
+
+    def is_alive(self) -> bool:
+        """Returns whether it still lives."""
+
+    def take_deaths(self) -> list[tuple[int, str]]:
+        """Returns what it has said since the last call about workers that ended."""
+
+
+class _Connection:
+    def __init__(
+        self, sock: socket.socket, challenge: Message, deadline: float
+    ) -> None:
+        self.socket = sock
+        self.challenge = challenge
+        self.deadline = deadline
+        self.decoder = Decoder()
+        self.unsent = bytearray(encode(challenge))
+        self.worker: int | None = None
+        self.is_closing = False
+
+
+class Server:
+    """Serves one job over a listening socket.
+
+    Args:
+        listener: Where members come in.
+        key: What they must know.
+        hub: What they say to each other.
+        service_path: The Unix socket of JAX's coordination service.
+        parent: The process that started this one.
+    """
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        key: bytes,
+        hub: Hub,
+        service_path: str,
+        parent: Parent,
+    ) -> None:
+        self._listener = listener
+        self._key = key
+        self._hub = hub
+        self._service_path = service_path
+        self._parent = parent
+        self._connections: dict[socket.socket, _Connection] = {}
+        self._members: dict[int, _Connection] = {}
+        self._selector = selectors.DefaultSelector()
+        listener.setblocking(False)
+        self._selector.register(listener, selectors.EVENT_READ)
+
+    def serve(self, linger: float) -> None:
+        """Serves until the job is over, at most `linger` seconds without a parent."""
+        orphaned: float | None = None
+        while not (self._hub.is_over and not self._members):
+            for key, events in self._selector.select(_TICK_SECONDS):
+                if key.fileobj is self._listener:
+                    self._accept()
+                else:
+                    self._handle(self._connections[key.fileobj], events)  # type: ignore[index]
+            for index, how in self._parent.take_deaths():
+                self._hub.explain_death(index, how)
+            now = time.monotonic()
+            self._hub.tick(now)
+            self._deliver()
+            self._drop_strangers(now)
+            if not self._parent.is_alive():
+                orphaned = orphaned or now + linger
+                if now > orphaned:
+                    return
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            sock, _ = self._listener.accept()
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            deadline = time.monotonic() + _STRANGER_SECONDS
+            connection = _Connection(sock, handshake.make_challenge(), deadline)
+            self._connections[sock] = connection
+            self._selector.register(sock, selectors.EVENT_READ | selectors.EVENT_WRITE)
+
+    def _handle(self, connection: _Connection, events: int) -> None:
+        try:
+            if events & selectors.EVENT_READ:
+                self._read(connection)
+            if (
+                events & selectors.EVENT_WRITE
+                and connection.socket in self._connections
+            ):
+                self._write(connection)
+        except (OSError, WireError, KeyError, TypeError, ValueError) as error:
+            _LOGGER.debug("A connection ends: %s", error)
+            self._close(connection)
+
+    def _read(self, connection: _Connection) -> None:
+        data = connection.socket.recv(_CHUNK)
+        if not data:
+            self._close(connection)
+            return
+        for message in connection.decoder.feed(data):
+            if connection.worker is None:
+                self._admit(connection, message)
+            else:
+                self._hub.receive(connection.worker, message, time.monotonic())
+        self._deliver()
+
+    def _admit(self, connection: _Connection, hello: Message) -> None:
+        if not handshake.is_member(self._key, connection.challenge, hello):
+            self._refuse(
+                connection,
+                "Who joins must know the key of the job. Check that MIRRAX_SECRET is "
+                "the same for all workers, and that all name the same first worker.",
+            )
+            return
+        body = hello["body"]
+        index = body["worker"]
+        welcome = handshake.make_welcome(self._key, connection.challenge, hello)
+        if body["role"] == "tunnel":
+            self._open_tunnel(connection, welcome)
+            return
+        if not 0 <= index < len(self._hub.seats):
+            self._refuse(
+                connection,
+                f"The job has {len(self._hub.seats)} workers. Received: index {index}.",
+            )
+            return
+        reason = self._hub.join(index, body, time.monotonic())
+        if reason is not None:
+            self._refuse(connection, reason)
+            return
+        connection.worker = index
+        connection.decoder.limit = MEMBER_LIMIT
+        self._members[index] = connection
+        self._send(connection, welcome)
+
+    def _refuse(self, connection: _Connection, reason: str) -> None:
+        self._send(connection, Message("refused", {"reason": reason}))
+        connection.is_closing = True
+
+    def _open_tunnel(self, connection: _Connection, welcome: Message) -> None:
+        self._forget(connection)
+        sock = connection.socket
+        service = socket.socket(socket.AF_UNIX)
+        try:
+            sock.settimeout(_STRANGER_SECONDS)
+            sock.sendall(encode(welcome))
+            sock.settimeout(None)
+            service.connect(self._service_path)
+        except OSError:
+            sock.close()
+            service.close()
+            return
+        pump_both_ways(sock, service)
+
+    def _deliver(self) -> None:
+        while self._hub.outbox:
+            index, message = self._hub.outbox.pop(0)
+            if index in self._members:
+                self._send(self._members[index], message)
+
+    def _send(self, connection: _Connection, message: Message) -> None:
+        connection.unsent += encode(message)
+        if len(connection.unsent) > _MAX_UNSENT:
+            self._close(connection)
+            return
+        self._watch(connection)
+
+    def _write(self, connection: _Connection) -> None:
+        if connection.unsent:
+            sent = connection.socket.send(memoryview(connection.unsent)[:_CHUNK])
+            del connection.unsent[:sent]
+        if not connection.unsent and connection.is_closing:
+            self._close(connection)
+            return
+        self._watch(connection)
+
+    def _watch(self, connection: _Connection) -> None:
+        events = selectors.EVENT_READ
+        if connection.unsent or connection.is_closing:
+            events |= selectors.EVENT_WRITE
+        self._selector.modify(connection.socket, events)
+
+    def _close(self, connection: _Connection) -> None:
+        self._forget(connection)
+        connection.socket.close()
+        if connection.worker is not None:
+            self._members.pop(connection.worker, None)
+            self._hub.disconnect(connection.worker, time.monotonic())
+
+    def _forget(self, connection: _Connection) -> None:
+        if self._connections.pop(connection.socket, None) is not None:
+            self._selector.unregister(connection.socket)
+
+    def _drop_strangers(self, now: float) -> None:
+        strangers = [c for c in self._connections.values() if c.worker is None]
+        surplus = len(strangers) - _MAX_STRANGERS
+        for position, connection in enumerate(strangers):
+            if position < surplus or connection.deadline < now:
+                self._close(connection)

@@ -1,0 +1,87 @@
+"""What ended a job: decided once by the coordinator, raised by every worker."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from mirrax.cluster.position import Position
+from mirrax.cluster.seat import Seat
+from mirrax.cluster.wire import Message, WireError
+from mirrax.errors import (
+    CollectiveTimeout,
+    JobError,
+    ProgramMismatch,
+    WorkerFailed,
+    WorkerLost,
+)
+
+_ERRORS: dict[str, type[JobError]] = {
+    kind.__name__: kind
+    for kind in (WorkerLost, WorkerFailed, CollectiveTimeout, ProgramMismatch)
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """Which error all workers raise, about whom, and why.
+
+    Args:
+        error: The name of the error's class.
+        message: What happened and what to do, in a few sentences.
+        details: A traceback or a stack, or nothing.
+        worker: The index of the worker it happened to, if it is one.
+        host: Where that worker runs.
+        phase: What it did last.
+        step: In which step.
+    """
+
+    error: str
+    message: str
+    details: str = ""
+    worker: int | None = None
+    host: str = ""
+    phase: str = ""
+    step: int | None = None
+
+    def as_message(self) -> Message:
+        """Returns the message that tells it to a worker."""
+        return Message("verdict", dataclasses.asdict(self))
+
+    def to_error(self, position: Position | None = None) -> JobError:
+        """Returns the error to raise.
+
+        Args:
+            position: Where this worker waits; it is exact, while what is known of
+                the other one may be half a second old.
+        """
+        here = "" if position is None else f" Here: {position.describe()}."
+        details = f"\n{self.details.rstrip()}" if self.details else ""
+        return _ERRORS[self.error](
+            self.message + here + details,
+            worker=self.worker,
+            host=self.host,
+            phase=self.phase if position is None else position.phase,
+            step=self.step if position is None else position.step,
+        )
+
+
+def read_verdict(message: Message) -> Verdict:
+    """Returns the verdict in a message."""
+    if message["error"] not in _ERRORS:
+        raise WireError(f"There is no error {message['error']!r}.")
+    return Verdict(**{f.name: message[f.name] for f in dataclasses.fields(Verdict)})
+
+
+def judge(
+    error: type[JobError], index: int, seat: Seat, text: str, details: str = ""
+) -> Verdict:
+    """Returns a verdict about one worker, the rest of it from its seat."""
+    return Verdict(
+        error=error.__name__,
+        message=text,
+        details=details,
+        worker=index,
+        host=seat.host or seat.worker.host,
+        phase=seat.position.phase,
+        step=seat.position.step,
+    )

@@ -1,0 +1,27 @@
+"""Cluster resolvers: who takes part in a job, read from where the job runs."""
+
+from mirrax.cluster.resolvers import (
+    ClusterResolver,
+    GCEClusterResolver,
+    KubernetesClusterResolver,
+    KubernetesExecutableLocation,
+    SimpleClusterResolver,
+    SlurmClusterResolver,
+    TFConfigClusterResolver,
+    TPUClusterResolver,
+    UnionResolver,
+)
+from mirrax.cluster.spec import ClusterSpec
+
+__all__ = [
+    "ClusterResolver",
+    "ClusterSpec",
+    "GCEClusterResolver",
+    "KubernetesClusterResolver",
+    "KubernetesExecutableLocation",
+    "SimpleClusterResolver",
+    "SlurmClusterResolver",
+    "TFConfigClusterResolver",
+    "TPUClusterResolver",
+    "UnionResolver",
+]

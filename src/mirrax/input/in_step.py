@@ -1,0 +1,67 @@
+"""Workers that take their data in step, however much each of them has."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mirrax import trees
+from mirrax.input.workers import Workers
+from mirrax.trees import Tree
+from mirrax.values.layouts import Kind, Parts
+from mirrax.values.per_replica import PerReplica
+
+
+class InStep:
+    """Who has no more data gets empty batches until all are done.
+
+    With each step the workers tell each other the shapes of what they have, so that
+    they know whether all have the same.
+
+    Args:
+        workers: All workers, or None where each knows what the others have.
+        make_empty: Makes an element without rows.
+    """
+
+    def __init__(self, workers: Workers | None, make_empty: Callable[[], Tree]) -> None:
+        self._workers = workers
+        self._make_empty = make_empty
+
+    def after(self, step: tuple[Tree] | None) -> tuple[Tree] | None:
+        """Returns what comes, given what this worker has."""
+        if self._workers is None:
+            return step
+        own = None if step is None else _kinds(step[0])
+        answers = self._workers.exchange("the next step of a dataset", own)
+        if all(answer is None for answer in answers):
+            return None
+        if None in answers:
+            empty = self._make_empty()
+            answers = [_kinds(empty) if a is None else a for a in answers]
+            step = (empty,) if step is None else step
+        assert step is not None
+        columns = zip(*answers, strict=True)
+        for leaf, column in zip(_distributed(step[0]), columns, strict=True):
+            kinds = tuple(
+                (tuple(shape), dtype) for own in column for shape, dtype in own
+            )
+            leaf.layout = dataclasses.replace(leaf.layout, kinds=kinds)  # type: ignore[type-var]
+        return step
+
+
+def _kinds(element: Tree) -> list[list[Kind]]:
+    return [[_kind(part) for part in leaf.values] for leaf in _distributed(element)]
+
+
+def _kind(part: Any) -> Kind:
+    part = part if hasattr(part, "dtype") else np.asarray(part, object)
+    return tuple(part.shape), str(part.dtype)
+
+
+def _distributed(element: Tree) -> list[PerReplica]:
+    leaves = [leaf for leaf in trees.leaves(element) if isinstance(leaf, PerReplica)]
+    assert all(isinstance(leaf.layout, Parts) for leaf in leaves)
+    return leaves

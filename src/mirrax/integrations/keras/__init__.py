@@ -1,0 +1,10 @@
+"""Keras 3 on JAX: models, optimizers and metrics that belong to strategies.
+
+Importing this connects Keras; Mirrax does so when Keras is imported.
+"""
+
+from __future__ import annotations
+
+from mirrax.integrations.keras.connect import connect
+
+connect()

@@ -1,0 +1,58 @@
+"""Connecting Keras, or saying why it cannot be."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import keras
+
+from mirrax.context import aside
+from mirrax.integrations.keras import hooks
+from mirrax.variables import libraries
+
+_MODULES = ("variables", "models", "steps")
+
+
+def connect() -> None:
+    """Connects Keras; where that cannot be, using it in a scope is an error."""
+    reason = _find_obstacle()
+    if reason:
+        hooks.wrap(keras.Layer, "__new__", _refuse(reason))
+        hooks.wrap(keras.Variable, "__init__", _refuse(reason))
+        return
+    for module in _MODULES:
+        importlib.import_module(f"mirrax.integrations.keras.{module}").install()
+    internals = importlib.import_module("mirrax.integrations.keras.internals")
+    aside.register(internals.notes_set_aside)
+    library = importlib.import_module("mirrax.integrations.keras.library")
+    libraries.expect("keras", library.KerasLibrary)
+
+
+def _find_obstacle() -> str:
+    if keras.backend.backend() != "jax":
+        return (
+            "Strategies train Keras models on the JAX backend. Received: Keras with "
+            f"the backend '{keras.backend.backend()}'. Set the environment variable "
+            "KERAS_BACKEND=jax before Keras is imported."
+        )
+    if keras.config.is_nnx_enabled():
+        return (
+            "Strategies train Keras models whose variables are Keras' own. Received: "
+            "Keras with KERAS_NNX_ENABLED. Leave that off."
+        )
+    try:
+        importlib.import_module("mirrax.integrations.keras.internals")
+    except ImportError as error:
+        return str(error)
+    return ""
+
+
+def _refuse(reason: str) -> Callable[..., Any]:
+    def create(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        if hooks.strategy_in_force() is not None:
+            raise RuntimeError(reason)
+        return original(*args, **kwargs)
+
+    return create

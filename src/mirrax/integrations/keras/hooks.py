@@ -1,0 +1,42 @@
+"""Replacing methods of Keras by ones that know about strategies."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from mirrax.context import stack
+from mirrax.strategy.default import DefaultStrategy
+
+
+def wrap(owner: Any, name: str, around: Callable[..., Any]) -> None:
+    """Replaces `owner.name` by `around(original, *args, **kwargs)`."""
+    original = getattr(owner, name)
+
+    @functools.wraps(original)
+    def replacement(*args: Any, **kwargs: Any) -> Any:
+        return around(original, *args, **kwargs)
+
+    setattr(owner, name, replacement)
+
+
+def definer(cls: type, name: str) -> type:
+    """Returns the class from which `cls` has the method `name`."""
+    return next(base for base in cls.__mro__ if name in vars(base))
+
+
+def strategy_in_force() -> Any:
+    """Returns the strategy that the user chose for this place; None without one."""
+    frame = stack.frame()
+    if frame is None or isinstance(frame.strategy, DefaultStrategy):
+        return None
+    return frame.strategy
+
+
+def replica() -> stack.Replica | None:
+    """Returns the replica that this code speaks for, if there are several."""
+    frame = stack.frame()
+    if isinstance(frame, stack.Replica) and not frame.strategy.topology.is_single:
+        return frame
+    return None

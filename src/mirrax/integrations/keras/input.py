@@ -1,0 +1,155 @@
+"""Batches for Keras models that belong to strategies.
+
+A batch that divides by the number of replicas is split between them; any other is given
+to each whole, which is exact in every statistic that a layer or a metric may take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import jax
+import numpy as np
+from jax.experimental.sparse import JAXSparse
+from typing_extensions import override
+
+from mirrax import trees
+from mirrax.collectives import agreement
+from mirrax.collectives.gather import gather
+from mirrax.data.dataset import Dataset
+from mirrax.devices.topology import Topology
+from mirrax.input.distributed import DistributedDataset
+from mirrax.integrations.keras import internals
+from mirrax.trees import Tree
+from mirrax.values.layouts import Joined, join
+from mirrax.values.per_replica import PerReplica
+
+
+def place(batch: Tree, topology: Topology) -> Tree:
+    """Returns a batch with its arrays on the devices of the replicas."""
+    return jax.tree.map(
+        lambda leaf: _place_leaf(leaf, topology),
+        batch,
+        is_leaf=lambda leaf: isinstance(leaf, JAXSparse) or trees.is_leaf(leaf),
+    )
+
+
+def place_all(batches: Iterable[Tree], topology: Topology) -> Iterator[Tree]:
+    """Yields batches on the devices; the next one is on its way meanwhile."""
+    if topology.devices[0].platform == "cpu":
+        # Nothing is gained by being early where all memory is the host's.
+        yield from (place(batch, topology) for batch in batches)
+        return
+    waiting: list[Tree] = []
+    for batch in batches:
+        waiting.append(place(batch, topology))
+        if len(waiting) > 1:
+            yield waiting.pop(0)
+    yield from waiting
+
+
+def _place_leaf(leaf: Any, topology: Topology) -> Any:
+    if isinstance(leaf, PerReplica):
+        return _joined(leaf, topology)
+    if isinstance(leaf, JAXSparse):
+        return jax.device_put(leaf, topology.replicated)
+    if not hasattr(leaf, "shape") or not hasattr(leaf, "dtype"):
+        leaf = np.asarray(leaf)
+    is_even = len(leaf.shape) > 0 and leaf.shape[0] % topology.num_replicas == 0
+    sharding = topology.split if is_even and leaf.shape[0] else topology.replicated
+    if isinstance(leaf, jax.Array):
+        if topology.is_local:
+            return jax.device_put(leaf, sharding)
+        leaf = np.asarray(leaf)
+    if leaf.dtype.kind in "OUS":
+        return leaf
+    # A copy, because JAX would share the memory of a batch that its maker may reuse.
+    return jax.make_array_from_callback(
+        leaf.shape, sharding, lambda index: np.array(leaf[index])
+    )
+
+
+def _joined(value: PerReplica, topology: Topology) -> jax.Array:
+    """Returns the parts of all replicas as one batch, in the order of the replicas."""
+    (layout,) = agreement.with_kinds(topology, [value.layout])
+    if isinstance(layout, Joined):
+        return layout.array
+    parts = tuple(layout.parts)
+    kinds = getattr(layout, "kinds", None) or [agreement.kind_of(p) for p in parts]
+    if all(kind == kinds[0] for kind in kinds) and kinds[0][0][:1] != (0,):
+        return join(parts, topology)
+    return gather(topology, PerReplica(layout), 0)
+
+
+def as_input(
+    data: Any, strategy: Any, y: Any, sample_weight: Any, class_weight: Any = None
+) -> Any:
+    """Returns what Keras can iterate over, of a dataset of ours; else `data`."""
+    if not isinstance(data, Dataset | DistributedDataset):
+        return data
+    topology = strategy.topology
+    for name, given in (("y", y), ("sample_weight", sample_weight)):
+        if given is not None:
+            raise ValueError(
+                f"A dataset holds all that belongs to a batch, so `{name}` is not "
+                f"given besides. Received: x={data!r} and `{name}`. Let the elements "
+                "be (x, y) or (x, y, sample_weight)."
+            )
+    if isinstance(data, Dataset) and not topology.is_local:
+        # Each worker reads its share.
+        data = strategy.experimental_distribute_dataset(data)
+    return DatasetAdapter(data, topology, class_weight)
+
+
+class DatasetAdapter(internals.DataAdapter):  # type: ignore[misc]
+    """Batches of a dataset of ours, as Keras wants to see them.
+
+    Args:
+        dataset: The dataset, of batches.
+        topology: The devices.
+        class_weight: Weights for the rows, by their class.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset | DistributedDataset,
+        topology: Topology,
+        class_weight: Any = None,
+    ) -> None:
+        self._dataset = dataset
+        self._topology = topology
+        self._class_weight = class_weight
+
+    @override
+    def get_jax_iterator(self) -> Iterator[Tree]:
+        for batch in self._dataset:
+            yield batch if self._class_weight is None else self._weighted(batch)
+
+    get_numpy_iterator = get_jax_iterator
+
+    @property
+    @override
+    def num_batches(self) -> int | None:
+        if isinstance(self._dataset, DistributedDataset):
+            return None
+        count = int(self._dataset.cardinality())
+        return count if count >= 0 else None
+
+    batch_size = None
+    has_partial_batch = None
+    partial_batch_size = None
+
+    def _weighted(self, batch: Tree) -> Tree:
+        x, y, sample_weight = internals.unpack_x_y_sample_weight(batch)
+        if sample_weight is not None:
+            raise ValueError(
+                "`class_weight` and the weights of rows exclude each other. Received: "
+                "`class_weight`, and a dataset of (x, y, sample_weight). Leave one out."
+            )
+        if isinstance(y, PerReplica):
+            y = gather(self._topology, y, 0)
+        weights = internals.class_weight_to_sample_weights(
+            np.asarray(y), self._class_weight
+        )
+        return x, y, weights

@@ -1,0 +1,134 @@
+"""The private names of Keras that Mirrax needs, and nothing else.
+
+Everything here was tested with Keras 3.15. Whoever raises the version reads this file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import keras
+
+TESTED = (3, 15)
+
+try:
+    from keras.src.backend.common import global_state as _global_state
+    from keras.src.backend.common.stateless_scope import get_stateless_scope
+    from keras.src.backend.jax.trainer import JAXEpochIterator as _EpochIterator
+    from keras.src.losses import loss as _loss
+    from keras.src.trainers.data_adapters.data_adapter import DataAdapter
+    from keras.src.trainers.data_adapters.data_adapter_utils import (
+        class_weight_to_sample_weights,
+        unpack_x_y_sample_weight,
+    )
+
+    # Methods and functions that Mirrax replaces: where they are, and their names.
+    INITIALIZE_LATER = (keras.Variable, "_deferred_initialize")
+    ASSIGN_DIRECTLY = (keras.Variable, "_direct_assign")
+    GET_BATCHES = (_EpochIterator, "_get_iterator")
+    SCALE_LOSS = (_loss, "scale_loss_for_distribution")
+    UNSCALE_LOSS = (_loss, "unscale_loss_for_distribution")
+    for _owner, _name in (
+        INITIALIZE_LATER,
+        ASSIGN_DIRECTLY,
+        GET_BATCHES,
+        SCALE_LOSS,
+        UNSCALE_LOSS,
+        (keras.Variable, "_maybe_autocast"),
+    ):
+        getattr(_owner, _name)
+except (ImportError, AttributeError) as error:
+    raise ImportError(
+        f"Mirrax was tested with Keras {'.'.join(map(str, TESTED))} and does not know "
+        f"this version. Received: Keras {keras.__version__}. Missing: {error}. Install "
+        "'keras>=3.15'."
+    ) from error
+
+# What Keras notes per thread about the code that runs just now. The rest of its notes,
+# such as the names that are taken, belongs to all replicas.
+_NOTES = (
+    "autocast_scope",
+    "current_call_ctx",
+    "name_scope_stack",
+    "remat_scope_stack",
+    "stateless_scope",
+    "symbolic_scope",
+)
+
+
+def stateless_scope() -> Any:
+    """Returns the scope in which Keras keeps values apart from variables, if any."""
+    return get_stateless_scope()
+
+
+def array_of(variable: Any) -> Any:
+    """Returns the array that a variable holds; None before it is initialized."""
+    return variable.__dict__.get("_value")
+
+
+def set_array(variable: Any, array: jax.Array | None) -> None:
+    """Makes a variable hold `array`."""
+    variable._value = array
+
+
+def dtype_of(variable: Any) -> Any:
+    """Returns the dtype of the array, whatever a layer casts it to at this moment."""
+    return variable._dtype
+
+
+def autocast(variable: Any, value: Any) -> Any:
+    """Returns `value` in the dtype that the layer being called computes with."""
+    return variable._maybe_autocast(value)
+
+
+def trained_by(optimizer: Any) -> list[Any]:
+    """Returns the variables that an optimizer was built for, in order."""
+    return list(optimizer._trainable_variables)
+
+
+def initial_epoch(model: Any) -> int:
+    """Returns the epoch that a restored backup lets `fit` start with."""
+    return int(model._initial_epoch or 0)
+
+
+def set_initial_epoch(model: Any, epoch: int) -> None:
+    """Makes `fit` start with `epoch`."""
+    model._initial_epoch = epoch
+
+
+@contextlib.contextmanager
+def notes_set_aside() -> Iterator[None]:
+    """Puts away what Keras notes about the running code, for the `with` block."""
+    notes = {name: _global_state.get_global_attribute(name) for name in _NOTES}
+    for name in _NOTES:
+        _global_state.set_global_attribute(name, None)
+    try:
+        yield
+    finally:
+        for name, note in notes.items():
+            _global_state.set_global_attribute(name, note)
+
+
+__all__ = [
+    "ASSIGN_DIRECTLY",
+    "GET_BATCHES",
+    "INITIALIZE_LATER",
+    "SCALE_LOSS",
+    "TESTED",
+    "UNSCALE_LOSS",
+    "DataAdapter",
+    "array_of",
+    "autocast",
+    "class_weight_to_sample_weights",
+    "dtype_of",
+    "initial_epoch",
+    "notes_set_aside",
+    "set_array",
+    "set_initial_epoch",
+    "stateless_scope",
+    "trained_by",
+    "unpack_x_y_sample_weight",
+]

@@ -1,0 +1,205 @@
+"""Keras models that train on all replicas of the strategy they were created under.
+
+`fit` and the like run as Keras wrote them, on batches that are split between the
+replicas and on variables that every replica holds; XLA does the rest. So each step
+computes what one device would compute on the whole batch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import inspect
+import warnings
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import keras
+
+from mirrax.context import guards, stack
+from mirrax.integrations.keras import hooks, internals, workers
+from mirrax.integrations.keras.input import (
+    DatasetAdapter,
+    as_input,
+    place,
+    place_all,
+)
+from mirrax.integrations.keras.variables import adopt
+
+_NOTHING = contextlib.nullcontext()
+
+_strategies: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+
+
+@dataclasses.dataclass(frozen=True)
+class Fitting(stack.CrossReplica):
+    """Code of Keras that works on the batches of a model of `strategy`."""
+
+
+def install() -> None:
+    """Makes models remember their strategy, and use it."""
+    hooks.wrap(keras.Model, "__new__", _remember)
+    hooks.wrap(keras.Model, "__call__", _call)
+    # Where Keras looks whether a model has a `compile` of its own.
+    hooks.wrap(hooks.definer(keras.Model, "compile"), "compile", _in_scope)
+    for name in ("fit", "evaluate", "predict"):
+        hooks.wrap(keras.Model, name, _over_batches)
+    for name in ("train_on_batch", "test_on_batch", "predict_on_batch"):
+        hooks.wrap(keras.Model, name, _on_batch)
+    for name in ("train", "test", "predict"):
+        hooks.wrap(keras.Model, f"make_{name}_function", _make_function)
+    for name in ("save", "save_weights", "export"):
+        hooks.wrap(keras.Model, name, _save)
+    hooks.wrap(*internals.GET_BATCHES, _get_batches)
+
+
+def strategy_of(model: Any) -> Any:
+    """Returns the strategy in whose scope a model was created; None without one."""
+    return _strategies.get(model)
+
+
+def _remember(original: Callable[..., Any], cls: type, *args: Any, **kw: Any) -> Any:
+    model = original(cls, *args, **kw)
+    strategy = hooks.strategy_in_force()
+    if strategy is not None:
+        _strategies[model] = strategy
+    return model
+
+
+def _call(original: Callable[..., Any], model: Any, *args: Any, **kw: Any) -> Any:
+    """Calls a model; its first call, which creates variables, in the scope."""
+    strategy = None if model.built else strategy_of(model)
+    if strategy is None or stack.frame() is not None:
+        return original(model, *args, **kw)
+    with strategy.scope():
+        return original(model, *args, **kw)
+
+
+def _in_scope(original: Callable[..., Any], model: Any, *args: Any, **kw: Any) -> Any:
+    strategy = strategy_of(model)
+    with _left_alone() if strategy is None else strategy.scope():
+        return original(model, *args, **kw)
+
+
+def _over_batches(
+    original: Callable[..., Any], model: Any, *args: Any, **kw: Any
+) -> Any:
+    strategy = strategy_of(model)
+    if strategy is None:
+        with _left_alone():
+            return original(model, *args, **kw)
+    arguments = inspect.signature(original).bind(model, *args, **kw).arguments
+    extra = arguments.pop("kwargs", {})
+    x = arguments["x"] = as_input(
+        arguments.get("x"),
+        strategy,
+        arguments.get("y"),
+        arguments.get("sample_weight"),
+        arguments.get("class_weight"),
+    )
+    if "validation_data" in arguments:
+        held_out = as_input(arguments["validation_data"], strategy, None, None)
+        arguments["validation_data"] = held_out
+    topology = strategy.topology
+    callbacks = workers.callbacks_of(topology, arguments.get("callbacks"))
+    arguments["callbacks"] = callbacks
+    if not workers.is_chief(topology):
+        arguments["verbose"] = 0
+    with _fitting(model, strategy, original.__name__):
+        if original.__name__ == "fit":
+            workers.shared_order(topology)
+        with _without_warning() if isinstance(x, DatasetAdapter) else _NOTHING:
+            return original(**{"self": model, **arguments, **extra})
+
+
+def _on_batch(original: Callable[..., Any], model: Any, *args: Any, **kw: Any) -> Any:
+    strategy = strategy_of(model)
+    if strategy is None:
+        with _left_alone():
+            return original(model, *args, **kw)
+    arguments = inspect.signature(original).bind(model, *args, **kw).arguments
+    topology = strategy.topology
+    given = {name: arguments.get(name) for name in ("x", "y", "sample_weight")}
+    workers.require_same_batch(given, topology)
+    for name, batch in given.items():
+        if name in arguments:
+            arguments[name] = place(batch, topology)
+    with _fitting(model, strategy, original.__name__):
+        return original(**{"self": model, **arguments})
+
+
+@contextlib.contextmanager
+def _without_warning() -> Iterator[None]:
+    """Lets a dataset end, of which Keras did not know beforehand where it ends."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Your input ran out of data")
+        yield
+
+
+@contextlib.contextmanager
+def _fitting(model: Any, strategy: Any, name: str) -> Iterator[None]:
+    guards.require_cross_replica(f"`model.{name}`")
+    with strategy.scope(), stack.entered(Fitting(strategy)):
+        adopt(_variables_of(model), strategy)
+        yield
+
+
+@contextlib.contextmanager
+def _left_alone() -> Iterator[None]:
+    """Leaves the scope we may be in, for a model that was not created in one."""
+    is_in_replica = isinstance(stack.frame(), stack.Replica)
+    with contextlib.nullcontext() if is_in_replica else stack.entered(None):
+        yield
+
+
+def _variables_of(model: Any) -> list[Any]:
+    optimizer = getattr(model, "optimizer", None)
+    slots = [] if optimizer is None else optimizer.variables
+    return [*model.variables, *slots, *model.metrics_variables]
+
+
+def _make_function(
+    original: Callable[..., Any], model: Any, *args: Any, **kw: Any
+) -> Any:
+    """Makes the compiled step; its variables stay whole on every replica."""
+    strategy = strategy_of(model)
+    if strategy is None:
+        return original(model, *args, **kw)
+    with _distribution_of(strategy).scope():
+        made = original(model, *args, **kw)
+    is_for_predict = original.__name__ == "make_predict_function"
+    if is_for_predict and not strategy.topology.is_local and made is None:
+        # Only now was it made; Keras returns the one that it has.
+        function = workers.gathered(model.predict_function, strategy.topology)
+        model.predict_function = function
+    return made
+
+
+def _save(original: Callable[..., Any], model: Any, *args: Any, **kw: Any) -> Any:
+    """Writes files on the first worker; outside of the scope, for it makes objects."""
+    strategy = strategy_of(model)
+    with _left_alone():
+        if strategy is None or workers.is_chief(strategy.topology):
+            return original(model, *args, **kw)
+    return None
+
+
+@functools.lru_cache(maxsize=16)
+def _distribution_of(strategy: Any) -> Any:
+    """Returns the strategy in Keras' own words."""
+    devices = [f"{d.platform}:{d.id}" for d in strategy.topology.devices]
+    mesh = keras.distribution.DeviceMesh((len(devices),), ("replica",), devices)
+    return keras.distribution.DataParallel(device_mesh=mesh, auto_shard_dataset=False)
+
+
+def _get_batches(original: Callable[..., Any], iterator: Any) -> Any:
+    frame = stack.frame()
+    if not isinstance(frame, Fitting):
+        return original(iterator)
+    topology = frame.strategy.topology
+    batches = iterator.data_adapter.get_jax_iterator()
+    if not isinstance(iterator.data_adapter, DatasetAdapter) and not topology.is_local:
+        batches = workers.same_first_batch(batches, topology)
+    return place_all(batches, topology)

@@ -1,0 +1,155 @@
+"""Keras variables that belong to strategies, and that take part in programs.
+
+Outside of every strategy and every trace they are as Keras made them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import keras
+
+from mirrax.collectives import agreement
+from mirrax.context import stack
+from mirrax.integrations.keras import hooks, internals
+from mirrax.integrations.keras.twins import PlainTwin, make_twin
+from mirrax.integrations.keras.workers import agreed
+from mirrax.variables.variable import Variable
+
+_TWIN = "_mirrax_twin"
+
+
+def install() -> None:
+    """Makes Keras variables do what their twins say."""
+    read = keras.Variable.value.fget
+    keras.Variable.value = property(lambda self: _read(read, self))
+    hooks.wrap(keras.Variable, "__init__", _create)
+    hooks.wrap(*internals.INITIALIZE_LATER, _create)
+    hooks.wrap(*internals.ASSIGN_DIRECTLY, _assign)
+    hooks.wrap(keras.Variable, "assign_add", _assign_add)
+    hooks.wrap(keras.Variable, "assign_sub", _assign_sub)
+
+
+def twin_of(variable: Any) -> Any:
+    """Returns the Mirrax variable that stands for a Keras variable."""
+    twin = variable.__dict__.get(_TWIN)
+    return _attach(variable, PlainTwin(variable)) if twin is None else twin
+
+
+def adopt(variables: Iterable[Any], strategy: Any) -> None:
+    """Makes variables, wherever they were created, belong to `strategy`."""
+    for variable in variables:
+        twin = variable.__dict__.get(_TWIN)
+        if twin is not None and twin.owner is not None:
+            _require_same(twin, strategy)
+            with jax.ensure_compile_time_eval():
+                twin.put(twin.whole())
+        elif internals.array_of(variable) is not None:
+            twin = _attach(variable, make_twin(variable, strategy))
+            with jax.ensure_compile_time_eval():
+                twin.put(agreed(strategy.topology, variable.path, twin.whole()))
+
+
+def _create(original: Callable[..., None], self: Any, *args: Any, **kw: Any) -> None:
+    """Creates or initializes a variable; in a scope it belongs to the strategy."""
+    if internals.stateless_scope() is not None:
+        original(self, *args, **kw)
+        return
+    strategy = hooks.strategy_in_force()
+    is_traced = stack.overlay() is not None
+    # For good, even while a function is traced.
+    with jax.ensure_compile_time_eval() if is_traced else contextlib.nullcontext():
+        original(self, *args, **kw)
+        if strategy is not None:
+            adopt([self], strategy)
+
+
+def _read(original: Callable[..., Any], self: Any) -> Any:
+    scope = internals.stateless_scope()
+    if scope is not None and (
+        stack.overlay() is None or scope.get_current_value(self) is not None
+    ):
+        return original(self)
+    twin = _twin_here(self)
+    if twin is None:
+        return original(self)
+    value = twin.whole() if _is_whole_here() else twin.value
+    # While `fit` runs, it is the trainer that has the values.
+    return original(self) if value is None else internals.autocast(self, value)
+
+
+def _assign(original: Callable[..., None], self: Any, value: Any) -> None:
+    twin = _twin_here(self)
+    if twin is None:
+        original(self, value)
+    elif _is_whole_here():
+        if twin.owner is not None:
+            _require_same_everywhere(twin, value)
+        twin.put(value)
+    else:
+        twin.assign(value)
+
+
+def _assign_add(original: Callable[..., Any], self: Any, value: Any) -> Any:
+    if not _adds_up_here(self):
+        return original(self, value)
+    return twin_of(self).assign_add(jnp.asarray(value, internals.dtype_of(self)))
+
+
+def _assign_sub(original: Callable[..., Any], self: Any, value: Any) -> Any:
+    if not _adds_up_here(self):
+        return original(self, value)
+    return twin_of(self).assign_sub(jnp.asarray(value, internals.dtype_of(self)))
+
+
+def _adds_up_here(variable: Any) -> bool:
+    """Returns whether replicas add to a sum here; Keras would assign what they see."""
+    is_sum = variable.aggregation == "sum" and variable.synchronization != "on_read"
+    return is_sum and hooks.replica() is not None and _twin_here(variable) is not None
+
+
+def _twin_here(variable: Any) -> Any:
+    """Returns the twin of a variable where it matters; None where Keras is alone."""
+    twin = variable.__dict__.get(_TWIN)
+    if twin is not None or internals.array_of(variable) is None:
+        return twin
+    is_traced = stack.overlay() is not None
+    strategy = hooks.strategy_in_force()
+    if hooks.replica() is not None or (is_traced and strategy is not None):
+        adopt([variable], strategy)
+    elif is_traced:
+        return twin_of(variable)
+    return variable.__dict__.get(_TWIN)
+
+
+def _is_whole_here() -> bool:
+    """Returns whether code sees a variable as Keras does: all copies as one array."""
+    is_update = isinstance(stack.frame(), stack.Update)
+    return stack.overlay() is None and hooks.replica() is None and not is_update
+
+
+def _attach(variable: Any, twin: Any) -> Any:
+    variable.__dict__[_TWIN] = twin
+    return twin
+
+
+def _require_same_everywhere(twin: Any, value: Any) -> None:
+    """Raises if workers assign different values, which would then stay different."""
+    topology = twin.topology
+    if topology.is_local or isinstance(value, jax.core.Tracer):
+        return
+    if not (isinstance(value, jax.Array) and value.sharding == topology.replicated):
+        agreement.require_equal(topology, twin.name, value)
+
+
+def _require_same(twin: Variable, strategy: Any) -> None:
+    if twin.owner is not strategy and twin.owner.topology != strategy.topology:
+        raise ValueError(
+            f"Keras variable '{twin.name}' belongs to the strategy in whose scope it "
+            f"was created. Received: {twin.owner!r}, to be used with {strategy!r}. "
+            "Create the model, its optimizer and its metrics for one strategy."
+        )

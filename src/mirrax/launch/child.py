@@ -1,0 +1,115 @@
+"""One worker process: its output, line by line, and how it ended."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import IO
+
+# Enough for the longest traceback that anyone reads.
+_KEPT_LINES = 2000
+_TRACEBACK = "Traceback (most recent call last):"
+
+
+class Child:
+    """A worker process, running or ended.
+
+    Args:
+        name: What its lines are marked with.
+        command: What to run.
+        environment: The environment variables of the process.
+        show: Takes each line of output, without its end.
+        log: A file that takes the whole output as well.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        show: Callable[[str], None],
+        log: pathlib.Path | None = None,
+    ) -> None:
+        self.name = name
+        self.lines: list[str] = []
+        self._show = show
+        self._log: IO[str] | None = None if log is None else log.open("w")
+        self._process = subprocess.Popen(
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    @property
+    def process_id(self) -> int:
+        """The id of the process, and of its process group."""
+        return self._process.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code as a shell would tell it; None while the process runs."""
+        code = self._process.poll()
+        return 128 - code if code is not None and code < 0 else code
+
+    def describe_end(self) -> str:
+        """Returns how the process ended, in words."""
+        code = self._process.poll()
+        if code is not None and code < 0:
+            with contextlib.suppress(ValueError):
+                return f"killed by {signal.Signals(-code).name}"
+        return f"exit code {code}"
+
+    def signal(self, number: int) -> None:
+        """Sends a signal to the process, if it still runs."""
+        if self._process.poll() is None:
+            self._process.send_signal(number)
+
+    def kill(self) -> None:
+        """Ends the process and all that it has started."""
+        with contextlib.suppress(OSError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def finish(self, timeout: float = 2.0) -> None:
+        """Waits for the last lines of an ended process."""
+        # Something that the worker has started may hold its output open.
+        self._reader.join(timeout)
+
+    def find_traceback(self) -> str:
+        """Returns the last traceback in the output with what followed it, or ""."""
+        starts = [i for i, line in enumerate(self.lines) if line == _TRACEBACK]
+        if not starts:
+            return ""
+        # An exception that led to another one belongs to it.
+        first = starts[-1]
+        for start in reversed(starts[:-1]):
+            between = self.lines[start:first]
+            if not any(line.endswith("exception:") for line in between[-3:]):
+                break
+            first = start
+        return "\n".join(self.lines[first:])
+
+    def _read(self) -> None:
+        stream = self._process.stdout
+        assert stream is not None
+        with stream:
+            for data in stream:
+                line = data.decode(errors="replace").rstrip("\r\n")
+                self.lines.append(line)
+                del self.lines[:-_KEPT_LINES]
+                self._show(line)
+                if self._log is not None:
+                    self._log.write(f"{line}\n")
+                    self._log.flush()
+        if self._log is not None:
+            self._log.close()

@@ -1,0 +1,37 @@
+"""The command `mirrax`: finds the subcommand, imports it, and runs it."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+
+# Each module has a `main(arguments) -> exit code`; only the one that is asked for is
+# imported.
+SUBCOMMANDS = {
+    "launch": ("mirrax.launch.command", "starts a script on several workers"),
+    "migrate": ("mirrax.tf.migrate", "tells what of a TensorFlow program works"),
+    "doctor": ("mirrax.launch.doctor", "checks this machine and its cluster"),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs `mirrax SUBCOMMAND ...` and returns the exit code."""
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    if words and words[0] in SUBCOMMANDS:
+        module, _ = SUBCOMMANDS[words[0]]
+        code: int = importlib.import_module(module).main(words[1:])
+        return code
+    if words[:1] in (["-h"], ["--help"]):
+        print(_usage())
+        return 0
+    received = f" Received: {words[0]!r}." if words else ""
+    print(f"mirrax: Name a subcommand.{received}\n\n{_usage()}", file=sys.stderr)
+    return 2
+
+
+def _usage() -> str:
+    lines = [f"  mirrax {name:8} {text}" for name, (_, text) in SUBCOMMANDS.items()]
+    return "\n".join(
+        ["Usage:", *lines, "", "`mirrax SUBCOMMAND --help` tells more about each."]
+    )

@@ -1,0 +1,100 @@
+"""The strategy of several processes, on one machine or many."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Sequence
+
+import jax
+
+from mirrax.cluster import bootstrap
+from mirrax.cluster.resolvers import ClusterResolver, TFConfigClusterResolver
+from mirrax.cluster.settings import JobOptions, read_options
+from mirrax.collectives.all_reduce import AllReduce
+from mirrax.devices.logical import ensure_cpu_devices, local_devices, resolve
+from mirrax.devices.topology import Topology, job_topology, local_topology
+from mirrax.jax_internals import backend_is_up
+from mirrax.options import CommunicationOptions
+from mirrax.strategy.creators import mirror
+from mirrax.strategy.strategy import Strategy
+
+# Between workers a message of this size takes as long as an empty one.
+_SMALL_BYTES = 64 * 1024
+
+DEVICES_PER_WORKER = "MIRRAX_DEVICES_PER_WORKER"
+"""The environment variable that says how many CPU devices each worker brings."""
+
+
+class MultiWorkerMirroredStrategy(Strategy):
+    """Synchronous data parallelism over the devices of several workers.
+
+    Every worker runs the same script. They find each other through TF_CONFIG in the
+    environment, which `mirrax launch` sets, or through a resolver. Without either there
+    is one worker.
+
+    Create it before anything else that uses JAX.
+
+    Args:
+        cluster_resolver: Who takes part; what TF_CONFIG says by default.
+        communication_options: Hints for collectives, and how long one may take.
+        devices: Names of the devices that this worker brings; all its GPUs or TPUs by
+            default, or else one CPU device, or as many as MIRRAX_DEVICES_PER_WORKER
+            says.
+
+    >>> MultiWorkerMirroredStrategy().num_replicas_in_sync
+    1
+    """
+
+    def __init__(
+        self,
+        cluster_resolver: ClusterResolver | None = None,
+        communication_options: CommunicationOptions | None = None,
+        *,
+        devices: Sequence[str] | None = None,
+    ) -> None:
+        options = communication_options or CommunicationOptions()
+        resolver = cluster_resolver or TFConfigClusterResolver()
+        _reserve_cpu_devices(devices)
+        job = bootstrap.join(resolver, options=_job_options(options))
+        local = _own_devices(devices)
+        topology: Topology = (
+            local_topology(local) if job is None else job_topology(job, local)
+        )
+        ops = AllReduce(_SMALL_BYTES)
+        super().__init__(topology, ops, mirror, resolver, options)
+
+
+def _job_options(options: CommunicationOptions) -> JobOptions:
+    settings = read_options()
+    if options.timeout_seconds is None:
+        return settings
+    return dataclasses.replace(settings, stuck_timeout=options.timeout_seconds)
+
+
+def _reserve_cpu_devices(devices: Sequence[str] | None) -> None:
+    """Makes JAX start with the CPU devices that this worker brings."""
+    if not backend_is_up():
+        wanted = _num_cpu_devices() if devices is None else len(devices)
+        ensure_cpu_devices(wanted)
+
+
+def _num_cpu_devices() -> int:
+    text = os.environ.get(DEVICES_PER_WORKER, "1")
+    if not text.isdecimal() or int(text) < 1:
+        raise ValueError(
+            f"{DEVICES_PER_WORKER} is the number of CPU devices of each worker. "
+            f"Received: {DEVICES_PER_WORKER}={text!r}. Set it to 1 or more."
+        )
+    return int(text)
+
+
+def _own_devices(devices: Sequence[str] | None) -> tuple[jax.Device, ...]:
+    if devices is not None:
+        return resolve(list(devices))
+    accelerators = local_devices("TPU") or local_devices("GPU")
+    if accelerators:
+        return accelerators
+    count = _num_cpu_devices()
+    ensure_cpu_devices(count)
+    return local_devices("CPU")[:count]

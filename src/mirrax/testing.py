@@ -1,0 +1,67 @@
+"""Help for testing programs that run on several workers. Needs pytest.
+
+In `conftest.py`:
+
+    from mirrax.testing import run_in_processes
+
+and then:
+
+    def test_workers_add_up(run_in_processes):
+        assert run_in_processes(train, num_processes=2) == [3.0, 3.0]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from mirrax.errors import JobError
+from mirrax.launch.function import run
+
+__all__ = ["launch_processes", "run_in_processes"]
+
+
+def launch_processes(
+    fn: Callable[..., Any],
+    num_processes: int = 2,
+    args: Sequence[Any] = (),
+    *,
+    devices: int | None = None,
+    timeout: float = 120.0,
+    environment: Mapping[str, str] | None = None,
+) -> list[Any]:
+    """Returns what a function returns on each of several new workers.
+
+    Every worker is a fresh interpreter; none is left behind. If one fails, or the time
+    is over, the test fails with the output of all.
+
+    Args:
+        fn: A function of a module, such as the test's own.
+        num_processes: How many workers to start.
+        args: The arguments of the function, the same for all.
+        devices: How many CPU devices each worker has.
+        timeout: After how many seconds all workers are ended.
+        environment: Environment variables beside those of this process.
+    """
+    lines: list[str] = []
+    try:
+        return run(
+            fn,
+            num_processes,
+            args,
+            devices_per_worker=devices,
+            timeout=timeout,
+            environment=environment,
+            show=lines.append,
+        )
+    except JobError as error:
+        output = "\n".join(lines)
+        pytest.fail(f"{error}\n\nAll output:\n{output}", pytrace=False)
+
+
+@pytest.fixture
+def run_in_processes() -> Callable[..., list[Any]]:
+    """Gives a test `launch_processes`: a function run on several new workers."""
+    return launch_processes

@@ -1,0 +1,15 @@
+"""`tf.bitwise`."""
+
+import jax.numpy as jnp
+
+from mirrax.tf.absent import names_of
+from mirrax.tf.tensors import of_one, of_two
+
+bitwise_and = of_two(jnp.bitwise_and)
+bitwise_or = of_two(jnp.bitwise_or)
+bitwise_xor = of_two(jnp.bitwise_xor)
+invert = of_one(jnp.invert)
+left_shift = of_two(jnp.left_shift)
+right_shift = of_two(jnp.right_shift)
+
+__getattr__ = names_of("tf.bitwise")

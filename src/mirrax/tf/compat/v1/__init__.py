@@ -1,0 +1,28 @@
+"""`tf.compat.v1`: distribution, and what starts a program."""
+
+from mirrax.tf.absent import names_of, unavailable
+from mirrax.tf.compat.v1 import distribute as distribute
+from mirrax.tf.compat.v1.config_proto import ConfigProto as ConfigProto
+from mirrax.tf.compat.v1.config_proto import GPUOptions as GPUOptions
+from mirrax.tf.compat.v1.config_proto import GraphOptions as GraphOptions
+from mirrax.tf.compat.v1.config_proto import RPCOptions as RPCOptions
+from mirrax.tf.compat.v1.start import disable_eager_execution as disable_eager_execution
+from mirrax.tf.compat.v1.start import disable_v2_behavior as disable_v2_behavior
+from mirrax.tf.compat.v1.start import enable_eager_execution as enable_eager_execution
+from mirrax.tf.compat.v1.start import enable_v2_behavior as enable_v2_behavior
+from mirrax.tf.compat.v1.start import executing_eagerly as executing_eagerly
+from mirrax.tf.compat.v1.start import (
+    global_variables_initializer as global_variables_initializer,
+)
+from mirrax.tf.compat.v1.start import (
+    local_variables_initializer as local_variables_initializer,
+)
+from mirrax.tf.compat.v1.start import tables_initializer as tables_initializer
+from mirrax.tf.variables import Variable as Variable
+from mirrax.tf.variables import VariableAggregation as VariableAggregation
+from mirrax.tf.variables import VariableSynchronization as VariableSynchronization
+from mirrax.tf.variables import get_variable as get_variable
+
+Session = unavailable("tf.compat.v1.Session")
+
+__getattr__ = names_of("tf.compat.v1")

@@ -1,0 +1,30 @@
+"""`tf.compat.v1.distribute.experimental`."""
+
+from mirrax import CollectiveCommunication as CollectiveCommunication
+from mirrax import CollectiveCommunication as CommunicationImplementation
+from mirrax import CommunicationOptions as CommunicationOptions
+from mirrax.tf.absent import names_of
+from mirrax.tf.compat.v1.distribute.strategies import (
+    CentralStorageStrategy as CentralStorageStrategy,
+)
+from mirrax.tf.compat.v1.distribute.strategies import (
+    MultiWorkerMirroredStrategy as MultiWorkerMirroredStrategy,
+)
+from mirrax.tf.compat.v1.distribute.strategies import TPUStrategy as TPUStrategy
+from mirrax.tf.distribute.experimental import CollectiveHints as CollectiveHints
+from mirrax.tf.distribute.experimental import (
+    ParameterServerStrategy as ParameterServerStrategy,
+)
+
+__all__ = [
+    "CentralStorageStrategy",
+    "CollectiveCommunication",
+    "CollectiveHints",
+    "CommunicationImplementation",
+    "CommunicationOptions",
+    "MultiWorkerMirroredStrategy",
+    "ParameterServerStrategy",
+    "TPUStrategy",
+]
+
+__getattr__ = names_of("tf.compat.v1.distribute.experimental")

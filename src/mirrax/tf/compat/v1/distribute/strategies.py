@@ -1,0 +1,93 @@
+"""The strategies of the version 1 API."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import mirrax
+from mirrax.tf.distribute.iterators import MultiStepContext
+from mirrax.tf.distribute.strategies import (
+    CentralStorageStrategy as CentralStorageStrategyV2,
+)
+from mirrax.tf.distribute.strategies import RunsLikeTensorFlow, StrategyV1
+from mirrax.tf.distribute.strategies import TPUStrategy as TPUStrategyV2
+
+Strategy = StrategyV1
+
+
+class StrategyExtended:
+    """What `strategy.extended` has in version 1 beside the methods of version 2."""
+
+    _strategy: Any
+
+    def experimental_make_numpy_dataset(
+        self, numpy_input: Any, session: Any = None
+    ) -> Any:
+        return self._strategy.experimental_make_numpy_dataset(numpy_input)
+
+    def experimental_run_steps_on_iterator(
+        self,
+        fn: Callable[..., Any],
+        iterator: Any,
+        iterations: int = 1,
+        initial_loop_values: Any = None,
+    ) -> MultiStepContext:
+        context = MultiStepContext(self._strategy, initial_loop_values)
+        for _ in range(iterations):
+            fn(context, iterator.get_next())
+        return context
+
+
+@functools.cache
+def _with_version_1(kind: type[mirrax.StrategyExtended]) -> type:
+    """Returns the kind of `extended` that also has the methods of version 1."""
+    return type("StrategyExtendedV1", (StrategyExtended, kind), {})
+
+
+class V1Methods(RunsLikeTensorFlow, StrategyV1):
+    """What the version 1 API has in another form."""
+
+    @property
+    def extended(self) -> Any:
+        kind: Any = type(super().extended)  # type: ignore[misc]
+        return _with_version_1(kind)(self, self.collective)  # type: ignore[attr-defined]
+
+    def reduce(self, reduce_op: Any, value: Any, axis: Any = None) -> Any:
+        return super().reduce(reduce_op, value, axis)  # type: ignore[misc]
+
+
+class MirroredStrategy(V1Methods, mirrax.MirroredStrategy):
+    """`tf.compat.v1.distribute.MirroredStrategy`."""
+
+
+class MultiWorkerMirroredStrategy(V1Methods, mirrax.MultiWorkerMirroredStrategy):
+    """`tf.compat.v1.distribute.experimental.MultiWorkerMirroredStrategy`."""
+
+    def __init__(
+        self,
+        communication: Any = mirrax.CollectiveCommunication.AUTO,
+        cluster_resolver: Any = None,
+    ) -> None:
+        options = mirrax.CommunicationOptions(implementation=communication)
+        super().__init__(cluster_resolver, options)
+
+
+class OneDeviceStrategy(V1Methods, mirrax.OneDeviceStrategy):
+    """`tf.compat.v1.distribute.OneDeviceStrategy`."""
+
+    isolates_session_state = False
+
+
+class CentralStorageStrategy(V1Methods, CentralStorageStrategyV2):
+    """`tf.compat.v1.distribute.experimental.CentralStorageStrategy`."""
+
+
+class TPUStrategy(V1Methods, TPUStrategyV2):
+    """`tf.compat.v1.distribute.experimental.TPUStrategy`."""
+
+
+def get_loss_reduction() -> mirrax.ReduceOp:
+    """Returns how the losses of replicas are combined: they are added up."""
+    return mirrax.ReduceOp.SUM

@@ -1,0 +1,42 @@
+"""Starting a program of version 1: here everything runs at once, as in version 2."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from mirrax.tf.absent import replacement_of
+from mirrax.tf.compat.v1.config_proto import ConfigProto
+
+
+def enable_eager_execution(
+    config: ConfigProto | None = None,
+    device_policy: Any = None,
+    execution_mode: Any = None,
+) -> None:
+    """Applies the configuration; code is always executed eagerly."""
+    if config is not None:
+        config.apply()
+
+
+def disable_eager_execution() -> NoReturn:
+    """Raises: there are no graphs and sessions."""
+    raise NotImplementedError(
+        "There are no graphs and sessions: code runs eagerly, or compiled by "
+        f"`tf.function`. {replacement_of('tf.compat.v1.Session')}"
+    )
+
+
+def executing_eagerly() -> bool:
+    return True
+
+
+enable_v2_behavior = enable_eager_execution
+disable_v2_behavior = disable_eager_execution
+
+
+def global_variables_initializer() -> None:
+    """Does nothing: variables have their values once they are made."""
+
+
+local_variables_initializer = global_variables_initializer
+tables_initializer = global_variables_initializer

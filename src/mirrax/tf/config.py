@@ -1,0 +1,58 @@
+"""`tf.config`: devices, and settings of JAX."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mirrax.config import LogicalDevice as LogicalDevice
+from mirrax.config import LogicalDeviceConfiguration as LogicalDeviceConfiguration
+from mirrax.config import PhysicalDevice as PhysicalDevice
+from mirrax.config import get_visible_devices as get_visible_devices
+from mirrax.config import list_logical_devices as list_logical_devices
+from mirrax.config import list_physical_devices as list_physical_devices
+from mirrax.config import (
+    set_logical_device_configuration as set_logical_device_configuration,
+)
+from mirrax.config import set_logical_devices as set_logical_devices
+from mirrax.tf import config_experimental as experimental
+from mirrax.tf.absent import names_of
+
+__all__ = [
+    "LogicalDevice",
+    "LogicalDeviceConfiguration",
+    "PhysicalDevice",
+    "experimental",
+    "get_soft_device_placement",
+    "get_visible_devices",
+    "list_logical_devices",
+    "list_physical_devices",
+    "set_logical_device_configuration",
+    "set_logical_devices",
+    "set_soft_device_placement",
+    "set_visible_devices",
+]
+
+
+def set_visible_devices(
+    devices: PhysicalDevice | Sequence[PhysicalDevice], device_type: str | None = None
+) -> None:
+    """Accepts that all devices of a kind are visible, or that no GPU is."""
+    wanted = [devices] if isinstance(devices, PhysicalDevice) else list(devices)
+    if wanted != list_physical_devices(device_type):
+        raise NotImplementedError(
+            "JAX chooses the devices it sees when it starts. Received: a list other "
+            f"than all devices, {wanted}. Set CUDA_VISIBLE_DEVICES or JAX_PLATFORMS "
+            "in the environment, or name devices to the strategy."
+        )
+
+
+def get_soft_device_placement() -> bool:
+    return True
+
+
+def set_soft_device_placement(enabled: Any) -> None:
+    """Does nothing: XLA runs every operation on every kind of device."""
+
+
+__getattr__ = names_of("tf.config")

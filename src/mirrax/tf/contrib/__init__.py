@@ -1,0 +1,6 @@
+"""`tf.contrib`, of which only `distribute` is here."""
+
+from mirrax.tf.absent import names_of
+from mirrax.tf.contrib import distribute as distribute
+
+__getattr__ = names_of("tf.contrib")

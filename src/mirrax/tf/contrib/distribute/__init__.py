@@ -1,0 +1,46 @@
+"""`tf.contrib.distribute` of TensorFlow 1.11, where a replica is called a tower."""
+
+from mirrax import CrossDeviceOps as CrossTowerOps
+from mirrax import ReductionToOneDevice as ReductionToOneDeviceCrossTowerOps
+from mirrax.tf.absent import names_of
+from mirrax.tf.contrib.distribute.strategies import (
+    DistributionStrategy as DistributionStrategy,
+)
+from mirrax.tf.contrib.distribute.strategies import MirroredStrategy as MirroredStrategy
+from mirrax.tf.contrib.distribute.strategies import (
+    OneDeviceStrategy as OneDeviceStrategy,
+)
+from mirrax.tf.contrib.distribute.tower_context import TowerContext as TowerContext
+from mirrax.tf.contrib.distribute.tower_context import (
+    get_cross_tower_context as get_cross_tower_context,
+)
+from mirrax.tf.contrib.distribute.tower_context import (
+    get_distribution_strategy as get_distribution_strategy,
+)
+from mirrax.tf.contrib.distribute.tower_context import (
+    get_tower_context as get_tower_context,
+)
+from mirrax.tf.contrib.distribute.tower_context import (
+    has_distribution_strategy as has_distribution_strategy,
+)
+from mirrax.tf.contrib.distribute.tower_context import (
+    in_cross_tower_context as in_cross_tower_context,
+)
+from mirrax.tf.distribute.iterators import MultiStepContext as MultiStepContext
+
+__all__ = [
+    "CrossTowerOps",
+    "DistributionStrategy",
+    "MirroredStrategy",
+    "MultiStepContext",
+    "OneDeviceStrategy",
+    "ReductionToOneDeviceCrossTowerOps",
+    "TowerContext",
+    "get_cross_tower_context",
+    "get_distribution_strategy",
+    "get_tower_context",
+    "has_distribution_strategy",
+    "in_cross_tower_context",
+]
+
+__getattr__ = names_of("tf.contrib.distribute")

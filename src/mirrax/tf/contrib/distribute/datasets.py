@@ -1,0 +1,33 @@
+"""What `distribute_dataset` and `map` give."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mirrax.tf.distribute.iterators import InputIterator
+
+
+class PerDeviceDataset:
+    """A dataset of which each tower takes an element in turn."""
+
+    def __init__(self, dataset: Any) -> None:
+        self._dataset = dataset
+
+    def __iter__(self) -> Any:
+        return iter(self._dataset)
+
+    def make_one_shot_iterator(self) -> InputIterator:
+        return InputIterator(self._dataset)
+
+    def make_initializable_iterator(self) -> InputIterator:
+        return InputIterator(self._dataset)
+
+
+class MapOutput:
+    """The results of `map` on one device."""
+
+    def __init__(self, results: list[Any]) -> None:
+        self._results = results
+
+    def get(self) -> list[Any]:
+        return self._results

@@ -1,0 +1,276 @@
+"""A strategy with the methods of TensorFlow 1.11."""
+
+from __future__ import annotations
+
+import contextlib
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import jax
+
+import mirrax
+from mirrax.tf.contrib.distribute.datasets import MapOutput, PerDeviceDataset
+from mirrax.tf.distribute.iterators import MultiStepContext
+from mirrax.tf.distribute.leftovers import require_scope
+
+_REDUCTIONS = {
+    mirrax.VariableAggregation.SUM: mirrax.ReduceOp.SUM,
+    mirrax.VariableAggregation.MEAN: mirrax.ReduceOp.MEAN,
+}
+_known: weakref.WeakValueDictionary[int, DistributionStrategy] = (
+    weakref.WeakValueDictionary()
+)
+
+
+class DistributionStrategy:
+    """The methods of TensorFlow 1.11 over a strategy of Mirrax.
+
+    Args:
+        strategy: That strategy; by default it is made when it is first needed, so that
+            `configure` can come before JAX starts.
+    """
+
+    def __init__(self, strategy: mirrax.Strategy | None = None) -> None:
+        self._made: mirrax.Strategy | None = None
+        if strategy is not None:
+            self._use(strategy)
+
+    @property
+    def _strategy(self) -> mirrax.Strategy:
+        return self._made or self._use(self._make())
+
+    @property
+    def _is_made(self) -> bool:
+        return self._made is not None
+
+    def _make(self) -> mirrax.Strategy:
+        return mirrax.get_strategy()
+
+    def _use(self, strategy: mirrax.Strategy) -> mirrax.Strategy:
+        self._made = strategy
+        _known[id(strategy)] = self
+        return strategy
+
+    @staticmethod
+    def of(strategy: mirrax.Strategy) -> DistributionStrategy:
+        """Returns the object that was made for `strategy`, or a new one."""
+        return _known.get(id(strategy)) or DistributionStrategy(strategy)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} on {list(self.worker_devices)}>"
+
+    # What it consists of.
+
+    @property
+    def num_towers(self) -> int:
+        return self._strategy.num_replicas_in_sync
+
+    @property
+    def is_single_tower(self) -> bool:
+        return self.num_towers == 1
+
+    @property
+    def worker_devices(self) -> list[str]:
+        return list(self._strategy.extended.worker_devices)
+
+    @property
+    def parameter_devices(self) -> list[str]:
+        return list(self._strategy.extended.parameter_devices)
+
+    @property
+    def worker_device_index(self) -> Any:
+        """The number of each tower's device, to be passed to `call_for_each_tower`."""
+        if self.is_single_tower:
+            return 0
+        return self._strategy.experimental_distribute_values_from_function(
+            lambda context: context.replica_id_in_sync_group
+        )
+
+    @property
+    def between_graph(self) -> bool:
+        return self._strategy.extended.experimental_between_graph
+
+    @property
+    def should_init(self) -> bool:
+        return self._strategy.extended.experimental_should_init
+
+    @property
+    def should_checkpoint(self) -> bool:
+        return self._strategy.extended.should_checkpoint
+
+    @property
+    def should_save_summary(self) -> bool:
+        return self._strategy.extended.should_save_summary
+
+    # Starting and ending.
+
+    def initialize(self) -> None:
+        """Does nothing: JAX starts by itself."""
+
+    def finalize(self) -> None:
+        """Does nothing: there is nothing to be ended."""
+
+    def scope(self) -> contextlib.AbstractContextManager[DistributionStrategy]:
+        return _Scope(self, self._strategy.scope())
+
+    # Running.
+
+    def call_for_each_tower(
+        self, fn: Callable[..., Any], *args: Any, **kwargs: Any
+    ) -> Any:
+        """Runs `fn` once per tower; `run_concurrently` has no meaning here."""
+        kwargs.pop("run_concurrently", None)
+        result = self._strategy.run(fn, args, kwargs)
+        return self._strategy.per_replica(result)
+
+    def run_steps_on_dataset(
+        self,
+        fn: Callable[..., Any],
+        iterator: Any,
+        iterations: int = 1,
+        initial_loop_values: Any = None,
+    ) -> MultiStepContext:
+        """Calls `fn(context, *inputs)` so many times, in cross-tower context."""
+        context = MultiStepContext(self._strategy, initial_loop_values)
+        with self._strategy.scope():
+            for _ in range(iterations):
+                inputs = _next_of(iterator)
+                fn(context, *(inputs if isinstance(inputs, tuple) else (inputs,)))
+        return context
+
+    def map(
+        self, map_over: Iterable[Any], fn: Callable[..., Any], *args: Any, **kwargs: Any
+    ) -> Any:
+        """Runs `fn(item, *args, **kwargs)` for each item, on the devices in turn."""
+        devices = self._strategy.topology.local_devices
+        results: list[list[Any]] = [[] for _ in devices]
+        for number, item in enumerate(map_over):
+            index = number % len(devices)
+            with jax.default_device(devices[index]):
+                results[index].append(fn(item, *args, **kwargs))
+        return mirrax.PerReplica([MapOutput(found) for found in results])
+
+    def distribute_dataset(self, dataset_fn: Callable[[], Any]) -> PerDeviceDataset:
+        """Returns the dataset that `dataset_fn()` makes, an element for each tower."""
+        return PerDeviceDataset(
+            self._strategy.distribute_datasets_from_function(lambda _: dataset_fn())
+        )
+
+    # Combining.
+
+    def reduce(self, aggregation: Any, value: Any, destinations: Any) -> Any:
+        return self.batch_reduce(aggregation, [(value, destinations)])[0]
+
+    def batch_reduce(
+        self, aggregation: Any, value_destination_pairs: Sequence[tuple[Any, Any]]
+    ) -> list[Any]:
+        extended = self._strategy.extended
+        with self._strategy.scope():
+            if aggregation is mirrax.VariableAggregation.ONLY_FIRST_REPLICA:
+                return [
+                    extended.broadcast_to(self.unwrap(value)[0], destinations)
+                    for value, destinations in value_destination_pairs
+                ]
+            if aggregation not in _REDUCTIONS:
+                raise ValueError(
+                    "Values are combined by VariableAggregation SUM, MEAN or "
+                    f"ONLY_FIRST_TOWER. Received: aggregation={aggregation!r}."
+                )
+            op = _REDUCTIONS[aggregation]
+            return extended.batch_reduce_to(op, value_destination_pairs)
+
+    def broadcast(self, tensor: Any, destinations: Any = None) -> Any:
+        with self._strategy.scope():
+            return self._strategy.extended.broadcast_to(
+                tensor, destinations or self.worker_devices
+            )
+
+    def unwrap(self, value: Any) -> list[Any]:
+        return list(self._strategy.experimental_local_results(value))
+
+    def group(self, value: Any, name: str | None = None) -> None:
+        """Does nothing: what `value` stands for has been done already."""
+
+    # Variables.
+
+    def update(
+        self, var: Any, fn: Callable[..., Any], *args: Any, **kwargs: Any
+    ) -> Any:
+        _require_mirrored("update", (args, kwargs))
+        return self._strategy.extended.update(var, fn, args, kwargs)
+
+    def update_non_slot(
+        self, colocate_with: Any, fn: Callable[..., Any], *args: Any, **kwargs: Any
+    ) -> Any:
+        _require_mirrored("update_non_slot", (args, kwargs))
+        extended = self._strategy.extended
+        return extended.update_non_slot(colocate_with, fn, args, kwargs)
+
+    def non_slot_devices(self, var_list: Sequence[Any]) -> list[str]:
+        return list(self._strategy.extended.non_slot_devices(var_list))
+
+    def colocate_vars_with(
+        self, colocate_with_variable: Any
+    ) -> contextlib.AbstractContextManager[None]:
+        require_scope(self._strategy)
+        return self._strategy.extended.colocate_vars_with(colocate_with_variable)
+
+    def read_var(self, tower_local_var: Any) -> Any:
+        with self._strategy.scope():
+            return self._strategy.extended.read_var(tower_local_var)
+
+    def value_container(self, val: Any) -> Any:
+        return self._strategy.extended.value_container(val)
+
+    def configure(
+        self,
+        session_config: Any = None,
+        cluster_spec: Any = None,
+        task_type: str | None = None,
+        task_id: int | None = None,
+    ) -> None:
+        """Applies a configuration; only some strategies join clusters."""
+        if session_config is not None:
+            session_config.apply()
+        if cluster_spec:
+            raise ValueError(
+                f"{type(self).__name__} works on one machine. Received: "
+                f"cluster_spec={cluster_spec!r}. Use MirroredStrategy."
+            )
+
+
+class _Scope:
+    """The scope of a strategy, which gives the object of TensorFlow 1.11."""
+
+    def __init__(self, distribution: DistributionStrategy, scope: Any) -> None:
+        self._distribution = distribution
+        self._scope = scope
+
+    def __enter__(self) -> DistributionStrategy:
+        self._scope.__enter__()
+        return self._distribution
+
+    def __exit__(self, *error: Any) -> None:
+        self._scope.__exit__(*error)
+
+
+def _next_of(iterator: Any) -> Any:
+    try:
+        return next(iterator)
+    except StopIteration:
+        raise mirrax.errors.OutOfRangeError(
+            "The iterator has no more elements. Ask for fewer `iterations`, or "
+            "`repeat` the dataset."
+        ) from None
+
+
+def _require_mirrored(method: str, arguments: Any) -> None:
+    is_ours = lambda x: isinstance(x, mirrax.DistributedValues)  # noqa: E731
+    for leaf in jax.tree.leaves(arguments, is_leaf=is_ours):
+        if isinstance(leaf, mirrax.PerReplica):
+            raise TypeError(
+                f"The arguments of `{method}` must be alike on all devices. Received: "
+                f"a value that differs between towers, {leaf!r}. Combine it first "
+                "(`reduce`)."
+            )

@@ -1,0 +1,69 @@
+"""What a tower sees of the others, and questions about the strategy in force."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import mirrax
+from mirrax.tf.contrib.distribute.distribution import DistributionStrategy
+
+
+class TowerContext:
+    """One tower's view of `call_for_each_tower`; `tf.get_tower_context()` gives it."""
+
+    def __init__(self, context: mirrax.ReplicaContext) -> None:
+        self._context = context
+
+    @property
+    def distribution_strategy(self) -> DistributionStrategy:
+        return DistributionStrategy.of(self._context.strategy)
+
+    @property
+    def tower_id(self) -> Any:
+        return self._context.replica_id_in_sync_group
+
+    @property
+    def num_towers(self) -> int:
+        return self._context.num_replicas_in_sync
+
+    @property
+    def is_single_tower(self) -> bool:
+        return self.num_towers == 1
+
+    @property
+    def device(self) -> str:
+        return self.distribution_strategy.worker_devices[int(self.tower_id)]
+
+    def merge_call(
+        self, merge_fn: Callable[..., Any], *args: Any, **kwargs: Any
+    ) -> Any:
+        """Lets all towers meet: `merge_fn(distribution, *args, **kwargs)` runs once."""
+
+        def merge(strategy: mirrax.Strategy, *merged: Any, **named: Any) -> Any:
+            return merge_fn(DistributionStrategy.of(strategy), *merged, **named)
+
+        return self._context.merge_call(merge, args, kwargs)
+
+
+def get_tower_context() -> TowerContext | None:
+    """Returns the context of the tower that runs this code; None in a scope."""
+    context = mirrax.get_replica_context()
+    return None if context is None else TowerContext(context)
+
+
+def get_cross_tower_context() -> DistributionStrategy | None:
+    """Returns the strategy in whose scope or merge function this code runs, or None."""
+    return get_distribution_strategy() if in_cross_tower_context() else None
+
+
+def get_distribution_strategy() -> DistributionStrategy:
+    return DistributionStrategy.of(mirrax.get_strategy())
+
+
+def has_distribution_strategy() -> bool:
+    return mirrax.has_strategy()
+
+
+def in_cross_tower_context() -> bool:
+    return mirrax.in_cross_replica_context()

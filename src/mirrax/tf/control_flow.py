@@ -1,0 +1,271 @@
+"""Control flow: Python's own where values are known, JAX's while code is traced."""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from mirrax.tf.tensors import tensor
+
+__all__ = [
+    "case",
+    "cond",
+    "control_dependencies",
+    "foldl",
+    "foldr",
+    "group",
+    "init_scope",
+    "map_fn",
+    "no_op",
+    "scan",
+    "switch_case",
+    "tuple",
+    "vectorized_map",
+    "while_loop",
+]
+
+
+def cond(pred: Any, true_fn: Any = None, false_fn: Any = None, name: Any = None) -> Any:
+    if not is_traced(pred):
+        return true_fn() if bool(pred) else false_fn()
+    return lax.cond(pred, true_fn, false_fn)
+
+
+def case(
+    pred_fn_pairs: Any,
+    default: Any = None,
+    exclusive: bool = False,
+    strict: bool = False,
+    name: str = "case",
+) -> Any:
+    pairs = list(
+        pred_fn_pairs.items() if hasattr(pred_fn_pairs, "items") else pred_fn_pairs
+    )
+    if default is None:
+        default = pairs[-1][1]
+    chosen = default
+    for pred, fn in reversed(pairs):
+        chosen = _either(pred, fn, chosen)
+    return chosen()
+
+
+def _either(pred: Any, fn: Any, other: Any) -> Callable[[], Any]:
+    return lambda: cond(pred, fn, other)
+
+
+def switch_case(
+    branch_index: Any, branch_fns: Any, default: Any = None, name: str = "switch_case"
+) -> Any:
+    branches = dict(
+        branch_fns.items()
+        if hasattr(branch_fns, "items")
+        else enumerate(branch_fns)
+        if callable(branch_fns[0])
+        else branch_fns
+    )
+    last = default or branches[max(branches)]
+    if not is_traced(branch_index):
+        return branches.get(int(branch_index), last)()
+    count = max(branches) + 1
+    functions = [branches.get(i, last) for i in range(count)]
+    index = jnp.where((branch_index < 0) | (branch_index >= count), count, branch_index)
+    return lax.switch(index, [*functions, last])
+
+
+def while_loop(
+    cond: Callable[..., Any],
+    body: Callable[..., Any],
+    loop_vars: Any,
+    shape_invariants: Any = None,
+    parallel_iterations: int = 10,
+    back_prop: bool = True,
+    swap_memory: bool = False,
+    maximum_iterations: Any = None,
+    name: Any = None,
+) -> Any:
+    state = jax.tree.map(tensor, loop_vars)
+    if not is_traced((cond(*state), state, maximum_iterations)):
+        steps = 0
+        while bool(cond(*state)) and steps != maximum_iterations:
+            state = _like(loop_vars, body(*state))
+            steps += 1
+        return state
+
+    def goes_on(carry: Any) -> Any:
+        step, values = carry
+        is_below = True if maximum_iterations is None else step < maximum_iterations
+        return jnp.logical_and(cond(*values), is_below)
+
+    def advance(carry: Any) -> Any:
+        step, values = carry
+        return step + 1, [*_like(loop_vars, body(*values))]
+
+    _, final = lax.while_loop(goes_on, advance, (jnp.int32(0), [*state]))
+    return type(state)(final) if isinstance(state, list) else (*final,)
+
+
+def _like(loop_vars: Any, values: Any) -> Any:
+    """Returns what a body gave as the structure that it was given."""
+    if len(loop_vars) == 1 and not isinstance(values, list | builtins.tuple):
+        values = [values]
+    return type(loop_vars)(jax.tree.map(tensor, list(values)))
+
+
+def map_fn(
+    fn: Callable[..., Any],
+    elems: Any,
+    dtype: Any = None,
+    parallel_iterations: Any = None,
+    back_prop: bool = True,
+    swap_memory: bool = False,
+    infer_shape: bool = True,
+    name: Any = None,
+    fn_output_signature: Any = None,
+) -> Any:
+    elems = jax.tree.map(tensor, elems)
+    if is_traced(elems):
+        return lax.map(fn, elems)
+    return _stacked([fn(row) for row in _rows(elems)])
+
+
+def vectorized_map(
+    fn: Callable[..., Any],
+    elems: Any,
+    fallback_to_while_loop: bool = True,
+    warn: bool = True,
+) -> Any:
+    return jax.vmap(fn)(jax.tree.map(tensor, elems))
+
+
+def scan(
+    fn: Callable[..., Any],
+    elems: Any,
+    initializer: Any = None,
+    parallel_iterations: int = 10,
+    back_prop: bool = True,
+    swap_memory: bool = False,
+    infer_shape: bool = True,
+    reverse: bool = False,
+    name: Any = None,
+) -> Any:
+    elems = jax.tree.map(tensor, elems)
+    rest, start = _started(elems, initializer, reverse)
+    if is_traced((rest, start)):
+        _, outputs = lax.scan(_twice(fn), start, rest, reverse=reverse)
+    else:
+        outputs = _accumulate(fn, _rows(rest), start, reverse)
+    if initializer is not None:
+        return outputs
+
+    def joined(first: Any, rest: Any) -> Any:
+        return jnp.concatenate([rest, first[None]] if reverse else [first[None], rest])
+
+    return jax.tree.map(joined, start, outputs)
+
+
+def foldl(
+    fn: Callable[..., Any],
+    elems: Any,
+    initializer: Any = None,
+    parallel_iterations: int = 10,
+    back_prop: bool = True,
+    swap_memory: bool = False,
+    name: Any = None,
+) -> Any:
+    return _fold(fn, elems, initializer, reverse=False)
+
+
+def foldr(
+    fn: Callable[..., Any],
+    elems: Any,
+    initializer: Any = None,
+    parallel_iterations: int = 10,
+    back_prop: bool = True,
+    swap_memory: bool = False,
+    name: Any = None,
+) -> Any:
+    return _fold(fn, elems, initializer, reverse=True)
+
+
+def _fold(fn: Any, elems: Any, initializer: Any, reverse: bool) -> Any:
+    elems = jax.tree.map(tensor, elems)
+    rest, state = _started(elems, initializer, reverse)
+    if is_traced((rest, state)):
+        return lax.scan(_twice(fn), state, rest, reverse=reverse)[0]
+    rows = _rows(rest)
+    for row in reversed(rows) if reverse else rows:
+        state = fn(state, row)
+    return state
+
+
+def _started(elems: Any, initializer: Any, reverse: bool) -> Any:
+    """Returns the rows to go through, and what to begin with."""
+    if initializer is not None:
+        return elems, jax.tree.map(tensor, initializer)
+    if reverse:
+        first = jax.tree.map(lambda x: x[-1], elems)
+        return jax.tree.map(lambda x: x[:-1], elems), first
+    first = jax.tree.map(lambda x: x[0], elems)
+    return jax.tree.map(lambda x: x[1:], elems), first
+
+
+def _twice(fn: Any) -> Any:
+    def step(state: Any, row: Any) -> Any:
+        new = jax.tree.map(lambda a, b: tensor(b, a.dtype), state, fn(state, row))
+        return new, new
+
+    return step
+
+
+def _accumulate(fn: Any, rows: list[Any], state: Any, reverse: bool) -> Any:
+    results = []
+    for row in reversed(rows) if reverse else rows:
+        state = fn(state, row)
+        results.append(state)
+    if not results:
+        return jax.tree.map(lambda x: x[None][:0], state)
+    return _stacked(results[::-1] if reverse else results)
+
+
+def _rows(elems: Any) -> list[Any]:
+    count = len(jax.tree.leaves(elems)[0])
+    return [jax.tree.map(lambda x, i=i: x[i], elems) for i in range(count)]
+
+
+def _stacked(results: Sequence[Any]) -> Any:
+    return jax.tree.map(lambda *row: jnp.stack([tensor(x) for x in row]), *results)
+
+
+def group(*inputs: Any, **kwargs: Any) -> None:
+    """Does nothing: what the inputs stand for has been done already."""
+
+
+def no_op(name: Any = None) -> None:
+    """Does nothing."""
+
+
+def tuple(tensors: Any, control_inputs: Any = None, name: Any = None) -> list[Any]:
+    return list(tensors)
+
+
+@contextlib.contextmanager
+def control_dependencies(control_inputs: Any) -> Iterator[None]:
+    """Does nothing: code runs in the order in which it stands."""
+    yield
+
+
+@contextlib.contextmanager
+def init_scope() -> Iterator[None]:
+    """Does nothing: variables are made for good, also while a function is traced."""
+    yield
+
+
+def is_traced(tree: Any) -> bool:
+    """Returns whether any leaf is known only when a program runs."""
+    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(tree))

@@ -1,0 +1,195 @@
+"""`tf.debugging`: checks, in compiled code made while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from mirrax.tf.absent import names_of
+from mirrax.tf.dtypes import limits
+from mirrax.tf.errors import InvalidArgumentError
+from mirrax.tf.tensors import operands, tensor
+
+__all__ = [
+    "Assert",
+    "assert_all_finite",
+    "assert_equal",
+    "assert_greater",
+    "assert_greater_equal",
+    "assert_integer",
+    "assert_less",
+    "assert_less_equal",
+    "assert_near",
+    "assert_negative",
+    "assert_non_negative",
+    "assert_non_positive",
+    "assert_none_equal",
+    "assert_positive",
+    "assert_rank",
+    "assert_rank_at_least",
+    "assert_scalar",
+    "assert_shapes",
+    "assert_type",
+    "check_numerics",
+    "is_numeric_tensor",
+]
+
+
+def Assert(  # noqa: N802 - TensorFlow's name
+    condition: Any, data: Any, summarize: Any = None, name: Any = None
+) -> None:
+    """Raises unless the condition holds, showing `data`."""
+    _require(condition, "", "Expected a condition to hold", *data)
+
+
+def _require(condition: Any, message: Any, rule: str, *values: Any) -> None:
+    def check(holds: Any, *shown: Any) -> None:
+        if not np.all(holds):
+            text = ", ".join(str(np.asarray(value)) for value in shown)
+            raise InvalidArgumentError(
+                f"{message + ': ' if message else ''}{rule}. Received: {text}."
+            )
+
+    traced = [condition, *values]
+    if any(isinstance(x, jax.core.Tracer) for x in traced):
+        jax.debug.callback(check, condition, *[tensor(value) for value in values])
+    else:
+        check(condition, *values)
+
+
+def _comparison(function: Callable[[Any, Any], Any], words: str) -> Callable[..., None]:
+    def check(
+        x: Any, y: Any, message: Any = None, summarize: Any = None, name: Any = None
+    ) -> None:
+        left, right = operands(x, y)
+        _require(function(left, right), message, f"Expected x {words} y", left, right)
+
+    return check
+
+
+def _against_zero(
+    function: Callable[[Any, Any], Any], words: str
+) -> Callable[..., None]:
+    def check(
+        x: Any, message: Any = None, summarize: Any = None, name: Any = None
+    ) -> None:
+        array = tensor(x)
+        _require(function(array, 0), message, f"Expected x {words} 0", array)
+
+    return check
+
+
+assert_equal = _comparison(jnp.equal, "==")
+assert_none_equal = _comparison(jnp.not_equal, "!=")
+assert_greater = _comparison(jnp.greater, ">")
+assert_greater_equal = _comparison(jnp.greater_equal, ">=")
+assert_less = _comparison(jnp.less, "<")
+assert_less_equal = _comparison(jnp.less_equal, "<=")
+assert_positive = _against_zero(jnp.greater, ">")
+assert_negative = _against_zero(jnp.less, "<")
+assert_non_negative = _against_zero(jnp.greater_equal, ">=")
+assert_non_positive = _against_zero(jnp.less_equal, "<=")
+
+
+def assert_near(
+    x: Any,
+    y: Any,
+    rtol: Any = None,
+    atol: Any = None,
+    message: Any = None,
+    summarize: Any = None,
+    name: Any = None,
+) -> None:
+    left, right = operands(x, y)
+    tolerance = 10 * float(limits(tensor(left).dtype).eps)
+    near = jnp.isclose(
+        left,
+        right,
+        rtol=tolerance if rtol is None else rtol,
+        atol=tolerance if atol is None else atol,
+    )
+    _require(near, message, "Expected x and y to be near", left, right)
+
+
+def assert_all_finite(x: Any, message: Any, name: Any = None) -> Any:
+    array = tensor(x)
+    _require(jnp.isfinite(array), message, "Expected finite values", array)
+    return array
+
+
+def check_numerics(tensor: Any, message: Any, name: Any = None) -> Any:
+    return assert_all_finite(tensor, message)
+
+
+# What is known about a tensor without its value is checked at once.
+
+
+def assert_rank(x: Any, rank: int, message: Any = None, name: Any = None) -> None:
+    _require_known(tensor(x).ndim == rank, message, f"rank {rank}", tensor(x))
+
+
+def assert_rank_at_least(
+    x: Any, rank: int, message: Any = None, name: Any = None
+) -> None:
+    found = tensor(x)
+    _require_known(found.ndim >= rank, message, f"a rank of at least {rank}", found)
+
+
+def assert_scalar(tensor: Any, message: Any = None, name: Any = None) -> Any:
+    assert_rank(tensor, 0, message)
+    return tensor
+
+
+def assert_type(
+    tensor: Any, tf_type: Any, message: Any = None, name: Any = None
+) -> None:
+    found = _tensor(tensor)
+    wanted = jax.dtypes.canonicalize_dtype(tf_type)
+    if found.dtype != wanted:
+        raise TypeError(f"{message or ''} Expected {wanted}. Received: {found.dtype}.")
+
+
+def assert_integer(x: Any, message: Any = None, name: Any = None) -> None:
+    found = tensor(x)
+    if not jnp.issubdtype(found.dtype, jnp.integer):
+        raise TypeError(f"{message or ''} Expected integers. Received: {found.dtype}.")
+
+
+def assert_shapes(
+    shapes: Any,
+    data: Any = None,
+    summarize: Any = None,
+    message: Any = None,
+    name: Any = None,
+) -> None:
+    """Raises unless each tensor has its shape; equal letters mean equal sizes."""
+    known: dict[Any, int] = {}
+    for value, symbols in shapes.items() if hasattr(shapes, "items") else shapes:
+        found = tensor(value)
+        wanted = list(symbols) if not isinstance(symbols, int) else [symbols]
+        _require_known(len(wanted) == found.ndim, message, f"shape {wanted}", found)
+        for symbol, size in zip(wanted, found.shape, strict=True):
+            is_name = isinstance(symbol, str) and not symbol.isdigit()
+            expected = known.setdefault(symbol, size) if is_name else symbol
+            is_free = symbol in (None, ".", "*")
+            fits = is_free or int(expected) == size
+            _require_known(fits, message, f"shape {wanted}", found)
+
+
+def is_numeric_tensor(tensor: Any) -> bool:
+    return isinstance(tensor, jax.Array) and tensor.dtype != bool
+
+
+def _require_known(holds: bool, message: Any, rule: str, found: Any) -> None:
+    if not holds:
+        text = f"{message}: " if message else ""
+        raise ValueError(f"{text}Expected {rule}. Received: shape {found.shape}.")
+
+
+_tensor = tensor
+
+__getattr__ = names_of("tf.debugging")

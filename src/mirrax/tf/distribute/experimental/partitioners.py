@@ -1,0 +1,12 @@
+"""`tf.distribute.experimental.partitioners`: variables split over parameter servers."""
+
+from mirrax.tf.absent import names_of, unavailable
+
+_MODULE = "tf.distribute.experimental.partitioners"
+
+FixedShardsPartitioner = unavailable(f"{_MODULE}.FixedShardsPartitioner")
+MaxSizePartitioner = unavailable(f"{_MODULE}.MaxSizePartitioner")
+MinSizePartitioner = unavailable(f"{_MODULE}.MinSizePartitioner")
+Partitioner = unavailable(f"{_MODULE}.Partitioner")
+
+__getattr__ = names_of(_MODULE)

@@ -1,0 +1,136 @@
+"""The strategies as TensorFlow programs know them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import mirrax
+from mirrax.tf.distribute.leftovers import Leftovers
+
+
+class _StrategyType(type):
+    """Counts all strategies of Mirrax in, but for those of the version 1 API."""
+
+    def __instancecheck__(cls, value: object) -> bool:
+        if cls is not Strategy:
+            return super().__instancecheck__(value)
+        return isinstance(value, mirrax.Strategy) and not isinstance(value, StrategyV1)
+
+
+class Strategy(metaclass=_StrategyType):
+    """`tf.distribute.Strategy`, for `isinstance`."""
+
+
+class StrategyV1:
+    """`tf.compat.v1.distribute.Strategy`, for `isinstance`."""
+
+
+class RunsLikeTensorFlow(Leftovers):
+    """Gives every result of `run` on several replicas as a `PerReplica`."""
+
+    def run(
+        self,
+        fn: Callable[..., Any],
+        args: Any = (),
+        kwargs: Any = None,
+        options: Any = None,
+    ) -> Any:
+        result = super().run(fn, args, kwargs, options)  # type: ignore[misc]
+        strategy: Any = self
+        if len(strategy.topology.local_devices) == 1:
+            # A worker with one replica gets its results bare.
+            return result
+        return strategy.per_replica(result)
+
+    def experimental_distribute_dataset(self, dataset: Any, options: Any = None) -> Any:
+        if not isinstance(dataset, mirrax.data.Dataset):
+            raise AttributeError(
+                "What is distributed must be a `tf.data.Dataset`. Received: "
+                f"{type(dataset).__name__}. Use `tf.data.Dataset.from_tensor_slices`, "
+                "or a strategy of `mirrax`, which takes other data, too."
+            )
+        return super().experimental_distribute_dataset(dataset, options)  # type: ignore[misc]
+
+
+class MirroredStrategy(RunsLikeTensorFlow, mirrax.MirroredStrategy):
+    """`tf.distribute.MirroredStrategy`."""
+
+
+class MultiWorkerMirroredStrategy(
+    RunsLikeTensorFlow, mirrax.MultiWorkerMirroredStrategy
+):
+    """`tf.distribute.MultiWorkerMirroredStrategy`."""
+
+
+class ExperimentalMultiWorkerMirroredStrategy(MultiWorkerMirroredStrategy):
+    """`tf.distribute.experimental.MultiWorkerMirroredStrategy`."""
+
+    def __init__(
+        self,
+        communication: Any = mirrax.CollectiveCommunication.AUTO,
+        cluster_resolver: Any = None,
+    ) -> None:
+        options = mirrax.CommunicationOptions(implementation=communication)
+        super().__init__(cluster_resolver, options)
+
+
+class OneDeviceStrategy(RunsLikeTensorFlow, mirrax.OneDeviceStrategy):
+    """`tf.distribute.OneDeviceStrategy`."""
+
+    isolates_session_state = False
+
+
+class CentralStorageStrategy(RunsLikeTensorFlow, mirrax.CentralStorageStrategy):
+    """`tf.distribute.experimental.CentralStorageStrategy`."""
+
+    isolates_session_state = False
+
+
+class TPUStrategy(MirroredStrategy):
+    """`tf.distribute.TPUStrategy`: the mirrored strategy on all TPU devices.
+
+    Args:
+        tpu_cluster_resolver: Kept as `cluster_resolver`; JAX finds the TPUs itself.
+        experimental_device_assignment: Which of them to use: a sequence of indices.
+    """
+
+    def __init__(
+        self,
+        tpu_cluster_resolver: Any = None,
+        experimental_device_assignment: Sequence[int] | None = None,
+        experimental_spmd_xla_partitioning: bool = False,
+    ) -> None:
+        if experimental_spmd_xla_partitioning:
+            raise NotImplementedError(
+                "Mirrax is for data parallelism: each replica has the whole model. "
+                "Received: experimental_spmd_xla_partitioning=True. Use `jax.sharding` "
+                "for models that are split between devices."
+            )
+        super().__init__(_tpu_names(experimental_device_assignment))
+        self._tpu_resolver = tpu_cluster_resolver
+
+    @property
+    def cluster_resolver(self) -> Any:
+        return self._tpu_resolver
+
+
+def _tpu_names(assignment: Sequence[int] | None) -> list[str]:
+    found = [device.name for device in mirrax.config.list_logical_devices("TPU")]
+    if not found:
+        kinds = sorted({d.device_type for d in mirrax.config.list_logical_devices()})
+        raise RuntimeError(
+            "A TPUStrategy needs TPU devices. Received: a machine with devices of the "
+            f"kinds {', '.join(kinds)}. Install `jax[tpu]` on a TPU host, or use "
+            "MirroredStrategy."
+        )
+    if assignment is None:
+        return found
+    indices = [int(index) for index in assignment]
+    wrong = [index for index in indices if not 0 <= index < len(found)]
+    if wrong:
+        raise ValueError(
+            "A device assignment lists indices of TPU devices, from 0 to "
+            f"{len(found) - 1}. Received: {wrong} in {indices}."
+        )
+    return [found[index] for index in indices]

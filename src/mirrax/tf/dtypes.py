@@ -1,0 +1,74 @@
+"""`tf.dtypes`: types of elements are those of NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from mirrax.tf.absent import names_of
+
+DType = np.dtype
+
+bfloat16 = jnp.dtype(jnp.bfloat16)
+float16 = half = np.dtype("float16")
+float32 = np.dtype("float32")
+float64 = double = np.dtype("float64")
+int8 = np.dtype("int8")
+int16 = np.dtype("int16")
+int32 = np.dtype("int32")
+int64 = np.dtype("int64")
+uint8 = np.dtype("uint8")
+uint16 = np.dtype("uint16")
+uint32 = np.dtype("uint32")
+uint64 = np.dtype("uint64")
+complex64 = np.dtype("complex64")
+complex128 = np.dtype("complex128")
+string = np.dtype(object)
+bool = np.dtype("bool")
+
+__all__ = [
+    "DType",
+    "as_dtype",
+    "bfloat16",
+    "bool",
+    "complex64",
+    "complex128",
+    "double",
+    "float16",
+    "float32",
+    "float64",
+    "half",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "string",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+]
+
+
+def as_dtype(type_value: Any) -> np.dtype[Any]:
+    """Returns the dtype that a name or a type means."""
+    if type_value in ("string", str, bytes):
+        return string
+    return np.dtype("bfloat16" if type_value == "bfloat16" else type_value)
+
+
+def canonical(dtype: Any) -> Any:
+    """Returns the dtype that JAX has for `dtype`: 32 bits, unless x64 is enabled."""
+    return None if dtype is None else jax.dtypes.canonicalize_dtype(dtype)
+
+
+def limits(dtype: Any) -> Any:
+    """Returns the least and the greatest number of a dtype, and more about it."""
+    is_integer = jnp.issubdtype(dtype, jnp.integer)
+    return jnp.iinfo(dtype) if is_integer else jnp.finfo(dtype)  # type: ignore[no-untyped-call]
+
+
+__getattr__ = names_of("tf.dtypes")

@@ -1,0 +1,40 @@
+"""`tf.function`, and gradients."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from typing import Any
+
+import mirrax
+from mirrax import GradientTape as GradientTape
+
+__all__ = ["GradientTape", "UnconnectedGradients", "function"]
+
+
+class UnconnectedGradients(enum.Enum):
+    """What the gradient is of something that the target does not depend on."""
+
+    NONE = "none"
+    ZERO = "zero"
+
+
+def function(
+    func: Callable[..., Any] | None = None,
+    input_signature: Any = None,
+    autograph: Any = True,
+    jit_compile: Any = None,
+    reduce_retracing: Any = False,
+    **experimental: Any,
+) -> Any:
+    """`tf.function`: Python numbers are part of the program, as in TensorFlow.
+
+    The options after `input_signature` are accepted and have no meaning here.
+    """
+    unknown = [name for name in experimental if not name.startswith("experimental_")]
+    if unknown:
+        raise TypeError(
+            f"`tf.function` has no option {unknown[0]!r}. Use `input_signature`, or "
+            "one of TensorFlow's."
+        )
+    return mirrax.function(func, input_signature=input_signature, static_numbers=True)

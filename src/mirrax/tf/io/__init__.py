@@ -1,0 +1,17 @@
+"""`tf.io`: records, examples and files."""
+
+from mirrax.data import FixedLenFeature as FixedLenFeature
+from mirrax.data import VarLenFeature as VarLenFeature
+from mirrax.tf.absent import names_of
+from mirrax.tf.io import gfile as gfile
+from mirrax.tf.io.decoding import decode_csv as decode_csv
+from mirrax.tf.io.decoding import decode_raw as decode_raw
+from mirrax.tf.io.files import matching_files as matching_files
+from mirrax.tf.io.files import read_file as read_file
+from mirrax.tf.io.files import write_file as write_file
+from mirrax.tf.io.records import TFRecordOptions as TFRecordOptions
+from mirrax.tf.io.records import TFRecordWriter as TFRecordWriter
+from mirrax.tf.io.records import parse_example as parse_example
+from mirrax.tf.io.records import parse_single_example as parse_single_example
+
+__getattr__ = names_of("tf.io")

@@ -1,0 +1,81 @@
+"""Numbers from bytes and from text."""
+
+from __future__ import annotations
+
+import csv
+from typing import Any
+
+import numpy as np
+
+from mirrax.tf.tensors import string_tensor, tensor
+
+
+def decode_raw(
+    input_bytes: Any,
+    out_type: Any,
+    little_endian: bool = True,
+    fixed_length: int | None = None,
+    name: Any = None,
+) -> Any:
+    """Returns the numbers whose memory the bytes are."""
+    if fixed_length is not None:
+        raise NotImplementedError(
+            "`fixed_length` is not supported. Received: "
+            f"fixed_length={fixed_length}. Cut or pad the bytes first."
+        )
+    kind = np.dtype(out_type).newbyteorder("<" if little_endian else ">")
+    array = np.asarray(input_bytes, dtype=object)
+    rows = [np.frombuffer(item, kind) for item in array.reshape(-1)]
+    stacked = np.stack(rows).reshape(*array.shape, -1)
+    return tensor(stacked.astype(kind.newbyteorder("=")))
+
+
+def decode_csv(
+    records: Any,
+    record_defaults: Any,
+    field_delim: str = ",",
+    use_quote_delim: bool = True,
+    na_value: str = "",
+    select_cols: Any = None,
+    name: Any = None,
+) -> list[Any]:
+    """Returns a tensor for each column of one line, or of several.
+
+    Args:
+        record_defaults: For each column its dtype, or a list with the value to use
+            where the field is empty.
+    """
+    array = np.asarray(records, dtype=object)
+    lines = [_text(line) for line in array.reshape(-1)]
+    options: dict[str, Any] = {} if use_quote_delim else {"quoting": csv.QUOTE_NONE}
+    rows = list(csv.reader(lines, delimiter=field_delim, **options))
+    columns = list(zip(*rows, strict=True))
+    if select_cols is not None:
+        columns = [columns[index] for index in select_cols]
+    return [
+        _column(fields, default, na_value, array.shape)
+        for fields, default in zip(columns, record_defaults, strict=True)
+    ]
+
+
+def _text(line: Any) -> str:
+    return line.decode() if isinstance(line, bytes) else str(line)
+
+
+def _column(fields: Any, default: Any, na_value: str, shape: Any) -> Any:
+    is_type = isinstance(default, np.dtype | type)
+    filler = np.asarray([] if is_type else default).reshape(-1)
+    kind = np.dtype(default) if is_type else filler.dtype
+    is_text = kind.kind in "OSU"
+    values = []
+    for field in fields:
+        if field in ("", na_value) and not len(filler):
+            raise ValueError(
+                "A field without default must be filled. Received: an empty field. "
+                "Give the column a default value."
+            )
+        missing = field in ("", na_value)
+        values.append(filler[0] if missing else field if is_text else kind.type(field))
+    if is_text:
+        return string_tensor(values).reshape(shape)
+    return tensor(np.array(values, kind).reshape(shape))

@@ -1,0 +1,48 @@
+"""TFRecord files and the examples in them."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import mirrax
+
+
+@dataclasses.dataclass(frozen=True)
+class TFRecordOptions:
+    """How a TFRecord file is compressed: "" (not at all), "GZIP" or "ZLIB"."""
+
+    compression_type: str | None = None
+
+
+class TFRecordWriter(mirrax.data.TFRecordWriter):
+    """`tf.io.TFRecordWriter`.
+
+    Args:
+        path: The file.
+        options: `TFRecordOptions`, or the name of the compression.
+    """
+
+    def __init__(self, path: Any, options: TFRecordOptions | str | None = None) -> None:
+        kind = (
+            options.compression_type
+            if isinstance(options, TFRecordOptions)
+            else options
+        )
+        super().__init__(path, kind or "")
+
+
+def parse_single_example(
+    serialized: Any, features: Any, example_names: Any = None, name: Any = None
+) -> Any:
+    return mirrax.data.parse_single_example(_bytes(serialized), features)
+
+
+def parse_example(
+    serialized: Any, features: Any, example_names: Any = None, name: Any = None
+) -> Any:
+    return mirrax.data.parse_example(serialized, features)
+
+
+def _bytes(value: Any) -> Any:
+    return value.item() if getattr(value, "ndim", None) == 0 else value

@@ -1,0 +1,242 @@
+"""Functions of each element."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.scipy import special
+
+from mirrax.tf.tensors import of_one, of_two, operands, tensor
+
+__all__ = [
+    "abs",
+    "accumulate_n",
+    "acos",
+    "acosh",
+    "add",
+    "add_n",
+    "angle",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "bessel_i0",
+    "bessel_i0e",
+    "bessel_i1",
+    "bessel_i1e",
+    "betainc",
+    "ceil",
+    "clip_by_value",
+    "conj",
+    "cos",
+    "cosh",
+    "digamma",
+    "divide",
+    "divide_no_nan",
+    "equal",
+    "erf",
+    "erfc",
+    "erfinv",
+    "exp",
+    "expm1",
+    "floor",
+    "floordiv",
+    "floormod",
+    "greater",
+    "greater_equal",
+    "igamma",
+    "igammac",
+    "imag",
+    "is_finite",
+    "is_inf",
+    "is_nan",
+    "less",
+    "less_equal",
+    "lgamma",
+    "log",
+    "log1p",
+    "log_sigmoid",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
+    "maximum",
+    "minimum",
+    "mod",
+    "multiply",
+    "multiply_no_nan",
+    "ndtri",
+    "negative",
+    "nextafter",
+    "not_equal",
+    "polygamma",
+    "polyval",
+    "pow",
+    "real",
+    "reciprocal",
+    "reciprocal_no_nan",
+    "rint",
+    "round",
+    "rsqrt",
+    "scalar_mul",
+    "sigmoid",
+    "sign",
+    "sin",
+    "sinh",
+    "sqrt",
+    "square",
+    "squared_difference",
+    "subtract",
+    "tan",
+    "tanh",
+    "truediv",
+    "truncatediv",
+    "truncatemod",
+    "xdivy",
+    "xlog1py",
+    "xlogy",
+    "zeta",
+]
+
+# Of one tensor.
+abs = of_one(jnp.abs)
+acos = of_one(jnp.arccos)
+acosh = of_one(jnp.arccosh)
+angle = of_one(jnp.angle)
+asin = of_one(jnp.arcsin)
+asinh = of_one(jnp.arcsinh)
+atan = of_one(jnp.arctan)
+atanh = of_one(jnp.arctanh)
+bessel_i0 = of_one(special.i0)
+bessel_i0e = of_one(special.i0e)
+bessel_i1 = of_one(special.i1)
+bessel_i1e = of_one(special.i1e)
+ceil = of_one(jnp.ceil)
+conj = of_one(jnp.conj)
+cos = of_one(jnp.cos)
+cosh = of_one(jnp.cosh)
+digamma = of_one(special.digamma)
+erf = of_one(special.erf)
+erfc = of_one(special.erfc)
+erfinv = of_one(special.erfinv)
+exp = of_one(jnp.exp)
+expm1 = of_one(jnp.expm1)
+floor = of_one(jnp.floor)
+imag = of_one(jnp.imag)
+is_finite = of_one(jnp.isfinite)
+is_inf = of_one(jnp.isinf)
+is_nan = of_one(jnp.isnan)
+lgamma = of_one(special.gammaln)
+log = of_one(jnp.log)
+log1p = of_one(jnp.log1p)
+log_sigmoid = of_one(jax.nn.log_sigmoid)
+logical_not = of_one(jnp.logical_not)
+ndtri = of_one(special.ndtri)
+negative = of_one(jnp.negative)
+real = of_one(jnp.real)
+reciprocal = of_one(jnp.reciprocal)
+rint = of_one(jnp.rint)
+round = of_one(jnp.round)
+rsqrt = of_one(lax.rsqrt)
+sigmoid = of_one(jax.nn.sigmoid)
+sign = of_one(jnp.sign)
+sin = of_one(jnp.sin)
+sinh = of_one(jnp.sinh)
+sqrt = of_one(jnp.sqrt)
+square = of_one(jnp.square)
+tan = of_one(jnp.tan)
+tanh = of_one(jnp.tanh)
+
+# Of two tensors.
+add = of_two(jnp.add)
+divide = of_two(jnp.true_divide)
+equal = of_two(jnp.equal)
+floordiv = of_two(jnp.floor_divide)
+floormod = of_two(jnp.mod)
+greater = of_two(jnp.greater)
+greater_equal = of_two(jnp.greater_equal)
+igamma = of_two(special.gammainc)
+igammac = of_two(special.gammaincc)
+less = of_two(jnp.less)
+less_equal = of_two(jnp.less_equal)
+logical_and = of_two(jnp.logical_and)
+logical_or = of_two(jnp.logical_or)
+logical_xor = of_two(jnp.logical_xor)
+maximum = of_two(jnp.maximum)
+minimum = of_two(jnp.minimum)
+mod = of_two(jnp.mod)
+multiply = of_two(jnp.multiply)
+nextafter = of_two(jnp.nextafter)
+not_equal = of_two(jnp.not_equal)
+polygamma = of_two(lambda a, x: special.polygamma(a.astype(int), x))
+pow = of_two(jnp.power)
+squared_difference = of_two(lambda x, y: jnp.square(x - y))
+subtract = of_two(jnp.subtract)
+truediv = of_two(jnp.true_divide)
+truncatediv = of_two(lambda x, y: jnp.trunc(x / y).astype(jnp.result_type(x, y)))
+truncatemod = of_two(jnp.fmod)
+xlogy = of_two(special.xlogy)
+xlog1py = of_two(special.xlog1py)
+zeta = of_two(special.zeta)
+
+
+def atan2(y: Any, x: Any, name: Any = None) -> Any:
+    return jnp.arctan2(*operands(y, x))
+
+
+def betainc(a: Any, b: Any, x: Any, name: Any = None) -> Any:
+    return special.betainc(*operands(a, b, x))
+
+
+def divide_no_nan(x: Any, y: Any, name: Any = None) -> Any:
+    x, y = operands(x, y)
+    is_zero = jnp.equal(y, 0)
+    return jnp.where(is_zero, 0, x / jnp.where(is_zero, 1, y))
+
+
+def multiply_no_nan(x: Any, y: Any, name: Any = None) -> Any:
+    x, y = operands(x, y)
+    return jnp.where(jnp.equal(y, 0), 0, x * y)
+
+
+def reciprocal_no_nan(x: Any, name: Any = None) -> Any:
+    return divide_no_nan(jnp.ones_like(tensor(x)), x)
+
+
+def xdivy(x: Any, y: Any, name: Any = None) -> Any:
+    x, y = operands(x, y)
+    is_zero = jnp.equal(x, 0)
+    return jnp.where(is_zero, 0, x / jnp.where(is_zero, 1, y))
+
+
+def scalar_mul(scalar: Any, x: Any, name: Any = None) -> Any:
+    return multiply(scalar, x)
+
+
+def add_n(inputs: Any, name: Any = None) -> Any:
+    first, *rest = [tensor(value) for value in inputs]
+    return sum(rest, start=first)
+
+
+def accumulate_n(
+    inputs: Any, shape: Any = None, tensor_dtype: Any = None, name: Any = None
+) -> Any:
+    return add_n(inputs)
+
+
+def polyval(coeffs: Any, x: Any, name: Any = None) -> Any:
+    x = tensor(x)
+    total = jnp.zeros_like(x)
+    for coefficient in coeffs:
+        total = total * x + coefficient
+    return total
+
+
+def clip_by_value(
+    t: Any, clip_value_min: Any, clip_value_max: Any, name: Any = None
+) -> Any:
+    return jnp.minimum(jnp.maximum(tensor(t), clip_value_min), clip_value_max)

@@ -1,0 +1,229 @@
+"""Functions of all elements along axes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.scipy import special
+
+from mirrax.tf.dtypes import canonical, int64, limits
+from mirrax.tf.tensors import axes, tensor
+
+__all__ = [
+    "argmax",
+    "argmin",
+    "bincount",
+    "confusion_matrix",
+    "count_nonzero",
+    "cumprod",
+    "cumsum",
+    "cumulative_logsumexp",
+    "in_top_k",
+    "invert_permutation",
+    "is_non_decreasing",
+    "is_strictly_increasing",
+    "l2_normalize",
+    "lbeta",
+    "reduce_all",
+    "reduce_any",
+    "reduce_euclidean_norm",
+    "reduce_logsumexp",
+    "reduce_max",
+    "reduce_mean",
+    "reduce_min",
+    "reduce_prod",
+    "reduce_std",
+    "reduce_sum",
+    "reduce_variance",
+    "zero_fraction",
+]
+
+
+def _reduction(function: Callable[..., Any]) -> Callable[..., Any]:
+    def reduce(
+        input_tensor: Any, axis: Any = None, keepdims: Any = False, name: Any = None
+    ) -> Any:
+        return function(tensor(input_tensor), axis=axes(axis), keepdims=bool(keepdims))
+
+    return reduce
+
+
+def _sum(x: Any, **where: Any) -> Any:
+    return jnp.sum(x, dtype=x.dtype, **where)
+
+
+def _product(x: Any, **where: Any) -> Any:
+    return jnp.prod(x, dtype=x.dtype, **where)
+
+
+def _mean(x: Any, **where: Any) -> Any:
+    if jnp.issubdtype(x.dtype, jnp.integer):
+        # TensorFlow divides integers, and drops what is left over.
+        total, count = _sum(x, **where), _sum(jnp.ones_like(x), **where)
+        return jnp.trunc(total / count).astype(x.dtype)
+    return jnp.mean(x, **where)
+
+
+def _norm(x: Any, **where: Any) -> Any:
+    return jnp.sqrt(jnp.sum(jnp.square(x), **where))
+
+
+reduce_all = _reduction(jnp.all)
+reduce_any = _reduction(jnp.any)
+reduce_euclidean_norm = _reduction(_norm)
+reduce_logsumexp = _reduction(special.logsumexp)
+reduce_max = _reduction(jnp.max)
+reduce_mean = _reduction(_mean)
+reduce_min = _reduction(jnp.min)
+reduce_prod = _reduction(_product)
+reduce_std = _reduction(jnp.std)
+reduce_sum = _reduction(_sum)
+reduce_variance = _reduction(jnp.var)
+
+
+def argmax(
+    input: Any, axis: int | None = None, output_type: Any = int64, name: Any = None
+) -> Any:
+    return jnp.argmax(tensor(input), axis or 0).astype(canonical(output_type))
+
+
+def argmin(
+    input: Any, axis: int | None = None, output_type: Any = int64, name: Any = None
+) -> Any:
+    return jnp.argmin(tensor(input), axis or 0).astype(canonical(output_type))
+
+
+def count_nonzero(
+    input: Any,
+    axis: Any = None,
+    keepdims: Any = None,
+    dtype: Any = int64,
+    name: Any = None,
+) -> Any:
+    is_nonzero = tensor(input) != 0
+    return jnp.sum(
+        is_nonzero, axes(axis), keepdims=bool(keepdims), dtype=canonical(dtype)
+    )
+
+
+def zero_fraction(value: Any, name: Any = None) -> Any:
+    return jnp.mean((tensor(value) == 0).astype(jnp.float32))
+
+
+def cumsum(
+    x: Any,
+    axis: int = 0,
+    exclusive: bool = False,
+    reverse: bool = False,
+    name: Any = None,
+) -> Any:
+    return _cumulative(jnp.cumsum, 0, x, axis, exclusive, reverse)
+
+
+def cumprod(
+    x: Any,
+    axis: int = 0,
+    exclusive: bool = False,
+    reverse: bool = False,
+    name: Any = None,
+) -> Any:
+    return _cumulative(jnp.cumprod, 1, x, axis, exclusive, reverse)
+
+
+def cumulative_logsumexp(
+    x: Any,
+    axis: int = 0,
+    exclusive: bool = False,
+    reverse: bool = False,
+    name: Any = None,
+) -> Any:
+    scan = jax.lax.cumlogsumexp
+    lowest = limits(tensor(x).dtype).min
+    at = axis % tensor(x).ndim
+    return _cumulative(scan, lowest, x, at, exclusive, reverse)
+
+
+def _cumulative(
+    function: Any, neutral: Any, x: Any, axis: int, exclusive: bool, reverse: bool
+) -> Any:
+    array = tensor(x)
+    if reverse:
+        array = jnp.flip(array, axis)
+    if exclusive:
+        first = jnp.full_like(jax.lax.slice_in_dim(array, 0, 1, axis=axis), neutral)
+        rest = jax.lax.slice_in_dim(array, 0, array.shape[axis] - 1, axis=axis)
+        array = jnp.concatenate([first, rest], axis)
+    result = function(array, axis=axis).astype(array.dtype)
+    return jnp.flip(result, axis) if reverse else result
+
+
+def bincount(
+    arr: Any,
+    weights: Any = None,
+    minlength: int | None = None,
+    maxlength: int | None = None,
+    dtype: Any = jnp.int32,
+    name: Any = None,
+    axis: int | None = None,
+    binary_output: bool = False,
+) -> Any:
+    array = tensor(arr).reshape(-1)
+    size = max(int(jnp.max(array)) + 1 if array.size else 0, minlength or 0)
+    size = size if maxlength is None else min(size, maxlength)
+    given = None if weights is None else tensor(weights).reshape(-1)
+    counts = jnp.bincount(array, given, length=size)
+    if binary_output:
+        counts = (counts != 0).astype(counts.dtype)
+    return counts.astype(canonical(dtype)) if weights is None else counts
+
+
+def confusion_matrix(
+    labels: Any,
+    predictions: Any,
+    num_classes: int | None = None,
+    weights: Any = None,
+    dtype: Any = jnp.int32,
+    name: Any = None,
+) -> Any:
+    labels, predictions = tensor(labels), tensor(predictions)
+    if num_classes is None:
+        num_classes = int(jnp.maximum(labels.max(), predictions.max())) + 1
+    added = 1 if weights is None else tensor(weights)
+    matrix = jnp.zeros((num_classes, num_classes), canonical(dtype))
+    return matrix.at[labels, predictions].add(added)
+
+
+def in_top_k(targets: Any, predictions: Any, k: int, name: Any = None) -> Any:
+    predictions = tensor(predictions)
+    chosen = jnp.take_along_axis(predictions, tensor(targets)[:, None], axis=1)
+    return jnp.sum(predictions > chosen, axis=1) < k
+
+
+def invert_permutation(x: Any, name: Any = None) -> Any:
+    return jnp.argsort(tensor(x)).astype(tensor(x).dtype)
+
+
+def is_non_decreasing(x: Any, name: Any = None) -> Any:
+    array = tensor(x).reshape(-1)
+    return jnp.all(array[1:] >= array[:-1])
+
+
+def is_strictly_increasing(x: Any, name: Any = None) -> Any:
+    array = tensor(x).reshape(-1)
+    return jnp.all(array[1:] > array[:-1])
+
+
+def lbeta(x: Any, name: Any = None) -> Any:
+    array = tensor(x)
+    return jnp.sum(special.gammaln(array), -1) - special.gammaln(jnp.sum(array, -1))
+
+
+def l2_normalize(
+    x: Any, axis: Any = None, epsilon: float = 1e-12, name: Any = None
+) -> Any:
+    array = tensor(x)
+    total = jnp.sum(jnp.square(array), axes(axis), keepdims=True)
+    return array * jax.lax.rsqrt(jnp.maximum(total, epsilon))

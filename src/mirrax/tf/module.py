@@ -1,0 +1,75 @@
+"""`tf.Module`: an object with variables."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+
+import mirrax
+
+
+class Module:
+    """Finds the variables in its attributes, and in those of modules in them."""
+
+    def __init__(self, name: str | None = None) -> None:
+        self._name = name or type(self).__name__.lower()
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def variables(self) -> tuple[Any, ...]:
+        """All variables, by the names of the attributes, each once."""
+        found = [v for v in _walk(self) if isinstance(v, mirrax.Variable)]
+        return tuple({id(v): v for v in found}.values())
+
+    @property
+    def trainable_variables(self) -> tuple[Any, ...]:
+        return tuple(v for v in self.variables if v.trainable)
+
+    @property
+    def non_trainable_variables(self) -> tuple[Any, ...]:
+        return tuple(v for v in self.variables if not v.trainable)
+
+    @property
+    def submodules(self) -> tuple[Module, ...]:
+        found = [m for m in _walk(self) if isinstance(m, Module)]
+        return tuple({id(m): m for m in found}.values())
+
+    @property
+    def name_scope(self) -> contextlib.AbstractContextManager[Any]:
+        return jax.named_scope(self._name)
+
+    @classmethod
+    def with_name_scope(cls, method: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(method)
+        def scoped(self: Module, *args: Any, **kwargs: Any) -> Any:
+            with self.name_scope:
+                return method(self, *args, **kwargs)
+
+        return scoped
+
+
+def _walk(module: Module, seen: set[int] | None = None) -> Iterator[Any]:
+    """Yields variables and modules below a module, level by level."""
+    seen = {id(module)} if seen is None else seen
+    inner = []
+    for _, value in sorted(vars(module).items()):
+        for leaf in jax.tree.leaves(value, is_leaf=_is_leaf):
+            if not _is_leaf(leaf) or id(leaf) in seen:
+                continue
+            seen.add(id(leaf))
+            yield leaf
+            if isinstance(leaf, Module):
+                inner.append(leaf)
+    for leaf in inner:
+        yield from _walk(leaf, seen)
+
+
+def _is_leaf(value: Any) -> bool:
+    return isinstance(value, mirrax.Variable | Module)

@@ -1,0 +1,220 @@
+"""Convolutions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from mirrax.tf.nn.windows import Windows, spatial, windows
+from mirrax.tf.tensors import sizes, tensor
+
+__all__ = [
+    "atrous_conv2d",
+    "conv1d",
+    "conv1d_transpose",
+    "conv2d",
+    "conv2d_transpose",
+    "conv3d",
+    "conv3d_transpose",
+    "conv_transpose",
+    "convolution",
+    "depthwise_conv2d",
+    "separable_conv2d",
+]
+
+
+def convolution(
+    input: Any,
+    filters: Any,
+    strides: Any = None,
+    padding: Any = "VALID",
+    data_format: str | None = None,
+    dilations: Any = None,
+    name: Any = None,
+) -> Any:
+    array, kernel = tensor(input), tensor(filters)
+    return _convolve(array, kernel, strides, padding, data_format, dilations)
+
+
+def conv1d(
+    input: Any,
+    filters: Any,
+    stride: Any,
+    padding: Any,
+    data_format: str = "NWC",
+    dilations: Any = None,
+    name: Any = None,
+) -> Any:
+    return convolution(input, filters, stride, padding, data_format, dilations)
+
+
+def conv2d(
+    input: Any,
+    filters: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str = "NHWC",
+    dilations: Any = None,
+    name: Any = None,
+) -> Any:
+    return convolution(input, filters, strides, padding, data_format, dilations)
+
+
+def conv3d(
+    input: Any,
+    filters: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str = "NDHWC",
+    dilations: Any = None,
+    name: Any = None,
+) -> Any:
+    return convolution(input, filters, strides, padding, data_format, dilations)
+
+
+def atrous_conv2d(
+    value: Any, filters: Any, rate: int, padding: Any, name: Any = None
+) -> Any:
+    return convolution(value, filters, 1, padding, "NHWC", rate)
+
+
+def depthwise_conv2d(
+    input: Any,
+    filter: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str | None = None,
+    dilations: Any = None,
+    name: Any = None,
+) -> Any:
+    kernel = tensor(filter)
+    channels = kernel.shape[2]
+    kernel = kernel.reshape(*kernel.shape[:2], 1, -1)
+    return _convolve(
+        tensor(input), kernel, strides, padding, data_format, dilations, channels
+    )
+
+
+def separable_conv2d(
+    input: Any,
+    depthwise_filter: Any,
+    pointwise_filter: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str | None = None,
+    dilations: Any = None,
+    name: Any = None,
+) -> Any:
+    between = depthwise_conv2d(
+        input, depthwise_filter, strides, padding, data_format, dilations
+    )
+    return convolution(between, pointwise_filter, 1, "VALID", data_format)
+
+
+def conv_transpose(
+    input: Any,
+    filters: Any,
+    output_shape: Any,
+    strides: Any,
+    padding: Any = "SAME",
+    data_format: str | None = None,
+    dilations: Any = None,
+    name: Any = None,
+) -> Any:
+    """Returns the gradient of the convolution that goes the other way."""
+    array, kernel = tensor(input), tensor(filters)
+    shape = _whole_shape(sizes(output_shape), array, kernel, data_format)
+
+    def forward(image: Any) -> Any:
+        return _convolve(image, kernel, strides, padding, data_format, dilations)
+
+    (result,) = jax.linear_transpose(forward, jax.ShapeDtypeStruct(shape, array.dtype))(
+        array
+    )
+    return result
+
+
+def conv1d_transpose(
+    input: Any,
+    filters: Any,
+    output_shape: Any,
+    strides: Any,
+    padding: Any = "SAME",
+    data_format: str = "NWC",
+    dilations: Any = None,
+    name: Any = None,
+) -> Any:
+    return conv_transpose(
+        input, filters, output_shape, strides, padding, data_format, dilations
+    )
+
+
+def conv2d_transpose(
+    input: Any,
+    filters: Any,
+    output_shape: Any,
+    strides: Any,
+    padding: Any = "SAME",
+    data_format: str = "NHWC",
+    dilations: Any = None,
+    name: Any = None,
+) -> Any:
+    return conv_transpose(
+        input, filters, output_shape, strides, padding, data_format, dilations
+    )
+
+
+def conv3d_transpose(
+    input: Any,
+    filters: Any,
+    output_shape: Any,
+    strides: Any,
+    padding: Any = "SAME",
+    data_format: str = "NDHWC",
+    dilations: Any = None,
+    name: Any = None,
+) -> Any:
+    return conv_transpose(
+        input, filters, output_shape, strides, padding, data_format, dilations
+    )
+
+
+def _convolve(
+    array: Any,
+    kernel: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str | None,
+    dilations: Any,
+    groups: int | None = None,
+) -> Any:
+    found: Windows = windows(kernel.ndim - 2, strides, padding, data_format, dilations)
+    channels = array.shape[1 if found.channels_first else -1]
+    # TensorFlow tells the number of groups by the sizes.
+    count = channels // kernel.shape[-2] if groups is None else groups
+    axes = spatial(kernel.ndim - 2)
+    layout = f"NC{axes}" if found.channels_first else f"N{axes}C"
+    result = lax.conv_general_dilated(
+        array,
+        kernel,
+        found.strides,
+        found.padding,
+        rhs_dilation=found.dilations,
+        dimension_numbers=(layout, f"{axes}IO", layout),
+        feature_group_count=count,
+    )
+    return jnp.asarray(result)
+
+
+def _whole_shape(
+    shape: tuple[int, ...], array: Any, kernel: Any, data_format: str | None
+) -> tuple[int, ...]:
+    if len(shape) == array.ndim:
+        return shape
+    channels = kernel.shape[-2]
+    first = data_format is not None and data_format.startswith("NC")
+    inner = (channels, *shape) if first else (*shape, channels)
+    return (array.shape[0], *inner)

@@ -1,0 +1,116 @@
+"""Losses, and how they are averaged over replicas."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import mirrax
+from mirrax.tf.tensors import operands, tensor
+
+__all__ = [
+    "compute_average_loss",
+    "l2_loss",
+    "log_poisson_loss",
+    "scale_regularization_loss",
+    "sigmoid_cross_entropy_with_logits",
+    "softmax_cross_entropy_with_logits",
+    "sparse_softmax_cross_entropy_with_logits",
+    "weighted_cross_entropy_with_logits",
+]
+
+
+def sigmoid_cross_entropy_with_logits(
+    labels: Any = None, logits: Any = None, name: Any = None
+) -> Any:
+    labels, logits = operands(labels, logits)
+    return jnp.maximum(logits, 0) - logits * labels + jnp.log1p(jnp.exp(-abs(logits)))
+
+
+def weighted_cross_entropy_with_logits(
+    labels: Any = None, logits: Any = None, pos_weight: Any = None, name: Any = None
+) -> Any:
+    labels, logits = operands(labels, logits)
+    weight = 1 + (tensor(pos_weight) - 1) * labels
+    rest = jnp.log1p(jnp.exp(-abs(logits))) + jax.nn.relu(-logits)
+    return (1 - labels) * logits + weight * rest
+
+
+def softmax_cross_entropy_with_logits(
+    labels: Any, logits: Any, axis: int = -1, name: Any = None
+) -> Any:
+    logits = tensor(logits)
+    labels = tensor(labels).astype(logits.dtype)
+    return -jnp.sum(labels * jax.nn.log_softmax(logits, axis), axis)
+
+
+def sparse_softmax_cross_entropy_with_logits(
+    labels: Any, logits: Any, name: Any = None
+) -> Any:
+    chances = jax.nn.log_softmax(tensor(logits))
+    chosen = jnp.take_along_axis(chances, tensor(labels)[..., None], axis=-1)
+    return -chosen[..., 0]
+
+
+def l2_loss(t: Any, name: Any = None) -> Any:
+    return jnp.sum(jnp.square(tensor(t))) / 2
+
+
+def log_poisson_loss(
+    targets: Any, log_input: Any, compute_full_loss: bool = False, name: Any = None
+) -> Any:
+    targets, log_input = operands(targets, log_input)
+    loss = jnp.exp(log_input) - log_input * targets
+    if not compute_full_loss:
+        return loss
+    safe = jnp.where(targets == 0, 1, targets)
+    stirling = safe * jnp.log(safe) - safe + 0.5 * jnp.log(2 * jnp.pi * safe)
+    is_small = (targets >= 0) & (targets <= 1)
+    return loss + jnp.where(is_small, 0, stirling)
+
+
+def compute_average_loss(
+    per_example_loss: Any, sample_weight: Any = None, global_batch_size: Any = None
+) -> Any:
+    """Returns the part of this replica in the average over the global batch."""
+    _require_replica("compute_average_loss")
+    losses = tensor(per_example_loss)
+    if losses.ndim == 0:
+        raise ValueError(
+            "Losses must be given one for each example. Received: a scalar, "
+            f"{per_example_loss!r}. Use a loss without reduction."
+        )
+    if sample_weight is not None:
+        weights = tensor(sample_weight).astype(losses.dtype)
+        losses = losses * weights.reshape(
+            *weights.shape, *[1] * (losses.ndim - weights.ndim)
+        )
+    if global_batch_size is None:
+        global_batch_size = losses.shape[0] * _num_replicas()
+    elif np.ndim(global_batch_size) != 0:
+        raise ValueError(
+            "`global_batch_size` must be a number. Received: "
+            f"global_batch_size={global_batch_size!r}."
+        )
+    return jnp.sum(losses) / global_batch_size
+
+
+def scale_regularization_loss(regularization_loss: Any) -> Any:
+    """Returns the part of this replica in a loss that all replicas share."""
+    _require_replica("scale_regularization_loss")
+    return jnp.sum(tensor(regularization_loss)) / _num_replicas()
+
+
+def _num_replicas() -> int:
+    return mirrax.get_strategy().num_replicas_in_sync
+
+
+def _require_replica(name: str) -> None:
+    if mirrax.in_cross_replica_context():
+        raise RuntimeError(
+            f"`tf.nn.{name}` belongs inside `strategy.run`, where each replica has "
+            "losses of its own. Received: a call in cross-replica context."
+        )

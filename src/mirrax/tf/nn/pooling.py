@@ -1,0 +1,107 @@
+"""Pooling."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from mirrax.tf.nn.windows import along_axes, windows
+from mirrax.tf.tensors import tensor
+
+__all__ = [
+    "avg_pool",
+    "avg_pool1d",
+    "avg_pool2d",
+    "avg_pool3d",
+    "max_pool",
+    "max_pool1d",
+    "max_pool2d",
+    "max_pool3d",
+    "pool",
+]
+
+
+def max_pool(
+    input: Any,
+    ksize: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str | None = None,
+    name: Any = None,
+) -> Any:
+    array = tensor(input)
+    is_float = jnp.issubdtype(array.dtype, jnp.floating)
+    lowest = -np.inf if is_float else np.iinfo(array.dtype).min
+    start = np.array(lowest, array.dtype)
+    return _pool(array, ksize, strides, padding, data_format, start, lax.max)
+
+
+def avg_pool(
+    input: Any,
+    ksize: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str | None = None,
+    name: Any = None,
+) -> Any:
+    """Returns means; what padding adds does not count."""
+    array = tensor(input)
+    zero = np.array(0, array.dtype)
+    options = (ksize, strides, padding, data_format, zero, lax.add)
+    return _pool(array, *options) / _pool(jnp.ones_like(array), *options)
+
+
+def pool(
+    input: Any,
+    window_shape: Any,
+    pooling_type: str,
+    strides: Any = None,
+    padding: Any = "VALID",
+    data_format: str | None = None,
+    dilations: Any = None,
+    name: Any = None,
+) -> Any:
+    kinds = {"MAX": max_pool, "AVG": avg_pool}
+    if pooling_type not in kinds or dilations not in (None, 1):
+        raise ValueError(
+            "`pooling_type` is 'MAX' or 'AVG', without dilations. Received: "
+            f"pooling_type={pooling_type!r}, dilations={dilations!r}."
+        )
+    return kinds[pooling_type](input, window_shape, strides or 1, padding, data_format)
+
+
+max_pool1d = max_pool2d = max_pool3d = max_pool
+avg_pool1d = avg_pool2d = avg_pool3d = avg_pool
+
+
+def _pool(
+    array: Any,
+    ksize: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str | None,
+    start: Any,
+    combine: Any,
+) -> Any:
+    ndim = array.ndim - 2
+    found = windows(ndim, strides, padding, data_format)
+    size = along_axes(ksize, ndim, found.channels_first)
+    around: Any = found.padding
+    if not isinstance(around, str):
+        rest = [(0, 0), (0, 0)]
+        around = [*rest, *around] if found.channels_first else [(0, 0), *around, (0, 0)]
+    return lax.reduce_window(
+        array,
+        start,
+        combine,
+        _with_others(size, found.channels_first),
+        _with_others(found.strides, found.channels_first),
+        around,
+    )
+
+
+def _with_others(numbers: tuple[int, ...], channels_first: bool) -> tuple[int, ...]:
+    return (1, 1, *numbers) if channels_first else (1, *numbers, 1)

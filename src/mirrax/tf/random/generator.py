@@ -1,0 +1,108 @@
+"""`tf.random.Generator`."""
+
+from __future__ import annotations
+
+import enum
+import secrets
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+import mirrax
+from mirrax.tf.dtypes import canonical, float32, int32, uint32
+from mirrax.tf.random import drawing
+
+
+class Algorithm(enum.Enum):
+    """TensorFlow's algorithms, accepted: JAX has its own."""
+
+    PHILOX = 1
+    THREEFRY = 2
+    AUTO_SELECT = 3
+
+
+class Generator:
+    """A source of random numbers with a state; `from_seed` makes one.
+
+    Made in the scope of a strategy, it gives each replica numbers of its own.
+    """
+
+    def __init__(self, source: mirrax.random.Generator) -> None:
+        self._source = source
+
+    @classmethod
+    def from_seed(cls, seed: int, alg: Any = None) -> Generator:
+        return cls(mirrax.random.Generator(int(seed)))
+
+    @classmethod
+    def from_non_deterministic_state(cls, alg: Any = None) -> Generator:
+        return cls.from_seed(secrets.randbits(31))
+
+    @property
+    def state(self) -> Any:
+        return self._source.state
+
+    @property
+    def key(self) -> Any:
+        return self._source.state.value
+
+    @property
+    def algorithm(self) -> int:
+        return Algorithm.THREEFRY.value
+
+    def reset_from_seed(self, seed: int) -> None:
+        self._source.state.assign(jax.random.key_data(jax.random.key(int(seed))))
+
+    def uniform(
+        self,
+        shape: Any,
+        minval: Any = 0,
+        maxval: Any = None,
+        dtype: Any = float32,
+        name: Any = None,
+    ) -> Any:
+        return drawing.uniform(self._source.key(), shape, minval, maxval, dtype)
+
+    def uniform_full_int(
+        self, shape: Any, dtype: Any = uint32, name: Any = None
+    ) -> Any:
+        return jax.random.bits(self._source.key(), tuple(shape)).astype(
+            canonical(dtype)
+        )
+
+    def normal(
+        self,
+        shape: Any,
+        mean: Any = 0.0,
+        stddev: Any = 1.0,
+        dtype: Any = float32,
+        name: Any = None,
+    ) -> Any:
+        return drawing.normal(self._source.key(), shape, mean, stddev, dtype)
+
+    def truncated_normal(
+        self,
+        shape: Any,
+        mean: Any = 0.0,
+        stddev: Any = 1.0,
+        dtype: Any = float32,
+        name: Any = None,
+    ) -> Any:
+        return drawing.truncated_normal(self._source.key(), shape, mean, stddev, dtype)
+
+    def binomial(
+        self, shape: Any, counts: Any, probs: Any, dtype: Any = int32, name: Any = None
+    ) -> Any:
+        return drawing.binomial(self._source.key(), shape, counts, probs, dtype)
+
+    def make_seeds(self, count: int = 1) -> Any:
+        """Returns seeds for stateless functions, in an array of shape [2, count]."""
+        keys = jax.random.split(self._source.key(), count)
+        return jax.random.key_data(keys).T.astype(jnp.int32)
+
+    def split(self, count: int = 1) -> list[Generator]:
+        """Returns generators that are independent of this one and of each other."""
+        keys = jax.random.split(self._source.key(), count)
+        seeds = [int(data[0]) for data in jax.random.key_data(keys)]
+        return [Generator.from_seed(seed) for seed in seeds]

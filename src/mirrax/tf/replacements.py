@@ -1,0 +1,105 @@
+"""What to use in place of names of TensorFlow that Mirrax does not have.
+
+Keys are names, or modules for all names in them; `Use {value}.` is the advice.
+"""
+
+_WORKERS = "MultiWorkerMirroredStrategy: workers in step, without parameter servers"
+_PREEMPTION = "`mirrax.train`, which saves before a machine is taken away"
+
+REPLACEMENTS: dict[str, str] = {
+    "tf.distribute.ParameterServerStrategy": _WORKERS,
+    "tf.distribute.Server": (
+        "MultiWorkerMirroredStrategy, which starts what a worker needs"
+    ),
+    "tf.distribute.coordinator": (
+        "`strategy.run` of a MultiWorkerMirroredStrategy on every worker"
+    ),
+    "tf.distribute.coordinator.experimental_get_current_worker_index": (
+        "`strategy.cluster_resolver.task_id`"
+    ),
+    "tf.distribute.experimental.ParameterServerStrategy": _WORKERS,
+    "tf.distribute.experimental.PreemptionCheckpointHandler": _PREEMPTION,
+    "tf.distribute.experimental.PreemptionWatcher": _PREEMPTION,
+    "tf.distribute.experimental.TerminationConfig": _PREEMPTION,
+    "tf.distribute.experimental.partitioners": (
+        "`jax.sharding` to split a large array over devices"
+    ),
+    "tf.distribute.experimental.rpc": "an RPC library, such as grpc",
+    "tf.compat.v1.Session": (
+        "plain calls: operations run at once, and `tf.function` compiles"
+    ),
+    "tf.AggregationMethod": "nothing: gradients are added up by XLA",
+    "tf.CriticalSection": "`threading.Lock` around eager code",
+    "tf.Graph": "plain functions: `tf.function` compiles, without graphs",
+    "tf.IndexedSlices": "dense gradients; `jnp.zeros(...).at[indices].add(values)`",
+    "tf.RaggedTensor": "padded arrays with a mask (`Dataset.padded_batch`)",
+    "tf.RegisterGradient": "`jax.custom_vjp`",
+    "tf.SparseTensor": "`jax.experimental.sparse.BCOO`",
+    "tf.TensorArray": "a Python list, or `jax.lax.scan`",
+    "tf.TypeSpec": "`tf.TensorSpec`",
+    "tf.audio": "`scipy.io.wavfile` in the input pipeline",
+    "tf.autodiff": "`jax.jvp`",
+    "tf.autograph": "`jax.lax.cond` and `jax.lax.while_loop`, or run eagerly",
+    "tf.batch_to_space": "`jnp.reshape` and `jnp.transpose`",
+    "tf.compat.v1": "the names of TensorFlow 2",
+    "tf.compat.v1.layers": "`tf.keras.layers`",
+    "tf.compat.v1.placeholder": "arguments of a function",
+    "tf.compat.v1.train": "`tf.keras.optimizers`, or Optax",
+    "tf.config.experimental_connect_to_cluster": "MultiWorkerMirroredStrategy",
+    "tf.config.optimizer": "XLA_FLAGS; XLA optimizes by itself",
+    "tf.config.run_functions_eagerly": "the function without `tf.function`",
+    "tf.config.threading": "`tf.compat.v1.ConfigProto` at start-up",
+    "tf.contrib": "the names of TensorFlow 2, or Keras",
+    "tf.data.experimental": "the method of the same name of `tf.data.Dataset`",
+    "tf.data.experimental.service": "`mirrax.data` on each worker",
+    "tf.dtensor": "`jax.sharding`",
+    "tf.edit_distance": "a Python library in the input pipeline",
+    "tf.estimator": "`tf.keras.Model.fit`, or a loop over `strategy.run`",
+    "tf.experimental.numpy": "`jax.numpy`",
+    "tf.feature_column": "`tf.keras.layers` for preprocessing",
+    "tf.fingerprint": "`hashlib`",
+    "tf.gradients": "`mirrax.value_and_grad`, or `tf.GradientTape`",
+    "tf.graph_util": "plain functions",
+    "tf.hessians": "`jax.hessian`",
+    "tf.image": "`jax.image`, or Pillow in the input pipeline",
+    "tf.image.resize": "`jax.image.resize`",
+    "tf.io.decode_image": "Pillow: `np.asarray(PIL.Image.open(path))`",
+    "tf.io.decode_jpeg": "Pillow: `np.asarray(PIL.Image.open(path))`",
+    "tf.io.decode_png": "Pillow: `np.asarray(PIL.Image.open(path))`",
+    "tf.io.parse_tensor": "`np.load` of a buffer, or `tf.io.decode_raw`",
+    "tf.io.serialize_tensor": "`np.save` to a buffer, or `array.tobytes()`",
+    "tf.linalg.LinearOperator": "plain matrices, or lineax",
+    "tf.linalg.eig": "`jnp.linalg.eig` (on the CPU)",
+    "tf.linalg.lu": "`jax.scipy.linalg.lu`",
+    "tf.linalg.sqrtm": "`jax.scipy.linalg.sqrtm`",
+    "tf.lite": "`jax.export`",
+    "tf.lookup": "a Python dict in the input pipeline (`Dataset.map`)",
+    "tf.math.sobol_sample": "`scipy.stats.qmc.Sobol`",
+    "tf.mlir": "`jax.jit(...).lower(...).as_text()`",
+    "tf.nn.ctc_loss": "`optax.ctc_loss`",
+    "tf.nn.experimental": "`tf.random.stateless_uniform` and a mask",
+    "tf.nn.max_pool_with_argmax": "`jax.lax.reduce_window` over pairs",
+    "tf.nn.sampled_softmax_loss": "`tf.nn.sparse_softmax_cross_entropy_with_logits`",
+    "tf.profiler": "`jax.profiler`",
+    "tf.quantization": "`aqt`, or a cast",
+    "tf.queue": "`queue.Queue`",
+    "tf.ragged": "padded arrays with a mask (`Dataset.padded_batch`)",
+    "tf.raw_ops": "`jax.lax`",
+    "tf.saved_model": (
+        "`tf.train.Checkpoint` (`mirrax.train`) for variables, `jax.export` for "
+        "programs"
+    ),
+    "tf.sets": "`jnp.unique`, `jnp.intersect1d`",
+    "tf.signal": "`jax.numpy.fft` and `jax.scipy.signal`",
+    "tf.sparse": "`jax.experimental.sparse`",
+    "tf.strings": "Python's `str` in the input pipeline (`Dataset.map`)",
+    "tf.summary": "`tf.summary.scalar`; other kinds with `tensorboardX`",
+    "tf.sysconfig": "nothing: there is no library to link to",
+    "tf.test": "pytest, and `jax.devices()` for what there is",
+    "tf.tpu": "TPUStrategy: JAX starts the TPUs itself",
+    "tf.train.Coordinator": "`threading.Event`",
+    "tf.train.ExponentialMovingAverage": "`optax.ema`",
+    "tf.train.SequenceExample": "`tf.train.Example` with lists",
+    "tf.types": "`jax.typing`",
+    "tf.xla": "`tf.function`, which is always compiled by XLA",
+}

@@ -1,0 +1,118 @@
+"""`tf.strings`: a few functions of byte strings, for input pipelines."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mirrax.tf.absent import names_of
+from mirrax.tf.dtypes import canonical, float32
+from mirrax.tf.tensors import string_tensor, tensor
+
+__all__ = [
+    "as_string",
+    "join",
+    "length",
+    "lower",
+    "reduce_join",
+    "regex_full_match",
+    "regex_replace",
+    "split",
+    "strip",
+    "substr",
+    "to_number",
+    "upper",
+]
+
+
+def _each(values: Any, function: Callable[[bytes], Any]) -> Any:
+    array = string_tensor(values)
+    result = np.empty(array.size, dtype=object)
+    result[:] = [function(item) for item in array.reshape(-1)]
+    return result.reshape(array.shape)
+
+
+def as_string(input: Any, precision: int = -1, *_: Any, **__: Any) -> Any:
+    array = np.asarray(input)
+    if array.dtype == bool:
+        texts = [str(bool(x)).lower() for x in array.reshape(-1)]
+    elif np.issubdtype(array.dtype, np.integer):
+        texts = [str(int(x)) for x in array.reshape(-1)]
+    else:
+        digits = 6 if precision < 0 else precision
+        texts = [f"{float(x):.{digits}f}" for x in array.reshape(-1)]
+    return string_tensor(texts).reshape(array.shape)
+
+
+def join(inputs: Any, separator: str = "", name: Any = None) -> Any:
+    arrays = np.broadcast_arrays(*[string_tensor(x) for x in inputs])
+    rows = zip(*[array.reshape(-1) for array in arrays], strict=True)
+    joined = [separator.encode().join(row) for row in rows]
+    return string_tensor(joined).reshape(arrays[0].shape)
+
+
+def reduce_join(inputs: Any, separator: str = "", name: Any = None) -> Any:
+    return string_tensor(separator.encode().join(string_tensor(inputs).reshape(-1)))
+
+
+def length(input: Any, unit: str = "BYTE", name: Any = None) -> Any:
+    is_bytes = unit == "BYTE"
+    count = len if is_bytes else lambda text: len(text.decode())
+    return tensor(_each(input, count).astype(np.int32))
+
+
+def lower(input: Any, encoding: str = "", name: Any = None) -> Any:
+    return string_tensor(_each(input, bytes.lower))
+
+
+def upper(input: Any, encoding: str = "", name: Any = None) -> Any:
+    return string_tensor(_each(input, bytes.upper))
+
+
+def strip(input: Any, name: Any = None) -> Any:
+    return string_tensor(_each(input, bytes.strip))
+
+
+def substr(input: Any, pos: int, len: int, unit: str = "BYTE", name: Any = None) -> Any:
+    return string_tensor(_each(input, lambda text: text[pos : pos + len]))
+
+
+def regex_replace(
+    input: Any,
+    pattern: str,
+    rewrite: str,
+    replace_global: bool = True,
+    name: Any = None,
+) -> Any:
+    count = 0 if replace_global else 1
+    old, new = pattern.encode(), rewrite.encode()
+    return string_tensor(_each(input, lambda text: re.sub(old, new, text, count=count)))
+
+
+def regex_full_match(input: Any, pattern: str, name: Any = None) -> Any:
+    found = _each(input, lambda text: re.fullmatch(pattern.encode(), text) is not None)
+    return tensor(found.astype(bool))
+
+
+def split(
+    input: Any, sep: str | None = None, maxsplit: int = -1, name: Any = None
+) -> Any:
+    """Returns the parts of one string."""
+    array = string_tensor(input)
+    if array.ndim:
+        raise NotImplementedError(
+            "Strings are split one by one, because there are no ragged tensors. "
+            f"Received: shape {array.shape}. Use `Dataset.map` before `batch`."
+        )
+    return string_tensor(array.item().split(sep.encode() if sep else None, maxsplit))
+
+
+def to_number(input: Any, out_type: Any = float32, name: Any = None) -> Any:
+    kind = canonical(out_type)
+    return tensor(_each(input, lambda text: kind.type(text.decode())).astype(kind))
+
+
+__getattr__ = names_of("tf.strings")

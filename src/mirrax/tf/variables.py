@@ -1,0 +1,113 @@
+"""`tf.Variable` and how version 1 creates variables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+import mirrax
+from mirrax import VariableAggregation as VariableAggregation
+from mirrax import VariableSynchronization as VariableSynchronization
+
+# The names that version 1 has for these.
+VariableAggregation.ONLY_FIRST_TOWER = (  # type: ignore[attr-defined]
+    VariableAggregation.ONLY_FIRST_REPLICA
+)
+
+
+class _VariableType(type):
+    """Creates variables of Mirrax, and counts them all in."""
+
+    def __call__(
+        cls,
+        initial_value: Any = None,
+        trainable: bool | None = None,
+        validate_shape: bool = True,
+        caching_device: Any = None,
+        name: str | None = None,
+        variable_def: Any = None,
+        dtype: Any = None,
+        import_scope: Any = None,
+        constraint: Any = None,
+        synchronization: VariableSynchronization = VariableSynchronization.AUTO,
+        aggregation: VariableAggregation = VariableAggregation.NONE,
+        shape: Any = None,
+    ) -> Any:
+        if constraint is not None:
+            raise NotImplementedError(
+                "Optimizers of JAX apply no constraints of variables. Received: "
+                f"constraint={constraint!r}. Assign the constrained value after each "
+                "step, or use `kernel_constraint` of a Keras layer."
+            )
+        created = mirrax.Variable(
+            initial_value,
+            trainable=trainable,
+            name=name,
+            dtype=dtype,
+            aggregation=aggregation,
+            synchronization=synchronization,
+        )
+        if shape is not None and not mirrax.TensorSpec(shape).allows(created.shape):
+            raise ValueError(
+                "The initial value must have the shape of the variable. Received: "
+                f"a value of shape {tuple(created.shape)} for shape={shape}."
+            )
+        return created
+
+    def __instancecheck__(cls, value: object) -> bool:
+        return isinstance(value, mirrax.Variable)
+
+
+class Variable(metaclass=_VariableType):
+    """`tf.Variable`: makes a `mirrax.Variable`.
+
+    `validate_shape`, `caching_device`, `variable_def` and `import_scope` are accepted
+    and have no meaning here; `shape` is checked, and fixed from then on.
+    """
+
+
+def get_variable(
+    name: str,
+    shape: Any = None,
+    dtype: Any = np.float32,
+    initializer: Any = None,
+    regularizer: Any = None,
+    trainable: bool | None = None,
+    synchronization: VariableSynchronization = VariableSynchronization.AUTO,
+    aggregation: VariableAggregation = VariableAggregation.NONE,
+    **_: Any,
+) -> Any:
+    """Creates a variable; names are not unique, so nothing is reused.
+
+    Args:
+        initializer: A value, or a function of shape and dtype; zeros by default.
+    """
+    if regularizer is not None:
+        raise NotImplementedError(
+            "There is no collection of regularization losses. Received: "
+            f"regularizer={regularizer!r}. Add it to the loss yourself."
+        )
+    return mirrax.Variable(
+        _initial_value(shape, dtype, initializer),
+        trainable=trainable,
+        name=name,
+        synchronization=synchronization,
+        aggregation=aggregation,
+    )
+
+
+def _initial_value(shape: Any, dtype: Any, initializer: Any) -> Callable[[], Any] | Any:
+    if initializer is not None and not callable(initializer):
+        return initializer
+    if shape is None:
+        raise ValueError(
+            "A variable needs a shape or an initial value. Received: neither. Use "
+            "`shape=...` or `initializer=value`."
+        )
+    size = (shape,) if isinstance(shape, int) else tuple(shape)
+    if initializer is None:
+        return lambda: jnp.zeros(size, dtype)
+    return lambda: initializer(size, dtype)

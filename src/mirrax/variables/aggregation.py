@@ -1,0 +1,110 @@
+"""What the writes of several replicas to one variable amount to."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from mirrax.collectives import agreement, within
+from mirrax.collectives.reduce import Collective, reduce
+from mirrax.context import stack
+from mirrax.options import ReduceOp, VariableAggregation
+from mirrax.trees import Same
+from mirrax.values.array_like import is_key, on_host
+from mirrax.values.distributed import DistributedValues
+from mirrax.values.layouts import Spmd
+from mirrax.values.per_replica import PerReplica
+from mirrax.values.regroup import parts_of
+from mirrax.variables.variable import Change
+
+REDUCTIONS = {
+    VariableAggregation.SUM: ReduceOp.SUM,
+    VariableAggregation.MEAN: ReduceOp.MEAN,
+}
+
+
+class Aggregated(Protocol):
+    """A variable that all replicas write together."""
+
+    collective: Collective
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def aggregation(self) -> VariableAggregation: ...
+
+
+def aggregate(variable: Aggregated, value: Any, num_replicas: int) -> Any:
+    """Returns what the values that all replicas write amount to."""
+    aggregation = variable.aggregation
+    if not variable.collective.topology.is_local and stack.overlay() is None:
+        return _aggregate_over_workers(variable, value)
+    if not isinstance(value, DistributedValues):
+        is_sum = aggregation is VariableAggregation.SUM
+        return value * num_replicas if is_sum else value
+    assert isinstance(value, PerReplica)
+    if aggregation in REDUCTIONS:
+        op = REDUCTIONS[aggregation]
+        return reduce(variable.collective, op, [value], axis=None)[0]
+    if isinstance(value.layout, Spmd):
+        is_first = aggregation is VariableAggregation.ONLY_FIRST_REPLICA
+        # With NONE the analysis of the traced program refuses unequal values.
+        return within.first(value.layout.value) if is_first else value.layout.value
+    if aggregation is VariableAggregation.NONE:
+        require_equal(variable.name, value.values)
+    first = value.values[0]
+    return first if is_key(first) else np.asarray(first)
+
+
+def _aggregate_over_workers(variable: Aggregated, value: Any) -> Any:
+    topology = variable.collective.topology
+    parts = tuple(parts_of(value, topology))
+    if variable.aggregation in REDUCTIONS:
+        op = REDUCTIONS[variable.aggregation]
+        return reduce(variable.collective, op, [PerReplica(parts)], axis=None)[0]
+    if variable.aggregation is VariableAggregation.ONLY_FIRST_REPLICA:
+        topic = f"assign {variable.name}"
+        return agreement.from_first(topology, topic, parts[0])
+    require_equal(variable.name, parts)
+    agreement.require_equal(topology, variable.name, parts[0])
+    return parts[0] if is_key(parts[0]) else np.asarray(parts[0])
+
+
+@dataclasses.dataclass(frozen=True)
+class Write:
+    """The merge function of a write: replicas must write to the same variable."""
+
+    variable: Same
+    change: Change
+
+    def __call__(self, strategy: Any, value: Any) -> Any:
+        count = strategy.num_replicas_in_sync
+        return self.variable.value.write_merged(self.change, value, count)
+
+
+def require_equal(name: str, values: Sequence[Any]) -> None:
+    """Raises unless all copies of a variable get the same value."""
+    first = on_host(values[0])
+    for index, value in enumerate(values):
+        other = on_host(value)
+        if not np.all((first == other) | (_is_nan(first) & _is_nan(other))):
+            raise ValueError(unequal_write(name, index, first, other))
+
+
+def unequal_write(name: str, index: int, first: Any, other: Any) -> str:
+    """Returns the message for replicas that write different values."""
+    return (
+        f"Variable '{name}' has aggregation NONE, so every replica must assign the "
+        f"same value. Received: replica 0 assigns {first}, replica {index} assigns "
+        f"{other}. Combine the values first (`get_replica_context().all_reduce`), or "
+        "create the variable with an `aggregation` (SUM, MEAN, ONLY_FIRST_REPLICA)."
+    )
+
+
+def _is_nan(value: Any) -> Any:
+    # Works for every dtype, unlike NumPy's own.
+    return value != value  # noqa: PLR0124

@@ -1,0 +1,52 @@
+"""Variables that are kept on one device, for replicas on several."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+from typing_extensions import override
+
+from mirrax.collectives.reduce import Collective
+from mirrax.context import stack
+from mirrax.trees import Same
+from mirrax.values.layouts import to_device
+from mirrax.variables.aggregation import Write, aggregate
+from mirrax.variables.variable import Change, Variable, register_as_pytree
+
+
+class CentralVariable(Variable):
+    """A variable on one device, that all replicas read and write together.
+
+    Args:
+        collective: The devices of the replicas and how they communicate.
+        device: The device that keeps it.
+        arguments: Those of `Variable`.
+    """
+
+    def __init__(
+        self, collective: Collective, device: jax.Device, **arguments: Any
+    ) -> None:
+        self.collective = collective
+        self._home = device
+        super().__init__(**arguments, device=device)
+
+    @override
+    def store(self, array: jax.Array) -> None:
+        # A program over all replicas leaves it on the first of them.
+        super().store(to_device(array, self._home))
+
+    @override
+    def _write(self, change: Change, given: Any) -> Any:
+        frame = stack.frame()
+        if not isinstance(frame, stack.Replica):
+            return super()._write(change, given)
+        write = Write(Same(self), change)
+        return frame.context.merge_call(write, args=(self._fitting(given),))
+
+    def write_merged(self, change: Change, value: Any, num_replicas: int) -> Any:
+        """Writes what the values of all replicas amount to."""
+        return self._write(change, aggregate(self, value, num_replicas))
+
+
+register_as_pytree(CentralVariable)

@@ -1,0 +1,65 @@
+import pytest
+
+from mirrax.cluster.workers import find_membership, split_address
+from mirrax.cluster_resolver import ClusterSpec, SimpleClusterResolver
+
+WORKERS = {"worker": ["a:1", "b:1"]}
+
+
+def resolver(cluster, task_type=None, task_id=None):
+    return SimpleClusterResolver(
+        ClusterSpec(cluster), task_type=task_type, task_id=task_id
+    )
+
+
+def test_chief_comes_first():
+    membership = find_membership(
+        resolver({"worker": ["a:1"], "chief": ["b:1"]}, "worker", 0)
+    )
+    assert [worker.name for worker in membership.workers] == ["chief 0", "worker 0"]
+    assert membership.me.name == "worker 0"
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        resolver({}),
+        resolver({"worker": ["a:1"]}),
+        resolver({"worker": ["a:1"]}, "worker", 0),
+        resolver({**WORKERS, "evaluator": ["c:1"]}, "evaluator", 0),
+        resolver(WORKERS, "evaluator", 0),
+    ],
+    ids=["empty", "one", "one_named", "evaluator", "unlisted_evaluator"],
+)
+def test_some_processes_train_alone(case):
+    assert find_membership(case) is None
+
+
+def test_ps_entries_do_not_count():
+    membership = find_membership(resolver({**WORKERS, "ps": ["c:1"]}, "worker", 1))
+    assert len(membership.workers) == 2
+
+
+@pytest.mark.parametrize(
+    ("case", "message"),
+    [
+        (
+            resolver(WORKERS),
+            "must say which of them this process is.*worker 0, worker 1",
+        ),
+        (resolver(WORKERS, "worker"), "must say which of them"),
+        (resolver(WORKERS, "worker", 2), "must be one of the workers"),
+        (resolver({"worker": ["a:1"]}, "worker", 1), "must be one of the workers"),
+        (resolver({**WORKERS, "ps": ["c:1"]}, "ps", 0), "Do not start this task"),
+    ],
+    ids=["no_task", "no_index", "no_such_task", "one_worker", "ps"],
+)
+def test_no_job_of_several_runs_alone(case, message):
+    with pytest.raises(ValueError, match=message):
+        find_membership(case)
+
+
+@pytest.mark.parametrize("address", ["a", "a:", ":1", "a:0", "a b:1", "http://a:1"])
+def test_wrong_address_is_refused(address):
+    with pytest.raises(ValueError, match="An address is 'host:port'"):
+        split_address(address)

@@ -1,0 +1,107 @@
+import os
+import subprocess
+import sys
+
+import pytest
+
+from mirrax import tf
+
+v1 = tf.compat.v1
+
+
+@pytest.fixture
+def strategy():
+    return v1.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+
+
+def test_extended_is_that_of_both_versions(strategy):
+    assert isinstance(strategy.extended, v1.distribute.StrategyExtended)
+    assert isinstance(strategy.extended, tf.distribute.StrategyExtended)
+    one = v1.distribute.experimental.CentralStorageStrategy(["CPU:0"])
+    assert len(one.extended.parameter_devices) == 1
+
+
+def test_extended_makes_datasets_of_arrays(strategy):
+    dataset = strategy.extended.experimental_make_numpy_dataset([[1, 2], [3, 4]])
+    assert [x.tolist() for x in dataset.as_numpy_iterator()] == [[1, 2], [3, 4]]
+
+
+def test_steps_on_an_iterator_keep_the_last_output(strategy):
+    with strategy.scope():
+        iterator = strategy.make_dataset_iterator(tf.data.Dataset.range(8).batch(4))
+
+        def replica_step(context, x):
+            total = tf.reduce_sum(x)
+            context.set_last_step_output("sum", total, tf.distribute.ReduceOp.SUM)
+            context.set_non_tensor_output("kind", "step")
+
+        def step(context, x):
+            strategy.extended.call_for_each_replica(replica_step, (context, x))
+
+        context = strategy.extended.experimental_run_steps_on_iterator(
+            step, iterator, iterations=2
+        )
+    assert context.last_step_outputs["sum"].numpy() == 22
+    assert context.non_tensor_outputs["kind"] == ("step",)
+    assert context.run_op is None
+
+
+def test_config_proto_is_a_record():
+    config = v1.ConfigProto(gpu_options=v1.GPUOptions(allow_growth=True))
+    config.experimental.collective_group_leader = "/job:worker"
+    config.allow_soft_placement = True
+    assert config.gpu_options.allow_growth
+    assert v1.ConfigProto() == v1.ConfigProto()
+    assert config != v1.ConfigProto()
+
+
+def test_config_proto_becomes_settings_of_jax():
+    config = v1.ConfigProto(
+        intra_op_parallelism_threads=1,
+        gpu_options=v1.GPUOptions(
+            allow_growth=True,
+            per_process_gpu_memory_fraction=0.5,
+            visible_device_list="0,2",
+        ),
+    )
+    assert config.environment("--xla_x") == {
+        "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+        "XLA_PYTHON_CLIENT_MEM_FRACTION": "0.5",
+        "CUDA_VISIBLE_DEVICES": "0,2",
+        "XLA_FLAGS": "--xla_x --xla_cpu_multi_thread_eigen=false",
+    }
+
+
+def test_config_proto_takes_effect_at_start_up():
+    program = (
+        "import os, mirrax.tf as tf; v1 = tf.compat.v1\n"
+        "config = v1.ConfigProto(device_count={'CPU': 3})\n"
+        "config.gpu_options.allow_growth = True\n"
+        "v1.enable_eager_execution(config)\n"
+        "print(v1.distribute.MirroredStrategy().num_replicas_in_sync,"
+        " os.environ['XLA_PYTHON_CLIENT_PREALLOCATE'])"
+    )
+    environment = {**os.environ, "XLA_FLAGS": ""}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment,
+        timeout=60,
+    )
+    assert done.stdout.split() == ["3", "false"]
+
+
+def test_configuring_a_strategy_after_start_up_says_so(strategy):
+    with pytest.raises(RuntimeError, match="cannot be modified after being init"):
+        strategy.configure(v1.ConfigProto(device_count={"CPU": 77}))
+
+
+def test_graphs_are_refused_with_advice():
+    with pytest.raises(NotImplementedError, match=r"no graphs.*tf.function"):
+        v1.disable_eager_execution()
+    with pytest.raises(NotImplementedError, match=r"no `tf.compat.v1.Session`. Use"):
+        v1.Session()
+    assert v1.executing_eagerly()
+    assert v1.global_variables_initializer() is None

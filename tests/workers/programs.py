@@ -1,0 +1,197 @@
+"""What the workers of the tests do; each function runs in fresh interpreters."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import mirrax
+from mirrax.data import Dataset
+
+
+def plain(value):
+    """Returns arrays as lists, and distributed values as the list of local parts."""
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, mirrax.PerReplica):
+        return [plain(part) for part in value.values]
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return np.asarray(value).tolist()
+
+
+def outcome_of(function):
+    """Returns the name and the text of what a function raises."""
+    try:
+        function()
+    except Exception as error:
+        return type(error).__name__, str(error)
+    return "nothing", ""
+
+
+def variables():
+    strategy = mirrax.MultiWorkerMirroredStrategy()
+    worker = strategy.topology.worker_index
+    on_read = mirrax.VariableSynchronization.ON_READ
+    with strategy.scope():
+        mirrored = mirrax.Variable(float(worker + 3))
+        key = mirrax.random.Generator(seed=worker)
+        summed = mirrax.Variable(
+            1.0, synchronization=on_read, aggregation=mirrax.VariableAggregation.SUM
+        )
+        aggregated = {
+            name: mirrax.Variable(0.0, aggregation=mirrax.VariableAggregation[name])
+            for name in ("SUM", "MEAN", "ONLY_FIRST_REPLICA")
+        }
+    first = mirrax.VariableAggregation.ONLY_FIRST_REPLICA
+    with strategy.scope():
+        chosen = mirrax.Variable(0.0, synchronization=on_read, aggregation=first)
+
+    def write():
+        context = mirrax.get_replica_context()
+        number = jnp.float32(context.replica_id_in_sync_group) + 1
+        summed.assign_add(number)
+        chosen.assign(number * 10)
+        for variable in aggregated.values():
+            variable.assign(number)
+
+    results = {}
+    for name, fn in (("eager", write), ("compiled", mirrax.function(write))):
+        strategy.run(fn)
+        results[name] = {key: plain(v) for key, v in aggregated.items()}
+        results[name] |= {"summed": plain(summed), "chosen": plain(chosen)}
+    return results | {
+        "initial": plain(mirrored),
+        "key": plain(key.state),
+        "unequal_assign": outcome_of(lambda: mirrored.assign(float(worker))),
+        "unequal_write": outcome_of(
+            lambda: strategy.run(lambda: mirrored.assign(1.0 * worker))
+        ),
+        "still_usable": plain(mirrored.assign(7.0).values),
+    }
+
+
+def collectives():
+    strategy = mirrax.MultiWorkerMirroredStrategy()
+    worker = strategy.topology.worker_index
+
+    def meet(scale):
+        context = mirrax.get_replica_context()
+        x = jnp.float32(context.replica_id_in_sync_group) + 1
+        merged = context.merge_call(lambda s, v: s.num_replicas_in_sync, (x,))
+        return {
+            "sum": context.all_reduce("SUM", x),
+            "mean": context.all_reduce("MEAN", [x * 10, jnp.stack([x, 2 * x])]),
+            "gathered": context.all_gather(x[None], axis=0),
+            "own": x,
+            "merged": merged,
+            "scaled": context.all_reduce("SUM", x * scale),
+            "by_worker": context.all_reduce("SUM", jnp.float32(worker)),
+        }
+
+    compiled = mirrax.function(meet)
+    results = {}
+    for name, fn in (("eager", meet), ("compiled", compiled)):
+        found = strategy.run(fn, args=(np.float32(2),))
+        results[name] = plain(strategy.experimental_local_results(found))
+        results[f"{name}_reduced"] = plain(strategy.reduce("SUM", found["own"], None))
+        # A plain argument may be another one on each worker.
+        own = strategy.run(fn, args=(np.float32(worker),))
+        results[f"{name}_own_scale"] = plain(
+            strategy.experimental_local_results(own["scaled"])
+        )
+    values = strategy.experimental_distribute_values_from_function
+    rows = values(lambda c: jnp.full((1, 2), float(c.replica_id_in_sync_group)))
+    uneven = values(lambda c: jnp.arange(2.0 + c.replica_id_in_sync_group % 2))
+    return results | {
+        "gather": plain(strategy.gather(rows, axis=0)),
+        "gather_columns": plain(strategy.gather(rows, axis=1)),
+        "gather_uneven": plain(strategy.gather(uneven, axis=0)),
+        "mean_uneven": plain(strategy.reduce("MEAN", uneven, axis=0)),
+        "unequal": outcome_of(lambda: strategy.reduce("SUM", uneven, axis=None)),
+        "devices": list(strategy.extended.worker_devices),
+        "chief": strategy.extended.should_checkpoint,
+    }
+
+
+def mismatches():
+    strategy = mirrax.MultiWorkerMirroredStrategy()
+    worker = strategy.topology.worker_index
+
+    def diverging(x):
+        return jnp.sin(x) if worker else jnp.cos(x)
+
+    def in_a_loop(x):
+        return jax.lax.fori_loop(0, 3, lambda _, y: y + float(worker), x)
+
+    outside = mirrax.function(lambda x: strategy.run(lambda y: y, args=(x,)))
+    return {
+        "program": outcome_of(
+            lambda: strategy.run(mirrax.function(diverging), args=(np.float32(1),))
+        ),
+        "constant_in_a_loop": outcome_of(
+            lambda: strategy.run(mirrax.function(in_a_loop), args=(np.float32(1),))
+        ),
+        "argument": outcome_of(lambda: outside(np.float32(worker))),
+        "dataset": outcome_of(
+            lambda: strategy.experimental_distribute_dataset(
+                Dataset.range(4 + worker).batch(2)
+            )
+        ),
+        "after": plain(strategy.run(mirrax.function(lambda: jnp.float32(5)))),
+    }
+
+
+def other_order():
+    """Runs known programs in another order on each worker."""
+    strategy = mirrax.MultiWorkerMirroredStrategy()
+    worker = strategy.topology.worker_index
+
+    @mirrax.function
+    def add_up():
+        return mirrax.get_replica_context().all_reduce("SUM", jnp.ones(3))
+
+    @mirrax.function
+    def average():
+        return mirrax.get_replica_context().all_reduce("MEAN", jnp.ones(3))
+
+    def run_in_turn(functions):
+        for function in functions:
+            strategy.run(function)
+
+    run_in_turn([add_up, average])
+    order = [average, add_up] if worker else [add_up, average]
+    return outcome_of(lambda: run_in_turn(order * 10))
+
+
+def train(num_steps=12, clip=1.0):
+    """Trains a small model on batches that do not divide; returns its parameters."""
+    strategy = mirrax.MultiWorkerMirroredStrategy()
+    random = np.random.default_rng(0)
+    images = random.standard_normal((50, 6)).astype(np.float32)
+    labels = random.standard_normal((50, 1)).astype(np.float32)
+    with strategy.scope():
+        weights = mirrax.Variable(np.full((6, 1), 0.1, np.float32))
+        bias = mirrax.Variable(np.zeros(1, np.float32))
+
+    def loss_of(x, y, count):
+        return jnp.sum((x @ weights.value + bias.value - y) ** 2) / count
+
+    @mirrax.function
+    def step(x, y):
+        context = mirrax.get_replica_context()
+        count = context.all_reduce("SUM", jnp.float32(x.shape[0]))
+        loss, grads = mirrax.value_and_grad(loss_of, [weights, bias])(x, y, count)
+        loss, grads = context.all_reduce("SUM", (loss, grads))
+        norm = jnp.sqrt(sum(jnp.sum(g**2) for g in grads))
+        scale = jnp.minimum(1.0, clip / norm)
+        for variable, grad in zip((weights, bias), grads, strict=True):
+            variable.assign_sub(0.05 * scale * grad + 1e-4 * variable.value)
+        return loss
+
+    dataset = Dataset.from_tensor_slices((images, labels)).shuffle(50, seed=1).batch(12)
+    losses, num_done = [], 0
+    while num_done < num_steps:
+        for batch in strategy.experimental_distribute_dataset(dataset):
+            losses.append(float(strategy.run(step, args=batch)))
+            num_done += 1
+    return losses, plain(weights), plain(bias)

@@ -1,0 +1,135 @@
+"""MultiWorkerMirroredStrategy in real processes."""
+
+import functools
+
+import numpy as np
+import pytest
+
+import mirrax
+from mirrax.testing import launch_processes
+from tests.workers import programs
+
+
+@functools.cache
+def answers_of(name, workers, devices=1):
+    """Returns what each worker answers, asked once for all tests."""
+    return launch_processes(getattr(programs, name), workers, devices=devices)
+
+
+@pytest.fixture(params=[(2, 1), (2, 2)], ids=["2x1", "2x2"])
+def shape(request):
+    return request.param
+
+
+def test_without_a_cluster_there_is_one_worker():
+    strategy = mirrax.MultiWorkerMirroredStrategy()
+    assert strategy.num_replicas_in_sync == 1
+    assert strategy.cluster_resolver.cluster_spec().as_dict() == {}
+
+
+def test_variables_start_with_the_value_of_the_first_worker(shape):
+    for answer in answers_of("variables", *shape):
+        assert answer["initial"] == 3.0
+        assert answer["key"] == answers_of("variables", *shape)[0]["key"]
+
+
+@pytest.mark.parametrize("engine", ["eager", "compiled"])
+def test_writes_are_aggregated_over_all_workers(shape, engine):
+    count = shape[0] * shape[1]
+    total = count * (count + 1) / 2
+    rounds = {"eager": 1, "compiled": 2}[engine]
+    for answer in answers_of("variables", *shape):
+        assert answer[engine] == {
+            "SUM": total,
+            "MEAN": total / count,
+            "ONLY_FIRST_REPLICA": 1.0,
+            "summed": count + rounds * total,
+            "chosen": 10.0,
+        }
+
+
+def test_workers_cannot_assign_different_values(shape):
+    for answer in answers_of("variables", *shape):
+        for case in ("unequal_assign", "unequal_write"):
+            kind, text = answer[case]
+            assert kind == "ValueError"
+            assert "each of them must assign the same value" in text
+        assert answer["still_usable"] == [7.0] * shape[1]
+
+
+@pytest.mark.parametrize("engine", ["eager", "compiled"])
+def test_collectives_reach_all_workers(shape, engine):
+    workers, devices = shape
+    count = workers * devices
+    numbers = np.arange(1.0, count + 1)
+    for worker, answer in enumerate(answers_of("collectives", *shape)):
+        own = numbers[worker * devices : (worker + 1) * devices]
+        assert [part["own"] for part in answer[engine]] == own.tolist()
+        for part in answer[engine]:
+            assert part["sum"] == numbers.sum()
+            assert part["mean"] == [
+                10 * numbers.mean(),
+                [numbers.mean(), 2 * numbers.mean()],
+            ]
+            assert part["gathered"] == numbers.tolist()
+            assert part["merged"] == count
+            assert part["scaled"] == 2 * numbers.sum()
+            assert part["by_worker"] == devices * sum(range(workers))
+        assert answer[f"{engine}_reduced"] == numbers.sum()
+        scales = np.repeat(np.arange(workers), devices)
+        assert set(answer[f"{engine}_own_scale"]) == {(numbers * scales).sum()}
+
+
+def test_gather_and_reduce_see_the_parts_of_all_workers(shape):
+    count = shape[0] * shape[1]
+    uneven = [i for replica in range(count) for i in range(2 + replica % 2)]
+    for answer in answers_of("collectives", *shape):
+        assert answer["gather"] == [[i, i] for i in range(count)]
+        assert answer["gather_columns"] == [[i for i in range(count) for _ in (0, 1)]]
+        assert answer["gather_uneven"] == uneven
+        assert answer["mean_uneven"] == pytest.approx(np.mean(uneven))
+        kind, text = answer["unequal"]
+        assert kind == "InvalidArgumentError"
+        assert "replica 1: float32[3]" in text
+
+
+def test_a_worker_sees_its_own_devices_and_whether_it_is_the_first(shape):
+    for worker, answer in enumerate(answers_of("collectives", *shape)):
+        assert answer["devices"] == [
+            f"/job:worker/replica:0/task:{worker}/device:CPU:{i}"
+            for i in range(shape[1])
+        ]
+        assert answer["chief"] == (worker == 0)
+
+
+@pytest.mark.parametrize(
+    ("case", "kind", "text"),
+    [
+        ("program", "ProgramMismatch", "worker 0 has `v1:float32[] = cos v0"),
+        ("constant_in_a_loop", "ProgramMismatch", "inside a loop or a branch"),
+        ("argument", "ValueError", "must be the same on all workers"),
+        ("dataset", "ProgramMismatch", "the same dataset. Received: worker 0: 2 x"),
+    ],
+)
+def test_what_workers_do_differently_is_an_error_on_all(case, kind, text):
+    for answer in answers_of("mismatches", 2):
+        found, message = answer[case]
+        assert found == kind
+        assert text in message
+        assert answer["after"] == 5.0
+
+
+def test_known_programs_in_another_order_are_found_out():
+    for kind, text in answers_of("other_order", 2):
+        assert kind == "ProgramMismatch"
+        assert "as number 3 worker 0 ran add_up" in text
+        assert "worker 1 ran average" in text
+
+
+@pytest.mark.parametrize("shape", [(2, 1), (2, 2), (4, 1)], ids=["2x1", "2x2", "4x1"])
+def test_training_gives_the_same_on_any_number_of_workers(shape):
+    expected = programs.train()
+    for losses, weights, bias in answers_of("train", *shape):
+        np.testing.assert_allclose(losses, expected[0], rtol=1e-5)
+        np.testing.assert_allclose(weights, expected[1], rtol=1e-5)
+        np.testing.assert_allclose(bias, expected[2], rtol=1e-5, atol=1e-7)
