@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
-import mirrax
+from mirrax import train
 from mirrax.cluster_resolver import ClusterSpec as ClusterSpec
 from mirrax.data import example
 from mirrax.tf.absent import names_of
-from mirrax.train import latest_checkpoint as latest_checkpoint
 
 BytesList = example.BytesList
 Example = example.Example
@@ -18,9 +16,11 @@ Features = example.Features
 FloatList = example.FloatList
 Int64List = example.Int64List
 
+latest_checkpoint = train.latest_checkpoint
 
-class Checkpoint(mirrax.train.Checkpoint):
-    """`tf.train.Checkpoint`.
+
+class Checkpoint(train.Checkpoint):
+    """`tf.train.Checkpoint`: what was not saved keeps its value, as in TensorFlow.
 
     Args:
         root: An object that is saved under the name `root`.
@@ -30,18 +30,29 @@ class Checkpoint(mirrax.train.Checkpoint):
     def __init__(self, root: Any = None, **kwargs: Any) -> None:
         super().__init__(**({} if root is None else {"root": root}), **kwargs)
 
+    def save(self, file_prefix: Any, options: Any = None) -> str:
+        return super().save(file_prefix)
 
-class CheckpointManager(mirrax.train.CheckpointManager):
-    """`tf.train.CheckpointManager`.
+    def write(self, file_prefix: Any, options: Any = None) -> str:
+        return super().write(file_prefix)
 
-    With `step_counter`, at least `checkpoint_interval` steps lie between two
-    checkpoints.
-    """
+    def restore(self, save_path: Any, options: Any = None) -> train.LoadStatus:
+        return super().restore(save_path, partial=True)
+
+    def read(self, save_path: Any, options: Any = None) -> train.LoadStatus:
+        counter = self.save_counter
+        status = self.restore(save_path)
+        self.save_number(counter)
+        return status
+
+
+class CheckpointManager(train.CheckpointManager):
+    """`tf.train.CheckpointManager`."""
 
     def __init__(
         self,
-        checkpoint: mirrax.train.Checkpoint,
-        directory: str | os.PathLike[str],
+        checkpoint: train.Checkpoint,
+        directory: Any,
         max_to_keep: int | None,
         keep_checkpoint_every_n_hours: float | None = None,
         checkpoint_name: str = "ckpt",
@@ -51,19 +62,19 @@ class CheckpointManager(mirrax.train.CheckpointManager):
     ) -> None:
         if keep_checkpoint_every_n_hours is not None:
             raise NotImplementedError(
-                "Checkpoints are kept by their number only. Received: "
+                "Checkpoints are kept by their number. Received: "
                 f"keep_checkpoint_every_n_hours={keep_checkpoint_every_n_hours}. Use "
-                "`max_to_keep`, or a second manager with another directory."
+                "`max_to_keep`, or a second manager in another directory."
             )
-        self._step_counter = step_counter
         super().__init__(
             checkpoint,
             directory,
             max_to_keep,
             checkpoint_name,
-            save_interval=checkpoint_interval or 1,
+            checkpoint_interval or 1,
             init_fn=init_fn,
         )
+        self._step_counter = step_counter
 
     def save(
         self,
@@ -71,10 +82,9 @@ class CheckpointManager(mirrax.train.CheckpointManager):
         check_interval: bool = True,
         options: Any = None,
     ) -> str | None:
-        """Saves under a number; without one, under that of the step or the save."""
-        number = self._step_counter if checkpoint_number is None else checkpoint_number
-        number = None if number is None else int(number)
-        return super().save(number, check_interval)
+        if checkpoint_number is None and self._step_counter is not None:
+            checkpoint_number = int(self._step_counter)
+        return super().save(checkpoint_number, check_interval)
 
 
 __getattr__ = names_of("tf.train")

@@ -105,7 +105,6 @@ def test_recurrent_model_equals_one_device():
 
 
 def test_step_lowers_the_loss():
-    losses = Trainer(mirrored(2), dense, "scaled").train(64)["losses"]
     x, y = programs.data_for(keras.Sequential(dense()), BATCH)
     trainer = Trainer(mirrored(2), dense, "scaled")
     dataset = Dataset.from_tensor_slices((x, y)).batch(BATCH).repeat(5)
@@ -182,22 +181,6 @@ def test_moving_averages_are_the_mean_of_the_replicas(two_replicas, decorate):
     )
     two_replicas.run(decorate(lambda x: layer(x, training=True)), args=(batches,))
     np.testing.assert_allclose(layer.moving_mean.numpy(), [0.5])
-
-
-@pytest.mark.parametrize("decorate", [lambda fn: fn, mirrax.function], ids=["e", "c"])
-def test_synchronized_normalization_sees_the_whole_batch(two_replicas, decorate):
-    with two_replicas.scope():
-        layer = keras.layers.BatchNormalization(synchronized=True)
-        layer.build((None, 2))
-    x = np.random.default_rng(0).normal(size=(8, 2)).astype("float32")
-    expected = np.asarray(layer(x, training=True))
-    layer.moving_mean.assign(np.zeros(2))
-    layer.moving_variance.assign(np.ones(2))
-    (batch,) = two_replicas.experimental_distribute_dataset(
-        Dataset.from_tensor_slices(x).batch(8)
-    )
-    parts = two_replicas.run(decorate(lambda x: layer(x, training=True)), (batch,))
-    np.testing.assert_allclose(np.concatenate(parts.values), expected, atol=1e-5)
 
 
 def test_mean_losses_of_replicas_add_up_to_the_mean(two_replicas):
