@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 # Programs in soak/ that run for long and look for growth.
-SOAKS := epochs
+SOAKS := epochs checkpoint_kills
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check bench soak clean
@@ -35,10 +35,11 @@ bench: $(INSTALLED) ## Runs the programs in benchmarks/, one after another.
 		echo "==> $$program"; $(BIN)/python benchmarks/$$program.py $(ARGS); \
 	done
 
-soak: $(INSTALLED) ## Runs the programs in soak/, which look for growth.
+soak: $(INSTALLED) ## Runs the long programs in soak/: faults, kills, many epochs.
 	@set -e; for program in $(SOAKS); do \
 		echo "==> $$program"; $(BIN)/python soak/$$program.py $(ARGS); \
 	done
+	$(BIN)/python soak/faults/soak.py --write docs/reliability.md $(ARGS)
 
 clean: ## Removes the environment, the caches and the builds.
 	rm -rf $(VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache

@@ -251,3 +251,26 @@ def test_worker_that_ends_before_it_joins_is_lost():
     hub.explain_death(1, "exit code 1")
     assert hub.verdict.error == "WorkerLost"
     assert "ended before it joined: exit code 1" in hub.verdict.message
+
+
+def test_late_worker_is_told_why_the_job_has_failed():
+    hub = Hub(WORKERS, join_timeout=60, silence_timeout=30, now=0)
+    hub.join(0, body(0), 0)
+    hub.disconnect(0, now=1)
+    hub.tick(2)
+    hub.explain_death(1, "exit code 1")
+    assert not hub.is_over
+    assert hub.join(2, body(2), 3) is None
+    assert [(i, m.kind) for i, m in told(hub)] == [(2, "verdict")]
+    hub.disconnect(2, now=4)
+    assert hub.is_over
+
+
+def test_stopped_worker_is_blamed_when_all_are_at_one_place():
+    hub = start()
+    for index in range(3):
+        tell(hub, index, 0, count=5, phase="run", waiting=0.0, limit=4.0)
+    for index in (0, 2):
+        tell(hub, index, 4, count=5, phase="run", waiting=4.0, limit=4.0)
+    hub.tick(4.1)
+    assert (hub.verdict.error, hub.verdict.worker) == ("WorkerLost", 1)

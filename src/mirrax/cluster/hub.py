@@ -59,6 +59,7 @@ class Hub:
         self.has_started = False
         self._join_deadline = now + join_timeout
         self._join_timeout = join_timeout
+        self._is_late = False
         self._silence_timeout = silence_timeout
         self._death_wait = death_wait
         self._exchanges: dict[int, _Exchange] = {}
@@ -75,13 +76,12 @@ class Hub:
     @property
     def is_over(self) -> bool:
         """Whether nobody is or will be there any more."""
-        has_ended = self.has_started or self.verdict is not None
-        return has_ended and not self.present and not self._deaths
+        # Who comes late to a job that has failed is still told why.
+        all_came = self._is_late or all(seat.has_come for seat in self.seats)
+        return all_came and not self.present and not self._deaths
 
     def join(self, index: int, body: dict[str, Any], now: float) -> str | None:
         """Seats a worker, or returns why it cannot be seated."""
-        if self.verdict is not None:
-            return f"The job has already failed. {self.verdict.message}"
         seat = self.seats[index]
         if seat.has_come:
             return (
@@ -91,6 +91,9 @@ class Hub:
                 "start all workers anew when one has ended."
             )
         seat.come(body, now)
+        if self.verdict is not None:
+            self.outbox.append((index, self.verdict.as_message()))
+            return None
         different = self._find_different()
         if different is not None:
             self._decide(different)
@@ -142,11 +145,13 @@ class Hub:
         if index in self._deaths:
             self._deaths[index] = 0.0
         elif not seat.has_come:
+            seat.state = "gone"
             text = f"{seat.describe()} ended before it joined: {how}. Look at its log."
             self._decide(judge(WorkerLost, index, seat, text))
 
     def tick(self, now: float) -> None:
         """Looks for what has not happened in time."""
+        self._is_late = now >= self._join_deadline
         if now >= self._next_beat:
             self._next_beat = now + BEAT_SECONDS
             self._tell_all(Message("beat"))

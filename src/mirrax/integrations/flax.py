@@ -322,20 +322,26 @@ class FlaxLibrary(libraries.Library):
         return libraries.Sources([_require(v) for v in variables], assemble)
 
     @override
-    def variables_of(self, value: Any) -> dict[str, ForeignVariable] | None:
+    def kept_of(self, value: Any) -> dict[str, libraries.Kept] | None:
         if isinstance(value, nnx.Variable):
-            return {"": _require(value)}
+            return {"": _kept(value)}
         if not isinstance(value, _OBJECTS):
             return None
-        found: dict[str, ForeignVariable] = {}
-        for path, variable in nnx.to_flat_state(nnx.state(value)):
-            found["/".join(str(part) for part in path)] = _require(variable)
-        return found
+        state = nnx.to_flat_state(nnx.state(value))
+        return {
+            "/".join(str(part) for part in path): _kept(variable)
+            for path, variable in state
+        }
 
     @override
     def fingerprint(self, fn: Callable[..., Any], leaves: Sequence[Any]) -> Hashable:
         own = [self._graphs.of(leaf) for leaf in leaves if isinstance(leaf, _OBJECTS)]
         return (self._graphs.of_closure(fn), *own)
+
+
+def _kept(variable: Any) -> libraries.Kept:
+    stand_in = _require(variable)
+    return libraries.Kept(stand_in.get_array, stand_in.set_array)
 
 
 def _require(variable: Any) -> _StandIn:

@@ -42,6 +42,11 @@ ADVICE = (
     "out of the transformed function."
 )
 
+_ADVICE_INSIDE_JIT = (
+    "Use `@mirrax.function` in place of `jax.jit` (scan, vmap, ...) around "
+    "`strategy.run`."
+)
+
 _CANCEL_ATTEMPTS = 100
 
 
@@ -54,6 +59,8 @@ def run_eager(call: ReplicaCall, advice: str = ADVICE) -> Tree:
         advice: What to do instead of a collective in a place where replicas cannot
             meet.
     """
+    if jax_internals.is_staging():
+        advice = _ADVICE_INSIDE_JIT
     topology = call.topology
     leaves, structure = trees.flatten((call.args, call.kwargs))
     columns = [parts_of(leaf, topology) for leaf in leaves]
@@ -75,7 +82,11 @@ def run_eager(call: ReplicaCall, advice: str = ADVICE) -> Tree:
             if all(replica.is_done for replica in replicas):
                 return regroup([replica.result for replica in replicas])
             requests = _matching_requests(replicas)
-            answers = requests[0].answer_all(call, requests)
+            try:
+                answers = requests[0].answer_all(call, requests)
+            except Exception as error:
+                _say_where(error, requests)
+                raise
             for replica, answer in zip(replicas, answers, strict=True):
                 replica.request = None
                 replica.inbox = answer
@@ -222,6 +233,13 @@ def _matching_requests(replicas: Sequence[_Replica]) -> list[_Request]:
             f"Received: {calls}."
         )
     return requests
+
+
+def _say_where(error: Exception, requests: Sequence[_Request]) -> None:
+    places = dict.fromkeys(request.where for request in requests)
+    error.add_note(
+        f"[mirrax] the replicas met in {requests[0].kind} at {' and at '.join(places)}"
+    )
 
 
 @dataclasses.dataclass

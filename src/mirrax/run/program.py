@@ -65,7 +65,7 @@ class Form:
             return per_replica(layout, self.topology)
         if self.kind == "alike":
             assert self.topology is not None
-            return PerReplica(Alike(array, self.topology))
+            return per_replica(Alike(array, self.topology), self.topology)
         return array
 
 
@@ -343,7 +343,11 @@ class Program:
     def _present(self, form: Form, array: jax.Array) -> Any:
         if form.kind == "plain" and self._is_over_many:
             return jax_internals.uncommitted(jax_internals.shards(array)[0])
-        return form.wrap(array)
+        wrapped = form.wrap(array)
+        if isinstance(wrapped, PerReplica) and len(wrapped.values) == 1:
+            # As an eager `run` gives it to a worker with one replica.
+            return wrapped.values[0]
+        return wrapped
 
 
 def _split_result(result: Tree) -> tuple[list[jax.Array], tuple[Any, ...]]:

@@ -21,9 +21,13 @@ class ReplicaContext:
     Array(2., dtype=float32...)
     """
 
-    def __init__(self, strategy: Any, meeting: Meeting) -> None:
+    def __init__(
+        self, strategy: Any, meeting: Meeting, is_lasting: bool = False
+    ) -> None:
         self._strategy = strategy
         self._meeting = meeting
+        # Whether it holds outside of every strategy, and not for one `run`.
+        self._is_lasting = is_lasting
 
     @property
     def strategy(self) -> Any:
@@ -85,6 +89,12 @@ class ReplicaContext:
 
     def _require_current(self, what: str) -> None:
         frame = stack.frame()
-        if frame is None and self.num_replicas_in_sync == 1:
+        if frame is None and self._is_lasting:
             return
         guards.require_replica(f"`ReplicaContext.{what}`")
+        if frame is None or frame.context is not self:  # type: ignore[union-attr]
+            raise RuntimeError(
+                f"`ReplicaContext.{what}` is called on the context of another replica, "
+                "or of a `run` that is over. Ask for it where you use it: "
+                f"`mirrax.get_replica_context().{what}(...)`."
+            )

@@ -74,6 +74,12 @@ class ArrayLike(abc.ABC):
     def __float__(self) -> float:
         return float(self.__jax_array__())
 
+    def __format__(self, format_spec: str) -> str:
+        return format(self.__jax_array__(), format_spec) if format_spec else str(self)
+
+    def __round__(self, ndigits: int | None = None) -> jax.Array:
+        return round(self.__jax_array__(), ndigits)
+
     def __index__(self) -> int:
         return operator.index(self.__jax_array__())
 
