@@ -8,8 +8,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
+# Programs in soak/ that run for long and look for growth.
+SOAKS := epochs checkpoint_kills
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench clean
+.PHONY: help demo test check bench soak clean
 
 help: ## Shows this list.
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -31,6 +34,12 @@ bench: $(INSTALLED) ## Runs the programs in benchmarks/, one after another.
 	@set -e; for program in compiled_step dispatch eager_run uneven_step nnx_step import_time; do \
 		echo "==> $$program"; $(BIN)/python benchmarks/$$program.py $(ARGS); \
 	done
+
+soak: $(INSTALLED) ## Runs the long programs in soak/: faults, kills, many epochs.
+	@set -e; for program in $(SOAKS); do \
+		echo "==> $$program"; $(BIN)/python soak/$$program.py $(ARGS); \
+	done
+	$(BIN)/python soak/faults/soak.py --write docs/reliability.md $(ARGS)
 
 clean: ## Removes the environment, the caches and the builds.
 	rm -rf $(VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache

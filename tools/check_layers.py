@@ -15,6 +15,7 @@ PACKAGE = pathlib.Path(__file__).resolve().parent.parent / "src" / "mirrax"
 
 # Each stage may import itself and those before it.
 STAGES = (
+    "later",
     "errors",
     "options",
     "trees",

@@ -3,15 +3,10 @@
 Choose a strategy, create variables in its scope, and run steps on its replicas.
 """
 
-from mirrax import (
-    cluster_resolver,
-    config,
-    data,
-    errors,
-    nn,
-    random,
-    train,
-)
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from mirrax import config, errors, random
 from mirrax.collectives import (
     CrossDeviceOps,
     HierarchicalCopyAllReduce,
@@ -19,13 +14,6 @@ from mirrax.collectives import (
     ReductionToOneDevice,
 )
 from mirrax.devices import reserve_at_import
-from mirrax.input import (
-    DistributedDataset,
-    DistributedIterator,
-    InputContext,
-    InputOptions,
-    InputReplicationMode,
-)
 from mirrax.integrations import await_libraries
 from mirrax.options import (
     CollectiveCommunication,
@@ -43,7 +31,6 @@ from mirrax.run.tape import GradientTape
 from mirrax.strategy import (
     CentralStorageStrategy,
     MirroredStrategy,
-    MultiWorkerMirroredStrategy,
     OneDeviceStrategy,
     Strategy,
     StrategyExtended,
@@ -57,6 +44,17 @@ from mirrax.strategy import (
 from mirrax.values import DistributedValues, Mirrored, PerReplica
 from mirrax.values.specs import TensorSpec
 from mirrax.variables import Variable, variable_creator_scope
+
+if TYPE_CHECKING:
+    from mirrax import cluster_resolver, data, nn, train
+    from mirrax.input import (
+        DistributedDataset,
+        DistributedIterator,
+        InputContext,
+        InputOptions,
+        InputReplicationMode,
+    )
+    from mirrax.strategy.multi_worker import MultiWorkerMirroredStrategy
 
 __all__ = [
     "CentralStorageStrategy",
@@ -105,6 +103,32 @@ __all__ = [
     "value_and_grad",
     "variable_creator_scope",
 ]
+
+# What is imported when it is first asked for, because not every program needs it.
+_LATER = {
+    "DistributedDataset": "mirrax.input",
+    "DistributedIterator": "mirrax.input",
+    "InputContext": "mirrax.input",
+    "InputOptions": "mirrax.input",
+    "InputReplicationMode": "mirrax.input",
+    "MultiWorkerMirroredStrategy": "mirrax.strategy.multi_worker",
+}
+_LATER_MODULES = ("cluster_resolver", "data", "nn", "train")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER_MODULES:
+        return importlib.import_module(f"mirrax.{name}")
+    if name in _LATER:
+        value = getattr(importlib.import_module(_LATER[name]), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'mirrax' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
 
 reserve_at_import()
 await_libraries()

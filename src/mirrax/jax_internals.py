@@ -7,6 +7,7 @@ importing that takes in Pallas too, which would make `import mirrax` a third slo
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -34,6 +35,8 @@ try:
     from jax._src.source_info_util import summarize as _summarize
     from jax._src.xla_bridge import backends as backends
     from jax._src.xla_bridge import backends_are_initialized
+    from jax._src.xla_bridge import make_cpu_client as _make_cpu_client
+    from jax._src.xla_bridge import register_backend_factory as _register_backend
 
     _trace_context = _config.trace_context
     _config_states = tuple(_config.config_states.values())
@@ -155,8 +158,16 @@ LocalConfig = Sequence[Any]
 
 
 def config_fingerprint() -> object:
-    """Returns something that changes when a thread-local JAX setting does."""
-    return _trace_context()
+    """Returns something that changes when a setting does that programs depend on."""
+    return _trace_context(), checks_results()
+
+
+def checks_results() -> bool:
+    """Returns whether JAX looks for NaN or infinity in what programs return.
+
+    If it finds one it raises, when the arrays that were donated are gone.
+    """
+    return bool(_config.debug_nans.value or _config.debug_infs.value)
 
 
 def get_local_config() -> LocalConfig:
@@ -192,3 +203,13 @@ def forget_distributed() -> Any:
     client = _distributed.client
     _distributed.client = None
     return client
+
+
+def set_cpu_collectives(collectives: Any) -> None:
+    """Makes the CPU backend, when it starts, move data between processes with these."""
+    _register_backend(
+        "cpu",
+        functools.partial(_make_cpu_client, collectives),
+        priority=0,
+        fail_quietly=False,
+    )

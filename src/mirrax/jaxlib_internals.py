@@ -14,6 +14,7 @@ try:
 
     _get_service = _jax.get_distributed_runtime_service
     _get_client = _jax.get_distributed_runtime_client
+    _make_gloo = _jax.make_gloo_tcp_collectives
 except (ImportError, AttributeError) as error:
     raise ImportError(
         "Mirrax was tested with jaxlib 0.10.2 and does not know this version. "
@@ -48,3 +49,8 @@ def make_coordination_client(address: str, process_index: int) -> Any:
         shutdown_on_destruction=False,
         use_compression=True,
     )
+
+
+def make_gloo(client: Any, host: str) -> Any:
+    """Returns collectives between CPUs that listen on one address of this machine."""
+    return _make_gloo(distributed_client=client, hostname=host)

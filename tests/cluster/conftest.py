@@ -1,4 +1,4 @@
-"""A coordinator in a process of its own, and workers that are only threads of the test."""
+"""A coordinator in its own process, and workers that are threads of the test."""
 
 import pytest
 
@@ -7,6 +7,7 @@ from mirrax.cluster.handshake import derive_key
 from mirrax.cluster.job import Job
 from mirrax.cluster.link import dial
 from mirrax.cluster.workers import Membership, Worker
+from mirrax.testing import run_in_processes as run_in_processes
 
 KEY = derive_key("", "token", "")
 
@@ -14,7 +15,7 @@ KEY = derive_key("", "token", "")
 class Cluster:
     """Workers of a job in this process, without JAX between them."""
 
-    def __init__(self, num_workers, **options):
+    def __init__(self, num_workers, job_silence=30.0, **options):
         settings = {"join_timeout": 30.0, "silence_timeout": 30.0, **options}
         self.workers = tuple(
             Worker("worker", index, f"127.0.0.1:{1000 + index}")
@@ -25,6 +26,7 @@ class Cluster:
         )
         self.address = f"127.0.0.1:{self.coordinator.port}"
         self.jobs = []
+        self.job_silence = job_silence
 
     def body(self, index, role="worker"):
         return {
@@ -39,7 +41,8 @@ class Cluster:
         return dial(self.address, key, {**self.body(index), **fields}, timeout)
 
     def join(self, index, stuck_timeout=None):
-        job = Job(Membership(self.workers, index), self.dial(index), stuck_timeout)
+        membership = Membership(self.workers, index)
+        job = Job(membership, self.dial(index), stuck_timeout, self.job_silence)
         self.jobs.append(job)
         return job
 

@@ -2,6 +2,8 @@
 
 import concurrent.futures
 import logging
+import os
+import signal
 import time
 
 import pytest
@@ -55,8 +57,8 @@ def test_exchange_ends_at_its_deadline_for_all(make_cluster, pool):
 def test_lost_worker_ends_an_exchange(make_cluster, pool):
     jobs = make_cluster(2).start()
     call = pool.submit(jobs[0].exchange, "shapes", b"")
-    jobs[1]._link.close()
-    with pytest.raises(errors.WorkerLost, match="worker 1 .* died") as info:
+    jobs[1]._member._link.close()
+    with pytest.raises(errors.WorkerLost, match=r"worker 1 .* died") as info:
         call.result(timeout=5)
     assert (info.value.worker, info.value.host) == (1, "machine1")
 
@@ -87,7 +89,7 @@ def test_guard_leaves_other_errors_alone(make_cluster):
     job, _ = make_cluster(2).start()
     with pytest.raises(ValueError, match="my own"), job.guard("run", 1):
         raise ValueError("my own")
-    assert job.inside is None
+    assert job._progress.inside is None
 
 
 def test_stuck_worker_is_named_with_its_stack(make_cluster, pool):
@@ -109,7 +111,7 @@ def test_worker_that_leaves_early_is_no_failure_until_it_is_missed(make_cluster,
     time.sleep(0.6)
     assert jobs[0].verdict is None
     call = pool.submit(wait_in_guard, jobs[0])
-    with pytest.raises(errors.ProgramMismatch, match="worker 1 .* has finished"):
+    with pytest.raises(errors.ProgramMismatch, match=r"worker 1 .* has finished"):
         call.result(timeout=6)
 
 
@@ -120,7 +122,7 @@ def test_long_wait_is_logged_with_who_is_missing(make_cluster, caplog):
         deadline = time.monotonic() + 8
         while not caplog.messages and time.monotonic() < deadline:
             time.sleep(0.1)
-    expected = "worker 0 has waited for worker 1 (127.0.0.1:1001) to join."
+    expected = "worker 0 has waited 5 s of 30 for worker 1 (127.0.0.1:1001) to join."
     assert caplog.messages == [expected]
     job.leave()
 
@@ -144,14 +146,22 @@ def test_watched_value_counts_as_waiting_until_it_is_there(make_cluster):
     job, _ = make_cluster(2).start()
     value = Value()
     job.watch(value, "run", 7)
-    assert job._waits_in().step == 7
+    assert job._progress.find_wait().step == 7
     value.ready = True
-    assert job._waits_in() is None
+    assert job._progress.find_wait() is None
 
 
 def test_end_of_the_coordinator_is_a_loss(make_cluster):
     cluster = make_cluster(2)
     job, _ = cluster.start()
     cluster.coordinator.stop()
+    with pytest.raises(errors.WorkerLost, match="The connection to the coordinator"):
+        job.exchange("t", b"")
+
+
+def test_silent_coordinator_is_a_loss(make_cluster):
+    cluster = make_cluster(2, job_silence=1.5)
+    job, _ = cluster.start()
+    os.kill(cluster.coordinator.process_id, signal.SIGSTOP)
     with pytest.raises(errors.WorkerLost, match="The connection to the coordinator"):
         job.exchange("t", b"")

@@ -58,7 +58,7 @@ def test_more_silent_strangers_than_allowed_are_dropped(make_cluster):
 @pytest.mark.parametrize("role", ["worker", "tunnel"])
 def test_wrong_key_is_refused_with_what_to_check(make_cluster, role):
     cluster = make_cluster(2)
-    with pytest.raises(RuntimeError, match="refused this process.*MIRRAX_SECRET"):
+    with pytest.raises(RuntimeError, match=r"refused this process.*MIRRAX_SECRET"):
         cluster.dial(1, key=derive_key("", "token", "another"), role=role)
 
 
@@ -83,12 +83,12 @@ def test_something_else_on_the_port_is_recognised():
             call = pool.submit(dial, address, b"key", {}, 5.0)
             sock, _ = listener.accept()
             sock.sendall(b"SSH-2.0-OpenSSH_9.6\r\n")
-            with pytest.raises(RuntimeError, match="something else at 127.0.0.1"):
+            with pytest.raises(RuntimeError, match=r"something else at 127.0.0.1"):
                 call.result(timeout=10)
             sock.close()
 
 
 def test_coordinator_listens_only_where_it_is_told(make_cluster):
     cluster = make_cluster(2)
-    with pytest.raises(OSError, match="refused"):
+    with pytest.raises(OSError, match=r"refused"):
         socket.create_connection(("127.0.0.2", cluster.coordinator.port), timeout=5)

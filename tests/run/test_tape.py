@@ -405,3 +405,23 @@ def test_a_tape_in_eager_code_is_refused(strategy):
         RuntimeError, match=r"while a function is traced.*value_and_grad"
     ):
         strategy.run(step)
+
+
+def test_gradients_go_through_convolutions():
+    # Its axes are a named tuple among the parameters of the equation.
+    kernel = mirrax.Variable(jnp.ones([2, 1, 1]))
+    image = jnp.arange(4.0).reshape(1, 4, 1)
+
+    @mirrax.function
+    def step():
+        with mirrax.GradientTape() as tape:
+            output = jax.lax.conv_general_dilated(
+                image,
+                kernel.value,
+                (1,),
+                "VALID",
+                dimension_numbers=("NWC", "WIO", "NWC"),
+            )
+        return tape.gradient(output, kernel)
+
+    assert step().reshape(-1).tolist() == [3, 6]

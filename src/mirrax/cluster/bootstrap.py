@@ -77,32 +77,35 @@ def _start(membership: Membership, options: JobOptions) -> Job:
         "configuration": _describe(membership),
     }
     link = dial(address, key, {**body, "role": "worker"}, options.join_timeout)
-    job = Job(membership, link, options.stuck_timeout)
+    job = Job(membership, link, options.stuck_timeout, options.silence_timeout)
     exits.install(job, hosted)
     try:
         job.wait_for_start()
         tunnel = Tunnel(
             lambda: dial(address, key, {**body, "role": "tunnel"}, 30.0).detach()
         )
-        _connect(job, tunnel)
+        _connect(job, tunnel, link.local_address)
     except BaseException as error:
         job.fail(error)
         raise
     return job
 
 
-def _connect(job: Job, tunnel: Tunnel) -> None:
+def _connect(job: Job, tunnel: Tunnel, own_address: str) -> None:
     before = list_sockets()
     index, count = job.worker_index, job.num_workers
     with gloo.quiet():
-        job.run_aside("connecting JAX", lambda: connect_jax(tunnel.port, index, count))
+        job.run_aside(
+            "connecting JAX",
+            lambda: connect_jax(tunnel.port, index, count, own_address),
+        )
         job.run_aside("connecting the devices", warm_up)
     ports = set(gloo.find_new_listeners(before)) - tunnel.ports()
     everybody = job.exchange("ports", json.dumps(sorted(ports)).encode())
     peers = {port for text in everybody for port in json.loads(text)}
-    job.on_verdict(lambda: gloo.break_connections(ports, peers))
+    job.break_with(lambda: gloo.break_connections(ports, peers))
     # How long the start took says nothing about the steps.
-    job.longest = 0.0
+    job.end_start()
 
 
 def _check_jax_is_free() -> None:

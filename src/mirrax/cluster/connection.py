@@ -10,20 +10,27 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from mirrax.jax_internals import set_distributed
-from mirrax.jaxlib_internals import make_coordination_client
+from mirrax.jax_internals import set_cpu_collectives, set_distributed
+from mirrax.jaxlib_internals import make_coordination_client, make_gloo
 
 _HOST = "127.0.0.1"
 
 
-def connect_jax(port: int, process_index: int, num_processes: int) -> None:
-    """Makes JAX one of several processes, which meet at a local port."""
-    if jax.config.jax_cpu_collectives_implementation != "mpi":  # type: ignore[attr-defined]
-        jax.config.update("jax_cpu_collectives_implementation", "gloo")
+def connect_jax(
+    port: int, process_index: int, num_processes: int, own_address: str
+) -> None:
+    """Makes JAX one of several processes, which meet at a local port.
+
+    Args:
+        own_address: The address under which the others reach this machine. By itself
+            Gloo takes what the machine's name means to the machine, often 127.0.1.1.
+    """
     client = make_coordination_client(f"{_HOST}:{port}", process_index)
     with _no_proxy():
         client.connect()
     set_distributed(client, process_index, num_processes)
+    if jax.config.jax_cpu_collectives_implementation != "mpi":  # type: ignore[attr-defined]
+        set_cpu_collectives(make_gloo(client, own_address))
 
 
 def warm_up() -> None:

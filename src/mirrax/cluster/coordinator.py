@@ -15,6 +15,7 @@ import json
 import logging
 import os
 import pathlib
+import queue
 import signal
 import socket
 import subprocess
@@ -34,7 +35,7 @@ _PACKAGE = pathlib.Path(__file__).resolve().parent.parent
 _REPORT_SECONDS = 10
 _LOGGER = logging.getLogger(__name__)
 # Time to hand over the last messages when the parent is gone.
-_LINGER_SECONDS = 3.0
+_LINGER_SECONDS = 2.0
 # Imports `mirrax.cluster` without `mirrax` itself, and so without JAX: much faster.
 _START = """
 import sys, types
@@ -177,10 +178,7 @@ def main() -> None:
             time.monotonic(),
             order["death_wait"],
         )
-        parent = _Parent(hub)
-        server = Server(
-            listener, bytes.fromhex(order["key"]), hub, path, parent.is_alive
-        )
+        server = Server(listener, bytes.fromhex(order["key"]), hub, path, _Parent())
         _answer({"port": listener.getsockname()[1]})
         server.serve(_LINGER_SECONDS)
     # No orderly end of the service: it tells its clients, and JAX then ends the process
@@ -192,18 +190,21 @@ def main() -> None:
 class _Parent:
     """Reads what the parent says until it ends."""
 
-    def __init__(self, hub: Hub) -> None:
-        self._hub = hub
+    def __init__(self) -> None:
+        self._deaths: queue.SimpleQueue[tuple[int, str]] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
 
     def is_alive(self) -> bool:
         return self._thread.is_alive()
 
+    def take_deaths(self) -> list[tuple[int, str]]:
+        return [self._deaths.get() for _ in range(self._deaths.qsize())]
+
     def _read(self) -> None:
         for line in sys.stdin.buffer:
             fields = json.loads(line)
-            self._hub.explain_death(fields["worker"], fields["how"])
+            self._deaths.put((fields["worker"], fields["how"]))
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -7,7 +7,7 @@ import logging
 import selectors
 import socket
 import time
-from collections.abc import Callable
+from typing import Protocol
 
 from mirrax.cluster import handshake
 from mirrax.cluster.hub import Hub
@@ -22,6 +22,16 @@ _MAX_STRANGERS = 128
 _MAX_UNSENT = 1 << 31
 _CHUNK = 1 << 18
 _LOGGER = logging.getLogger(__name__)
+
+
+class Parent(Protocol):
+    """The process that started the coordinator."""
+
+    def is_alive(self) -> bool:
+        """Returns whether it still lives."""
+
+    def take_deaths(self) -> list[tuple[int, str]]:
+        """Returns what it has said since the last call about workers that ended."""
 
 
 class _Connection:
@@ -45,7 +55,7 @@ class Server:
         key: What they must know.
         hub: What they say to each other.
         service_path: The Unix socket of JAX's coordination service.
-        has_parent: Tells whether the process that started this one still lives.
+        parent: The process that started this one.
     """
 
     def __init__(
@@ -54,13 +64,13 @@ class Server:
         key: bytes,
         hub: Hub,
         service_path: str,
-        has_parent: Callable[[], bool],
+        parent: Parent,
     ) -> None:
         self._listener = listener
         self._key = key
         self._hub = hub
         self._service_path = service_path
-        self._has_parent = has_parent
+        self._parent = parent
         self._connections: dict[socket.socket, _Connection] = {}
         self._members: dict[int, _Connection] = {}
         self._selector = selectors.DefaultSelector()
@@ -76,11 +86,13 @@ class Server:
                     self._accept()
                 else:
                     self._handle(self._connections[key.fileobj], events)  # type: ignore[index]
+            for index, how in self._parent.take_deaths():
+                self._hub.explain_death(index, how)
             now = time.monotonic()
             self._hub.tick(now)
             self._deliver()
             self._drop_strangers(now)
-            if not self._has_parent():
+            if not self._parent.is_alive():
                 orphaned = orphaned or now + linger
                 if now > orphaned:
                     return

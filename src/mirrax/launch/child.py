@@ -84,8 +84,6 @@ class Child:
         """Waits for the last lines of an ended process."""
         # Something that the worker has started may hold its output open.
         self._reader.join(timeout)
-        if self._log is not None:
-            self._log.flush()
 
     def find_traceback(self) -> str:
         """Returns the last traceback in the output with what followed it, or ""."""

@@ -21,8 +21,6 @@ from mirrax.launch.guardian import Guardian
 from mirrax.launch.plan import Plan, make_environment
 
 _POLL_SECONDS = 0.02
-# How long the others have to raise their own errors after the first has failed.
-_FAILURE_SECONDS = 15.0
 # How long the launcher's word on how a worker ended may take.
 _DEATH_SECONDS = 0.5
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -58,6 +56,8 @@ class Supervisor:
         log_folder: Where each worker's output is kept as a file.
         show: Takes each line of output, marked with its worker.
         grace: How many seconds the workers have after SIGINT or SIGTERM.
+        patience: How many seconds the others have, to raise their own errors, after
+            the first has failed.
     """
 
     def __init__(
@@ -70,6 +70,7 @@ class Supervisor:
         log_folder: pathlib.Path | None = None,
         show: Callable[[str], None] = print,
         grace: float = 30.0,
+        patience: float = 15.0,
     ) -> None:
         self._plan = plan
         self._command = command
@@ -78,6 +79,7 @@ class Supervisor:
         self._log_folder = log_folder
         self._show = show
         self._grace = grace
+        self._patience = patience
         self._children: list[Child] = []
         self._failed: list[int] = []
         self._deadline: float | None = None
@@ -171,6 +173,7 @@ class Supervisor:
             if end is not None and now > end:
                 return True
             if self._deadline is not None and now > self._deadline:
+                self._failed += sorted(running)
                 return False
             time.sleep(_POLL_SECONDS)
         return False
@@ -183,7 +186,7 @@ class Supervisor:
         if coordinator is not None:
             index = self._plan.local[position]
             coordinator.explain_death(index, child.describe_end())
-        self._set_deadline(_FAILURE_SECONDS)
+        self._set_deadline(self._patience)
 
     def _pass_on(self, number: int, is_first: bool) -> None:
         for child in self._children:
@@ -196,19 +199,23 @@ class Supervisor:
 
     def _conclude(self, timed_out: bool) -> Outcome:
         codes = [child.exit_code or 0 for child in self._children]
+        logs = ["\n".join(child.lines) for child in self._children]
         # A worker that only gave up because of another one is not the cause.
         causes = [i for i in self._failed if codes[i] != EXIT_CODE]
         first = next(iter(causes or self._failed), None)
-        logs = ["\n".join(child.lines) for child in self._children]
+        code = 0 if first is None else codes[first]
+        return Outcome(codes, logs, code, self._report(first), timed_out)
+
+    def _report(self, first: int | None) -> str:
+        if self._received:
+            name = signal.Signals(self._received[0]).name
+            return f"{name} was passed on to the workers, and all have ended."
         if first is None:
-            code = next((code for code in codes if code), 0)
-            return Outcome(codes, logs, code, "", timed_out)
+            return ""
         child = self._children[first]
-        trace = child.find_traceback()
         report = f"{child.name} failed first: {child.describe_end()}."
-        if trace:
-            report = f"{report}\n{trace}"
-        return Outcome(codes, logs, codes[first], report, timed_out)
+        trace = child.find_traceback()
+        return f"{report}\n{trace}" if trace else report
 
 
 def show_line(line: str) -> None:

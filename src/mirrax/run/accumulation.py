@@ -92,7 +92,7 @@ def _groups(rows: int, num_pieces: int) -> list[_Group]:
     """Returns how rows are cut into pieces whose sizes differ by at most one.
 
     >>> [(group.size, group.num_pieces) for group in _groups(7, 3)]
-    [(3, 1), (2, 2)]]
+    [(3, 1), (2, 2)]
     """
     size, extra = divmod(rows, num_pieces)
     groups = [

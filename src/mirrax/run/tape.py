@@ -26,7 +26,7 @@ from mirrax.run.jaxprs import (
     stand_ins,
 )
 from mirrax.trees import Tree
-from mirrax.values.array_like import as_array
+from mirrax.values.array_like import as_array, as_arrays
 from mirrax.variables import libraries
 from mirrax.variables.variable import Variable
 
@@ -57,6 +57,15 @@ class GradientTape:
     Args:
         persistent: Accepted for ported programs; every tape can be asked repeatedly.
         watch_accessed_variables: Whether variables are watched without `watch`.
+
+    >>> w = mirrax.Variable(3.0)
+    >>> @mirrax.function
+    ... def slope(x):
+    ...     with GradientTape() as tape:
+    ...         y = x * w * w
+    ...     return tape.gradient(y, w)
+    >>> float(slope(2.0))
+    12.0
     """
 
     def __init__(
@@ -148,7 +157,7 @@ def _array(leaf: Any) -> libraries.Sources:
 
 
 def _weighted_sum(target: Tree, weights: Tree) -> jax.Array:
-    targets = [jnp.asarray(as_array(leaf)) for leaf in trees.leaves(target)]
+    targets = as_arrays(trees.leaves(target))
     if weights is None:
         return sum((jnp.sum(value) for value in targets), start=jnp.zeros(()))
     return sum(
@@ -203,7 +212,8 @@ def _evaluate(
 def _differentiated(parameter: Any, axis_env: Sequence[tuple[str, int]]) -> Any:
     if isinstance(parameter, ClosedJaxpr) and _has_tape(parameter.jaxpr):
         return differentiate(parameter, axis_env)
-    if isinstance(parameter, tuple):
+    # Named tuples are facts about the equation, such as the axes of a convolution.
+    if type(parameter) is tuple:
         return tuple(_differentiated(item, axis_env) for item in parameter)
     return parameter
 

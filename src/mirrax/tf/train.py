@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mirrax import train
+from mirrax.cluster_resolver import ClusterSpec as ClusterSpec
 from mirrax.data import example
 from mirrax.tf.absent import names_of
 
@@ -19,7 +20,15 @@ latest_checkpoint = train.latest_checkpoint
 
 
 class Checkpoint(train.Checkpoint):
-    """`tf.train.Checkpoint`: what was not saved keeps its value, as in TensorFlow."""
+    """`tf.train.Checkpoint`: what was not saved keeps its value, as in TensorFlow.
+
+    Args:
+        root: An object that is saved under the name `root`.
+        kwargs: Other objects, by their names.
+    """
+
+    def __init__(self, root: Any = None, **kwargs: Any) -> None:
+        super().__init__(**({} if root is None else {"root": root}), **kwargs)
 
     def save(self, file_prefix: Any, options: Any = None) -> str:
         return super().save(file_prefix)

@@ -39,7 +39,7 @@ class Checkpoint:
     >>> path = checkpoint.save(tempfile.mkdtemp() + "/ckpt")
     >>> _ = weight.assign(0.0)
     >>> checkpoint.step = 0
-    >>> checkpoint.restore(path).assert_consumed()
+    >>> _ = checkpoint.restore(path).assert_consumed()
     >>> float(weight), checkpoint.step
     (3.0, 7)
     """

@@ -12,7 +12,8 @@ from mirrax.cluster.resolvers.base import ClusterResolver, find_master
 from mirrax.cluster.spec import ClusterSpec
 
 # node[01-03,7],login -> node[01-03,7] and login
-_HOST_GROUP = re.compile(r"(?:[^,\[]|\[[^\]]*\])+")
+_HOST_GROUP = re.compile(r"(?:[^,\[\]]|\[[^\]\[]*\])+")
+_HOSTS = re.compile(rf"{_HOST_GROUP.pattern}(?:,{_HOST_GROUP.pattern})*")
 _BRACKET = re.compile(r"\[([^\]]*)\]")
 # 4(x2),1 -> 4, 4, 1
 _TASKS = re.compile(r"(\d+)(?:\(x(\d+)\))?")
@@ -131,6 +132,11 @@ def expand_hosts(text: str) -> list[str]:
     >>> expand_hosts("n[01-02,4],login")
     ['n01', 'n02', 'n4', 'login']
     """
+    if not _HOSTS.fullmatch(text):
+        raise ValueError(
+            "A list of hosts is written as 'n[01-02,4],login'. "
+            f"Received: {text!r} in SLURM_STEP_NODELIST."
+        )
     return [name for group in _HOST_GROUP.findall(text) for name in _expand(group)]
 
 
@@ -155,11 +161,6 @@ def expand_tasks(text: str) -> list[int]:
 def _expand(group: str) -> list[str]:
     match = _BRACKET.search(group)
     if match is None:
-        if "[" in group or "]" in group:
-            raise ValueError(
-                "A list of hosts is written as 'n[01-02,4],login'. "
-                f"Received: {group!r} in SLURM_STEP_NODELIST."
-            )
         return [group]
     names = []
     for part in match[1].split(","):
