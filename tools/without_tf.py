@@ -2,8 +2,8 @@
 
     python tools/without_tf.py [arguments of pytest]
 
-The names of TensorFlow are a layer on top of everything, so the rest must not miss them.
-Exits with the code of pytest.
+The names of TensorFlow are a layer on top of everything, so the rest must not miss
+them. Exits with the code of pytest.
 """
 
 import os

@@ -70,10 +70,8 @@ def main(folder):
         losses = [distributed_step(next(iterator)) for _ in range(STEPS_PER_EPOCH)]
         model.epoch.assign_add(1)
         manager.save()
-        print(
-            f"Worker {worker}, epoch {model.epoch.numpy()}: loss {float(losses[-1]):.6f}",
-            flush=True,
-        )
+        epoch, loss = model.epoch.numpy(), float(losses[-1])
+        print(f"Worker {worker}, epoch {epoch}: loss {loss:.6f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -53,6 +53,7 @@ def test_the_rest_works_without_the_layer(project):
     )
     done = subprocess.run(
         [sys.executable, "-c", program],
+        check=False,
         capture_output=True,
         text=True,
         env={"PYTHONPATH": str(project / "src"), "JAX_PLATFORMS": "cpu"},
