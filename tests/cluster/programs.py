@@ -58,6 +58,9 @@ def train(fault, culprit, steps=10):
             if step == 5 and job.worker_index == culprit:
                 FAULTS[fault](job)
             started = time.time()
+            if fault == "kill unguarded":
+                add().block_until_ready()
+                continue
             with job.guard("run", step):
                 add().block_until_ready()
     except errors.JobError as error:
@@ -79,6 +82,7 @@ def _raise(_):
 
 FAULTS = {
     "none": lambda job: None,
+    "kill unguarded": lambda job: os.kill(os.getpid(), signal.SIGKILL),
     "kill": lambda job: os.kill(os.getpid(), signal.SIGKILL),
     "stop": lambda job: os.kill(os.getpid(), signal.SIGSTOP),
     "raise": _raise,

@@ -109,6 +109,13 @@ def test_exception_ends_all_with_its_traceback():
     assert not any(NOISE.search(log) for log in outcome.logs)
 
 
+def test_error_outside_of_a_guard_is_explained_at_the_end():
+    outcome = supervise(2, "kill unguarded", 1)
+    assert outcome.exit_codes == [75, 137]
+    assert "mirrax.errors.WorkerLost: worker 1" in outcome.logs[0]
+    assert not NOISE.search(outcome.logs[0])
+
+
 def test_stopped_worker_is_a_loss_after_its_silence():
     outcome = supervise(2, "stop", 1, patience=2.0, MIRRAX_SILENCE_TIMEOUT="3")
     found = caught(outcome.logs[0])

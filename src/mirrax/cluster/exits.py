@@ -43,6 +43,9 @@ def install(job: Job, hosted: Coordinator | None) -> None:
 
 def _end(job: Job, hosted: Coordinator | None) -> None:
     has_failed = job.has_failed
+    if has_failed:
+        # Or JAX waits at its end for what it computes together with the others.
+        job.break_off()
     job.leave()
     # Or JAX's own end waits until all workers have come to theirs.
     _clients.append(forget_distributed())
