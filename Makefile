@@ -8,6 +8,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
+# Programs in soak/ that run for long and look for growth.
+SOAKS := epochs checkpoint_kills
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test check bench soak clean
 
@@ -28,12 +31,15 @@ check: $(INSTALLED) ## Checks format, lint, types and layers, in seconds.
 	$(BIN)/python tools/check_layers.py
 
 bench: $(INSTALLED) ## Runs the programs in benchmarks/, one after another.
-	@set -e; for program in compiled_step dispatch eager_run uneven_step import_time; do \
+	@set -e; for program in compiled_step dispatch eager_run uneven_step nnx_step import_time; do \
 		echo "==> $$program"; $(BIN)/python benchmarks/$$program.py $(ARGS); \
 	done
 
-soak: $(INSTALLED) ## Injects faults into jobs of several workers; about an hour.
-	$(BIN)/python benchmarks/faults/soak.py --write docs/reliability.md $(ARGS)
+soak: $(INSTALLED) ## Runs the long programs in soak/: faults, kills, many epochs.
+	@set -e; for program in $(SOAKS); do \
+		echo "==> $$program"; $(BIN)/python soak/$$program.py $(ARGS); \
+	done
+	$(BIN)/python soak/faults/soak.py --write docs/reliability.md $(ARGS)
 
 clean: ## Removes the environment, the caches and the builds.
 	rm -rf $(VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache

@@ -1,4 +1,4 @@
-"""Datasets against tf.data, in one interleaved run.
+"""Datasets against tf.data, in one interleaved run, and what saving a position takes.
 
     python benchmarks/datasets.py PYTHON
 
@@ -22,17 +22,26 @@ LIMITS = {
     "map, then batch": 20,
     "batch, then map": 4,
     "TFRecord, in sequence": 1,
+    "TFRecord, interleaved": 1,
+    "TFRecord, parsed examples": 1,
     "text lines": 5,
     "over two devices": 8,
 }
+FILES = 8
+SAVE_SECONDS, SAVE_BYTES = 1e-3, 4096
 
 
-def workloads(data, folder):
-    """Returns functions that go through a dataset once; `data` is either library."""
+def workloads(data, parse, folder):
+    """Returns functions that go through a dataset once; `data` is either library.
+
+    `parse` makes arrays of a batch of serialized examples.
+    """
     dataset = data.Dataset
     images = np.random.default_rng(0).random((20_000, 64), np.float32)
     labels = np.arange(20_000)
     records = str(folder / "records.tfrecord")
+    several = [str(folder / f"several-{i}.tfrecord") for i in range(FILES)]
+    examples = str(folder / "examples.tfrecord")
     lines = str(folder / "lines.txt")
 
     def count(plan):
@@ -49,6 +58,18 @@ def workloads(data, folder):
             dataset.from_tensor_slices(images).batch(128).map(lambda x: x * 2.0 - 1.0)
         ),
         "TFRecord, in sequence": count(data.TFRecordDataset(records).batch(128)),
+        "TFRecord, interleaved": count(
+            dataset.from_tensor_slices(several)
+            .interleave(
+                data.TFRecordDataset,
+                cycle_length=FILES,
+                num_parallel_calls=data.AUTOTUNE,
+            )
+            .batch(128)
+        ),
+        "TFRecord, parsed examples": count(
+            data.TFRecordDataset(examples).batch(128).map(parse)
+        ),
         "text lines": count(data.TextLineDataset(lines).batch(128)),
     }
 
@@ -61,13 +82,69 @@ def over_two_devices(strategy, dataset):
 
 
 def write_files(folder):
-    import mirrax.data.tfrecord_writer
+    from mirrax.data.example import (
+        BytesList,
+        Example,
+        Feature,
+        Features,
+        FloatList,
+        Int64List,
+    )
+    from mirrax.data.tfrecord_writer import TFRecordWriter
 
-    writer_type = mirrax.data.tfrecord_writer.TFRecordWriter
-    with writer_type(str(folder / "records.tfrecord")) as writer:
-        for _ in range(50_000):
-            writer.write(b"x" * 200)
+    def write(name, records):
+        with TFRecordWriter(str(folder / name)) as writer:
+            for record in records:
+                writer.write(record)
+
+    def example(i):
+        features = {
+            "image": Feature(
+                float_list=FloatList(value=[i / 7 + j for j in range(64)])
+            ),
+            "label": Feature(int64_list=Int64List(value=[i % 10])),
+            "name": Feature(bytes_list=BytesList(value=[b"example %d" % i])),
+        }
+        return Example(features=Features(feature=features)).SerializeToString()
+
+    write("records.tfrecord", (b"x" * 200 for _ in range(50_000)))
+    for i in range(FILES):
+        write(f"several-{i}.tfrecord", (b"x" * 200 for _ in range(6_000)))
+    write("examples.tfrecord", map(example, range(20_000)))
     (folder / "lines.txt").write_text("".join(f"line {i}\n" for i in range(200_000)))
+
+
+def parser(parse_example, features, floats, integers, strings):
+    """Returns a function of a batch of serialized examples."""
+    wanted = {
+        "image": features((64,), floats),
+        "label": features((), integers),
+        "name": features((), strings),
+    }
+    return lambda serialized: parse_example(serialized, wanted)
+
+
+def save_position():
+    """Prints what saving a position takes; returns whether that is little enough."""
+    import mirrax
+
+    numbers = mirrax.data.Dataset.range(60_000).shuffle(60_000, seed=1).batch(128)
+    iterator = iter(numbers.repeat())
+    for _ in range(300):
+        next(iterator)
+    seconds = []
+    for _ in range(100):
+        start = time.perf_counter()
+        state = json.dumps(iterator.save_state())
+        seconds.append(time.perf_counter() - start)
+    own = statistics.median(seconds)
+    kept = own <= SAVE_SECONDS and len(state) <= SAVE_BYTES
+    name = "save a full shuffle of 60,000"
+    print(
+        f"{name:32s} {own * 1e6:6.0f} us, {len(state)} bytes "
+        f"(limits {SAVE_SECONDS * 1e6:.0f}, {SAVE_BYTES}: {'ok' if kept else 'MISSED'})"
+    )
+    return kept
 
 
 def serve(folder):
@@ -79,7 +156,10 @@ def serve(folder):
         cpu, [tf.config.LogicalDeviceConfiguration()] * 2
     )
     strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
-    programs = workloads(tf.data, pathlib.Path(folder))
+    parse = parser(
+        tf.io.parse_example, tf.io.FixedLenFeature, tf.float32, tf.int64, tf.string
+    )
+    programs = workloads(tf.data, parse, pathlib.Path(folder))
     programs["over two devices"] = over_two_devices(strategy, tf.data.Dataset)
     for line in sys.stdin:
         start = time.perf_counter()
@@ -93,7 +173,10 @@ def main(python):
     strategy = mirrax.MirroredStrategy(["CPU:0", "CPU:1"])
     folder = pathlib.Path(tempfile.mkdtemp())
     write_files(folder)
-    ours = workloads(mirrax.data, folder)
+    data = mirrax.data
+    features = data.FixedLenFeature
+    parse = parser(data.parse_example, features, np.float32, np.int64, bytes)
+    ours = workloads(data, parse, folder)
     ours["over two devices"] = over_two_devices(strategy, mirrax.data.Dataset)
     peer = subprocess.Popen(
         [python, __file__, "--serve", str(folder)],
@@ -123,6 +206,7 @@ def main(python):
         verdict = "ok" if ratio >= limit else "MISSED"
         print(f"{name:32s} {ratio:6.1f} times faster (limit {limit}: {verdict})")
     peer.kill()
+    kept &= save_position()
     sys.exit(not kept)
 
 

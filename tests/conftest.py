@@ -3,8 +3,9 @@
 import os
 import threading
 
-# Both must come before JAX starts its backend, hence before anything is collected.
+# All must come before JAX starts its backend, hence before anything is collected.
 os.environ["JAX_PLATFORMS"] = "cpu"
+os.environ["KERAS_BACKEND"] = "jax"
 
 import hypothesis
 import pytest
@@ -18,8 +19,13 @@ hypothesis.settings.load_profile("mirrax")
 # tests/conformance/conftest.py asks for 4: the last call before JAX starts decides.
 mirrax.config.set_logical_devices("CPU", 8)
 
-# Set by pytest, and by scikit-learn when it is first imported.
-FOREIGN_VARIABLES = {"PYTEST_CURRENT_TEST", "KMP_DUPLICATE_LIB_OK", "KMP_INIT_AT_FORK"}
+# Set by pytest, and by scikit-learn and Keras when they are first imported.
+FOREIGN_VARIABLES = {
+    "PYTEST_CURRENT_TEST",
+    "KMP_DUPLICATE_LIB_OK",
+    "KMP_INIT_AT_FORK",
+    "TF_FORCE_GPU_ALLOW_GROWTH",
+}
 
 
 @pytest.fixture(

@@ -15,6 +15,7 @@ PACKAGE = pathlib.Path(__file__).resolve().parent.parent / "src" / "mirrax"
 
 # Each stage may import itself and those before it.
 STAGES = (
+    "later",
     "errors",
     "options",
     "trees",
@@ -35,7 +36,7 @@ STAGES = (
     "integrations",
 )
 # The top of the package may import every stage and each other; no stage may import it.
-TOP_MODULES = ("cluster_resolver", "config", "random", "testing", "__init__")
+TOP_MODULES = ("cluster_resolver", "config", "nn", "random", "testing", "__init__")
 # The TF-shaped names sit on top of everything, and see only what every user sees.
 LEGACY = "tf"
 PUBLIC_MODULES = (
@@ -43,6 +44,7 @@ PUBLIC_MODULES = (
     "config",
     "data",
     "errors",
+    "nn",
     "random",
     "testing",
     "train",

@@ -3,7 +3,10 @@
 Choose a strategy, create variables in its scope, and run steps on its replicas.
 """
 
-from mirrax import cluster_resolver, config, data, errors, random
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from mirrax import config, errors, random
 from mirrax.collectives import (
     CrossDeviceOps,
     HierarchicalCopyAllReduce,
@@ -11,13 +14,6 @@ from mirrax.collectives import (
     ReductionToOneDevice,
 )
 from mirrax.devices import reserve_at_import
-from mirrax.input import (
-    DistributedDataset,
-    DistributedIterator,
-    InputContext,
-    InputOptions,
-    InputReplicationMode,
-)
 from mirrax.integrations import await_libraries
 from mirrax.options import (
     CollectiveCommunication,
@@ -27,6 +23,7 @@ from mirrax.options import (
     VariableAggregation,
     VariableSynchronization,
 )
+from mirrax.run.accumulation import accumulate_gradients
 from mirrax.run.function import function
 from mirrax.run.gradients import value_and_grad
 from mirrax.run.replica_context import ReplicaContext
@@ -34,7 +31,6 @@ from mirrax.run.tape import GradientTape
 from mirrax.strategy import (
     CentralStorageStrategy,
     MirroredStrategy,
-    MultiWorkerMirroredStrategy,
     OneDeviceStrategy,
     Strategy,
     StrategyExtended,
@@ -48,6 +44,17 @@ from mirrax.strategy import (
 from mirrax.values import DistributedValues, Mirrored, PerReplica
 from mirrax.values.specs import TensorSpec
 from mirrax.variables import Variable, variable_creator_scope
+
+if TYPE_CHECKING:
+    from mirrax import cluster_resolver, data, nn, train
+    from mirrax.input import (
+        DistributedDataset,
+        DistributedIterator,
+        InputContext,
+        InputOptions,
+        InputReplicationMode,
+    )
+    from mirrax.strategy.multi_worker import MultiWorkerMirroredStrategy
 
 __all__ = [
     "CentralStorageStrategy",
@@ -79,6 +86,7 @@ __all__ = [
     "Variable",
     "VariableAggregation",
     "VariableSynchronization",
+    "accumulate_gradients",
     "cluster_resolver",
     "config",
     "data",
@@ -89,10 +97,38 @@ __all__ = [
     "get_strategy",
     "has_strategy",
     "in_cross_replica_context",
+    "nn",
     "random",
+    "train",
     "value_and_grad",
     "variable_creator_scope",
 ]
+
+# What is imported when it is first asked for, because not every program needs it.
+_LATER = {
+    "DistributedDataset": "mirrax.input",
+    "DistributedIterator": "mirrax.input",
+    "InputContext": "mirrax.input",
+    "InputOptions": "mirrax.input",
+    "InputReplicationMode": "mirrax.input",
+    "MultiWorkerMirroredStrategy": "mirrax.strategy.multi_worker",
+}
+_LATER_MODULES = ("cluster_resolver", "data", "nn", "train")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER_MODULES:
+        return importlib.import_module(f"mirrax.{name}")
+    if name in _LATER:
+        value = getattr(importlib.import_module(_LATER[name]), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'mirrax' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
 
 reserve_at_import()
 await_libraries()

@@ -24,6 +24,14 @@ class DuplicateDevice(AssertionError, ValueError):  # noqa: N818
     """A device was named twice where each must be another one."""
 
 
+class CheckpointMismatchError(ValueError):
+    """Objects are not as they were when they were saved."""
+
+
+class CheckpointDamagedError(OSError):
+    """A checkpoint was completed once, but cannot be read any more."""
+
+
 class JobError(RuntimeError):
     """Something happened to another worker, so that this one cannot go on.
 

@@ -10,14 +10,26 @@ E = TypeVar("E", bound=enum.Enum)
 
 
 class ReduceOp(enum.Enum):
-    """How values of several replicas become one."""
+    """How values of several replicas become one.
+
+    >>> strategy = mirrax.OneDeviceStrategy("CPU:0")
+    >>> strategy.reduce(ReduceOp.SUM, strategy.run(lambda: 2.0), axis=None)
+    Array(2., dtype=float32...)
+    """
 
     SUM = "SUM"
     MEAN = "MEAN"
 
 
 class VariableAggregation(enum.Enum):
-    """How the writes of several replicas to one variable become one value."""
+    """How the writes of several replicas to one variable become one value.
+
+    >>> strategy = mirrax.MirroredStrategy(["CPU:0"])
+    >>> with strategy.scope():
+    ...     total = mirrax.Variable(0.0, aggregation=VariableAggregation.SUM)
+    >>> strategy.run(lambda: total.assign_add(2.0))
+    Array(2., dtype=float32)
+    """
 
     NONE = 0
     SUM = 1
@@ -26,7 +38,17 @@ class VariableAggregation(enum.Enum):
 
 
 class VariableSynchronization(enum.Enum):
-    """When the copies of a variable are brought together."""
+    """When the copies of a variable are brought together.
+
+    >>> with mirrax.MirroredStrategy(["CPU:0"]).scope():
+    ...     count = mirrax.Variable(
+    ...         0,
+    ...         synchronization=VariableSynchronization.ON_READ,
+    ...         aggregation=VariableAggregation.SUM,
+    ...     )
+    >>> count.trainable
+    False
+    """
 
     AUTO = 0
     NONE = 1
@@ -35,7 +57,11 @@ class VariableSynchronization(enum.Enum):
 
 
 class CollectiveCommunication(enum.Enum):
-    """Which implementation moves the data between workers."""
+    """Which implementation moves the data between workers.
+
+    >>> CommunicationOptions(implementation="ring").implementation
+    <CollectiveCommunication.RING: 'RING'>
+    """
 
     AUTO = "AUTO"
     RING = "RING"
@@ -51,6 +77,9 @@ class CommunicationOptions:
             size; 0 leaves the choice to XLA.
         timeout_seconds: How long a collective may take before it counts as stuck.
         implementation: Which implementation to use; AUTO lets JAX choose.
+
+    >>> CommunicationOptions(bytes_per_pack=50 * 1024 * 1024).bytes_per_pack
+    52428800
     """
 
     bytes_per_pack: int = 0
@@ -72,6 +101,10 @@ class RunOptions:
     """Options of `Strategy.run`, accepted so that ported programs run.
 
     JAX compiles for the shapes it meets, so none of these changes what `run` does.
+
+    >>> strategy = mirrax.OneDeviceStrategy("CPU:0")
+    >>> strategy.run(lambda: "done", options=RunOptions())
+    'done'
     """
 
     experimental_enable_dynamic_batch_size: bool = True

@@ -50,6 +50,10 @@ class Generator:
         """The variable that holds the state, to be saved with a model."""
         return self._state
 
+    def checkpoint_contents(self) -> dict[str, Variable]:
+        """Returns what `mirrax.train.Checkpoint` keeps."""
+        return {"state": self._state}
+
     def key(self) -> jax.Array:
         """Returns a key that was not used before."""
         following, fresh = jax.random.split(jax.random.wrap_key_data(self._state.value))

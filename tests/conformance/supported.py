@@ -11,7 +11,7 @@ SUPPORTED = [
     (6, 12),  # examples: datasets
     (13, 18),  # examples: run and all-reduce
     (19, 20),  # examples: reduce over a dataset
-    (21, 24),  # examples: reduce, one device, cluster resolver
+    (21, 25),  # examples: reduce, one device, cluster resolver
     (26, 26),  # examples: the v1 input iterator
     (27, 28),  # examples: local results, old names of run
     (29, 31),  # examples: datasets by their older names
@@ -29,8 +29,9 @@ SUPPORTED = [
     (246, 247),  # the default strategy: replica context
     (248, 248),  # one device against mirrored, over a dataset
     (249, 249),  # one device: errors
+    (250, 254),  # cluster
     (260, 277),  # contrib
-    (280, 281),  # gradients: a training step, through all-reduce
+    (280, 286),  # gradients, checkpoints, Keras
 ]
 
 

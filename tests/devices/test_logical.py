@@ -143,3 +143,18 @@ def test_name_of_takes_the_name_of_the_process():
 
 def test_kind_of_a_cpu_device():
     assert kind_of(jax.devices("cpu")[0]) == "CPU"
+
+
+def test_platform_that_is_not_there_is_named():
+    text = run_fresh(
+        """
+        import mirrax
+        try:
+            mirrax.MirroredStrategy()
+        except RuntimeError as error:
+            print(error)
+        """,
+        JAX_PLATFORMS="cuda",
+    )
+    assert "Received: JAX_PLATFORMS='cuda'" in text
+    assert "'cpu'" in text

@@ -153,3 +153,10 @@ def test_every_worker_brings_the_same_devices():
         ValueError, match=r"worker 0: CPU \[0, 1\]; worker 1: CPU \[0\]"
     ):
         job_topology(job, cpus(2))
+
+
+@pytest.mark.parametrize("devices", [2, 2.5, "CPU:0", "", {"CPU:0"}], ids=repr)
+def test_devices_that_are_no_list_are_refused(devices):
+    message = r"`devices` is a list or a tuple of names.*Write \['CPU:0'"
+    with pytest.raises(TypeError, match=message):
+        local_topology(devices)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import mirrax
+from tests.programs import engines
 
 
 def context():
@@ -144,3 +145,36 @@ def test_a_compiled_function_in_an_eager_run_takes_unequal_parts(two_replicas):
 def test_run_inside_jit_computes_for_each_replica(two_replicas):
     value = jax.jit(lambda x: two_replicas.run(lambda y: y + 1, args=(x,)).values)(1.0)
     assert [float(part) for part in value] == [2, 2]
+
+
+@engines
+@pytest.mark.parametrize(
+    "args", [jnp.ones(4), np.ones(4), 1, "ab", mirrax.PerReplica((1, 2))], ids=type
+)
+def test_one_argument_that_is_not_in_a_tuple_is_refused(strategy, engine, args):
+    message = (
+        rf"a tuple of arguments.*type {type(args).__name__}. Write args=\(value,\)"
+    )
+    with pytest.raises(TypeError, match=message):
+        strategy.run(engine(lambda x: x), args=args)
+
+
+@engines
+def test_named_arguments_in_args_are_refused(strategy, engine):
+    with pytest.raises(TypeError, match=r"For named arguments, write kwargs=\{"):
+        strategy.run(engine(lambda x: x), args={"x": 1})
+
+
+def test_keyword_arguments_that_are_no_dict_are_refused(strategy):
+    with pytest.raises(TypeError, match=r"a dict of named arguments.*type list"):
+        strategy.run(lambda x: x, kwargs=[1])
+
+
+def test_collective_in_run_inside_jit_names_function_in_place_of_jit(two_replicas):
+    @mirrax.function
+    def step(x):
+        return mirrax.get_replica_context().all_reduce("SUM", x)
+
+    message = r"Use `@mirrax.function` in place of `jax.jit`"
+    with pytest.raises(RuntimeError, match=message):
+        jax.jit(lambda x: two_replicas.run(step, args=(x,)))(1.0)

@@ -130,22 +130,6 @@ def test_an_error_in_run_leaves_variables_as_they_were(strategy):
     assert variable.numpy() == 1
 
 
-def test_a_callback_that_raises_leaves_variables_as_they_were():
-    variable = mirrax.Variable(jnp.ones(3))
-
-    def fail(x):
-        raise KeyError("mine")
-
-    @mirrax.function
-    def step():
-        value = jax.pure_callback(fail, jax.ShapeDtypeStruct((3,), "float32"), 1.0)
-        variable.assign_add(value)
-
-    with pytest.raises(Exception, match="mine"):
-        jax.block_until_ready([step(), variable.value])
-    np.testing.assert_array_equal(variable.numpy(), [1] * 3)
-
-
 def test_a_variable_is_overwritten_in_place(strategy):
     variable = variable_in(strategy, jnp.zeros(3))
     add = adder(variable)

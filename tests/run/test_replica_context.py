@@ -323,6 +323,32 @@ def test_a_context_is_of_no_use_after_the_run(two_replicas, use):
         use(kept[0])
 
 
+@engines
+def test_a_context_of_an_earlier_run_is_refused_in_a_later_one(strategy, engine):
+    kept = []
+    strategy.run(lambda: kept.append(context()))
+    message = r"of a `run` that is over.*get_replica_context\(\).all_reduce"
+    with pytest.raises(RuntimeError, match=message):
+        strategy.run(engine(lambda: kept[0].all_reduce("SUM", 1.0)))
+
+
+def test_a_context_of_one_replica_is_of_no_use_after_the_run():
+    kept = []
+    mirrax.OneDeviceStrategy("CPU:0").run(lambda: kept.append(context()))
+    with pytest.raises(RuntimeError, match="speaks for one replica"):
+        kept[0].all_reduce("SUM", 1.0)
+
+
+def test_unequal_shapes_are_refused_with_the_place(two_replicas):
+    def step():
+        size = context().replica_id_in_sync_group + 1
+        return context().all_reduce("SUM", jnp.ones(size))
+
+    message = r"replica 1: float32\[2\](.|\n)*met in all_reduce at .*_context.py:\d+"
+    with pytest.raises(mirrax.errors.InvalidArgumentError, match=message):
+        two_replicas.run(step)
+
+
 @pytest.mark.parametrize(
     "use",
     [

@@ -16,17 +16,28 @@ def test_results_are_new_containers_at_each_call():
     assert step() == {"log": []}
 
 
-def test_variable_stays_as_it_was_when_a_check_for_nan_raises(strategy):
+@pytest.mark.parametrize(
+    ("check", "compute"),
+    [(jax.debug_nans, lambda x: x / x), (jax.debug_infs, lambda x: 1 / x)],
+    ids=["nan", "infinity"],
+)
+@pytest.mark.parametrize("is_compiled", [False, True], ids=["first_call", "compiled"])
+def test_variable_stays_as_it_was_when_a_check_of_results_raises(
+    strategy, check, compute, is_compiled
+):
     variable = create(strategy, jnp.ones(64))
 
     @mirrax.function
     def step(x):
         variable.assign(variable + 1)
-        return x / x
+        return compute(x)
 
-    with jax.debug_nans(True), pytest.raises(FloatingPointError):
+    if is_compiled:
+        strategy.run(step, args=(1.0,))
+    before = variable.numpy().tolist()
+    with check(True), pytest.raises(FloatingPointError):
         strategy.run(step, args=(0.0,))
-    assert variable.numpy().tolist() == [1] * 64
+    assert variable.numpy().tolist() == before
 
 
 def test_variable_can_be_read_while_another_thread_trains(two_replicas):

@@ -10,30 +10,36 @@ from mirrax import tf
 NAMES = {
     "distribute": """CrossDeviceOps DistributedDataset DistributedIterator
         DistributedValues HierarchicalCopyAllReduce InputContext InputOptions
-        InputReplicationMode MirroredStrategy NcclAllReduce OneDeviceStrategy
-        ParameterServerStrategy ReduceOp ReductionToOneDevice ReplicaContext RunOptions
-        Server Strategy StrategyExtended TPUStrategy coordinator experimental
-        experimental_set_strategy get_replica_context get_strategy has_strategy
-        in_cross_replica_context""",
+        InputReplicationMode MirroredStrategy MultiWorkerMirroredStrategy NcclAllReduce
+        OneDeviceStrategy ParameterServerStrategy ReduceOp ReductionToOneDevice
+        ReplicaContext RunOptions Server Strategy StrategyExtended TPUStrategy
+        cluster_resolver coordinator experimental experimental_set_strategy
+        get_replica_context get_strategy has_strategy in_cross_replica_context""",
+    "distribute.cluster_resolver": """ClusterResolver GCEClusterResolver
+        KubernetesClusterResolver KubernetesExecutableLocation SimpleClusterResolver
+        SlurmClusterResolver TFConfigClusterResolver TPUClusterResolver
+        UnionResolver""",
     "distribute.coordinator": """ClusterCoordinator PerWorkerValue RemoteValue
         experimental_get_current_worker_index""",
     "distribute.experimental": """CentralStorageStrategy CollectiveCommunication
         CollectiveHints CommunicationImplementation CommunicationOptions
-        ParameterServerStrategy PreemptionCheckpointHandler PreemptionWatcher
-        TPUStrategy TerminationConfig ValueContext coordinator partitioners rpc""",
+        MultiWorkerMirroredStrategy ParameterServerStrategy PreemptionCheckpointHandler
+        PreemptionWatcher TPUStrategy TerminationConfig ValueContext coordinator
+        partitioners rpc""",
     "distribute.experimental.coordinator": """ClusterCoordinator PerWorkerValues
         RemoteValue""",
-    "distribute.experimental.partitioners": """FixedShardsPartitioner
-        MaxSizePartitioner MinSizePartitioner Partitioner""",
+    "distribute.experimental.partitioners": """FixedShardsPartitioner MaxSizePartitioner
+        MinSizePartitioner Partitioner""",
     "distribute.experimental.rpc": "Client Server",
     "compat.v1.distribute": """CrossDeviceOps HierarchicalCopyAllReduce InputContext
         InputReplicationMode MirroredStrategy NcclAllReduce OneDeviceStrategy ReduceOp
         ReductionToOneDevice ReplicaContext RunOptions Server Strategy StrategyExtended
-        experimental experimental_set_strategy get_loss_reduction get_replica_context
-        get_strategy has_strategy in_cross_replica_context""",
+        cluster_resolver experimental experimental_set_strategy get_loss_reduction
+        get_replica_context get_strategy has_strategy in_cross_replica_context""",
     "compat.v1.distribute.experimental": """CentralStorageStrategy
         CollectiveCommunication CollectiveHints CommunicationImplementation
-        CommunicationOptions ParameterServerStrategy TPUStrategy""",
+        CommunicationOptions MultiWorkerMirroredStrategy ParameterServerStrategy
+        TPUStrategy""",
 }
 
 

@@ -191,3 +191,13 @@ def test_expressions_mean_the_same_in_both_engines(strategy, engine):
     result = strategy.run(engine(lambda: (1 - v) ** 2 + v[0] * 2))
     for_first = strategy.experimental_local_results(result)[0]
     assert np.asarray(for_first).tolist() == [2.0, 3.0, 11.0]
+
+
+def test_scalar_can_be_formatted():
+    variable = mirrax.Variable(1.2345)
+    assert f"{variable:.2f}" == "1.23"
+    assert f"{variable}" == repr(variable)
+
+
+def test_scalar_can_be_rounded():
+    assert float(round(mirrax.Variable(1.26), 1)) == pytest.approx(1.3)

@@ -1,9 +1,12 @@
 import gc
 
+import jax
 import jax.numpy as jnp
+import pytest
 
 import mirrax
 from mirrax.variables import lending
+from tests.programs import create
 
 
 def test_value_of_a_variable_is_a_view():
@@ -38,3 +41,22 @@ def test_numpy_lends_nothing():
     variable = mirrax.Variable(1.0)
     variable.numpy()
     assert not variable.is_lent
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda variable: variable.value,
+        lambda variable: variable.numpy(),
+        lambda variable: mirrax.function(lambda: variable.assign_add(jnp.ones(9)))(),
+    ],
+    ids=["value", "numpy", "program"],
+)
+def test_variable_whose_array_the_user_donated_says_so(strategy, use):
+    variable = create(strategy, jnp.ones(9), name="mine")
+    jax.jit(lambda x: x + 1, donate_argnums=0)(jax.device_put(variable.value))
+    message = r"'mine:0' has lost its array.*jnp.copy\(variable.value\)"
+    with pytest.raises(RuntimeError, match=message):
+        use(variable)
+    variable.assign(jnp.zeros(9))
+    assert variable.numpy().tolist() == [0] * 9

@@ -50,6 +50,8 @@ class NcclAllReduce(CrossDeviceOps):
     Args:
         num_packs: Into how many messages the values of one call are joined; 0 sends
             each on its own.
+
+    >>> strategy = mirrax.MirroredStrategy(cross_device_ops=NcclAllReduce(num_packs=2))
     """
 
     def __init__(self, num_packs: int = 1) -> None:

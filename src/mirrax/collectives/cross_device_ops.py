@@ -11,7 +11,18 @@ from mirrax.options import CommunicationOptions
 
 
 class CrossDeviceOps(abc.ABC):
-    """How the values of several replicas are added up."""
+    """How the values of several replicas are added up.
+
+    >>> class Loud(CrossDeviceOps):
+    ...     def sum_over_replicas(self, values, num_replicas, options):
+    ...         print("adding up over", num_replicas)
+    ...         return [jax.lax.psum(value, "replica") for value in values]
+    >>> strategy = mirrax.MirroredStrategy(["CPU:0", "CPU:1"], cross_device_ops=Loud())
+    >>> ones = strategy.run(lambda: jax.numpy.array(1.0))
+    >>> float(strategy.reduce("SUM", ones, axis=None))
+    adding up over 2
+    2.0
+    """
 
     @abc.abstractmethod
     def sum_over_replicas(

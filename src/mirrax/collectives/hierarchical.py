@@ -26,6 +26,8 @@ class HierarchicalCopyAllReduce(CrossDeviceOps):
     Args:
         num_packs: Into how many messages the values of one call are joined; 0 sends
             each on its own.
+
+    >>> strategy = mirrax.MirroredStrategy(cross_device_ops=HierarchicalCopyAllReduce())
     """
 
     def __init__(self, num_packs: int = 1) -> None:

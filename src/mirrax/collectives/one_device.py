@@ -24,6 +24,14 @@ class ReductionToOneDevice(CrossDeviceOps):
         reduce_to_device: Accepted for ported programs. Every replica needs the result,
             so each combines the collected values itself instead of waiting for one.
         accumulation_fn: Combines a list of arrays; the sum by default.
+
+    >>> largest = ReductionToOneDevice(
+    ...     accumulation_fn=lambda values: jax.numpy.stack(values).max(0)
+    ... )
+    >>> strategy = mirrax.MirroredStrategy(["CPU:0", "CPU:1"], largest)
+    >>> values = mirrax.PerReplica((3.0, 5.0))
+    >>> float(strategy.reduce("SUM", values, axis=None))
+    5.0
     """
 
     def __init__(

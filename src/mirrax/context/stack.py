@@ -117,8 +117,8 @@ class _Set:
         self._variable.reset(self._token)
 
 
-def entered(new_frame: Frame) -> _Set:
-    """Makes `new_frame` the innermost frame for the `with` block."""
+def entered(new_frame: Frame | None) -> _Set:
+    """Makes `new_frame` the innermost frame for the `with` block; None leaves all."""
     return _Set(_frame, new_frame)
 
 

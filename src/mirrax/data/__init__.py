@@ -10,9 +10,11 @@ from mirrax.data.example import FixedLenFeature as FixedLenFeature
 from mirrax.data.example import VarLenFeature as VarLenFeature
 from mirrax.data.example import parse_example as parse_example
 from mirrax.data.example import parse_single_example as parse_single_example
+from mirrax.data.file_datasets import ArrayRecordDataset as ArrayRecordDataset
 from mirrax.data.file_datasets import (
     FixedLengthRecordDataset as FixedLengthRecordDataset,
 )
+from mirrax.data.file_datasets import ParquetDataset as ParquetDataset
 from mirrax.data.file_datasets import TextLineDataset as TextLineDataset
 from mirrax.data.file_datasets import TFRecordDataset as TFRecordDataset
 from mirrax.data.iterator import DatasetIterator as DatasetIterator

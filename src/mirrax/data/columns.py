@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -34,11 +35,16 @@ def stack(rows: Sequence[Any]) -> Column:
     return np.stack(arrays)
 
 
+def as_objects(rows: Sequence[Any]) -> np.ndarray[Any, Any]:
+    """Returns an array of bytes objects, or of any other objects."""
+    objects = np.empty(len(rows), object)
+    objects[:] = rows
+    return objects
+
+
 def as_strings(rows: Sequence[Any]) -> np.ndarray[Any, Any]:
     """Returns strings as an array of bytes objects."""
-    strings = np.empty(len(rows), object)
-    strings[:] = [r.encode() if isinstance(r, str) else r for r in rows]
-    return strings
+    return as_objects([r.encode() if isinstance(r, str) else r for r in rows])
 
 
 def as_array(value: Any) -> np.ndarray[Any, Any]:
@@ -90,6 +96,18 @@ def rows_of(columns: Columns) -> list[tuple[Any, ...]]:
 def from_rows(rows: Sequence[Sequence[Any]]) -> Columns:
     """Returns elements, as sequences of leaves, as columns."""
     return [stack(column) for column in zip(*rows, strict=True)]
+
+
+@contextlib.contextmanager
+def noting(operation: str, number: int) -> Iterator[None]:
+    """Adds to an error that it came from a user's function, and at which element."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(
+            f"[mirrax] raised by a function given to `{operation}`, at element {number}"
+        )
+        raise
 
 
 def call(function: Callable[..., Any], structure: Any, leaves: Sequence[Any]) -> Any:

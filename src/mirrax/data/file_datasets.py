@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from mirrax.data.dataset import Dataset
+from mirrax.data.nodes.array_records import ArrayRecords
 from mirrax.data.nodes.files import Files, MakeReader
+from mirrax.data.nodes.parquet import ParquetRows
+from mirrax.data.pool import num_threads
 from mirrax.data.readers import FixedLengthReader, TextLineReader, TFRecordReader
 
 
@@ -19,14 +23,37 @@ class _FileDataset(Dataset):
         filenames: A path, several, or a dataset of paths.
         make_reader: Opens files.
         kind: What kind of files they are.
+        num_parallel_reads: How many files take turns, read in threads; if it is not
+            given, one file is read after another.
     """
 
-    def __init__(self, filenames: Any, make_reader: MakeReader, kind: str) -> None:
-        super().__init__(Files(_names(filenames), make_reader, kind))
+    def __init__(
+        self,
+        filenames: Any,
+        make_reader: MakeReader,
+        kind: str,
+        num_parallel_reads: int | None = None,
+    ) -> None:
+        if num_parallel_reads is None and not isinstance(filenames, Dataset):
+            super().__init__(Files(_names(filenames), make_reader, kind))
+            return
+        names = filenames
+        if not isinstance(names, Dataset):
+            names = Dataset.from_tensor_slices(list(_names(filenames)))
+        cycle = 1 if num_parallel_reads is None else num_threads(num_parallel_reads)
+        files = names.interleave(
+            lambda name: Dataset(Files((name.decode(),), make_reader, kind)),
+            cycle_length=cycle,
+            num_parallel_calls=num_parallel_reads,
+        )
+        super().__init__(files.plan)
 
 
 class TFRecordDataset(_FileDataset):
-    """The records of TFRecord files, checked, as bytes."""
+    """The records of TFRecord files, checked, as bytes.
+
+    With `num_parallel_reads`, so many files take turns, and are read in threads.
+    """
 
     def __init__(
         self,
@@ -37,11 +64,14 @@ class TFRecordDataset(_FileDataset):
     ) -> None:
         compression = compression_type or ""
         make_reader = functools.partial(TFRecordReader, compression=compression)
-        super().__init__(filenames, make_reader, "TFRecord")
+        super().__init__(filenames, make_reader, "TFRecord", num_parallel_reads)
 
 
 class TextLineDataset(_FileDataset):
-    """The lines of text files, as bytes."""
+    """The lines of text files, as bytes.
+
+    With `num_parallel_reads`, so many files take turns, and are read in threads.
+    """
 
     def __init__(
         self,
@@ -52,7 +82,7 @@ class TextLineDataset(_FileDataset):
     ) -> None:
         compression = compression_type or ""
         make_reader = functools.partial(TextLineReader, compression=compression)
-        super().__init__(filenames, make_reader, "text")
+        super().__init__(filenames, make_reader, "text", num_parallel_reads)
 
 
 class FixedLengthRecordDataset(_FileDataset):
@@ -64,7 +94,9 @@ class FixedLengthRecordDataset(_FileDataset):
         record_bytes: int,
         header_bytes: int = 0,
         footer_bytes: int = 0,
+        buffer_size: int | None = None,
         compression_type: str | None = None,
+        num_parallel_reads: int | None = None,
     ) -> None:
         make_reader = functools.partial(
             FixedLengthReader,
@@ -73,12 +105,45 @@ class FixedLengthRecordDataset(_FileDataset):
             footer_bytes=footer_bytes,
             compression=compression_type or "",
         )
-        super().__init__(filenames, make_reader, "fixed length")
+        super().__init__(filenames, make_reader, "fixed length", num_parallel_reads)
+
+
+class ArrayRecordDataset(Dataset):
+    """The records of ArrayRecord files, as bytes.
+
+    They can be looked up by number, so `shuffle` takes no memory for records, and a
+    position is found at once. Needs the extra `data`.
+
+    >>> dataset = ArrayRecordDataset(["train-0.array_record"])
+    >>> print(dataset.batch(8).explain())
+    Batch(size=8, drop_remainder=False)
+      ArrayRecords(files=('train-0.array_record',))
+    """
+
+    def __init__(self, filenames: Any) -> None:
+        super().__init__(ArrayRecords(_names(filenames)))
+
+
+class ParquetDataset(Dataset):
+    """The rows of Parquet files, as dictionaries of their columns.
+
+    Needs the extra `data`.
+
+    Args:
+        filenames: A path, or several.
+        columns: The columns to read; all if it is not given.
+
+    >>> dataset = ParquetDataset("train.parquet", columns=["image", "label"])
+    >>> print(dataset.explain())
+    ParquetRows(files=('train.parquet',), columns=('image', 'label'))
+    """
+
+    def __init__(self, filenames: Any, columns: Sequence[str] | None = None) -> None:
+        chosen = None if columns is None else tuple(columns)
+        super().__init__(ParquetRows(_names(filenames), chosen))
 
 
 def _names(filenames: Any) -> tuple[str, ...]:
-    if isinstance(filenames, Dataset):
-        return tuple(name.decode() for name in filenames)
     if isinstance(filenames, str | bytes):
         filenames = [filenames]
     names = np.asarray(filenames, object).ravel().tolist()

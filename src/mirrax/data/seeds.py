@@ -43,9 +43,7 @@ def with_seeds(plan: Node, seeds: Sequence[int]) -> Node:
     given = iter(seeds)
 
     def seed(node: Node) -> Node:
-        changed: Any = node
-        is_seeded = isinstance(node, Seeded)
-        return dataclasses.replace(changed, seed=next(given)) if is_seeded else node
+        return _seeded(node, next(given)) if isinstance(node, Seeded) else node
 
     return rewritten(plan, seed)
 
@@ -60,11 +58,13 @@ def seed_unseeded(plan: Node, key: tuple[int, ...]) -> Node:
     numbers = itertools.count()
 
     def seed(node: Node) -> Node:
-        changed: Any = node
         if not isinstance(node, Seeded) or not node.is_unseeded:
             return node
-        chosen = int(random_for(*key, next(numbers)).integers(2**31))
-        seeded: Node = dataclasses.replace(changed, seed=chosen)
-        return seeded
+        return _seeded(node, int(random_for(*key, next(numbers)).integers(2**31)))
 
     return rewritten(plan, seed)
+
+
+def _seeded(node: Any, seed: int) -> Node:
+    changed: Node = dataclasses.replace(node, seed=seed)
+    return changed

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import jax
 
@@ -29,10 +29,21 @@ def local_devices(kind: str) -> tuple[jax.Device, ...]:
         cpu_pool.reserve(requested_cpu_devices())
     return tuple(
         device
-        for platform in backends()
+        for platform in _start_backends()
         if find_kind(platform) == kind
         for device in jax.local_devices(backend=platform)
     )
+
+
+def _start_backends() -> Iterable[str]:
+    try:
+        return backends()
+    except AssertionError as error:  # What JAX raises if there is no backend at all.
+        raise RuntimeError(
+            "JAX found none of the platforms that it may use. Received: "
+            f"JAX_PLATFORMS={jax.config.jax_platforms!r}. Install JAX' plugin for it, "  # type: ignore[attr-defined]
+            "or set the variable to 'cpu', or to nothing for the best there is."
+        ) from error
 
 
 def default_devices() -> tuple[jax.Device, ...]:

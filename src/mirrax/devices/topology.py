@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import json
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 import numpy as np
@@ -141,7 +142,7 @@ def local_topology(devices: Sequence[str | jax.Device] | None = None) -> Topolog
     >>> local_topology(["CPU:0"]).names
     ('/job:localhost/replica:0/task:0/device:CPU:0',)
     """
-    chosen = _find_devices(devices) if devices else default_devices()
+    chosen = default_devices() if devices in (None, (), []) else _find_devices(devices)
     topology = Topology(chosen)
     _check_local(topology)
     if kind_of(chosen[0]) == "CPU":
@@ -179,16 +180,28 @@ def job_topology(job: Peers, devices: Sequence[jax.Device]) -> Topology:
     return Topology(chosen, job=job)
 
 
-def _find_devices(devices: Sequence[str | jax.Device]) -> tuple[jax.Device, ...]:
-    if isinstance(devices, str):
-        return resolve(devices)
+def _find_devices(devices: Any) -> tuple[jax.Device, ...]:
+    if not isinstance(devices, Sequence) or isinstance(devices, str):
+        raise TypeError(
+            "`devices` is a list or a tuple of names or JAX devices. Received: "
+            f"{devices!r}. Write {_example(devices)}."
+        )
     # All names at once, because together they say how many CPU devices to make.
     found = iter(resolve([d for d in devices if not isinstance(d, jax.Device)]))
     return tuple(d if isinstance(d, jax.Device) else next(found) for d in devices)
 
 
+def _example(devices: object) -> str:
+    """Returns what was probably meant."""
+    if isinstance(devices, str) and devices:
+        return str([devices])
+    if isinstance(devices, int) and 0 < devices <= 4:
+        return str([f"CPU:{i}" for i in range(devices)])
+    return str(["CPU:0", "CPU:1"])
+
+
 def _check_local(topology: Topology) -> None:
-    if len(topology.local_devices) < topology.num_replicas:
+    if not topology.is_local:
         raise ValueError(
             "These devices must all belong to this process, "
             f"which is process {topology.process_index}. "

@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 from mirrax.data.nodes.caching import Cache, Memory
-from mirrax.data.nodes.files import Files
+from mirrax.data.nodes.files import FileNode
 from mirrax.data.nodes.interleaving import Interleave
 from mirrax.data.nodes.ordering import Shard
 from mirrax.data.options import AutoShardPolicy
@@ -37,7 +37,7 @@ def auto_shard(
 
 def reads_files(plan: Node) -> bool:
     """Returns whether a plan reads files, itself or in what `interleave` opens."""
-    if isinstance(plan, Files):
+    if isinstance(plan, FileNode):
         return True
     inner = plan.first() if isinstance(plan, Interleave) else None
     nodes = plan.inputs if inner is None else (*plan.inputs, inner)
@@ -45,7 +45,7 @@ def reads_files(plan: Node) -> bool:
 
 
 def _share_files(plan: Node, num_workers: int, index: int) -> Node:
-    if isinstance(plan, Files):
+    if isinstance(plan, FileNode):
         _require_enough(len(plan.files), num_workers)
         return dataclasses.replace(plan, files=plan.files[index::num_workers])
     if isinstance(plan, Interleave) and not reads_files(plan.source):

@@ -14,6 +14,9 @@ class InputContext:
         num_input_pipelines: How many datasets are made in all.
         input_pipeline_id: Which of them this is.
         num_replicas_in_sync: How many replicas there are in all.
+
+    >>> str(InputContext(num_input_pipelines=2, input_pipeline_id=1))
+    'tf.distribute.InputContext(input pipeline id 1, total: 2)'
     """
 
     num_input_pipelines: int = 1
@@ -43,7 +46,11 @@ class InputContext:
 
 
 class InputReplicationMode(enum.Enum):
-    """For whom an input function is called: once per worker, or once per replica."""
+    """For whom an input function is called: once per worker, or once per replica.
+
+    >>> [mode.name for mode in InputReplicationMode]
+    ['PER_WORKER', 'PER_REPLICA']
+    """
 
     PER_WORKER = "PER_WORKER"
     PER_REPLICA = "PER_REPLICA"
@@ -51,7 +58,11 @@ class InputReplicationMode(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class InputOptions:
-    """Options of distributed input."""
+    """Options of distributed input.
+
+    >>> InputOptions(experimental_fetch_to_device=False).experimental_fetch_to_device
+    False
+    """
 
     experimental_fetch_to_device: bool = True
     experimental_replication_mode: InputReplicationMode = (

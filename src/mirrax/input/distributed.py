@@ -7,10 +7,10 @@ from typing import Any
 
 from mirrax.context import stack
 from mirrax.context.guards import MustDrive
+from mirrax.data.read_ahead import ReadAhead, Steps
 from mirrax.errors import InvalidArgumentError, OutOfRangeError
 from mirrax.input import positions
 from mirrax.input.in_step import InStep
-from mirrax.input.prefetch import Prefetched, Steps
 from mirrax.trees import Tree
 from mirrax.values.driving import Driving
 
@@ -26,6 +26,12 @@ class DistributedDataset(Driving):
         describe: Returns shapes and dtypes of an element.
         depth: How many elements to make ready in advance.
         in_step: Keeps the workers together.
+
+    >>> strategy = mirrax.MirroredStrategy(["CPU:0", "CPU:1"])
+    >>> batches = mirrax.data.Dataset.range(4).batch(4)
+    >>> for batch in strategy.experimental_distribute_dataset(batches):
+    ...     print([part.tolist() for part in batch.values])
+    [[0, 1], [2, 3]]
     """
 
     def __init__(
@@ -51,7 +57,7 @@ class DistributedDataset(Driving):
             raise MustDrive
         steps = self._open_steps()
         if self._depth:
-            steps = Prefetched(steps, self._depth)
+            steps = ReadAhead(steps, self._depth)
         return DistributedIterator(steps, self._describe, self._in_step)
 
     def reduce(self, initial_state: Any, reduce_func: Callable[..., Any]) -> Any:
@@ -63,7 +69,14 @@ class DistributedDataset(Driving):
 
 
 class DistributedIterator(Driving, Iterator[Tree]):
-    """The elements of a distributed dataset, one step after another."""
+    """The elements of a distributed dataset, one step after another.
+
+    >>> strategy = mirrax.OneDeviceStrategy("CPU:0")
+    >>> batches = mirrax.data.Dataset.range(4).batch(2)
+    >>> iterator = iter(strategy.experimental_distribute_dataset(batches))
+    >>> next(iterator).tolist()
+    [0, 1]
+    """
 
     def __init__(
         self, steps: Steps, describe: Callable[[], Tree], in_step: InStep

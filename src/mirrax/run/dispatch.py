@@ -31,6 +31,8 @@ def run(
             "`run` takes a function and its arguments: run(fn, args=(...)). Received: "
             f"fn={fn!r}."
         )
+    if not isinstance(args, tuple | list) or not isinstance(kwargs, dict):
+        _refuse_arguments(args, kwargs)
     fn, args, kwargs = _unpacked(fn, args, kwargs)
     libraries.connect()
     is_traced = stack.overlay() is not None
@@ -40,13 +42,27 @@ def run(
     if isinstance(fn, Function) and not is_traced:
         return _run_compiled(strategy, fn, args, kwargs)
     call = ReplicaCall(strategy, strategy.collective, fn, tuple(args), kwargs)
-    with strategy.entered():
+    with strategy.scope():
         if is_traced:
             return _run_inside_trace(call)
         if not call.topology.is_single:
             return run_eager(call)
         with jax.default_device(call.topology.devices[0]):
             return _call_alone(call)
+
+
+def _refuse_arguments(args: Any, kwargs: Any) -> None:
+    if isinstance(args, tuple | list):
+        raise TypeError(
+            "`kwargs` of `run` is a dict of named arguments: run(fn, kwargs={'x': x}). "
+            f"Received: kwargs of type {type(kwargs).__name__}."
+        )
+    hint = " For named arguments, write kwargs={...}." if isinstance(args, dict) else ""
+    raise TypeError(
+        "`args` of `run` is a tuple of arguments, with a comma also for one: "
+        f"run(fn, args=(x,)). Received: args of type {type(args).__name__}. Write "
+        f"args=(value,).{hint}"
+    )
 
 
 def _unpacked(
@@ -79,7 +95,7 @@ def _run_one_by_one(fn: Function, strategy: Callable[[], Any]) -> Callable[..., 
         owner = strategy()
         python = fn.python_function
         call = ReplicaCall(owner, owner.collective, python, args, kwargs)
-        with owner.entered():
+        with owner.scope():
             return run_uneven(call, fn)
 
     return run

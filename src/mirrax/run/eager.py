@@ -42,6 +42,11 @@ ADVICE = (
     "out of the transformed function."
 )
 
+_ADVICE_INSIDE_JIT = (
+    "Use `@mirrax.function` in place of `jax.jit` (scan, vmap, ...) around "
+    "`strategy.run`."
+)
+
 _CANCEL_ATTEMPTS = 100
 
 
@@ -54,7 +59,10 @@ def run_eager(call: ReplicaCall, advice: str = ADVICE) -> Tree:
         advice: What to do instead of a collective in a place where replicas cannot
             meet.
     """
+    if jax_internals.is_staging():
+        advice = _ADVICE_INSIDE_JIT
     topology = call.topology
+    libraries.check_arguments((call.args, call.kwargs))
     leaves, structure = trees.flatten((call.args, call.kwargs))
     columns = [parts_of(leaf, topology) for leaf in leaves]
 
@@ -75,7 +83,11 @@ def run_eager(call: ReplicaCall, advice: str = ADVICE) -> Tree:
             if all(replica.is_done for replica in replicas):
                 return regroup([replica.result for replica in replicas])
             requests = _matching_requests(replicas)
-            answers = requests[0].answer_all(call, requests)
+            try:
+                answers = requests[0].answer_all(call, requests)
+            except Exception as error:
+                _say_where(error, requests)
+                raise
             for replica, answer in zip(replicas, answers, strict=True):
                 replica.request = None
                 replica.inbox = answer
@@ -224,6 +236,13 @@ def _matching_requests(replicas: Sequence[_Replica]) -> list[_Request]:
     return requests
 
 
+def _say_where(error: Exception, requests: Sequence[_Request]) -> None:
+    places = dict.fromkeys(request.where for request in requests)
+    error.add_note(
+        f"[mirrax] the replicas met in {requests[0].kind} at {' and at '.join(places)}"
+    )
+
+
 @dataclasses.dataclass
 class _Request(abc.ABC):
     """What a replica waits for; all replicas must wait for the same."""
@@ -292,7 +311,7 @@ class _MergeCall(_Request):
     @property
     @override
     def signature(self) -> object:
-        return self.kind, _identity(self.fn)
+        return self.kind, _definition(self.fn)
 
     @override
     def answer_all(self, call: ReplicaCall, requests: Sequence[Any]) -> list[Any]:
@@ -372,8 +391,8 @@ def _hand_out(replicated: Sequence[jax.Array], count: int) -> list[list[jax.Arra
     ]
 
 
-def _identity(fn: Callable[..., Any]) -> Any:
+def _definition(fn: Callable[..., Any]) -> Any:
     """Returns what two functions that are defined in the same place have in common."""
     if isinstance(fn, functools.partial):
-        return functools.partial, _identity(fn.func)
+        return functools.partial, _definition(fn.func)
     return getattr(fn, "__code__", fn)

@@ -18,12 +18,12 @@ from mirrax.collectives.agreement import kind_of
 from mirrax.context import stack
 from mirrax.context.guards import MustDrive
 from mirrax.devices.topology import Topology
-from mirrax.run.meeting import as_arrays
+from mirrax.run.forms import PLAIN, form_of
 from mirrax.run.over_workers import agreed_arguments
-from mirrax.run.program import PLAIN, Program, form_of
+from mirrax.run.program import Program
 from mirrax.run.spmd import stand_in
 from mirrax.trees import Same, Tree
-from mirrax.values.array_like import is_array_like
+from mirrax.values.array_like import as_arrays, is_array_like
 from mirrax.values.driving import Driving
 from mirrax.values.layouts import Alike, Joined, Parts, join
 from mirrax.values.mirrored import Mirrored
@@ -114,11 +114,7 @@ class Function:
         self.input_signature = (
             None if input_signature is None else tuple(input_signature)
         )
-        self._donated = (
-            (donate_argnums,)
-            if isinstance(donate_argnums, int)
-            else tuple(donate_argnums)
-        )
+        self._donated = _positions(donate_argnums)
         self.static_numbers = static_numbers
         self._programs: collections.OrderedDict[Any, Program] = (
             collections.OrderedDict()
@@ -242,6 +238,7 @@ class Function:
         self, leaves: list[Any], structure: Any, slots: list[Any]
     ) -> Program | None:
         """Returns the program for such arguments; None if only Python can do it."""
+        libraries.check_arguments(trees.unflatten(structure, leaves))
         is_dynamic = [slot.form is not None for slot in slots]
 
         def body(*values: Any) -> Tree:
@@ -272,11 +269,14 @@ class Function:
         if not self._donated:
             return [False] * num_leaves
         args, _ = trees.unflatten(structure, list(range(num_leaves)))
+        if max(self._donated) >= len(args):
+            raise ValueError(
+                "`donate_argnums` counts the arguments that are given by position. "
+                f"Received: donate_argnums={self._donated} for a call of {self._name} "
+                f"with {len(args)} of them. Give what is donated by position."
+            )
         donated = {
-            index
-            for number in self._donated
-            if number < len(args)
-            for index in trees.leaves(args[number])
+            index for number in self._donated for index in trees.leaves(args[number])
         }
         return [index in donated for index in range(num_leaves)]
 
@@ -308,6 +308,18 @@ class Function:
                 self._name,
                 _MANY_TRACES,
             )
+
+
+def _positions(donate_argnums: Any) -> tuple[int, ...]:
+    is_one = isinstance(donate_argnums, int)
+    numbers = (donate_argnums,) if is_one else donate_argnums
+    is_list = isinstance(numbers, tuple | list)
+    if not is_list or not all(type(n) is int and n >= 0 for n in numbers):
+        raise ValueError(
+            "`donate_argnums` is the number of a positional argument, from 0, or a "
+            f"tuple of them. Received: donate_argnums={donate_argnums!r}."
+        )
+    return tuple(numbers)
 
 
 def _place() -> Any:

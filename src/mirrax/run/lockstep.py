@@ -13,6 +13,7 @@ from mirrax import jax_internals
 from mirrax.collectives.guarding import guarded
 from mirrax.devices.topology import AXIS, Topology
 from mirrax.jax_internals import JaxprEqn
+from mirrax.run.callbacks import Failures
 from mirrax.run.jaxprs import Values, bind, initial_values, kind_of, read
 from mirrax.run.segments import Cut
 from mirrax.run.spmd import join_result
@@ -38,6 +39,7 @@ class Lockstep:
         cuts: The same in pieces.
         varying: Which results differ between replicas.
         meetings: The collectives after each piece, as programs over all replicas.
+        failures: What callbacks raise; None if there are none.
     """
 
     topology: Topology
@@ -45,6 +47,7 @@ class Lockstep:
     cuts: tuple[Cut, ...]
     varying: tuple[bool, ...]
     meetings: tuple[Any, ...]
+    failures: Failures | None = None
 
     def __call__(self, arrays: Sequence[Sequence[Any]]) -> Tree:
         devices = self.topology.local_devices
@@ -76,9 +79,18 @@ class Lockstep:
                 strict=True,
             )
         )
-        count = len(self.traces[0].writes)
-        for variable, parts in zip(self.traces[0].writes, columns[:count], strict=True):
-            self._store(variable, parts)
+        if self.failures is not None:
+            self.failures.raise_first(columns)
+        writes = self.traces[0].writes
+        count = len(writes)
+        new = [
+            self._stored(variable, parts)
+            for variable, parts in zip(writes, columns[:count], strict=True)
+        ]
+        lending.store_all(writes, new)
+        for variable in writes:
+            # The pieces may have handed what they were given through to the results.
+            lending.mark(variable)
         results = [
             PerReplica(self._on_devices(parts)) if varies else self._mirror(parts)
             for parts, varies in zip(columns[count:], self.varying, strict=True)
@@ -122,13 +134,10 @@ class Lockstep:
                 for var, column in zip(made, columns, strict=True)
             )
 
-    def _store(self, variable: Variable, parts: Sequence[Any]) -> None:
+    def _stored(self, variable: Variable, parts: Sequence[Any]) -> jax.Array:
         if isinstance(variable, SyncOnReadVariable):
-            variable.store(join(tuple(parts), self.topology))
-        else:
-            variable.store(self._mirror(parts))
-        # The pieces may have handed what they were given through to the results.
-        lending.mark(variable)
+            return join(tuple(parts), self.topology)
+        return self._mirror(parts)
 
     def _mirror(self, parts: Sequence[Any]) -> jax.Array:
         """Returns parts that are known to be equal as one replicated array."""

@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from mirrax import jax_internals, trees
-from mirrax.collectives.agreement import differing
-from mirrax.collectives.guarding import guarded
-from mirrax.collectives.trail import trail_of
 from mirrax.context import stack
 from mirrax.devices.topology import Topology
 from mirrax.jax_internals import Var
-from mirrax.run import spmd
-from mirrax.run.hidden import refuse_hidden_tracers
-from mirrax.run.jaxprs import all_equations
-from mirrax.run.meeting import as_arrays
-from mirrax.run.over_workers import require_same_program
+from mirrax.run import interruptions
+from mirrax.run.callbacks import Failures, catch_failures, has_callbacks
+from mirrax.run.fingerprints import require_same_program
+from mirrax.run.forms import Form, only_topology, split_outputs
+from mirrax.run.over_workers import on_all_workers
 from mirrax.run.tracing import Traced, trace
 from mirrax.trees import Tree
-from mirrax.values.array_like import as_array, is_array_like
-from mirrax.values.layouts import Alike, Joined, Layout, Parts, replicate
-from mirrax.values.mirrored import Mirrored
-from mirrax.values.per_replica import PerReplica, per_replica
+from mirrax.values.per_replica import PerReplica
 from mirrax.variables import lending
 from mirrax.variables.distributed import DistributedVariable
 from mirrax.variables.foreign import ForeignVariable
@@ -36,49 +30,7 @@ from mirrax.variables.sync_on_read import SyncOnReadVariable
 from mirrax.variables.variable import Variable
 
 _stored = operator.attrgetter("stored")
-
-# Callbacks can raise while the program runs, when donated variables are gone already.
-_CALLBACKS = {"pure_callback", "io_callback", "debug_callback"}
-
-
-@dataclasses.dataclass(frozen=True)
-class Form:
-    """How one array of a program's inputs or outputs lies on the devices.
-
-    Args:
-        kind: "plain", "mirrored", "alike" (a `PerReplica` of equal parts) or "joined"
-            (a `PerReplica` of any parts).
-        topology: The devices, of all kinds but "plain".
-        is_scalar: Whether the parts of a joined array are scalars.
-        is_weak: Whether they are Python numbers.
-    """
-
-    kind: str
-    topology: Topology | None = None
-    is_scalar: bool = False
-    is_weak: bool = False
-
-    def wrap(self, array: jax.Array) -> Any:
-        """Returns the value that the user sees for `array`."""
-        if self.kind == "joined":
-            assert self.topology is not None
-            layout = Joined(array, self.is_scalar, self.topology, self.is_weak)
-            return per_replica(layout, self.topology)
-        if self.kind == "alike":
-            assert self.topology is not None
-            return PerReplica(Alike(array, self.topology))
-        return array
-
-
-PLAIN = Form("plain")
-
-
-def form_of(layout: Layout) -> Form:
-    """Returns the form of a per-replica value that is one array."""
-    if isinstance(layout, Joined):
-        return Form("joined", layout.topology, layout.is_scalar, layout.is_weak)
-    assert isinstance(layout, Alike)
-    return Form("alike", layout.topology)
+_first = operator.itemgetter(0)
 
 
 class Program:
@@ -100,11 +52,9 @@ class Program:
         donated: Sequence[bool],
         is_run: bool = False,
     ) -> None:
-        self._is_run = is_run
-
         def wrapped(*arrays: Any) -> tuple[Sequence[jax.Array], Any]:
             values = [form.wrap(a) for form, a in zip(forms, arrays, strict=True)]
-            arrays_out, result = _split_result(body(*values))
+            arrays_out, result = split_outputs(body(*values))
             return arrays_out, (*result, stack.overlay().topologies)
 
         traced = trace(wrapped, arguments, inside_replica=False)
@@ -119,19 +69,25 @@ class Program:
             )
             if topology is not None
         }
-        self._topology = _only(topologies)
+        self._topology = only_topology(topologies)
         self._is_over_many = not (self._topology is None or self._topology.is_single)
+        # An error in another process would not be known here.
+        self._is_local = self._topology is None or self._topology.is_local
         self._donated_arguments = [i for i, flag in enumerate(donated) if flag]
         self._kept_arguments = [i for i, flag in enumerate(donated) if not flag]
         self._split_variables(traced)
-        self._writes = traced.writes
         self._lent_count = -1
         # Plain variables stay on one device, whatever the program runs on.
         self._localized = [
-            v
+            (v, _Landing())
             for v in traced.writes
             if self._is_over_many and not isinstance(v, DistributedVariable)
         ]
+        self._handed_on = [
+            (v, _Landing()) for v in traced.writes if isinstance(v, ForeignVariable)
+        ]
+        landings: dict[Any, Any] = dict([*self._localized, *self._handed_on])
+        self._targets = [landings.get(v, v) for v in traced.writes]
         # JAX hands the arrays of results that are plain reads through to the user.
         outputs = {atom for atom in traced.jaxpr.outvars if isinstance(atom, Var)}
         inputs = traced.jaxpr.invars[len(arguments) :]
@@ -148,12 +104,16 @@ class Program:
             if isinstance(v, ForeignVariable)
         ]
         self._run = self._compile(traced, forms)
-        if self._topology is not None and not self._topology.is_local:
+        self._device = None
+        if not self._is_local and self._topology is not None:
             mark = require_same_program(traced.closed, self._topology)
-            self._name = f"{getattr(body, '__name__', 'function')} {mark}"
-            self._run = self._over_workers(self._run, self._topology)
+            name = f"{getattr(body, '__name__', 'function')} {mark}"
+            self._run = on_all_workers(
+                self._run, self._topology, name, *self._plain_inputs(forms, is_run)
+            )
         if self._topology is not None and self._topology.is_single:
-            self._run = _on_device(self._run, self._topology.devices[0])
+            self._device = self._topology.devices[0]
+        self._placement: Any = None
 
     def __call__(self, arrays: Sequence[Any]) -> Tree:
         """Runs the program on the dynamic arguments; returns what the user gets."""
@@ -168,54 +128,79 @@ class Program:
                 donated = _own_each(donated, kept)
             changed = list(map(_stored, self._changed))
             read_only = list(map(_stored, self._read_only))
-            done: list[Any] = []
-            try:
-                # In one step for Python, so that an interruption cannot come between
-                # the program, which overwrites variables, and what it returns.
-                done.extend(map(self._run, [changed], [read_only], [donated], [kept]))
-                if self._can_raise:
-                    # What a callback raises must come out before variables change.
-                    jax.block_until_ready(done)
-            except BaseException:
-                if self._can_raise:
-                    done.clear()
-                raise
-            finally:
-                for variable, value in zip(self._writes, done[0][0] if done else ()):
-                    variable.stored = value
+            if self._device is None:
+                results = self._execute(changed, read_only, donated, kept)
+            else:
+                with jax.default_device(self._device):
+                    results = self._execute(changed, read_only, donated, kept)
             if self._needs_care:
                 self._settle()
-        return self._assemble(done[0][1])
+        return self._assemble(results)
 
-    def _over_workers(self, run: Any, topology: Topology) -> Any:
-        """Returns the program with what this worker brings spread over its devices."""
-        trail = trail_of(topology)
-        guarded_run = guarded(topology, self._name, run)
+    def _execute(self, *inputs: list[Any]) -> Sequence[jax.Array]:
+        """Runs the program, gives variables their new arrays, returns the results."""
+        results: Sequence[jax.Array]
+        if self._can_raise or not self._changed or not self._is_local:
+            new, results = self._run(*inputs)
+            if self._can_raise:
+                # What a callback raises must come out before variables change.
+                self._failures.raise_first((new, results))
+            lending.store_all(self._targets, new)
+            self._hand_on()
+            return results
+        placement = [_placement(array) for arrays in inputs[2:] for array in arrays]
+        if placement == self._placement:
+            return self._run_and_store(inputs)
+        # JAX is about to go through Python, where an interruption would cost the
+        # results. Compiling, which can take long, is done before.
+        self._run.lower(*inputs).compile()
+        with interruptions.deferred():
+            results = self._run_and_store(inputs)
+        self._placement = placement
+        return results
 
-        def spread(arrays: Sequence[Any]) -> list[Any]:
-            return [
-                a if _is_of_all_workers(a) else replicate(a, topology) for a in arrays
-            ]
+    def _run_and_store(self, inputs: Sequence[list[Any]]) -> Sequence[jax.Array]:
+        calls, outputs = itertools.tee(map(self._run, *([item] for item in inputs)))
+        new = itertools.chain.from_iterable(map(_first, calls))
+        try:
+            lending.store_all(self._targets, new)
+        finally:
+            self._hand_on()
+        results: Sequence[jax.Array] = next(outputs)[1]
+        return results
 
-        def run_everywhere(*inputs: Sequence[Any]) -> Any:
-            # Variables come first; the arguments of `run` were compared before.
-            asked = inputs[:2] if self._is_run else inputs
-            own = [a for group in asked for a in group if not _is_of_all_workers(a)]
-            if any(differing(topology, "values of arguments", own)):
-                raise ValueError(
-                    "What a function takes from outside must be the same on all "
-                    "workers. Received: an argument or a variable created outside the "
-                    "scope that differs between workers. Give it to `strategy.run` "
-                    "directly, or use `experimental_distribute_values_from_function`."
-                )
-            trail.add(self._name)
-            return guarded_run(*map(spread, inputs))
+    def _hand_on(self) -> None:
+        """Gives variables of other libraries, which run Python, their new arrays."""
+        for variable, landing in self._handed_on:
+            if landing.stored is not None:
+                variable.stored = landing.take()
 
-        return run_everywhere
+    def _plain_inputs(
+        self, forms: Sequence[Form], is_run: bool
+    ) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+        """Returns which inputs are no arrays of all workers, and which to compare."""
+        variables = [
+            (group, index)
+            for group, held in enumerate((self._changed, self._read_only))
+            for index, variable in enumerate(held)
+            if not isinstance(variable, DistributedVariable)
+        ]
+        arguments = [
+            (group + 2, index)
+            for group, numbers in enumerate(
+                (self._donated_arguments, self._kept_arguments)
+            )
+            for index, number in enumerate(numbers)
+            if forms[number].kind == "plain"
+        ]
+        everything = [*variables, *arguments]
+        # The arguments of a `run` were compared before.
+        return everything, variables if is_run else everything
 
     def _settle(self) -> None:
-        for variable in self._localized:
-            variable.store(jax_internals.view(jax_internals.shards(variable.stored)[0]))
+        for variable, landing in self._localized:
+            local = jax_internals.shards(landing.take())[0]
+            variable.store(jax_internals.view(local))
         for variable in self._forwarded:
             lending.mark(variable)
 
@@ -223,15 +208,15 @@ class Program:
         """Gives variables that users may look at arrays that can be overwritten."""
         for variable in self._changed:
             if variable.is_lent:
+                lending.require_alive(variable)
                 variable.store(jnp.copy(variable.stored))
         self._lent_count = lending.ledger.count
 
     def _split_variables(self, traced: Traced) -> None:
         """Sorts variables into those overwritten in place, and those only read."""
         written = set(traced.writes)
-        self._can_raise = bool(jax.config.jax_debug_nans) or any(  # type: ignore[attr-defined]
-            eqn.primitive.name in _CALLBACKS for eqn in all_equations(traced.jaxpr)
-        )
+        self._can_raise = jax_internals.checks_results() or has_callbacks(traced.jaxpr)
+        self._failures = Failures()
         is_changed = [
             not self._can_raise
             and v in written
@@ -248,6 +233,9 @@ class Program:
         for index in self._donated_arguments:
             is_donated[index] = True
         argument_order = _order(is_donated)
+        if has_callbacks(traced.jaxpr) and self._is_local:
+            closed = catch_failures(traced.closed, self._failures)
+            traced = dataclasses.replace(traced, closed=closed)
 
         def flat(
             changed: list[Any],
@@ -304,55 +292,32 @@ class Program:
     def _present(self, form: Form, array: jax.Array) -> Any:
         if form.kind == "plain" and self._is_over_many:
             return jax_internals.uncommitted(jax_internals.shards(array)[0])
-        return form.wrap(array)
+        wrapped = form.wrap(array)
+        if isinstance(wrapped, PerReplica) and len(wrapped.values) == 1:
+            # As an eager `run` gives it to a worker with one replica.
+            return wrapped.values[0]
+        return wrapped
 
 
-def _split_result(result: Tree) -> tuple[list[jax.Array], tuple[Any, ...]]:
-    """Returns the arrays in a function's result, and how to put it together again."""
-    leaves, structure = trees.flatten(result)
-    split = [_output(leaf) for leaf in leaves]
-    arrays = as_arrays([value for value, form in split if form is not None])
-    forms = [form for _, form in split]
-    rest = [value if form is None else None for value, form in split]
-    return arrays, (structure, forms, rest)
+class _Landing:
+    """Takes what a program makes of a variable that is kept somewhere else."""
+
+    __slots__ = ("stored",)
+
+    def __init__(self) -> None:
+        self.stored: Any = None
+
+    def take(self) -> Any:
+        """Returns the array, which then is no longer here."""
+        array, self.stored = self.stored, None
+        return array
 
 
-def _output(leaf: Any) -> tuple[Any, Form | None]:
-    match leaf:
-        case Variable():
-            return leaf, None
-        case Mirrored():
-            return leaf.array, Form("mirrored")
-        case PerReplica(layout=Parts(held=parts)):
-            if not all(is_array_like(as_array(part)) for part in parts):
-                return leaf, None
-            topology = _only(stack.overlay().topologies)
-            if topology is None:
-                return leaf, None
-            layout = spmd.join_traced(as_arrays(parts), topology)
-            return layout.array, form_of(layout)
-        case PerReplica(layout=layout):
-            assert isinstance(layout, Joined | Alike)
-            return layout.array, form_of(layout)
-        case bool() | int() | float() | complex() | np.ndarray() | np.generic():
-            return leaf, PLAIN
-        case jax.Array():
-            return leaf, PLAIN
-        case _:
-            refuse_hidden_tracers(leaf)
-            return leaf, None
-
-
-def _is_of_all_workers(array: Any) -> bool:
-    return isinstance(array, jax.Array) and not array.is_fully_addressable
-
-
-def _on_device(run: Any, device: jax.Device) -> Any:
-    def run_there(*inputs: Any) -> Any:
-        with jax.default_device(device):
-            return run(*inputs)
-
-    return run_there
+def _placement(array: Any) -> Any:
+    """Returns what makes JAX look for another program, beside shape and dtype."""
+    if isinstance(array, jax.Array):
+        return array.sharding, array.committed
+    return type(array)
 
 
 def _own_each(donated: list[Any], kept: list[Any]) -> list[Any]:
@@ -382,19 +347,6 @@ def _topology_of(variable: Variable) -> Topology | None:
     if isinstance(variable, DistributedVariable):
         return variable.topology
     return None
-
-
-def _only(topologies: set[Topology]) -> Topology | None:
-    """Returns the devices that a program runs on."""
-    many = {topology for topology in topologies if not topology.is_single}
-    if len(many) > 1:
-        raise ValueError(
-            "One function can use the devices of one strategy. Received: variables or "
-            "values on "
-            + " and on ".join(str(list(topology.names)) for topology in many)
-            + ". Split the function, or use one strategy."
-        )
-    return next(iter(many or topologies), None)
 
 
 def _order(is_first: Sequence[bool]) -> list[int]:

@@ -8,8 +8,9 @@ from typing import Any
 from mirrax import trees
 from mirrax.context import guards, stack
 from mirrax.options import CommunicationOptions, ReduceOp, parse_reduce_op
-from mirrax.run.meeting import Meeting, as_arrays, require_gatherable
+from mirrax.run.meeting import Meeting, require_gatherable
 from mirrax.trees import Tree
+from mirrax.values.array_like import as_arrays
 
 
 class ReplicaContext:
@@ -21,9 +22,13 @@ class ReplicaContext:
     Array(2., dtype=float32...)
     """
 
-    def __init__(self, strategy: Any, meeting: Meeting) -> None:
+    def __init__(
+        self, strategy: Any, meeting: Meeting, is_lasting: bool = False
+    ) -> None:
         self._strategy = strategy
         self._meeting = meeting
+        # Whether it holds outside of every strategy, and not for one `run`.
+        self._is_lasting = is_lasting
 
     @property
     def strategy(self) -> Any:
@@ -85,6 +90,12 @@ class ReplicaContext:
 
     def _require_current(self, what: str) -> None:
         frame = stack.frame()
-        if frame is None and self.num_replicas_in_sync == 1:
+        if frame is None and self._is_lasting:
             return
         guards.require_replica(f"`ReplicaContext.{what}`")
+        if frame is None or frame.context is not self:  # type: ignore[union-attr]
+            raise RuntimeError(
+                f"`ReplicaContext.{what}` is called on the context of another replica, "
+                "or of a `run` that is over. Ask for it where you use it: "
+                f"`mirrax.get_replica_context().{what}(...)`."
+            )

@@ -23,6 +23,7 @@ from mirrax.collectives.agreement import exchange
 from mirrax.devices.topology import AXIS, Topology
 from mirrax.run.alike import differing_columns, output_digests
 from mirrax.run.call import ReplicaCall
+from mirrax.run.callbacks import Failures, catch_failures, has_callbacks
 from mirrax.run.eager import run_eager
 from mirrax.run.function import NUMBERS, Function, static_key
 from mirrax.run.gathered import GatheredSizes, UnknownSizes
@@ -133,7 +134,8 @@ def _kinds_of_all(call: ReplicaCall) -> Any:
 def _build(call: ReplicaCall, arguments: _Arguments) -> Any:
     """Returns the plan for arguments of these shapes, or that it has to be eager."""
     axis_env = [(AXIS, call.topology.num_replicas)]
-    traces, cuts = _cut_all(call, arguments, axis_env)
+    failures = Failures()
+    traces, cuts = _cut_all(call, arguments, axis_env, failures)
     digests = [output_digests(piece.closed) for piece in cuts]
     if not call.topology.is_local:
         cuts, digests = _agree(call.topology, cuts, digests)
@@ -160,6 +162,7 @@ def _build(call: ReplicaCall, arguments: _Arguments) -> Any:
         tuple(cuts),
         tuple(varying[len(traces[0].writes) :]),
         tuple(meeting_program(call.topology, s.collectives) for s in cuts[0].segments),
+        failures if has_callbacks(traces[0].jaxpr) else None,
     )
 
 
@@ -178,7 +181,7 @@ def _trace_all(
         def body(*values: Any) -> tuple[Sequence[jax.Array], Any]:
             args, kwargs = arguments.filled(row, values)
             gather = gathers.seen_by(number, topology.num_replicas)
-            if len(topology.local_devices) < topology.num_replicas:
+            if not topology.is_local:
                 gather = within.all_gather
             meeting = SpmdMeeting(call.strategy, call.collective, number, gather)
             return split_result(call_in_replica(call, args, kwargs, meeting))
@@ -199,11 +202,19 @@ def _trace_all(
 
 
 def _cut_all(
-    call: ReplicaCall, arguments: _Arguments, axis_env: list[tuple[str, int]]
+    call: ReplicaCall,
+    arguments: _Arguments,
+    axis_env: list[tuple[str, int]],
+    failures: Failures,
 ) -> tuple[list[Traced], list[Cut]]:
     """Returns the programs of replicas in pieces; none if they do not go together."""
     try:
         traces = _trace_all(call, arguments, axis_env)
+        if has_callbacks(traces[0].jaxpr) and call.topology.is_local:
+            traces = [
+                dataclasses.replace(t, closed=catch_failures(t.closed, failures))
+                for t in traces
+            ]
         cuts = [cut(traced.closed, axis_env) for traced in traces]
     except NotSegmentable:
         return [], []

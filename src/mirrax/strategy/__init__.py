@@ -12,9 +12,6 @@ from mirrax.strategy.central_storage import (
 )
 from mirrax.strategy.extended import StrategyExtended as StrategyExtended
 from mirrax.strategy.mirrored import MirroredStrategy as MirroredStrategy
-from mirrax.strategy.multi_worker import (
-    MultiWorkerMirroredStrategy as MultiWorkerMirroredStrategy,
-)
 from mirrax.strategy.one_device import OneDeviceStrategy as OneDeviceStrategy
 from mirrax.strategy.strategy import Strategy as Strategy
 from mirrax.strategy.strategy import ValueContext as ValueContext

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 from typing_extensions import override
@@ -12,7 +12,7 @@ from typing_extensions import override
 from mirrax.collectives.all_reduce import AllReduce
 from mirrax.devices.logical import default_devices
 from mirrax.devices.topology import Topology
-from mirrax.input.context import InputContext, InputOptions
+from mirrax.later import Later
 from mirrax.run.meeting import Alone
 from mirrax.run.replica_context import ReplicaContext
 from mirrax.strategy.creators import leave
@@ -22,6 +22,11 @@ from mirrax.trees import Tree
 from mirrax.variables.distributed import DistributedVariable
 from mirrax.variables.variable import Variable
 
+if TYPE_CHECKING:
+    from mirrax.input import context as input_context
+else:
+    input_context = Later("mirrax.input.context")
+
 
 class DefaultStrategy(Strategy):
     """One replica on JAX' default device, without any change to ordinary code."""
@@ -30,7 +35,7 @@ class DefaultStrategy(Strategy):
         device = default_devices()[0]
         topology = Topology((device,), jax.process_index())
         super().__init__(topology, AllReduce(), leave)
-        self.replica_context = ReplicaContext(self, Alone(self))
+        self.replica_context = ReplicaContext(self, Alone(self), is_lasting=True)
 
     @property
     @override
@@ -39,17 +44,17 @@ class DefaultStrategy(Strategy):
 
     @override
     def experimental_distribute_dataset(
-        self, dataset: Any, options: InputOptions | None = None
+        self, dataset: Any, options: input_context.InputOptions | None = None
     ) -> Any:
         return dataset
 
     @override
     def distribute_datasets_from_function(
         self,
-        dataset_fn: Callable[[InputContext], Any],
-        options: InputOptions | None = None,
+        dataset_fn: Callable[[input_context.InputContext], Any],
+        options: input_context.InputOptions | None = None,
     ) -> Any:
-        return dataset_fn(InputContext())
+        return dataset_fn(input_context.InputContext())
 
     @override
     def _wrap_parts(self, parts: list[Any]) -> Tree:

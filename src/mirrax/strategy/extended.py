@@ -30,6 +30,10 @@ class StrategyExtended:
     """The cross-replica methods of a strategy beyond the everyday ones.
 
     `strategy.extended` gives it.
+
+    >>> strategy = mirrax.MirroredStrategy(["CPU:0"])
+    >>> strategy.extended.worker_devices
+    ('/job:localhost/replica:0/task:0/device:CPU:0',)
     """
 
     def __init__(self, strategy: Any, collective: Collective) -> None:

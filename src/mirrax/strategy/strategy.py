@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -15,10 +15,8 @@ from mirrax.collectives.cross_device_ops import CrossDeviceOps
 from mirrax.collectives.gather import gather
 from mirrax.collectives.reduce import Axis, Collective
 from mirrax.context import guards, stack
-from mirrax.data.dataset import Dataset
 from mirrax.devices.topology import Topology
-from mirrax.input.context import InputContext, InputOptions, InputReplicationMode
-from mirrax.input.distribute import distribute, distribute_from_function
+from mirrax.later import Later
 from mirrax.options import (
     CommunicationOptions,
     ReduceOp,
@@ -39,6 +37,15 @@ from mirrax.values.layouts import to_device
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import local_results, parts_of
 
+if TYPE_CHECKING:
+    from mirrax import data
+    from mirrax.input import context as input_context
+    from mirrax.input import distribute
+else:
+    data = Later("mirrax.data")
+    input_context = Later("mirrax.input.context")
+    distribute = Later("mirrax.input.distribute")
+
 
 @dataclasses.dataclass(frozen=True)
 class ValueContext:
@@ -47,6 +54,15 @@ class ValueContext:
     Args:
         replica_id_in_sync_group: The number of the replica.
         num_replicas_in_sync: How many there are.
+
+    >>> strategy = mirrax.MirroredStrategy(["CPU:0", "CPU:1"])
+    >>> strategy.experimental_distribute_values_from_function(
+    ...     lambda context: 10 * context.replica_id_in_sync_group
+    ... )
+    PerReplica:{
+      0: 0,
+      1: 10
+    }
     """
 
     replica_id_in_sync_group: int = 0
@@ -64,6 +80,13 @@ class Strategy:
         create: What becomes of a variable that is created in the scope.
         cluster_resolver: Who takes part; None on one machine.
         options: Hints for collectives.
+
+    >>> strategy = mirrax.MirroredStrategy(["CPU:0", "CPU:1"])
+    >>> isinstance(strategy, Strategy)
+    True
+    >>> replica_id = lambda: mirrax.get_replica_context().replica_id_in_sync_group
+    >>> strategy.run(replica_id).values
+    (0, 1)
     """
 
     def __init__(
@@ -118,7 +141,9 @@ class Strategy:
         """
         guards.require_cross_replica("`strategy.scope()`")
         guards.require_same_strategy("`strategy.scope()`", self)
-        return self.entered()
+        frame = stack.frame()
+        is_inside = frame is not None and frame.strategy is self
+        return _Scope(self, self._frame, None if is_inside else self._creator)
 
     def run(
         self,
@@ -206,7 +231,7 @@ class Strategy:
         return self._wrap_parts(parts)
 
     def experimental_distribute_dataset(
-        self, dataset: Any, options: InputOptions | None = None
+        self, dataset: Any, options: input_context.InputOptions | None = None
     ) -> Any:
         """Returns `dataset`, of global batches, divided among the replicas.
 
@@ -224,12 +249,12 @@ class Strategy:
                 "be made for each. Received: InputReplicationMode.PER_REPLICA. Use "
                 "`distribute_datasets_from_function`."
             )
-        return distribute(dataset, self.topology, options)
+        return distribute.distribute(dataset, self.topology, options)
 
     def distribute_datasets_from_function(
         self,
-        dataset_fn: Callable[[InputContext], Any],
-        options: InputOptions | None = None,
+        dataset_fn: Callable[[input_context.InputContext], Any],
+        options: input_context.InputOptions | None = None,
     ) -> Any:
         """Returns the dataset that `dataset_fn` makes, of batches for one replica.
 
@@ -237,21 +262,21 @@ class Strategy:
         is batched, divided or sharded.
         """
         guards.require_cross_replica("`distribute_datasets_from_function`")
-        return distribute_from_function(dataset_fn, self.topology, options)
+        return distribute.distribute_from_function(dataset_fn, self.topology, options)
 
     def experimental_distribute_datasets_from_function(
         self,
-        dataset_fn: Callable[[InputContext], Any],
-        options: InputOptions | None = None,
+        dataset_fn: Callable[[input_context.InputContext], Any],
+        options: input_context.InputOptions | None = None,
     ) -> Any:
         """The older name of `distribute_datasets_from_function`."""
         return self.distribute_datasets_from_function(dataset_fn, options)
 
     def experimental_make_numpy_dataset(
         self, numpy_input: Tree, session: Any = None
-    ) -> Dataset:
+    ) -> data.Dataset:
         """Returns a dataset of the rows of arrays; lists of arrays are stacked."""
-        return Dataset.from_tensor_slices(numpy_input)
+        return data.Dataset.from_tensor_slices(numpy_input)
 
     def __repr__(self) -> str:
         return f"<mirrax.{type(self).__name__} on {list(self.topology.names)}>"
@@ -264,12 +289,6 @@ class Strategy:
         if per_replica is None:
             return leaf
         return host_view(gather(self.topology, per_replica, axis))
-
-    def entered(self) -> _Scope:
-        """The scope, without the checks that users need."""
-        frame = stack.frame()
-        is_inside = frame is not None and frame.strategy is self
-        return _Scope(self, self._frame, None if is_inside else self._creator)
 
 
 class _Scope:
@@ -297,9 +316,11 @@ class _Scope:
         self._entered.__exit__()
 
 
-def _is_per_replica(options: InputOptions | None) -> bool:
-    mode = InputReplicationMode.PER_REPLICA
-    return options is not None and options.experimental_replication_mode is mode
+def _is_per_replica(options: input_context.InputOptions | None) -> bool:
+    if options is None:
+        return False
+    mode = input_context.InputReplicationMode.PER_REPLICA
+    return options.experimental_replication_mode is mode
 
 
 def _at(leaf: Any, device: jax.Device) -> Any:

@@ -6,6 +6,7 @@ import concurrent.futures
 
 import jax
 
+from mirrax.errors import CollectiveTimeout, JobError, WorkerLost
 from mirrax.errors import DataLossError as DataLossError
 from mirrax.errors import InvalidArgumentError as InvalidArgumentError
 from mirrax.errors import OutOfRangeError as OutOfRangeError
@@ -14,15 +15,15 @@ from mirrax.tf.absent import names_of
 OpError = Exception
 AlreadyExistsError = FileExistsError
 CancelledError = concurrent.futures.CancelledError
-DeadlineExceededError = TimeoutError
+DeadlineExceededError = CollectiveTimeout
 NotFoundError = FileNotFoundError
 OperatorNotAllowedInGraphError = jax.errors.TracerBoolConversionError
 PermissionDeniedError = PermissionError
-UnavailableError = ConnectionError
+UnavailableError = WorkerLost
 UnimplementedError = NotImplementedError
+AbortedError = JobError
 # XLA has one error for all of these.
-AbortedError = InternalError = ResourceExhaustedError = jax.errors.JaxRuntimeError
-UnknownError = jax.errors.JaxRuntimeError
+InternalError = ResourceExhaustedError = UnknownError = jax.errors.JaxRuntimeError
 
 
 class FailedPreconditionError(RuntimeError):

@@ -8,6 +8,7 @@ from typing import Any
 from mirrax.tf.absent import names_of
 
 _PARTS_OF_KERAS = ("initializers", "losses", "metrics", "optimizers")
+_BACKEND = "KERAS_BACKEND"
 _missing = names_of("tf")
 
 
@@ -22,7 +23,8 @@ def load(name: str) -> Any:
 
 def keras() -> Any:
     """Returns Keras 3, on JAX."""
-    os.environ.setdefault("KERAS_BACKEND", "jax")
+    given = os.environ.get(_BACKEND)
+    os.environ[_BACKEND] = given or "jax"
     try:
         import keras as module
     except ImportError as error:
@@ -30,6 +32,9 @@ def keras() -> Any:
             "`tf.keras` is Keras 3 on JAX, which is not installed. Install "
             "`mirrax[keras]`."
         ) from error
+    finally:
+        if given is None:
+            del os.environ[_BACKEND]
     backend = module.config.backend()
     if backend != "jax":
         raise RuntimeError(

@@ -13,7 +13,13 @@ from mirrax.values.array_like import on_host
 
 
 class DistributedValues(Leaf):
-    """A value with one part per replica of this process."""
+    """A value with one part per replica of this process.
+
+    >>> isinstance(mirrax.PerReplica((1, 2)), DistributedValues)
+    True
+    >>> mirrax.PerReplica((1, 2)).values
+    (1, 2)
+    """
 
     __slots__ = ()
 

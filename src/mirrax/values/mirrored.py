@@ -17,6 +17,12 @@ class Mirrored(DistributedValues, ArrayLike):
 
     `run` hands such values out as plain replicated arrays; the cross-replica methods
     of `extended` wrap them, as their documents say.
+
+    >>> strategy = mirrax.MirroredStrategy(["CPU:0", "CPU:1"])
+    >>> devices = strategy.extended.worker_devices
+    >>> value = strategy.extended.broadcast_to(1.0, destinations=devices)
+    >>> float(value + 1), len(value.values)
+    (2.0, 2)
     """
 
     __slots__ = ("array",)

@@ -11,9 +11,10 @@ from mirrax.devices.topology import Topology
 from mirrax.values.array_like import ArrayLike
 from mirrax.values.distributed import DistributedValues, describe_parts
 from mirrax.values.layouts import Layout, Parts
+from mirrax.values.no_array import NoArray
 
 
-class PerReplica(DistributedValues):
+class PerReplica(DistributedValues, NoArray):
     """A value that differs between replicas: `values[i]` belongs to replica `i`.
 
     It is no array: give it to `strategy.run`, `reduce` or `gather`, or look at its
@@ -41,7 +42,7 @@ class PerReplica(DistributedValues):
         return describe_parts("PerReplica", self.values)
 
 
-class OwnPart(PerReplica, ArrayLike):
+class OwnPart(ArrayLike, PerReplica):
     """A per-replica value of which this worker runs one replica.
 
     It can be used like the array that it is here; other workers have other values.

@@ -16,7 +16,14 @@ Shape = tuple[int | None, ...]
 
 @dataclasses.dataclass(frozen=True, init=False)
 class TensorSpec:
-    """Shape and dtype of an array; a dimension that is None can have any size."""
+    """Shape and dtype of an array; a dimension that is None can have any size.
+
+    >>> @mirrax.function(input_signature=[TensorSpec([None, 2])])
+    ... def total(rows):
+    ...     return rows.sum()
+    >>> float(total(np.ones((3, 2), np.float32)))
+    6.0
+    """
 
     shape: Shape | None
     dtype: np.dtype[Any]

@@ -49,6 +49,13 @@ def variable_creator_scope(creator: stack.Creator) -> Iterator[None]:
     It returns a variable: what `next_creator(**kwargs)` gives, or one of its own.
     Inside a strategy's scope it sees distributed variables; around the scope it sees
     each of their copies.
+
+    >>> def frozen(next_creator, **kwargs):
+    ...     return next_creator(**{**kwargs, "trainable": False})
+    >>> with variable_creator_scope(frozen):
+    ...     v = mirrax.Variable(1.0)
+    >>> v.trainable
+    False
     """
     if not callable(creator):
         raise TypeError(

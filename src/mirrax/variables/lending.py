@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import collections
+import itertools
 import threading
 import weakref
+from collections.abc import Iterable
 from typing import Any
 
 import jax
@@ -27,6 +30,27 @@ def mark(variable: Any) -> None:
     """Notes that the user may hold the stored array of `variable`, or a part of it."""
     variable.is_lent = True
     ledger.count += 1
+
+
+def require_alive(variable: Any) -> None:
+    """Raises if a program of the user's own has overwritten the array of `variable`."""
+    if variable.stored.is_deleted():
+        raise RuntimeError(
+            f"Variable '{variable.name}' has lost its array: `variable.value` shares "
+            "it, and was given to a program that overwrites its argument (`donate_"
+            "argnums` of jax.jit). Donate a copy, `jnp.copy(variable.value)`; then "
+            "`assign` the variable a new value."
+        )
+
+
+def store_all(variables: Iterable[Any], arrays: Iterable[Any]) -> None:
+    """Gives each variable its new array.
+
+    One step for Python, so that an interruption comes before it or after it, also when
+    `arrays` runs the program that makes them.
+    """
+    stores = map(setattr, variables, itertools.repeat("stored"), arrays)
+    collections.deque(stores, maxlen=0)
 
 
 def register(view: jax.Array) -> jax.Array:

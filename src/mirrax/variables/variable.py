@@ -230,6 +230,7 @@ class Variable(ArrayLike, Leaf, metaclass=VariableType):
             return lending.register(jax_internals.view(self._shard(index)))
 
     def _shard(self, index: int) -> jax.Array:
+        lending.require_alive(self)
         return jax_internals.shards(self.stored)[index]
 
     def _store_initial(self, array: jax.Array) -> jax.Array:
@@ -250,7 +251,7 @@ class Variable(ArrayLike, Leaf, metaclass=VariableType):
         given = self._fitting(given)
         frame, overlay = stack.frame(), stack.overlay()
         if overlay is None:
-            (device,) = self.stored.devices()
+            (device,) = self.stored.sharding.device_set
             with jax.default_device(device):
                 self.store(change(self.stored, to_device(given, device)))
             return self

@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from mirrax.data import Dataset
 from tests.data.plans import counts, quick, sizes, values
@@ -68,3 +69,29 @@ def test_concatenate_gives_one_after_the_other(first, second, size):
 )
 def test_cardinality_follows_the_operation(dataset, expected):
     assert dataset.cardinality() == expected
+
+
+@quick
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=3), sizes)
+def test_zip_of_any_sources_gives_rows_side_by_side(chunks, size):
+    # Each source gives as many at once as it likes.
+    sources = [Dataset.range(20).batch(n).unbatch() for n in chunks]
+    batches = Dataset.zip(*sources, Dataset.range(20)).batch(size)
+    rows = [tuple(map(int, x)) for batch in batches for x in zip(*batch, strict=True)]
+    assert rows == [(i,) * (len(chunks) + 1) for i in range(20)]
+
+
+def test_zip_of_arrays_is_looked_up_at_once():
+    looked_up = []
+    pairs = Dataset.zip(Dataset.range(8), Dataset.range(8))
+    numbers = pairs.map(lambda x, y: looked_up.append(1) or x + y)
+    assert values(numbers.batch(8)) == [[2 * i for i in range(8)]]
+    stream = pairs.plan.open((0,))
+    assert [len(column) for column in stream.take(8)] == [8, 8]
+
+
+def test_zip_raises_what_a_source_raises_after_what_came_before():
+    iterator = iter(Dataset.zip(Dataset.range(9), Dataset.range(9).map(fail_at(2))))
+    assert [next(iterator) for _ in range(2)] == [(0, 0), (1, 1)]
+    with pytest.raises(ArithmeticError, match="no good"):
+        next(iterator)

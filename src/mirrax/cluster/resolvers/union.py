@@ -22,6 +22,7 @@ class UnionResolver(ClusterResolver):
         task_id: In place of the first resolver's.
         rpc_layer: In place of the first resolver's.
 
+    >>> from mirrax.cluster_resolver import SimpleClusterResolver
     >>> a = SimpleClusterResolver(ClusterSpec({"worker": ["a:1"]}), task_type="worker")
     >>> b = SimpleClusterResolver(ClusterSpec({"worker": ["b:1"]}))
     >>> UnionResolver(a, b).cluster_spec().as_dict()

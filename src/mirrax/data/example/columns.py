@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
+from mirrax.data.columns import as_objects
 from mirrax.data.example.features import AnyFeature, FixedLenFeature, VarLenFeature
 from mirrax.data.example.kinds import (
     BYTES,
     DTYPES,
     KIND_NAMES,
     Array,
-    as_objects,
     kind_of,
 )
 

@@ -30,10 +30,3 @@ def kind_of(dtype: Any) -> int:
             f"nothing else. Received: {dtype!r}. Parse as one of these and convert."
         )
     return kind
-
-
-def as_objects(values: list[bytes]) -> Array:
-    """Returns an array of bytes objects."""
-    objects = np.empty(len(values), object)
-    objects[:] = values
-    return objects

@@ -6,7 +6,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from mirrax.data.example.kinds import BYTES, DTYPES, FLOAT, INT64, Array, as_objects
+from mirrax.data.columns import as_objects
+from mirrax.data.example.kinds import BYTES, DTYPES, FLOAT, INT64, Array
 from mirrax.data.example.wire import (
     DELIMITED,
     FIXED32,

@@ -12,6 +12,7 @@ from typing_extensions import override
 
 from mirrax.data import columns as cols
 from mirrax.data.columns import Columns
+from mirrax.data.nodes.buffered import Buffered
 from mirrax.data.plan import (
     INFINITE,
     UNKNOWN,
@@ -20,6 +21,7 @@ from mirrax.data.plan import (
     State,
     Stream,
 )
+from mirrax.errors import InvalidArgumentError
 from mirrax.values.specs import TensorSpec
 
 
@@ -51,31 +53,25 @@ class Zip(Node):
 
 class _ZipStream(Stream):
     def __init__(self, sources: list[Stream], nesting: Any) -> None:
-        self._sources = sources
+        self._sources = [Buffered(source) for source in sources]
         self._nesting = nesting
+        self.chunk = min(source.chunk for source in sources)
 
     @override
     def take(self, limit: int) -> Columns | None:
-        rows: list[list[Columns]] = [[] for _ in self._sources]
-        for _ in range(limit):
-            step: list[Columns] = []
-            for source in self._sources:
-                columns = source.take(1)
-                if columns is None:
-                    break
-                step.append(columns)
-            if len(step) < len(self._sources):
-                break
-            for kept, columns in zip(rows, step, strict=True):
-                kept.append(columns)
-        if not rows[0]:
-            return None
+        count = limit
+        for source in self._sources:
+            # Each reads only as many as those before it have.
+            if not source.has_rows(count):
+                return None
+            count = min(count, source.num_rows(count))
+        taken = [source.take(count) for source in self._sources]
         inner = [
-            jax.tree.unflatten(s.structure, [0] * s.structure.num_leaves)
-            for s in self._sources
+            jax.tree.unflatten(source.structure, [0] * len(columns))
+            for source, columns in zip(self._sources, taken, strict=True)
         ]
         self.structure = jax.tree.structure(jax.tree.unflatten(self._nesting, inner))
-        return list(itertools.chain(*(cols.concatenate(kept) for kept in rows)))
+        return list(itertools.chain(*taken))
 
     @override
     def state(self) -> State:
@@ -133,7 +129,8 @@ class _ConcatenateStream(Stream):
     def take(self, limit: int) -> Columns | None:
         while True:
             columns = self._source.take(limit)
-            self.structure = self._source.structure
+            if columns is not None:
+                self._check(self._source.structure)
             if columns is not None or self._which + 1 == len(self._nodes):
                 return columns
             self._open(self._which + 1)
@@ -146,6 +143,14 @@ class _ConcatenateStream(Stream):
     def restore(self, state: State) -> None:
         self._open(state[0])
         self._source.restore(state[1])
+
+    def _check(self, structure: Any) -> None:
+        if self.structure is not None and self.structure != structure:
+            raise InvalidArgumentError(
+                "Datasets that come one after another must have elements of the same "
+                f"structure. Received: {structure} after {self.structure}."
+            )
+        self.structure = structure
 
     def _open(self, which: int) -> None:
         self._which = which

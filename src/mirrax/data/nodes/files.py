@@ -8,7 +8,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from mirrax.data.columns import STRING, Columns, as_strings
+from mirrax.data.columns import STRING, Columns, as_objects
 from mirrax.data.plan import (
     UNKNOWN,
     Epoch,
@@ -24,7 +24,16 @@ MakeReader = Callable[[tuple[str, ...]], Reader]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Files(Node):
+class FileNode(Node):
+    """A node that reads files, one after another, so that workers can share them."""
+
+    is_work = True
+
+    files: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Files(FileNode):
     """The records of files, one file after another.
 
     Args:
@@ -33,7 +42,6 @@ class Files(Node):
         kind: What kind of files they are.
     """
 
-    files: tuple[str, ...]
     make_reader: MakeReader = dataclasses.field(repr=False)
     kind: str
 
@@ -62,7 +70,7 @@ class _FilesStream(Stream):
     @override
     def take(self, limit: int) -> Columns | None:
         records = self._reader.read(limit)
-        return [as_strings(records)] if records else None
+        return [as_objects(records)] if records else None
 
     @override
     def state(self) -> State:

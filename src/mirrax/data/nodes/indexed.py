@@ -10,6 +10,7 @@ import jax
 import numpy as np
 from typing_extensions import override
 
+from mirrax.data import columns as cols
 from mirrax.data.columns import Columns, as_array
 from mirrax.data.indices import (
     Counted,
@@ -60,11 +61,34 @@ class IndexedStream(Stream):
         self._indices = indices
         self.structure = node.structure
         self.chunk = node.chunk
+        self._error: Exception | None = None
 
     @override
     def take(self, limit: int) -> Columns | None:
+        if self._error is not None:
+            raise self._error
         numbers = self._indices.take(limit)
-        return self._look_up(numbers) if len(numbers) else None
+        if not len(numbers):
+            return None
+        try:
+            return self._look_up(numbers)
+        except Exception:
+            if len(numbers) == 1:
+                raise
+            return self._look_up_until_error(numbers)
+
+    def _look_up_until_error(self, numbers: np.ndarray[Any, Any]) -> Columns:
+        """Returns what is before an error; it is raised where that is no more."""
+        found: list[Columns] = []
+        for number in numbers:
+            try:
+                found.append(self._look_up(number[None]))
+            except Exception as error:
+                if not found:
+                    raise
+                self._error = error
+                break
+        return cols.concatenate(found)
 
     @override
     def state(self) -> State:
@@ -140,7 +164,14 @@ class Slices(IndexedNode):
 
 def slices(tensors: Any) -> Slices:
     """Returns the rows of a structure of arrays, or of lists of numbers."""
-    return _slices(jax.tree.map(as_array, tensors, is_leaf=_is_list))
+    try:
+        arrays = jax.tree.map(as_array, tensors, is_leaf=_is_list)
+    except ValueError as error:
+        raise ValueError(
+            "Lists must be rows of the same length to be an array. Received: "
+            f"{tensors!r}. Pad them, or use `from_generator`."
+        ) from error
+    return _slices(arrays)
 
 
 def one_element(tensors: Any) -> Slices:

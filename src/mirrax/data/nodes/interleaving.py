@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from mirrax.data import columns as cols
 from mirrax.data.columns import Columns
-from mirrax.data.nodes.slots import Slot, take_rounds
+from mirrax.data.nodes.buffered import Buffered, take_rounds
 from mirrax.data.plan import UNKNOWN, Epoch, Node, State, Stream, refuse_position
 from mirrax.data.pool import Pool
 from mirrax.data.seeds import Seeded, seed_unseeded
@@ -28,6 +28,8 @@ class Interleave(Node, Seeded):
         seed: Decides about what is random in the datasets.
         num_threads: How many of them are read at once, in advance; 0 for none.
     """
+
+    is_work = True
 
     source: Node
     function: Callable[..., Node]
@@ -60,7 +62,8 @@ class Interleave(Node, Seeded):
     def make(self, stream: Stream, columns: Columns, number: int) -> Node:
         """Returns what the function makes of the element with a number."""
         row = cols.rows_of(columns)[0]
-        node: Node = cols.call(self.function, stream.structure, row)
+        with cols.noting("interleave` or `flat_map", number):
+            node: Node = cols.call(self.function, stream.structure, row)
         return seed_unseeded(node, (self.seed, number))
 
     @property
@@ -69,13 +72,33 @@ class Interleave(Node, Seeded):
         return UNKNOWN
 
 
+@dataclasses.dataclass(frozen=True)
+class _Slot:
+    """One of the datasets that take turns.
+
+    Args:
+        before: The position of the element that it was made of.
+        number: The number of that element.
+        size: How many of its own elements to read at once.
+        stream: Its own elements.
+    """
+
+    before: State
+    number: int
+    size: int
+    stream: Buffered
+
+    def state(self) -> State:
+        return [self.before, self.number, self.stream.state()]
+
+
 class _InterleaveStream(Stream):
     def __init__(self, node: Interleave, epoch: Epoch) -> None:
         self._node = node
         self._epoch = epoch
         self._source = node.source.open(epoch)
         self._pool = Pool(self, node.num_threads) if node.num_threads > 1 else None
-        self._slots: list[Slot] = []
+        self._slots: list[_Slot] = []
         self._num_made = 0
         self._turn = 0
         self._given = 0
@@ -91,6 +114,7 @@ class _InterleaveStream(Stream):
             try:
                 piece = self._next_piece(missing)
             except Exception as error:
+                self._close()
                 if not pieces:
                     raise
                 # What is before it comes first.
@@ -122,23 +146,34 @@ class _InterleaveStream(Stream):
         self._fill()
         while self._slots:
             if not self._given and len(self._slots) > 1:
-                in_turn = self._slots[self._turn :] + self._slots[: self._turn]
-                rounds = take_rounds(in_turn, self._node.block_length, limit)
+                rounds = self._take_rounds(limit)
                 if rounds is not None:
-                    self.structure = in_turn[0].structure
                     return rounds
             slot = self._slots[self._turn]
-            if slot.has_rows():
-                columns = slot.take(min(limit, self._node.block_length - self._given))
-                self.structure = slot.structure
+            if slot.stream.has_rows(slot.size):
+                wanted = min(limit, self._node.block_length - self._given)
+                columns = slot.stream.take(wanted)
+                self.structure = slot.stream.structure
                 self._given += cols.num_rows(columns)
                 if self._given == self._node.block_length:
                     self._advance()
                 return columns
             self._replace()
+        self._close()
+        return None
+
+    def _take_rounds(self, limit: int) -> Columns | None:
+        slots = self._slots[self._turn :] + self._slots[: self._turn]
+        streams = [slot.stream for slot in slots]
+        block = self._node.block_length
+        rounds = take_rounds(streams, block, limit, slots[0].size)
+        if rounds is not None:
+            self.structure = streams[0].structure
+        return rounds
+
+    def _close(self) -> None:
         if self._pool is not None:
             self._pool.close()
-        return None
 
     def _fill(self) -> None:
         if self._num_made:
@@ -164,7 +199,7 @@ class _InterleaveStream(Stream):
         self._turn = (self._turn + 1) % len(self._slots)
         self._given = 0
 
-    def _next_slot(self) -> Slot | None:
+    def _next_slot(self) -> _Slot | None:
         before = self._source.state()
         columns = self._source.take(1)
         if columns is None:
@@ -172,10 +207,10 @@ class _InterleaveStream(Stream):
         node = self._node.make(self._source, columns, self._num_made)
         slot = self._open_slot(node, before, self._num_made)
         self._num_made += 1
-        slot.start()
+        slot.stream.start(slot.size)
         return slot
 
-    def _restored_slot(self, state: State) -> Slot:
+    def _restored_slot(self, state: State) -> _Slot:
         before, number, inner = state
         source = self._node.source.open(self._epoch)
         source.restore(before)
@@ -183,11 +218,11 @@ class _InterleaveStream(Stream):
         if columns is None:
             raise refuse_position(number + 1, number)
         slot = self._open_slot(self._node.make(source, columns, number), before, number)
-        slot.restore(inner)
+        slot.stream.restore(inner)
         return slot
 
-    def _open_slot(self, node: Node, before: State, number: int) -> Slot:
+    def _open_slot(self, node: Node, before: State, number: int) -> _Slot:
         stream = node.open(self._epoch)
         self.chunk = max(self.chunk, stream.chunk)
         size = max(self._node.block_length, stream.chunk)
-        return Slot(stream, (before, number), size, self._pool)
+        return _Slot(before, number, size, Buffered(stream, self._pool))

@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 import jax
+import numpy as np
 from typing_extensions import override
 
 from mirrax.data import columns as cols
@@ -15,8 +16,9 @@ from mirrax.data.plan import (
     UNKNOWN,
     Epoch,
     Node,
-    ReplayedStream,
+    State,
     Stream,
+    refuse_position,
 )
 from mirrax.errors import InvalidArgumentError
 from mirrax.values.specs import TensorSpec
@@ -47,19 +49,31 @@ def _without_rows(spec: TensorSpec) -> TensorSpec:
     return TensorSpec(None if spec.shape is None else spec.shape[1:], spec.dtype)
 
 
-class _UnbatchStream(ReplayedStream):
+class _UnbatchStream(Stream):
+    """The position is that of a batch, and how many of its rows were taken."""
+
     def __init__(self, source: Stream) -> None:
         self._source = source
+        self._before = source.state()
         self._left: Columns | None = None
+        self._used = 0
 
     @override
-    def _take(self, limit: int) -> Columns | None:
+    def take(self, limit: int) -> Columns | None:
         while self._left is None or not cols.num_rows(self._left):
+            before = self._source.state()
             columns = self._source.take(1)
             self.structure = self._source.structure
             if columns is None:
                 return None
+            self._before, self._used = before, 0
             self._left = [column[0] for column in columns]
+            if any(np.ndim(rows) == 0 for rows in self._left):
+                raise InvalidArgumentError(
+                    "Elements are taken apart along their first dimension, which every "
+                    "array must have. Received: an element with a scalar. Call `batch` "
+                    "first."
+                )
             sizes = {len(rows) for rows in self._left}
             if len(sizes) > 1:
                 raise InvalidArgumentError(
@@ -68,7 +82,22 @@ class _UnbatchStream(ReplayedStream):
                 )
         taken = cols.select(self._left, slice(0, limit))
         self._left = cols.select(self._left, slice(limit, None))
+        self._used += cols.num_rows(taken)
         return taken
+
+    @override
+    def state(self) -> State:
+        return [self._before, self._used]
+
+    @override
+    def restore(self, state: State) -> None:
+        self._before, used = state
+        self._source.restore(self._before)
+        while used:
+            columns = self.take(used)
+            if columns is None:
+                raise refuse_position(used, 0)
+            used -= cols.num_rows(columns)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -102,22 +131,19 @@ class Rebatch(Node):
         return UNKNOWN
 
 
-class _RebatchStream(ReplayedStream):
+class _RebatchStream(Stream):
     def __init__(self, node: Rebatch, epoch: Epoch) -> None:
         self._rows = _UnbatchStream(node.source.open(epoch))
         self._node = node
+        self._taken = 0
         self._has_ended = False
-        self._empty: Columns | None = None
 
     @override
-    def _take(self, limit: int) -> Columns | None:
-        size = self._node.sizes[self._taken % len(self._node.sizes)]
+    def take(self, limit: int) -> Columns | None:
         if self._has_ended:
             return None
-        if size == 0 and self._empty is not None:
-            return self._empty
+        missing = self._node.sizes[self._taken % len(self._node.sizes)]
         parts: list[Columns] = []
-        missing = size
         while missing and (columns := self._rows.take(missing)) is not None:
             parts.append(columns)
             missing -= cols.num_rows(columns)
@@ -125,6 +151,14 @@ class _RebatchStream(ReplayedStream):
         if not parts or (missing and self._node.drop_remainder):
             self._has_ended = True
             return None
-        batch = [one_row(column) for column in cols.concatenate(parts)]
-        self._empty = [column[:, :0] for column in batch]
-        return batch
+        self._taken += 1
+        return [one_row(column) for column in cols.concatenate(parts)]
+
+    @override
+    def state(self) -> State:
+        return [self._taken, self._has_ended, self._rows.state()]
+
+    @override
+    def restore(self, state: State) -> None:
+        self._taken, self._has_ended, inner = state
+        self._rows.restore(inner)

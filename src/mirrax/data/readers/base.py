@@ -7,6 +7,9 @@ import dataclasses
 import errno
 import os
 from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
 
 from mirrax.data.readers.compression import ByteSource, check_compression, open_source
 from mirrax.errors import DataLossError
@@ -45,7 +48,7 @@ class Records:
     """
 
     values: Sequence[bytes] = ()
-    ends: Sequence[int] = ()
+    ends: Sequence[int] | np.ndarray[Any, Any] = ()
     error: DataLossError | None = None
 
 
@@ -159,7 +162,7 @@ class Reader(abc.ABC):
             file_size=self._source.size,
         )
         records = self._split(block)
-        used = records.ends[-1] if records.ends else 0
+        used = int(records.ends[-1]) if len(records.ends) else 0
         self._offset = block.offset
         self._rest = block.data[used:]
         self._is_last = block.is_last

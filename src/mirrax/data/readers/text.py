@@ -25,9 +25,11 @@ class TextLineReader(Reader):
             return Records()
         text = block.data[:size]
         ends = np.flatnonzero(np.frombuffer(text, np.uint8) == ord("\n")) + 1
-        lines = text.replace(b"\r\n", b"\n").split(b"\n")
+        if b"\r" in text:
+            text = text.replace(b"\r\n", b"\n")
+        lines = text.split(b"\n")
         if lines[-1]:
             ends = np.append(ends, size)
         else:
             lines.pop()
-        return Records(lines, ends.tolist())
+        return Records(lines, ends)

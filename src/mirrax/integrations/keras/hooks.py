@@ -21,6 +21,11 @@ def wrap(owner: Any, name: str, around: Callable[..., Any]) -> None:
     setattr(owner, name, replacement)
 
 
+def definer(cls: type, name: str) -> type:
+    """Returns the class from which `cls` has the method `name`."""
+    return next(base for base in cls.__mro__ if name in vars(base))
+
+
 def strategy_in_force() -> Any:
     """Returns the strategy that the user chose for this place; None without one."""
     frame = stack.frame()

@@ -15,12 +15,14 @@ from jax.experimental.sparse import JAXSparse
 from typing_extensions import override
 
 from mirrax import trees
+from mirrax.collectives import agreement
+from mirrax.collectives.gather import gather
 from mirrax.data.dataset import Dataset
 from mirrax.devices.topology import Topology
 from mirrax.input.distributed import DistributedDataset
 from mirrax.integrations.keras import internals
 from mirrax.trees import Tree
-from mirrax.values.layouts import Joined
+from mirrax.values.layouts import Joined, join
 from mirrax.values.per_replica import PerReplica
 
 
@@ -49,7 +51,7 @@ def place_all(batches: Iterable[Tree], topology: Topology) -> Iterator[Tree]:
 
 def _place_leaf(leaf: Any, topology: Topology) -> Any:
     if isinstance(leaf, PerReplica):
-        leaf = _joined(leaf)
+        return _joined(leaf, topology)
     if isinstance(leaf, JAXSparse):
         return jax.device_put(leaf, topology.replicated)
     if not hasattr(leaf, "shape") or not hasattr(leaf, "dtype"):
@@ -57,7 +59,9 @@ def _place_leaf(leaf: Any, topology: Topology) -> Any:
     is_even = len(leaf.shape) > 0 and leaf.shape[0] % topology.num_replicas == 0
     sharding = topology.split if is_even and leaf.shape[0] else topology.replicated
     if isinstance(leaf, jax.Array):
-        return jax.device_put(leaf, sharding)
+        if topology.is_local:
+            return jax.device_put(leaf, sharding)
+        leaf = np.asarray(leaf)
     if leaf.dtype.kind in "OUS":
         return leaf
     # A copy, because JAX would share the memory of a batch that its maker may reuse.
@@ -66,18 +70,25 @@ def _place_leaf(leaf: Any, topology: Topology) -> Any:
     )
 
 
-def _joined(value: PerReplica) -> Any:
+def _joined(value: PerReplica, topology: Topology) -> jax.Array:
     """Returns the parts of all replicas as one batch, in the order of the replicas."""
-    layout = value.layout
+    (layout,) = agreement.with_kinds(topology, [value.layout])
     if isinstance(layout, Joined):
         return layout.array
-    return np.concatenate([np.atleast_1d(part) for part in value.values])
+    parts = tuple(layout.parts)
+    kinds = getattr(layout, "kinds", None) or [agreement.kind_of(p) for p in parts]
+    if all(kind == kinds[0] for kind in kinds) and kinds[0][0][:1] != (0,):
+        return join(parts, topology)
+    return gather(topology, PerReplica(layout), 0)
 
 
-def as_input(data: Any, y: Any, sample_weight: Any, class_weight: Any = None) -> Any:
+def as_input(
+    data: Any, strategy: Any, y: Any, sample_weight: Any, class_weight: Any = None
+) -> Any:
     """Returns what Keras can iterate over, of a dataset of ours; else `data`."""
     if not isinstance(data, Dataset | DistributedDataset):
         return data
+    topology = strategy.topology
     for name, given in (("y", y), ("sample_weight", sample_weight)):
         if given is not None:
             raise ValueError(
@@ -85,7 +96,10 @@ def as_input(data: Any, y: Any, sample_weight: Any, class_weight: Any = None) ->
                 f"given besides. Received: x={data!r} and `{name}`. Let the elements "
                 "be (x, y) or (x, y, sample_weight)."
             )
-    return DatasetAdapter(data, class_weight)
+    if isinstance(data, Dataset) and not topology.is_local:
+        # Each worker reads its share.
+        data = strategy.experimental_distribute_dataset(data)
+    return DatasetAdapter(data, topology, class_weight)
 
 
 class DatasetAdapter(internals.DataAdapter):  # type: ignore[misc]
@@ -93,13 +107,18 @@ class DatasetAdapter(internals.DataAdapter):  # type: ignore[misc]
 
     Args:
         dataset: The dataset, of batches.
+        topology: The devices.
         class_weight: Weights for the rows, by their class.
     """
 
     def __init__(
-        self, dataset: Dataset | DistributedDataset, class_weight: Any = None
+        self,
+        dataset: Dataset | DistributedDataset,
+        topology: Topology,
+        class_weight: Any = None,
     ) -> None:
         self._dataset = dataset
+        self._topology = topology
         self._class_weight = class_weight
 
     @override
@@ -128,8 +147,9 @@ class DatasetAdapter(internals.DataAdapter):  # type: ignore[misc]
                 "`class_weight` and the weights of rows exclude each other. Received: "
                 "`class_weight`, and a dataset of (x, y, sample_weight). Leave one out."
             )
-        whole = _joined(y) if isinstance(y, PerReplica) else y
+        if isinstance(y, PerReplica):
+            y = gather(self._topology, y, 0)
         weights = internals.class_weight_to_sample_weights(
-            np.asarray(whole), self._class_weight
+            np.asarray(y), self._class_weight
         )
-        return x, whole, weights
+        return x, y, weights

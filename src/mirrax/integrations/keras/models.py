@@ -11,6 +11,7 @@ import contextlib
 import dataclasses
 import functools
 import inspect
+import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -18,9 +19,16 @@ from typing import Any
 import keras
 
 from mirrax.context import guards, stack
-from mirrax.integrations.keras import hooks, internals
-from mirrax.integrations.keras.input import as_input, place, place_all
+from mirrax.integrations.keras import hooks, internals, workers
+from mirrax.integrations.keras.input import (
+    DatasetAdapter,
+    as_input,
+    place,
+    place_all,
+)
 from mirrax.integrations.keras.variables import adopt
+
+_NOTHING = contextlib.nullcontext()
 
 _strategies: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
@@ -34,13 +42,16 @@ def install() -> None:
     """Makes models remember their strategy, and use it."""
     hooks.wrap(keras.Model, "__new__", _remember)
     hooks.wrap(keras.Model, "__call__", _call)
-    hooks.wrap(keras.Model, "compile", _in_scope)
+    # Where Keras looks whether a model has a `compile` of its own.
+    hooks.wrap(hooks.definer(keras.Model, "compile"), "compile", _in_scope)
     for name in ("fit", "evaluate", "predict"):
         hooks.wrap(keras.Model, name, _over_batches)
     for name in ("train_on_batch", "test_on_batch", "predict_on_batch"):
         hooks.wrap(keras.Model, name, _on_batch)
     for name in ("train", "test", "predict"):
         hooks.wrap(keras.Model, f"make_{name}_function", _make_function)
+    for name in ("save", "save_weights", "export"):
+        hooks.wrap(keras.Model, name, _save)
     hooks.wrap(*internals.GET_BATCHES, _get_batches)
 
 
@@ -68,7 +79,7 @@ def _call(original: Callable[..., Any], model: Any, *args: Any, **kw: Any) -> An
 
 def _in_scope(original: Callable[..., Any], model: Any, *args: Any, **kw: Any) -> Any:
     strategy = strategy_of(model)
-    with contextlib.nullcontext() if strategy is None else strategy.scope():
+    with _left_alone() if strategy is None else strategy.scope():
         return original(model, *args, **kw)
 
 
@@ -81,18 +92,26 @@ def _over_batches(
             return original(model, *args, **kw)
     arguments = inspect.signature(original).bind(model, *args, **kw).arguments
     extra = arguments.pop("kwargs", {})
-    arguments["x"] = as_input(
+    x = arguments["x"] = as_input(
         arguments.get("x"),
+        strategy,
         arguments.get("y"),
         arguments.get("sample_weight"),
         arguments.get("class_weight"),
     )
     if "validation_data" in arguments:
-        arguments["validation_data"] = as_input(
-            arguments["validation_data"], None, None
-        )
+        held_out = as_input(arguments["validation_data"], strategy, None, None)
+        arguments["validation_data"] = held_out
+    topology = strategy.topology
+    callbacks = workers.callbacks_of(topology, arguments.get("callbacks"))
+    arguments["callbacks"] = callbacks
+    if not workers.is_chief(topology):
+        arguments["verbose"] = 0
     with _fitting(model, strategy, original.__name__):
-        return original(**{"self": model, **arguments, **extra})
+        if original.__name__ == "fit":
+            workers.shared_order(topology)
+        with _without_warning() if isinstance(x, DatasetAdapter) else _NOTHING:
+            return original(**{"self": model, **arguments, **extra})
 
 
 def _on_batch(original: Callable[..., Any], model: Any, *args: Any, **kw: Any) -> Any:
@@ -101,11 +120,22 @@ def _on_batch(original: Callable[..., Any], model: Any, *args: Any, **kw: Any) -
         with _left_alone():
             return original(model, *args, **kw)
     arguments = inspect.signature(original).bind(model, *args, **kw).arguments
-    for name in ("x", "y", "sample_weight"):
+    topology = strategy.topology
+    given = {name: arguments.get(name) for name in ("x", "y", "sample_weight")}
+    workers.require_same_batch(given, topology)
+    for name, batch in given.items():
         if name in arguments:
-            arguments[name] = place(arguments[name], strategy.topology)
+            arguments[name] = place(batch, topology)
     with _fitting(model, strategy, original.__name__):
         return original(**{"self": model, **arguments})
+
+
+@contextlib.contextmanager
+def _without_warning() -> Iterator[None]:
+    """Lets a dataset end, of which Keras did not know beforehand where it ends."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Your input ran out of data")
+        yield
 
 
 @contextlib.contextmanager
@@ -118,12 +148,9 @@ def _fitting(model: Any, strategy: Any, name: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _left_alone() -> Iterator[None]:
-    """Keeps a model without a strategy out of the training of another one."""
-    frame = stack.frame()
-    if isinstance(frame, Fitting):
-        with stack.entered(stack.CrossReplica(frame.strategy)):
-            yield
-    else:
+    """Leaves the scope we may be in, for a model that was not created in one."""
+    is_in_replica = isinstance(stack.frame(), stack.Replica)
+    with contextlib.nullcontext() if is_in_replica else stack.entered(None):
         yield
 
 
@@ -141,7 +168,22 @@ def _make_function(
     if strategy is None:
         return original(model, *args, **kw)
     with _distribution_of(strategy).scope():
-        return original(model, *args, **kw)
+        made = original(model, *args, **kw)
+    is_for_predict = original.__name__ == "make_predict_function"
+    if is_for_predict and not strategy.topology.is_local and made is None:
+        # Only now was it made; Keras returns the one that it has.
+        function = workers.gathered(model.predict_function, strategy.topology)
+        model.predict_function = function
+    return made
+
+
+def _save(original: Callable[..., Any], model: Any, *args: Any, **kw: Any) -> Any:
+    """Writes files on the first worker; outside of the scope, for it makes objects."""
+    strategy = strategy_of(model)
+    with _left_alone():
+        if strategy is None or workers.is_chief(strategy.topology):
+            return original(model, *args, **kw)
+    return None
 
 
 @functools.lru_cache(maxsize=16)
@@ -156,5 +198,8 @@ def _get_batches(original: Callable[..., Any], iterator: Any) -> Any:
     frame = stack.frame()
     if not isinstance(frame, Fitting):
         return original(iterator)
+    topology = frame.strategy.topology
     batches = iterator.data_adapter.get_jax_iterator()
-    return place_all(batches, frame.strategy.topology)
+    if not isinstance(iterator.data_adapter, DatasetAdapter) and not topology.is_local:
+        batches = workers.same_first_batch(batches, topology)
+    return place_all(batches, topology)

@@ -18,7 +18,7 @@ from mirrax.context import stack
 from mirrax.devices.topology import AXIS, Topology
 from mirrax.integrations.keras import internals
 from mirrax.options import VariableAggregation, VariableSynchronization
-from mirrax.values.layouts import join
+from mirrax.values.layouts import join, replicate
 from mirrax.variables import lending
 from mirrax.variables.mirrored import MirroredVariable
 from mirrax.variables.sync_on_read import SyncOnReadVariable
@@ -207,6 +207,8 @@ def mirror(array: Any, topology: Topology) -> jax.Array:
         )
     if isinstance(array, jax.Array) and array.sharding == topology.replicated:
         return array
+    if not topology.is_local:
+        return replicate(array, topology)
     mirrored: jax.Array = jax.device_put(array, topology.replicated)
     return mirrored
 

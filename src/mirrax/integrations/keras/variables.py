@@ -13,9 +13,11 @@ import jax
 import jax.numpy as jnp
 import keras
 
+from mirrax.collectives import agreement
 from mirrax.context import stack
 from mirrax.integrations.keras import hooks, internals
 from mirrax.integrations.keras.twins import PlainTwin, make_twin
+from mirrax.integrations.keras.workers import agreed
 from mirrax.variables.variable import Variable
 
 _TWIN = "_mirrax_twin"
@@ -44,18 +46,26 @@ def adopt(variables: Iterable[Any], strategy: Any) -> None:
         twin = variable.__dict__.get(_TWIN)
         if twin is not None and twin.owner is not None:
             _require_same(twin, strategy)
-        elif internals.array_of(variable) is not None:
-            twin = _attach(variable, make_twin(variable, strategy))
-        if twin is not None:
             with jax.ensure_compile_time_eval():
                 twin.put(twin.whole())
+        elif internals.array_of(variable) is not None:
+            twin = _attach(variable, make_twin(variable, strategy))
+            with jax.ensure_compile_time_eval():
+                twin.put(agreed(strategy.topology, variable.path, twin.whole()))
 
 
 def _create(original: Callable[..., None], self: Any, *args: Any, **kw: Any) -> None:
-    """Creates or initializes a variable: for good, even while a function is traced."""
-    is_traced = stack.overlay() is not None and internals.stateless_scope() is None
+    """Creates or initializes a variable; in a scope it belongs to the strategy."""
+    if internals.stateless_scope() is not None:
+        original(self, *args, **kw)
+        return
+    strategy = hooks.strategy_in_force()
+    is_traced = stack.overlay() is not None
+    # For good, even while a function is traced.
     with jax.ensure_compile_time_eval() if is_traced else contextlib.nullcontext():
         original(self, *args, **kw)
+        if strategy is not None:
+            adopt([self], strategy)
 
 
 def _read(original: Callable[..., Any], self: Any) -> Any:
@@ -74,12 +84,11 @@ def _read(original: Callable[..., Any], self: Any) -> Any:
 
 def _assign(original: Callable[..., None], self: Any, value: Any) -> None:
     twin = _twin_here(self)
-    strategy = hooks.strategy_in_force()
-    if twin is None and internals.array_of(self) is None and strategy is not None:
-        _attach(self, make_twin(self, strategy)).put(value)
-    elif twin is None:
+    if twin is None:
         original(self, value)
     elif _is_whole_here():
+        if twin.owner is not None:
+            _require_same_everywhere(twin, value)
         twin.put(value)
     else:
         twin.assign(value)
@@ -92,7 +101,9 @@ def _assign_add(original: Callable[..., Any], self: Any, value: Any) -> Any:
 
 
 def _assign_sub(original: Callable[..., Any], self: Any, value: Any) -> Any:
-    return _assign_add(original, self, -jnp.asarray(value))
+    if not _adds_up_here(self):
+        return original(self, value)
+    return twin_of(self).assign_sub(jnp.asarray(value, internals.dtype_of(self)))
 
 
 def _adds_up_here(variable: Any) -> bool:
@@ -124,6 +135,15 @@ def _is_whole_here() -> bool:
 def _attach(variable: Any, twin: Any) -> Any:
     variable.__dict__[_TWIN] = twin
     return twin
+
+
+def _require_same_everywhere(twin: Any, value: Any) -> None:
+    """Raises if workers assign different values, which would then stay different."""
+    topology = twin.topology
+    if topology.is_local or isinstance(value, jax.core.Tracer):
+        return
+    if not (isinstance(value, jax.Array) and value.sharding == topology.replicated):
+        agreement.require_equal(topology, twin.name, value)
 
 
 def _require_same(twin: Variable, strategy: Any) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 import mirrax
 from mirrax.tf.tensors import operands, tensor
@@ -89,7 +90,7 @@ def compute_average_loss(
         )
     if global_batch_size is None:
         global_batch_size = losses.shape[0] * _num_replicas()
-    elif jnp.ndim(global_batch_size) != 0:
+    elif np.ndim(global_batch_size) != 0:
         raise ValueError(
             "`global_batch_size` must be a number. Received: "
             f"global_batch_size={global_batch_size!r}."

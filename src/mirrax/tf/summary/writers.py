@@ -7,6 +7,7 @@ import itertools
 import os
 import socket
 import time
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -71,6 +72,8 @@ class FileWriter(SummaryWriter):
             f"{next(_numbers)}{filename_suffix}"
         )
         self._writer = mirrax.data.TFRecordWriter(os.path.join(folder, name))
+        # Few programs close their writers, so the end of its life does.
+        weakref.finalize(self, self._writer.close)
         self._max_queue = max_queue
         self._flush_seconds = flush_millis / 1000
         self._waiting = 0

@@ -27,15 +27,30 @@ class DistributionStrategy:
     """The methods of TensorFlow 1.11 over a strategy of Mirrax.
 
     Args:
-        strategy: That strategy.
+        strategy: That strategy; by default it is made when it is first needed, so that
+            `configure` can come before JAX starts.
     """
 
-    def __init__(self, strategy: mirrax.Strategy) -> None:
-        self._use(strategy)
+    def __init__(self, strategy: mirrax.Strategy | None = None) -> None:
+        self._made: mirrax.Strategy | None = None
+        if strategy is not None:
+            self._use(strategy)
 
-    def _use(self, strategy: mirrax.Strategy) -> None:
-        self._strategy = strategy
+    @property
+    def _strategy(self) -> mirrax.Strategy:
+        return self._made or self._use(self._make())
+
+    @property
+    def _is_made(self) -> bool:
+        return self._made is not None
+
+    def _make(self) -> mirrax.Strategy:
+        return mirrax.get_strategy()
+
+    def _use(self, strategy: mirrax.Strategy) -> mirrax.Strategy:
+        self._made = strategy
         _known[id(strategy)] = self
+        return strategy
 
     @staticmethod
     def of(strategy: mirrax.Strategy) -> DistributionStrategy:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import mirrax
 from mirrax.tf.contrib.distribute.distribution import (
@@ -41,17 +42,50 @@ class MirroredStrategy(DistributionStrategy):
                 "`devices` and `num_gpus` both say where to run, so only one can be "
                 f"given. Received: devices={devices}, num_gpus={count}."
             )
+        self._devices = devices or _gpu_names(count)
         self._cross_tower_ops = cross_tower_ops
-        super().__init__(
-            mirrax.MirroredStrategy(devices or _gpu_names(count), cross_tower_ops)
+        super().__init__()
+
+    def _make(self) -> mirrax.Strategy:
+        return mirrax.MirroredStrategy(self._devices, self._cross_tower_ops)
+
+    def configure(
+        self,
+        session_config: Any = None,
+        cluster_spec: Any = None,
+        task_type: str | None = None,
+        task_id: int | None = None,
+    ) -> None:
+        """Applies a configuration; with a cluster, becomes a strategy of all its tasks.
+
+        Call it before anything else: a strategy that has been used stays what it is.
+        """
+        super().configure(session_config)
+        if not cluster_spec:
+            return
+        if self._is_made:
+            raise RuntimeError(
+                "`configure` decides on which devices a strategy works, so it comes "
+                f"first. Received: a cluster for {self!r}, which has been used. Call "
+                "`configure` right after making the strategy."
+            )
+        spec = mirrax.cluster_resolver.ClusterSpec(cluster_spec)
+        resolver = mirrax.cluster_resolver.SimpleClusterResolver(
+            spec, task_type=task_type or "worker", task_id=task_id or 0
         )
+        devices = self._devices
+        self._use(mirrax.MultiWorkerMirroredStrategy(resolver, devices=devices))
 
 
 class OneDeviceStrategy(DistributionStrategy):
     """`tf.contrib.distribute.OneDeviceStrategy`."""
 
     def __init__(self, device: str, prefetch_on_device: bool | None = None) -> None:
-        super().__init__(mirrax.OneDeviceStrategy(device))
+        self._device = device
+        super().__init__()
+
+    def _make(self) -> mirrax.Strategy:
+        return mirrax.OneDeviceStrategy(self._device)
 
 
 def _gpu_names(count: int | None) -> list[str] | None:

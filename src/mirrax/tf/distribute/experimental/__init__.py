@@ -13,6 +13,9 @@ from mirrax.tf.distribute.experimental import rpc as rpc
 from mirrax.tf.distribute.strategies import (
     CentralStorageStrategy as CentralStorageStrategy,
 )
+from mirrax.tf.distribute.strategies import (
+    ExperimentalMultiWorkerMirroredStrategy as MultiWorkerMirroredStrategy,
+)
 from mirrax.tf.distribute.strategies import TPUStrategy as TPUStrategy
 
 _MODULE = "tf.distribute.experimental"
@@ -36,6 +39,7 @@ __all__ = [
     "CollectiveHints",
     "CommunicationImplementation",
     "CommunicationOptions",
+    "MultiWorkerMirroredStrategy",
     "ParameterServerStrategy",
     "PreemptionCheckpointHandler",
     "PreemptionWatcher",

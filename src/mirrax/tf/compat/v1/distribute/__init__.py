@@ -30,5 +30,6 @@ from mirrax.tf.compat.v1.distribute.strategies import (
     get_loss_reduction as get_loss_reduction,
 )
 from mirrax.tf.distribute import Server as Server
+from mirrax.tf.distribute import cluster_resolver as cluster_resolver
 
 __getattr__ = names_of("tf.compat.v1.distribute")

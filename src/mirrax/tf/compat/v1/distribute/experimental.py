@@ -7,6 +7,9 @@ from mirrax.tf.absent import names_of
 from mirrax.tf.compat.v1.distribute.strategies import (
     CentralStorageStrategy as CentralStorageStrategy,
 )
+from mirrax.tf.compat.v1.distribute.strategies import (
+    MultiWorkerMirroredStrategy as MultiWorkerMirroredStrategy,
+)
 from mirrax.tf.compat.v1.distribute.strategies import TPUStrategy as TPUStrategy
 from mirrax.tf.distribute.experimental import CollectiveHints as CollectiveHints
 from mirrax.tf.distribute.experimental import (
@@ -19,6 +22,7 @@ __all__ = [
     "CollectiveHints",
     "CommunicationImplementation",
     "CommunicationOptions",
+    "MultiWorkerMirroredStrategy",
     "ParameterServerStrategy",
     "TPUStrategy",
 ]

@@ -62,6 +62,18 @@ class MirroredStrategy(V1Methods, mirrax.MirroredStrategy):
     """`tf.compat.v1.distribute.MirroredStrategy`."""
 
 
+class MultiWorkerMirroredStrategy(V1Methods, mirrax.MultiWorkerMirroredStrategy):
+    """`tf.compat.v1.distribute.experimental.MultiWorkerMirroredStrategy`."""
+
+    def __init__(
+        self,
+        communication: Any = mirrax.CollectiveCommunication.AUTO,
+        cluster_resolver: Any = None,
+    ) -> None:
+        options = mirrax.CommunicationOptions(implementation=communication)
+        super().__init__(cluster_resolver, options)
+
+
 class OneDeviceStrategy(V1Methods, mirrax.OneDeviceStrategy):
     """`tf.compat.v1.distribute.OneDeviceStrategy`."""
 

@@ -1,4 +1,4 @@
-"""Datasets that take turns: each with some elements that were read in advance."""
+"""Streams with some elements that were read in advance, and streams in turn."""
 
 from __future__ import annotations
 
@@ -13,22 +13,16 @@ from mirrax.data.plan import State, Stream
 from mirrax.data.pool import Future, Pool
 
 
-class Slot:
-    """One dataset among those that take turns.
+class Buffered:
+    """A stream whose next elements can be counted before they are taken.
 
     Args:
-        stream: Its elements.
-        origin: What it was made of: the position and the number of an element.
-        size: How many elements to read at once.
+        stream: The elements.
         pool: Threads that read the next ones in advance, if there are any.
     """
 
-    def __init__(
-        self, stream: Stream, origin: tuple[State, int], size: int, pool: Pool | None
-    ) -> None:
+    def __init__(self, stream: Stream, pool: Pool | None = None) -> None:
         self._stream = stream
-        self._origin = origin
-        self._size = size
         self._pool = pool
         self._before = stream.state()
         self._columns: Columns | None = None
@@ -37,20 +31,20 @@ class Slot:
         self._error: Exception | None = None
         self.structure: Any = None
 
-    def has_rows(self) -> bool:
+    def has_rows(self, size: int) -> bool:
         """Returns whether there is another element; raises what reading it raised."""
-        available = self.num_rows()
+        available = self.num_rows(size)
         if self._error is not None:
             raise self._error
         return available > 0
 
-    def num_rows(self) -> int:
-        """Returns how many elements are at hand, after reading on if there are none."""
+    def num_rows(self, size: int) -> int:
+        """Returns how many elements are at hand; if none are, it reads up to `size`."""
         if self._columns is not None and self._used == cols.num_rows(self._columns):
             self._columns = None
         if self._columns is None and self._error is None:
             try:
-                self._read()
+                self._read(size)
             except Exception as error:
                 self._error = error
         return 0 if self._columns is None else cols.num_rows(self._columns) - self._used
@@ -63,54 +57,54 @@ class Slot:
         return taken
 
     def state(self) -> State:
-        """Returns what it was made of, and the position of its next element."""
-        return [*self._origin, [self._before, self._used]]
+        """Returns the position of the next element."""
+        return [self._before, self._used]
 
     def restore(self, state: State) -> None:
         """Goes to a position."""
         self._before, used = state
         self._stream.restore(self._before)
-        while used:
-            self._used = min(used, self.num_rows())
-            used -= self._used
-            if not self._used:
-                return
+        while used and (available := self.num_rows(used)):
+            self._used += min(used, available)
+            used -= min(used, available)
 
-    def start(self) -> None:
+    def start(self, size: int) -> None:
         """Begins to read, if there are threads for that."""
         if self._pool is not None:
-            self._pending = self._pool.submit(self._next_chunk)
+            self._pending = self._pool.submit(self._next_chunk, size)
 
     @property
     def columns(self) -> Columns:
         """What was read last."""
         return self._columns or []
 
-    def _read(self) -> None:
+    def _read(self, size: int) -> None:
         pending, self._pending = self._pending, None
-        chunk = self._next_chunk() if pending is None else pending.result()
+        chunk = self._next_chunk(size) if pending is None else pending.result()
         self._before, self._columns, self.structure = chunk
         self._used = 0
         if self._columns is not None:
-            self.start()
+            self.start(size)
 
-    def _next_chunk(self) -> tuple[State, Columns | None, Any]:
+    def _next_chunk(self, size: int) -> tuple[State, Columns | None, Any]:
         before = self._stream.state()
-        columns = self._stream.take(self._size)
+        columns = self._stream.take(size)
         return before, columns, self._stream.structure
 
 
-def take_rounds(slots: Sequence[Slot], block: int, limit: int) -> Columns | None:
-    """Returns whole blocks of all slots in turn, as many rounds as there can be.
+def take_rounds(
+    streams: Sequence[Buffered], block: int, limit: int, size: int
+) -> Columns | None:
+    """Returns whole blocks of all streams in turn, as many rounds as there can be.
 
     None if there is not a block of each at hand, or they cannot be put into one array.
     """
-    count = limit // (len(slots) * block)
+    count = limit // (len(streams) * block)
     if count:
-        count = min(count, *(slot.num_rows() // block for slot in slots))
-    if not count or not _are_alike([slot.columns for slot in slots]):
+        count = min(count, *(stream.num_rows(size) // block for stream in streams))
+    if not count or not _are_alike([stream.columns for stream in streams]):
         return None
-    taken = [slot.take(count * block) for slot in slots]
+    taken = [stream.take(count * block) for stream in streams]
     return [_in_turn(column, block) for column in zip(*taken, strict=True)]
 
 

@@ -1,6 +1,6 @@
 """A small training program in which one worker has a fault at a chosen moment.
 
-Started by `benchmarks/faults/soak.py`. Prints `FAULT time` just before the fault, and
+Started by `soak/faults/soak.py`. Prints `FAULT time` just before the fault, and
 `RAISED time type worker phase step` for the error that each worker meets.
 """
 

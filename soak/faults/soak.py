@@ -1,6 +1,6 @@
 """Injects faults into real jobs and measures how long the others take to notice.
 
-    python benchmarks/faults/soak.py [--rounds N] [--workers N] [--write document]
+    python soak/faults/soak.py [--rounds N] [--workers N] [--write document]
 
 Every round runs each kind of fault at each moment once, on a worker that changes. Exits
 with 1 if a worker hangs, meets another error than it should, or dies by a signal.

@@ -1,0 +1,176 @@
+"""The rows of Parquet files."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import Any
+
+import numpy as np
+from typing_extensions import override
+
+from mirrax.data import columns as cols
+from mirrax.data.columns import STRING, Column, Columns
+from mirrax.data.nodes.files import FileNode
+from mirrax.data.plan import Epoch, State, Stream, refuse_position
+from mirrax.data.readers.base import check_files
+from mirrax.errors import DataLossError, InvalidArgumentError
+from mirrax.values.specs import TensorSpec
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ParquetRows(FileNode):
+    """The rows of Parquet files, as dictionaries of their columns.
+
+    Args:
+        files: Their paths.
+        columns: The columns to read; None for all.
+    """
+
+    columns: tuple[str, ...] | None = None
+
+    @override
+    def open(self, epoch: Epoch) -> Stream:
+        return _ParquetStream(self)
+
+    @functools.cached_property
+    def spec(self) -> Any:
+        """Shapes and dtypes of a row; sizes of lists are not known."""
+        if not self.files:
+            return None
+        schema = open_parquet(check_files(self.files)[0]).schema_arrow
+        names = self.names_in(schema, self.files[0])
+        return {name: _spec(schema.field(name).type) for name in names}
+
+    @functools.cached_property
+    def cardinality(self) -> int:
+        """The number of rows, which the files say."""
+        files = [open_parquet(path) for path in check_files(self.files)]
+        return sum(file.metadata.num_rows for file in files)
+
+    def names_in(self, schema: Any, path: str) -> list[str]:
+        """Returns the columns to read, in the order in which elements hold them."""
+        missing = [name for name in self.columns or () if name not in schema.names]
+        if missing:
+            raise ValueError(
+                f"The columns to read must be in every file. Received: {missing} for "
+                f"{path!r}, which has {schema.names}."
+            )
+        return sorted(schema.names if self.columns is None else self.columns)
+
+
+class _ParquetStream(Stream):
+    """One group of rows after another; the position is a file, a group and a row."""
+
+    chunk = 64
+
+    def __init__(self, node: ParquetRows) -> None:
+        self._node = node
+        self._files = check_files(node.files)
+        self.structure = node.structure
+        self._file: Any = None
+        self._group: Columns | None = None
+        self._place = [0, 0, 0]
+
+    @override
+    def take(self, limit: int) -> Columns | None:
+        while self._place[0] < len(self._files):
+            if self._group is None and not self._read_group():
+                continue
+            assert self._group is not None
+            row = self._place[2]
+            taken = cols.select(self._group, slice(row, row + limit))
+            if cols.num_rows(taken):
+                self._place[2] += cols.num_rows(taken)
+                return taken
+            self._group = None
+            self._place[1:] = [self._place[1] + 1, 0]
+        return None
+
+    @override
+    def state(self) -> State:
+        return list(self._place)
+
+    @override
+    def restore(self, state: State) -> None:
+        if state[0] > len(self._files):
+            raise refuse_position(state[0], len(self._files))
+        self._place = list(state)
+        self._file = self._group = None
+
+    def _read_group(self) -> bool:
+        """Returns whether there was another group of rows in the file at hand."""
+        path = self._files[self._place[0]]
+        if self._file is None:
+            self._file = open_parquet(path)
+        if self._place[1] == self._file.num_row_groups:
+            self._file.close()
+            self._file = None
+            self._place = [self._place[0] + 1, 0, 0]
+            return False
+        names = self._node.names_in(self._file.schema_arrow, path)
+        try:
+            table = self._file.read_row_group(self._place[1], columns=names)
+        except OSError as error:
+            raise _damaged(path, f"group {self._place[1]}: {error}") from error
+        self._group = [_column(table.column(name), name, path) for name in names]
+        return True
+
+
+def open_parquet(path: str) -> Any:
+    """Returns a Parquet file, to read from."""
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError as error:
+        raise ImportError(
+            "Parquet files need the package `pyarrow`. Install it with "
+            "`pip install mirrax[data]`."
+        ) from error
+    try:
+        return pyarrow.parquet.ParquetFile(path)
+    except (pyarrow.ArrowInvalid, OSError) as error:
+        raise _damaged(path, str(error)) from error
+
+
+def _column(values: Any, name: str, path: str) -> Column:
+    if values.null_count:
+        raise InvalidArgumentError(
+            "Every row must have a value in every column that is read. Received: "
+            f"{values.null_count} missing value(s) in the column {name!r} of {path!r}. "
+            "Fill them in, or leave the column out with `columns`."
+        )
+    spec = _spec(values.type)
+    if spec.dtype == STRING:
+        return cols.as_strings(values.to_pylist())
+    if spec.shape == ():
+        return np.asarray(values.to_numpy())
+    return cols.stack([np.asarray(row, spec.dtype) for row in values.to_pylist()])
+
+
+def _spec(kind: Any) -> TensorSpec:
+    from pyarrow import types
+
+    if types.is_list(kind) or types.is_large_list(kind):
+        inner = _spec(kind.value_type)
+        return TensorSpec((None, *(inner.shape or ())), inner.dtype)
+    if types.is_fixed_size_list(kind):
+        inner = _spec(kind.value_type)
+        return TensorSpec((kind.list_size, *(inner.shape or ())), inner.dtype)
+    is_text = types.is_string(kind) or types.is_large_string(kind)
+    if is_text or types.is_binary(kind) or types.is_large_binary(kind):
+        return TensorSpec((), STRING)
+    try:
+        return TensorSpec((), kind.to_pandas_dtype())
+    except NotImplementedError as error:
+        raise InvalidArgumentError(
+            "A column must hold numbers, strings or lists of numbers. Received: a "
+            f"column of type {kind}. Leave it out with `columns`."
+        ) from error
+
+
+def _damaged(path: str, found: str) -> DataLossError:
+    return DataLossError(
+        f"A Parquet file must be complete. Received: {path!r}: {found}. Copy or write "
+        "the file again."
+    )

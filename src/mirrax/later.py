@@ -1,0 +1,30 @@
+"""Modules of ours that are imported when they are first used.
+
+Reading datasets, joining a cluster and saving checkpoints are half of the package. A
+program that does none of it need not wait for their import.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+
+class Later:
+    """Stands for a module, and imports it for the first attribute that is asked for.
+
+    Type checkers are shown the real import:
+
+        if TYPE_CHECKING:
+            from mirrax.input import distribute
+        else:
+            distribute = Later("mirrax.input.distribute")
+    """
+
+    __slots__ = ("_name",)
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        return getattr(importlib.import_module(self._name), attribute)

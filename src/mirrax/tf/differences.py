@@ -1,0 +1,42 @@
+"""What is different about names of TensorFlow that Mirrax has."""
+
+from __future__ import annotations
+
+_RANDOM = "other numbers than TensorFlow's for the same seed (they are JAX's)"
+_ONCE = "it is traced once for all replicas, and `if` on a tensor needs `tf.cond`"
+
+DIFFERENCES: dict[str, str] = {
+    "tf.GradientTape": "it records inside `tf.function`; elsewhere use value_and_grad",
+    "tf.Variable": "values are of 32 bits, and `variable.value` is a property",
+    "tf.compat.v1.ConfigProto": "only what JAX has a setting for takes effect",
+    "tf.config.set_visible_devices": "JAX chooses its devices when it starts",
+    "tf.errors.OpError": "it is `Exception`: errors are those of Python and JAX",
+    "tf.function": _ONCE,
+    "tf.get_variable": "names are not unique, so nothing is reused",
+    "tf.float64": "32 bits, unless `jax_enable_x64` is set",
+    "tf.int64": "32 bits, unless `jax_enable_x64` is set",
+    "tf.keras": "Keras 3 on JAX",
+    "tf.py_function": "only outside `tf.function`",
+    "tf.numpy_function": "only outside `tf.function`",
+    "tf.random": _RANDOM,
+    "tf.nn.dropout": _RANDOM,
+    "tf.strings": "on the host, outside `tf.function`",
+    "tf.unique": "only outside `tf.function`: its shape depends on values",
+    "tf.boolean_mask": "only outside `tf.function`: its shape depends on values",
+}
+
+
+def difference_of(name: str) -> str:
+    """Returns what is different about a name, or about the module it is in.
+
+    >>> difference_of("tf.random.normal")
+    "other numbers than TensorFlow's for the same seed (they are JAX's)"
+    >>> difference_of("tf.exp")
+    ''
+    """
+    parts = name.split(".")
+    for length in range(len(parts), 1, -1):
+        found = DIFFERENCES.get(".".join(parts[:length]))
+        if found is not None:
+            return found
+    return ""

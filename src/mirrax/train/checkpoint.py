@@ -1,0 +1,252 @@
+"""`Checkpoint`: a group of objects that is saved and restored together."""
+
+from __future__ import annotations
+
+import functools
+import os
+import pathlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from mirrax.context import guards, stack
+from mirrax.errors import CheckpointMismatchError
+from mirrax.train import agreement, files
+from mirrax.train.contents import Entry, find_entries
+from mirrax.train.files import Saved
+from mirrax.variables import libraries
+
+Path = str | os.PathLike[str]
+
+_COUNTER = "save_counter"
+
+
+class Checkpoint:
+    """A group of objects that is saved and restored together.
+
+    Takes variables, models and optimizers of Keras and Flax NNX, structures of arrays
+    (Equinox, Optax, Linen), random keys and numbers, iterators of datasets, and other
+    checkpoints. Variables, models and iterators are restored in place. An array or a
+    number cannot be: after `restore`, read the attribute of that name.
+
+    Every worker of a job calls `save`; one of them writes.
+
+    >>> import tempfile
+    >>> import mirrax
+    >>> weight = mirrax.Variable(3.0)
+    >>> checkpoint = mirrax.train.Checkpoint(weight=weight, step=7)
+    >>> path = checkpoint.save(tempfile.mkdtemp() + "/ckpt")
+    >>> _ = weight.assign(0.0)
+    >>> checkpoint.step = 0
+    >>> _ = checkpoint.restore(path).assert_consumed()
+    >>> float(weight), checkpoint.step
+    (3.0, 7)
+    """
+
+    save_counter: int
+
+    def __init__(self, **objects: Any) -> None:
+        self.__dict__["_objects"] = {}
+        self.__dict__["_pending"] = {}
+        self.__dict__["_writer"] = files.Writer()
+        self._objects[_COUNTER] = 0
+        for name, value in objects.items():
+            setattr(self, name, value)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name.startswith("_") or hasattr(type(self), name):
+            raise ValueError(
+                "An object in a checkpoint needs a name that is not taken. Received: "
+                f"{name!r}. Choose another one, without an underscore in front."
+            )
+        self._objects[name] = value
+        self._restore_pending(name)
+
+    def __getattr__(self, name: str) -> Any:
+        objects = self.__dict__.get("_objects", {})
+        if name in objects:
+            return objects[name]
+        raise AttributeError(
+            f"This checkpoint has no object {name!r}. It has: {sorted(objects)}."
+        )
+
+    def save(self, file_prefix: Path, asynchronous: bool = False) -> str:
+        """Writes a numbered checkpoint, `<file_prefix>-<number>`; returns its path.
+
+        Args:
+            file_prefix: Where, and how it is called.
+            asynchronous: Whether to return once everything is copied, and write in the
+                background. `wait`, or the next `save`, raises if that failed.
+        """
+        self._objects[_COUNTER] += 1
+        return self.write(f"{os.fspath(file_prefix)}-{self.save_counter}", asynchronous)
+
+    def write(self, file_prefix: Path, asynchronous: bool = False) -> str:
+        """Writes a checkpoint at exactly this path; returns it."""
+        guards.require_cross_replica("`Checkpoint.save`")
+        if stack.overlay() is not None:
+            raise RuntimeError(
+                "A checkpoint holds values, and inside `mirrax.function` are none "
+                "yet. Received: `save` or `write` while a function is traced. Call it "
+                "outside."
+            )
+        path = pathlib.Path(file_prefix).absolute()
+        self._restore_pending()
+        entries = self._named_entries()
+        workers = agreement.current_party()
+        # Before any value is read, because reading may need the other workers.
+        positions = agreement.agree(workers, path, entries)
+        saved = _collect(entries, positions)
+        if workers.is_chief:
+            try:
+                self._writer.write(path, saved, wait=not asynchronous)
+            except Exception as error:
+                agreement.tell(workers, f"{type(error).__name__}: {error}")
+                raise
+        problem = agreement.tell(workers, "")
+        if problem:
+            raise OSError(f"The chief could not write '{path}'. Received: {problem}.")
+        return str(path)
+
+    def save_number(self, number: int) -> None:
+        """Makes `number` what `save_counter` says; for who numbers checkpoints."""
+        self._objects[_COUNTER] = number
+
+    def wait(self) -> None:
+        """Waits until what is written in the background is complete, or raises."""
+        self._writer.wait()
+
+    def restore(self, save_path: Path | None, partial: bool = False) -> LoadStatus:
+        """Gives all objects what they had when the checkpoint was written.
+
+        What the checkpoint holds for objects that do not exist yet waits for them.
+
+        Args:
+            save_path: What `save` returned. None, as `latest_checkpoint` gives where
+                there is none, does nothing.
+            partial: Whether objects that the checkpoint does not know keep their
+                values; else that is an error.
+        """
+        if save_path is None:
+            return LoadStatus(self)
+        path = pathlib.Path(save_path).absolute()
+        self._writer.wait()
+        workers = agreement.current_party()
+        agreement.require_everywhere(workers, path, files.is_whole(path))
+        saved = files.read(path)
+        values = {**saved.arrays, **agreement.own_positions(workers, saved.plain)}
+        entries = dict(self._entries())
+        _require_match(path, entries, values, partial)
+        for name, entry in entries.items():
+            if name in values:
+                entry.set(values.pop(name))
+        self.__dict__["_pending"] = values
+        return LoadStatus(self)
+
+    def read(self, save_path: Path, partial: bool = False) -> LoadStatus:
+        """Restores what `write` wrote, leaving `save_counter` as it is."""
+        counter = self.save_counter
+        status = self.restore(save_path, partial)
+        self._objects[_COUNTER] = counter
+        return status
+
+    def checkpoint_contents(self) -> Mapping[str, Any]:
+        """Returns the objects by name: a checkpoint can be part of another."""
+        return {
+            name: value for name, value in self._objects.items() if name != _COUNTER
+        }
+
+    def unclaimed(self) -> list[str]:
+        """Returns the names of restored values that no object has taken yet."""
+        self._restore_pending()
+        return sorted(self._pending)
+
+    def _entries(self, only: str | None = None) -> Iterator[tuple[str, Entry]]:
+        libraries.connect()
+        for name, value in list(self._objects.items()):
+            if only in (None, name):
+                replace = functools.partial(self._objects.__setitem__, name)
+                yield from find_entries(name, value, replace)
+
+    def _named_entries(self) -> dict[str, Entry]:
+        entries: dict[str, Entry] = {}
+        for name, entry in self._entries():
+            if name in entries:
+                raise ValueError(
+                    "Everything in a checkpoint needs a name of its own. Received: two "
+                    f"objects called '{name}'. Give the objects other names."
+                )
+            entries[name] = entry
+        return entries
+
+    def _restore_pending(self, only: str | None = None) -> None:
+        if not self._pending:
+            return
+        entries = dict(self._entries(only))
+        found = {name: e for name, e in entries.items() if name in self._pending}
+        _require_match(None, found, self._pending, partial=True)
+        for name, entry in found.items():
+            entry.set(self._pending.pop(name))
+
+
+class LoadStatus:
+    """What came of a `restore`."""
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        self._checkpoint = checkpoint
+
+    def assert_consumed(self) -> LoadStatus:
+        """Raises if the checkpoint held something that no object has taken."""
+        left = self._checkpoint.unclaimed()
+        if left:
+            raise AssertionError(
+                "Everything in the checkpoint must have an object. Received: values "
+                f"for {', '.join(left)}, which no object has taken. Add the objects to "
+                "the checkpoint, or call `expect_partial()`."
+            )
+        return self
+
+    def assert_existing_objects_matched(self) -> LoadStatus:
+        """Does nothing: `restore` has checked that."""
+        return self
+
+    def assert_nontrivial_match(self) -> LoadStatus:
+        """Does nothing: `restore` has checked that."""
+        return self
+
+    def expect_partial(self) -> LoadStatus:
+        """Says that values without an object are meant to be left alone."""
+        return self
+
+
+def _collect(entries: Mapping[str, Entry], positions: Mapping[str, list[Any]]) -> Saved:
+    values = {name: e.get() for name, e in entries.items() if name not in positions}
+    arrays = {n: v for n, v in values.items() if isinstance(v, np.ndarray)}
+    plain = {n: v for n, v in values.items() if n not in arrays}
+    return Saved(arrays, {**plain, **positions})
+
+
+def _require_match(
+    path: pathlib.Path | None,
+    entries: Mapping[str, Entry],
+    values: Mapping[str, Any],
+    partial: bool,
+) -> None:
+    differences = []
+    for name, entry in entries.items():
+        if name in values:
+            difference = entry.difference(values[name])
+            if difference:
+                differences.append(f"'{name}' {difference}")
+        elif not partial and name != _COUNTER:
+            differences.append(f"'{name}' was not saved")
+    if differences:
+        where = "the checkpoint" if path is None else f"'{path}'"
+        raise CheckpointMismatchError(
+            f"Objects must be as they were when they were saved. Received: {where}, "
+            "which differs in:\n  "
+            + "\n  ".join(differences)
+            + "\nNothing was restored. Make the objects as they were, or use "
+            "`restore(path, partial=True)` for those that were not saved."
+        )

@@ -1,0 +1,232 @@
+"""What objects hold that is worth keeping: their names, and how to get and set it."""
+
+from __future__ import annotations
+
+import abc
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Protocol, runtime_checkable
+
+import jax
+import numpy as np
+from typing_extensions import override
+
+from mirrax.train import placing
+from mirrax.variables import libraries
+from mirrax.variables.variable import Variable
+
+
+@runtime_checkable
+class HasContents(Protocol):
+    """An object that says itself what of it is kept."""
+
+    def checkpoint_contents(self) -> Mapping[str, Any]:
+        """Returns what is kept, by name."""
+
+
+@runtime_checkable
+class HasPosition(Protocol):
+    """An iterator that can be saved."""
+
+    def save_state(self) -> Any:
+        """Returns the position, as what JSON can hold."""
+
+    def restore_state(self, state: Any) -> None:
+        """Goes to a position."""
+
+
+class Entry(abc.ABC):
+    """One thing that is kept under one name."""
+
+    @abc.abstractmethod
+    def get(self) -> Any:
+        """Returns an array on the host, or what JSON can hold."""
+
+    @abc.abstractmethod
+    def set(self, value: Any) -> None:
+        """Takes what `get` once returned, on this or on another machine."""
+
+    def difference(self, value: Any) -> str | None:
+        """Returns why `value` does not fit; None if it does."""
+        return None
+
+
+class ArrayEntry(Entry):
+    """Something with a shape and a dtype."""
+
+    @property
+    @abc.abstractmethod
+    def kind(self) -> Any:
+        """An object with the shape and the dtype."""
+
+    @override
+    def difference(self, value: Any) -> str | None:
+        if not isinstance(value, np.ndarray):
+            return f"is an array, but {value!r} was saved"
+        shape, dtype = self.kind.shape, placing.saved_dtype(self.kind)
+        if value.shape != placing.saved_shape(self.kind):
+            return f"has shape {shape}, but shape {value.shape} was saved"
+        if value.dtype != dtype:
+            return f"has dtype {dtype}, but {value.dtype} was saved"
+        return None
+
+
+class VariableEntry(ArrayEntry):
+    """A variable of ours."""
+
+    def __init__(self, variable: Variable) -> None:
+        self._variable = variable
+
+    @property
+    @override
+    def kind(self) -> Any:
+        return self._variable
+
+    @override
+    def get(self) -> Any:
+        return self._variable.numpy()
+
+    @override
+    def set(self, value: Any) -> None:
+        placing.assign(self._variable, value)
+
+
+class KeptEntry(ArrayEntry):
+    """An array of another library's object."""
+
+    def __init__(self, kept: libraries.Kept) -> None:
+        self._kept = kept
+
+    @property
+    @override
+    def kind(self) -> Any:
+        return self._kept.get()
+
+    @override
+    def get(self) -> Any:
+        return placing.to_host(self._kept.get())
+
+    @override
+    def set(self, value: Any) -> None:
+        self._kept.set(placing.like(self._kept.get(), value))
+
+
+class PositionEntry(Entry):
+    """An iterator."""
+
+    def __init__(self, iterator: HasPosition) -> None:
+        self._iterator = iterator
+
+    @override
+    def get(self) -> Any:
+        return self._iterator.save_state()
+
+    @override
+    def set(self, value: Any) -> None:
+        self._iterator.restore_state(value)
+
+
+class LeafEntry(ArrayEntry):
+    """An array or a number in a structure, which is replaced."""
+
+    def __init__(self, leaf: Any, replace: Callable[[Any], None]) -> None:
+        self._leaf = leaf
+        self._replace = replace
+
+    @property
+    @override
+    def kind(self) -> Any:
+        return self._leaf
+
+    @override
+    def get(self) -> Any:
+        return (
+            placing.to_host(self._leaf) if placing.is_array(self._leaf) else self._leaf
+        )
+
+    @override
+    def set(self, value: Any) -> None:
+        self._replace(placing.like(self._leaf, value))
+
+    @override
+    def difference(self, value: Any) -> str | None:
+        if placing.is_array(self._leaf):
+            return super().difference(value)
+        if isinstance(value, np.ndarray):
+            return f"is {self._leaf!r}, but an array was saved"
+        return None
+
+
+class Structure:
+    """A pytree whose leaves are kept; those that are replaced need a new tree.
+
+    Args:
+        value: The tree.
+        replace: Takes the new tree, if there is one.
+    """
+
+    def __init__(self, value: Any, replace: Callable[[Any], None]) -> None:
+        pairs, self._structure = jax.tree_util.tree_flatten_with_path(
+            value, is_leaf=_is_whole
+        )
+        self._leaves = [leaf for _, leaf in pairs]
+        self._names = [_name_of(path) for path, _ in pairs]
+        self._replace = replace
+
+    def entries(self) -> Iterator[tuple[str, Entry]]:
+        """Yields a name, relative to the tree, and an entry for each leaf."""
+        for index, (name, leaf) in enumerate(
+            zip(self._names, self._leaves, strict=True)
+        ):
+            if _is_whole(leaf):
+                yield from _entries_of_whole(name, leaf)
+            elif placing.is_array(leaf) or isinstance(leaf, bool | int | float | str):
+                yield name, LeafEntry(leaf, functools.partial(self._set_leaf, index))
+
+    def _set_leaf(self, index: int, value: Any) -> None:
+        self._leaves[index] = value
+        self._replace(jax.tree.unflatten(self._structure, self._leaves))
+
+
+def find_entries(
+    name: str, value: Any, replace: Callable[[Any], None]
+) -> Iterator[tuple[str, Entry]]:
+    """Yields what is kept of `value`, with names that begin with `name`.
+
+    Args:
+        name: The name of `value`.
+        value: Any object.
+        replace: Takes a new object in its place, where it cannot be changed itself.
+    """
+    for inner, entry in Structure(value, replace).entries():
+        yield "/".join(part for part in (name, inner) if part), entry
+
+
+def _is_whole(value: Any) -> bool:
+    """Returns whether `value` is changed in place, and not a structure of leaves."""
+    return (
+        isinstance(value, Variable | HasContents | HasPosition)
+        or libraries.kept_of(value) is not None
+    )
+
+
+def _entries_of_whole(name: str, value: Any) -> Iterator[tuple[str, Entry]]:
+    def named(inner: str) -> str:
+        return "/".join(part for part in (name, inner) if part)
+
+    kept = libraries.kept_of(value)
+    if isinstance(value, Variable):
+        yield name, VariableEntry(value)
+    elif kept is not None:
+        for inner, held in kept.items():
+            yield named(inner), KeptEntry(held)
+    elif isinstance(value, HasContents):
+        for inner, held in value.checkpoint_contents().items():
+            replace = functools.partial(setattr, value, inner)
+            yield from find_entries(named(inner), held, replace)
+    else:
+        yield name, PositionEntry(value)
+
+
+def _name_of(path: Any) -> str:
+    return jax.tree_util.keystr(path, simple=True, separator="/")

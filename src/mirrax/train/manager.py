@@ -1,0 +1,154 @@
+"""`CheckpointManager`: a directory with the newest checkpoints of a program."""
+
+from __future__ import annotations
+
+import logging
+import os
+import pathlib
+from collections.abc import Callable
+
+from mirrax.errors import CheckpointDamagedError
+from mirrax.train import agreement, files
+from mirrax.train.checkpoint import Checkpoint, Path
+
+_logger = logging.getLogger(__name__)
+
+
+class CheckpointManager:
+    """Keeps the newest checkpoints of a program in a directory.
+
+    Args:
+        checkpoint: What is saved.
+        directory: Where; created if need be.
+        max_to_keep: How many to keep; None for all.
+        checkpoint_name: How they are called, before the number.
+        save_interval: How many steps lie between two checkpoints at least.
+        asynchronous: Whether to write in the background, while training goes on.
+        init_fn: What `restore_or_initialize` calls where there is no checkpoint.
+
+    >>> import tempfile
+    >>> import mirrax
+    >>> checkpoint = mirrax.train.Checkpoint(weight=mirrax.Variable(1.0))
+    >>> manager = mirrax.train.CheckpointManager(checkpoint, tempfile.mkdtemp())
+    >>> manager.restore_or_initialize()
+    >>> path = manager.save(100)
+    >>> manager.latest_checkpoint == path
+    True
+    """
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        directory: Path,
+        max_to_keep: int | None = 5,
+        checkpoint_name: str = "ckpt",
+        save_interval: int = 1,
+        asynchronous: bool = False,
+        init_fn: Callable[[], object] | None = None,
+    ) -> None:
+        if max_to_keep is not None and max_to_keep < 1:
+            raise ValueError(
+                "`max_to_keep` is how many checkpoints are kept: at least 1, or None "
+                f"for all. Received: {max_to_keep}."
+            )
+        self._checkpoint = checkpoint
+        self._directory = pathlib.Path(directory).absolute()
+        self._max_to_keep = max_to_keep
+        self._name = checkpoint_name
+        self._interval = save_interval
+        self._asynchronous = asynchronous
+        self._init_fn = init_fn
+        self._last_saved: int | None = None
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        return self._checkpoint
+
+    @property
+    def directory(self) -> str:
+        return str(self._directory)
+
+    @property
+    def checkpoints(self) -> list[str]:
+        """The paths of all whole checkpoints, oldest first."""
+        return [str(path) for path in files.numbered(self._directory, self._name)]
+
+    @property
+    def latest_checkpoint(self) -> str | None:
+        """The path of the newest whole checkpoint; None if there is none."""
+        return next(reversed(self.checkpoints), None)
+
+    def save(
+        self, checkpoint_number: int | None = None, check_interval: bool = True
+    ) -> str | None:
+        """Writes a checkpoint and removes the oldest ones; returns its path.
+
+        Args:
+            checkpoint_number: Its number, such as the step; by default one more than
+                the last.
+            check_interval: Whether to do nothing, and return None, if the last one is
+                less than `save_interval` steps old.
+        """
+        number = self._next_number() if checkpoint_number is None else checkpoint_number
+        number = int(number)
+        is_early = (
+            self._last_saved is not None and number - self._last_saved < self._interval
+        )
+        if check_interval and is_early:
+            return None
+        self.wait()
+        if agreement.current_party().is_chief:
+            files.remove_partial(self._directory, self._name)
+        self._checkpoint.save_number(number)
+        path = self._checkpoint.write(
+            self._directory / f"{self._name}-{number}", self._asynchronous
+        )
+        self._last_saved = number
+        if not self._asynchronous:
+            self._remove_old()
+        return path
+
+    def wait(self) -> None:
+        """Waits until what is written in the background is complete, or raises."""
+        self._checkpoint.wait()
+        self._remove_old()
+
+    def restore_or_initialize(self) -> str | None:
+        """Restores the newest checkpoint that can be read; returns its path.
+
+        Where there is none, calls `init_fn` and returns None.
+        """
+        found = agreement.choose(agreement.current_party(), self.checkpoints)
+        for path in reversed(found):
+            try:
+                self._checkpoint.restore(path)
+            except CheckpointDamagedError as error:
+                _logger.warning("%s Trying the one before it.", error)
+                continue
+            self._last_saved = files.number_of(pathlib.Path(path))
+            return path
+        if self._init_fn is not None:
+            self._init_fn()
+        return None
+
+    def _next_number(self) -> int:
+        latest = self.latest_checkpoint
+        newest = files.number_of(pathlib.Path(latest)) if latest else 0
+        return max(newest, self._checkpoint.save_counter) + 1
+
+    def _remove_old(self) -> None:
+        if self._max_to_keep is None or not agreement.current_party().is_chief:
+            return
+        for path in files.numbered(self._directory, self._name)[: -self._max_to_keep]:
+            files.remove(path)
+
+
+def latest_checkpoint(directory: Path) -> str | None:
+    """Returns the path of the newest whole checkpoint in a directory, or None.
+
+    >>> import tempfile
+    >>> latest_checkpoint(tempfile.mkdtemp()) is None
+    True
+    """
+    found = files.numbered(pathlib.Path(os.fspath(directory)).absolute())
+    return str(found[-1]) if found else None

@@ -1,0 +1,255 @@
+"""Models of a strategy train as one device trains them."""
+
+import contextlib
+import functools
+
+import jax
+import keras
+import numpy as np
+import pytest
+
+import mirrax
+from tests.conftest import mirrored
+from tests.integrations.keras import programs
+
+
+@functools.cache
+def on_one_device(name):
+    return programs.experience(programs.build(name, programs.OPTIMIZERS[name]()))
+
+
+def assert_same(found, expected):
+    jax.tree.map(
+        functools.partial(np.testing.assert_allclose, rtol=1e-5, atol=1e-5),
+        found,
+        expected,
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "num_replicas"),
+    [
+        ("mlp", 1),
+        ("mlp", 2),
+        ("mlp", 4),
+        ("cnn", 4),
+        ("lstm", 4),
+        ("transformer", 4),
+    ],
+)
+def test_training_equals_one_device(name, num_replicas):
+    with mirrored(num_replicas).scope():
+        model = programs.build(name, programs.OPTIMIZERS[name]())
+    assert_same(programs.experience(model), on_one_device(name))
+
+
+def test_batches_of_all_sizes_equal_one_device():
+    with mirrored(4).scope():
+        model = programs.build("mlp", "sgd")
+    assert_same(
+        programs.experience_of_batches(model),
+        programs.experience_of_batches(programs.build("mlp", "sgd")),
+    )
+
+
+def test_one_device_strategy_trains_on_its_device():
+    with mirrax.OneDeviceStrategy("CPU:3").scope():
+        model = programs.build("mlp", "sgd")
+    x, y = programs.data_for(model, rows=8)
+    model.fit(x, y, verbose=0)
+    assert model.weights[0].value.devices() == {jax.devices()[3]}
+
+
+@pytest.fixture(scope="module")
+def trained():
+    """A model of two replicas, trained; shared by tests that only look at it."""
+    strategy = mirrored(2)
+    with strategy.scope():
+        model = programs.build("mlp")
+    x, y = programs.data_for(model, rows=24)
+    model.fit(x, y, batch_size=8, verbose=0)
+    return strategy, model, x, y
+
+
+def test_variables_lie_on_every_replica(trained):
+    strategy, model, _, _ = trained
+    variables = [
+        *model.variables,
+        *model.optimizer.variables,
+        *model.metrics_variables,
+    ]
+    assert {v.value.sharding for v in variables} == {strategy.topology.replicated}
+
+
+def test_deferred_build_and_late_compile_inside_the_scope_are_the_same():
+    strategy = mirrored(2)
+    optimizer = keras.optimizers.SGD(0.1)
+    with strategy.scope():
+        model = keras.Sequential(programs.mlp()[1:])
+    other = keras.Sequential(programs.mlp()[1:])
+    model.compile(optimizer, programs.loss(), metrics=["accuracy"])
+    other.compile(keras.optimizers.SGD(0.1), programs.loss(), metrics=["accuracy"])
+    x, y = programs.data_for(programs.build("mlp", "sgd"), rows=12)
+    histories = []
+    for each, scope in ((model, strategy.scope()), (other, contextlib.nullcontext())):
+        each.layers[0].kernel_initializer = keras.initializers.GlorotUniform(3)
+        each.layers[2].kernel_initializer = keras.initializers.GlorotUniform(4)
+        each.layers[1].seed_generator.state.assign([5, 0])
+        with scope:
+            fitted = each.fit(x, y, batch_size=6, verbose=0, shuffle=False)
+        histories.append(fitted.history)
+    assert_same(*histories)
+    assert optimizer.iterations.value.sharding == strategy.topology.replicated
+
+
+def test_model_that_is_first_called_outside_the_scope_belongs_to_it():
+    strategy = mirrored(2)
+    with strategy.scope():
+        model = keras.Sequential([keras.layers.Dense(2)])
+    model(np.ones((4, 3), "float32"))
+    assert model.weights[0].value.sharding == strategy.topology.replicated
+
+
+def test_model_outside_of_every_scope_is_untouched(trained):
+    model = programs.build("mlp")
+    x, y = programs.data_for(model, rows=8)
+    with trained[0].scope():
+        model.fit(x, y, batch_size=8, verbose=0)
+    assert model.weights[0].value.devices() == {jax.devices()[0]}
+    assert "_mirrax_twin" not in vars(model.weights[0])
+
+
+def test_model_outside_may_be_used_while_another_trains(trained):
+    _, model, x, y = trained
+    other = programs.build("mlp")
+
+    class Predicts(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            other.predict(x, verbose=0)
+
+    model.fit(x, y, batch_size=8, verbose=0, callbacks=[Predicts()])
+    assert other.weights[0].value.devices() == {jax.devices()[0]}
+
+
+def test_fit_in_a_replica_is_refused(trained):
+    strategy, model, x, y = trained
+    with pytest.raises(RuntimeError, match=r"`model\.fit` works on all replicas"):
+        strategy.run(lambda: model.fit(x, y, verbose=0))
+
+
+def test_model_of_another_strategy_is_refused(trained):
+    _, model, x, y = trained
+    with mirrored(4).scope():
+        outer = keras.Sequential([keras.Input((6,)), model])
+        outer.compile("sgd", programs.loss())
+    with pytest.raises(ValueError, match="belongs to the strategy in whose scope"):
+        outer.fit(x, y, verbose=0)
+
+
+@pytest.mark.parametrize(
+    "options", [{"steps_per_execution": 3}, {"run_eagerly": True}], ids=str
+)
+def test_way_of_running_does_not_change_the_result(options):
+    histories = []
+    for scope in (mirrored(2).scope(), contextlib.nullcontext()):
+        with scope:
+            model = programs.build("mlp", "sgd", **options)
+        x, y = programs.data_for(model, rows=7)
+        keras.utils.set_random_seed(0)
+        history = model.fit(x, y, batch_size=4, verbose=0).history
+        histories.append((history, model.predict(x, batch_size=4, verbose=0)))
+    assert_same(*histories)
+
+
+def test_weights_of_classes_and_rows_are_the_same():
+    results = []
+    for scope in (mirrored(2).scope(), contextlib.nullcontext()):
+        with scope:
+            model = programs.build("mlp", "sgd", weighted_metrics=["accuracy"])
+        x, y = programs.data_for(model, rows=20)
+        rows = np.linspace(0, 1, 20)
+        keras.utils.set_random_seed(0)
+        by_class = model.fit(
+            x, y, batch_size=6, verbose=0, class_weight={0: 1, 1: 3, 2: 0.5}
+        )
+        by_row = model.fit(
+            x, y, batch_size=6, verbose=0, sample_weight=rows, validation_split=0.2
+        )
+        results.append((by_class.history, by_row.history))
+    assert_same(*results)
+
+
+def test_saved_model_is_loaded_into_the_scope(trained, tmp_path):
+    strategy, model, x, _ = trained
+    model.save(tmp_path / "model.keras")
+    with strategy.scope():
+        loaded = keras.models.load_model(tmp_path / "model.keras")
+    alone = keras.models.load_model(tmp_path / "model.keras")
+    assert loaded.weights[0].value.sharding == strategy.topology.replicated
+    assert alone.weights[0].value.devices() == {jax.devices()[0]}
+    expected = model.predict(x, verbose=0)
+    assert_same(loaded.predict(x, verbose=0), expected)
+    assert_same(alone.predict(x, verbose=0), expected)
+    assert_same(
+        [np.asarray(v) for v in loaded.optimizer.variables],
+        [np.asarray(v) for v in model.optimizer.variables],
+    )
+
+
+def test_callbacks_see_what_they_see_on_one_device(tmp_path):
+    results = []
+    for number, scope in enumerate((mirrored(2).scope(), contextlib.nullcontext())):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        with scope:
+            model = programs.build("mlp", "sgd")
+        x, y = programs.data_for(model, rows=20)
+        keras.utils.set_random_seed(0)
+        history = model.fit(
+            x,
+            y,
+            batch_size=6,
+            epochs=4,
+            verbose=0,
+            validation_split=0.3,
+            callbacks=[
+                keras.callbacks.EarlyStopping(patience=1, restore_best_weights=True),
+                keras.callbacks.ReduceLROnPlateau(patience=0, factor=0.5),
+                keras.callbacks.ModelCheckpoint(
+                    folder / "best.weights.h5", save_weights_only=True
+                ),
+                keras.callbacks.BackupAndRestore(folder / "backup"),
+                keras.callbacks.CSVLogger(folder / "log.csv"),
+            ],
+        )
+        rows = np.genfromtxt(folder / "log.csv", delimiter=",", skip_header=1)
+        assert (folder / "best.weights.h5").exists()
+        results.append((history.history, rows, model.get_weights()))
+    assert_same(*results)
+
+
+def test_training_goes_on_where_it_was_interrupted(tmp_path):
+    class Stops(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            if epoch == 1:
+                raise KeyboardInterrupt
+
+    histories = []
+    for is_interrupted in (True, False):
+        with mirrored(2).scope():
+            model = programs.build("mlp", "sgd")
+        x, y = programs.data_for(model, rows=12)
+        fit = functools.partial(
+            model.fit, x, y, batch_size=6, epochs=4, verbose=0, shuffle=False
+        )
+        keras.utils.set_random_seed(0)
+        if is_interrupted:
+            backup = keras.callbacks.BackupAndRestore(tmp_path / "backup")
+            with pytest.raises(KeyboardInterrupt):
+                fit(callbacks=[backup, Stops()])
+            history = fit(callbacks=[backup])
+            assert len(history.history["loss"]) == 2
+        else:
+            history = fit()
+        histories.append(history.history["loss"][-2:])
+    assert_same(*histories)

@@ -1,0 +1,56 @@
+"""Keras models on many workers, in real processes."""
+
+import csv
+
+import keras
+import pytest
+
+from mirrax.testing import launch_processes
+from tests.integrations.keras import worker_programs
+from tests.integrations.keras.test_models import assert_same, on_one_device
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("job")
+    return folder, launch_processes(worker_programs.train, 2, (str(folder),))
+
+
+def test_training_equals_one_device_on_every_worker(trained):
+    for answer in trained[1]:
+        assert_same(answer["experience"], on_one_device("mlp"))
+
+
+def test_predictions_are_whole_on_every_worker(trained):
+    first, second = trained[1]
+    assert first["predict one"].shape == (1, 3)
+    assert_same(first["predict one"], second["predict one"])
+
+
+def test_workers_start_alike_whatever_their_seeds(trained):
+    first, second = trained[1]
+    assert_same(first["weights"], second["weights"])
+    assert_same(first["evaluate"], second["evaluate"])
+
+
+def test_only_the_first_worker_prints_and_writes(trained):
+    folder, (first, second) = trained
+    assert "loss" in first["printed"]
+    assert second["printed"] == ""
+    assert (folder / "model_of_0.keras").exists()
+    assert not (folder / "model_of_1.keras").exists()
+    with open(folder / "log.csv") as file:
+        assert len(list(csv.DictReader(file))) == 2
+    loaded = keras.models.load_model(folder / "model_of_0.keras")
+    assert_same(loaded.get_weights(), first["weights"])
+
+
+def test_other_batches_on_another_worker_are_refused(trained):
+    for answer in trained[1]:
+        assert "All workers are given the same batches" in answer["other batches"]
+
+
+def test_custom_loop_equals_one_worker():
+    (alone,) = launch_processes(worker_programs.custom_loop, 1)
+    for answer in launch_processes(worker_programs.custom_loop, 2):
+        assert_same(answer, alone)

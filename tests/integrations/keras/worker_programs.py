@@ -1,0 +1,88 @@
+"""What the workers of the tests do with Keras; each runs in a fresh interpreter."""
+
+import contextlib
+import io
+import pathlib
+
+import keras
+import numpy as np
+
+import mirrax
+from mirrax.data import Dataset
+from tests.integrations.keras import programs
+
+
+def train(folder):
+    """Trains in every way, on global data and on a share of it."""
+    strategy = mirrax.MultiWorkerMirroredStrategy()
+    worker = strategy.topology.worker_index
+    with strategy.scope():
+        model = programs.build("mlp", keras.optimizers.Adam())
+    results = {"experience": programs.experience(model)}
+    x, y = programs.data_for(model)
+    results["predict one"] = model.predict(x[:1], verbose=0)
+
+    keras.utils.set_random_seed(worker)
+    with strategy.scope():
+        other = keras.Sequential(programs.mlp())
+        other.compile("sgd", programs.loss())
+    dataset = Dataset.from_tensor_slices((x[:20], y[:20])).batch(8)
+    folder = pathlib.Path(folder)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        other.fit(
+            dataset,
+            epochs=2,
+            verbose=2,
+            callbacks=[
+                keras.callbacks.CSVLogger(folder / "log.csv"),
+                keras.callbacks.BackupAndRestore(folder / "backup"),
+            ],
+        )
+        other.save(folder / f"model_of_{worker}.keras")
+    results["weights"] = other.get_weights()
+    results["evaluate"] = other.evaluate(x, y, batch_size=19, verbose=0)
+    results["printed"] = printed.getvalue()
+    try:
+        other.train_on_batch(x[:4] + worker, y[:4])
+    except ValueError as error:
+        results["other batches"] = str(error)
+    return results
+
+
+def custom_loop():
+    """Trains with a step of the user's, and counts with a metric."""
+    strategy = mirrax.MultiWorkerMirroredStrategy()
+    with strategy.scope():
+        keras.utils.set_random_seed(programs.SEED)
+        model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(3)])
+        optimizer = keras.optimizers.Adam(0.1)
+        accuracy = keras.metrics.SparseCategoricalAccuracy()
+    x, y = programs.data_for(model, rows=16)
+    dataset = strategy.experimental_distribute_dataset(
+        Dataset.from_tensor_slices((x, y)).batch(8)
+    )
+    losses = programs.loss(reduction="none")
+
+    @mirrax.function
+    def step(x, y):
+        def loss_of():
+            outputs = model(x, training=True)
+            return losses(y, outputs).sum() / 8, outputs
+
+        gradients = mirrax.value_and_grad(loss_of, model.trainable_variables, True)
+        (value, outputs), grads = gradients()
+        optimizer.apply(grads, model.trainable_variables)
+        accuracy.update_state(y, outputs)
+        return value
+
+    values = [
+        float(strategy.reduce("SUM", strategy.run(step, args=batch), axis=None))
+        for batch in dataset
+    ]
+    return {
+        "losses": values,
+        "accuracy": float(accuracy.result()),
+        "weights": model.get_weights(),
+        "iterations": int(np.asarray(optimizer.iterations.value)),
+    }

@@ -1,0 +1,84 @@
+"""A callback that raises is an error of the call, on every device, and nothing else."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import mirrax
+from tests.programs import create, replica_id
+
+SCALAR = jax.ShapeDtypeStruct((), jnp.float32)
+
+kinds = pytest.mark.parametrize(
+    "call",
+    [
+        lambda fn, x: jax.pure_callback(fn, SCALAR, x),
+        lambda fn, x: jax.experimental.io_callback(fn, SCALAR, x),
+        lambda fn, x: jax.debug.callback(fn, x) or x,
+        lambda fn, x: jax.lax.scan(
+            lambda c, _: (jax.pure_callback(fn, SCALAR, c), None), x, length=2
+        )[0],
+        lambda fn, x: jax.lax.cond(
+            x < 9, lambda x: jax.pure_callback(fn, SCALAR, x), lambda x: x, x
+        ),
+    ],
+    ids=["pure", "io", "debug", "in_scan", "in_cond"],
+)
+
+
+def fail_at_zero(x):
+    if x == 0:
+        raise KeyError("mine")
+    return np.float32(x)
+
+
+def make_step(variable, call):
+    @mirrax.function
+    def step(x):
+        value = call(fail_at_zero, x + replica_id())
+        variable.assign_add(mirrax.get_replica_context().all_reduce("SUM", value))
+
+    return step
+
+
+@kinds
+def test_error_of_one_replica_comes_out_and_variables_stay(strategy, call):
+    variable = create(strategy, jnp.float32(0))
+    step = make_step(variable, call)
+    strategy.run(step, args=(1.0,))
+    before = variable.numpy()
+    with pytest.raises(KeyError, match="mine") as error:
+        strategy.run(step, args=(0.0,))
+    assert "variables are as they were" in error.value.__notes__[0]
+    assert variable.numpy() == before
+    strategy.run(step, args=(1.0,))
+    assert variable.numpy() == 2 * before
+
+
+def test_error_comes_out_of_an_uneven_step(two_replicas):
+    variable = create(two_replicas, jnp.float32(0))
+
+    @mirrax.function
+    def step(part):
+        value = jax.pure_callback(fail_at_zero, SCALAR, part.sum())
+        variable.assign_add(mirrax.get_replica_context().all_reduce("SUM", value))
+
+    with pytest.raises(KeyError, match="mine"):
+        two_replicas.run(step, args=(mirrax.PerReplica((jnp.ones(2), jnp.ones(0))),))
+    assert variable.numpy() == 0
+    two_replicas.run(step, args=(mirrax.PerReplica((jnp.ones(2), jnp.ones(1))),))
+    assert variable.numpy() == 3
+
+
+def test_print_that_cannot_be_formatted_leaves_variables_as_they_were():
+    variable = mirrax.Variable(jnp.float32(0))
+
+    @mirrax.function
+    def step(x):
+        jax.debug.print("{:d}", x)
+        variable.assign_add(x)
+
+    with pytest.raises(Exception, match="format code"):
+        step(1.0)
+    assert variable.numpy() == 0

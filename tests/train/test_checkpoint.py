@@ -1,0 +1,326 @@
+import equinox
+import jax
+import jax.numpy as jnp
+import ml_dtypes
+import numpy as np
+import optax
+import pytest
+from flax import nnx
+
+import mirrax
+from mirrax.errors import CheckpointMismatchError
+from mirrax.train import Checkpoint, agreement
+from tests.programs import create, mirrored, parts, replica_id
+
+SUM = mirrax.VariableAggregation.SUM
+MEAN = mirrax.VariableAggregation.MEAN
+ON_READ = mirrax.VariableSynchronization.ON_READ
+
+
+def test_mirrored_variable_moves_to_another_number_of_replicas(tmp_path):
+    old = create(mirrored(2), [1.0, 2.0])
+    path = Checkpoint(v=old).save(tmp_path / "ckpt")
+    new_strategy = mirrored(4)
+    new = create(new_strategy, [0.0, 0.0])
+    Checkpoint(v=new).restore(path).assert_consumed()
+    assert parts(new_strategy, new) == [[1.0, 2.0]] * 4
+
+
+@pytest.mark.parametrize(
+    ("aggregation", "dtype", "expected"),
+    [
+        (SUM, "float32", [2.0, 2.0]),
+        (SUM, "int32", [3, 2]),
+        (MEAN, "float32", [2.0, 2.0]),
+    ],
+    ids=["sum_is_divided", "whole_numbers_lose_nothing", "mean_is_kept_whole"],
+)
+def test_sync_on_read_variable_is_saved_combined(
+    tmp_path, two_replicas, aggregation, dtype, expected
+):
+    values = {"float32": [1, 3], "int32": [1, 4]}[dtype]
+    options = {"aggregation": aggregation, "synchronization": ON_READ, "dtype": dtype}
+    variable = create(two_replicas, 0, **options)
+    two_replicas.run(lambda: variable.assign(jnp.array(values, dtype)[replica_id()]))
+    before = variable.numpy()
+    saved = Checkpoint(v=variable)
+    path = saved.save(tmp_path / "ckpt")
+    two_replicas.run(lambda: variable.assign(jnp.array(9, dtype)))
+    saved.restore(path)
+    assert parts(two_replicas, variable) == expected
+    assert variable.numpy() == before
+
+
+def test_sync_on_read_without_aggregation_cannot_be_saved(tmp_path, two_replicas):
+    variable = create(two_replicas, 0.0, synchronization=ON_READ)
+    with pytest.raises(ValueError, match=r"cannot be combined.*aggregation"):
+        Checkpoint(v=variable).save(tmp_path / "ckpt")
+
+
+def test_structures_of_arrays_come_back_as_they_were(tmp_path):
+    params = {"w": jnp.arange(3.0), "b": np.float64(2)}
+    objects = {
+        "params": params,
+        "optimizer": optax.adam(0.1).init({"w": params["w"]}),
+        "half": jnp.ones(3, ml_dtypes.bfloat16),
+        "key": jax.random.key(7),
+        "empty": np.zeros((0, 3)),
+        "step": 12,
+        "rate": 0.5,
+        "done": True,
+        "note": "text",
+    }
+    path = Checkpoint(**objects).save(tmp_path / "ckpt")
+    blank = jax.tree.map(_blank, objects)
+    restored = Checkpoint(**blank)
+    restored.restore(path).assert_consumed()
+    for name, value in objects.items():
+        found = getattr(restored, name)
+        assert jax.tree.structure(found) == jax.tree.structure(value)
+        for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(value)):
+            assert type(one) is type(other)
+            assert jnp.array_equal(*map(_comparable, (one, other)))
+
+
+def _blank(leaf):
+    if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        return jax.random.key(0)
+    return type(leaf)() if isinstance(leaf, int | float | str) else leaf * 0
+
+
+def _comparable(value):
+    if isinstance(value, str):
+        return np.frombuffer(value.encode(), np.uint8)
+    is_key = isinstance(value, jax.Array) and jnp.issubdtype(
+        value.dtype, jax.dtypes.prng_key
+    )
+    return jax.random.key_data(value) if is_key else value
+
+
+def test_equinox_module_keeps_what_is_no_array(tmp_path):
+    model = equinox.nn.MLP(2, 1, 4, 1, key=jax.random.key(0))
+    path = Checkpoint(model=model).save(tmp_path / "ckpt")
+    restored = Checkpoint(model=equinox.nn.MLP(2, 1, 4, 1, key=jax.random.key(1)))
+    restored.restore(path).assert_consumed()
+    x = jnp.ones(2)
+    np.testing.assert_array_equal(restored.model(x), model(x))
+
+
+def test_nnx_model_and_optimizer_are_restored_in_place(tmp_path, two_replicas):
+    def build(seed):
+        model = nnx.Linear(2, 3, rngs=nnx.Rngs(seed))
+        return model, nnx.Optimizer(model, optax.adam(0.1), wrt=nnx.Param)
+
+    model, optimizer = build(0)
+
+    @mirrax.function
+    def step(x):
+        gradients = nnx.grad(lambda m: m(x).sum())(model)
+        optimizer.update(model, gradients)
+
+    two_replicas.run(step, (jnp.ones((4, 2)),))
+    path = Checkpoint(model=model, optimizer=optimizer).save(tmp_path / "ckpt")
+    other, other_optimizer = build(1)
+    Checkpoint(model=other, optimizer=other_optimizer).restore(path).assert_consumed()
+    np.testing.assert_array_equal(other.kernel[...], model.kernel[...])
+    assert int(other_optimizer.step[...]) == 1
+    moment = other_optimizer.opt_state[0].mu["kernel"][...]
+    np.testing.assert_array_equal(moment, optimizer.opt_state[0].mu["kernel"][...])
+
+
+def test_restored_nnx_model_is_used_by_a_compiled_step(tmp_path, two_replicas):
+    model = nnx.Linear(2, 1, rngs=nnx.Rngs(0))
+    predict = mirrax.function(model)
+    saved = Checkpoint(model=model)
+    path = saved.save(tmp_path / "ckpt")
+    before = np.asarray(two_replicas.run(predict, (jnp.ones((1, 2)),)))
+    model.kernel[...] = jnp.zeros((2, 1))
+    two_replicas.run(predict, (jnp.ones((1, 2)),))
+    saved.restore(path)
+    after = two_replicas.run(predict, (jnp.ones((1, 2)),))
+    np.testing.assert_array_equal(after, before)
+
+
+def test_iterator_goes_on_where_it_was(tmp_path, two_replicas):
+    data = mirrax.data.Dataset.range(100).shuffle(100, seed=1).batch(4)
+    iterator = iter(two_replicas.experimental_distribute_dataset(data))
+    next(iterator)
+    path = Checkpoint(data=iterator).save(tmp_path / "ckpt")
+    expected = [parts(two_replicas, next(iterator)) for _ in range(3)]
+    other = iter(two_replicas.experimental_distribute_dataset(data))
+    Checkpoint(data=other).restore(path).assert_consumed()
+    assert [parts(two_replicas, next(other)) for _ in range(3)] == expected
+
+
+def test_random_generator_goes_on_where_it_was(tmp_path):
+    generator = mirrax.random.Generator(0)
+    generator.key()
+    saved = Checkpoint(random=generator)
+    path = saved.save(tmp_path / "ckpt")
+    expected = jax.random.key_data(generator.key())
+    saved.restore(path)
+    np.testing.assert_array_equal(jax.random.key_data(generator.key()), expected)
+
+
+def test_checkpoint_can_be_part_of_another(tmp_path):
+    inner = Checkpoint(v=mirrax.Variable(1.0), step=3)
+    outer = Checkpoint(inner=inner)
+    path = outer.save(tmp_path / "ckpt")
+    inner.v.assign(0.0)
+    inner.step = 0
+    outer.restore(path).assert_consumed()
+    assert (float(inner.v), inner.step) == (1.0, 3)
+
+
+def test_variable_that_comes_later_is_restored_when_it_comes(tmp_path, two_replicas):
+    path = Checkpoint(v=mirrax.Variable(5.0)).save(tmp_path / "ckpt")
+    late = Checkpoint()
+    status = late.restore(path)
+    with pytest.raises(
+        AssertionError, match=r"values for v, which no object has taken"
+    ):
+        status.assert_consumed()
+    late.v = create(two_replicas, 0.0)
+    assert parts(two_replicas, late.v) == [5.0, 5.0]
+    status.assert_consumed()
+
+
+def test_what_waits_is_restored_before_a_save(tmp_path):
+    path = Checkpoint(v={"a": 1, "b": 2}).save(tmp_path / "ckpt")
+    late = Checkpoint(v={"a": 0})
+    late.restore(path)
+    late.v["b"] = 0
+    again = Checkpoint(v={"a": 0, "b": 0})
+    again.restore(late.save(tmp_path / "later"))
+    assert again.v == {"a": 1, "b": 2}
+
+
+def test_every_difference_is_in_one_error_and_nothing_is_restored(tmp_path):
+    path = Checkpoint(
+        a=mirrax.Variable([1.0]), b=mirrax.Variable(1.0), c=mirrax.Variable(1.0)
+    ).save(tmp_path / "ckpt")
+    fine = mirrax.Variable(0.0)
+    other = Checkpoint(
+        a=mirrax.Variable([0.0, 0.0]),
+        b=mirrax.Variable(0),
+        c=fine,
+        d=mirrax.Variable(0.0),
+    )
+    with pytest.raises(CheckpointMismatchError) as caught:
+        other.restore(path)
+    message = str(caught.value)
+    assert "'a' has shape (2,), but shape (1,) was saved" in message
+    assert "'b' has dtype int32, but float32 was saved" in message
+    assert "'d' was not saved" in message
+    assert float(fine) == 0.0
+
+
+def test_partial_restore_leaves_the_rest_alone(tmp_path):
+    path = Checkpoint(a=mirrax.Variable(1.0)).save(tmp_path / "ckpt")
+    new = mirrax.Variable(7.0)
+    other = Checkpoint(a=mirrax.Variable(0.0), b=new)
+    other.restore(path, partial=True).expect_partial()
+    assert (float(other.a), float(new)) == (1.0, 7.0)
+
+
+def test_save_counts_and_write_does_not(tmp_path):
+    saved = Checkpoint(v=mirrax.Variable(1.0))
+    assert saved.save(tmp_path / "ckpt") == str(tmp_path / "ckpt-1")
+    assert saved.save(tmp_path / "ckpt") == str(tmp_path / "ckpt-2")
+    assert saved.write(tmp_path / "other") == str(tmp_path / "other")
+    assert saved.save_counter == 2
+    restored = Checkpoint(v=mirrax.Variable(1.0))
+    restored.restore(tmp_path / "ckpt-2")
+    assert restored.save_counter == 2
+    restored.read(tmp_path / "ckpt-1")
+    assert restored.save_counter == 2
+
+
+def test_restore_of_none_does_nothing():
+    Checkpoint(v=mirrax.Variable(1.0)).restore(None)
+
+
+def test_name_that_is_taken_is_refused():
+    with pytest.raises(ValueError, match=r"name that is not taken.*'save'"):
+        Checkpoint(save=mirrax.Variable(1.0))
+
+
+def test_missing_checkpoint_says_where_to_look(tmp_path):
+    with pytest.raises(FileNotFoundError, match="latest_checkpoint"):
+        Checkpoint().restore(tmp_path / "ckpt-1")
+
+
+def test_save_belongs_outside_of_run_and_function(tmp_path, two_replicas):
+    saved = Checkpoint(v=mirrax.Variable(1.0))
+    with pytest.raises(RuntimeError, match="cross-replica context"):
+        two_replicas.run(lambda: saved.save(tmp_path / "ckpt"))
+    with pytest.raises(RuntimeError, match=r"inside `mirrax.function`"):
+        mirrax.function(lambda: saved.save(tmp_path / "ckpt"))()
+
+
+def test_background_save_keeps_the_values_of_its_moment(tmp_path, two_replicas):
+    variable = create(two_replicas, jnp.zeros(1 << 16))
+    saved = Checkpoint(v=variable)
+    path = saved.save(tmp_path / "ckpt", asynchronous=True)
+    two_replicas.run(mirrax.function(lambda: variable.assign_add(jnp.ones(1 << 16))))
+    saved.wait()
+    saved.restore(path)
+    assert not variable.numpy().any()
+
+
+def test_failed_background_save_is_raised_later(tmp_path, monkeypatch):
+    saved = Checkpoint(v=mirrax.Variable(jnp.zeros(1 << 16)))
+    saved.save(tmp_path / "ckpt", asynchronous=True)
+    saved.wait()
+
+    def fail(*_):
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr("pathlib.Path.rename", fail)
+    monkeypatch.setattr("os.rename", fail)
+    monkeypatch.setattr("os.replace", fail)
+    saved.save(tmp_path / "ckpt", asynchronous=True)
+    with pytest.raises(OSError, match="the disk is full"):
+        saved.wait()
+
+
+class Worker:
+    """A worker of a job whose other workers say what the test wants."""
+
+    num_workers = 2
+
+    def __init__(self, index, answer):
+        self.worker_index = index
+        self.is_chief = index == 0
+        self._answer = answer
+        self.topics = []
+
+    def exchange(self, topic, payload, timeout=None):
+        self.topics.append(topic)
+        return self._answer(topic, payload)
+
+
+def test_only_the_chief_writes(tmp_path, monkeypatch):
+    worker = Worker(1, lambda topic, payload: [payload, payload])
+    monkeypatch.setattr(agreement, "current_party", lambda: worker)
+    Checkpoint(v=mirrax.Variable(1.0)).save(tmp_path / "ckpt")
+    assert not list(tmp_path.iterdir())
+    assert worker.topics == ["saving a checkpoint", "writing a checkpoint"]
+
+
+def test_workers_that_save_different_things_are_told(tmp_path, monkeypatch):
+    def answer(topic, payload):
+        return [payload, payload.replace(b"ckpt-1", b"ckpt-9")]
+
+    monkeypatch.setattr(agreement, "current_party", lambda: Worker(0, answer))
+    with pytest.raises(CheckpointMismatchError, match=r"worker 1 saves 'ckpt-9'"):
+        Checkpoint(v=mirrax.Variable(1.0)).save(tmp_path / "ckpt")
+
+
+def test_failure_of_the_chief_reaches_the_others(tmp_path, monkeypatch):
+    def answer(topic, payload):
+        return [b"OSError: full" if topic == "writing a checkpoint" else payload] * 2
+
+    monkeypatch.setattr(agreement, "current_party", lambda: Worker(1, answer))
+    with pytest.raises(OSError, match=r"chief could not write.*OSError: full"):
+        Checkpoint(v=mirrax.Variable(1.0)).save(tmp_path / "ckpt")

@@ -1,0 +1,114 @@
+import logging
+
+import jax.numpy as jnp
+import pytest
+
+import mirrax
+from mirrax.train import Checkpoint, CheckpointManager, latest_checkpoint
+
+
+@pytest.fixture
+def weight():
+    return mirrax.Variable(jnp.zeros(8))
+
+
+def manage(weight, directory, **options):
+    return CheckpointManager(Checkpoint(weight=weight), directory, **options)
+
+
+def names(manager):
+    return [path.rsplit("/", 1)[1] for path in manager.checkpoints]
+
+
+def test_only_the_newest_are_kept(tmp_path, weight):
+    manager = manage(weight, tmp_path, max_to_keep=2)
+    for _ in range(4):
+        manager.save()
+    assert names(manager) == ["ckpt-3", "ckpt-4"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["ckpt-3", "ckpt-4"]
+
+
+def test_numbers_are_compared_as_numbers(tmp_path, weight):
+    manager = manage(weight, tmp_path, max_to_keep=2)
+    for number in (8, 9, 10):
+        manager.save(number)
+    assert names(manager) == ["ckpt-9", "ckpt-10"]
+    assert manager.latest_checkpoint == latest_checkpoint(tmp_path)
+    assert latest_checkpoint(tmp_path).endswith("ckpt-10")
+
+
+def test_interval_leaves_steps_out(tmp_path, weight):
+    manager = manage(weight, tmp_path, save_interval=10)
+    saved = [step for step in range(1, 30) if manager.save(step)]
+    assert saved == [1, 11, 21]
+    assert manager.save(22, check_interval=False)
+
+
+def test_restore_or_initialize_restores_the_newest(tmp_path, weight):
+    manager = manage(weight, tmp_path)
+    for value in (1.0, 2.0):
+        weight.assign(jnp.full(8, value))
+        manager.save()
+    weight.assign(jnp.zeros(8))
+    fresh = manage(weight, tmp_path)
+    assert fresh.restore_or_initialize() == manager.latest_checkpoint
+    assert float(weight[0]) == 2.0
+    assert fresh.save().endswith("ckpt-3")
+
+
+def test_restore_or_initialize_initializes_where_there_is_nothing(tmp_path, weight):
+    called = []
+    manager = manage(weight, tmp_path, init_fn=lambda: called.append(True))
+    assert manager.restore_or_initialize() is None
+    assert called == [True]
+
+
+def test_partial_directories_are_ignored_with_one_warning(tmp_path, weight, caplog):
+    manager = manage(weight, tmp_path)
+    manager.save(1)
+    partial = tmp_path / "ckpt-2.orbax-checkpoint-tmp"
+    partial.mkdir()
+    with caplog.at_level(logging.WARNING, logger="mirrax"):
+        for _ in range(3):
+            assert names(manager) == ["ckpt-1"]
+            assert latest_checkpoint(tmp_path).endswith("ckpt-1")
+    assert len([r for r in caplog.records if "not completed" in r.message]) == 1
+    manager.save(2)
+    assert not partial.exists()
+    assert names(manager) == ["ckpt-1", "ckpt-2"]
+
+
+def test_damaged_checkpoint_is_left_for_the_one_before(tmp_path, weight, caplog):
+    manager = manage(weight, tmp_path)
+    for value in (1.0, 2.0):
+        weight.assign(jnp.full(8, value))
+        manager.save()
+    for file in (tmp_path / "ckpt-2" / "arrays").rglob("*"):
+        if file.is_file():
+            file.write_bytes(b"")
+    with pytest.raises(
+        mirrax.errors.CheckpointDamagedError, match="Restore an older one"
+    ):
+        manager.checkpoint.restore(manager.latest_checkpoint)
+    with caplog.at_level(logging.WARNING, logger="mirrax"):
+        assert manager.restore_or_initialize().endswith("ckpt-1")
+    assert float(weight[0]) == 1.0
+    assert "Trying the one before it" in caplog.text
+
+
+def test_background_saves_are_whole_after_wait(tmp_path, weight):
+    manager = manage(weight, tmp_path, asynchronous=True, max_to_keep=2)
+    for _ in range(4):
+        manager.save()
+    manager.wait()
+    assert names(manager) == ["ckpt-3", "ckpt-4"]
+
+
+def test_nothing_to_keep_is_refused(tmp_path, weight):
+    with pytest.raises(ValueError, match=r"at least 1.*Received: 0"):
+        manage(weight, tmp_path, max_to_keep=0)
+
+
+def test_latest_of_nothing_is_none(tmp_path):
+    assert latest_checkpoint(tmp_path) is None
+    assert latest_checkpoint(tmp_path / "missing") is None
