@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 # Programs in soak/ that run for long and look for growth.
-SOAKS := epochs
+SOAKS := epochs checkpoint_kills
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check bench soak clean
@@ -23,6 +23,7 @@ demo: $(INSTALLED) ## Trains a small model on handwritten digits.
 test: $(INSTALLED) ## Runs the tests, then the conformance cases.
 	$(BIN)/pytest -n $(JOBS)
 	$(BIN)/pytest -n $(JOBS) tests/conformance
+	$(BIN)/python tests/conformance/check.py --mw
 
 check: $(INSTALLED) ## Checks format, lint, types and layers, in seconds.
 	$(BIN)/ruff format --check .
@@ -31,14 +32,15 @@ check: $(INSTALLED) ## Checks format, lint, types and layers, in seconds.
 	$(BIN)/python tools/check_layers.py
 
 bench: $(INSTALLED) ## Runs the programs in benchmarks/, one after another.
-	@set -e; for program in compiled_step dispatch eager_run uneven_step import_time; do \
+	@set -e; for program in compiled_step dispatch eager_run uneven_step nnx_step import_time; do \
 		echo "==> $$program"; $(BIN)/python benchmarks/$$program.py $(ARGS); \
 	done
 
-soak: $(INSTALLED) ## Runs the programs in soak/, which look for growth.
+soak: $(INSTALLED) ## Runs the long programs in soak/: faults, kills, many epochs.
 	@set -e; for program in $(SOAKS); do \
 		echo "==> $$program"; $(BIN)/python soak/$$program.py $(ARGS); \
 	done
+	$(BIN)/python soak/faults/soak.py --write docs/reliability.md $(ARGS)
 
 clean: ## Removes the environment, the caches and the builds.
 	rm -rf $(VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache

@@ -28,7 +28,10 @@ try:
     from jax._src.core import set_current_trace as set_current_trace
     from jax._src.core import take_current_trace as take_current_trace
     from jax._src.distributed import global_state as _distributed
-    from jax._src.interpreters.partial_eval import DynamicJaxprTrace
+    from jax._src.interpreters.partial_eval import (
+        DynamicJaxprTrace,
+        DynamicJaxprTracer,
+    )
     from jax._src.source_info_util import summarize as _summarize
     from jax._src.xla_bridge import backends as backends
     from jax._src.xla_bridge import backends_are_initialized
@@ -126,6 +129,29 @@ def is_eager() -> bool:
 def is_staging() -> bool:
     """Returns whether JAX records operations for later (jit, scan, cond, ...)."""
     return isinstance(current_trace(), DynamicJaxprTrace)
+
+
+def depends_on(target: object, sources: Sequence[object]) -> list[bool]:
+    """Returns which sources a value in the program under way was computed from.
+
+    True where that cannot be known, in a derivative or inside a scan.
+    """
+    if not isinstance(target, DynamicJaxprTracer):
+        return [isinstance(target, jax.core.Tracer)] * len(sources)
+    reached = {id(target.val)}
+    waiting = [target]
+    while waiting:
+        equation = waiting.pop().parent
+        for tracer in () if equation is None else equation.in_tracers:
+            if id(tracer.val) not in reached:
+                reached.add(id(tracer.val))
+                waiting.append(tracer)
+    return [
+        id(source.val) in reached
+        if isinstance(source, DynamicJaxprTracer) and source._trace is target._trace
+        else isinstance(source, jax.core.Tracer)
+        for source in sources
+    ]
 
 
 LocalConfig = Sequence[Any]

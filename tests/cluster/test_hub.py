@@ -218,10 +218,14 @@ def test_long_wait_is_reported_with_the_place_of_the_missing():
     tell(hub, 0, 4, count=5, phase="run", step=4, waiting=9.0)
     hub.seats[2].position = Position(count=5)
     hub.tick(5.0)
-    reports = [message for index, message in told(hub) if index == 0]
-    assert [message.kind for message in reports] == ["waiting"]
-    assert "10 s in phase 'run', step 4 for worker 1" in reports[0]["text"]
-    assert "silent for 5 s" in reports[0]["text"]
+    (question, report) = told(hub)
+    assert (question[0], question[1].kind) == (1, "where")
+    assert (report[0], report[1].kind) == (0, "waiting")
+    assert "10 s in phase 'run', step 4 for worker 1" in report[1]["text"]
+    assert "silent for 5 s" in report[1]["text"]
+    hub.outbox.clear()
+    hub.tick(6.0)
+    assert not told(hub)
 
 
 @pytest.mark.parametrize("kind", ["position", "exchange", "stack"])
@@ -251,3 +255,26 @@ def test_worker_that_ends_before_it_joins_is_lost():
     hub.explain_death(1, "exit code 1")
     assert hub.verdict.error == "WorkerLost"
     assert "ended before it joined: exit code 1" in hub.verdict.message
+
+
+def test_late_worker_is_told_why_the_job_has_failed():
+    hub = Hub(WORKERS, join_timeout=60, silence_timeout=30, now=0)
+    hub.join(0, body(0), 0)
+    hub.disconnect(0, now=1)
+    hub.tick(2)
+    hub.explain_death(1, "exit code 1")
+    assert not hub.is_over
+    assert hub.join(2, body(2), 3) is None
+    assert [(i, m.kind) for i, m in told(hub)] == [(2, "verdict")]
+    hub.disconnect(2, now=4)
+    assert hub.is_over
+
+
+def test_stopped_worker_is_blamed_when_all_are_at_one_place():
+    hub = start()
+    for index in range(3):
+        tell(hub, index, 0, count=5, phase="run", waiting=0.0, limit=4.0)
+    for index in (0, 2):
+        tell(hub, index, 4, count=5, phase="run", waiting=4.0, limit=4.0)
+    hub.tick(4.1)
+    assert (hub.verdict.error, hub.verdict.worker) == ("WorkerLost", 1)

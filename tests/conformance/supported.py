@@ -31,8 +31,7 @@ SUPPORTED = [
     (249, 249),  # one device: errors
     (250, 254),  # cluster
     (260, 277),  # contrib
-    (280, 281),  # gradients: a training step, through all-reduce
-    (285, 286),  # Keras
+    (280, 286),  # gradients, checkpoints, Keras
 ]
 
 

@@ -99,6 +99,13 @@ STEPS = {
         cycle_length=b,
         block_length=1 + a % 3,
     ),
+    "threads": lambda d, a, b: d.map(lambda x: int(x) + a, num_parallel_calls=b),
+    "interleave in threads": lambda d, a, b: d.interleave(
+        lambda x: Dataset.range(int(abs(x)) % 4),
+        cycle_length=b,
+        block_length=1 + a % 3,
+        num_parallel_calls=2,
+    ),
     "flat_map": lambda d, a, b: d.flat_map(
         lambda x: Dataset.from_tensors(x).repeat(int(abs(x)) % 3)
     ),

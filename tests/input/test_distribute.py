@@ -4,12 +4,13 @@ import jax
 import numpy as np
 import pytest
 
-from mirrax.data import Dataset
+from mirrax.data import AutoShardPolicy, Dataset
 from mirrax.input.context import InputOptions
 from mirrax.input.distribute import with_common_seeds
 from mirrax.input.in_step import InStep
 from mirrax.input.workers import Alone, Workers
 from tests.data.plans import values
+from tests.input.several import with_policy
 
 ON_HOST = InputOptions(experimental_fetch_to_device=False)
 
@@ -90,6 +91,11 @@ def test_every_worker_shuffles_as_the_first_does():
     dataset = Dataset.range(20).shuffle(20).map(lambda x: x).shuffle(5)
     first = Dataset.range(20).shuffle(20, seed=3).map(lambda x: x).shuffle(5, seed=4)
     assert values(with_common_seeds(dataset, Others(seeds=[3, 4]))) == values(first)
+
+
+def test_workers_that_read_everything_keep_their_own_order():
+    dataset = with_policy(Dataset.range(20).shuffle(20), AutoShardPolicy.OFF)
+    assert with_common_seeds(dataset, Others(seeds=[3])) is dataset
 
 
 def test_who_is_alone_keeps_the_seeds():

@@ -283,6 +283,21 @@ def test_a_variable_that_was_read_before_the_tape_only_has_no_gradient(weight):
     assert in_function(step)[0] is None
 
 
+def test_a_variable_that_the_target_does_not_need_has_no_gradient(weight):
+    other = mirrax.Variable(1.0)
+
+    def step(x):
+        with mirrax.GradientTape() as tape:
+            unused = other * x
+            loss = weight**2
+        return tape.gradient(loss, [weight, other, x]), unused
+
+    (gradient, missing, of_argument), _ = in_function(step, 2.0)
+    assert float(gradient) == 6
+    assert missing is None
+    assert of_argument is None
+
+
 @pytest.mark.parametrize("choice", ["zero", "ZERO"])
 def test_zeros_can_stand_for_missing_gradients(weight, choice):
     other = mirrax.Variable([1.0, 2.0])
@@ -390,3 +405,23 @@ def test_a_tape_in_eager_code_is_refused(strategy):
         RuntimeError, match=r"while a function is traced.*value_and_grad"
     ):
         strategy.run(step)
+
+
+def test_gradients_go_through_convolutions():
+    # Its axes are a named tuple among the parameters of the equation.
+    kernel = mirrax.Variable(jnp.ones([2, 1, 1]))
+    image = jnp.arange(4.0).reshape(1, 4, 1)
+
+    @mirrax.function
+    def step():
+        with mirrax.GradientTape() as tape:
+            output = jax.lax.conv_general_dilated(
+                image,
+                kernel.value,
+                (1,),
+                "VALID",
+                dimension_numbers=("NWC", "WIO", "NWC"),
+            )
+        return tape.gradient(output, kernel)
+
+    assert step().reshape(-1).tolist() == [3, 6]

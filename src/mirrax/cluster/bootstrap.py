@@ -56,6 +56,11 @@ def join(resolver: Resolver, *, options: JobOptions | None = None) -> Job | None
     return job
 
 
+def current_job() -> Job | None:
+    """Returns the job that this process has joined; None if it is alone."""
+    return None if _started is None else _started[1]
+
+
 def _start(membership: Membership, options: JobOptions) -> Job:
     _check_jax_is_free()
     # One more than there are devices: each blocks a thread while it waits for others.

@@ -9,12 +9,15 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import tempfile
+import threading
 from collections.abc import Iterator
 
 import jax
 
 from mirrax.cluster.sockets import Socket, list_sockets, shut_down
+
+# A process that was started meanwhile may hold the output open.
+_FILTER_SECONDS = 1.0
 
 
 def is_broken_connection(error: BaseException) -> bool:
@@ -49,16 +52,24 @@ def break_connections(own_ports: set[int], peer_ports: set[int]) -> int:
 def quiet() -> Iterator[None]:
     """Keeps Gloo's own lines off the standard output, and lets all others through."""
     sys.stdout.flush()
-    with tempfile.TemporaryFile() as file:
-        saved = os.dup(1)
-        os.dup2(file.fileno(), 1)
-        try:
-            yield
-        finally:
-            sys.stdout.flush()
-            os.dup2(saved, 1)
-            os.close(saved)
-            file.seek(0)
-            for line in file.read().splitlines(keepends=True):
-                if not line.startswith(b"[Gloo]"):
-                    os.write(1, line)
+    source, target = os.pipe()
+    saved = os.dup(1)
+    os.dup2(target, 1)
+    os.close(target)
+    filtering = threading.Thread(target=_filter, args=(source, saved), daemon=True)
+    filtering.start()
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        # This closes the last end that writes, so the thread comes to its end.
+        os.dup2(saved, 1)
+        filtering.join(_FILTER_SECONDS)
+        os.close(saved)
+
+
+def _filter(source: int, target: int) -> None:
+    with os.fdopen(source, "rb") as lines:
+        for line in lines:
+            if not line.startswith(b"[Gloo]"):
+                os.write(target, line)

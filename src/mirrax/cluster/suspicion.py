@@ -137,6 +137,10 @@ def _find_stuck(
         waited = seat.waited(now) or 0.0
         if not seat.has_given_up and waited < seat.position.limit:
             continue
+        # One that is silent meanwhile is the one to blame, wherever it was.
+        silent = _find_silent(seats, now, _SURE_SECONDS)
+        if silent is not None:
+            return silent
         behind = find_behind(seats, index)
         culprit = min(behind, key=lambda i: seats[i].position.count, default=None)
         text = (

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -95,6 +96,18 @@ def rows_of(columns: Columns) -> list[tuple[Any, ...]]:
 def from_rows(rows: Sequence[Sequence[Any]]) -> Columns:
     """Returns elements, as sequences of leaves, as columns."""
     return [stack(column) for column in zip(*rows, strict=True)]
+
+
+@contextlib.contextmanager
+def noting(operation: str, number: int) -> Iterator[None]:
+    """Adds to an error that it came from a user's function, and at which element."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(
+            f"[mirrax] raised by a function given to `{operation}`, at element {number}"
+        )
+        raise
 
 
 def call(function: Callable[..., Any], structure: Any, leaves: Sequence[Any]) -> Any:

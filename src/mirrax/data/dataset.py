@@ -24,6 +24,7 @@ from mirrax.data.options import Options
 from mirrax.data.plan import INFINITE, UNKNOWN, Node, rewritten
 from mirrax.trees import Tree
 from mirrax.values.driving import Driving
+from mirrax.values.specs import TensorSpec
 
 INFINITE_CARDINALITY = INFINITE
 UNKNOWN_CARDINALITY = UNKNOWN
@@ -109,6 +110,11 @@ class Dataset(Operations["Dataset"], Driving):
 
     def with_options(self, options: Options) -> Dataset:
         """Returns this dataset with other options."""
+        if not isinstance(options, Options):
+            raise TypeError(
+                "`options` must be `mirrax.data.Options`. Received: "
+                f"{options!r} of type {type(options).__name__}."
+            )
         return Dataset(self._plan, copy.deepcopy(options))
 
     def apply(self, transformation_func: Callable[[Dataset], Dataset]) -> Dataset:
@@ -144,6 +150,12 @@ class Dataset(Operations["Dataset"], Driving):
                 "`generator` is a function that returns an iterable, so that it can "
                 f"start anew. Received: {generator!r}. Use `lambda: it`."
             )
+        specs = jax.tree.leaves(output_signature)
+        if not specs or not all(isinstance(spec, TensorSpec) for spec in specs):
+            raise TypeError(
+                "`output_signature` must be a `TensorSpec`, or a structure of them. "
+                f"Received: {output_signature!r}. Use `mirrax.TensorSpec`."
+            )
         return Dataset(Generated(generator, output_signature))
 
     @staticmethod
@@ -168,6 +180,12 @@ class Dataset(Operations["Dataset"], Driving):
         """Returns elements of several datasets side by side."""
         nested = datasets[0] if len(datasets) == 1 else datasets
         leaves, nesting = jax.tree.flatten(nested, is_leaf=_is_dataset)
+        if not leaves or not all(map(_is_dataset, leaves)):
+            raise TypeError(
+                "`zip` takes datasets, or a structure of them. Received: "
+                f"{[type(leaf).__name__ for leaf in leaves]}. Use "
+                "`mirrax.data.as_dataset` for other data."
+            )
         plan = Zip(tuple(leaf.plan for leaf in leaves), nesting)
         return Dataset(plan, leaves[0].options())
 

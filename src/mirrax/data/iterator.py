@@ -60,9 +60,9 @@ class DatasetIterator(Driving, Iterator[Tree]):
             "used": used,
         }
 
-    def restore_state(self, state: dict[str, Any]) -> None:
+    def restore_state(self, state: Any) -> None:
         """Goes to a position that `save_state` gave."""
-        if state.get("version") != _VERSION:
+        if not isinstance(state, dict) or state.get("version") != _VERSION:
             raise ValueError(
                 "A position must come from `save_state` of this version. Received: "
                 f"{state!r}."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import operator
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
@@ -10,13 +11,14 @@ import numpy as np
 
 from mirrax.data.columns import Columns
 from mirrax.data.nodes.batching import Batch, PaddedBatch
-from mirrax.data.nodes.caching import Cache, Prefetch
+from mirrax.data.nodes.caching import Cache
 from mirrax.data.nodes.combining import Concatenate, Enumerate
 from mirrax.data.nodes.filtering import Filter
 from mirrax.data.nodes.indexed import slices_of_columns
 from mirrax.data.nodes.interleaving import Interleave
 from mirrax.data.nodes.mapping import Map
 from mirrax.data.nodes.ordering import Limit, Repeat, Shard
+from mirrax.data.nodes.prefetching import Prefetch
 from mirrax.data.nodes.rebatching import Rebatch, Unbatch
 from mirrax.data.nodes.shuffling import Shuffle
 from mirrax.data.nodes.windows import Window
@@ -96,11 +98,11 @@ class Operations(abc.ABC, Iterable[Tree], Generic[D]):
             num_parallel_calls: How many of them are read at once, in threads.
             deterministic: Accepted; elements come in order in any case.
         """
-        cycle = 16 if cycle_length in (None, AUTOTUNE) else int(cycle_length)
-        _require_positive("cycle_length", cycle)
-        _require_positive("block_length", block_length)
+        is_chosen = cycle_length not in (None, AUTOTUNE)
+        cycle = _count("cycle_length", cycle_length, least=1) if is_chosen else 16
+        block = _count("block_length", block_length, least=1)
         threads = min(num_threads(num_parallel_calls), cycle)
-        arguments = (cycle, int(block_length), random_seed(), threads)
+        arguments = (cycle, block, random_seed(), threads)
         return self._then(Interleave, _plan_of(map_func), *arguments)
 
     def flat_map(self, map_func: Callable[..., D]) -> D:
@@ -116,15 +118,15 @@ class Operations(abc.ABC, Iterable[Tree], Generic[D]):
         reshuffle_each_iteration: bool = True,
     ) -> D:
         """Returns elements in random order, drawn from a buffer of this size."""
-        _require_positive("buffer_size", buffer_size)
+        size = _count("buffer_size", buffer_size, least=1)
         is_random = seed is None
         seed = random_seed() if seed is None else int(seed)
-        arguments = (int(buffer_size), seed, reshuffle_each_iteration, is_random)
+        arguments = (size, seed, reshuffle_each_iteration, is_random)
         return self._then(Shuffle, *arguments)
 
     def repeat(self, count: int | None = None) -> D:
         """Returns the elements `count` times; without it, for ever."""
-        times = None if count is None or count == -1 else int(count)
+        times = None if count is None or count == -1 else _count("count", count)
         return self._then(Repeat, times)
 
     def shard(self, num_shards: int, index: int) -> D:
@@ -138,17 +140,18 @@ class Operations(abc.ABC, Iterable[Tree], Generic[D]):
 
     def take(self, count: int) -> D:
         """Returns at most `count` elements."""
-        return self._then(Limit, 0, None if count == -1 else int(count))
+        return self._then(Limit, 0, None if count == -1 else _count("count", count))
 
     def skip(self, count: int) -> D:
         """Returns the elements after the first `count`."""
         if count == -1:
             return self.take(0)
-        return self._then(Limit, int(count), None)
+        return self._then(Limit, _count("count", count), None)
 
     def concatenate(self, dataset: D) -> D:
         """Returns the elements of this dataset, then those of another."""
-        return self._made(Concatenate((self.plan, dataset.plan)))
+        other = _plan(dataset, "`concatenate`")
+        return self._made(Concatenate((self.plan, other)))
 
     # Putting elements together.
 
@@ -160,8 +163,8 @@ class Operations(abc.ABC, Iterable[Tree], Generic[D]):
         deterministic: bool | None = None,
     ) -> D:
         """Returns elements stacked in batches; the last may be smaller."""
-        _require_positive("batch_size", batch_size)
-        return self._then(Batch, int(batch_size), drop_remainder)
+        size = _count("batch_size", batch_size, least=1)
+        return self._then(Batch, size, drop_remainder)
 
     def padded_batch(
         self,
@@ -171,8 +174,8 @@ class Operations(abc.ABC, Iterable[Tree], Generic[D]):
         drop_remainder: bool = False,
     ) -> D:
         """Returns batches of elements that are filled up to the same shape."""
-        _require_positive("batch_size", batch_size)
-        arguments = (int(batch_size), drop_remainder, padded_shapes, padding_values)
+        size = _count("batch_size", batch_size, least=1)
+        arguments = (size, drop_remainder, padded_shapes, padding_values)
         return self._then(PaddedBatch, *arguments)
 
     def unbatch(self) -> D:
@@ -197,8 +200,10 @@ class Operations(abc.ABC, Iterable[Tree], Generic[D]):
         drop_remainder: bool = False,
     ) -> D:
         """Returns datasets of `size` elements each, `shift` apart, as elements."""
-        _require_positive("size", size)
-        arguments = (size, shift or size, stride, drop_remainder, self._of_columns)
+        size = _count("size", size, least=1)
+        shift = size if shift is None else _count("shift", shift, least=1)
+        stride = _count("stride", stride, least=1)
+        arguments = (size, shift, stride, drop_remainder, self._of_columns)
         return self._then(Window, *arguments)
 
     # Keeping elements.
@@ -208,8 +213,13 @@ class Operations(abc.ABC, Iterable[Tree], Generic[D]):
         return self._then(Cache, filename)
 
     def prefetch(self, buffer_size: int) -> D:
-        """Says how far to read ahead of what devices need."""
-        return self._then(Prefetch, buffer_size)
+        """Returns elements that a thread reads in advance, where that takes work.
+
+        A distributed dataset reads ahead in any case, this far if it is further.
+        """
+        if buffer_size != AUTOTUNE:
+            _count("buffer_size", buffer_size)
+        return self._then(Prefetch, int(buffer_size))
 
     # Using elements.
 
@@ -222,9 +232,28 @@ class Operations(abc.ABC, Iterable[Tree], Generic[D]):
 
 
 def _plan_of(function: Callable[..., D]) -> Callable[..., Node]:
-    return lambda *leaves: function(*leaves).plan
+    return lambda *leaves: _plan(function(*leaves), "A function given to `interleave`")
 
 
-def _require_positive(name: str, value: int) -> None:
-    if value < 1:
-        raise ValueError(f"`{name}` must be at least 1. Received: {name}={value}.")
+def _plan(made: Any, who: str) -> Node:
+    if not isinstance(made, Operations):
+        raise TypeError(
+            f"{who} must give a `mirrax.data.Dataset`. Received: {made!r} of type "
+            f"{type(made).__name__}. Use `mirrax.data.as_dataset` for other data."
+        )
+    return made.plan
+
+
+def _count(name: str, value: Any, least: int = 0) -> int:
+    try:
+        count = operator.index(value)
+    except TypeError as error:
+        raise TypeError(
+            f"`{name}` must be an integer. Received: {name}={value!r} of type "
+            f"{type(value).__name__}."
+        ) from error
+    if count < least:
+        raise ValueError(
+            f"`{name}` must be at least {least}. Received: {name}={count}."
+        )
+    return count

@@ -20,8 +20,25 @@ class DistributeOptions:
     """Options for distribution; `auto_shard` is the older form of the policy."""
 
     def __init__(self) -> None:
-        self.auto_shard_policy = AutoShardPolicy.AUTO
+        self._policy = AutoShardPolicy.AUTO
         self.num_devices: int | None = None
+
+    @property
+    def auto_shard_policy(self) -> AutoShardPolicy:
+        """How workers share a dataset: a policy, or its name."""
+        return self._policy
+
+    @auto_shard_policy.setter
+    def auto_shard_policy(self, policy: AutoShardPolicy | str) -> None:
+        names = AutoShardPolicy.__members__
+        if isinstance(policy, str) and policy.upper() in names:
+            policy = names[policy.upper()]
+        if not isinstance(policy, AutoShardPolicy):
+            raise ValueError(
+                f"`auto_shard_policy` must be one of {', '.join(names)}. Received: "
+                f"{policy!r}."
+            )
+        self._policy = policy
 
     @property
     def auto_shard(self) -> bool:

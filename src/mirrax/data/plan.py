@@ -8,7 +8,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 
@@ -85,7 +85,13 @@ class ReplayedStream(Stream):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Node(abc.ABC):
-    """One step of a plan."""
+    """One step of a plan.
+
+    `is_work` says whether it reads, or calls functions, so that a thread could do that
+    in advance; to look up rows of arrays takes less time than to hand them over.
+    """
+
+    is_work: ClassVar[bool] = False
 
     @abc.abstractmethod
     def open(self, epoch: Epoch) -> Stream:
@@ -152,6 +158,11 @@ def refuse_position(position: int, end: int) -> ValueError:
         "A dataset must hold what it held when its position was saved. Received: "
         f"position {position}, but it ends after {end} elements."
     )
+
+
+def takes_work(plan: Node) -> bool:
+    """Returns whether there is work in a plan that a thread could do in advance."""
+    return plan.is_work or any(takes_work(node) for node in plan.inputs)
 
 
 def find(node: Node, kind: type[Node]) -> list[Node]:

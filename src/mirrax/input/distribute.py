@@ -11,8 +11,9 @@ from mirrax.data.adapters import as_dataset
 from mirrax.data.adapters.foreign import Foreign
 from mirrax.data.dataset import Dataset
 from mirrax.data.iterator import DatasetIterator
+from mirrax.data.nodes.prefetching import Prefetch
 from mirrax.data.options import AutoShardPolicy
-from mirrax.data.plan import Node, find
+from mirrax.data.plan import Node, find, takes_work
 from mirrax.data.seeds import seeds_of, with_seeds
 from mirrax.devices.topology import Topology
 from mirrax.input.auto_shard import auto_shard, chosen_policy
@@ -22,7 +23,6 @@ from mirrax.input.feeds import Batches, Feed, Turns
 from mirrax.input.in_step import InStep
 from mirrax.input.pipelines import Flowing, Pieces, Single
 from mirrax.input.placing import Placed, empty_parts, part_spec, place
-from mirrax.input.prefetch import pays
 from mirrax.input.rows import not_batches
 from mirrax.input.split import batch_size_of
 from mirrax.input.workers import Share, Workers, share_of, workers_of
@@ -46,7 +46,8 @@ def distribute(
         options: Where values go, and how many are made ready.
     """
     share, workers = share_of(topology), workers_of(topology)
-    dataset = with_common_seeds(as_dataset(data), workers)
+    given = with_common_seeds(as_dataset(data), workers)
+    dataset = _without_prefetch(given)
     if share.num_replicas > 1:
         _require_batches(dataset.plan)
     open_feed = feed_opener(dataset, share)
@@ -61,7 +62,13 @@ def distribute(
         size = dataset.cardinality()
         workers.require_same("dataset", f"{size} x {dataset.element_spec}")
     return _build(
-        open_feed, describe, dataset, topology, options or InputOptions(), is_common
+        open_feed,
+        describe,
+        dataset,
+        topology,
+        options or InputOptions(),
+        is_common,
+        _asked_depth(given.plan),
     )
 
 
@@ -127,9 +134,15 @@ def feed_opener(dataset: Dataset, share: Share) -> Callable[[], Feed]:
 
 
 def with_common_seeds(dataset: Dataset, workers: Workers) -> Dataset:
-    """Returns a dataset that every worker shuffles in the same way."""
-    seeds = workers.take_from_first("seeds of a dataset", seeds_of(dataset.plan))
-    plan = with_seeds(dataset.plan, seeds)
+    """Returns a dataset that every worker shuffles in the same way.
+
+    But not where each reads everything: there, the same order would be the same work.
+    """
+    seeds = seeds_of(dataset.plan)
+    if not seeds or _policy(dataset) in _OWN:
+        return dataset
+    common = workers.take_from_first("seeds of a dataset", seeds)
+    plan = with_seeds(dataset.plan, common)
     return dataset if plan is dataset.plan else Dataset(plan, dataset.options())
 
 
@@ -140,10 +153,11 @@ def _build(
     topology: Topology,
     options: InputOptions,
     is_common: bool,
+    asked_depth: int = 0,
 ) -> DistributedDataset:
     is_on_device = options.experimental_fetch_to_device
     count = len(topology.local_devices)
-    buffer_size = options.experimental_per_replica_buffer_size
+    depth = max(1, options.experimental_per_replica_buffer_size) * count
 
     def make_empty() -> Tree:
         parts = empty_parts(dataset.element_spec, count)
@@ -153,9 +167,21 @@ def _build(
     return DistributedDataset(
         lambda: Placed(open_feed(), topology, is_on_device),
         describe,
-        max(1, buffer_size) * count if pays(dataset.plan) else 0,
+        max(depth, asked_depth) if takes_work(dataset.plan) else 0,
         InStep(None if is_known else workers_of(topology), make_empty),
     )
+
+
+def _without_prefetch(dataset: Dataset) -> Dataset:
+    """Returns a dataset without its last step, if that is what we do ourselves."""
+    plan = dataset.plan
+    if not isinstance(plan, Prefetch):
+        return dataset
+    return Dataset(plan.source, dataset.options())
+
+
+def _asked_depth(plan: Node) -> int:
+    return plan.depth if isinstance(plan, Prefetch) else 0
 
 
 def _policy(dataset: Dataset) -> AutoShardPolicy:

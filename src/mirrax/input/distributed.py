@@ -7,10 +7,10 @@ from typing import Any
 
 from mirrax.context import stack
 from mirrax.context.guards import MustDrive
+from mirrax.data.read_ahead import ReadAhead, Steps
 from mirrax.errors import InvalidArgumentError, OutOfRangeError
 from mirrax.input import positions
 from mirrax.input.in_step import InStep
-from mirrax.input.prefetch import Prefetched, Steps
 from mirrax.trees import Tree
 from mirrax.values.driving import Driving
 
@@ -57,7 +57,7 @@ class DistributedDataset(Driving):
             raise MustDrive
         steps = self._open_steps()
         if self._depth:
-            steps = Prefetched(steps, self._depth)
+            steps = ReadAhead(steps, self._depth)
         return DistributedIterator(steps, self._describe, self._in_step)
 
     def reduce(self, initial_state: Any, reduce_func: Callable[..., Any]) -> Any:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 
 from mirrax.data.nodes.batching import Batching
-from mirrax.data.nodes.caching import Cache, Prefetch
+from mirrax.data.nodes.caching import Cache
 from mirrax.data.nodes.combining import Concatenate
 from mirrax.data.nodes.filtering import Filter
 from mirrax.data.nodes.mapping import Map
 from mirrax.data.nodes.ordering import Limit, Repeat, Shard
+from mirrax.data.nodes.prefetching import Prefetch
 from mirrax.data.nodes.rebatching import Rebatch
 from mirrax.data.nodes.shuffling import Shuffle
 from mirrax.data.plan import Node

@@ -322,20 +322,37 @@ class FlaxLibrary(libraries.Library):
         return libraries.Sources([_require(v) for v in variables], assemble)
 
     @override
-    def variables_of(self, value: Any) -> dict[str, ForeignVariable] | None:
+    def refusal(self, value: Any) -> str | None:
+        if not isinstance(value, nnx.Variable):
+            return None
+        return (
+            "A variable of Flax by itself cannot be an argument: JAX makes a copy of "
+            f"it, and what is written to the copy is lost. Received: {value!r}. Pass "
+            "the module that it belongs to, close over it, or pass its value, "
+            "`variable[...]`."
+        )
+
+    @override
+    def kept_of(self, value: Any) -> dict[str, libraries.Kept] | None:
         if isinstance(value, nnx.Variable):
-            return {"": _require(value)}
+            return {"": _kept(value)}
         if not isinstance(value, _OBJECTS):
             return None
-        found: dict[str, ForeignVariable] = {}
-        for path, variable in nnx.to_flat_state(nnx.state(value)):
-            found["/".join(str(part) for part in path)] = _require(variable)
-        return found
+        state = nnx.to_flat_state(nnx.state(value))
+        return {
+            "/".join(str(part) for part in path): _kept(variable)
+            for path, variable in state
+        }
 
     @override
     def fingerprint(self, fn: Callable[..., Any], leaves: Sequence[Any]) -> Hashable:
         own = [self._graphs.of(leaf) for leaf in leaves if isinstance(leaf, _OBJECTS)]
         return (self._graphs.of_closure(fn), *own)
+
+
+def _kept(variable: Any) -> libraries.Kept:
+    stand_in = _require(variable)
+    return libraries.Kept(stand_in.get_array, stand_in.set_array)
 
 
 def _require(variable: Any) -> _StandIn:
@@ -360,24 +377,23 @@ class _Graphs:
     def __init__(self) -> None:
         self._version = 0
         self._members: set[int] = set()
-        self._known: dict[int, tuple[Any, int, Hashable]] = {}
+        self._known: dict[int, tuple[Any, int, int]] = {}
+        # A number stands for a description, which takes long to hash.
+        self._numbers: dict[Hashable, int] = {}
         self._closures: weakref.WeakKeyDictionary[Any, tuple[int, Hashable]] = (
             weakref.WeakKeyDictionary()
         )
         nnx.Pytree.__setattr__ = self._noticing_setattr()  # type: ignore[method-assign]
 
-    def of(self, root: Any) -> Hashable:
-        """Returns the static part of a module, an optimizer, ..."""
+    def of(self, root: Any) -> int:
+        """Returns a number for the static part of a module, an optimizer, ..."""
         known = self._known.get(id(root))
         if known is not None and known[1] == self._version and known[0]() is root:
             return known[2]
         number = id(root)
         reference = weakref.ref(root, lambda _: self._known.pop(number, None))
-        described: Hashable = nnx.graphdef(root)
+        described = self._numbers.setdefault(nnx.graphdef(root), len(self._numbers))
         self._members.update(id(node) for _, node in nnx.iter_graph(root))
-        if known is not None and known[2] == described:
-            # The same object again, which compares in no time.
-            described = known[2]
         self._known[number] = reference, self._version, described
         return described
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 # imported.
 SUBCOMMANDS = {
     "launch": ("mirrax.launch.command", "starts a script on several workers"),
+    "migrate": ("mirrax.tf.migrate", "tells what of a TensorFlow program works"),
     "doctor": ("mirrax.launch.doctor", "checks this machine and its cluster"),
 }
 

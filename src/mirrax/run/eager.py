@@ -62,6 +62,7 @@ def run_eager(call: ReplicaCall, advice: str = ADVICE) -> Tree:
     if jax_internals.is_staging():
         advice = _ADVICE_INSIDE_JIT
     topology = call.topology
+    libraries.check_arguments((call.args, call.kwargs))
     leaves, structure = trees.flatten((call.args, call.kwargs))
     columns = [parts_of(leaf, topology) for leaf in leaves]
 

@@ -46,7 +46,7 @@ class Form:
             return per_replica(layout, self.topology)
         if self.kind == "alike":
             assert self.topology is not None
-            return PerReplica(Alike(array, self.topology))
+            return per_replica(Alike(array, self.topology), self.topology)
         return array
 
 

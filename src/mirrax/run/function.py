@@ -238,6 +238,7 @@ class Function:
         self, leaves: list[Any], structure: Any, slots: list[Any]
     ) -> Program | None:
         """Returns the program for such arguments; None if only Python can do it."""
+        libraries.check_arguments(trees.unflatten(structure, leaves))
         is_dynamic = [slot.form is not None for slot in slots]
 
         def body(*values: Any) -> Tree:

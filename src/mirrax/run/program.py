@@ -12,19 +12,17 @@ import jax
 import jax.numpy as jnp
 
 from mirrax import jax_internals, trees
-from mirrax.collectives.agreement import differing
-from mirrax.collectives.guarding import guarded
-from mirrax.collectives.trail import trail_of
 from mirrax.context import stack
 from mirrax.devices.topology import Topology
 from mirrax.jax_internals import Var
 from mirrax.run import interruptions
 from mirrax.run.callbacks import Failures, catch_failures, has_callbacks
+from mirrax.run.fingerprints import require_same_program
 from mirrax.run.forms import Form, only_topology, split_outputs
-from mirrax.run.over_workers import require_same_program
+from mirrax.run.over_workers import on_all_workers
 from mirrax.run.tracing import Traced, trace
 from mirrax.trees import Tree
-from mirrax.values.layouts import replicate
+from mirrax.values.per_replica import PerReplica
 from mirrax.variables import lending
 from mirrax.variables.distributed import DistributedVariable
 from mirrax.variables.foreign import ForeignVariable
@@ -54,8 +52,6 @@ class Program:
         donated: Sequence[bool],
         is_run: bool = False,
     ) -> None:
-        self._is_run = is_run
-
         def wrapped(*arrays: Any) -> tuple[Sequence[jax.Array], Any]:
             values = [form.wrap(a) for form, a in zip(forms, arrays, strict=True)]
             arrays_out, result = split_outputs(body(*values))
@@ -111,8 +107,10 @@ class Program:
         self._device = None
         if not self._is_local and self._topology is not None:
             mark = require_same_program(traced.closed, self._topology)
-            self._name = f"{getattr(body, '__name__', 'function')} {mark}"
-            self._run = self._over_workers(self._run, self._topology)
+            name = f"{getattr(body, '__name__', 'function')} {mark}"
+            self._run = on_all_workers(
+                self._run, self._topology, name, *self._plain_inputs(forms, is_run)
+            )
         if self._topology is not None and self._topology.is_single:
             self._device = self._topology.devices[0]
         self._placement: Any = None
@@ -177,31 +175,27 @@ class Program:
             if landing.stored is not None:
                 variable.stored = landing.take()
 
-    def _over_workers(self, run: Any, topology: Topology) -> Any:
-        """Returns the program with what this worker brings spread over its devices."""
-        trail = trail_of(topology)
-        guarded_run = guarded(topology, self._name, run)
-
-        def spread(arrays: Sequence[Any]) -> list[Any]:
-            return [
-                a if _is_of_all_workers(a) else replicate(a, topology) for a in arrays
-            ]
-
-        def run_everywhere(*inputs: Sequence[Any]) -> Any:
-            # Variables come first; the arguments of `run` were compared before.
-            asked = inputs[:2] if self._is_run else inputs
-            own = [a for group in asked for a in group if not _is_of_all_workers(a)]
-            if any(differing(topology, "values of arguments", own)):
-                raise ValueError(
-                    "What a function takes from outside must be the same on all "
-                    "workers. Received: an argument or a variable created outside the "
-                    "scope that differs between workers. Give it to `strategy.run` "
-                    "directly, or use `experimental_distribute_values_from_function`."
-                )
-            trail.add(self._name)
-            return guarded_run(*map(spread, inputs))
-
-        return run_everywhere
+    def _plain_inputs(
+        self, forms: Sequence[Form], is_run: bool
+    ) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+        """Returns which inputs are no arrays of all workers, and which to compare."""
+        variables = [
+            (group, index)
+            for group, held in enumerate((self._changed, self._read_only))
+            for index, variable in enumerate(held)
+            if not isinstance(variable, DistributedVariable)
+        ]
+        arguments = [
+            (group + 2, index)
+            for group, numbers in enumerate(
+                (self._donated_arguments, self._kept_arguments)
+            )
+            for index, number in enumerate(numbers)
+            if forms[number].kind == "plain"
+        ]
+        everything = [*variables, *arguments]
+        # The arguments of a `run` were compared before.
+        return everything, variables if is_run else everything
 
     def _settle(self) -> None:
         for variable, landing in self._localized:
@@ -298,7 +292,11 @@ class Program:
     def _present(self, form: Form, array: jax.Array) -> Any:
         if form.kind == "plain" and self._is_over_many:
             return jax_internals.uncommitted(jax_internals.shards(array)[0])
-        return form.wrap(array)
+        wrapped = form.wrap(array)
+        if isinstance(wrapped, PerReplica) and len(wrapped.values) == 1:
+            # As an eager `run` gives it to a worker with one replica.
+            return wrapped.values[0]
+        return wrapped
 
 
 class _Landing:
@@ -313,10 +311,6 @@ class _Landing:
         """Returns the array, which then is no longer here."""
         array, self.stored = self.stored, None
         return array
-
-
-def _is_of_all_workers(array: Any) -> bool:
-    return isinstance(array, jax.Array) and not array.is_fully_addressable
 
 
 def _placement(array: Any) -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from mirrax import trees
+from mirrax import jax_internals, trees
 from mirrax.context import stack
 from mirrax.jax_internals import ClosedJaxpr, Jaxpr, JaxprEqn, Primitive, Var
 from mirrax.run.jaxprs import (
@@ -116,15 +116,19 @@ class GradientTape:
             target: What is differentiated; several values, or an array, are summed up.
             sources: A structure of variables and arrays.
             output_gradients: Weights for the values of `target`.
-            unconnected_gradients: "zero" for zeros in place of None for variables that
-                the tape did not see.
+            unconnected_gradients: "zero" for zeros in place of None for sources on
+                which the target does not depend.
         """
         given, structure = libraries.flatten_sources(sources)
         resolved = [libraries.sources_of(leaf) or _array(leaf) for leaf in given]
         leaves = [leaf for source in resolved for leaf in source.variables]
         values = [self._source(leaf) for leaf in leaves]
-        known = [value for value in values if value is not None]
         total = _weighted_sum(target, output_gradients)
+        connected = jax_internals.depends_on(total, values)
+        values = [
+            v if flag else None for v, flag in zip(values, connected, strict=True)
+        ]
+        known = [value for value in values if value is not None]
         found = iter(gradient_p.bind(total, *known, tape=self._number))
         choice = getattr(unconnected_gradients, "value", unconnected_gradients)
         is_zero = str(choice).lower() == "zero"
@@ -208,7 +212,8 @@ def _evaluate(
 def _differentiated(parameter: Any, axis_env: Sequence[tuple[str, int]]) -> Any:
     if isinstance(parameter, ClosedJaxpr) and _has_tape(parameter.jaxpr):
         return differentiate(parameter, axis_env)
-    if isinstance(parameter, tuple):
+    # Named tuples are facts about the equation, such as the axes of a convolution.
+    if type(parameter) is tuple:
         return tuple(_differentiated(item, axis_env) for item in parameter)
     return parameter
 

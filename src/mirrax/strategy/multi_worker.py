@@ -19,6 +19,9 @@ from mirrax.options import CommunicationOptions
 from mirrax.strategy.creators import mirror
 from mirrax.strategy.strategy import Strategy
 
+# Between workers a message of this size takes as long as an empty one.
+_SMALL_BYTES = 64 * 1024
+
 DEVICES_PER_WORKER = "MIRRAX_DEVICES_PER_WORKER"
 """The environment variable that says how many CPU devices each worker brings."""
 
@@ -58,7 +61,8 @@ class MultiWorkerMirroredStrategy(Strategy):
         topology: Topology = (
             local_topology(local) if job is None else job_topology(job, local)
         )
-        super().__init__(topology, AllReduce(), mirror, resolver, options)
+        ops = AllReduce(_SMALL_BYTES)
+        super().__init__(topology, ops, mirror, resolver, options)
 
 
 def _job_options(options: CommunicationOptions) -> JobOptions:

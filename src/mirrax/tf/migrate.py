@@ -2,8 +2,9 @@
 
     python -m mirrax.tf.migrate train.py
 
-Prints a line for each name of TensorFlow that the program uses: `ok`, `differs` with what
-is different, or `missing` with what to use in its place. Exits with 1 if one is missing.
+Prints a line for each name of TensorFlow that the program uses: `ok`, `differs` with
+what is different, or `missing` with what to use in its place. Exits with 1 if one is
+missing.
 """
 
 from __future__ import annotations
@@ -39,9 +40,9 @@ class Finding:
 
 
 def examine(source: str, filename: str = "<program>") -> list[Finding]:
-    """Returns what becomes of each use of TensorFlow in a program, line by line.
+    r"""Returns what becomes of each use of TensorFlow in a program, line by line.
 
-    >>> for finding in examine("import tensorflow as tf\\ntf.saved_model.save(x, y)"):
+    >>> for finding in examine("import tensorflow as tf\ntf.saved_model.save(x, y)"):
     ...     print(finding.line, finding.kind)
     1 import
     2 missing

@@ -11,12 +11,6 @@ REPLACEMENTS: dict[str, str] = {
     "tf.distribute.Server": (
         "MultiWorkerMirroredStrategy, which starts what a worker needs"
     ),
-    "tf.distribute.cluster_resolver": (
-        "`mirrax launch`, or TF_CONFIG in the environment of each worker"
-    ),
-    "tf.distribute.cluster_resolver.TPUClusterResolver": (
-        "TPUStrategy() without a resolver: JAX finds the TPUs"
-    ),
     "tf.distribute.coordinator": (
         "`strategy.run` of a MultiWorkerMirroredStrategy on every worker"
     ),

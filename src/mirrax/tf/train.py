@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from mirrax import train
 from mirrax.cluster_resolver import ClusterSpec as ClusterSpec
 from mirrax.data import example
 from mirrax.tf.absent import names_of
@@ -12,5 +15,76 @@ Feature = example.Feature
 Features = example.Features
 FloatList = example.FloatList
 Int64List = example.Int64List
+
+latest_checkpoint = train.latest_checkpoint
+
+
+class Checkpoint(train.Checkpoint):
+    """`tf.train.Checkpoint`: what was not saved keeps its value, as in TensorFlow.
+
+    Args:
+        root: An object that is saved under the name `root`.
+        kwargs: Other objects, by their names.
+    """
+
+    def __init__(self, root: Any = None, **kwargs: Any) -> None:
+        super().__init__(**({} if root is None else {"root": root}), **kwargs)
+
+    def save(self, file_prefix: Any, options: Any = None) -> str:
+        return super().save(file_prefix)
+
+    def write(self, file_prefix: Any, options: Any = None) -> str:
+        return super().write(file_prefix)
+
+    def restore(self, save_path: Any, options: Any = None) -> train.LoadStatus:
+        return super().restore(save_path, partial=True)
+
+    def read(self, save_path: Any, options: Any = None) -> train.LoadStatus:
+        counter = self.save_counter
+        status = self.restore(save_path)
+        self.save_number(counter)
+        return status
+
+
+class CheckpointManager(train.CheckpointManager):
+    """`tf.train.CheckpointManager`."""
+
+    def __init__(
+        self,
+        checkpoint: train.Checkpoint,
+        directory: Any,
+        max_to_keep: int | None,
+        keep_checkpoint_every_n_hours: float | None = None,
+        checkpoint_name: str = "ckpt",
+        step_counter: Any = None,
+        checkpoint_interval: int | None = None,
+        init_fn: Any = None,
+    ) -> None:
+        if keep_checkpoint_every_n_hours is not None:
+            raise NotImplementedError(
+                "Checkpoints are kept by their number. Received: "
+                f"keep_checkpoint_every_n_hours={keep_checkpoint_every_n_hours}. Use "
+                "`max_to_keep`, or a second manager in another directory."
+            )
+        super().__init__(
+            checkpoint,
+            directory,
+            max_to_keep,
+            checkpoint_name,
+            checkpoint_interval or 1,
+            init_fn=init_fn,
+        )
+        self._step_counter = step_counter
+
+    def save(
+        self,
+        checkpoint_number: Any = None,
+        check_interval: bool = True,
+        options: Any = None,
+    ) -> str | None:
+        if checkpoint_number is None and self._step_counter is not None:
+            checkpoint_number = int(self._step_counter)
+        return super().save(checkpoint_number, check_interval)
+
 
 __getattr__ = names_of("tf.train")

@@ -7,7 +7,7 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-from mirrax.context import stack
+from mirrax.cluster import current_job
 from mirrax.errors import CheckpointMismatchError
 from mirrax.train.contents import Entry, PositionEntry
 from mirrax.train.party import Alone, Party
@@ -15,9 +15,7 @@ from mirrax.train.party import Alone, Party
 
 def current_party() -> Party:
     """Returns the workers that save together."""
-    frame = stack.frame()
-    job = None if frame is None else getattr(frame.strategy, "job", None)
-    return Alone() if job is None else job
+    return current_job() or Alone()
 
 
 def agree(
@@ -46,10 +44,11 @@ def agree(
     return {name: [o["positions"][name] for o in everybody] for name in positions}
 
 
-def own_positions(
-    workers: Party, path: pathlib.Path, plain: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Returns what is not an array, with this worker's position of each iterator."""
+def own_positions(workers: Party, plain: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what is not an array, with this worker's position of each iterator.
+
+    Another number of workers than saved them gets the positions of all.
+    """
     own = {}
     for name, value in plain.items():
         if not isinstance(value, list):
@@ -59,12 +58,35 @@ def own_positions(
         elif all(position == value[0] for position in value):
             own[name] = value[0]
         else:
-            raise CheckpointMismatchError(
-                f"The iterator '{name}' in '{path}' had another position on each of "
-                f"{len(value)} workers, so it cannot go on with {workers.num_workers}. "
-                f"Use {len(value)} workers, or leave the iterator out."
-            )
+            own[name] = value
     return own
+
+
+def require_everywhere(workers: Party, path: pathlib.Path, is_there: bool) -> None:
+    """Raises unless all workers restore the same checkpoint, and can read it."""
+    own = {"path": path.name, "is_there": is_there}
+    answers = workers.exchange("restoring a checkpoint", json.dumps(own).encode())
+    everybody = [json.loads(answer) for answer in answers]
+    names = [other["path"] for other in everybody]
+    if len(set(names)) > 1:
+        raise CheckpointMismatchError(
+            f"All workers must restore the same checkpoint. Received: {names}, in the "
+            "order of the workers. Let `restore_or_initialize` choose for all."
+        )
+    missing = [i for i, other in enumerate(everybody) if not other["is_there"]]
+    if missing and len(missing) < len(everybody):
+        raise FileNotFoundError(
+            f"All workers must be able to read the checkpoint. Received: '{path}', "
+            f"which worker(s) {missing} cannot see. Use a directory that all workers "
+            "share."
+        )
+
+
+def choose(workers: Party, candidates: list[str]) -> list[str]:
+    """Returns the checkpoints that the chief sees."""
+    answers = workers.exchange("choosing a checkpoint", json.dumps(candidates).encode())
+    chosen: list[str] = json.loads(answers[0])
+    return chosen
 
 
 def tell(workers: Party, problem: str) -> str:

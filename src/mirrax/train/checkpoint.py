@@ -132,9 +132,10 @@ class Checkpoint:
             return LoadStatus(self)
         path = pathlib.Path(save_path).absolute()
         self._writer.wait()
-        saved = files.read(path)
         workers = agreement.current_party()
-        values = {**saved.arrays, **agreement.own_positions(workers, path, saved.plain)}
+        agreement.require_everywhere(workers, path, files.is_whole(path))
+        saved = files.read(path)
+        values = {**saved.arrays, **agreement.own_positions(workers, saved.plain)}
         entries = dict(self._entries())
         _require_match(path, entries, values, partial)
         for name, entry in entries.items():

@@ -13,7 +13,6 @@ from typing_extensions import override
 
 from mirrax.train import placing
 from mirrax.variables import libraries
-from mirrax.variables.foreign import ForeignVariable
 from mirrax.variables.variable import Variable
 
 
@@ -92,25 +91,24 @@ class VariableEntry(ArrayEntry):
         placing.assign(self._variable, value)
 
 
-class ForeignEntry(ArrayEntry):
-    """A variable of another library."""
+class KeptEntry(ArrayEntry):
+    """An array of another library's object."""
 
-    def __init__(self, variable: ForeignVariable) -> None:
-        self._variable = variable
+    def __init__(self, kept: libraries.Kept) -> None:
+        self._kept = kept
 
     @property
     @override
     def kind(self) -> Any:
-        return self._variable.get_array()
+        return self._kept.get()
 
     @override
     def get(self) -> Any:
-        return placing.to_host(self._variable.get_array())
+        return placing.to_host(self._kept.get())
 
     @override
     def set(self, value: Any) -> None:
-        array = placing.like(self._variable.get_array(), value)
-        self._variable.set_array(array)
+        self._kept.set(placing.like(self._kept.get(), value))
 
 
 class PositionEntry(Entry):
@@ -208,7 +206,7 @@ def _is_whole(value: Any) -> bool:
     """Returns whether `value` is changed in place, and not a structure of leaves."""
     return (
         isinstance(value, Variable | HasContents | HasPosition)
-        or libraries.variables_of(value) is not None
+        or libraries.kept_of(value) is not None
     )
 
 
@@ -216,12 +214,12 @@ def _entries_of_whole(name: str, value: Any) -> Iterator[tuple[str, Entry]]:
     def named(inner: str) -> str:
         return "/".join(part for part in (name, inner) if part)
 
-    variables = libraries.variables_of(value)
+    kept = libraries.kept_of(value)
     if isinstance(value, Variable):
         yield name, VariableEntry(value)
-    elif variables is not None:
-        for inner, variable in variables.items():
-            yield named(inner), ForeignEntry(variable)
+    elif kept is not None:
+        for inner, held in kept.items():
+            yield named(inner), KeptEntry(held)
     elif isinstance(value, HasContents):
         for inner, held in value.checkpoint_contents().items():
             replace = functools.partial(setattr, value, inner)

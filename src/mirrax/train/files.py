@@ -160,14 +160,19 @@ def remove_partial(directory: pathlib.Path, name: str) -> None:
 
 
 def _checkpointer(ocp: Any) -> Any:
-    options = {}
-    if jax.process_count() > 1:
-        # The chief writes alone; Orbax must not wait for the other processes.
-        own = jax.process_index()
-        options["multiprocessing_options"] = ocp.options.MultiprocessingOptions(
-            primary_host=own, active_processes={own}, barrier_sync_key_prefix="mirrax"
-        )
-    return ocp.AsyncCheckpointer(ocp.CompositeCheckpointHandler(**options), **options)
+    own = jax.process_index()
+    # Each process works alone; Orbax must not wait for the others.
+    alone = ocp.options.MultiprocessingOptions(
+        primary_host=own,
+        active_processes={own},
+        barrier_sync_key_prefix=f"mirrax{own}",
+    )
+    handler = ocp.CompositeCheckpointHandler(
+        composite_options=ocp.CompositeOptions(multiprocessing_options=alone),
+        arrays=ocp.StandardCheckpointHandler(multiprocessing_options=alone),
+        facts=ocp.JsonCheckpointHandler(multiprocessing_options=alone),
+    )
+    return ocp.AsyncCheckpointer(handler, multiprocessing_options=alone)
 
 
 def _restore(checkpointer: Any, path: pathlib.Path, **items: Any) -> Any:

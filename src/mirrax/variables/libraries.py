@@ -11,7 +11,7 @@ import contextlib
 import functools
 import sys
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 
@@ -42,8 +42,12 @@ class Library(abc.ABC):
     def sources(self, value: Any) -> Sources | None:
         """Returns what a gradient with respect to `value` means; None if not ours."""
 
-    def variables_of(self, value: Any) -> dict[str, ForeignVariable] | None:
-        """Returns the variables of a model, an optimizer, ..., by name, to be saved.
+    def refusal(self, value: Any) -> str | None:
+        """Returns why `value` cannot be an argument of a function; None if it can."""
+        return None
+
+    def kept_of(self, value: Any) -> dict[str, Kept] | None:
+        """Returns what a checkpoint keeps of a model, an optimizer, ..., by name.
 
         None if `value` is none of those.
         """
@@ -52,6 +56,18 @@ class Library(abc.ABC):
     def fingerprint(self, fn: Callable[..., Any], leaves: Sequence[Any]) -> Hashable:
         """Returns what, besides variables, a program of `fn` depends on."""
         return None
+
+
+class Kept(NamedTuple):
+    """An array of another library's object, to be saved and restored.
+
+    Args:
+        get: Returns the array.
+        set: Takes another one of the same shape and dtype, in the same place.
+    """
+
+    get: Callable[[], Any]
+    set: Callable[[Any], None]
 
 
 class Sources:
@@ -126,6 +142,22 @@ def takes_part() -> bool:
     return isinstance(frame, stack.Replica) and not frame.strategy.topology.is_single
 
 
+def check_arguments(tree: Tree) -> None:
+    """Raises if something in a structure cannot be an argument."""
+    if not _connected:
+        return
+    if isinstance(tree, tuple | list):
+        for item in tree:
+            check_arguments(item)
+    elif isinstance(tree, dict):
+        check_arguments(list(tree.values()))
+    else:
+        for library in _connected:
+            refusal = library.refusal(tree)
+            if refusal is not None:
+                raise TypeError(refusal)
+
+
 def fingerprint(fn: Callable[..., Any], leaves: Sequence[Any]) -> Hashable:
     """Returns what of other libraries' objects a program of `fn` depends on."""
     if not _connected:
@@ -152,10 +184,10 @@ def sources_of(value: Any) -> Sources | None:
     return None
 
 
-def variables_of(value: Any) -> dict[str, ForeignVariable] | None:
-    """Returns the variables of another library's object by name; None for others."""
+def kept_of(value: Any) -> dict[str, Kept] | None:
+    """Returns what is kept of another library's object, by name; None for others."""
     for library in connect():
-        found = library.variables_of(value)
+        found = library.kept_of(value)
         if found is not None:
             return found
     return None
@@ -171,16 +203,18 @@ def assemble(sources: Sequence[Sources], gradients: Sequence[Any]) -> list[Tree]
 
 __all__ = [
     "ForeignVariable",
+    "Kept",
     "Library",
     "Sources",
     "assemble",
+    "check_arguments",
     "connect",
     "expect",
     "fingerprint",
     "flatten_sources",
+    "kept_of",
     "routed",
     "routing",
     "sources_of",
     "takes_part",
-    "variables_of",
 ]

@@ -24,7 +24,7 @@ def test_batches_are_slices(count, size, drop):
 def test_ragged_elements_are_refused_after_what_came_before():
     iterator = iter(ragged(2, 2, 2, 3).batch(2))
     assert next(iterator).shape == (2, 2)
-    with pytest.raises(InvalidArgumentError, match=r"\(2,\), \(3,\).*padded_batch"):
+    with pytest.raises(InvalidArgumentError, match=r"\[2\], int64\[3\].*padded_batch"):
         next(iterator)
 
 

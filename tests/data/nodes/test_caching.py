@@ -91,8 +91,3 @@ def test_a_cache_can_be_a_file(counted, tmp_path):
     assert values(dataset.cache(name)) == [0, 1, 2, 3]
     assert values(dataset.cache(name)) == [0, 1, 2, 3]
     assert read == [0, 1, 2, 3]
-
-
-@pytest.mark.parametrize("size", [-1, 1, 10], ids=["auto", "one", "many"])
-def test_prefetch_changes_nothing(size):
-    assert values(Dataset.range(5).prefetch(size)) == [0, 1, 2, 3, 4]

@@ -81,21 +81,19 @@ class Trainer:
         }
 
 
-def dense():
-    return [keras.Input((6,)), keras.layers.Dense(3)]
-
-
 @pytest.mark.parametrize("uses_tape", [False, True], ids=["function", "tape"])
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_compiled_step_equals_one_device(optimizer, uses_tape):
-    expected = Trainer(mirrored(1), dense, optimizer).train(32)
-    found = Trainer(mirrored(4), dense, optimizer, uses_tape).train(32)
+    expected = Trainer(mirrored(1), programs.linear, optimizer).train(32)
+    found = Trainer(mirrored(4), programs.linear, optimizer, uses_tape).train(32)
     assert_same(found, expected)
 
 
 def test_eager_step_equals_compiled_step():
-    eager = Trainer(mirrored(2), dense).train(2 * BATCH, decorate=lambda fn: fn)
-    compiled = Trainer(mirrored(2), dense).train(2 * BATCH)
+    eager = Trainer(mirrored(2), programs.linear).train(
+        2 * BATCH, decorate=lambda fn: fn
+    )
+    compiled = Trainer(mirrored(2), programs.linear).train(2 * BATCH)
     assert_same(eager, compiled)
 
 
@@ -105,9 +103,8 @@ def test_recurrent_model_equals_one_device():
 
 
 def test_step_lowers_the_loss():
-    losses = Trainer(mirrored(2), dense, "scaled").train(64)["losses"]
-    x, y = programs.data_for(keras.Sequential(dense()), BATCH)
-    trainer = Trainer(mirrored(2), dense, "scaled")
+    x, y = programs.data_for(keras.Sequential(programs.linear()), BATCH)
+    trainer = Trainer(mirrored(2), programs.linear, "scaled")
     dataset = Dataset.from_tensor_slices((x, y)).batch(BATCH).repeat(5)
     step = mirrax.function(trainer.step)
     losses = [
@@ -184,22 +181,6 @@ def test_moving_averages_are_the_mean_of_the_replicas(two_replicas, decorate):
     np.testing.assert_allclose(layer.moving_mean.numpy(), [0.5])
 
 
-@pytest.mark.parametrize("decorate", [lambda fn: fn, mirrax.function], ids=["e", "c"])
-def test_synchronized_normalization_sees_the_whole_batch(two_replicas, decorate):
-    with two_replicas.scope():
-        layer = keras.layers.BatchNormalization(synchronized=True)
-        layer.build((None, 2))
-    x = np.random.default_rng(0).normal(size=(8, 2)).astype("float32")
-    expected = np.asarray(layer(x, training=True))
-    layer.moving_mean.assign(np.zeros(2))
-    layer.moving_variance.assign(np.ones(2))
-    (batch,) = two_replicas.experimental_distribute_dataset(
-        Dataset.from_tensor_slices(x).batch(8)
-    )
-    parts = two_replicas.run(decorate(lambda x: layer(x, training=True)), (batch,))
-    np.testing.assert_allclose(np.concatenate(parts.values), expected, atol=1e-5)
-
-
 def test_mean_losses_of_replicas_add_up_to_the_mean(two_replicas):
     loss = keras.losses.MeanSquaredError()
     x = np.arange(8, dtype="float32").reshape(8, 1)
@@ -213,7 +194,7 @@ def test_mean_losses_of_replicas_add_up_to_the_mean(two_replicas):
 
 def test_some_variables_can_be_trained_alone(two_replicas):
     with two_replicas.scope():
-        model = keras.Sequential(dense())
+        model = keras.Sequential(programs.linear())
         optimizer = keras.optimizers.SGD(1.0)
         optimizer.build(model.trainable_variables)
     bias = model.trainable_variables[1]

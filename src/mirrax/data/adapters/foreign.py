@@ -123,6 +123,8 @@ class Foreign(Node):
         peek: Returns the first element, if that is no good reason to start.
     """
 
+    is_work = True
+
     name: str
     open_cursor: Callable[[], Cursor] = dataclasses.field(repr=False)
     count: int = UNKNOWN

@@ -38,6 +38,8 @@ def adapt(value: Any) -> Node | None:
 class Table(IndexedNode):
     """The rows of a table, looked up many at a time."""
 
+    is_work = True
+
     dataset: Any = dataclasses.field(repr=False)
 
     @property
@@ -81,9 +83,10 @@ def _by_rows(found: dict[str, Any], count: int) -> Columns:
         as_element({name: values[i] for name, values in found.items()})
         for i in range(count)
     ]
-    if len({jax.tree.structure(row) for row in rows}) > 1:
+    leaves = [jax.tree.leaves(row, is_leaf=lambda leaf: leaf is None) for row in rows]
+    if any(leaf is None for row in leaves for leaf in row):
         raise InvalidArgumentError(
-            "All rows must have the same columns, and no value may be missing. "
+            "Every row must have a value in every column: no value may be missing. "
             f"Received: {rows}. Fill in or leave out rows with None."
         )
-    return from_rows([jax.tree.leaves(row) for row in rows])
+    return from_rows(leaves)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from typing import Any
 
 import jax
@@ -86,11 +87,16 @@ def one_row(column: cols.Column) -> cols.Column:
     """Returns rows as one element, if they can be stacked."""
     if isinstance(column, np.ndarray):
         return column[None]
-    shapes = sorted({np.shape(row) for row in column})
     raise InvalidArgumentError(
-        "The elements of a batch must have the same shape and dtype. Received: shapes "
-        f"{', '.join(map(str, shapes))}. Use `padded_batch`, or make them equal."
+        "The elements of a batch must have the same shape and dtype. Received: "
+        f"{_kinds(column)}. Use `padded_batch`, or make them equal."
     )
+
+
+def _kinds(rows: Iterable[Any]) -> str:
+    arrays = [np.asarray(row) for row in rows]
+    kinds = sorted({f"{array.dtype}{list(array.shape)}" for array in arrays})
+    return ", ".join(kinds)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -161,8 +167,18 @@ def _padded(rows: Any, shape: Any, value: Any) -> np.ndarray[Any, Any]:
     if isinstance(rows[0], bytes | str):
         return cols.as_strings(rows)
     arrays = [np.asarray(row) for row in rows]
+    if len({(array.ndim, array.dtype) for array in arrays}) > 1:
+        raise InvalidArgumentError(
+            "Elements that are filled up to one shape must have the same dtype and the "
+            f"same number of dimensions. Received: {_kinds(arrays)}."
+        )
     largest = tuple(max(sizes) for sizes in zip(*(a.shape for a in arrays)))
     wanted = shape if shape is not None else (None,) * len(largest)
+    if len(wanted) != len(largest):
+        raise InvalidArgumentError(
+            "`padded_shapes` must have a size for each dimension. Received: "
+            f"{tuple(wanted)} for elements of shape {largest}."
+        )
     target = tuple(
         int(have) if want is None or want == -1 else int(want)
         for have, want in zip(largest, wanted, strict=True)

@@ -1,9 +1,10 @@
-"""Keeping elements, and reading ahead."""
+"""Keeping elements."""
 
 from __future__ import annotations
 
 import copy
 import dataclasses
+import errno
 import os
 import pathlib
 import pickle
@@ -21,6 +22,7 @@ from mirrax.data.plan import (
     ReplayedStream,
     Stream,
 )
+from mirrax.errors import DataLossError
 
 # What is kept is read once, so its order is that of one iteration, always the same one.
 _EPOCH = (0,)
@@ -50,8 +52,10 @@ class Cache(Node):
 
     @override
     def open(self, epoch: Epoch) -> Stream:
-        if self.file and self.memory.structure is None and os.path.exists(self.file):
-            _load(self.file, self.memory)
+        if self.file and self.memory.structure is None:
+            _require_folder(self.file)
+            if os.path.exists(self.file):
+                _load(self.file, self.memory)
         return _CacheStream(self)
 
     @property
@@ -97,6 +101,17 @@ class _CacheStream(ReplayedStream):
         return columns
 
 
+def _require_folder(file: str) -> None:
+    folder = pathlib.Path(file).absolute().parent
+    if not folder.is_dir():
+        raise FileNotFoundError(
+            errno.ENOENT,
+            f"The folder of a cache must exist before it is filled. Create {folder}. "
+            "Received",
+            file,
+        )
+
+
 def _save(file: str, memory: Memory) -> None:
     """Writes a cache, whole or not at all."""
     count = 0 if memory.columns is None else len(memory.columns)
@@ -109,28 +124,12 @@ def _save(file: str, memory: Memory) -> None:
 
 
 def _load(file: str, memory: Memory) -> None:
-    with open(file, "rb") as stream:
-        memory.columns, nesting = pickle.load(stream)
+    try:
+        with open(file, "rb") as stream:
+            memory.columns, nesting = pickle.load(stream)
+    except (pickle.UnpicklingError, EOFError, ValueError, TypeError) as error:
+        raise DataLossError(
+            "The file of a cache must be one that `cache` wrote. Received: "
+            f"{file!r}: {error}. Delete it, and it is written again."
+        ) from error
     memory.structure = jax.tree.structure(nesting)
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Prefetch(Node):
-    """Says how far to read ahead; whoever feeds devices does it, for the whole plan."""
-
-    source: Node
-    buffer_size: int
-
-    @override
-    def open(self, epoch: Epoch) -> Stream:
-        return self.source.open(epoch)
-
-    @property
-    @override
-    def spec(self) -> Any:
-        return self.source.spec
-
-    @property
-    @override
-    def cardinality(self) -> int:
-        return self.source.cardinality

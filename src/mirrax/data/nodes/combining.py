@@ -21,6 +21,7 @@ from mirrax.data.plan import (
     State,
     Stream,
 )
+from mirrax.errors import InvalidArgumentError
 from mirrax.values.specs import TensorSpec
 
 
@@ -128,7 +129,8 @@ class _ConcatenateStream(Stream):
     def take(self, limit: int) -> Columns | None:
         while True:
             columns = self._source.take(limit)
-            self.structure = self._source.structure
+            if columns is not None:
+                self._check(self._source.structure)
             if columns is not None or self._which + 1 == len(self._nodes):
                 return columns
             self._open(self._which + 1)
@@ -141,6 +143,14 @@ class _ConcatenateStream(Stream):
     def restore(self, state: State) -> None:
         self._open(state[0])
         self._source.restore(state[1])
+
+    def _check(self, structure: Any) -> None:
+        if self.structure is not None and self.structure != structure:
+            raise InvalidArgumentError(
+                "Datasets that come one after another must have elements of the same "
+                f"structure. Received: {structure} after {self.structure}."
+            )
+        self.structure = structure
 
     def _open(self, which: int) -> None:
         self._which = which

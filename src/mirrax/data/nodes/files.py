@@ -27,6 +27,8 @@ MakeReader = Callable[[tuple[str, ...]], Reader]
 class FileNode(Node):
     """A node that reads files, one after another, so that workers can share them."""
 
+    is_work = True
+
     files: tuple[str, ...]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,18 +11,15 @@ from typing_extensions import override
 
 from mirrax.data import columns as cols
 from mirrax.data.columns import Columns
-from mirrax.data.plan import (
-    UNKNOWN,
-    Epoch,
-    Node,
-    PassingStream,
-    Stream,
-)
+from mirrax.data.plan import UNKNOWN, Epoch, Node, State, Stream
+from mirrax.errors import InvalidArgumentError
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Filter(Node):
     """The elements for which a function is true."""
+
+    is_work = True
 
     source: Node
     predicate: Callable[..., Any]
@@ -42,21 +39,53 @@ class Filter(Node):
         return 0 if self.source.cardinality == 0 else UNKNOWN
 
 
-class _FilterStream(PassingStream):
+class _FilterStream(Stream):
     def __init__(self, source: Stream, predicate: Callable[..., Any]) -> None:
         self._source = source
         self._predicate = predicate
+        self._number = 0
+        self._error: Exception | None = None
 
     @override
     def take(self, limit: int) -> Columns | None:
+        if self._error is not None:
+            raise self._error
         while (columns := self._source.take(limit)) is not None:
             self.structure = self._source.structure
-            keep = np.array(
-                [
-                    bool(cols.call(self._predicate, self.structure, row))
-                    for row in cols.rows_of(columns)
-                ]
-            )
-            if keep.any():
-                return cols.select(columns, keep)
+            kept = cols.select(columns, self._which(cols.rows_of(columns)))
+            self._number += cols.num_rows(columns)
+            if cols.num_rows(kept):
+                return kept
+            if self._error is not None:
+                raise self._error
         return None
+
+    @override
+    def state(self) -> State:
+        return [self._number, self._source.state()]
+
+    @override
+    def restore(self, state: State) -> None:
+        self._number, inner = state
+        self._source.restore(inner)
+
+    def _which(self, rows: Sequence[Any]) -> np.ndarray[Any, Any]:
+        """Returns which rows to keep; what comes before an error comes first."""
+        keep = np.zeros(len(rows), bool)
+        for place, row in enumerate(rows):
+            try:
+                with cols.noting("filter", self._number + place):
+                    keep[place] = self._is_kept(row)
+            except Exception as error:
+                self._error = error
+                break
+        return keep
+
+    def _is_kept(self, row: Any) -> bool:
+        result = cols.call(self._predicate, self.structure, row)
+        if np.ndim(result):
+            raise InvalidArgumentError(
+                "A function given to `filter` must return one truth value. Received: "
+                f"an array of shape {np.shape(result)}. Use `.all()` or `.any()`."
+            )
+        return bool(result)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import jax
@@ -26,6 +26,8 @@ from mirrax.values.specs import TensorSpec
 class Generated(Node):
     """What a Python function yields."""
 
+    is_work = True
+
     function: Callable[[], Iterable[Any]]
     signature: Any
 
@@ -46,7 +48,7 @@ class Generated(Node):
 
 class _GeneratedStream(ReplayedStream):
     def __init__(self, node: Generated) -> None:
-        self._elements = iter(node.function())
+        self._elements = _begin(node.function)
         self._specs, self.structure = jax.tree.flatten(node.signature)
 
     @override
@@ -67,6 +69,16 @@ class _GeneratedStream(ReplayedStream):
                 f"element {self._taken}, {element!r}, for "
                 f"{jax.tree.unflatten(self.structure, self._specs)}."
             ) from error
+
+
+def _begin(function: Callable[[], Iterable[Any]]) -> Iterator[Any]:
+    elements: Any = function()
+    if not isinstance(elements, Iterable):
+        raise TypeError(
+            "`generator` must return something to iterate over. Received: "
+            f"{elements!r} of type {type(elements).__name__}."
+        )
+    return iter(elements)
 
 
 def _fitted(leaf: Any, spec: TensorSpec) -> Any:

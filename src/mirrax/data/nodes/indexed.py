@@ -164,7 +164,14 @@ class Slices(IndexedNode):
 
 def slices(tensors: Any) -> Slices:
     """Returns the rows of a structure of arrays, or of lists of numbers."""
-    return _slices(jax.tree.map(as_array, tensors, is_leaf=_is_list))
+    try:
+        arrays = jax.tree.map(as_array, tensors, is_leaf=_is_list)
+    except ValueError as error:
+        raise ValueError(
+            "Lists must be rows of the same length to be an array. Received: "
+            f"{tensors!r}. Pad them, or use `from_generator`."
+        ) from error
+    return _slices(arrays)
 
 
 def one_element(tensors: Any) -> Slices:

@@ -29,6 +29,8 @@ class Interleave(Node, Seeded):
         num_threads: How many of them are read at once, in advance; 0 for none.
     """
 
+    is_work = True
+
     source: Node
     function: Callable[..., Node]
     cycle_length: int
@@ -60,7 +62,8 @@ class Interleave(Node, Seeded):
     def make(self, stream: Stream, columns: Columns, number: int) -> Node:
         """Returns what the function makes of the element with a number."""
         row = cols.rows_of(columns)[0]
-        node: Node = cols.call(self.function, stream.structure, row)
+        with cols.noting("interleave` or `flat_map", number):
+            node: Node = cols.call(self.function, stream.structure, row)
         return seed_unseeded(node, (self.seed, number))
 
     @property

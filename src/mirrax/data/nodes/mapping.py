@@ -16,6 +16,7 @@ from mirrax.data.inference import spec_of_function
 from mirrax.data.nodes.parallel import ParallelStream
 from mirrax.data.plan import Epoch, Node, State, Stream
 from mirrax.data.vectorize import is_pure, vectorized
+from mirrax.errors import InvalidArgumentError
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -30,6 +31,8 @@ class Map(Node):
             said.
         vectorize: Whether it may be called once for many elements.
     """
+
+    is_work = True
 
     source: Node
     function: Callable[..., Any]
@@ -69,6 +72,7 @@ class _Function:
         self._function = function
         self._vectorize = vectorize and is_pure(function)
         self._is_proved = False
+        self._nesting: Any = None
 
     def try_at_once(
         self, structure: Any, columns: Columns
@@ -78,7 +82,7 @@ class _Function:
             return None
         try:
             nesting, result = vectorized(self._function, structure, columns)
-            if self._is_proved or self._agrees(structure, columns, result):
+            if result and (self._is_proved or self._agrees(structure, columns, result)):
                 self._is_proved = True
                 return nesting, result
         except Exception:
@@ -89,13 +93,25 @@ class _Function:
 
     def call(self, structure: Any, row: Sequence[Any], number: int) -> Any:
         """Returns the leaves of the result for one element, and how they are nested."""
-        try:
-            return jax.tree.flatten(cols.call(self._function, structure, row))
-        except Exception as error:
-            error.add_note(
-                f"[mirrax] raised by a function given to `map`, at element {number}"
+        with cols.noting("map", number):
+            result = cols.call(self._function, structure, row)
+            leaves, nesting = jax.tree.flatten(result)
+            self._check(nesting, result)
+        return leaves, nesting
+
+    def _check(self, nesting: Any, result: Any) -> None:
+        if not nesting.num_leaves:
+            raise InvalidArgumentError(
+                "A function given to `map` must return arrays, or a structure of "
+                f"them. Received: {result!r}."
             )
-            raise
+        if self._nesting is None:
+            self._nesting = nesting
+        elif nesting != self._nesting:
+            raise InvalidArgumentError(
+                "A function given to `map` must return the same structure for every "
+                f"element. Received: {nesting} after {self._nesting}."
+            )
 
     def _agrees(self, structure: Any, columns: Columns, result: Columns) -> bool:
         """Returns whether the last row comes out the same on its own."""

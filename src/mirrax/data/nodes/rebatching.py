@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 import jax
+import numpy as np
 from typing_extensions import override
 
 from mirrax.data import columns as cols
@@ -67,6 +68,12 @@ class _UnbatchStream(Stream):
                 return None
             self._before, self._used = before, 0
             self._left = [column[0] for column in columns]
+            if any(np.ndim(rows) == 0 for rows in self._left):
+                raise InvalidArgumentError(
+                    "Elements are taken apart along their first dimension, which every "
+                    "array must have. Received: an element with a scalar. Call `batch` "
+                    "first."
+                )
             sizes = {len(rows) for rows in self._left}
             if len(sizes) > 1:
                 raise InvalidArgumentError(

@@ -19,8 +19,8 @@ def connect() -> None:
     """Connects Keras; where that cannot be, using it in a scope is an error."""
     reason = _find_obstacle()
     if reason:
-        for owner in (keras.Layer, keras.Variable):
-            hooks.wrap(owner, "__init__", _refuse(reason))
+        hooks.wrap(keras.Layer, "__new__", _refuse(reason))
+        hooks.wrap(keras.Variable, "__init__", _refuse(reason))
         return
     for module in _MODULES:
         importlib.import_module(f"mirrax.integrations.keras.{module}").install()
@@ -49,10 +49,10 @@ def _find_obstacle() -> str:
     return ""
 
 
-def _refuse(reason: str) -> Callable[..., None]:
-    def create(original: Callable[..., None], *args: Any, **kwargs: Any) -> None:
+def _refuse(reason: str) -> Callable[..., Any]:
+    def create(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         if hooks.strategy_in_force() is not None:
             raise RuntimeError(reason)
-        original(*args, **kwargs)
+        return original(*args, **kwargs)
 
     return create

@@ -17,7 +17,6 @@ TESTED = (3, 15)
 try:
     from keras.src.backend.common import global_state as _global_state
     from keras.src.backend.common.stateless_scope import get_stateless_scope
-    from keras.src.backend.jax import nn as _nn
     from keras.src.backend.jax.trainer import JAXEpochIterator as _EpochIterator
     from keras.src.losses import loss as _loss
     from keras.src.trainers.data_adapters.data_adapter import DataAdapter
@@ -30,14 +29,12 @@ try:
     INITIALIZE_LATER = (keras.Variable, "_deferred_initialize")
     ASSIGN_DIRECTLY = (keras.Variable, "_direct_assign")
     GET_BATCHES = (_EpochIterator, "_get_iterator")
-    MOMENTS = (_nn, "moments")
     SCALE_LOSS = (_loss, "scale_loss_for_distribution")
     UNSCALE_LOSS = (_loss, "unscale_loss_for_distribution")
     for _owner, _name in (
         INITIALIZE_LATER,
         ASSIGN_DIRECTLY,
         GET_BATCHES,
-        MOMENTS,
         SCALE_LOSS,
         UNSCALE_LOSS,
         (keras.Variable, "_maybe_autocast"),
@@ -119,7 +116,6 @@ __all__ = [
     "ASSIGN_DIRECTLY",
     "GET_BATCHES",
     "INITIALIZE_LATER",
-    "MOMENTS",
     "SCALE_LOSS",
     "TESTED",
     "UNSCALE_LOSS",

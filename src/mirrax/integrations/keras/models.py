@@ -11,6 +11,7 @@ import contextlib
 import dataclasses
 import functools
 import inspect
+import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -26,6 +27,8 @@ from mirrax.integrations.keras.input import (
     place_all,
 )
 from mirrax.integrations.keras.variables import adopt
+
+_NOTHING = contextlib.nullcontext()
 
 _strategies: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
@@ -89,7 +92,7 @@ def _over_batches(
             return original(model, *args, **kw)
     arguments = inspect.signature(original).bind(model, *args, **kw).arguments
     extra = arguments.pop("kwargs", {})
-    arguments["x"] = as_input(
+    x = arguments["x"] = as_input(
         arguments.get("x"),
         strategy,
         arguments.get("y"),
@@ -107,7 +110,8 @@ def _over_batches(
     with _fitting(model, strategy, original.__name__):
         if original.__name__ == "fit":
             workers.shared_order(topology)
-        return original(**{"self": model, **arguments, **extra})
+        with _without_warning() if isinstance(x, DatasetAdapter) else _NOTHING:
+            return original(**{"self": model, **arguments, **extra})
 
 
 def _on_batch(original: Callable[..., Any], model: Any, *args: Any, **kw: Any) -> Any:
@@ -124,6 +128,14 @@ def _on_batch(original: Callable[..., Any], model: Any, *args: Any, **kw: Any) -
             arguments[name] = place(batch, topology)
     with _fitting(model, strategy, original.__name__):
         return original(**{"self": model, **arguments})
+
+
+@contextlib.contextmanager
+def _without_warning() -> Iterator[None]:
+    """Lets a dataset end, of which Keras did not know beforehand where it ends."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Your input ran out of data")
+        yield
 
 
 @contextlib.contextmanager

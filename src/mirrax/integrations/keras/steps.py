@@ -24,8 +24,6 @@ def install() -> None:
     hooks.wrap(keras.random.SeedGenerator, "next", _next_seed)
     hooks.wrap(*internals.SCALE_LOSS, _scale)
     hooks.wrap(*internals.UNSCALE_LOSS, _unscale)
-    hooks.wrap(keras.layers.BatchNormalization, "__init__", _normalize)
-    hooks.wrap(*internals.MOMENTS, _moments)
 
 
 def _apply(
@@ -108,41 +106,3 @@ def _unscale(original: Callable[..., Any], value: Any) -> Any:
 
 def _count(replica: Any) -> int:
     return int(replica.context.num_replicas_in_sync)
-
-
-def _normalize(
-    original: Callable[..., None],
-    layer: Any,
-    *args: Any,
-    synchronized: bool = False,
-    **kw: Any,
-) -> None:
-    """Creates a normalization; synchronized ones, too, in the scope of a strategy."""
-    is_ours = synchronized and hooks.strategy_in_force() is not None
-    original(layer, *args, synchronized=synchronized and not is_ours, **kw)
-    layer.synchronized = synchronized
-
-
-def _moments(
-    original: Callable[..., Any],
-    x: Any,
-    axes: Any,
-    keepdims: bool = False,
-    synchronized: bool = False,
-) -> Any:
-    """Returns mean and variance; `synchronized` ones over the rows of all replicas."""
-    replica = hooks.replica()
-    if not synchronized or replica is None:
-        # Outside of `run`, a batch is whole already.
-        return original(x, axes, keepdims)
-    values = x.astype(jnp.promote_types(x.dtype, jnp.float32))
-    rows = jnp.asarray(values.size / jnp.mean(values, axes).size, values.dtype)
-    total, count = replica.context.all_reduce(
-        ReduceOp.SUM, (jnp.sum(values, axes, keepdims=True), rows)
-    )
-    mean = total / count
-    spread = jnp.sum(jnp.square(values - mean), axes, keepdims=True)
-    variance = replica.context.all_reduce(ReduceOp.SUM, spread) / count
-    if not keepdims:
-        mean, variance = jnp.squeeze(mean, axes), jnp.squeeze(variance, axes)
-    return mean.astype(x.dtype), variance.astype(x.dtype)

@@ -140,8 +140,9 @@ def _attach(variable: Any, twin: Any) -> Any:
 def _require_same_everywhere(twin: Any, value: Any) -> None:
     """Raises if workers assign different values, which would then stay different."""
     topology = twin.topology
-    is_shared = isinstance(value, jax.Array) and value.sharding == topology.replicated
-    if not is_shared and not topology.is_local:
+    if topology.is_local or isinstance(value, jax.core.Tracer):
+        return
+    if not (isinstance(value, jax.Array) and value.sharding == topology.replicated):
         agreement.require_equal(topology, twin.name, value)
 
 

@@ -37,7 +37,11 @@ class RunsLikeTensorFlow(Leftovers):
         options: Any = None,
     ) -> Any:
         result = super().run(fn, args, kwargs, options)  # type: ignore[misc]
-        return self.per_replica(result)  # type: ignore[attr-defined]
+        strategy: Any = self
+        if len(strategy.topology.local_devices) == 1:
+            # A worker with one replica gets its results bare.
+            return result
+        return strategy.per_replica(result)
 
     def experimental_distribute_dataset(self, dataset: Any, options: Any = None) -> Any:
         if not isinstance(dataset, mirrax.data.Dataset):

@@ -4,7 +4,8 @@ import threading
 import pytest
 
 from mirrax.data import Dataset
-from mirrax.input.prefetch import Prefetched, pays
+from mirrax.data.plan import takes_work
+from mirrax.data.read_ahead import ReadAhead
 
 
 class Numbers:
@@ -35,40 +36,40 @@ def threads():
 
 
 def test_steps_come_in_order_and_end():
-    feed = Prefetched(Numbers(5), depth=2)
+    feed = ReadAhead(Numbers(5), depth=2)
     assert [feed.step() for _ in range(7)] == [[0], [1], [2], [3], [4], None, None]
 
 
 def test_no_more_is_read_ahead_than_was_asked_for():
     numbers = Numbers(100)
-    feed = Prefetched(numbers, depth=2)
+    feed = ReadAhead(numbers, depth=2)
     feed.step()
     assert numbers.next <= 1 + 2 + 1
 
 
 def test_position_is_that_of_what_was_handed_out():
-    feed = Prefetched(Numbers(100), depth=8)
+    feed = ReadAhead(Numbers(100), depth=8)
     feed.step()
     feed.step()
     assert feed.position() == 2
 
 
 def test_position_can_be_restored():
-    feed = Prefetched(Numbers(9), depth=3)
+    feed = ReadAhead(Numbers(9), depth=3)
     feed.step()
     feed.go_to(6)
     assert [feed.step() for _ in range(4)] == [[6], [7], [8], None]
 
 
 def test_what_comes_before_an_error_arrives_first():
-    feed = Prefetched(Numbers(9, error_at=2), depth=8)
+    feed = ReadAhead(Numbers(9, error_at=2), depth=8)
     assert [feed.step(), feed.step()] == [[0], [1]]
     with pytest.raises(ArithmeticError, match="no good"):
         feed.step()
 
 
 def test_thread_ends_with_the_feed():
-    feed = Prefetched(Numbers(100), depth=2)
+    feed = ReadAhead(Numbers(100), depth=2)
     feed.step()
     del feed
     gc.collect()
@@ -84,7 +85,7 @@ def test_thread_ends_with_the_feed():
     ids=["lookups", "work"],
 )
 def test_reading_ahead_pays_where_there_is_work(dataset, expected):
-    assert pays(dataset.plan) is expected
+    assert takes_work(dataset.plan) is expected
 
 
 def test_a_distributed_dataset_reads_ahead(two_replicas):

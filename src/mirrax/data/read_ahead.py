@@ -7,17 +7,7 @@ import threading
 import weakref
 from typing import Any, Protocol
 
-from mirrax.data.adapters.foreign import Foreign
-from mirrax.data.adapters.hugging_face import Table
-from mirrax.data.nodes.files import FileNode
-from mirrax.data.nodes.filtering import Filter
-from mirrax.data.nodes.generated import Generated
-from mirrax.data.nodes.interleaving import Interleave
-from mirrax.data.nodes.mapping import Map
-from mirrax.data.plan import Node, find
-
 _JOIN_SECONDS = 1.0
-_WORK = (FileNode, Filter, Foreign, Generated, Interleave, Map, Table)
 
 
 class Steps(Protocol):
@@ -33,15 +23,7 @@ class Steps(Protocol):
         """Goes to a position."""
 
 
-def pays(plan: Node) -> bool:
-    """Returns whether a plan has work that can be done while devices compute.
-
-    Looking up rows of arrays takes less time than handing them to another thread.
-    """
-    return any(find(plan, kind) for kind in _WORK)
-
-
-class Prefetched:
+class ReadAhead:
     """Steps that a thread makes ready, `depth` of them in advance.
 
     The position is that of what was handed out, not of what was read. The thread ends

@@ -1,0 +1,43 @@
+"""A batch that is too big for memory, in pieces: the same gradients, one all-reduce.
+
+python examples/accumulation.py
+"""
+
+import jax.numpy as jnp
+import numpy as np
+
+import mirrax
+
+
+def train(strategy, micro_batches, x, y):
+    with strategy.scope():
+        weight = mirrax.Variable(jnp.zeros(8))
+
+    def loss_of(x, y):
+        return jnp.mean((x @ weight.value - y) ** 2)
+
+    @mirrax.function
+    def step(x, y):
+        gradients_of = mirrax.value_and_grad(loss_of, weight)
+        whole = mirrax.accumulate_gradients(gradients_of, micro_batches)
+        loss, gradient = whole(x, y)
+        weight.assign_sub(0.1 * gradient)
+        return loss
+
+    data = mirrax.data.Dataset.from_tensor_slices((x, y)).batch(64)
+    for batch in strategy.experimental_distribute_dataset(data):
+        strategy.run(step, batch)
+    return weight.numpy()
+
+
+def main():
+    x = np.random.default_rng(0).normal(size=(250, 8)).astype(np.float32)
+    y = x.sum(axis=1)
+    alone = train(mirrax.OneDeviceStrategy("CPU:0"), 1, x, y)
+    pieces = train(mirrax.MirroredStrategy(["CPU:0", "CPU:1"]), 4, x, y)
+    print(f"largest difference: {np.abs(alone - pieces).max():.1e}")
+    return float(np.abs(alone - pieces).max())
+
+
+if __name__ == "__main__":
+    main()

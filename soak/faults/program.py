@@ -1,0 +1,115 @@
+"""A small training program in which one worker has a fault at a chosen moment.
+
+Started by `soak/faults/soak.py`. Prints `FAULT time` just before the fault, and
+`RAISED time type worker phase step` for the error that each worker meets.
+"""
+
+import os
+import signal
+import sys
+import threading
+import time
+
+import jax.numpy as jnp
+import numpy as np
+
+import mirrax
+from mirrax import errors
+
+STEPS = 12
+
+
+def say(*words):
+    # Not the standard output: a line there may be on its way when the process stops.
+    print(*words, file=sys.stderr, flush=True)
+
+
+class Fault:
+    """What happens to this worker, and when; nothing on all workers but one."""
+
+    def __init__(self, kind, moment, is_mine, delay):
+        self.kind = kind
+        self.moment = moment
+        self.is_mine = is_mine
+        self.delay = delay
+
+    def at(self, moment):
+        """Called by the program whenever a moment has come."""
+        if self.is_mine and moment == self.moment:
+            self.is_mine = False
+            self.happen()
+
+    def soon(self, moment):
+        """Lets a fault that needs no help of the program happen a little later."""
+        if self.is_mine and moment == self.moment and self.kind in ("kill", "stop"):
+            self.is_mine = False
+            threading.Timer(self.delay, self.happen).start()
+
+    def happen(self):
+        say("FAULT", time.time())
+        if self.kind == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        elif self.kind == "stop":
+            os.kill(os.getpid(), signal.SIGSTOP)
+        elif self.kind == "raise":
+            raise KeyError("the injected fault")
+        elif self.kind == "sleep":
+            time.sleep(1000)
+        elif self.kind == "exit":
+            os._exit(3)
+
+
+def train(fault):
+    fault.soon("start-up")
+    fault.at("start-up")
+    strategy = mirrax.MultiWorkerMirroredStrategy()
+    with strategy.scope():
+        weight = mirrax.Variable(jnp.zeros(16))
+
+    def batches(_):
+        for index in range(STEPS):
+            if index == STEPS // 2:
+                fault.at("data wait")
+            yield np.full((4, 16), index, np.float32)
+
+    @mirrax.function
+    def step(batch):
+        def replica(batch):
+            # This runs while the function is traced, so only on its first call.
+            fault.at("compile")
+            context = mirrax.get_replica_context()
+            change = context.all_reduce("MEAN", batch.mean(0) - weight.value)
+            weight.assign_add(0.1 * change)
+            return weight.value.sum()
+
+        return strategy.reduce("MEAN", strategy.run(replica, (batch,)), axis=None)
+
+    for index, batch in enumerate(batches(None)):
+        if index == STEPS // 2:
+            fault.soon("step")
+            fault.at("step")
+        time.sleep(0.02)
+        float(step(batch))
+    # The others go on to a last evaluation together.
+    fault.soon("end")
+    fault.at("end")
+    for _ in range(50):
+        float(step(np.zeros((4, 16), np.float32)))
+        time.sleep(0.02)
+
+
+def main():
+    kind, moment, culprit, delay = sys.argv[1:]
+    is_mine = f'"index": {culprit}}}' in os.environ["TF_CONFIG"]
+    fault = Fault(kind, moment, is_mine, float(delay))
+    try:
+        train(fault)
+        say("DONE", time.time())
+    except errors.JobError as error:
+        name = type(error).__name__
+        say("RAISED", time.time(), name, error.worker, error.phase, error.step)
+        raise
+
+
+if __name__ == "__main__":
+    main()

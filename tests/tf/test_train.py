@@ -1,0 +1,50 @@
+import pytest
+
+from mirrax import tf
+
+
+def test_checkpoints_keep_variables(tmp_path):
+    weight = tf.Variable(1.0)
+    checkpoint = tf.train.Checkpoint(weight=weight)
+    path = checkpoint.save(str(tmp_path / "ckpt"))
+    weight.assign(2.0)
+    checkpoint.restore(path).assert_consumed()
+    assert weight.numpy() == 1
+    assert tf.train.latest_checkpoint(str(tmp_path)) == path
+
+
+def test_checkpoints_take_a_root(tmp_path):
+    weight = tf.Variable(1.0)
+    path = tf.train.Checkpoint(weight).save(str(tmp_path / "ckpt"))
+    other = tf.Variable(0.0)
+    tf.train.Checkpoint(other).restore(path)
+    assert other.numpy() == 1
+
+
+def test_managers_keep_the_newest(tmp_path):
+    step = tf.Variable(0, dtype=tf.int32)
+    manager = tf.train.CheckpointManager(
+        tf.train.Checkpoint(step=step),
+        str(tmp_path),
+        max_to_keep=2,
+        step_counter=step,
+        checkpoint_interval=2,
+    )
+    saved = []
+    for _ in range(6):
+        step.assign_add(1)
+        saved.append(manager.save())
+    assert [path is not None for path in saved] == [True, False] * 3
+    assert manager.checkpoints == [saved[2], saved[4]]
+    assert manager.save(check_interval=False) is not None
+
+
+def test_managers_do_not_count_hours(tmp_path):
+    with pytest.raises(NotImplementedError, match="by their number only"):
+        tf.train.CheckpointManager(
+            tf.train.Checkpoint(), str(tmp_path), 1, keep_checkpoint_every_n_hours=2
+        )
+
+
+def test_clusters_have_jobs():
+    assert tf.train.ClusterSpec({"worker": ["a:1"]}).num_tasks("worker") == 1

@@ -1,0 +1,74 @@
+"""What the workers of the tests do; each function runs in fresh interpreters."""
+
+import jax.numpy as jnp
+import numpy as np
+
+import mirrax
+
+
+def build():
+    strategy = mirrax.MultiWorkerMirroredStrategy()
+    with strategy.scope():
+        weight = mirrax.Variable([1.0, 2.0])
+        count = mirrax.Variable(
+            0,
+            synchronization=mirrax.VariableSynchronization.ON_READ,
+            aggregation=mirrax.VariableAggregation.SUM,
+        )
+    data = mirrax.data.Dataset.range(48).batch(4)
+    iterator = iter(strategy.experimental_distribute_dataset(data))
+    checkpoint = mirrax.train.Checkpoint(
+        weight=weight, count=count, data=iterator, step=0
+    )
+    return strategy, checkpoint
+
+
+def next_rows(strategy, iterator):
+    """Returns the numbers that all replicas of all workers get next."""
+    rows = strategy.gather(next(iterator), axis=0)
+    return sorted(np.asarray(rows).tolist())
+
+
+def save(directory):
+    strategy, checkpoint = build()
+
+    @mirrax.function
+    def step(rows):
+        checkpoint.weight.assign_add(jnp.ones(2))
+        checkpoint.count.assign_add(jnp.int32(rows.shape[0]))
+
+    for _ in range(3):
+        strategy.run(step, (next(checkpoint.data),))
+    checkpoint.step = 3
+    manager = mirrax.train.CheckpointManager(checkpoint, directory)
+    path = manager.save(3)
+    return path, next_rows(strategy, checkpoint.data)
+
+
+def restore(directory):
+    strategy, checkpoint = build()
+    manager = mirrax.train.CheckpointManager(checkpoint, directory)
+    path = manager.restore_or_initialize()
+    return {
+        "path": path,
+        "weight": checkpoint.weight.numpy().tolist(),
+        "count": int(checkpoint.count.numpy()),
+        "step": checkpoint.step,
+        "next": next_rows(strategy, checkpoint.data),
+    }
+
+
+def save_on_the_chief_only(directory):
+    strategy, checkpoint = build()
+    try:
+        if strategy.topology.worker_index == 0:
+            checkpoint.save(directory + "/ckpt")
+        else:
+            strategy.run(mirrax.function(lambda: _sum_of(jnp.float32(1))))
+    except mirrax.errors.JobError as error:
+        return type(error).__name__
+    return "nothing"
+
+
+def _sum_of(value):
+    return mirrax.get_replica_context().all_reduce("SUM", value)
