@@ -1,5 +1,6 @@
 """The layers, and the public names, are what the project says they are."""
 
+import enum
 import pathlib
 import re
 
@@ -56,6 +57,8 @@ INNER = {
 
 def list_members(thing):
     """Returns the public names that a class or a module of ours has itself."""
+    if isinstance(thing, enum.EnumType):
+        return list(thing.__members__)
     listed = getattr(thing, "__all__", None) or vars(thing)
     kind = type(thing)
     return [
