@@ -88,6 +88,7 @@ class Job:
         self._lock = threading.Lock()
         self._num_exchanges = 0
         self._has_failed = False
+        self.has_left_thread_behind = False
 
     @property
     def num_workers(self) -> int:
@@ -170,7 +171,9 @@ class Job:
 
         with self.guard(phase):
             threading.Thread(target=run, name="mirrax-job", daemon=True).start()
+            self.has_left_thread_behind = True
             self._member.wait_until(lambda: outcome)
+            self.has_left_thread_behind = False
             if outcome[0] is not None:
                 raise outcome[0]
 
