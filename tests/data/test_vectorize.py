@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from mirrax.data import Dataset
+from mirrax.data import Dataset, vectorize
+from mirrax.data.vectorize import is_steady
 from tests.data.plans import PER_ELEMENT, build, elements, quick, recipes
 
 FUNCTIONS = {
@@ -145,3 +146,58 @@ def test_what_differs_between_rows_is_not_decided_by_the_last():
 def test_text_is_bytes_whichever_way(name):
     dataset = Dataset.range(4).map(lambda x: (x, name)).batch(4)
     assert next(iter(dataset))[1].tolist() == [name.encode()] * 4
+
+
+# Functions that later calls cannot change.
+
+
+def writes_global(x):
+    global SEEN  # noqa: PLW0603 - this is what is tested
+    SEEN = x
+    return x
+
+
+def keeps_in_default(x, kept=[]):  # noqa: B006 - this is what is tested
+    kept.append(1)
+    return x
+
+
+SCALE = np.float32(2)
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (lambda x: x * 2.0 - 1.0, True),
+        (lambda x: np.sqrt(x) * SCALE, True),
+        (lambda x: writes_global(x) + 1, False),
+        (keeps_in_default, False),
+        (np.random.default_rng(0).random, False),
+        (lambda x, d=object(): x, False),  # noqa: B008
+    ],
+    ids=["constants", "module", "inner", "default", "method", "object"],
+)
+def test_a_function_is_steady_if_it_sees_constants_and_leaves_nothing(
+    function, expected
+):
+    assert is_steady(function) is expected
+
+
+def test_random_numbers_from_a_later_call_on_are_drawn_for_each_element():
+    calls = 0
+
+    def later(x):
+        nonlocal calls
+        calls += 1
+        return x + (np.random.random() if calls > 4 else 0.0)
+
+    batches = list(Dataset.from_tensor_slices(np.zeros(64)).map(later).batch(8))
+    assert len(set(np.concatenate(batches[3:]).tolist())) == 40
+
+
+def test_a_steady_function_is_watched_until_it_is_known(monkeypatch):
+    looks = []
+    real = vectorize._random_states
+    monkeypatch.setattr(vectorize, "_random_states", lambda: looks.append(1) or real())
+    list(Dataset.range(64).map(lambda x: x * 2).batch(8))
+    assert len(looks) == 2

@@ -7,8 +7,10 @@ raises `NotVectorizable`, and the function is called for each element instead.
 
 from __future__ import annotations
 
+import dis
 import inspect
 import random
+import types
 from collections.abc import (
     Callable,
     Iterator,
@@ -32,6 +34,15 @@ _CHANGING = (
     np.random.RandomState,
     random.Random,
 )
+
+
+# What is the same at every call. Arrays can be changed, but not without a trace.
+_STEADY = (
+    bool | int | float | complex | str | bytes | type | types.ModuleType,
+    types.BuiltinFunctionType | types.NoneType,
+    np.ndarray | np.generic | np.ufunc | jax.Array,
+)
+_WRITES = {"STORE_ATTR", "STORE_DEREF", "STORE_GLOBAL", "STORE_SUBSCR"}
 
 
 class NotVectorizable(Exception):  # noqa: N818 - a signal to the planner
@@ -123,17 +134,21 @@ def _lift(value: Any, ndim: int) -> Any:
 
 
 def vectorized(
-    function: Callable[..., Any], structure: Any, columns: Columns
+    function: Callable[..., Any],
+    structure: Any,
+    columns: Columns,
+    is_known: bool = False,
 ) -> tuple[Any, Columns]:
     """Returns the nesting and the columns of `function` of all rows.
 
-    Raises whatever the function does not like about stand-ins.
+    Raises whatever the function does not like about stand-ins, and if it draws random
+    numbers, unless it is known not to.
     """
     if not all(isinstance(c, np.ndarray) and c.dtype != object for c in columns):
         raise NotVectorizable
-    before = _random_states()
+    before = None if is_known else _random_states()
     result = call(function, structure, [Rows(column) for column in columns])
-    if _random_states() != before:
+    if not is_known and _random_states() != before:
         # One random number for all rows is not what was meant.
         raise NotVectorizable
     leaves, nesting = jax.tree.flatten(result)
@@ -152,6 +167,33 @@ def is_pure(function: Callable[..., Any]) -> bool:
         return False
     values = [*found.nonlocals.values(), *found.globals.values()]
     return not any(isinstance(value, _CHANGING) for value in values)
+
+
+def is_steady(function: Callable[..., Any]) -> bool:
+    """Returns whether later calls of a function can do nothing that the first did not.
+
+    It is so if all that it sees is constants, modules and functions like itself, and if
+    it leaves nothing behind.
+    """
+    return _is_steady(function, set())
+
+
+def _is_steady(value: Any, known: set[int]) -> bool:
+    if isinstance(value, _STEADY) or id(value) in known:
+        return True
+    if not isinstance(value, types.FunctionType) or _leaves_traces(value.__code__):
+        return False
+    known.add(id(value))
+    found = inspect.getclosurevars(value)
+    seen = [*found.nonlocals.values(), *found.globals.values()]
+    defaults = [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
+    return all(_is_steady(item, known) for item in [*seen, *defaults])
+
+
+def _leaves_traces(code: types.CodeType) -> bool:
+    inner = [c for c in code.co_consts if isinstance(c, types.CodeType)]
+    writes = any(i.opname in _WRITES for i in dis.get_instructions(code))
+    return writes or any(map(_leaves_traces, inner))
 
 
 def _rows_of(leaf: Any) -> np.ndarray[Any, Any]:

@@ -15,7 +15,7 @@ from mirrax.data.columns import Columns
 from mirrax.data.inference import spec_of_function
 from mirrax.data.nodes.parallel import ParallelStream
 from mirrax.data.plan import Epoch, Node, State, Stream
-from mirrax.data.vectorize import is_pure, vectorized
+from mirrax.data.vectorize import is_pure, is_steady, vectorized
 from mirrax.errors import InvalidArgumentError
 
 
@@ -71,6 +71,7 @@ class _Function:
     def __init__(self, function: Callable[..., Any], vectorize: bool) -> None:
         self._function = function
         self._vectorize = vectorize and is_pure(function)
+        self._is_steady = self._vectorize and is_steady(function)
         self._is_proved = False
         self._nesting: Any = None
 
@@ -81,7 +82,8 @@ class _Function:
         if not self._vectorize or cols.num_rows(columns) < 2:
             return None
         try:
-            nesting, result = vectorized(self._function, structure, columns)
+            is_known = self._is_proved and self._is_steady
+            nesting, result = vectorized(self._function, structure, columns, is_known)
             if result and (self._is_proved or self._agrees(structure, columns, result)):
                 self._is_proved = True
                 return nesting, result
