@@ -32,17 +32,26 @@ def loss_of(model, x, y):
     return jnp.mean((model(x) - y) ** 2)
 
 
-@pytest.fixture(params=[1, 2], ids=["one_replica", "two_replicas"])
-def strategy(request):
-    return mirrored(request.param)
+@pytest.fixture(
+    params=[(2, False), (1, True), (2, True)],
+    ids=["eager", "compiled_alone", "compiled"],
+)
+def setting(request):
+    """How many replicas there are, and whether they are compiled."""
+    return request.param
 
 
-@pytest.fixture(params=[False, True], ids=["eager", "compiled"])
-def run(request, strategy):
+@pytest.fixture
+def strategy(setting):
+    return mirrored(setting[0])
+
+
+@pytest.fixture
+def run(setting, strategy):
     functions = {}
 
     def run(fn, *args):
-        if request.param:
+        if setting[1]:
             fn = functions.setdefault(fn.__code__, mirrax.function(fn))
         return strategy.run(fn, args)
 

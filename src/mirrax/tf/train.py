@@ -62,7 +62,7 @@ class CheckpointManager(train.CheckpointManager):
     ) -> None:
         if keep_checkpoint_every_n_hours is not None:
             raise NotImplementedError(
-                "Checkpoints are kept by their number. Received: "
+                "Checkpoints are kept by their number only. Received: "
                 f"keep_checkpoint_every_n_hours={keep_checkpoint_every_n_hours}. Use "
                 "`max_to_keep`, or a second manager in another directory."
             )

@@ -51,8 +51,7 @@ class Writer:
 
     def write(self, path: pathlib.Path, saved: Saved, wait: bool) -> None:
         """Writes a checkpoint; waits for an earlier one first, and raises its error."""
-        import orbax.checkpoint as ocp
-
+        ocp = _orbax()
         self.wait()
         self._checkpointer = _checkpointer(ocp)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -77,8 +76,7 @@ class Writer:
 
 def read(path: pathlib.Path) -> Saved:
     """Returns what the checkpoint at `path` holds, bit by bit as it was saved."""
-    import orbax.checkpoint as ocp
-
+    ocp = _orbax()
     if not is_whole(path):
         raise FileNotFoundError(
             f"There is no whole checkpoint at '{path}'. Received: a path that "
@@ -109,13 +107,11 @@ def read(path: pathlib.Path) -> Saved:
 
 def is_whole(path: pathlib.Path) -> bool:
     """Returns whether there is a checkpoint at `path` that was completed."""
-    import orbax.checkpoint as ocp
-
     return (
         path.is_dir()
         and _PARTIAL not in path.name
         and (path / "facts").is_dir()
-        and bool(ocp.utils.is_checkpoint_finalized(path))
+        and bool(_orbax().utils.is_checkpoint_finalized(path))
     )
 
 
@@ -159,6 +155,18 @@ def remove_partial(directory: pathlib.Path, name: str) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
+def _orbax() -> Any:
+    """Returns the library, which is big, and needed for nothing else."""
+    try:
+        import orbax.checkpoint as ocp
+    except ImportError as error:
+        raise ImportError(
+            "Checkpoints are written by Orbax, which cannot be imported. Received: "
+            f"{error}. Install it: pip install 'mirrax[checkpoint]'."
+        ) from error
+    return ocp
+
+
 def _checkpointer(ocp: Any) -> Any:
     own = jax.process_index()
     # Each process works alone; Orbax must not wait for the others.
@@ -176,10 +184,8 @@ def _checkpointer(ocp: Any) -> Any:
 
 
 def _restore(checkpointer: Any, path: pathlib.Path, **items: Any) -> Any:
-    import orbax.checkpoint as ocp
-
     try:
-        return checkpointer.restore(path, args=ocp.args.Composite(**items))
+        return checkpointer.restore(path, args=_orbax().args.Composite(**items))
     except Exception as error:
         raise CheckpointDamagedError(
             f"The checkpoint at '{path}' cannot be read, although it was completed. "
