@@ -7,6 +7,10 @@ SEED = 11
 ROWS = 95  # leaves a last batch of 23 rows, which no number of replicas divides
 
 
+def linear():
+    return [keras.Input((6,)), keras.layers.Dense(3)]
+
+
 def mlp():
     return [
         keras.Input((6,)),
@@ -28,7 +32,7 @@ def cnn():
 
 
 def lstm():
-    return [keras.Input((5, 3)), keras.layers.LSTM(6), keras.layers.Dense(3)]
+    return [keras.Input((3, 2)), keras.layers.LSTM(4), keras.layers.Dense(3)]
 
 
 class Attention(keras.layers.Layer):
@@ -55,7 +59,13 @@ def transformer():
     ]
 
 
-MODELS = {"mlp": mlp, "cnn": cnn, "lstm": lstm, "transformer": transformer}
+MODELS = {
+    "linear": linear,
+    "mlp": mlp,
+    "cnn": cnn,
+    "lstm": lstm,
+    "transformer": transformer,
+}
 
 OPTIMIZERS = {
     "mlp": keras.optimizers.Adam,

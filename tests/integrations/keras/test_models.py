@@ -45,16 +45,16 @@ def test_training_equals_one_device(name, num_replicas):
 
 def test_batches_of_all_sizes_equal_one_device():
     with mirrored(4).scope():
-        model = programs.build("mlp", "sgd")
+        model = programs.build("linear", "sgd")
     assert_same(
         programs.experience_of_batches(model),
-        programs.experience_of_batches(programs.build("mlp", "sgd")),
+        programs.experience_of_batches(programs.build("linear", "sgd")),
     )
 
 
 def test_one_device_strategy_trains_on_its_device():
     with mirrax.OneDeviceStrategy("CPU:3").scope():
-        model = programs.build("mlp", "sgd")
+        model = programs.build("linear", "sgd")
     x, y = programs.data_for(model, rows=8)
     model.fit(x, y, verbose=0)
     assert model.weights[0].value.devices() == {jax.devices()[3]}
@@ -89,7 +89,7 @@ def test_deferred_build_and_late_compile_inside_the_scope_are_the_same():
     other = keras.Sequential(programs.mlp()[1:])
     model.compile(optimizer, programs.loss(), metrics=["accuracy"])
     other.compile(keras.optimizers.SGD(0.1), programs.loss(), metrics=["accuracy"])
-    x, y = programs.data_for(programs.build("mlp", "sgd"), rows=12)
+    x, y = programs.data_for(programs.build("linear", "sgd"), rows=12)
     histories = []
     for each, scope in ((model, strategy.scope()), (other, contextlib.nullcontext())):
         each.layers[0].kernel_initializer = keras.initializers.GlorotUniform(3)
@@ -111,7 +111,7 @@ def test_model_that_is_first_called_outside_the_scope_belongs_to_it():
 
 
 def test_model_outside_of_every_scope_is_untouched(trained):
-    model = programs.build("mlp")
+    model = programs.build("linear")
     x, y = programs.data_for(model, rows=8)
     with trained[0].scope():
         model.fit(x, y, batch_size=8, verbose=0)
@@ -121,7 +121,7 @@ def test_model_outside_of_every_scope_is_untouched(trained):
 
 def test_model_outside_may_be_used_while_another_trains(trained):
     _, model, x, y = trained
-    other = programs.build("mlp")
+    other = programs.build("linear")
 
     class Predicts(keras.callbacks.Callback):
         def on_epoch_end(self, epoch, logs=None):
@@ -153,7 +153,7 @@ def test_way_of_running_does_not_change_the_result(options):
     histories = []
     for scope in (mirrored(2).scope(), contextlib.nullcontext()):
         with scope:
-            model = programs.build("mlp", "sgd", **options)
+            model = programs.build("linear", "sgd", **options)
         x, y = programs.data_for(model, rows=7)
         keras.utils.set_random_seed(0)
         history = model.fit(x, y, batch_size=4, verbose=0).history
@@ -165,7 +165,7 @@ def test_weights_of_classes_and_rows_are_the_same():
     results = []
     for scope in (mirrored(2).scope(), contextlib.nullcontext()):
         with scope:
-            model = programs.build("mlp", "sgd", weighted_metrics=["accuracy"])
+            model = programs.build("linear", "sgd", weighted_metrics=["accuracy"])
         x, y = programs.data_for(model, rows=20)
         rows = np.linspace(0, 1, 20)
         keras.utils.set_random_seed(0)
@@ -202,7 +202,7 @@ def test_callbacks_see_what_they_see_on_one_device(tmp_path):
         folder = tmp_path / str(number)
         folder.mkdir()
         with scope:
-            model = programs.build("mlp", "sgd")
+            model = programs.build("linear", "sgd")
         x, y = programs.data_for(model, rows=20)
         keras.utils.set_random_seed(0)
         history = model.fit(
@@ -237,7 +237,7 @@ def test_training_goes_on_where_it_was_interrupted(tmp_path):
     histories = []
     for is_interrupted in (True, False):
         with mirrored(2).scope():
-            model = programs.build("mlp", "sgd")
+            model = programs.build("linear", "sgd")
         x, y = programs.data_for(model, rows=12)
         fit = functools.partial(
             model.fit, x, y, batch_size=6, epochs=4, verbose=0, shuffle=False

@@ -81,21 +81,19 @@ class Trainer:
         }
 
 
-def dense():
-    return [keras.Input((6,)), keras.layers.Dense(3)]
-
-
 @pytest.mark.parametrize("uses_tape", [False, True], ids=["function", "tape"])
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_compiled_step_equals_one_device(optimizer, uses_tape):
-    expected = Trainer(mirrored(1), dense, optimizer).train(32)
-    found = Trainer(mirrored(4), dense, optimizer, uses_tape).train(32)
+    expected = Trainer(mirrored(1), programs.linear, optimizer).train(32)
+    found = Trainer(mirrored(4), programs.linear, optimizer, uses_tape).train(32)
     assert_same(found, expected)
 
 
 def test_eager_step_equals_compiled_step():
-    eager = Trainer(mirrored(2), dense).train(2 * BATCH, decorate=lambda fn: fn)
-    compiled = Trainer(mirrored(2), dense).train(2 * BATCH)
+    eager = Trainer(mirrored(2), programs.linear).train(
+        2 * BATCH, decorate=lambda fn: fn
+    )
+    compiled = Trainer(mirrored(2), programs.linear).train(2 * BATCH)
     assert_same(eager, compiled)
 
 
@@ -105,8 +103,8 @@ def test_recurrent_model_equals_one_device():
 
 
 def test_step_lowers_the_loss():
-    x, y = programs.data_for(keras.Sequential(dense()), BATCH)
-    trainer = Trainer(mirrored(2), dense, "scaled")
+    x, y = programs.data_for(keras.Sequential(programs.linear()), BATCH)
+    trainer = Trainer(mirrored(2), programs.linear, "scaled")
     dataset = Dataset.from_tensor_slices((x, y)).batch(BATCH).repeat(5)
     step = mirrax.function(trainer.step)
     losses = [
@@ -196,7 +194,7 @@ def test_mean_losses_of_replicas_add_up_to_the_mean(two_replicas):
 
 def test_some_variables_can_be_trained_alone(two_replicas):
     with two_replicas.scope():
-        model = keras.Sequential(dense())
+        model = keras.Sequential(programs.linear())
         optimizer = keras.optimizers.SGD(1.0)
         optimizer.build(model.trainable_variables)
     bias = model.trainable_variables[1]

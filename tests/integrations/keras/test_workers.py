@@ -10,10 +10,15 @@ from tests.integrations.keras import worker_programs
 from tests.integrations.keras.test_models import assert_same, on_one_device
 
 
+def launch(program, num_workers, *args):
+    quickly = {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
+    return launch_processes(program, num_workers, args, environment=quickly)
+
+
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("job")
-    return folder, launch_processes(worker_programs.train, 2, (str(folder),))
+    return folder, launch(worker_programs.train, 2, str(folder))
 
 
 def test_training_equals_one_device_on_every_worker(trained):
@@ -51,6 +56,6 @@ def test_other_batches_on_another_worker_are_refused(trained):
 
 
 def test_custom_loop_equals_one_worker():
-    (alone,) = launch_processes(worker_programs.custom_loop, 1)
-    for answer in launch_processes(worker_programs.custom_loop, 2):
+    (alone,) = launch(worker_programs.custom_loop, 1)
+    for answer in launch(worker_programs.custom_loop, 2):
         assert_same(answer, alone)
