@@ -166,7 +166,9 @@ def start_without_launcher(*arguments, sleeps=("0", "0")):
 def test_workers_end_cleanly_at_different_times():
     children = start_without_launcher("none", 0, sleeps=("0", "4"))
     assert [child.exit_code for child in children] == [0, 0]
-    assert [child.lines for child in children] == [[], []]
+    # On a busy machine one may say that it waits for the other to start or to end.
+    lines = [line for child in children for line in child.lines]
+    assert [line for line in lines if not re.search("[Ww]ait", line)] == []
 
 
 def test_death_of_the_first_worker_is_seen_without_a_launcher():

@@ -80,7 +80,10 @@ def test_workers_of_two_machines_train_together(machines):
     with launch(0, "none", "0") as first, launch(1, "none", "0") as second:
         for process in (first, second):
             output, _ = process.communicate(timeout=60)
-            assert (process.returncode, output) == (0, "")
+            # On a busy machine one may say that it waits for the other to join.
+            lines = [line for line in output.splitlines() if "aiting for" not in line]
+            lines = [line for line in lines if " to join." not in line]
+            assert (process.returncode, lines) == (0, [])
 
 
 def test_death_of_a_machine_is_seen_on_the_other(machines):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import traceback
 from collections.abc import Callable
+from time import monotonic
 from types import TracebackType
 
 import jax
@@ -22,7 +23,10 @@ _MAX_TRACEBACK = 20_000
 
 
 class Guard(Stretch):
-    """A stretch that ends with a `JobError` when the job does."""
+    """A stretch that ends with a `JobError` when the job does.
+
+    Goes around every step, so it writes into the progress without any more calls.
+    """
 
     __slots__ = ("_member", "_outer", "_progress")
 
@@ -35,11 +39,14 @@ class Guard(Stretch):
         self.step = step
 
     def __enter__(self) -> Guard:
-        self._outer = self._progress.inside
-        self._progress.enter(self)
+        progress = self._progress
+        self._outer = progress.inside
+        progress.count = self.count = progress.count + 1
+        self.since = monotonic()
+        progress.inside = self
         if self._member.verdict is not None:
             error = self._member.make_error()
-            self._progress.leave(self, self._outer)
+            progress.inside = self._outer
             raise error
         return self
 
@@ -49,12 +56,17 @@ class Guard(Stretch):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if error is None:
-            self._progress.leave(self, self._outer)
-            return
-        explained = self._member.explain(error)
-        self._progress.leave(self, self._outer)
-        if explained is not error:
+        explained = None if error is None else self._member.explain(error)
+        progress = self._progress
+        progress.inside = self._outer
+        progress.last = self
+        seconds = monotonic() - self.since
+        if seconds > progress.longest:
+            progress.longest = seconds
+        else:
+            # What was long ago, such as compiling, is forgotten in time.
+            progress.longest *= 0.999
+        if explained is not None and explained is not error:
             # What JAX said of it is a consequence, and tells less.
             raise explained from None
 

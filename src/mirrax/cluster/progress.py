@@ -36,35 +36,21 @@ class Progress:
 
     def __init__(self, stuck_timeout: float | None = None) -> None:
         self.inside: Stretch | None = None
-        self._count = 0
-        self._last: Stretch | None = None
-        self._longest = 0.0
+        self.count = 0
+        self.last: Stretch | None = None
+        self.longest = 0.0
         self._stuck_timeout = stuck_timeout
         self._pending: tuple[weakref.ref[Any], Stretch] | None = None
 
-    def enter(self, stretch: Stretch) -> None:
-        """Notes that the program may wait from now on."""
-        self._count = stretch.count = self._count + 1
-        stretch.since = time.monotonic()
-        self.inside = stretch
-
-    def leave(self, stretch: Stretch, outer: Stretch | None) -> None:
-        """Notes that the program waits no longer, or only as it did before."""
-        self.inside = outer
-        self._last = stretch
-        # What was long ago, such as compiling, is forgotten in time.
-        seconds = time.monotonic() - stretch.since
-        self._longest = max(0.999 * self._longest, seconds)
-
     def watch(self, value: jax.Array, stretch: Stretch) -> None:
         """Counts as waiting in `stretch` until JAX has computed `value`."""
-        stretch.count = self._count
+        stretch.count = self.count
         stretch.since = time.monotonic()
         self._pending = (weakref.ref(value), stretch)
 
     def forget_times(self) -> None:
         """Learns anew from here how long stretches take."""
-        self._longest = 0.0
+        self.longest = 0.0
 
     def find_wait(self) -> Stretch | None:
         """Returns where the program waits, or what JAX has not computed yet."""
@@ -83,9 +69,9 @@ class Progress:
     def position(self) -> Position:
         """Returns where the worker is, for the others."""
         wait = self.find_wait()
-        stretch = wait or self._last
+        stretch = wait or self.last
         if stretch is None:
-            return Position(self._count)
+            return Position(self.count)
         return Position(
             count=stretch.count,
             phase=stretch.phase,
@@ -97,4 +83,4 @@ class Progress:
     def _limit(self) -> float:
         if self._stuck_timeout is not None:
             return self._stuck_timeout
-        return max(_MIN_STUCK_SECONDS, _STEPS_UNTIL_STUCK * self._longest)
+        return max(_MIN_STUCK_SECONDS, _STEPS_UNTIL_STUCK * self.longest)

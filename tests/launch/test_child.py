@@ -1,0 +1,53 @@
+import os
+import sys
+import time
+
+from mirrax.launch.child import Child
+
+CHAINED = """
+print("before")
+try:
+    1 / 0
+except ZeroDivisionError as error:
+    raise KeyError("second") from error
+"""
+
+
+def run(program):
+    shown = []
+    command = [sys.executable, "-c", program]
+    child = Child("worker 0", command, dict(os.environ), shown.append)
+    deadline = time.monotonic() + 30
+    while child.exit_code is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    child.finish()
+    return child, shown
+
+
+def test_traceback_is_found_with_what_led_to_it():
+    child, shown = run(CHAINED)
+    assert child.describe_end() == "exit code 1"
+    assert shown[0] == "before"
+    lines = child.find_traceback().splitlines()
+    assert lines[0] == "Traceback (most recent call last):"
+    assert "ZeroDivisionError: division by zero" in lines
+    assert lines[-1] == "KeyError: 'second'"
+
+
+def test_only_the_last_traceback_counts():
+    program = "import traceback\ntry: 1/0\nexcept Exception: traceback.print_exc()\n"
+    child, _ = run(program + "raise KeyError('last')")
+    assert "ZeroDivisionError" not in child.find_traceback()
+    assert child.find_traceback().endswith("KeyError: 'last'")
+
+
+def test_signal_is_named_and_counted_as_shells_do():
+    child, _ = run("import os; os.kill(os.getpid(), 9)")
+    assert child.exit_code == 137
+    assert child.describe_end() == "killed by SIGKILL"
+    assert child.find_traceback() == ""
+
+
+def test_odd_bytes_are_shown_somehow():
+    _, shown = run(r"import os; os.write(1, b'\xff ok\n')")
+    assert shown == ["\ufffd ok"]
