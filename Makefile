@@ -23,6 +23,7 @@ demo: $(INSTALLED) ## Trains a small model on handwritten digits.
 test: $(INSTALLED) ## Runs the tests, then the conformance cases.
 	$(BIN)/pytest -n $(JOBS)
 	$(BIN)/pytest -n $(JOBS) tests/conformance
+	$(BIN)/python tests/conformance/check.py --mw
 
 check: $(INSTALLED) ## Checks format, lint, types and layers, in seconds.
 	$(BIN)/ruff format --check .
@@ -31,7 +32,7 @@ check: $(INSTALLED) ## Checks format, lint, types and layers, in seconds.
 	$(BIN)/python tools/check_layers.py
 
 bench: $(INSTALLED) ## Runs the programs in benchmarks/, one after another.
-	@set -e; for program in compiled_step dispatch eager_run uneven_step import_time; do \
+	@set -e; for program in compiled_step dispatch eager_run uneven_step nnx_step import_time; do \
 		echo "==> $$program"; $(BIN)/python benchmarks/$$program.py $(ARGS); \
 	done
 

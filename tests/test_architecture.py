@@ -42,6 +42,50 @@ def test_public_names_are_the_documented_ones():
     assert sorted(documented) == sorted(mirrax.__all__)
 
 
+# What engines need of a variable.
+INNER = {
+    "is_lent",
+    "lend",
+    "read_stored",
+    "refuse_foreign_trace",
+    "store",
+    "stored",
+    "traced_aval",
+}
+
+
+def list_members(thing):
+    """Returns the public names that a class or a module of ours has itself."""
+    listed = getattr(thing, "__all__", None) or vars(thing)
+    kind = type(thing)
+    return [
+        name
+        for name in listed
+        if not name.startswith("_")
+        and name not in INNER
+        and (kind is not type(mirrax) or is_own(thing, getattr(thing, name)))
+    ]
+
+
+def is_own(module, thing):
+    home = getattr(thing, "__module__", "") or ""
+    is_package = module.__file__.endswith("__init__.py")
+    return home.startswith("mirrax") if is_package else home == module.__name__
+
+
+@pytest.mark.parametrize("name", sorted(mirrax.__all__))
+def test_members_of_public_names_are_in_the_reference(name):
+    thing = getattr(mirrax, name)
+    if not isinstance(thing, type | type(mirrax)):
+        return
+    text = (ROOT / "docs" / "api.md").read_text()
+    sections = text.split("\n## ")[2:]
+    own = [section for section in sections if f"`{name}`" in section]
+    named = set(re.findall(r"`(\w+)`", "".join(own)))
+    assert own, f"docs/api.md has no section that names `{name}`."
+    assert sorted(set(list_members(thing)) - named) == []
+
+
 @pytest.mark.parametrize(
     "source",
     [

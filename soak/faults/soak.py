@@ -63,7 +63,9 @@ def main():
             for kind in FAULTS:
                 if options.only in f"{kind} at {moment}":
                     culprit = (len(trials) + number) % options.workers
-                    delay = generator.uniform(0.0, 0.4)
+                    # The start takes about a second, and has many parts.
+                    longest = 1.5 if moment == "start-up" else 0.4
+                    delay = generator.uniform(0.0, longest)
                     trials.append(run(kind, moment, culprit, delay, options.workers))
                     show(trials[-1], len(trials))
     table = tabulate(trials, options.workers)

@@ -46,7 +46,7 @@ from mirrax.values.specs import TensorSpec
 from mirrax.variables import Variable, variable_creator_scope
 
 if TYPE_CHECKING:
-    from mirrax import cluster_resolver, data, nn, train
+    from mirrax import cluster_resolver, data, launch, nn, train
     from mirrax.input import (
         DistributedDataset,
         DistributedIterator,
@@ -97,6 +97,7 @@ __all__ = [
     "get_strategy",
     "has_strategy",
     "in_cross_replica_context",
+    "launch",
     "nn",
     "random",
     "train",
@@ -113,7 +114,7 @@ _LATER = {
     "InputReplicationMode": "mirrax.input",
     "MultiWorkerMirroredStrategy": "mirrax.strategy.multi_worker",
 }
-_LATER_MODULES = ("cluster_resolver", "data", "nn", "train")
+_LATER_MODULES = ("cluster_resolver", "data", "launch", "nn", "train")
 
 
 def __getattr__(name: str) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from mirrax import errors
-from mirrax.cluster import join
+from mirrax.cluster import bootstrap, join
 from mirrax.cluster_resolver import TFConfigClusterResolver
 
 
@@ -58,6 +58,9 @@ def train(fault, culprit, steps=10):
             if step == 5 and job.worker_index == culprit:
                 FAULTS[fault](job)
             started = time.time()
+            if fault == "kill unguarded":
+                add().block_until_ready()
+                continue
             with job.guard("run", step):
                 add().block_until_ready()
     except errors.JobError as error:
@@ -79,13 +82,24 @@ def _raise(_):
 
 FAULTS = {
     "none": lambda job: None,
+    "kill unguarded": lambda job: os.kill(os.getpid(), signal.SIGKILL),
     "kill": lambda job: os.kill(os.getpid(), signal.SIGKILL),
     "stop": lambda job: os.kill(os.getpid(), signal.SIGSTOP),
     "raise": _raise,
     "sleep": lambda job: time.sleep(1000),
 }
 
+
+def die_while_starting(name, culprit):
+    """Lets one worker die in the middle of its start."""
+    if f'"index": {culprit}}}' in os.environ["TF_CONFIG"]:
+        setattr(bootstrap, name, lambda *_: FAULTS["kill"](None))
+
+
 if __name__ == "__main__":
+    if sys.argv[1] in ("connect_jax", "warm_up"):
+        die_while_starting(sys.argv[1], sys.argv[2])
+        sys.argv[1] = "none"
     train(sys.argv[1], int(sys.argv[2]))
     # Some end later than others.
     time.sleep(float(os.environ.get("TEST_SLEEP", "0")))

@@ -97,6 +97,16 @@ def test_death_is_seen_by_all_others(culprit):
         assert "died: killed by SIGKILL" in outcome.logs[index]
 
 
+@pytest.mark.parametrize("part", ["connect_jax", "warm_up"])
+def test_death_during_the_start_is_seen(part):
+    outcome = supervise(2, part, 0)
+    assert outcome.exit_codes == [137, 75]
+    assert "mirrax.errors.WorkerLost: worker 0" in outcome.logs[1]
+    assert "Here: phase 'connecting" in outcome.logs[1]
+    assert not NOISE.search(outcome.logs[1])
+    assert "FATAL" not in outcome.logs[1]
+
+
 def test_exception_ends_all_with_its_traceback():
     outcome = supervise(2, "raise", 1)
     assert outcome.exit_codes == [75, 1]
@@ -107,6 +117,13 @@ def test_exception_ends_all_with_its_traceback():
     assert (found["error"], found["worker"]) == ("WorkerFailed", 1)
     assert outcome.logs[0].count("KeyError: 'the cause'") == 1
     assert not any(NOISE.search(log) for log in outcome.logs)
+
+
+def test_error_outside_of_a_guard_is_explained_at_the_end():
+    outcome = supervise(2, "kill unguarded", 1)
+    assert outcome.exit_codes == [75, 137]
+    assert "mirrax.errors.WorkerLost: worker 1" in outcome.logs[0]
+    assert not NOISE.search(outcome.logs[0])
 
 
 def test_stopped_worker_is_a_loss_after_its_silence():

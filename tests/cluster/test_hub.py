@@ -218,10 +218,14 @@ def test_long_wait_is_reported_with_the_place_of_the_missing():
     tell(hub, 0, 4, count=5, phase="run", step=4, waiting=9.0)
     hub.seats[2].position = Position(count=5)
     hub.tick(5.0)
-    reports = [message for index, message in told(hub) if index == 0]
-    assert [message.kind for message in reports] == ["waiting"]
-    assert "10 s in phase 'run', step 4 for worker 1" in reports[0]["text"]
-    assert "silent for 5 s" in reports[0]["text"]
+    (question, report) = told(hub)
+    assert (question[0], question[1].kind) == (1, "where")
+    assert (report[0], report[1].kind) == (0, "waiting")
+    assert "10 s in phase 'run', step 4 for worker 1" in report[1]["text"]
+    assert "silent for 5 s" in report[1]["text"]
+    hub.outbox.clear()
+    hub.tick(6.0)
+    assert not told(hub)
 
 
 @pytest.mark.parametrize("kind", ["position", "exchange", "stack"])

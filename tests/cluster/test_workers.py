@@ -51,8 +51,9 @@ def test_ps_entries_do_not_count():
         (resolver(WORKERS, "worker", 2), "must be one of the workers"),
         (resolver({"worker": ["a:1"]}, "worker", 1), "must be one of the workers"),
         (resolver({**WORKERS, "ps": ["c:1"]}, "ps", 0), "Do not start this task"),
+        (resolver({"worker": ["a", "b"]}, "worker", 0), "An address is 'host:port'"),
     ],
-    ids=["no_task", "no_index", "no_such_task", "one_worker", "ps"],
+    ids=["no_task", "no_index", "no_such_task", "one_worker", "ps", "no_port"],
 )
 def test_no_job_of_several_runs_alone(case, message):
     with pytest.raises(ValueError, match=message):

@@ -13,7 +13,7 @@ from flax import nnx
 from flax.errors import TraceContextError
 
 import mirrax
-from tests.programs import mirrored
+from tests.programs import engines, mirrored
 
 X = np.random.default_rng(0).normal(size=(8, 4)).astype(np.float32)
 Y = X.sum(axis=1, keepdims=True)
@@ -352,6 +352,17 @@ def test_attribute_that_would_keep_a_traced_value_is_refused(two_replicas):
 
     with pytest.raises(TraceContextError, match=r"Net\.last.*Return the value"):
         two_replicas.run(step, (X,))
+
+
+@engines
+def test_variable_by_itself_is_no_argument(engine, two_replicas):
+    variable = nnx.Variable(jnp.float32(0))
+
+    def step(variable):
+        variable[...] += 1
+
+    with pytest.raises(TypeError, match=r"what is written to the copy is lost"):
+        two_replicas.run(engine(step), (variable,))
 
 
 def test_gradient_by_a_variable_and_by_a_state(two_replicas):

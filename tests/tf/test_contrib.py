@@ -4,6 +4,8 @@ import pytest
 
 import mirrax
 from mirrax import tf
+from mirrax.testing import launch_processes
+from tests.tf.cluster_programs import configure_too_late, count_towers
 
 SUM = tf.VariableAggregation.SUM
 
@@ -178,3 +180,12 @@ def test_cross_tower_ops_are_used():
     value = strategy.call_for_each_tower(tower_number)
     assert numbers(strategy, strategy.reduce(SUM, value, value)) == [3, 3]
     assert issubclass(mirrax.ReductionToOneDevice, tf.contrib.distribute.CrossTowerOps)
+
+
+def test_a_cluster_makes_one_tower_per_worker():
+    results = launch_processes(count_towers, 2)
+    assert results == [[2, True, [3.0]], [2, False, [3.0]]]
+
+
+def test_a_cluster_comes_before_everything_else():
+    assert "`configure` decides on which devices" in configure_too_late()

@@ -173,6 +173,16 @@ def test_names_that_are_left_out_name_a_replacement(name, advice):
         getattr(eval(module, {"tf": tf}), attribute)
 
 
+def test_datasets_are_those_of_mirrax():
+    assert tf.data.Dataset is mirrax.data.Dataset
+    assert tf.data.experimental.cardinality(tf.data.Dataset.range(3)) == 3
+    assert tf.data.experimental.AUTOTUNE == tf.data.AUTOTUNE
+    with pytest.raises(AttributeError, match=r"the method of the same name"):
+        tf.data.experimental.parallel_interleave  # noqa: B018
+    with pytest.raises(AttributeError, match=r"no `tf.data.DatasetSpec`"):
+        tf.data.DatasetSpec  # noqa: B018
+
+
 def test_names_that_are_left_out_are_no_attributes():
     assert not hasattr(tf, "saved_model")
     assert not hasattr(tf.math, "__wrapped__")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import atexit
 import faulthandler
+import logging
 import os
 import sys
+from collections.abc import Callable
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
 from mirrax.cluster.coordinator import Coordinator
 from mirrax.cluster.job import EXIT_CODE, Job
@@ -26,28 +28,54 @@ def install(job: Job, hosted: Coordinator | None) -> None:
     Args:
         hosted: The coordinator, if it belongs to this process.
     """
-    previous = sys.excepthook
+    ending = _Ending(job, hosted, sys.excepthook)
+    sys.excepthook = ending.report
+    atexit.register(ending.end)
+
+
+class _Ending:
+    def __init__(
+        self, job: Job, hosted: Coordinator | None, print_error: Callable[..., Any]
+    ) -> None:
+        self._job = job
+        self._hosted = hosted
+        self._print_error = print_error
+        self._exit_code = EXIT_CODE
 
     def report(
-        kind: type[BaseException], error: BaseException, trace: TracebackType | None
+        self,
+        kind: type[BaseException],
+        error: BaseException,
+        trace: TracebackType | None,
     ) -> None:
-        explained = job.explain(error)
-        job.fail(explained)
-        previous(type(explained), explained, trace)
+        """Tells of an exception that ends the program; stands for `sys.excepthook`."""
+        explained = self._job.explain(error)
+        self._job.fail(explained)
+        self._print_error(type(explained), explained, trace)
         if isinstance(explained, JobError):
             sys.exit(EXIT_CODE)
+        self._exit_code = 1
 
-    sys.excepthook = report
-    atexit.register(_end, job, hosted)
+    def end(self) -> None:
+        """Takes this worker out of the job; called when the program has ended."""
+        has_failed = self._job.has_failed
+        if has_failed:
+            # Or JAX waits at its end for what it computes together with the others.
+            self._job.break_off()
+        self._job.leave()
+        # Or JAX's own end waits until all workers have come to theirs.
+        _clients.append(forget_distributed())
+        if self._hosted is not None and not has_failed:
+            self._hosted.wait()
+        if self._job.has_left_thread_behind:
+            # That thread is inside of JAX, and would not survive the end of Python.
+            self._end_now()
+        if has_failed:
+            silence = open(os.devnull, "w")  # noqa: SIM115
+            faulthandler.dump_traceback_later(_MAX_END_SECONDS, exit=True, file=silence)
 
-
-def _end(job: Job, hosted: Coordinator | None) -> None:
-    has_failed = job.has_failed
-    job.leave()
-    # Or JAX's own end waits until all workers have come to theirs.
-    _clients.append(forget_distributed())
-    if hosted is not None and not has_failed:
-        hosted.wait()
-    if has_failed:
-        silence = open(os.devnull, "w")  # noqa: SIM115
-        faulthandler.dump_traceback_later(_MAX_END_SECONDS, exit=True, file=silence)
+    def _end_now(self) -> NoReturn:
+        logging.shutdown()
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        os._exit(self._exit_code)

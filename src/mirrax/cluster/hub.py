@@ -11,7 +11,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from mirrax.cluster import suspicion
+from mirrax.cluster.exchanges import Exchanges
 from mirrax.cluster.position import read_position
+from mirrax.cluster.reports import Reports
 from mirrax.cluster.seat import Seat
 from mirrax.cluster.verdict import Verdict, judge
 from mirrax.cluster.wire import Message
@@ -21,17 +23,8 @@ from mirrax.errors import CollectiveTimeout, ProgramMismatch, WorkerFailed, Work
 BEAT_SECONDS = 1.0
 """How often the coordinator gives a sign of life."""
 
-# How often those who wait are told for whom.
-_REPORT_SECONDS = 5.0
 # How long a suspect has to tell where it is before the verdict goes out without.
 _STACK_SECONDS = 1.0
-
-
-@dataclasses.dataclass
-class _Exchange:
-    topic: str
-    first: int
-    payloads: dict[int, bytes]
 
 
 class Hub:
@@ -62,8 +55,8 @@ class Hub:
         self._is_late = False
         self._silence_timeout = silence_timeout
         self._death_wait = death_wait
-        self._exchanges: dict[int, _Exchange] = {}
-        self._next_report = now + _REPORT_SECONDS
+        self._exchanges = Exchanges(self.seats)
+        self._reports = Reports(self.seats, now, join_timeout)
         self._next_beat = now + BEAT_SECONDS
         self._asked: dict[int, float] = {}
         self._deaths: dict[int, float] = {}
@@ -160,13 +153,14 @@ class Hub:
             self._decide(judge(WorkerLost, index, self.seats[index], self._died(index)))
         if self.verdict is not None:
             return
-        if not self.has_started:
-            self._check_join(now)
-        else:
+        if self.has_started:
             self._check_progress(now)
-        if now >= self._next_report:
-            self._next_report = now + _REPORT_SECONDS
-            self._report(now)
+            self.outbox += self._reports.report_waits(now)
+        else:
+            self._check_join(now)
+            report = self._reports.report_join(now)
+            if report is not None:
+                self._tell_all(report)
 
     def _tell_all(self, message: Message) -> None:
         self.outbox += [(index, message) for index in self.present]
@@ -202,26 +196,11 @@ class Hub:
         return None
 
     def _exchange(self, index: int, message: Message) -> None:
-        number, topic = message["number"], message["topic"]
-        current = self._exchanges.get(number)
-        if current is None:
-            current = self._exchanges[number] = _Exchange(topic, index, {})
-        if topic != current.topic:
-            text = (
-                "All workers must do the same things in the same order. "
-                f"{self.seats[index].describe()} is at {topic!r}, "
-                f"{self.seats[current.first].describe()} is at {current.topic!r}. "
-                "Look for code that depends on the worker around one of the two."
-            )
-            self._decide(judge(ProgramMismatch, index, self.seats[index], text))
-            return
-        current.payloads[index] = message.payload
-        if len(current.payloads) == len(self.seats):
-            del self._exchanges[number]
-            payloads = [current.payloads[i] for i in range(len(self.seats))]
-            sizes = [len(payload) for payload in payloads]
-            answer = Message("exchanged", {"sizes": sizes}, b"".join(payloads))
-            self._tell_all(answer)
+        result = self._exchanges.add(index, message)
+        if isinstance(result, Verdict):
+            self._decide(result)
+        elif result is not None:
+            self._tell_all(result)
 
     def _fail(self, index: int, message: Message) -> None:
         seat = self.seats[index]
@@ -253,6 +232,7 @@ class Hub:
         if suspect is not None and self.seats[suspect].is_present and not is_silent:
             if suspect not in self._asked:
                 self._asked[suspect] = now + _STACK_SECONDS
+                self.seats[suspect].stack = ""
                 self.outbox.append((suspect, Message("where")))
             seat = self.seats[suspect]
             if not seat.stack and now < self._asked[suspect]:
@@ -261,24 +241,3 @@ class Hub:
                 details = f"{seat.worker.name} is here:\n{seat.stack}"
                 verdict = dataclasses.replace(verdict, details=details)
         self._decide(verdict)
-
-    def _report(self, now: float) -> None:
-        if not self.has_started:
-            names = [str(seat.worker) for seat in self.seats if not seat.has_come]
-            seconds = now - self._join_deadline + self._join_timeout
-            text = (
-                f"{seconds:.0f} s of {self._join_timeout:g} for {', '.join(names)} "
-                "to join"
-            )
-            self._tell_all(Message("waiting", {"text": text}))
-            return
-        for index, seat in enumerate(self.seats):
-            waited = seat.waited(now)
-            if not seat.is_present or waited is None or waited < _REPORT_SECONDS:
-                continue
-            behind = suspicion.find_behind(self.seats, index)
-            text = suspicion.describe_wait(self.seats, index, behind, now)
-            self.outbox.append((index, Message("waiting", {"text": text})))
-            for other in behind:
-                if self.seats[other].is_present:
-                    self.outbox.append((other, Message("where")))

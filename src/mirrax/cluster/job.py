@@ -84,8 +84,11 @@ class Job:
         self.worker_index = membership.worker_index
         self._progress = Progress(stuck_timeout)
         self._member = Member(membership, link, self._progress, silence_timeout)
+        # One at a time: the answers have no other mark than their order.
+        self._lock = threading.Lock()
         self._num_exchanges = 0
         self._has_failed = False
+        self.has_left_thread_behind = False
 
     @property
     def num_workers(self) -> int:
@@ -138,7 +141,7 @@ class Job:
         All workers call this with the same topics in the same order. For small
         messages: they go through one process.
         """
-        with self.guard(topic):
+        with self._lock, self.guard(topic):
             fields = {"number": self._num_exchanges, "topic": topic}
             self._num_exchanges += 1
             self._member.send(Message("exchange", fields, payload))
@@ -168,13 +171,19 @@ class Job:
 
         with self.guard(phase):
             threading.Thread(target=run, name="mirrax-job", daemon=True).start()
+            self.has_left_thread_behind = True
             self._member.wait_until(lambda: outcome)
+            self.has_left_thread_behind = False
             if outcome[0] is not None:
                 raise outcome[0]
 
     def break_with(self, breaker: Callable[[], object]) -> None:
         """Registers what ends the main thread's waiting when the job has failed."""
         self._member.break_with(breaker)
+
+    def break_off(self) -> None:
+        """Ends what this worker computes together with the others."""
+        self._member.break_off()
 
     def explain(self, error: BaseException) -> BaseException:
         """Returns the `JobError` behind an error of JAX, or the error itself."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import socket
 import threading
 import time
@@ -30,6 +31,9 @@ class Link:
         self._decoder = decoder
         self._decoder.limit = MEMBER_LIMIT
         self._lock = threading.Lock()
+        # A process that is forked, such as a loader's, must not keep the connection
+        # open after the end of this one, or that end goes unnoticed.
+        os.register_at_fork(after_in_child=sock.close)
 
     @property
     def local_address(self) -> str:

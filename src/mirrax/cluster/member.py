@@ -120,6 +120,11 @@ class Member:
         """Registers what ends the main thread's waiting when there is a verdict."""
         self._breakers.append(breaker)
 
+    def break_off(self) -> None:
+        """Ends what waits for other workers in this process."""
+        for breaker in self._breakers:
+            breaker()
+
     def leave(self) -> None:
         """Ends the connection."""
         self.has_left = True
@@ -187,16 +192,15 @@ class Member:
             if self.verdict is None and not self.has_left:
                 self.verdict = verdict
                 threading.Thread(
-                    target=self._break_off, name="mirrax-job", daemon=True
+                    target=self._free_main_thread, name="mirrax-job", daemon=True
                 ).start()
             self._news.notify_all()
 
-    def _break_off(self) -> None:
+    def _free_main_thread(self) -> None:
         """Ends the waiting of the main thread, whatever it takes."""
         deadline = time.monotonic() + _PATIENCE_SECONDS
         while time.monotonic() < deadline:
-            for breaker in self._breakers:
-                breaker()
+            self.break_off()
             time.sleep(_BREAK_SECONDS)
             is_waiting = self._progress.find_wait() is not None
             if self.has_left or not (is_waiting or self._is_stuck()):

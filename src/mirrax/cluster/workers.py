@@ -97,6 +97,8 @@ def find_membership(resolver: Resolver) -> Membership | None:
     """
     spec = resolver.cluster_spec()
     workers = list_workers(spec.as_dict())
+    for worker in workers:
+        split_address(worker.address)
     task_type, task_id = resolver.task_type, resolver.task_id
     if task_type == "evaluator" or (len(workers) <= 1 and task_type not in spec.jobs):
         return None

@@ -16,7 +16,7 @@ from mirrax.collectives import agreement, guarding, within
 from mirrax.collectives.reduce import require_axis
 from mirrax.devices.topology import AXIS, Topology
 from mirrax.errors import InvalidArgumentError
-from mirrax.values.array_like import as_array
+from mirrax.values.array_like import as_arrays
 from mirrax.values.layouts import (
     Alike,
     Joined,
@@ -44,7 +44,7 @@ def gather(topology: Topology, value: PerReplica, axis: int) -> jax.Array:
         require_axis(axis, layout.array.ndim, "gather")
         return jnp.concatenate([layout.array] * topology.num_replicas, axis)
     if isinstance(layout, Parts):
-        held = tuple(jnp.asarray(as_array(part)) for part in layout.held)
+        held = tuple(as_arrays(layout.held))
         layout = dataclasses.replace(layout, held=held)
     if isinstance(layout, Joined) and isinstance(layout.array, jax.core.Tracer):
         require_axis(axis, 0 if layout.is_scalar else layout.array.ndim, "gather")

@@ -17,7 +17,7 @@ from mirrax.collectives.cross_device_ops import CrossDeviceOps
 from mirrax.devices.topology import AXIS, Topology
 from mirrax.errors import InvalidArgumentError
 from mirrax.options import CommunicationOptions, ReduceOp
-from mirrax.values.array_like import as_array
+from mirrax.values.array_like import as_arrays
 from mirrax.values.layouts import (
     Alike,
     Joined,
@@ -160,11 +160,7 @@ def _arrays(layout: Layout) -> Layout:
     """Returns `layout` with Python numbers and the like made arrays."""
     if not isinstance(layout, Parts):
         return layout
-    held = tuple(
-        part if isinstance(part, jax.Array) else jnp.asarray(as_array(part))
-        for part in layout.held
-    )
-    return dataclasses.replace(layout, held=held)
+    return dataclasses.replace(layout, held=tuple(as_arrays(layout.held)))
 
 
 def _joined(layout: Layout, topology: Topology) -> Joined | Alike:

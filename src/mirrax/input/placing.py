@@ -12,7 +12,7 @@ from mirrax.devices.topology import Topology
 from mirrax.input.feeds import Feed
 from mirrax.input.positions import Position
 from mirrax.trees import Tree
-from mirrax.values.layouts import Parts, to_device
+from mirrax.values.layouts import Joined, Layout, Parts, to_device
 from mirrax.values.per_replica import PerReplica, per_replica
 from mirrax.values.specs import PerReplicaSpec, TensorSpec
 
@@ -54,18 +54,56 @@ def place(
         is_on_device: Whether they go to the devices.
         sizes: The rows of the parts of all workers, where that is known.
     """
-    if is_on_device:
-        parts = [
-            jax.tree.map(lambda leaf, device=device: _to_device(leaf, device), part)
-            for part, device in zip(parts, topology.local_devices, strict=True)
-        ]
+    if topology.is_single and is_on_device:
+        device = topology.devices[0]
+        return jax.tree.map(lambda leaf: _to_device(leaf, device), parts[0])
     if topology.is_single:
         return parts[0]
 
-    def joined(*column: Any) -> PerReplica:
-        return per_replica(Parts(column, topology, _kinds(column, sizes)), topology)
+    def together(*column: Any) -> PerReplica:
+        if not is_on_device or _is_text(column[0]):
+            layout: Layout = Parts(column, topology, _kinds(column, sizes))
+        else:
+            layout = _on_devices(column, topology, sizes)
+        return per_replica(layout, topology)
 
-    return jax.tree.map(joined, *parts)
+    return jax.tree.map(together, *parts)
+
+
+def _on_devices(
+    column: Sequence[Any], topology: Topology, sizes: Sequence[int] | None
+) -> Layout:
+    arrays = [np.asarray(part) for part in column]
+    if _are_even(arrays, topology, sizes):
+        return Joined(_join(arrays, topology), False, topology)
+    pairs = zip(arrays, topology.local_devices, strict=True)
+    placed = tuple(_to_device(part, device) for part, device in pairs)
+    return Parts(placed, topology, _kinds(placed, sizes))
+
+
+def _are_even(
+    arrays: Sequence[Any], topology: Topology, sizes: Sequence[int] | None
+) -> bool:
+    """Returns whether the parts of all workers are known to have the same shape."""
+    shape = arrays[0].shape
+    if not shape or 0 in shape or any(array.shape != shape for array in arrays):
+        return False
+    return topology.is_local if sizes is None else len(set(sizes)) == 1
+
+
+def _join(arrays: Sequence[Any], topology: Topology) -> jax.Array:
+    """Returns parts of one shape as an array over all devices."""
+    rows, *rest = arrays[0].shape
+    first = topology.local_replicas[0] * rows
+    # A copy, because JAX would share the memory of the batch.
+    local = np.concatenate(arrays)
+
+    def find(where: Any) -> np.ndarray[Any, Any]:
+        start = where[0].indices(rows * topology.num_replicas)[0] - first
+        return local[start : start + rows]
+
+    shape = (rows * topology.num_replicas, *rest)
+    return jax.make_array_from_callback(shape, topology.split, find)
 
 
 def _kinds(column: Sequence[Any], sizes: Sequence[int] | None) -> Any:
@@ -77,10 +115,12 @@ def _kinds(column: Sequence[Any], sizes: Sequence[int] | None) -> Any:
 
 def _to_device(leaf: Any, device: jax.Device) -> Any:
     """Returns an array on a device; strings stay where they are."""
-    if isinstance(leaf, bytes | str) or np.asarray(leaf).dtype == object:
-        return leaf
     # A copy, because JAX would share the memory of the batch.
-    return to_device(np.array(leaf), device)
+    return leaf if _is_text(leaf) else to_device(np.array(leaf), device)
+
+
+def _is_text(leaf: Any) -> bool:
+    return isinstance(leaf, bytes | str) or np.asarray(leaf).dtype == object
 
 
 def empty_parts(spec: Tree, count: int) -> list[Tree]:

@@ -322,6 +322,17 @@ class FlaxLibrary(libraries.Library):
         return libraries.Sources([_require(v) for v in variables], assemble)
 
     @override
+    def refusal(self, value: Any) -> str | None:
+        if not isinstance(value, nnx.Variable):
+            return None
+        return (
+            "A variable of Flax by itself cannot be an argument: JAX makes a copy of "
+            f"it, and what is written to the copy is lost. Received: {value!r}. Pass "
+            "the module that it belongs to, close over it, or pass its value, "
+            "`variable[...]`."
+        )
+
+    @override
     def kept_of(self, value: Any) -> dict[str, libraries.Kept] | None:
         if isinstance(value, nnx.Variable):
             return {"": _kept(value)}
@@ -366,24 +377,23 @@ class _Graphs:
     def __init__(self) -> None:
         self._version = 0
         self._members: set[int] = set()
-        self._known: dict[int, tuple[Any, int, Hashable]] = {}
+        self._known: dict[int, tuple[Any, int, int]] = {}
+        # A number stands for a description, which takes long to hash.
+        self._numbers: dict[Hashable, int] = {}
         self._closures: weakref.WeakKeyDictionary[Any, tuple[int, Hashable]] = (
             weakref.WeakKeyDictionary()
         )
         nnx.Pytree.__setattr__ = self._noticing_setattr()  # type: ignore[method-assign]
 
-    def of(self, root: Any) -> Hashable:
-        """Returns the static part of a module, an optimizer, ..."""
+    def of(self, root: Any) -> int:
+        """Returns a number for the static part of a module, an optimizer, ..."""
         known = self._known.get(id(root))
         if known is not None and known[1] == self._version and known[0]() is root:
             return known[2]
         number = id(root)
         reference = weakref.ref(root, lambda _: self._known.pop(number, None))
-        described: Hashable = nnx.graphdef(root)
+        described = self._numbers.setdefault(nnx.graphdef(root), len(self._numbers))
         self._members.update(id(node) for _, node in nnx.iter_graph(root))
-        if known is not None and known[2] == described:
-            # The same object again, which compares in no time.
-            described = known[2]
         self._known[number] = reference, self._version, described
         return described
 

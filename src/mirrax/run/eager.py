@@ -62,6 +62,7 @@ def run_eager(call: ReplicaCall, advice: str = ADVICE) -> Tree:
     if jax_internals.is_staging():
         advice = _ADVICE_INSIDE_JIT
     topology = call.topology
+    libraries.check_arguments((call.args, call.kwargs))
     leaves, structure = trees.flatten((call.args, call.kwargs))
     columns = [parts_of(leaf, topology) for leaf in leaves]
 
@@ -310,7 +311,7 @@ class _MergeCall(_Request):
     @property
     @override
     def signature(self) -> object:
-        return self.kind, _identity(self.fn)
+        return self.kind, _definition(self.fn)
 
     @override
     def answer_all(self, call: ReplicaCall, requests: Sequence[Any]) -> list[Any]:
@@ -390,8 +391,8 @@ def _hand_out(replicated: Sequence[jax.Array], count: int) -> list[list[jax.Arra
     ]
 
 
-def _identity(fn: Callable[..., Any]) -> Any:
+def _definition(fn: Callable[..., Any]) -> Any:
     """Returns what two functions that are defined in the same place have in common."""
     if isinstance(fn, functools.partial):
-        return functools.partial, _identity(fn.func)
+        return functools.partial, _definition(fn.func)
     return getattr(fn, "__code__", fn)

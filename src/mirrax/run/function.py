@@ -18,12 +18,12 @@ from mirrax.collectives.agreement import kind_of
 from mirrax.context import stack
 from mirrax.context.guards import MustDrive
 from mirrax.devices.topology import Topology
-from mirrax.run.meeting import as_arrays
+from mirrax.run.forms import PLAIN, form_of
 from mirrax.run.over_workers import agreed_arguments
-from mirrax.run.program import PLAIN, Program, form_of
+from mirrax.run.program import Program
 from mirrax.run.spmd import stand_in
 from mirrax.trees import Same, Tree
-from mirrax.values.array_like import is_array_like
+from mirrax.values.array_like import as_arrays, is_array_like
 from mirrax.values.driving import Driving
 from mirrax.values.layouts import Alike, Joined, Parts, join
 from mirrax.values.mirrored import Mirrored
@@ -238,6 +238,7 @@ class Function:
         self, leaves: list[Any], structure: Any, slots: list[Any]
     ) -> Program | None:
         """Returns the program for such arguments; None if only Python can do it."""
+        libraries.check_arguments(trees.unflatten(structure, leaves))
         is_dynamic = [slot.form is not None for slot in slots]
 
         def body(*values: Any) -> Tree:

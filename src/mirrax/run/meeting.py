@@ -6,12 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import jax
-import jax.numpy as jnp
 
 from mirrax.collectives.reduce import reduce_one, require_axis
 from mirrax.context import stack
 from mirrax.options import CommunicationOptions, ReduceOp
-from mirrax.values.array_like import as_array, strong
+from mirrax.values.array_like import strong
 from mirrax.values.regroup import select
 
 
@@ -57,11 +56,6 @@ class Alone:
 
     def all_gather(self, values: list[jax.Array], axis: int) -> list[jax.Array]:
         return values
-
-
-def as_arrays(values: Sequence[Any]) -> list[jax.Array]:
-    """Returns numbers, variables and the like as arrays."""
-    return [v if isinstance(v, jax.Array) else jnp.asarray(as_array(v)) for v in values]
 
 
 def require_gatherable(values: Sequence[jax.Array], axis: int) -> None:

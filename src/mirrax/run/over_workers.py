@@ -1,49 +1,22 @@
-"""What workers must have in common to run one compiled program.
-
-Each worker traces the function for itself. Programs that differ would wait for each
-other for ever, or add up what does not belong together, so they are compared before
-they run for the first time. A constant may differ, such as the number of the worker: it
-becomes a table with the value of each replica, and so the programs are equal again.
-"""
+"""Calls that all workers make together: what they bring, and what is compared."""
 
 from __future__ import annotations
 
-import base64
-import dataclasses
-import hashlib
-import itertools
 import json
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
-from mirrax import jax_internals
 from mirrax.collectives import agreement
-from mirrax.devices.topology import AXIS, Topology
-from mirrax.errors import ProgramMismatch
-from mirrax.jax_internals import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
-from mirrax.run.jaxprs import (
-    bind,
-    called_jaxpr,
-    initial_values,
-    inner_jaxprs,
-    kind_of,
-    read,
-    stand_ins,
-)
-from mirrax.run.meeting import as_arrays
-from mirrax.run.tracing import Traced
-from mirrax.values.array_like import is_array_like, on_host
-from mirrax.values.layouts import Parts
+from mirrax.collectives.guarding import guarded
+from mirrax.collectives.trail import trail_of
+from mirrax.devices.topology import Topology
+from mirrax.values.array_like import as_arrays, is_array_like
+from mirrax.values.layouts import Parts, replicate
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import is_mirrored_array
-
-_ADDRESS = re.compile(r"0x[0-9a-f]+")
 
 
 def agreed_arguments(
@@ -99,196 +72,43 @@ def _has_unknown_kinds(leaf: Any) -> bool:
     )
 
 
-def require_same_program(closed: ClosedJaxpr, topology: Topology) -> str:
-    """Raises unless all workers have traced this program; returns a mark of it."""
-    constants = [
-        (f"constant {agreement.digest(value)}", str(value))
-        for value in _constants(closed)
-    ]
-    return _require_same_lines(topology, [*_describe(closed.jaxpr), *constants])
+def on_all_workers(
+    run: Callable[..., Any],
+    topology: Topology,
+    name: str,
+    plain: Sequence[tuple[int, int]],
+    compared: Sequence[tuple[int, int]],
+) -> Callable[..., Any]:
+    """Returns a program that spreads what this worker brings over its devices.
 
-
-def with_tables(traced: Traced, topology: Topology) -> Traced:
-    """Returns what a replica does, the same on all workers.
-
-    Raises if workers have traced different programs.
+    Args:
+        run: The program, of several lists of arrays.
+        topology: The devices of all workers.
+        name: What errors call it.
+        plain: Which arrays may be this worker's own: list, and index in it.
+        compared: Which of those must be the same on all workers.
     """
-    if topology.is_local:
-        return traced
-    _require_same_lines(topology, [*_describe(traced.jaxpr)])
-    values = list(_constants(traced.closed))
-    is_own = agreement.differing(topology, "constants of a program", values)
-    if not any(is_own):
-        return traced
-    own = [value for value, flag in zip(values, is_own, strict=True) if flag]
-    tables = iter(_tables(topology, own))
-    numbered = {i: next(tables) for i, flag in enumerate(is_own) if flag}
-    axis_env = [(AXIS, topology.num_replicas)]
-    rewrite = _Rewrite(traced.closed, numbered)
-    closed = jax.make_jaxpr(rewrite, axis_env=axis_env)(*stand_ins(traced.jaxpr))
-    return dataclasses.replace(traced, closed=closed)
+    trail = trail_of(topology)
+    guarded_run = guarded(topology, name, run)
+
+    def run_everywhere(*inputs: list[Any]) -> Any:
+        own = [inputs[group][i] for group, i in compared]
+        own = [array for array in own if not _is_of_all_workers(array)]
+        if any(agreement.differing(topology, "values of arguments", own)):
+            raise ValueError(
+                "What a function takes from outside must be the same on all workers. "
+                "Received: an argument or a variable created outside the scope that "
+                "differs between workers. Give it to `strategy.run` directly, or use "
+                "`experimental_distribute_values_from_function`."
+            )
+        for group, i in plain:
+            if not _is_of_all_workers(inputs[group][i]):
+                inputs[group][i] = replicate(inputs[group][i], topology)
+        trail.add(name)
+        return guarded_run(*inputs)
+
+    return run_everywhere
 
 
-_Line = tuple[str, str]
-"""A step of a program, and where it comes from."""
-
-
-def _require_same_lines(topology: Topology, lines: list[_Line]) -> str:
-    total = hashlib.blake2b(digest_size=16)
-    for line, _ in lines:
-        total.update(line.encode())
-    digests = agreement.exchange(topology, "a new program", total.hexdigest())
-    if len(set(digests)) == 1:
-        return total.hexdigest()[:6]
-    assert topology.job is not None
-    other = next(i for i, digest in enumerate(digests) if digest != digests[0])
-    texts = [
-        json.loads(text)
-        for text in agreement.exchange(topology, "text of a program", json.dumps(lines))
-    ]
-    pairs = itertools.zip_longest(texts[0], texts[other], fillvalue=("its end", ""))
-    (own, own_place), (found, place) = next(p for p in pairs if p[0][0] != p[1][0])
-    workers = topology.job.workers
-    raise ProgramMismatch(
-        "All workers must run the same program. Received: programs that differ, first "
-        f"where {workers[0].name} has `{own.strip()}` ({own_place}) and "
-        f"{workers[other].name} has `{found.strip()}` ({place}). Let nothing in a "
-        "program depend on the worker, but for the values of its data."
-    )
-
-
-def _describe(jaxpr: Jaxpr, depth: int = 0) -> Iterator[_Line]:
-    """Yields a line for each step of a program, without the values of constants."""
-    names: dict[Any, int] = {}
-
-    def name(atom: Any) -> str:
-        shape, dtype = kind_of(atom)
-        if isinstance(atom, Literal):
-            return f"constant:{dtype}{list(shape)}"
-        number = names.setdefault(atom, len(names))
-        return f"v{number}:{dtype}{list(shape)}"
-
-    indent = "  " * depth
-    inputs = [name(var) for var in (*jaxpr.constvars, *jaxpr.invars)]
-    yield f"{indent}inputs {inputs}", ""
-    for equation in jaxpr.eqns:
-        given = " ".join(name(atom) for atom in equation.invars)
-        made = " ".join(name(atom) for atom in equation.outvars)
-        params = {
-            key: value
-            for key, value in sorted(equation.params.items())
-            if not _is_program(value)
-        }
-        text = _ADDRESS.sub("", repr(params))
-        step = f"{indent}{made} = {equation.primitive.name} {given} {text}"
-        yield step, jax_internals.source_of(equation)
-        for inner in inner_jaxprs(equation):
-            yield from _describe(inner, depth + 1)
-    yield f"{indent}outputs {[name(atom) for atom in jaxpr.outvars]}", ""
-
-
-def _is_program(value: Any) -> bool:
-    items = value if isinstance(value, tuple | list) else (value,)
-    return any(isinstance(item, ClosedJaxpr | Jaxpr) for item in items)
-
-
-def _constants(closed: ClosedJaxpr) -> Iterator[Any]:
-    """Yields the values of all constants, in a fixed order."""
-    yield from closed.consts
-    for atom in _literals(closed.jaxpr):
-        yield atom.val
-
-
-def _literals(jaxpr: Jaxpr) -> Iterator[Any]:
-    for equation in jaxpr.eqns:
-        yield from (atom for atom in equation.invars if isinstance(atom, Literal))
-        for inner in inner_jaxprs(equation):
-            yield from _literals(inner)
-    yield from (atom for atom in jaxpr.outvars if isinstance(atom, Literal))
-
-
-def _tables(topology: Topology, own: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
-    """Returns for each value a table with that of each replica."""
-    arrays = [on_host(value) for value in own]
-    text = json.dumps([base64.b64encode(a.tobytes()).decode() for a in arrays])
-    rows = [json.loads(a) for a in agreement.exchange(topology, "constants", text)]
-    count = len(topology.local_devices)
-    return [
-        np.repeat(
-            np.stack(
-                [
-                    np.frombuffer(base64.b64decode(sent), array.dtype).reshape(
-                        array.shape
-                    )
-                    for sent in column
-                ]
-            ),
-            count,
-            axis=0,
-        )
-        for array, column in zip(arrays, zip(*rows, strict=True), strict=True)
-    ]
-
-
-class _Rewrite:
-    """A program in which some constants are looked up for each replica."""
-
-    def __init__(
-        self, closed: ClosedJaxpr, tables: dict[int, np.ndarray[Any, Any]]
-    ) -> None:
-        self._closed = closed
-        self._consts = list(closed.consts)
-        self._tables: dict[int, np.ndarray[Any, Any]] = {}
-        count = len(self._consts)
-        atoms = list(_literals(closed.jaxpr))
-        for number, table in tables.items():
-            if number >= count:
-                self._tables[id(atoms[number - count])] = table
-        self._const_tables = {n: t for n, t in tables.items() if n < count}
-
-    def __call__(self, *inputs: Any) -> list[Any]:
-        consts = [
-            _look_up(self._const_tables[i]) if i in self._const_tables else value
-            for i, value in enumerate(self._consts)
-        ]
-        return self._evaluate(ClosedJaxpr(self._closed.jaxpr, consts), inputs)
-
-    def _evaluate(self, closed: ClosedJaxpr, inputs: Sequence[Any]) -> list[Any]:
-        values = initial_values(closed, inputs)
-
-        def value_of(atom: Any) -> Any:
-            table = self._tables.get(id(atom))
-            return read(values, atom) if table is None else _look_up(table)
-
-        for equation in closed.jaxpr.eqns:
-            arguments = [value_of(atom) for atom in equation.invars]
-            if not self._is_inside(equation):
-                outputs = bind(equation, arguments, equation.params)
-            else:
-                called = called_jaxpr(equation)
-                if called is None:
-                    raise ProgramMismatch(
-                        "A constant that is another one on each worker cannot stand "
-                        "inside a loop or a branch. Received: one in "
-                        f"{equation.primitive.name} at "
-                        f"{jax_internals.source_of(equation)}. Pass it as an argument "
-                        "of `strategy.run`."
-                    )
-                outputs = self._evaluate(called, arguments)
-            values.update(zip(equation.outvars, outputs, strict=True))
-        return [value_of(atom) for atom in closed.jaxpr.outvars]
-
-    def _is_inside(self, equation: JaxprEqn) -> bool:
-        return any(
-            id(atom) in self._tables
-            for inner in inner_jaxprs(equation)
-            for atom in _literals(inner)
-        )
-
-
-def _look_up(table: np.ndarray[Any, Any]) -> jax.Array:
-    index = lax.axis_index(AXIS)
-    found: jax.Array = lax.dynamic_index_in_dim(
-        jnp.asarray(table), index, keepdims=False
-    )
-    return found
+def _is_of_all_workers(array: Any) -> bool:
+    return isinstance(array, jax.Array) and not array.is_fully_addressable

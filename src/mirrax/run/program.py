@@ -10,26 +10,19 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from mirrax import jax_internals, trees
-from mirrax.collectives.agreement import differing
-from mirrax.collectives.guarding import guarded
-from mirrax.collectives.trail import trail_of
 from mirrax.context import stack
 from mirrax.devices.topology import Topology
 from mirrax.jax_internals import Var
-from mirrax.run import interruptions, spmd
+from mirrax.run import interruptions
 from mirrax.run.callbacks import Failures, catch_failures, has_callbacks
-from mirrax.run.hidden import refuse_hidden_tracers
-from mirrax.run.meeting import as_arrays
-from mirrax.run.over_workers import require_same_program
+from mirrax.run.fingerprints import require_same_program
+from mirrax.run.forms import Form, only_topology, split_outputs
+from mirrax.run.over_workers import on_all_workers
 from mirrax.run.tracing import Traced, trace
 from mirrax.trees import Tree
-from mirrax.values.array_like import as_array, is_array_like
-from mirrax.values.layouts import Alike, Joined, Layout, Parts, replicate
-from mirrax.values.mirrored import Mirrored
-from mirrax.values.per_replica import PerReplica, per_replica
+from mirrax.values.per_replica import PerReplica
 from mirrax.variables import lending
 from mirrax.variables.distributed import DistributedVariable
 from mirrax.variables.foreign import ForeignVariable
@@ -38,46 +31,6 @@ from mirrax.variables.variable import Variable
 
 _stored = operator.attrgetter("stored")
 _first = operator.itemgetter(0)
-
-
-@dataclasses.dataclass(frozen=True)
-class Form:
-    """How one array of a program's inputs or outputs lies on the devices.
-
-    Args:
-        kind: "plain", "mirrored", "alike" (a `PerReplica` of equal parts) or "joined"
-            (a `PerReplica` of any parts).
-        topology: The devices, of all kinds but "plain".
-        is_scalar: Whether the parts of a joined array are scalars.
-        is_weak: Whether they are Python numbers.
-    """
-
-    kind: str
-    topology: Topology | None = None
-    is_scalar: bool = False
-    is_weak: bool = False
-
-    def wrap(self, array: jax.Array) -> Any:
-        """Returns the value that the user sees for `array`."""
-        if self.kind == "joined":
-            assert self.topology is not None
-            layout = Joined(array, self.is_scalar, self.topology, self.is_weak)
-            return per_replica(layout, self.topology)
-        if self.kind == "alike":
-            assert self.topology is not None
-            return per_replica(Alike(array, self.topology), self.topology)
-        return array
-
-
-PLAIN = Form("plain")
-
-
-def form_of(layout: Layout) -> Form:
-    """Returns the form of a per-replica value that is one array."""
-    if isinstance(layout, Joined):
-        return Form("joined", layout.topology, layout.is_scalar, layout.is_weak)
-    assert isinstance(layout, Alike)
-    return Form("alike", layout.topology)
 
 
 class Program:
@@ -99,11 +52,9 @@ class Program:
         donated: Sequence[bool],
         is_run: bool = False,
     ) -> None:
-        self._is_run = is_run
-
         def wrapped(*arrays: Any) -> tuple[Sequence[jax.Array], Any]:
             values = [form.wrap(a) for form, a in zip(forms, arrays, strict=True)]
-            arrays_out, result = _split_result(body(*values))
+            arrays_out, result = split_outputs(body(*values))
             return arrays_out, (*result, stack.overlay().topologies)
 
         traced = trace(wrapped, arguments, inside_replica=False)
@@ -118,7 +69,7 @@ class Program:
             )
             if topology is not None
         }
-        self._topology = _only(topologies)
+        self._topology = only_topology(topologies)
         self._is_over_many = not (self._topology is None or self._topology.is_single)
         # An error in another process would not be known here.
         self._is_local = self._topology is None or self._topology.is_local
@@ -156,8 +107,10 @@ class Program:
         self._device = None
         if not self._is_local and self._topology is not None:
             mark = require_same_program(traced.closed, self._topology)
-            self._name = f"{getattr(body, '__name__', 'function')} {mark}"
-            self._run = self._over_workers(self._run, self._topology)
+            name = f"{getattr(body, '__name__', 'function')} {mark}"
+            self._run = on_all_workers(
+                self._run, self._topology, name, *self._plain_inputs(forms, is_run)
+            )
         if self._topology is not None and self._topology.is_single:
             self._device = self._topology.devices[0]
         self._placement: Any = None
@@ -222,31 +175,27 @@ class Program:
             if landing.stored is not None:
                 variable.stored = landing.take()
 
-    def _over_workers(self, run: Any, topology: Topology) -> Any:
-        """Returns the program with what this worker brings spread over its devices."""
-        trail = trail_of(topology)
-        guarded_run = guarded(topology, self._name, run)
-
-        def spread(arrays: Sequence[Any]) -> list[Any]:
-            return [
-                a if _is_of_all_workers(a) else replicate(a, topology) for a in arrays
-            ]
-
-        def run_everywhere(*inputs: Sequence[Any]) -> Any:
-            # Variables come first; the arguments of `run` were compared before.
-            asked = inputs[:2] if self._is_run else inputs
-            own = [a for group in asked for a in group if not _is_of_all_workers(a)]
-            if any(differing(topology, "values of arguments", own)):
-                raise ValueError(
-                    "What a function takes from outside must be the same on all "
-                    "workers. Received: an argument or a variable created outside the "
-                    "scope that differs between workers. Give it to `strategy.run` "
-                    "directly, or use `experimental_distribute_values_from_function`."
-                )
-            trail.add(self._name)
-            return guarded_run(*map(spread, inputs))
-
-        return run_everywhere
+    def _plain_inputs(
+        self, forms: Sequence[Form], is_run: bool
+    ) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+        """Returns which inputs are no arrays of all workers, and which to compare."""
+        variables = [
+            (group, index)
+            for group, held in enumerate((self._changed, self._read_only))
+            for index, variable in enumerate(held)
+            if not isinstance(variable, DistributedVariable)
+        ]
+        arguments = [
+            (group + 2, index)
+            for group, numbers in enumerate(
+                (self._donated_arguments, self._kept_arguments)
+            )
+            for index, number in enumerate(numbers)
+            if forms[number].kind == "plain"
+        ]
+        everything = [*variables, *arguments]
+        # The arguments of a `run` were compared before.
+        return everything, variables if is_run else everything
 
     def _settle(self) -> None:
         for variable, landing in self._localized:
@@ -350,42 +299,6 @@ class Program:
         return wrapped
 
 
-def _split_result(result: Tree) -> tuple[list[jax.Array], tuple[Any, ...]]:
-    """Returns the arrays in a function's result, and how to put it together again."""
-    leaves, structure = trees.flatten(result)
-    split = [_output(leaf) for leaf in leaves]
-    arrays = as_arrays([value for value, form in split if form is not None])
-    forms = [form for _, form in split]
-    rest = [value if form is None else None for value, form in split]
-    return arrays, (structure, forms, rest)
-
-
-def _output(leaf: Any) -> tuple[Any, Form | None]:
-    match leaf:
-        case Variable():
-            return leaf, None
-        case Mirrored():
-            return leaf.array, Form("mirrored")
-        case PerReplica(layout=Parts(held=parts)):
-            if not all(is_array_like(as_array(part)) for part in parts):
-                return leaf, None
-            topology = _only(stack.overlay().topologies)
-            if topology is None:
-                return leaf, None
-            layout = spmd.join_traced(as_arrays(parts), topology)
-            return layout.array, form_of(layout)
-        case PerReplica(layout=layout):
-            assert isinstance(layout, Joined | Alike)
-            return layout.array, form_of(layout)
-        case bool() | int() | float() | complex() | np.ndarray() | np.generic():
-            return leaf, PLAIN
-        case jax.Array():
-            return leaf, PLAIN
-        case _:
-            refuse_hidden_tracers(leaf)
-            return leaf, None
-
-
 class _Landing:
     """Takes what a program makes of a variable that is kept somewhere else."""
 
@@ -398,10 +311,6 @@ class _Landing:
         """Returns the array, which then is no longer here."""
         array, self.stored = self.stored, None
         return array
-
-
-def _is_of_all_workers(array: Any) -> bool:
-    return isinstance(array, jax.Array) and not array.is_fully_addressable
 
 
 def _placement(array: Any) -> Any:
@@ -438,19 +347,6 @@ def _topology_of(variable: Variable) -> Topology | None:
     if isinstance(variable, DistributedVariable):
         return variable.topology
     return None
-
-
-def _only(topologies: set[Topology]) -> Topology | None:
-    """Returns the devices that a program runs on."""
-    many = {topology for topology in topologies if not topology.is_single}
-    if len(many) > 1:
-        raise ValueError(
-            "One function can use the devices of one strategy. Received: variables or "
-            "values on "
-            + " and on ".join(str(list(topology.names)) for topology in many)
-            + ". Split the function, or use one strategy."
-        )
-    return next(iter(many or topologies), None)
 
 
 def _order(is_first: Sequence[bool]) -> list[int]:

@@ -8,8 +8,9 @@ from typing import Any
 from mirrax import trees
 from mirrax.context import guards, stack
 from mirrax.options import CommunicationOptions, ReduceOp, parse_reduce_op
-from mirrax.run.meeting import Meeting, as_arrays, require_gatherable
+from mirrax.run.meeting import Meeting, require_gatherable
 from mirrax.trees import Tree
+from mirrax.values.array_like import as_arrays
 
 
 class ReplicaContext:

@@ -21,14 +21,14 @@ from mirrax.devices.topology import AXIS, Topology
 from mirrax.options import CommunicationOptions, ReduceOp
 from mirrax.run.analysis import find_varying
 from mirrax.run.call import ReplicaCall
+from mirrax.run.fingerprints import with_tables
 from mirrax.run.hidden import refuse_hidden_tracers
 from mirrax.run.jaxprs import kind_of
-from mirrax.run.meeting import Meeting, as_arrays
-from mirrax.run.over_workers import with_tables
+from mirrax.run.meeting import Meeting
 from mirrax.run.replica_context import ReplicaContext
 from mirrax.run.tracing import Traced, trace
 from mirrax.trees import Tree
-from mirrax.values.array_like import is_array_like
+from mirrax.values.array_like import as_arrays, is_array_like
 from mirrax.values.distributed import DistributedValues
 from mirrax.values.layouts import Alike, Joined, Parts, Spmd
 from mirrax.values.mirrored import Mirrored

@@ -26,7 +26,7 @@ from mirrax.run.jaxprs import (
     stand_ins,
 )
 from mirrax.trees import Tree
-from mirrax.values.array_like import as_array
+from mirrax.values.array_like import as_array, as_arrays
 from mirrax.variables import libraries
 from mirrax.variables.variable import Variable
 
@@ -157,7 +157,7 @@ def _array(leaf: Any) -> libraries.Sources:
 
 
 def _weighted_sum(target: Tree, weights: Tree) -> jax.Array:
-    targets = [jnp.asarray(as_array(leaf)) for leaf in trees.leaves(target)]
+    targets = as_arrays(trees.leaves(target))
     if weights is None:
         return sum((jnp.sum(value) for value in targets), start=jnp.zeros(()))
     return sum(

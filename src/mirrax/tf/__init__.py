@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from mirrax import TensorSpec as TensorSpec
-from mirrax import data as data
 from mirrax import variable_creator_scope as variable_creator_scope
 from mirrax.tf import bitwise as bitwise
 from mirrax.tf import compat as compat
 from mirrax.tf import config as config
 from mirrax.tf import contrib as contrib
+from mirrax.tf import data as data
 from mirrax.tf import debugging as debugging
 from mirrax.tf import distribute as distribute
 from mirrax.tf import dtypes as dtypes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -101,6 +102,11 @@ class ArrayLike(abc.ABC):
 def as_array(value: Any) -> Any:
     """Returns the array that `value` stands for; anything else as it is."""
     return value.__jax_array__() if isinstance(value, ArrayLike) else value
+
+
+def as_arrays(values: Sequence[Any]) -> list[jax.Array]:
+    """Returns numbers, variables and the like as arrays."""
+    return [v if isinstance(v, jax.Array) else jnp.asarray(as_array(v)) for v in values]
 
 
 def is_key(array: Any) -> bool:

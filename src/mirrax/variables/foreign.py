@@ -23,12 +23,14 @@ import numpy as np
 from typing_extensions import override
 
 from mirrax import jax_internals
+from mirrax.collectives import agreement
 from mirrax.collectives.reduce import Collective, reduce
 from mirrax.context import stack
 from mirrax.devices.topology import Topology
 from mirrax.options import ReduceOp, VariableAggregation, VariableSynchronization
 from mirrax.trees import Same
 from mirrax.values.layouts import replicate
+from mirrax.values.per_replica import PerReplica
 from mirrax.variables.mirrored import MirroredVariable
 from mirrax.variables.variable import Change, replace
 
@@ -133,7 +135,12 @@ class ForeignVariable(MirroredVariable):
             return
         # A copy, because what was put there from outside belongs to the user.
         copied = jnp.copy(array)
-        self.stored = copied if topology is None else replicate(copied, topology)
+        if topology is not None:
+            if array.sharding != topology.replicated:
+                # All workers start with what the first one has.
+                copied = agreement.from_first(topology, f"place {self.name}", copied)
+            copied = replicate(copied, topology)
+        self.stored = copied
         self._settled_on = topology
 
     def settle_as_it_is(self, topology: Topology) -> None:
@@ -212,6 +219,9 @@ class ForeignVariable(MirroredVariable):
         if not is_change:
             self.write_merged(replace, value, num_replicas)
         else:
+            if not isinstance(value, PerReplica):
+                # One replica on each worker, or the same object from all replicas.
+                value = PerReplica((value,) * len(self.topology.local_devices))
             (delta,) = reduce(self.collective, ReduceOp.SUM, [value], axis=None)
             self._write_all(operator.add, delta)
 

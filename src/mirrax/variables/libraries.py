@@ -42,6 +42,10 @@ class Library(abc.ABC):
     def sources(self, value: Any) -> Sources | None:
         """Returns what a gradient with respect to `value` means; None if not ours."""
 
+    def refusal(self, value: Any) -> str | None:
+        """Returns why `value` cannot be an argument of a function; None if it can."""
+        return None
+
     def kept_of(self, value: Any) -> dict[str, Kept] | None:
         """Returns what a checkpoint keeps of a model, an optimizer, ..., by name.
 
@@ -138,6 +142,22 @@ def takes_part() -> bool:
     return isinstance(frame, stack.Replica) and not frame.strategy.topology.is_single
 
 
+def check_arguments(tree: Tree) -> None:
+    """Raises if something in a structure cannot be an argument."""
+    if not _connected:
+        return
+    if isinstance(tree, tuple | list):
+        for item in tree:
+            check_arguments(item)
+    elif isinstance(tree, dict):
+        check_arguments(list(tree.values()))
+    else:
+        for library in _connected:
+            refusal = library.refusal(tree)
+            if refusal is not None:
+                raise TypeError(refusal)
+
+
 def fingerprint(fn: Callable[..., Any], leaves: Sequence[Any]) -> Hashable:
     """Returns what of other libraries' objects a program of `fn` depends on."""
     if not _connected:
@@ -187,6 +207,7 @@ __all__ = [
     "Library",
     "Sources",
     "assemble",
+    "check_arguments",
     "connect",
     "expect",
     "fingerprint",

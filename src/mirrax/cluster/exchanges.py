@@ -1,0 +1,53 @@
+"""Payloads that all workers give each other, collected until all have come."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from mirrax.cluster.seat import Seat
+from mirrax.cluster.verdict import Verdict, judge
+from mirrax.cluster.wire import Message
+from mirrax.errors import ProgramMismatch
+
+
+@dataclasses.dataclass
+class _Exchange:
+    topic: str
+    first: int
+    payloads: dict[int, bytes] = dataclasses.field(default_factory=dict)
+
+
+class Exchanges:
+    """The exchanges that are under way, by their number."""
+
+    def __init__(self, seats: Sequence[Seat]) -> None:
+        self._seats = seats
+        self._open: dict[int, _Exchange] = {}
+
+    def add(self, index: int, message: Message) -> Message | Verdict | None:
+        """Takes in what one worker gives.
+
+        Returns the answer for all when it was the last, a verdict when the workers are
+        at different topics, and None while some are missing.
+        """
+        number, topic = message["number"], message["topic"]
+        current = self._open.setdefault(number, _Exchange(topic, index))
+        if topic != current.topic:
+            return self._refuse(index, topic, current)
+        current.payloads[index] = message.payload
+        if len(current.payloads) < len(self._seats):
+            return None
+        del self._open[number]
+        payloads = [current.payloads[i] for i in range(len(self._seats))]
+        sizes = [len(payload) for payload in payloads]
+        return Message("exchanged", {"sizes": sizes}, b"".join(payloads))
+
+    def _refuse(self, index: int, topic: str, current: _Exchange) -> Verdict:
+        text = (
+            "All workers must do the same things in the same order. "
+            f"{self._seats[index].describe()} is at {topic!r}, "
+            f"{self._seats[current.first].describe()} is at {current.topic!r}. "
+            "Look for code that depends on the worker around one of the two."
+        )
+        return judge(ProgramMismatch, index, self._seats[index], text)
