@@ -3,6 +3,7 @@
 import csv
 
 import keras
+import numpy as np
 import pytest
 
 from mirrax.testing import launch_processes
@@ -48,6 +49,13 @@ def test_only_the_first_worker_prints_and_writes(trained):
         assert len(list(csv.DictReader(file))) == 2
     loaded = keras.models.load_model(folder / "model_of_0.keras")
     assert_same(loaded.get_weights(), first["weights"])
+
+
+def test_backup_of_the_first_worker_is_restored_on_all(trained):
+    first, second = trained[1]
+    assert (first["epochs left"], second["epochs left"]) == (2, 2)
+    assert_same(first["resumed"], second["resumed"])
+    assert any(np.abs(w).max() > 0 for w in first["resumed"])
 
 
 def test_other_batches_on_another_worker_are_refused(trained):

@@ -12,6 +12,22 @@ from mirrax.data import Dataset
 from tests.integrations.keras import programs
 
 
+class Stops(keras.callbacks.Callback):
+    def on_epoch_end(self, epoch, logs=None):
+        raise KeyboardInterrupt
+
+
+def resume(model, folder):
+    """Returns how many epochs are left for a training that was interrupted."""
+    x, y = programs.data_for(model, rows=8)
+    backup = keras.callbacks.BackupAndRestore(folder / "interrupted")
+    with contextlib.suppress(KeyboardInterrupt):
+        model.fit(x, y, epochs=3, verbose=0, callbacks=[backup, Stops()])
+    model.set_weights([np.zeros_like(w) for w in model.get_weights()])
+    history = model.fit(x, y, epochs=3, verbose=0, callbacks=[backup])
+    return len(history.history["loss"])
+
+
 def train(folder):
     """Trains in every way, on global data and on a share of it."""
     strategy = mirrax.MultiWorkerMirroredStrategy()
@@ -43,6 +59,8 @@ def train(folder):
     results["weights"] = other.get_weights()
     results["evaluate"] = other.evaluate(x, y, batch_size=19, verbose=0)
     results["printed"] = printed.getvalue()
+    results["epochs left"] = resume(other, folder)
+    results["resumed"] = other.get_weights()
     try:
         other.train_on_batch(x[:4] + worker, y[:4])
     except ValueError as error:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable
 from typing import Any
 
 from mirrax.context import stack
 from mirrax.strategy.default import DefaultStrategy
+
+
+@dataclasses.dataclass(frozen=True)
+class OnChief(stack.CrossReplica):
+    """Code that only the first worker runs, and of which it tells the others later."""
 
 
 def wrap(owner: Any, name: str, around: Callable[..., Any]) -> None:
@@ -18,7 +24,9 @@ def wrap(owner: Any, name: str, around: Callable[..., Any]) -> None:
     def replacement(*args: Any, **kwargs: Any) -> Any:
         return around(original, *args, **kwargs)
 
-    setattr(owner, name, replacement)
+    setattr(
+        owner, name, staticmethod(replacement) if name == "__new__" else replacement
+    )
 
 
 def definer(cls: type, name: str) -> type:
@@ -29,7 +37,9 @@ def definer(cls: type, name: str) -> type:
 def strategy_in_force() -> Any:
     """Returns the strategy that the user chose for this place; None without one."""
     frame = stack.frame()
-    if frame is None or isinstance(frame.strategy, DefaultStrategy):
+    if frame is None or isinstance(frame, OnChief):
+        return None
+    if isinstance(frame.strategy, DefaultStrategy):
         return None
     return frame.strategy
 

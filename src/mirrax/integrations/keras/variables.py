@@ -140,7 +140,8 @@ def _attach(variable: Any, twin: Any) -> Any:
 def _require_same_everywhere(twin: Any, value: Any) -> None:
     """Raises if workers assign different values, which would then stay different."""
     topology = twin.topology
-    if topology.is_local or isinstance(value, jax.core.Tracer):
+    is_on_chief = isinstance(stack.frame(), hooks.OnChief)
+    if topology.is_local or is_on_chief or isinstance(value, jax.core.Tracer):
         return
     if not (isinstance(value, jax.Array) and value.sharding == topology.replicated):
         agreement.require_equal(topology, twin.name, value)

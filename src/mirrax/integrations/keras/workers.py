@@ -5,6 +5,7 @@ Every worker runs the same calls on the same batches, of which each computes its
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -14,9 +15,12 @@ import numpy as np
 from typing_extensions import override
 
 from mirrax.collectives import agreement
+from mirrax.context import stack
 from mirrax.devices.topology import Topology
-from mirrax.integrations.keras import internals
+from mirrax.integrations.keras import hooks, internals
 from mirrax.trees import Tree
+
+_NOTHING = contextlib.nullcontext()
 
 _WRITERS = (
     keras.callbacks.BackupAndRestore,
@@ -24,6 +28,18 @@ _WRITERS = (
     keras.callbacks.ModelCheckpoint,
     keras.callbacks.TensorBoard,
 )
+
+
+def install() -> None:
+    """Lets the first worker restore a backup, which the others then get from it."""
+    hooks.wrap(keras.callbacks.BackupAndRestore, "on_train_begin", _restore)
+
+
+def _restore(original: Callable[..., None], callback: Any, *args: Any) -> None:
+    strategy = hooks.strategy_in_force()
+    is_alone = strategy is None or strategy.topology.is_local
+    with _NOTHING if is_alone else stack.entered(hooks.OnChief(strategy)):
+        original(callback, *args)
 
 
 def is_chief(topology: Topology) -> bool:
