@@ -260,3 +260,26 @@ def test_jax_grad_over_a_write_is_refused_by_name(strategy):
 
     with pytest.raises(RuntimeError, match=r"'mine:0' is assigned inside a JAX"):
         strategy.run(step)
+
+
+def test_eager_derivatives_trace_jitted_functions_once():
+    traces = []
+
+    @jax.jit
+    def twice(x):
+        traces.append(x)
+        return 2 * x
+
+    w = mirrax.Variable(3.0)
+    differentiated = mirrax.value_and_grad(lambda: twice(w.value) ** 2, w)
+    assert [float(g) for _, g in (differentiated(), differentiated())] == [24.0, 24.0]
+    assert len(traces) == 1
+
+
+def test_jitted_function_that_reads_a_variable_sees_its_new_value():
+    w = mirrax.Variable(3.0)
+    square = jax.jit(lambda: w.value**2)
+    differentiated = mirrax.value_and_grad(lambda: square(), w)
+    for value in (3.0, 4.0, 5.0):
+        w.assign(value)
+        assert [float(x) for x in differentiated()] == [value**2, 2 * value]

@@ -62,6 +62,7 @@ Frame = CrossReplica | Replica | Update
 # Part of the key under which JAX keeps traced functions.
 _trace_key = jax.make_user_context(None)
 _serials = itertools.count()
+_spent = 0
 
 _frame: contextvars.ContextVar[Frame | None] = contextvars.ContextVar(
     "mirrax_frame", default=None
@@ -127,9 +128,9 @@ class _Overlaid:
 
     __slots__ = ("_key", "_overlay")
 
-    def __init__(self, new_overlay: Any) -> None:
+    def __init__(self, new_overlay: Any, is_eager: bool) -> None:
         self._overlay = _Set(_overlay, new_overlay)
-        self._key = _trace_key(next(_serials))
+        self._key = _trace_key(_derivative_place() if is_eager else next(_serials))
 
     def __enter__(self) -> None:
         self._overlay.__enter__()
@@ -140,9 +141,33 @@ class _Overlaid:
         self._overlay.__exit__()
 
 
-def overlaid(new_overlay: Any) -> _Overlaid:
-    """Makes variables read from and write to `new_overlay` for the `with` block."""
-    return _Overlaid(new_overlay)
+def overlaid(new_overlay: Any, is_eager: bool = False) -> _Overlaid:
+    """Makes variables read from and write to `new_overlay` for the `with` block.
+
+    Args:
+        new_overlay: The values of variables.
+        is_eager: Whether what runs inside is eager code, whose operations JAX need not
+            trace anew for each overlay. See `spend_traces`.
+    """
+    return _Overlaid(new_overlay, is_eager)
+
+
+def spend_traces() -> None:
+    """Makes JAX trace anew in the next eager overlay.
+
+    For when a function that JAX traces and keeps has read a variable of this one.
+    """
+    global _spent  # noqa: PLW0603
+    _spent += 1
+
+
+def _derivative_place() -> Any:
+    """Returns what makes a trace of one eager overlay fit another."""
+    current = _frame.get()
+    if current is None:
+        return "derivative", _spent
+    index = current.index if isinstance(current, Replica) else None
+    return "derivative", _spent, id(current.strategy), index
 
 
 def forget_traces() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 
-from mirrax import trees
+from mirrax import jax_internals, trees
 from mirrax.context import stack
 from mirrax.trees import Tree
 from mirrax.variables import libraries
@@ -44,7 +44,8 @@ def value_and_grad(
 
         def pure(values: list[jax.Array]) -> tuple[Any, Any]:
             overlay = ValueOverlay(dict(zip(leaves, values, strict=True)), outer)
-            with libraries.routed(), stack.overlaid(overlay):
+            is_eager = overlay.is_eager and not jax_internals.is_staging()
+            with libraries.routed(), stack.overlaid(overlay, is_eager):
                 result = fn(*args, **kwargs)
             value, aux = result if has_aux else (result, None)
             written[:] = overlay.written

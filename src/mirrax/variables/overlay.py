@@ -144,6 +144,8 @@ class ValueOverlay(Overlay):
     @override
     def _find(self, variable: Variable) -> jax.Array:
         if variable in self.values:
+            if jax_internals.is_staging():
+                stack.spend_traces()
             return self.values[variable]  # type: ignore[no-any-return]
         if self._parent is not None:
             return self._parent.read(variable)
