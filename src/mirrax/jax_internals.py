@@ -33,6 +33,7 @@ try:
         DynamicJaxprTracer,
     )
     from jax._src.source_info_util import summarize as _summarize
+    from jax._src.source_info_util import user_frames as _user_frames
     from jax._src.xla_bridge import backends as backends
     from jax._src.xla_bridge import backends_are_initialized
     from jax._src.xla_bridge import make_cpu_client as _make_cpu_client
@@ -119,6 +120,12 @@ def current_trace() -> Any:
 def is_traced_in(value: object, trace: Any) -> bool:
     """Returns whether `value` is a tracer of this trace."""
     return isinstance(value, jax.core.Tracer) and value._trace is trace
+
+
+def places_of(equation: JaxprEqn) -> list[str]:
+    """Returns file:line of the frames an equation was traced in, innermost first."""
+    frames = _user_frames(equation.source_info.traceback)
+    return [f"{frame.file_name}:{frame.start_line}" for frame in frames]
 
 
 def is_eager() -> bool:

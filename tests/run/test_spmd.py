@@ -468,3 +468,14 @@ def test_numbers_of_the_replicas_adapt_to_the_dtype_of_arrays(two_replicas, engi
         assert [part.dtype for part in result.values] == [jnp.float16] * 2
         assert [float(part) for part in result.values] == [2, 4]
     assert numbers.values == (1.0, 2.0)
+
+
+def test_collective_under_a_varying_condition_is_refused_with_the_place(two_replicas):
+    @mirrax.function
+    def step(x):
+        context = mirrax.get_replica_context()
+        is_first = context.replica_id_in_sync_group == 0
+        return jax.lax.cond(is_first, lambda: context.all_reduce("SUM", x), lambda: x)
+
+    with pytest.raises(ValueError, match=r"psum at .*test_spmd.py:\d+, in a branch"):
+        two_replicas.run(step, args=(1.0,))

@@ -13,6 +13,7 @@ from typing import Any
 from mirrax.collectives.promise import promise_p
 from mirrax.devices.topology import AXIS
 from mirrax.jax_internals import Jaxpr, JaxprEqn, Literal, Var
+from mirrax.run import where
 from mirrax.run.jaxprs import all_equations, called_jaxpr, inner_jaxprs
 
 _COMBINING = {"psum", "psum_invariant", "pmax", "pmin", "all_gather"}
@@ -123,9 +124,9 @@ def _refuse_collectives(jaxpr: Jaxpr, place: str) -> None:
         if is_collective(equation):
             raise ValueError(
                 "All replicas must reach a collective. Received: "
-                f"{equation.primitive.name} in {place} whose condition differs between "
-                "replicas. Combine the condition first (`all_reduce`), or take the "
-                "collective out."
+                f"{equation.primitive.name} at {where.of_equation(equation)}, in "
+                f"{place} whose condition differs between replicas. Combine the "
+                "condition first (`all_reduce`), or take the collective out."
             )
 
 

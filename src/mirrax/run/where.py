@@ -6,6 +6,9 @@ import os
 import pathlib
 import sys
 
+from mirrax import jax_internals
+from mirrax.jax_internals import JaxprEqn
+
 _PACKAGE = f"{pathlib.Path(__file__).parents[1]}{os.sep}"
 _SKIPPED = (_PACKAGE, "/jax/_src/", "<string>")
 
@@ -15,10 +18,20 @@ def caller() -> str:
     frame = sys._getframe(1)
     while frame.f_back is not None:
         file = frame.f_code.co_filename
-        if not any(part in file for part in _SKIPPED):
+        if not _is_skipped(file):
             return f"{file}:{frame.f_lineno}"
         frame = frame.f_back
     return "an unknown place"
+
+
+def of_equation(equation: JaxprEqn) -> str:
+    """Returns file:line of the user's code that a traced operation comes from."""
+    places = (p for p in jax_internals.places_of(equation) if not _is_skipped(p))
+    return next(places, "an unknown place")
+
+
+def _is_skipped(file: str) -> bool:
+    return any(part in file for part in _SKIPPED)
 
 
 def origin(error: BaseException) -> str:
@@ -27,7 +40,7 @@ def origin(error: BaseException) -> str:
     trace = error.__traceback__
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
-        if not any(part in file for part in _SKIPPED):
+        if not _is_skipped(file):
             found = f"{file}:{trace.tb_lineno}"
         trace = trace.tb_next
     return found
