@@ -15,7 +15,6 @@ DIFFERENCES: dict[str, str] = {
     "tf.get_variable": "names are not unique, so nothing is reused",
     "tf.float64": "32 bits, unless `jax_enable_x64` is set",
     "tf.int64": "32 bits, unless `jax_enable_x64` is set",
-    "tf.keras": "Keras 3 on JAX",
     "tf.py_function": "only outside `tf.function`",
     "tf.numpy_function": "only outside `tf.function`",
     "tf.random": _RANDOM,
