@@ -82,3 +82,13 @@ def test_print_that_cannot_be_formatted_leaves_variables_as_they_were():
     with pytest.raises(Exception, match="format code"):
         step(1.0)
     assert variable.numpy() == 0
+
+
+def test_convolutions_stand_beside_callbacks(two_replicas):
+    @mirrax.function
+    def step(x):
+        jax.debug.callback(lambda _: None, x)
+        return jax.lax.conv(x, jnp.ones((1, 1, 2, 2)), (1, 1), "VALID").sum()
+
+    total = two_replicas.run(step, args=(jnp.ones((1, 1, 3, 3)),))
+    assert float(total) == 16.0

@@ -89,6 +89,7 @@ def _inside(parameter: Any, failures: Failures) -> Any:
         return catch_failures(parameter, failures)
     if isinstance(parameter, Jaxpr):
         return _rewritten(parameter, failures)
-    if isinstance(parameter, tuple):
+    # Not a named tuple, such as the dimension numbers of a convolution.
+    if type(parameter) is tuple:
         return tuple(_inside(item, failures) for item in parameter)
     return parameter
