@@ -8,6 +8,8 @@ importing that takes in Pallas too, which would make `import mirrax` a third slo
 from __future__ import annotations
 
 import functools
+import os
+import pathlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -32,7 +34,6 @@ try:
         DynamicJaxprTrace,
         DynamicJaxprTracer,
     )
-    from jax._src.source_info_util import summarize as _summarize
     from jax._src.source_info_util import user_frames as _user_frames
     from jax._src.xla_bridge import backends as backends
     from jax._src.xla_bridge import backends_are_initialized
@@ -46,6 +47,8 @@ except (ImportError, AttributeError) as error:
         "Mirrax was tested with jax 0.10.2 and does not know this version. "
         f"Received: jax {jax.__version__}. Install 'jax>=0.10.2,<0.11'."
     ) from error
+
+_PACKAGE = f"{pathlib.Path(__file__).parent}{os.sep}"
 
 
 def backend_is_up() -> bool:
@@ -103,7 +106,17 @@ def _as_key(like: jax.Array, data: jax.Array) -> jax.Array:
 
 def source_of(equation: JaxprEqn) -> str:
     """Returns where in the user's program a step of a traced program comes from."""
-    return str(_summarize(equation.source_info))
+    for frame in _user_frames(equation.source_info.traceback):
+        if not frame.file_name.startswith(_PACKAGE):
+            return f"{frame.file_name}:{frame.start_line} ({frame.function_name})"
+    return "an unknown place"
+
+
+def is_constant(value: object) -> bool:
+    """Returns whether a value in a trace is a constant, which has no identity."""
+    if not isinstance(value, jax.core.Tracer):
+        return True
+    return isinstance(getattr(value, "val", None), Literal)
 
 
 def is_stored(value: object) -> bool:

@@ -55,7 +55,7 @@ def test_test_fails_with_all_logs_when_the_time_is_over():
 
 def test_function_of_a_notebook_needs_cloudpickle(monkeypatch):
     monkeypatch.setitem(sys.modules, "cloudpickle", None)
-    monkeypatch.delattr(sys.modules["__main__"], "__file__")
+    monkeypatch.delattr(sys.modules["__main__"], "__file__", raising=False)
     monkeypatch.setattr(sleep, "__module__", "__main__")
     with pytest.raises(RuntimeError, match="Install cloudpickle"):
         mirrax.launch.run(sleep)

@@ -283,3 +283,10 @@ def test_jitted_function_that_reads_a_variable_sees_its_new_value():
     for value in (3.0, 4.0, 5.0):
         w.assign(value)
         assert [float(x) for x in differentiated()] == [value**2, 2 * value]
+
+
+@engines
+def test_variable_that_is_listed_twice_has_its_gradient_twice(engine):
+    w = mirrax.Variable(3.0)
+    differentiated = engine(mirrax.value_and_grad(lambda: w**3, [w, w]))
+    assert [float(g) for g in differentiated()[1]] == [27.0, 27.0]

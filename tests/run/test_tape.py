@@ -425,3 +425,41 @@ def test_gradients_go_through_convolutions():
         return tape.gradient(output, kernel)
 
     assert step().reshape(-1).tolist() == [3, 6]
+
+
+def test_source_that_is_listed_twice_has_its_gradient_twice():
+    w = mirrax.Variable(3.0)
+
+    @mirrax.function
+    def slopes():
+        with mirrax.GradientTape() as tape:
+            y = w * w * w
+        return tape.gradient(y, [w, w])
+
+    assert [float(g) for g in slopes()] == [27.0, 27.0]
+
+
+def test_gradient_reaches_through_a_source_to_those_before_it():
+    w = mirrax.Variable(3.0)
+
+    @mirrax.function
+    def slopes():
+        with mirrax.GradientTape() as tape:
+            y = w * w
+            z = y * y
+        return tape.gradient(z, [w, y])
+
+    assert [float(g) for g in slopes()] == [108.0, 18.0]
+
+
+def test_constant_is_refused_as_a_source():
+    @mirrax.function
+    def slope():
+        with mirrax.GradientTape() as tape:
+            constant = jnp.asarray(2.0)
+            tape.watch(constant)
+            y = constant * constant
+        return tape.gradient(y, constant)
+
+    with pytest.raises(ValueError, match="Received: a constant"):
+        slope()

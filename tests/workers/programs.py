@@ -163,6 +163,42 @@ def other_order():
     return outcome_of(lambda: run_in_turn(order * 10))
 
 
+def eager_mismatch():
+    """Combines values in another way on each worker."""
+    strategy = mirrax.MultiWorkerMirroredStrategy()
+    op = "MEAN" if strategy.topology.worker_index else "SUM"
+    values = strategy.experimental_distribute_values_from_function
+    ones = values(lambda _: jnp.ones(2))
+    return outcome_of(lambda: strategy.reduce(op, ones, axis=None))
+
+
+def own_values():
+    """Gives values of workers' own to functions around `run`, and as state."""
+    strategy = mirrax.MultiWorkerMirroredStrategy()
+    worker = strategy.topology.worker_index
+    values = strategy.experimental_distribute_values_from_function
+    even = values(lambda c: jnp.full((2, 3), 1.0 + c.replica_id_in_sync_group))
+    uneven = values(lambda c: jnp.ones((1 + c.replica_id_in_sync_group, 3)))
+
+    @mirrax.function
+    def add_up(value):
+        sums = strategy.run(jnp.sum, args=(value,))
+        return strategy.reduce("SUM", sums, axis=None)
+
+    @mirrax.function(donate_argnums=0)
+    def advance(state):
+        return mirrax.get_replica_context().all_reduce("SUM", state)
+
+    return {
+        "even": plain(add_up(even)),
+        "even_again": plain(add_up(even)),
+        "uneven": plain(add_up(uneven)),
+        "state": outcome_of(
+            lambda: strategy.run(advance, args=(np.full(2, 1.0 * worker),))
+        ),
+    }
+
+
 def train(num_steps=12, clip=1.0):
     """Trains a small model on batches that do not divide; returns its parameters."""
     strategy = mirrax.MultiWorkerMirroredStrategy()

@@ -119,6 +119,23 @@ def test_what_workers_do_differently_is_an_error_on_all(case, kind, text):
         assert answer["after"] == 5.0
 
 
+def test_collectives_that_differ_are_an_error_on_all():
+    for kind, text in answers_of("eager_mismatch", 2):
+        assert kind == "ProgramMismatch"
+        assert "reduce SUM" in text
+        assert "reduce MEAN" in text
+
+
+def test_functions_around_run_take_values_of_workers_own(shape):
+    count = shape[0] * shape[1]
+    for answer in answers_of("own_values", *shape):
+        assert answer["even"] == answer["even_again"] == 6.0 * sum(range(count + 1))
+        assert answer["uneven"] == 3.0 * sum(range(count + 1))
+        kind, text = answer["state"]
+        assert kind == "ValueError"
+        assert "must start with the same" in text
+
+
 def test_known_programs_in_another_order_are_found_out():
     for kind, text in answers_of("other_order", 2):
         assert kind == "ProgramMismatch"

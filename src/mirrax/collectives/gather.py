@@ -53,7 +53,7 @@ def gather(topology: Topology, value: PerReplica, axis: int) -> jax.Array:
 
 
 def _gather_parts(topology: Topology, layout: Layout, axis: int) -> jax.Array:
-    (layout,) = agreement.with_kinds(topology, [layout])
+    (layout,) = agreement.with_kinds(topology, [layout], f"gather, axis {axis}")
     parts = layout.parts
     known = layout.kinds if isinstance(layout, Parts) else None
     kinds = known or [agreement.kind_of(part) for part in parts]

@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 
+from mirrax.collectives.trail import trail_of
 from mirrax.devices.topology import Topology
 
 
@@ -21,8 +22,10 @@ def guarded(
     job = topology.job
     if job is None:
         return program
+    trail = trail_of(topology)
 
     def run(*inputs: Any) -> Any:
+        trail.add(phase)
         with job.guard(phase):
             return jax.block_until_ready(program(*inputs))
 

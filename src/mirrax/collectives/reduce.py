@@ -54,7 +54,9 @@ def reduce(
     for layout in layouts:
         if isinstance(layout, Parts):
             require_parts(layout.held, collective.topology)
-    layouts = agreement.with_kinds(collective.topology, layouts)
+    layouts = agreement.with_kinds(
+        collective.topology, layouts, f"reduce {op.name}, axis {axis}"
+    )
     for layout in layouts:
         _require_axis(layout, axis)
     if axis is not None and any(_is_uneven(layout) for layout in layouts):

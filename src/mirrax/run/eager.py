@@ -81,7 +81,7 @@ def run_eager(call: ReplicaCall, advice: str = ADVICE) -> Tree:
             for replica in replicas:
                 replica.advance()
             if all(replica.is_done for replica in replicas):
-                return regroup([replica.result for replica in replicas])
+                return regroup([replica.result for replica in replicas], topology)
             requests = _matching_requests(replicas)
             try:
                 answers = requests[0].answer_all(call, requests)
@@ -317,8 +317,9 @@ class _MergeCall(_Request):
 
     @override
     def answer_all(self, call: ReplicaCall, requests: Sequence[Any]) -> list[Any]:
-        args = tuple(regroup([request.args for request in requests]))
-        kwargs = regroup([request.kwargs for request in requests])
+        topology = call.topology
+        args = tuple(regroup([request.args for request in requests], topology))
+        kwargs = regroup([request.kwargs for request in requests], topology)
         with stack.entered(stack.CrossReplica(call.strategy)):
             merged = self.fn(call.strategy, *args, **kwargs)
         return [select(merged, index) for index in range(len(requests))]

@@ -19,7 +19,7 @@ from mirrax.context import stack
 from mirrax.context.guards import MustDrive
 from mirrax.devices.topology import Topology
 from mirrax.run.forms import PLAIN, form_of
-from mirrax.run.over_workers import agreed_arguments
+from mirrax.run.over_workers import agreed_arguments, agreed_parts
 from mirrax.run.program import Program
 from mirrax.run.spmd import stand_in
 from mirrax.trees import Same, Tree
@@ -207,7 +207,9 @@ class Function:
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tree:
         libraries.connect()
         leaves, structure = trees.flatten((args, kwargs))
-        leaves = agreed_arguments(leaves, self._topology, self.static_numbers)
+        topology = self._topology or _topology_of_workers(leaves)
+        if topology is not None and not topology.is_local:
+            leaves = self._agree(leaves, structure, topology)
         slots = [_slot(leaf, self.static_numbers, self._topology) for leaf in leaves]
         if _DRIVEN in slots:
             args, kwargs = trees.unflatten(structure, leaves)
@@ -228,6 +230,15 @@ class Function:
         except Outdated:
             del self._programs[key]
             return self._call(args, kwargs)
+
+    def _agree(
+        self, leaves: list[Any], structure: Any, topology: Topology
+    ) -> list[Any]:
+        """Returns arguments with what all workers know about them."""
+        if self._topology is None:
+            return agreed_parts(leaves, topology)
+        flags = self._donated_flags(structure, len(leaves))
+        return agreed_arguments(leaves, topology, self.static_numbers, flags)
 
     def _drive_steps(self, *args: Any, **kwargs: Any) -> Tree:
         """Runs the Python, with each `run` in it compiled."""
@@ -399,6 +410,16 @@ def _per_replica_slot(value: PerReplica, topology: Topology | None) -> Slot:
     assert isinstance(layout, Joined | Alike)
     form = form_of(layout)
     return Slot((layout.array.shape, layout.array.dtype, form), layout.array, form)
+
+
+def _topology_of_workers(leaves: Sequence[Any]) -> Topology | None:
+    """Returns the devices of all workers that per-replica values belong to, if any."""
+    for leaf in leaves:
+        if isinstance(leaf, PerReplica):
+            topology = getattr(leaf.layout, "topology", None)
+            if topology is not None and not topology.is_local:
+                return topology  # type: ignore[no-any-return]
+    return None
 
 
 def _find_topology(parts: Sequence[Any]) -> Topology | None:

@@ -36,7 +36,9 @@ def value_and_grad(
     """
     given, structure = libraries.flatten_sources(variables)
     sources = [_sources_of(leaf) for leaf in given]
-    leaves = [variable for source in sources for variable in source.variables]
+    listed = [variable for source in sources for variable in source.variables]
+    # One that is listed twice has one value, and its gradient goes to both places.
+    leaves = list(dict.fromkeys(listed))
 
     @functools.wraps(fn)
     def differentiated(*args: Any, **kwargs: Any) -> Any:
@@ -60,7 +62,9 @@ def value_and_grad(
                 outer.write(variable, changed)
             else:
                 variable.assign(changed)
-        gradients = trees.unflatten(structure, libraries.assemble(sources, gradients))
+        found = dict(zip(leaves, gradients, strict=True))
+        assembled = libraries.assemble(sources, [found[v] for v in listed])
+        gradients = trees.unflatten(structure, assembled)
         return ((value, aux) if has_aux else value), gradients
 
     return differentiated

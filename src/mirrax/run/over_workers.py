@@ -11,7 +11,6 @@ import numpy as np
 
 from mirrax.collectives import agreement
 from mirrax.collectives.guarding import guarded
-from mirrax.collectives.trail import trail_of
 from mirrax.devices.topology import Topology
 from mirrax.values.array_like import as_arrays, is_array_like
 from mirrax.values.layouts import Parts, replicate
@@ -19,18 +18,29 @@ from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import is_mirrored_array
 
 
+def agreed_parts(leaves: Sequence[Any], topology: Topology) -> list[Any]:
+    """Returns values whose parts on all workers are known by shape and dtype."""
+    return _agreed(leaves, topology, plain=[])[0]
+
+
 def agreed_arguments(
-    leaves: Sequence[Any], topology: Topology | None, static_numbers: bool
+    leaves: Sequence[Any],
+    topology: Topology,
+    static_numbers: bool,
+    is_donated: Sequence[bool],
 ) -> list[Any]:
     """Returns arguments of `run` with what all workers know about them.
 
     A plain value that is another one on each worker becomes a `PerReplica`. Nothing is
     sent where everything is known: batches of a distributed dataset, results of
     earlier programs.
+
+    Args:
+        leaves: The arguments.
+        topology: The devices of all workers.
+        static_numbers: Whether Python numbers are part of the program.
+        is_donated: Which arguments are overwritten: state, which all workers share.
     """
-    if topology is None or topology.is_local:
-        return list(leaves)
-    parts = [i for i, leaf in enumerate(leaves) if _has_unknown_kinds(leaf)]
     plain = [
         i
         for i, leaf in enumerate(leaves)
@@ -39,8 +49,23 @@ def agreed_arguments(
         and not is_mirrored_array(leaf, topology)
         and not (static_numbers and isinstance(leaf, int | float | complex))
     ]
+    result, own = _agreed(leaves, topology, plain)
+    if any(is_donated[i] for i in own):
+        raise ValueError(
+            "An argument in `donate_argnums` is state that all workers share, so they "
+            "must start with the same. Received: arrays that differ between workers. "
+            "Make them with the same seed, or load them from the same file."
+        )
+    return result
+
+
+def _agreed(
+    leaves: Sequence[Any], topology: Topology, plain: Sequence[int]
+) -> tuple[list[Any], list[int]]:
+    """Returns the values as they are known, and which plain ones differ."""
+    parts = [i for i, leaf in enumerate(leaves) if _has_unknown_kinds(leaf)]
     if not parts and not plain:
-        return list(leaves)
+        return list(leaves), []
     count = len(topology.local_devices)
     held: dict[int, tuple[Any, ...]] = {
         i: tuple(as_arrays(leaves[i].values)) for i in parts
@@ -49,7 +74,7 @@ def agreed_arguments(
     kinds = [[agreement.kind_of(part) for part in held[i]] for i in held]
     digests = [agreement.digest(held[i][0]) for i in plain]
     answers = agreement.exchange(
-        topology, "arguments of run", json.dumps([kinds, digests])
+        topology, "arguments of a function", json.dumps([kinds, digests])
     )
     all_kinds, all_digests = zip(*map(json.loads, answers), strict=True)
     columns = agreement.merged_kinds(all_kinds)
@@ -58,9 +83,13 @@ def agreed_arguments(
     result = list(leaves)
     for i, column in zip(held, columns, strict=True):
         if is_own[i]:
-            arrays = tuple(as_arrays(held[i]))
-            result[i] = PerReplica(Parts(arrays, topology, column))
-    return result
+            layout = Parts(tuple(as_arrays(held[i])), topology, column)
+            if isinstance(leaves[i], PerReplica):
+                # Kept, because the same value is often given to several calls.
+                leaves[i].layout = layout
+            else:
+                result[i] = PerReplica(layout)
+    return result, [i for i in plain if is_own[i]]
 
 
 def _has_unknown_kinds(leaf: Any) -> bool:
@@ -88,7 +117,6 @@ def on_all_workers(
         plain: Which arrays may be this worker's own: list, and index in it.
         compared: Which of those must be the same on all workers.
     """
-    trail = trail_of(topology)
     guarded_run = guarded(topology, name, run)
 
     def run_everywhere(*inputs: list[Any]) -> Any:
@@ -104,7 +132,6 @@ def on_all_workers(
         for group, i in plain:
             if not _is_of_all_workers(inputs[group][i]):
                 inputs[group][i] = replicate(inputs[group][i], topology)
-        trail.add(name)
         return guarded_run(*inputs)
 
     return run_everywhere

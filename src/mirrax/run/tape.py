@@ -129,6 +129,8 @@ class GradientTape:
             v if flag else None for v, flag in zip(values, connected, strict=True)
         ]
         known = [value for value in values if value is not None]
+        for value in known:
+            _require_traced(value)
         found = iter(gradient_p.bind(total, *known, tape=self._number))
         choice = getattr(unconnected_gradients, "value", unconnected_gradients)
         is_zero = str(choice).lower() == "zero"
@@ -150,6 +152,16 @@ class GradientTape:
 
     def _mark(self, what: str) -> None:
         mark_p.bind(tape=self._number, what=what)
+
+
+def _require_traced(value: Any) -> None:
+    if jax_internals.is_constant(value):
+        raise ValueError(
+            "A source of a gradient must be a variable, or a value that the function "
+            f"was given or has computed. Received: a constant, {value!r}, whose uses "
+            "cannot be told apart from those of an equal one. Pass it as an argument "
+            "of the function, or make it a variable."
+        )
 
 
 def _array(leaf: Any) -> libraries.Sources:
@@ -192,7 +204,9 @@ def _evaluate(
     eqns: Sequence[JaxprEqn],
     values: Values,
     axis_env: Sequence[tuple[str, int]],
+    changes: Values | None = None,
 ) -> None:
+    """Evaluates equations, and adds to what they compute the changes that are given."""
     for index, eqn in enumerate(eqns):
         if eqn.primitive is gradient_p:
             _gradient(eqns[:index], eqn, values, axis_env)
@@ -207,6 +221,9 @@ def _evaluate(
             }
             inputs = [read(values, atom) for atom in eqn.invars]
             values.update(zip(eqn.outvars, bind(eqn, inputs, params), strict=True))
+        for var in eqn.outvars:
+            if changes is not None and var in changes:
+                values[var] = values[var] + changes[var]
 
 
 def _differentiated(parameter: Any, axis_env: Sequence[tuple[str, int]]) -> Any:
@@ -227,24 +244,32 @@ def _gradient(
     """Evaluates one wanted gradient.
 
     What was recorded is evaluated again as a function of the sources; the values that
-    it gives replace the first ones, so that XLA drops the first evaluation.
+    it gives replace the first ones, so that XLA drops the first evaluation. A source
+    that is computed from others gets a change of zero added, so that the gradient of
+    those reaches through it.
     """
     target: Any = eqn.invars[0]
-    sources: list[Any] = eqn.invars[1:]
+    sources: list[Any] = list(dict.fromkeys(eqn.invars[1:]))
     recorded = _depending(_recorded(before, eqn.params["tape"]), sources, target)
     made = [var for item in recorded for var in item.outvars]
+    computed = set(made).intersection(sources)
 
-    def forward(source_values: list[Any]) -> tuple[Any, list[Any]]:
+    def forward(given: list[Any]) -> tuple[Any, list[Any]]:
         inner = dict(values)
-        inner.update(zip(sources, source_values, strict=True))
-        _evaluate(recorded, inner, axis_env)
+        inner.update((s, v) for s, v in zip(sources, given) if s not in computed)
+        changes = {s: v for s, v in zip(sources, given) if s in computed}
+        _evaluate(recorded, inner, axis_env, changes)
         return read(inner, target), [inner[var] for var in made]
 
-    start = [read(values, source) for source in sources]
+    start = [
+        jnp.zeros_like(value) if source in computed else value
+        for source, value in ((s, read(values, s)) for s in sources)
+    ]
     total, backward, results = jax.vjp(forward, start, has_aux=True)
     values.update(zip(made, results, strict=True))
     (gradients,) = backward(jnp.ones_like(total))
-    values.update(zip(eqn.outvars, gradients, strict=True))
+    found = dict(zip(sources, gradients, strict=True))
+    values.update((out, found[s]) for out, s in zip(eqn.outvars, eqn.invars[1:]))
 
 
 def _recorded(eqns: Sequence[JaxprEqn], tape: int) -> list[JaxprEqn]:
@@ -271,9 +296,7 @@ def _depending(
     for eqn in eqns:
         inputs = [atom for atom in eqn.invars if isinstance(atom, Var)]
         is_mark = eqn.primitive is mark_p
-        if not is_mark and (
-            reached.isdisjoint(inputs) or reached.issuperset(eqn.outvars)
-        ):
+        if not is_mark and reached.isdisjoint(inputs):
             continue
         forward.append(eqn)
         if not is_mark:

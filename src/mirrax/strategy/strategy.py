@@ -33,7 +33,7 @@ from mirrax.strategy.combine import (
 from mirrax.strategy.creators import StrategyCreator
 from mirrax.strategy.extended import StrategyExtended
 from mirrax.trees import Tree
-from mirrax.values.layouts import to_device
+from mirrax.values.layouts import Parts, to_device
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import local_results, parts_of
 
@@ -282,7 +282,9 @@ class Strategy:
         return f"<mirrax.{type(self).__name__} on {list(self.topology.names)}>"
 
     def _wrap_parts(self, parts: list[Tree]) -> Tree:
-        return trees.map_leaves(lambda *column: PerReplica(column), *parts)
+        return trees.map_leaves(
+            lambda *column: PerReplica(Parts(column, self.topology)), *parts
+        )
 
     def _gather(self, leaf: Any, axis: int) -> Any:
         per_replica = as_per_replica(leaf, self._collective)

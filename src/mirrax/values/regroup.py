@@ -12,13 +12,13 @@ from mirrax.context.guards import MustDrive
 from mirrax.devices.topology import Topology
 from mirrax.trees import Tree
 from mirrax.values.distributed import DistributedValues
-from mirrax.values.layouts import require_parts
+from mirrax.values.layouts import Parts, require_parts
 from mirrax.values.per_replica import PerReplica
 
 _PLAIN = (bool, int, float, complex, str, bytes)
 
 
-def regroup(results: Sequence[Tree]) -> Tree:
+def regroup(results: Sequence[Tree], topology: Topology | None = None) -> Tree:
     """Returns the results of all local replicas as one structure.
 
     A leaf that is the same object, or an equal plain value, on every replica comes back
@@ -42,7 +42,9 @@ def regroup(results: Sequence[Tree]) -> Tree:
                 f"returned {structure}, replica {index} returned {other}."
             )
     columns = zip(*(leaves for leaves, _ in flat), strict=True)
-    return jax.tree.unflatten(structure, [merge(column) for column in columns])
+    return jax.tree.unflatten(
+        structure, [merge(column, topology) for column in columns]
+    )
 
 
 def select(tree: Tree, index: int) -> Tree:
@@ -93,7 +95,7 @@ def is_mirrored_array(value: object, topology: Topology) -> bool:
     )
 
 
-def merge(parts: Sequence[Any]) -> Any:
+def merge(parts: Sequence[Any], topology: Topology | None = None) -> Any:
     """Returns one leaf of all replicas: bare if it is the same, else `PerReplica`."""
     first = parts[0]
     if all(part is first for part in parts[1:]):
@@ -102,4 +104,4 @@ def merge(parts: Sequence[Any]) -> Any:
         type(part) is type(first) and part == first for part in parts[1:]
     ):
         return first
-    return PerReplica(tuple(parts))
+    return PerReplica(Parts(tuple(parts), topology))

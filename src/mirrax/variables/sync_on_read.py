@@ -81,6 +81,12 @@ class SyncOnReadVariable(DistributedVariable):
 
     @override
     def _write(self, change: Change, given: Any) -> Any:
+        if isinstance(given, PerReplica):
+            raise ValueError(
+                f"Variable '{self.name}' is written by each replica for itself, or "
+                "with one value for all. Received: a PerReplica. Give it to `strategy.run`, "
+                "and assign inside."
+            )
         given = self._fitting(given)
         index, overlay = self.local_index(), stack.overlay()
         is_local = isinstance(stack.frame(), stack.Replica | stack.Update)
