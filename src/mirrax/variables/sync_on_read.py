@@ -84,8 +84,8 @@ class SyncOnReadVariable(DistributedVariable):
         if isinstance(given, PerReplica):
             raise ValueError(
                 f"Variable '{self.name}' is written by each replica for itself, or "
-                "with one value for all. Received: a PerReplica. Give it to `strategy.run`, "
-                "and assign inside."
+                "with one value for all. Received: a PerReplica. Give it to "
+                "`strategy.run`, and assign inside."
             )
         given = self._fitting(given)
         index, overlay = self.local_index(), stack.overlay()
