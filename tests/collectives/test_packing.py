@@ -71,10 +71,7 @@ def test_in_packs_sends_one_vector_per_group_and_dtype(values):
 
     in_packs(values, [[0, 1, 2], [3, 4]], reduce)
     assert sent == [
-        [((4,), "float32")],
-        [((1,), "int32")],
-        [((1,), "float32")],
-        [((2,), "int32")],
+        [((4,), "float32"), ((), "int32"), ((), "float32"), ((2,), "int32")]
     ]
 
 

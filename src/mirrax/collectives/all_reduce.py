@@ -36,6 +36,8 @@ class AllReduce(CrossDeviceOps):
         num_replicas: int,
         options: CommunicationOptions,
     ) -> list[jax.Array]:
+        if not options.bytes_per_pack and not self._small_bytes:
+            return psum(values)
         sizes = [value.size * value.dtype.itemsize for value in values]
         if not options.bytes_per_pack:
             groups = packing.groups_of_small(sizes, self._small_bytes)

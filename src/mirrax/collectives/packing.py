@@ -58,17 +58,25 @@ def in_packs(
     reduce: Callable[[list[jax.Array]], Sequence[jax.Array]],
 ) -> list[jax.Array]:
     """Returns `reduce` of all values, each group sent as one vector per dtype."""
+    packs = [indices for group in groups for indices in _by_dtype(values, group)]
+    totals = reduce([_join(values, indices) for indices in packs])
     results: dict[int, jax.Array] = {}
-    for group in groups:
-        for indices in _by_dtype(values, group):
-            flat = jnp.concatenate([values[i].ravel() for i in indices])
-            (total,) = reduce([flat])
-            start = 0
-            for i in indices:
-                stop = start + values[i].size
-                results[i] = total[start:stop].reshape(values[i].shape)
-                start = stop
+    for indices, total in zip(packs, totals, strict=True):
+        if len(indices) == 1:
+            results[indices[0]] = total
+            continue
+        start = 0
+        for i in indices:
+            stop = start + values[i].size
+            results[i] = total[start:stop].reshape(values[i].shape)
+            start = stop
     return [results[i] for i in range(len(values))]
+
+
+def _join(values: Sequence[jax.Array], indices: Sequence[int]) -> jax.Array:
+    if len(indices) == 1:
+        return values[indices[0]]
+    return jnp.concatenate([values[i].ravel() for i in indices])
 
 
 def _by_dtype(values: Sequence[jax.Array], group: Sequence[int]) -> list[list[int]]:
