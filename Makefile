@@ -23,7 +23,6 @@ demo: $(INSTALLED) ## Trains a small model on handwritten digits.
 test: $(INSTALLED) ## Runs the tests, then the conformance cases.
 	$(BIN)/pytest -n $(JOBS)
 	$(BIN)/pytest -n $(JOBS) tests/conformance
-	$(BIN)/python tests/conformance/check.py --mw
 
 check: $(INSTALLED) ## Checks format, lint, types and layers, in seconds.
 	$(BIN)/ruff format --check .
