@@ -117,7 +117,6 @@ def make_environment(
     if devices_per_worker is not None:
         environment["JAX_NUM_CPU_DEVICES"] = str(devices_per_worker)
         environment["MIRRAX_DEVICES_PER_WORKER"] = str(devices_per_worker)
-        environment["MIRRAX_DEVICES_PER_WORKER"] = str(devices_per_worker)
     share = share_cores(count_cores(), len(plan.local))
     for name in _THREAD_VARIABLES:
         environment.setdefault(name, str(share))
