@@ -22,10 +22,11 @@ from mirrax.collectives import within
 from mirrax.collectives.agreement import exchange
 from mirrax.devices.topology import AXIS, Topology
 from mirrax.run.alike import differing_columns, output_digests
+from mirrax.run.arguments import NUMBERS, static_key
 from mirrax.run.call import ReplicaCall
 from mirrax.run.callbacks import Failures, catch_failures, has_callbacks
 from mirrax.run.eager import run_eager
-from mirrax.run.function import NUMBERS, Function, static_key
+from mirrax.run.function import Function
 from mirrax.run.gathered import GatheredSizes, UnknownSizes
 from mirrax.run.lockstep import Lockstep, meeting_program
 from mirrax.run.segments import Cut, NotSegmentable, cut
