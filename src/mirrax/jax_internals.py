@@ -17,7 +17,7 @@ import jax
 
 try:
     from jax._src import config as _config
-    from jax._src.array import ArrayImpl
+    from jax._src.array import ArrayImpl as ArrayImpl
     from jax._src.core import ClosedJaxpr as ClosedJaxpr
     from jax._src.core import DebugInfo as DebugInfo
     from jax._src.core import Jaxpr as Jaxpr
@@ -26,9 +26,9 @@ try:
     from jax._src.core import Primitive as Primitive
     from jax._src.core import Var as Var
     from jax._src.core import eval_trace as _eval_trace
-    from jax._src.core import find_top_trace as _find_top_trace
     from jax._src.core import set_current_trace as set_current_trace
     from jax._src.core import take_current_trace as take_current_trace
+    from jax._src.core import trace_ctx as _trace_ctx
     from jax._src.distributed import global_state as _distributed
     from jax._src.interpreters.partial_eval import (
         DynamicJaxprTrace,
@@ -127,7 +127,7 @@ def is_stored(value: object) -> bool:
 
 def current_trace() -> Any:
     """Returns the JAX trace that is under way in this thread."""
-    return _find_top_trace(())
+    return _trace_ctx.trace
 
 
 def is_traced_in(value: object, trace: Any) -> bool:
@@ -143,7 +143,7 @@ def places_of(equation: JaxprEqn) -> list[str]:
 
 def is_eager() -> bool:
     """Returns whether no JAX transformation is under way in this thread."""
-    return current_trace() is _eval_trace
+    return _trace_ctx.trace is _eval_trace
 
 
 def is_staging() -> bool:
@@ -179,7 +179,7 @@ LocalConfig = Sequence[Any]
 
 def config_fingerprint() -> object:
     """Returns something that changes when a setting does that programs depend on."""
-    return _trace_context(), checks_results()
+    return _trace_context(), _config.debug_nans.value, _config.debug_infs.value
 
 
 def checks_results() -> bool:

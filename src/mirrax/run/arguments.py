@@ -8,49 +8,70 @@ from typing import Any
 import jax
 import numpy as np
 
-from mirrax import trees
+from mirrax import jax_internals, trees
 from mirrax.collectives.agreement import kind_of
 from mirrax.context import stack
 from mirrax.devices.topology import Topology
-from mirrax.run.forms import PLAIN, form_of
+from mirrax.run.forms import PLAIN, Form, form_of
 from mirrax.trees import Same
 from mirrax.values.array_like import as_arrays, is_array_like
 from mirrax.values.driving import Driving
-from mirrax.values.layouts import Alike, Joined, Parts, join
+from mirrax.values.layouts import Alike, Joined, Layout, Parts, join
 from mirrax.values.mirrored import Mirrored
-from mirrax.values.per_replica import PerReplica
+from mirrax.values.per_replica import OwnPart, PerReplica
 
+Slot = tuple[Any, Any, Layout | Form | None]
+"""One argument: its key, what is an input of the program, and the layout of that.
 
-class Slot:
-    """One argument of a function: its key, its array, and the form of it.
+An argument that is part of the program has no layout.
+"""
 
-    An argument that is no input of the program has no form.
-    """
-
-    __slots__ = ("array", "form", "key")
-
-    def __init__(self, key: Any, array: Any = None, form: Any = None) -> None:
-        self.key = key
-        self.array = array
-        self.form = form
-
-
-DRIVEN = Slot(None)
+DRIVEN: Slot = (object(), None, None)
 """For an argument that only Python can handle, such as parts of unequal shapes."""
 
 NUMBERS = (int, float, complex)
 
 
-def slot_of(leaf: Any, static_numbers: bool, topology: Topology | None) -> Slot:
-    """Returns how a program takes one argument.
+def are_flat(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
+    """Returns whether arguments surely have no structure inside, which is quick."""
+    return not kwargs and _FLAT.issuperset(map(type, args))
+
+
+_FLAT = {jax_internals.ArrayImpl, np.ndarray, PerReplica, OwnPart, *NUMBERS}
+
+
+def slots_of(
+    leaves: Sequence[Any], static_numbers: bool, topology: Topology | None
+) -> list[Slot]:
+    """Returns how a program takes its arguments.
 
     Args:
-        leaf: The argument.
+        leaves: The arguments.
         static_numbers: Whether Python numbers are part of the program.
         topology: The devices of the program, if it is the `run` of a strategy.
     """
-    if isinstance(leaf, jax.Array):
-        return Slot((leaf.shape, leaf.dtype, leaf.aval.weak_type), leaf, PLAIN)
+    slots: list[Slot] = []
+    for leaf in leaves:
+        # The two most frequent kinds, on a path that every call takes.
+        if type(leaf) is PerReplica and type(layout := leaf.layout) is Joined:
+            array = layout.array
+            aval = array.aval
+            kind = (layout.is_scalar, layout.is_weak, layout.topology)
+            slots.append(((aval.shape, aval.dtype, kind), array, layout))
+        elif type(leaf) is jax_internals.ArrayImpl:
+            aval = leaf.aval
+            slots.append(((aval.shape, aval.dtype, aval.weak_type), leaf, PLAIN))
+        else:
+            slots.append(_slot_of(leaf, static_numbers, topology))
+    return slots
+
+
+def _slot_of(leaf: Any, static_numbers: bool, topology: Topology | None) -> Slot:
+    if isinstance(leaf, PerReplica):
+        layout = leaf.layout
+        if isinstance(layout, Parts):
+            return _slot_of_parts(leaf, layout, topology)
+        return _slot_of_layout(layout)
     if isinstance(leaf, np.ndarray | np.generic):
         if leaf.dtype.kind in "OUS":
             raise TypeError(
@@ -58,18 +79,34 @@ def slot_of(leaf: Any, static_numbers: bool, topology: Topology | None) -> Slot:
                 f"Received: an array of dtype {leaf.dtype}."
             )
         dtype = jax.dtypes.canonicalize_dtype(leaf.dtype)
-        return Slot((leaf.shape, dtype, False), leaf, PLAIN)
+        return (leaf.shape, dtype, False), leaf, PLAIN
     if type(leaf) in NUMBERS:
         if static_numbers:
-            return Slot(("number", type(leaf), leaf))
-        return Slot(("number", type(leaf)), leaf, PLAIN)
+            return ("number", type(leaf), leaf), None, None
+        return ("number", type(leaf)), leaf, PLAIN
+    if isinstance(leaf, jax.Array):
+        return (leaf.shape, leaf.dtype, leaf.aval.weak_type), leaf, PLAIN
     if isinstance(leaf, Mirrored):
-        return Slot((leaf.shape, leaf.dtype, "mirrored"), leaf.array, PLAIN)
-    if isinstance(leaf, PerReplica):
-        return _per_replica_slot(leaf, topology)
+        return (leaf.shape, leaf.dtype, "mirrored"), leaf.array, PLAIN
     if isinstance(leaf, Driving):
         return DRIVEN
-    return Slot(static_key(leaf))
+    return static_key(leaf), None, None
+
+
+def form_of_slot(slot: Slot) -> Form:
+    """Returns the form of an input of the program."""
+    _, _, layout = slot
+    assert layout is not None
+    return layout if isinstance(layout, Form) else form_of(layout)
+
+
+def _slot_of_layout(layout: Layout) -> Slot:
+    assert isinstance(layout, Joined | Alike)
+    aval = layout.array.aval
+    kind: Any = layout.topology
+    if isinstance(layout, Joined):
+        kind = (layout.is_scalar, layout.is_weak, layout.topology)
+    return (aval.shape, aval.dtype, kind), layout.array, layout
 
 
 def static_key(leaf: Any) -> Any:
@@ -83,25 +120,20 @@ def static_key(leaf: Any) -> Any:
     return kind, leaf
 
 
-def _per_replica_slot(value: PerReplica, topology: Topology | None) -> Slot:
-    layout = value.layout
-    if isinstance(layout, Parts):
-        topology = topology or layout.topology or _find_topology(layout.held)
-        if topology is None or not all(is_array_like(part) for part in layout.held):
-            return Slot(Same(value))
-        parts = as_arrays(layout.held)
-        kinds = layout.kinds or [kind_of(part) for part in parts]
-        if any(kind != kinds[0] for kind in kinds):
-            return DRIVEN
-        is_weak = all(part.aval.weak_type for part in parts)
-        joined = join(tuple(parts), topology)
-        layout = Joined(joined, parts[0].ndim == 0, topology, is_weak)
-        if not is_weak:
-            # Kept, because the same batch is often given to several functions.
-            value.layout = layout
-    assert isinstance(layout, Joined | Alike)
-    form = form_of(layout)
-    return Slot((layout.array.shape, layout.array.dtype, form), layout.array, form)
+def _slot_of_parts(value: PerReplica, layout: Parts, topology: Topology | None) -> Slot:
+    topology = topology or layout.topology or _find_topology(layout.held)
+    if topology is None or not all(is_array_like(part) for part in layout.held):
+        return Same(value), None, None
+    parts = as_arrays(layout.held)
+    kinds = layout.kinds or [kind_of(part) for part in parts]
+    if any(kind != kinds[0] for kind in kinds):
+        return DRIVEN
+    is_weak = all(part.aval.weak_type for part in parts)
+    joined = Joined(join(tuple(parts), topology), parts[0].ndim == 0, topology, is_weak)
+    if not is_weak:
+        # Kept, because the same batch is often given to several functions.
+        value.layout = joined
+    return _slot_of_layout(joined)
 
 
 def topology_of_workers(leaves: Sequence[Any]) -> Topology | None:

@@ -33,14 +33,15 @@ def run(
         )
     if not isinstance(args, tuple | list) or not isinstance(kwargs, dict):
         _refuse_arguments(args, kwargs)
-    fn, args, kwargs = _unpacked(fn, args, kwargs)
-    libraries.connect()
+    if isinstance(fn, functools.partial):
+        fn, args, kwargs = _unpacked(fn, args, kwargs)
     is_traced = stack.overlay() is not None
     driver = stack.driver()
     if driver is not None and not is_traced and not isinstance(fn, Function):
         fn = driver.compiled(fn)
     if isinstance(fn, Function) and not is_traced:
         return _run_compiled(strategy, fn, args, kwargs)
+    libraries.connect()
     call = ReplicaCall(strategy, strategy.collective, fn, tuple(args), kwargs)
     with strategy.scope():
         if is_traced:
@@ -83,9 +84,9 @@ def _run_compiled(
         fn.check_signature(own_args, own_kwargs)
     compiled = fn.over(strategy, _run_one_by_one)
     if stack.driver() is None:
-        return compiled(*args, **kwargs)
+        return compiled.call(args, kwargs)
     with stack.driving(None):
-        return compiled(*args, **kwargs)
+        return compiled.call(args, kwargs)
 
 
 def _run_one_by_one(fn: Function, strategy: Callable[[], Any]) -> Callable[..., Tree]:

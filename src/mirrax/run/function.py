@@ -15,7 +15,14 @@ from mirrax.context import stack
 from mirrax.context.guards import MustDrive
 from mirrax.devices.topology import Topology
 from mirrax.run import signatures
-from mirrax.run.arguments import DRIVEN, NUMBERS, slot_of, topology_of_workers
+from mirrax.run.arguments import (
+    DRIVEN,
+    NUMBERS,
+    are_flat,
+    form_of_slot,
+    slots_of,
+    topology_of_workers,
+)
 from mirrax.run.over_workers import agreed_arguments, agreed_parts
 from mirrax.run.program import Program
 from mirrax.run.spmd import stand_in
@@ -109,6 +116,7 @@ class Function:
         )
         self._drive = drive or self._drive_steps
         self._topology = topology
+        self._latest_key: Any = None
         self._latest: Any = None
         self._latest_strategy: Callable[[], Any] = lambda: None
         self._latest_over: Function = self
@@ -120,14 +128,14 @@ class Function:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Tree:
         frame = stack.frame()
-        if stack.overlay() is not None or not jax_internals.is_eager():
-            # Part of the trace, or of the derivative, that is under way.
+        if stack.overlay() is not None:
+            # Part of the trace that is under way.
             return self.python_function(*args, **kwargs)
         if isinstance(frame, stack.Replica) and frame.context.num_replicas_in_sync > 1:
             # The replicas of an eager `run` call the program together.
             return frame.context.merge_call(_run_together, (self, args, kwargs))
         self.check_signature(args, kwargs)
-        return self._call(args, kwargs)
+        return self.call(args, kwargs)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None:
@@ -185,19 +193,27 @@ class Function:
                 self._inner.popitem(last=False)
         return self._inner[key]
 
-    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tree:
+    def call(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Tree:
+        """Returns what the program for such arguments returns."""
+        if not jax_internals.is_eager():
+            # Part of the derivative that is under way.
+            return self.python_function(*args, **kwargs)
         libraries.connect()
-        leaves, structure = trees.flatten((args, kwargs))
+        if are_flat(args, kwargs):
+            leaves, structure = list(args), len(args)
+        else:
+            leaves, structure = trees.flatten((tuple(args), kwargs))
         topology = self._topology or topology_of_workers(leaves)
-        if topology is not None and not topology.is_local:
+        if topology is not None and topology.job is not None:
             leaves = self._agree(leaves, structure, topology)
-        slots = [slot_of(leaf, self.static_numbers, self._topology) for leaf in leaves]
-        if DRIVEN in slots:
-            args, kwargs = trees.unflatten(structure, leaves)
+        slots = slots_of(leaves, self.static_numbers, self._topology)
+        keys = tuple([key for key, _, _ in slots])
+        if DRIVEN[0] in keys:
+            args, kwargs = _unflatten(structure, leaves)
             return self._drive(*args, **kwargs)
         key = (
             structure,
-            tuple([slot.key for slot in slots]),
+            keys,
             libraries.fingerprint(self.python_function, leaves),
             # The `run` of a strategy does the same inside and outside of its scope.
             _place() if self._topology is None else None,
@@ -207,10 +223,11 @@ class Function:
         if program is None:
             return self._drive(*args, **kwargs)
         try:
-            return program([slot.array for slot in slots if slot.form is not None])
+            return program([array for _, array, layout in slots if layout is not None])
         except Outdated:
             del self._programs[key]
-            return self._call(args, kwargs)
+            self._latest_key = None
+            return self.call(args, kwargs)
 
     def _agree(
         self, leaves: list[Any], structure: Any, topology: Topology
@@ -230,8 +247,8 @@ class Function:
         self, leaves: list[Any], structure: Any, slots: list[Any]
     ) -> Program | None:
         """Returns the program for such arguments; None if only Python can do it."""
-        libraries.check_arguments(trees.unflatten(structure, leaves))
-        is_dynamic = [slot.form is not None for slot in slots]
+        libraries.check_arguments(_unflatten(structure, leaves))
+        is_dynamic = [layout is not None for _, _, layout in slots]
 
         def body(*values: Any) -> Tree:
             given = iter(values)
@@ -239,18 +256,18 @@ class Function:
                 next(given) if dynamic else leaf
                 for dynamic, leaf in zip(is_dynamic, leaves, strict=True)
             ]
-            args, kwargs = trees.unflatten(structure, filled)
+            args, kwargs = _unflatten(structure, filled)
             return self.python_function(*args, **kwargs)
 
         body.__name__ = self._name
-        dynamic = [slot for slot in slots if slot.form is not None]
+        dynamic = [slot for slot in slots if slot[2] is not None]
         flags = self._donated_flags(structure, len(leaves))
         donated = [flag for flag, dyn in zip(flags, is_dynamic, strict=True) if dyn]
         stand_ins = [
-            slot.array if type(slot.array) in NUMBERS else stand_in(slot.array)
-            for slot in dynamic
+            array if type(array) in NUMBERS else stand_in(array)
+            for _, array, _ in dynamic
         ]
-        forms = [slot.form for slot in dynamic]
+        forms = [form_of_slot(slot) for slot in dynamic]
         try:
             is_run = self._topology is not None
             return Program(body, stand_ins, forms, donated, is_run)
@@ -260,7 +277,7 @@ class Function:
     def _donated_flags(self, structure: Any, num_leaves: int) -> list[bool]:
         if not self._donated:
             return [False] * num_leaves
-        args, _ = trees.unflatten(structure, list(range(num_leaves)))
+        args, _ = _unflatten(structure, list(range(num_leaves)))
         if max(self._donated) >= len(args):
             raise ValueError(
                 "`donate_argnums` counts the arguments that are given by position. "
@@ -274,6 +291,8 @@ class Function:
 
     def cached(self, key: Any, build: Callable[..., Any], *args: Any) -> Any:
         """Returns `build(*args)`, from the cache if the key is there."""
+        if key == self._latest_key:
+            return self._latest
         try:
             program = self._programs.get(key, _UNKNOWN)
         except TypeError as error:
@@ -286,9 +305,9 @@ class Function:
             program = self._programs[key] = build(*args)
             if len(self._programs) > MAX_PROGRAMS:
                 self._programs.popitem(last=False)
-        elif program is not self._latest:
+        else:
             self._programs.move_to_end(key)
-        self._latest = program
+        self._latest_key, self._latest = key, program
         return program
 
     def _count_trace(self) -> None:
@@ -312,6 +331,13 @@ def _positions(donate_argnums: Any) -> tuple[int, ...]:
             f"tuple of them. Received: donate_argnums={donate_argnums!r}."
         )
     return tuple(numbers)
+
+
+def _unflatten(structure: Any, leaves: Sequence[Any]) -> Any:
+    """Returns args and kwargs with these leaves; a number stands for plain args."""
+    if isinstance(structure, int):
+        return tuple(leaves), {}
+    return trees.unflatten(structure, leaves)
 
 
 def _place() -> Any:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import collections
-import itertools
 import threading
 import weakref
-from collections.abc import Iterable
 from typing import Any
 
 import jax
@@ -41,16 +38,6 @@ def require_alive(variable: Any) -> None:
             "argnums` of jax.jit). Donate a copy, `jnp.copy(variable.value)`; then "
             "`assign` the variable a new value."
         )
-
-
-def store_all(variables: Iterable[Any], arrays: Iterable[Any]) -> None:
-    """Gives each variable its new array.
-
-    One step for Python, so that an interruption comes before it or after it, also when
-    `arrays` runs the program that makes them.
-    """
-    stores = map(setattr, variables, itertools.repeat("stored"), arrays)
-    collections.deque(stores, maxlen=0)
 
 
 def register(view: jax.Array) -> jax.Array:
