@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
+from jax.sharding import NamedSharding
 
 try:
     from jax._src import config as _config
@@ -97,6 +98,28 @@ def view(array: jax.Array) -> jax.Array:
         _skip_checks=True,
     )
     return handle
+
+
+def assembled(
+    shape: tuple[int, ...], sharding: NamedSharding, pieces: Sequence[jax.Array]
+) -> jax.Array:
+    """Returns the array made of `pieces`, one on each local device, in mesh order.
+
+    As `jax.make_array_from_single_device_arrays`, without checking what is known.
+    """
+    if not isinstance(pieces[0], ArrayImpl):
+        return jax.make_array_from_single_device_arrays(shape, sharding, pieces)
+    array: jax.Array = ArrayImpl(
+        _aval(shape, pieces[0].dtype),
+        sharding,
+        list(pieces),  # type: ignore[arg-type]
+        committed=True,
+        _skip_checks=True,
+    )
+    return array
+
+
+_aval = functools.lru_cache(maxsize=1024)(jax.core.ShapedArray)
 
 
 def _as_key(like: jax.Array, data: jax.Array) -> jax.Array:
