@@ -5,21 +5,26 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 
 from mirrax.context import stack
+from mirrax.later import Later
 from mirrax.run.call import ReplicaCall
 from mirrax.run.eager import run_eager
 from mirrax.run.function import Function
 from mirrax.run.meeting import Alone
 from mirrax.run.replica_context import ReplicaContext
 from mirrax.run.spmd import run_traced, run_within
-from mirrax.run.uneven import run_uneven
 from mirrax.trees import Tree
 from mirrax.values.regroup import select
 from mirrax.variables import libraries
+
+if TYPE_CHECKING:
+    from mirrax.run import uneven
+else:
+    uneven = Later("mirrax.run.uneven")
 
 
 def run(
@@ -97,7 +102,7 @@ def _run_one_by_one(fn: Function, strategy: Callable[[], Any]) -> Callable[..., 
         python = fn.python_function
         call = ReplicaCall(owner, owner.collective, python, args, kwargs)
         with owner.scope():
-            return run_uneven(call, fn)
+            return uneven.run_uneven(call, fn)
 
     return run
 

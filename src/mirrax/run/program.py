@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -14,9 +14,9 @@ from mirrax import jax_internals, trees
 from mirrax.context import stack
 from mirrax.devices.topology import Topology
 from mirrax.jax_internals import Var
+from mirrax.later import Later
 from mirrax.run import interruptions
 from mirrax.run.callbacks import Failures, catch_failures, has_callbacks
-from mirrax.run.fingerprints import require_same_program
 from mirrax.run.forms import Form, only_topology, split_outputs
 from mirrax.run.inputs import own_each, placement
 from mirrax.run.over_workers import on_all_workers
@@ -28,6 +28,11 @@ from mirrax.variables.foreign import ForeignVariable
 from mirrax.variables.places import Places
 from mirrax.variables.sync_on_read import SyncOnReadVariable
 from mirrax.variables.variable import Variable
+
+if TYPE_CHECKING:
+    from mirrax.run import fingerprints
+else:
+    fingerprints = Later("mirrax.run.fingerprints")
 
 
 class Program:
@@ -105,7 +110,7 @@ class Program:
         self._run = self._compile(traced, forms)
         self._device = None
         if not self._is_local and self._topology is not None:
-            mark = require_same_program(traced.closed, self._topology)
+            mark = fingerprints.require_same_program(traced.closed, self._topology)
             name = f"{getattr(body, '__name__', 'function')} {mark}"
             self._run = on_all_workers(
                 self._run, self._topology, name, *self._plain_inputs(forms, is_run)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -18,10 +18,10 @@ from mirrax.collectives.reduce import Collective
 from mirrax.context import stack
 from mirrax.context.guards import MustDrive
 from mirrax.devices.topology import AXIS, Topology
+from mirrax.later import Later
 from mirrax.options import CommunicationOptions, ReduceOp
 from mirrax.run.analysis import find_varying
 from mirrax.run.call import ReplicaCall
-from mirrax.run.fingerprints import with_tables
 from mirrax.run.hidden import refuse_hidden_tracers
 from mirrax.run.jaxprs import kind_of
 from mirrax.run.meeting import Meeting
@@ -35,6 +35,11 @@ from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica
 from mirrax.variables.sync_on_read import SyncOnReadVariable
 from mirrax.variables.variable import Variable
+
+if TYPE_CHECKING:
+    from mirrax.run import fingerprints
+else:
+    fingerprints = Later("mirrax.run.fingerprints")
 
 
 def run_traced(call: ReplicaCall) -> Tree:
@@ -58,7 +63,7 @@ def run_traced(call: ReplicaCall) -> Tree:
         inside_replica=True,
         axis_env=[(AXIS, topology.num_replicas)],
     )
-    traced = with_tables(traced, topology)
+    traced = fingerprints.with_tables(traced, topology)
     varying = find_varying_outputs(traced, [item.is_split for item in dynamic])
     refuse_varying_writes(traced, varying)
     varying = varying[len(traced.writes) :]
