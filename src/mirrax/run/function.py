@@ -61,6 +61,7 @@ def function(
         static_numbers: Whether Python numbers are part of the program, so that each
             new number is a new trace.
 
+    >>> import numpy as np
     >>> @function
     ... def double(x):
     ...     return 2 * x
