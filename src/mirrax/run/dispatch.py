@@ -16,7 +16,8 @@ from mirrax.run.eager import run_eager
 from mirrax.run.function import Function
 from mirrax.run.meeting import Alone
 from mirrax.run.replica_context import ReplicaContext
-from mirrax.run.spmd import run_traced, run_within
+from mirrax.run.spmd import run_traced
+from mirrax.run.spmd_meeting import run_within
 from mirrax.trees import Tree
 from mirrax.values.regroup import select
 from mirrax.variables import libraries

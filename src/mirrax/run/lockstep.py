@@ -16,8 +16,8 @@ from mirrax.jax_internals import JaxprEqn
 from mirrax.run import interruptions
 from mirrax.run.callbacks import Failures
 from mirrax.run.jaxprs import Values, bind, initial_values, kind_of, read
+from mirrax.run.results import join_result
 from mirrax.run.segments import Cut
-from mirrax.run.spmd import join_result
 from mirrax.run.tracing import Traced
 from mirrax.trees import Tree
 from mirrax.values.layouts import join, to_device

@@ -29,15 +29,10 @@ from mirrax.run.eager import run_eager
 from mirrax.run.function import Function
 from mirrax.run.gathered import GatheredSizes, UnknownSizes
 from mirrax.run.lockstep import Lockstep, meeting_program
+from mirrax.run.results import split_result
 from mirrax.run.segments import Cut, NotSegmentable, cut
-from mirrax.run.spmd import (
-    SpmdMeeting,
-    call_in_replica,
-    find_varying_outputs,
-    refuse_varying_writes,
-    split_result,
-    stand_in,
-)
+from mirrax.run.spmd import find_varying_outputs, refuse_varying_writes, stand_in
+from mirrax.run.spmd_meeting import SpmdMeeting, call_in_replica
 from mirrax.run.tracing import Traced, trace
 from mirrax.trees import Tree
 from mirrax.values.layouts import Alike, Parts
