@@ -132,6 +132,13 @@ def test_collectives_that_differ_are_an_error_on_all():
         assert "reduce MEAN" in text
 
 
+def test_variable_that_one_worker_reads_alone_is_named():
+    for kind, text in answers_of("read_on_one", 2):
+        assert kind == "ProgramMismatch"
+        assert "worker 0 ran read of hits:0 (ON_READ: all workers read it" in text
+        assert "no read that combines their values, depend on the worker" in text
+
+
 def test_functions_around_run_take_values_of_workers_own(shape):
     count = shape[0] * shape[1]
     for answer in answers_of("own_values", *shape):
