@@ -97,6 +97,23 @@ def test_death_is_seen_by_all_others(culprit):
         assert "died: killed by SIGKILL" in outcome.logs[index]
 
 
+@pytest.mark.parametrize(
+    ("fault", "error"), [("exit", "WorkerLost"), ("finish", "ProgramMismatch")]
+)
+def test_worker_that_ends_well_too_early_is_to_blame(fault, error):
+    outcome = supervise(2, fault, 1)
+    assert outcome.exit_codes == [75, 0]
+    assert outcome.exit_code == 75
+    found = caught(outcome.logs[0])
+    assert (found["error"], found["worker"]) == (error, 1)
+    summary, _, reason = outcome.report.partition("\n")
+    assert summary == (
+        "worker 1 failed first: exit code 0, before the others were done."
+    )
+    assert reason.startswith(f"{error}: ")
+    assert "signal" not in reason
+
+
 @pytest.mark.parametrize("part", ["connect_jax", "warm_up"])
 def test_death_during_the_start_is_seen(part):
     outcome = supervise(2, part, 0)

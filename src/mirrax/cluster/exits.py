@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 from mirrax.cluster.coordinator import Coordinator
 from mirrax.cluster.job import EXIT_CODE, Job
+from mirrax.cluster.stacks import describe_user_line
 from mirrax.errors import JobError
 from mirrax.jax_internals import forget_distributed
 
@@ -51,7 +52,12 @@ class _Ending:
         """Tells of an exception that ends the program; stands for `sys.excepthook`."""
         explained = self._job.explain(error)
         self._job.fail(explained)
-        self._print_error(type(explained), explained, trace)
+        if isinstance(explained, KeyboardInterrupt):
+            # All workers are interrupted at once: one line from each is enough.
+            place = describe_user_line(trace)
+            print(f"KeyboardInterrupt{place and f' at {place}'}", file=sys.stderr)
+        else:
+            self._print_error(type(explained), explained, trace)
         if isinstance(explained, JobError):
             sys.exit(EXIT_CODE)
         self._exit_code = 1

@@ -173,7 +173,7 @@ class Hub:
 
     def _died(self, index: int) -> str:
         seat = self.seats[index]
-        how = seat.death or "it ended without a word, by a signal or a crash"
+        how = seat.death or "it ended without a word, by a signal, a crash or os._exit"
         return (
             f"{seat.describe()} died: {how}. Last heard of in "
             f"{seat.position.describe()}. Look at the end of its log; all workers must "
