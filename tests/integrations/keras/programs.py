@@ -104,8 +104,9 @@ def experience(model):
     return {
         "history": history.history,
         "weights": model.get_weights(),
-        "evaluate": model.evaluate(x[:48], y[:48], batch_size=24, verbose=0),
-        "predict": model.predict(x[:48], batch_size=24, verbose=0),
+        "evaluate": model.evaluate(x, y, batch_size=24, verbose=0),
+        "predict": model.predict(x, batch_size=24, verbose=0),
+        "predict one": model.predict(x[:1], verbose=0),
     }
 
 
@@ -119,7 +120,4 @@ def experience_of_batches(model):
         "test": model.test_on_batch(x[:8], y[:8], return_dict=True),
         "predict": model.predict_on_batch(x[:7]),
         "weights": model.get_weights(),
-        "evaluate": model.evaluate(x, y, batch_size=24, verbose=0),
-        "predict all": model.predict(x, batch_size=24, verbose=0),
-        "predict one": model.predict(x[:1], verbose=0),
     }

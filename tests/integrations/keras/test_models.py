@@ -26,17 +26,8 @@ def assert_same(found, expected):
     )
 
 
-@pytest.mark.parametrize(
-    ("name", "num_replicas"),
-    [
-        ("mlp", 1),
-        ("mlp", 2),
-        ("mlp", 4),
-        ("cnn", 4),
-        ("lstm", 4),
-        ("transformer", 4),
-    ],
-)
+@pytest.mark.parametrize("num_replicas", [1, 2, 4])
+@pytest.mark.parametrize("name", programs.OPTIMIZERS)
 def test_training_equals_one_device(name, num_replicas):
     with mirrored(num_replicas).scope():
         model = programs.build(name, programs.OPTIMIZERS[name]())
