@@ -164,6 +164,9 @@ def _make_function(
     strategy = strategy_of(model)
     if strategy is None:
         return original(model, *args, **kw)
+    if getattr(model, original.__name__.removeprefix("make_")) is None:
+        # Variables of metrics that were made elsewhere are known only now.
+        adopt(_variables_of(model), strategy)
     with _distribution_of(strategy).scope():
         made = original(model, *args, **kw)
     is_for_predict = original.__name__ == "make_predict_function"
