@@ -12,7 +12,7 @@ import numpy as np
 import mirrax
 from mirrax.tf.dtypes import canonical, float32, limits, string
 from mirrax.tf.tensors import (
-    StringTensor,
+    Tensor,
     is_row_stand_in,
     operands,
     sizes,
@@ -182,8 +182,7 @@ def meshgrid(*args: Any, indexing: str = "xy", name: Any = None) -> list[Any]:
 
 
 def is_tensor(x: Any) -> builtins.bool:
-    kinds = (jax.Array, mirrax.Variable, StringTensor)
-    return isinstance(x, kinds)
+    return isinstance(x, Tensor | mirrax.Variable)
 
 
 def is_symbolic_tensor(x: Any) -> builtins.bool:
