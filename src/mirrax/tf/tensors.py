@@ -103,8 +103,8 @@ def sizes(shape: Any) -> tuple[int, ...]:
     """Returns a shape, given as numbers or as an array, as a tuple."""
     if isinstance(shape, int | np.integer):
         return (int(shape),)
-    if isinstance(shape, jax.Array) and shape.ndim == 0:
-        return (int(shape),)
+    if isinstance(shape, jax.Array | np.ndarray):
+        return tuple(np.asarray(shape).reshape(-1).tolist())
     return tuple(int(size) for size in shape)
 
 
