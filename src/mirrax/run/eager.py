@@ -237,7 +237,7 @@ class _EagerMeeting:
             answer: list[jax.Array] = self._replica.ask(AllReduce(op, arrays, options))
             return answer
 
-        if any(isinstance(value, jax.core.Tracer) for value in values):
+        if _is_differentiated(values):
             return differentiable_reduce(ask, values)
         return ask(values)
 
@@ -250,7 +250,7 @@ class _EagerMeeting:
         def add_up(arrays: list[jax.Array]) -> list[jax.Array]:
             return self.all_reduce(ReduceOp.SUM, arrays, self._collective.options)
 
-        if any(isinstance(value, jax.core.Tracer) for value in values):
+        if _is_differentiated(values):
             return differentiable_gather(ask, add_up, values, axis, self.replica_id)
         return ask(values, axis)
 
@@ -263,3 +263,8 @@ class _EagerMeeting:
                 "vmap, ...) in an eager `strategy.run`, where replicas cannot meet. "
                 f"Received: the call at {where.caller()}. {self._replica.advice}"
             )
+
+
+def _is_differentiated(values: Sequence[Any]) -> bool:
+    is_traced = any(isinstance(value, jax.core.Tracer) for value in values)
+    return is_traced or jax_internals.is_recording()
