@@ -134,6 +134,8 @@ class Program:
                 kept = [arrays[i] for i in self._kept_arguments]
                 donated = own_each(donated, kept)
             changed, read_only = self._changed_at.read(), self._read_only_at.read()
+            for _, cell in self._fetched:
+                cell[0] = None
             if self._device is None:
                 results = self._execute(changed, read_only, donated, kept)
             else:
