@@ -105,6 +105,10 @@ class Program:
         self._presented: list[Any] = [
             None if form is None else self._presenter(form) for form in self._forms
         ]
+        self._are_bare = all(
+            form is not None and form.topology is None and present == form.wrap
+            for form, present in zip(self._forms, self._presented, strict=True)
+        )
         is_leaf = structure == trees.flatten(0)[1]
         self._is_one_array = is_leaf and self._forms[0] is not None
         self._run = self._compile(traced, forms)
@@ -154,7 +158,8 @@ class Program:
             if self._can_raise:
                 # What a callback raises must come out before variables change.
                 self._failures.raise_first(outputs)
-            return self._store(outputs)
+            is_pure = self._num_results == len(outputs)
+            return outputs if is_pure else self._store(outputs)
         # Run when the first output is taken, so that an interruption does not come
         # between the program and the variables.
         calls = map(self._run, [changed], [read_only], [donated], [kept])
@@ -307,6 +312,8 @@ class Program:
     def _assemble(self, results: Sequence[jax.Array]) -> Tree:
         if self._is_one_array:
             return self._presented[0](results[0])
+        if self._are_bare:
+            return trees.unflatten(self._structure, results)
         given = iter(results)
         leaves = [
             rest if present is None else present(next(given))

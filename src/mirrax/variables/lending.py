@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections.abc import Iterable
 from typing import Any
 
 import jax
@@ -51,3 +52,8 @@ def is_view(array: object) -> bool:
     """Returns whether `array` shares its memory with a variable."""
     reference = _views.get(id(array))
     return reference is not None and reference() is array
+
+
+def has_views(numbers: Iterable[int]) -> bool:
+    """Returns whether one of these identities may be that of such an array."""
+    return any(map(_views.__contains__, numbers))
