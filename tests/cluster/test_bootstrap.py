@@ -188,6 +188,19 @@ def test_workers_end_cleanly_at_different_times():
     assert [line for line in lines if not re.search("[Ww]ait", line)] == []
 
 
+def test_first_worker_that_does_not_come_is_a_failure_of_the_job():
+    (port,) = find_free_ports(1)
+    cluster = {"worker": [f"127.0.0.1:{port}", "127.0.0.1:1"]}
+    config = {"cluster": cluster, "task": {"type": "worker", "index": 1}}
+    environment = {"TF_CONFIG": json.dumps(config), "MIRRAX_JOIN_TIMEOUT": "1"}
+    command = [sys.executable, PROGRAM, "none", "0"]
+    child = Child("worker 1", command, {**BASE, **environment}, lambda _: None)
+    child._process.wait(timeout=60)
+    child.finish()
+    assert child.exit_code == 75
+    assert "CollectiveTimeout: The first worker must be reached" in child.lines[-1]
+
+
 def test_death_of_the_first_worker_is_seen_without_a_launcher():
     first, second = start_without_launcher("kill", 0)
     assert (first.exit_code, second.exit_code) == (137, 75)

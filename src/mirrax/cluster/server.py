@@ -142,6 +142,8 @@ class Server:
 
     def _admit(self, connection: _Connection, hello: Message) -> None:
         if not handshake.is_member(self._key, connection.challenge, hello):
+            host = connection.socket.getpeername()[0]
+            self._hub.note_refusal(f"a process on {host} with another key")
             self._refuse(
                 connection,
                 "Who joins must know the key of the job. Check that MIRRAX_SECRET is "
@@ -155,9 +157,11 @@ class Server:
             self._open_tunnel(connection, welcome)
             return
         if not 0 <= index < len(self._hub.seats):
+            self._hub.note_refusal(f"worker {index} on {body['hostname']}")
             self._refuse(
                 connection,
-                f"The job has {len(self._hub.seats)} workers. Received: index {index}.",
+                f"The job has {len(self._hub.seats)} workers. Received: index {index}. "
+                "Start all workers with the same cluster.",
             )
             return
         reason = self._hub.join(index, body, time.monotonic())
