@@ -53,6 +53,13 @@ class Library(abc.ABC):
         """
         return None
 
+    def when_complete(self, value: Any, then: Callable[[], bool]) -> None:
+        """Calls `then` once `value`, a model or so, has all its variables.
+
+        It is called again, whenever variables may have come, until it returns True.
+        """
+        return
+
     fingerprint: Callable[[Callable[..., Any], Sequence[Any]], Hashable] | None = None
     """Returns what, besides variables, a program of a function depends on, if much."""
 
@@ -196,6 +203,12 @@ def kept_of(value: Any) -> dict[str, Kept] | None:
     return None
 
 
+def when_complete(value: Any, then: Callable[[], bool]) -> None:
+    """Calls `then` whenever `value` may have got variables, until it returns True."""
+    for library in connect():
+        library.when_complete(value, then)
+
+
 def assemble(sources: Sequence[Sources], gradients: Sequence[Any]) -> list[Tree]:
     """Returns gradients, one for each variable in turn, in the form of each source."""
     rest = iter(gradients)
@@ -220,4 +233,5 @@ __all__ = [
     "routing",
     "sources_of",
     "takes_part",
+    "when_complete",
 ]

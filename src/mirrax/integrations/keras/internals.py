@@ -28,12 +28,14 @@ try:
     # Methods and functions that Mirrax replaces: where they are, and their names.
     INITIALIZE_LATER = (keras.Variable, "_deferred_initialize")
     ASSIGN_DIRECTLY = (keras.Variable, "_direct_assign")
+    AFTER_BUILD = (keras.Layer, "_post_build")
     GET_BATCHES = (_EpochIterator, "_get_iterator")
     SCALE_LOSS = (_loss, "scale_loss_for_distribution")
     UNSCALE_LOSS = (_loss, "unscale_loss_for_distribution")
     for _owner, _name in (
         INITIALIZE_LATER,
         ASSIGN_DIRECTLY,
+        AFTER_BUILD,
         GET_BATCHES,
         SCALE_LOSS,
         UNSCALE_LOSS,
@@ -118,6 +120,7 @@ def notes_set_aside() -> Iterator[None]:
 
 
 __all__ = [
+    "AFTER_BUILD",
     "ASSIGN_DIRECTLY",
     "GET_BATCHES",
     "INITIALIZE_LATER",
