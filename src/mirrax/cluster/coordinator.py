@@ -100,6 +100,7 @@ class Coordinator:
         answer = self._hear()
         if "error" in answer:
             self._process.wait()
+            self.close()
             raise OSError(answer["error"])
         self.port = int(answer["port"])
 

@@ -35,7 +35,7 @@ class Supervisor:
         command: What each of them runs.
         devices_per_worker: How many CPU devices each has; None for what is set.
         environment: The environment variables to start from.
-        log_folder: Where each worker's output is kept as a file.
+        log_folder: The folder where each worker's output is kept as a file.
         show: Takes each line of output, marked with its worker.
         grace: How many seconds the workers have after SIGINT or SIGTERM.
         patience: How many seconds the others have, to raise their own errors, after
@@ -75,9 +75,9 @@ class Supervisor:
         """
         end = None if timeout is None else time.monotonic() + timeout
         guardian = Guardian()
-        coordinator = self._start_coordinator()
-        verdict = None
+        coordinator = verdict = None
         try:
+            coordinator = self._start_coordinator()
             self._start(guardian, coordinator)
             timed_out = self._wait(coordinator, end)
         finally:
@@ -124,8 +124,6 @@ class Supervisor:
 
     def _start(self, guardian: Guardian, coordinator: Coordinator | None) -> None:
         port = self._plan.coordinator[1] if coordinator is None else coordinator.port
-        if self._log_folder is not None:
-            self._log_folder.mkdir(parents=True, exist_ok=True)
         for index in self._plan.local:
             name = self._plan.workers[index].name
             child = Child(
