@@ -6,7 +6,7 @@ the job does, or soon after the process that started it.
 
 Its standard input brings one line of JSON, and then nothing but its end, which means
 that the parent is gone, or lines that tell how workers ended, or to finish. On its
-standard output it says where it listens, and later what ended the job, if something did.
+standard output it says where it listens, and later what ended the job.
 """
 
 from __future__ import annotations
