@@ -160,15 +160,34 @@ def test_deaf_workers_are_ended_after_the_grace():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["-n", "0", "x.py"], "must be 1 or more"),
-        (["--hosts", "a:1", "x.py"], "--hosts and --host-index belong together"),
-        (["--hosts", "a", "--host-index", "0", "x.py"], "An address is 'host:port'"),
+        (["-n", "0", SCRIPT], "must be 1 or more"),
+        (["--hosts", "a:1", SCRIPT], "--hosts and --host-index belong together"),
+        (["--hosts", "a", "--host-index", "0", SCRIPT], "An address is 'host:port'"),
+        (["--devices-per-worker", "0", SCRIPT], "--devices-per-worker must be 1 or mo"),
+        (["--grace", "-1", SCRIPT], "--grace must be 0 or more seconds"),
+        (["--log-dir", f"{SCRIPT}/logs", SCRIPT], "--log-dir must be a directory"),
+        (["no/such/script.py"], "The script must be a file. Received: no/such/script"),
     ],
-    ids=["workers", "index", "address"],
+    ids=["workers", "index", "address", "devices", "grace", "logs", "script"],
 )
 def test_wrong_arguments_are_explained(capsys, arguments, message):
     assert command.main(arguments) == 2
     assert message in capsys.readouterr().err
+
+
+def test_address_of_another_machine_is_explained():
+    process = launch("--hosts", "192.0.2.1:7000", "--host-index", "0", SCRIPT, "show")
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert "must be able to listen on the first of --hosts. Received: 192.0.2.1" in (
+        errors
+    )
+
+
+def test_wrong_setting_is_explained(capsys, monkeypatch):
+    monkeypatch.setenv("MIRRAX_JOIN_TIMEOUT", "soon")
+    assert command.main([SCRIPT]) == 2
+    assert "MIRRAX_JOIN_TIMEOUT must be a number of" in capsys.readouterr().err
 
 
 def test_subcommands_are_listed(capsys):
@@ -180,5 +199,5 @@ def test_subcommands_are_listed(capsys):
 
 
 def test_subcommand_gets_its_arguments(capsys):
-    assert cli.main(["launch", "-n", "0", "x.py"]) == 2
+    assert cli.main(["launch", "-n", "0", SCRIPT]) == 2
     assert "mirrax launch: " in capsys.readouterr().err

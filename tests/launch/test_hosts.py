@@ -59,7 +59,7 @@ def machines():
 
 
 @contextlib.contextmanager
-def launch(index, *arguments):
+def launch(index, *arguments, **variables):
     command = ["ip", "netns", "exec", NAMES[index], sys.executable, "-m"]
     command += ["mirrax.launch", "--hosts", HOSTS, "--host-index", str(index)]
     process = subprocess.Popen(
@@ -67,7 +67,12 @@ def launch(index, *arguments):
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        env={**os.environ, "JAX_PLATFORMS": "cpu", "MIRRAX_SILENCE_TIMEOUT": "3"},
+        env={
+            **os.environ,
+            "JAX_PLATFORMS": "cpu",
+            "MIRRAX_SILENCE_TIMEOUT": "3",
+            **variables,
+        },
     )
     try:
         yield process
@@ -77,13 +82,25 @@ def launch(index, *arguments):
 
 
 def test_workers_of_two_machines_train_together(machines):
-    with launch(0, "none", "0") as first, launch(1, "none", "0") as second:
+    # The first machine is done earlier, and stays for the sake of the second.
+    late = {"TEST_SLEEP": "5"}
+    with launch(0, "none", "0") as first, launch(1, "none", "0", **late) as second:
         for process in (first, second):
             output, _ = process.communicate(timeout=60)
+            if process is first:
+                assert "The workers here have ended. Waiting for those of" in output
             # On a busy machine one may say that it waits for the other to join.
             lines = [line for line in output.splitlines() if "aiting for" not in line]
             lines = [line for line in lines if " to join." not in line]
             assert (process.returncode, lines) == (0, [])
+
+
+def test_machine_with_one_worker_tells_how_it_died(machines):
+    with launch(0, "kill", "0") as first, launch(1, "kill", "0") as second:
+        assert first.wait(timeout=60) == 137
+        output, _ = second.communicate(timeout=60)
+        assert second.returncode == 75
+        assert "died: killed by SIGKILL" in output
 
 
 def test_death_of_a_machine_is_seen_on_the_other(machines):

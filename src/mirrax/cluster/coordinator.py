@@ -5,8 +5,8 @@ others. The launcher starts it; without a launcher the first worker does. It end
 the job does, or soon after the process that started it.
 
 Its standard input brings one line of JSON, and then nothing but its end, which means
-that the parent is gone, or lines that tell how workers ended. On its standard output it
-says where it listens, and later what ended the job, if something did.
+that the parent is gone, or lines that tell how workers ended, or to finish. On its
+standard output it says where it listens, and later what ended the job.
 """
 
 from __future__ import annotations
@@ -100,6 +100,7 @@ class Coordinator:
         answer = self._hear()
         if "error" in answer:
             self._process.wait()
+            self.close()
             raise OSError(answer["error"])
         self.port = int(answer["port"])
 
@@ -112,6 +113,11 @@ class Coordinator:
         """Tells how a worker ended, for the others' errors."""
         with contextlib.suppress(OSError):
             self._tell({"worker": worker_index, "how": how})
+
+    def finish(self) -> None:
+        """Lets the coordinator end as soon as nobody is connected to it."""
+        with contextlib.suppress(OSError):
+            self._tell({"finish": True})
 
     def is_running(self) -> bool:
         """Returns whether the coordinator still serves."""
@@ -198,6 +204,7 @@ class _Parent:
 
     def __init__(self) -> None:
         self._deaths: queue.SimpleQueue[tuple[int, str]] = queue.SimpleQueue()
+        self.is_done = False
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
 
@@ -216,7 +223,10 @@ class _Parent:
     def _read(self) -> None:
         for line in sys.stdin.buffer:
             fields = json.loads(line)
-            self._deaths.put((fields["worker"], fields["how"]))
+            if "finish" in fields:
+                self.is_done = True
+            else:
+                self._deaths.put((fields["worker"], fields["how"]))
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -73,7 +73,12 @@ class Hub:
         """Whether nobody is or will be there any more."""
         # Who comes late to a job that has failed is still told why.
         all_came = self._is_late or all(seat.has_come for seat in self.seats)
-        return all_came and not self.present and not self._deaths
+        return all_came and not self.present and not self.is_waiting_for_word
+
+    @property
+    def is_waiting_for_word(self) -> bool:
+        """Whether somebody has died, and it is not yet known how."""
+        return bool(self._deaths)
 
     def join(self, index: int, body: dict[str, Any], now: float) -> str | None:
         """Seats a worker, or returns why it cannot be seated."""

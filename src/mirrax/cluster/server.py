@@ -28,6 +28,9 @@ _LOGGER = logging.getLogger(__name__)
 class Parent(Protocol):
     """The process that started the coordinator."""
 
+    is_done: bool
+    """Whether it has no more workers of its own, and starts no more."""
+
     def is_alive(self) -> bool:
         """Returns whether it still lives."""
 
@@ -85,7 +88,7 @@ class Server:
         """Serves until the job is over, at most `linger` seconds without a parent."""
         orphaned: float | None = None
         has_told = False
-        while not (self._hub.is_over and not self._members):
+        while not self._is_over():
             for key, events in self._selector.select(_TICK_SECONDS):
                 if key.fileobj is self._listener:
                     self._accept()
@@ -104,6 +107,11 @@ class Server:
                 orphaned = orphaned or now + linger
                 if now > orphaned:
                     return
+
+    def _is_over(self) -> bool:
+        if self._members or self._hub.is_waiting_for_word:
+            return False
+        return self._hub.is_over or self._parent.is_done
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):

@@ -54,14 +54,20 @@ class Tunnel:
                 local, (_, port) = self._listener.accept()
             except OSError:
                 return
-            if not _is_own(port):
-                local.close()
-                continue
-            self._locals.append(local)
-            with contextlib.suppress(OSError):
-                remote, received = self._connect()
-                local.sendall(received)
-                pump_both_ways(local, remote, keep_first=True)
+            # In a thread, because it takes a while to be sure that one is a stranger.
+            threading.Thread(
+                target=self._open, args=(local, port), name="mirrax-tunnel", daemon=True
+            ).start()
+
+    def _open(self, local: socket.socket, port: int) -> None:
+        if not _is_own(port):
+            local.close()
+            return
+        self._locals.append(local)
+        with contextlib.suppress(OSError):
+            remote, received = self._connect()
+            local.sendall(received)
+            pump_both_ways(local, remote, keep_first=True)
 
 
 def pump_both_ways(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import os
 import pathlib
 import sys
 from collections.abc import Sequence
 
+from mirrax.cluster.settings import read_options
 from mirrax.launch.plan import Plan, plan_hosts, plan_local
 from mirrax.launch.supervisor import Supervisor, show_line
 
@@ -24,6 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command and returns its exit code."""
     options = _parse(arguments)
     try:
+        _check(options)
         plan = _plan(options)
     except ValueError as error:
         print(f"mirrax launch: {error}", file=sys.stderr)
@@ -40,7 +43,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         outcome = supervisor.run()
     except OSError as error:
-        print(f"mirrax launch: The coordinator cannot listen: {error}", file=sys.stderr)
+        print(
+            "mirrax launch: The coordinator must be able to listen on the first of "
+            f"--hosts. Received: {error}. Free the port, correct the address, or set "
+            "MIRRAX_BIND to an address of this machine, such as 0.0.0.0.",
+            file=sys.stderr,
+        )
         return 2
     if outcome.report:
         print(f"mirrax launch: {outcome.report}", file=sys.stderr)
@@ -80,6 +88,32 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("script", help="the program that every worker runs")
     parser.add_argument("args", nargs=argparse.REMAINDER, help="its arguments")
     return parser.parse_args(arguments)
+
+
+def _check(options: argparse.Namespace) -> None:
+    read_options()
+    if options.devices_per_worker is not None and options.devices_per_worker < 1:
+        raise ValueError(
+            "--devices-per-worker must be 1 or more. "
+            f"Received: {options.devices_per_worker}."
+        )
+    if options.grace < 0:
+        raise ValueError(
+            f"--grace must be 0 or more seconds. Received: {options.grace}."
+        )
+    if not options.module and not os.path.exists(options.script):
+        raise ValueError(
+            f"The script must be a file. Received: {options.script}, which is not "
+            "there. For the name of a module use -m."
+        )
+    if options.log_dir is not None:
+        try:
+            options.log_dir.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ValueError(
+                "--log-dir must be a directory that can be made. Received: "
+                f"{options.log_dir}: {error.strerror or error}."
+            ) from None
 
 
 def _plan(options: argparse.Namespace) -> Plan:

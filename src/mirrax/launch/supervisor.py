@@ -24,6 +24,7 @@ _POLL_SECONDS = 0.02
 _DEATH_SECONDS = 0.5
 # Workers that end at once after a signal need no comment.
 _REMINDER_SECONDS = 3.0
+_REMINDER_AGAIN_SECONDS = 10.0
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -35,7 +36,7 @@ class Supervisor:
         command: What each of them runs.
         devices_per_worker: How many CPU devices each has; None for what is set.
         environment: The environment variables to start from.
-        log_folder: Where each worker's output is kept as a file.
+        log_folder: The folder where each worker's output is kept as a file.
         show: Takes each line of output, marked with its worker.
         grace: How many seconds the workers have after SIGINT or SIGTERM.
         patience: How many seconds the others have, to raise their own errors, after
@@ -75,11 +76,13 @@ class Supervisor:
         """
         end = None if timeout is None else time.monotonic() + timeout
         guardian = Guardian()
-        coordinator = self._start_coordinator()
-        verdict = None
+        coordinator = verdict = None
         try:
+            coordinator = self._start_coordinator()
             self._start(guardian, coordinator)
             timed_out = self._wait(coordinator, end)
+            if coordinator is not None and not timed_out:
+                self._wait_for_other_machines(coordinator, end)
         finally:
             for child in self._children:
                 child.kill()
@@ -124,8 +127,6 @@ class Supervisor:
 
     def _start(self, guardian: Guardian, coordinator: Coordinator | None) -> None:
         port = self._plan.coordinator[1] if coordinator is None else coordinator.port
-        if self._log_folder is not None:
-            self._log_folder.mkdir(parents=True, exist_ok=True)
         for index in self._plan.local:
             name = self._plan.workers[index].name
             child = Child(
@@ -166,6 +167,27 @@ class Supervisor:
                 return False
             time.sleep(_POLL_SECONDS)
         return False
+
+    def _wait_for_other_machines(
+        self, coordinator: Coordinator, end: float | None
+    ) -> None:
+        """Waits until the workers of other machines need the coordinator no more."""
+        if len(self._plan.local) == len(self._plan.workers):
+            return
+        coordinator.finish()
+        reminder = time.monotonic() + _REMINDER_SECONDS
+        limits = [limit for limit in (end, self._deadline) if limit is not None]
+        while coordinator.is_running() and not self._received:
+            now = time.monotonic()
+            if any(now > limit for limit in limits):
+                return
+            if now > reminder:
+                reminder = now + _REMINDER_AGAIN_SECONDS
+                self._show(
+                    "mirrax launch: The workers here have ended. Waiting for those of "
+                    "other machines, who are connected through this one."
+                )
+            time.sleep(_POLL_SECONDS)
 
     def _note_end(self, position: int, coordinator: Coordinator | None) -> None:
         child = self._children[position]
