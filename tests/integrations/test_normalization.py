@@ -58,7 +58,7 @@ def test_nnx_with_the_axis_trains_as_one_device():
 
 def test_nnx_without_the_axis_normalizes_the_rows_of_its_replica(two_replicas):
     norm = nnx.BatchNorm(3, rngs=nnx.Rngs(0))
-    step = mirrax.function(lambda x: norm(x))
+    step = mirrax.function(norm.__call__)
     out = two_replicas.run(step, (parts_of(two_replicas),))
     for part in out.values:
         np.testing.assert_allclose(part.mean(0), 0, atol=1e-5)
@@ -67,7 +67,7 @@ def test_nnx_without_the_axis_normalizes_the_rows_of_its_replica(two_replicas):
 def test_nnx_with_the_axis_needs_a_function(two_replicas):
     norm = nnx.BatchNorm(3, rngs=nnx.Rngs(0), axis_name="replica")
     with pytest.raises(NameError, match="unbound axis name: replica"):
-        two_replicas.run(lambda x: norm(x), (parts_of(two_replicas),))
+        two_replicas.run(norm.__call__, (parts_of(two_replicas),))
 
 
 @pytest.mark.parametrize("mode", ["batch", "ema"])
