@@ -50,6 +50,7 @@ INNER = {
     "read_stored",
     "refuse_foreign_trace",
     "store",
+    "place",
     "stored",
     "traced_aval",
 }

@@ -10,25 +10,29 @@ from __future__ import annotations
 import functools
 import os
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+from jax.sharding import NamedSharding
 
 try:
     from jax._src import config as _config
-    from jax._src.array import ArrayImpl
+    from jax._src.array import ArrayImpl as ArrayImpl
     from jax._src.core import ClosedJaxpr as ClosedJaxpr
     from jax._src.core import DebugInfo as DebugInfo
     from jax._src.core import Jaxpr as Jaxpr
     from jax._src.core import JaxprEqn as JaxprEqn
     from jax._src.core import Literal as Literal
     from jax._src.core import Primitive as Primitive
+    from jax._src.core import Trace as _Trace
+    from jax._src.core import Tracer as _Tracer
     from jax._src.core import Var as Var
     from jax._src.core import eval_trace as _eval_trace
-    from jax._src.core import find_top_trace as _find_top_trace
     from jax._src.core import set_current_trace as set_current_trace
     from jax._src.core import take_current_trace as take_current_trace
+    from jax._src.core import trace_ctx as _trace_ctx
+    from jax._src.core import typeof as _typeof
     from jax._src.distributed import global_state as _distributed
     from jax._src.interpreters.partial_eval import (
         DynamicJaxprTrace,
@@ -99,6 +103,28 @@ def view(array: jax.Array) -> jax.Array:
     return handle
 
 
+def assembled(
+    shape: tuple[int, ...], sharding: NamedSharding, pieces: Sequence[jax.Array]
+) -> jax.Array:
+    """Returns the array made of `pieces`, one on each local device, in mesh order.
+
+    As `jax.make_array_from_single_device_arrays`, without checking what is known.
+    """
+    if not isinstance(pieces[0], ArrayImpl):
+        return jax.make_array_from_single_device_arrays(shape, sharding, pieces)
+    array: jax.Array = ArrayImpl(
+        _aval(shape, pieces[0].dtype),
+        sharding,
+        list(pieces),  # type: ignore[arg-type]
+        committed=True,
+        _skip_checks=True,
+    )
+    return array
+
+
+_aval = functools.lru_cache(maxsize=1024)(jax.core.ShapedArray)
+
+
 def _as_key(like: jax.Array, data: jax.Array) -> jax.Array:
     key: jax.Array = jax.random.wrap_key_data(data, impl=jax.random.key_impl(like))
     return key
@@ -127,7 +153,7 @@ def is_stored(value: object) -> bool:
 
 def current_trace() -> Any:
     """Returns the JAX trace that is under way in this thread."""
-    return _find_top_trace(())
+    return _trace_ctx.trace
 
 
 def is_traced_in(value: object, trace: Any) -> bool:
@@ -143,7 +169,7 @@ def places_of(equation: JaxprEqn) -> list[str]:
 
 def is_eager() -> bool:
     """Returns whether no JAX transformation is under way in this thread."""
-    return current_trace() is _eval_trace
+    return _trace_ctx.trace is _eval_trace
 
 
 def is_staging() -> bool:
@@ -174,12 +200,72 @@ def depends_on(target: object, sources: Sequence[object]) -> list[bool]:
     ]
 
 
+Note = Callable[[Callable[..., Any], Sequence[Any], Any], Any]
+"""Takes what is done, with what, and what came out, which it returns."""
+
+
+class RecordingTrace(_Trace):
+    """Lets operations happen as they would anyway, and notes each of them.
+
+    What comes out are plain values, of which nobody can tell that they were noted.
+    """
+
+    def __init__(self, note: Note) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._parent = current_trace()
+        self._note = note
+        self.requires_low = self._parent.requires_low
+
+    def stage_value(self, val: Any) -> Any:
+        staged = self._parent.stage_value(val)
+        return staged if staged is val else self._note(lambda x: x, [val], staged)
+
+    def process_primitive(self, primitive: Any, args: Any, params: Any, /) -> Any:
+        def bind(*values: Any) -> Any:
+            return primitive.bind(*values, **params)
+
+        return self._carried_out(bind, args)
+
+    def process_call(self, primitive: Any, f: Any, args: Any, params: Any, /) -> Any:
+        return self.process_primitive(primitive, args, {**params, "subfuns": (f,)})
+
+    def process_custom_jvp_call(
+        self, primitive: Any, fun: Any, jvp: Any, args: Any, /, **params: Any
+    ) -> Any:
+        params["subfuns"] = (fun, jvp)
+        return self.process_primitive(primitive, args, params)
+
+    def process_custom_vjp_call(
+        self, primitive: Any, fun: Any, fwd: Any, bwd: Any, args: Any, /, **params: Any
+    ) -> Any:
+        params["subfuns"] = (fun, fwd, bwd)
+        return self.process_primitive(primitive, args, params)
+
+    def _carried_out(self, bind: Callable[..., Any], args: Sequence[Any]) -> Any:
+        plain = [x.value if isinstance(x, RecordedTracer) else x for x in args]
+        with set_current_trace(self._parent):
+            return self._note(bind, plain, bind(*plain))
+
+
+class RecordedTracer(_Tracer[RecordingTrace]):
+    """A value that a program closes over, so that it becomes an input of it."""
+
+    def __init__(self, value: Any, trace: RecordingTrace) -> None:
+        super().__init__(trace, _typeof(value))
+        self.value = value
+
+
+def is_recording() -> bool:
+    """Returns whether operations that happen here are noted."""
+    return isinstance(current_trace(), RecordingTrace)
+
+
 LocalConfig = Sequence[Any]
 
 
 def config_fingerprint() -> object:
     """Returns something that changes when a setting does that programs depend on."""
-    return _trace_context(), checks_results()
+    return _trace_context(), _config.debug_nans.value, _config.debug_infs.value
 
 
 def checks_results() -> bool:

@@ -396,17 +396,6 @@ def test_a_training_step_with_a_tape_equals_one_with_value_and_grad(four_replica
 # Where it cannot work.
 
 
-def test_a_tape_in_eager_code_is_refused(strategy):
-    def step():
-        with mirrax.GradientTape():
-            pass
-
-    with pytest.raises(
-        RuntimeError, match=r"while a function is traced.*value_and_grad"
-    ):
-        strategy.run(step)
-
-
 def test_gradients_go_through_convolutions():
     # Its axes are a named tuple among the parameters of the equation.
     kernel = mirrax.Variable(jnp.ones([2, 1, 1]))

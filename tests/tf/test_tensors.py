@@ -141,3 +141,23 @@ def test_dropout_makes_up_for_what_it_drops():
     assert set(np.unique(dropped)) == {0.0, 2.0}
     assert (dropped == dropped[:, :1]).all()
     assert dropped.mean() == pytest.approx(1, abs=0.15)
+
+
+def test_a_constant_can_be_the_source_of_a_tape():
+    def slope():
+        x = tf.constant(3.0)
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = x * x
+        return tape.gradient(y, x)
+
+    assert slope().numpy() == 6
+    assert tf.function(slope)().numpy() == 6
+
+
+def test_integer_constants_can_be_shapes_in_a_function():
+    @tf.function
+    def reshaped(x):
+        return tf.reshape(x, tf.constant([2, -1]))
+
+    assert reshaped(tf.ones([4])).shape == (2, 2)

@@ -44,6 +44,9 @@ class Dataset(Operations["Dataset"], Driving):
     [[0, 2, 4], [6, 8]]
     """
 
+    iterator_type: type[DatasetIterator] = DatasetIterator
+    """What iterating gives; a subclass may show its elements in another form."""
+
     def __init__(self, plan: Node, options: Options | None = None) -> None:
         self._plan = plan
         self._options = options or Options()
@@ -60,10 +63,7 @@ class Dataset(Operations["Dataset"], Driving):
         return self._plan.spec
 
     def __iter__(self) -> DatasetIterator:
-        if stack.overlay() is not None:
-            # Only Python can work through a dataset; compiled steps run inside.
-            raise MustDrive
-        return self.iterate(self._plan, self.next_iteration())
+        return self._iterator(self.iterator_type)
 
     def next_iteration(self) -> int:
         """Returns the number of the next iteration, which decides about shuffles."""
@@ -71,8 +71,7 @@ class Dataset(Operations["Dataset"], Driving):
 
     def iterate(self, plan: Node, iteration: int) -> DatasetIterator:
         """Returns the elements of a plan, this dataset's or a part of it."""
-        plan = rewritten(plan, self._with_options)
-        return DatasetIterator(plan, iteration, self._continue_after)
+        return self._iterate(plan, iteration, self.iterator_type)
 
     def __len__(self) -> int:
         count = self.cardinality()
@@ -93,7 +92,7 @@ class Dataset(Operations["Dataset"], Driving):
 
     def as_numpy_iterator(self) -> Iterator[Tree]:
         """Returns the elements as NumPy arrays, which they are anyway."""
-        return iter(self)
+        return self._iterator(DatasetIterator)
 
     def explain(self) -> str:
         """Returns the plan as text, the last step first.
@@ -115,7 +114,9 @@ class Dataset(Operations["Dataset"], Driving):
                 "`options` must be `mirrax.data.Options`. Received: "
                 f"{options!r} of type {type(options).__name__}."
             )
-        return Dataset(self._plan, copy.deepcopy(options))
+        made = self._made(self._plan)
+        made._options = copy.deepcopy(options)
+        return made
 
     def apply(self, transformation_func: Callable[[Dataset], Dataset]) -> Dataset:
         """Returns `transformation_func` of this dataset."""
@@ -192,6 +193,18 @@ class Dataset(Operations["Dataset"], Driving):
     @override
     def _made(self, plan: Node) -> Dataset:
         return Dataset(plan, self._options)
+
+    def _iterator(self, kind: type[DatasetIterator]) -> DatasetIterator:
+        if stack.overlay() is not None:
+            # Only Python can work through a dataset; compiled steps run inside.
+            raise MustDrive
+        return self._iterate(self._plan, self.next_iteration(), kind)
+
+    def _iterate(
+        self, plan: Node, iteration: int, kind: type[DatasetIterator]
+    ) -> DatasetIterator:
+        plan = rewritten(plan, self._with_options)
+        return kind(plan, iteration, self._continue_after)
 
     def _with_options(self, node: Node) -> Node:
         if not isinstance(node, Map):

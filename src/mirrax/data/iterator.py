@@ -7,10 +7,14 @@ from typing import Any
 
 import jax
 
+from mirrax.context import stack
+from mirrax.context.guards import MustDrive
 from mirrax.data import columns as cols
 from mirrax.data.columns import Columns
+from mirrax.data.optional_element import OptionalElement
 from mirrax.data.plan import Node, refuse_position
 from mirrax.data.seeds import seeds_of, with_seeds
+from mirrax.errors import OutOfRangeError
 from mirrax.trees import Tree
 from mirrax.values.driving import Driving
 
@@ -37,7 +41,14 @@ class DatasetIterator(Driving, Iterator[Tree]):
     def __iter__(self) -> DatasetIterator:
         return self
 
+    @property
+    def element_spec(self) -> Tree:
+        """Shapes and dtypes of an element, nested as it is."""
+        return self._plan.spec
+
     def __next__(self) -> Tree:
+        if stack.overlay() is not None:
+            raise MustDrive
         if self._chunk is None or self._used == cols.num_rows(self._chunk):
             self._before = self._stream.state()
             self._chunk, self._used = self._stream.take(self._stream.chunk), 0
@@ -46,6 +57,20 @@ class DatasetIterator(Driving, Iterator[Tree]):
         leaves = [column[self._used] for column in self._chunk]
         self._used += 1
         return jax.tree.unflatten(self._stream.structure, leaves)
+
+    def get_next(self) -> Tree:
+        """Returns the next element, or raises `OutOfRangeError` at the end."""
+        try:
+            return next(self)
+        except StopIteration:
+            raise OutOfRangeError("The dataset has no more elements.") from None
+
+    def get_next_as_optional(self) -> OptionalElement:
+        """Returns the next element, or that there is none."""
+        try:
+            return OptionalElement((next(self),))
+        except StopIteration:
+            return OptionalElement(())
 
     def save_state(self) -> dict[str, Any]:
         """Returns the position of the next element, as what JSON can hold."""

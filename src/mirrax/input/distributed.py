@@ -7,8 +7,9 @@ from typing import Any
 
 from mirrax.context import stack
 from mirrax.context.guards import MustDrive
+from mirrax.data.optional_element import OptionalElement
 from mirrax.data.read_ahead import ReadAhead, Steps
-from mirrax.errors import InvalidArgumentError, OutOfRangeError
+from mirrax.errors import OutOfRangeError
 from mirrax.input import positions
 from mirrax.input.in_step import InStep
 from mirrax.trees import Tree
@@ -130,20 +131,3 @@ class DistributedIterator(Driving, Iterator[Tree]):
             state: What one worker saved, or a list of what all of them saved.
         """
         self._steps.go_to(positions.load(state))
-
-
-class OptionalElement(Driving):
-    """An element, or none."""
-
-    def __init__(self, held: tuple[Tree, ...]) -> None:
-        self._held = held
-
-    def has_value(self) -> bool:
-        """Returns whether there is an element."""
-        return bool(self._held)
-
-    def get_value(self) -> Tree:
-        """Returns the element; raises if there is none."""
-        if not self._held:
-            raise InvalidArgumentError("There is no element: the dataset has ended.")
-        return self._held[0]

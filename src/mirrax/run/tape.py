@@ -3,6 +3,7 @@
 While a function is traced, the tape leaves marks in the program: where it starts, where
 it stops, and where a gradient is wanted. Before the program is compiled, each wanted
 gradient is replaced by a real reverse-mode derivative of what stands between the marks.
+In code that runs eagerly it keeps a recording instead.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from mirrax.run.jaxprs import (
     read,
     stand_ins,
 )
+from mirrax.run.recording import Recording
 from mirrax.trees import Tree
 from mirrax.values.array_like import as_array, as_arrays
 from mirrax.variables import libraries
@@ -51,8 +53,8 @@ _numbers = itertools.count()
 class GradientTape:
     """Records what is computed in its `with` block, to take gradients of it.
 
-    Works wherever code is traced: inside `mirrax.function`. `mirrax.value_and_grad` is
-    the shorter way, and works everywhere.
+    Inside `mirrax.function` it becomes part of the program. In code that runs eagerly
+    it notes each operation, and goes through them again for the gradient.
 
     Args:
         persistent: Accepted for ported programs; every tape can be asked repeatedly.
@@ -75,15 +77,14 @@ class GradientTape:
         self._watches_variables = watch_accessed_variables
         self._watched: set[Variable] = set()
         self._accessed: dict[Variable, Any] = {}
+        self._recording: Recording | None = None
 
     def __enter__(self) -> GradientTape:
         overlay = stack.overlay()
-        if overlay is None:
-            raise RuntimeError(
-                "A GradientTape records while a function is traced. Received: a tape "
-                "in code that runs eagerly. Decorate the function with "
-                "`@mirrax.function`, or use `mirrax.value_and_grad`."
-            )
+        if overlay is None or overlay.is_eager:
+            self._recording = Recording()
+            self._recording.start()
+            return self
         self._overlay = overlay
         self._mark("start")
         for variable, value in overlay.values.items():
@@ -93,6 +94,9 @@ class GradientTape:
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self._recording is not None:
+            self._recording.stop()
+            return
         watchers = self._overlay.watchers
         watchers[:] = [w for w in watchers if w is not self._accessed]
         self._mark("stop")
@@ -122,8 +126,26 @@ class GradientTape:
         given, structure = libraries.flatten_sources(sources)
         resolved = [libraries.sources_of(leaf) or _array(leaf) for leaf in given]
         leaves = [leaf for source in resolved for leaf in source.variables]
+        if self._recording is None:
+            found = self._traced(target, output_gradients, leaves)
+        else:
+            found = self._recorded(self._recording, target, output_gradients, leaves)
+        choice = getattr(unconnected_gradients, "value", unconnected_gradients)
+        if str(choice).lower() == "zero":
+            found = [
+                jnp.zeros(leaf.shape, leaf.dtype) if gradient is None else gradient
+                for leaf, gradient in zip(leaves, found, strict=True)
+            ]
+        return trees.unflatten(structure, libraries.assemble(resolved, found))
+
+    def watched_variables(self) -> tuple[Variable, ...]:
+        """Returns the variables that were read while the tape recorded."""
+        reads = self._accessed if self._recording is None else self._recording.reads
+        return tuple(variable for variable in reads if self._is_watched(variable))
+
+    def _traced(self, target: Tree, weights: Tree, leaves: Sequence[Any]) -> list[Any]:
         values = [self._source(leaf) for leaf in leaves]
-        total = _weighted_sum(target, output_gradients)
+        total = _weighted_sum(target, weights)
         connected = jax_internals.depends_on(total, values)
         values = [
             v if flag else None for v, flag in zip(values, connected, strict=True)
@@ -132,23 +154,32 @@ class GradientTape:
         for value in known:
             _require_traced(value)
         found = iter(gradient_p.bind(total, *known, tape=self._number))
-        choice = getattr(unconnected_gradients, "value", unconnected_gradients)
-        is_zero = str(choice).lower() == "zero"
-        missing = [
-            jnp.zeros(leaf.shape, leaf.dtype) if is_zero else None for leaf in leaves
+        return [None if value is None else next(found) for value in values]
+
+    def _recorded(
+        self, recording: Recording, target: Tree, weights: Tree, leaves: Sequence[Any]
+    ) -> list[Any]:
+        targets, structure = trees.flatten(target)
+        groups = [
+            (recording.reads.get(leaf, []) if self._is_watched(leaf) else [])
+            if isinstance(leaf, Variable)
+            else [leaf]
+            for leaf in leaves
         ]
-        gradients = [
-            gap if value is None else next(found)
-            for value, gap in zip(values, missing, strict=True)
-        ]
-        return trees.unflatten(structure, libraries.assemble(resolved, gradients))
+
+        def weigh(values: list[Any]) -> jax.Array:
+            return _weighted_sum(trees.unflatten(structure, values), weights)
+
+        return recording.gradients(weigh, targets, groups)
+
+    def _is_watched(self, variable: Variable) -> bool:
+        return self._watches_variables or variable in self._watched
 
     def _source(self, leaf: Any) -> Any:
         """Returns the traced value that a source stands for; None if it has none."""
         if not isinstance(leaf, Variable):
             return as_array(leaf)
-        is_watched = leaf in self._watched or self._watches_variables
-        return self._accessed.get(leaf) if is_watched else None
+        return self._accessed.get(leaf) if self._is_watched(leaf) else None
 
     def _mark(self, what: str) -> None:
         mark_p.bind(tape=self._number, what=what)

@@ -12,7 +12,7 @@ import numpy as np
 import mirrax
 from mirrax.tf.dtypes import canonical, float32, limits, string
 from mirrax.tf.tensors import (
-    StringTensor,
+    Tensor,
     is_row_stand_in,
     operands,
     sizes,
@@ -47,7 +47,7 @@ __all__ = [
 
 
 def constant(value: Any, dtype: Any = None, shape: Any = None, name: Any = None) -> Any:
-    array = tensor(value, dtype)
+    array = _known(value, dtype)
     if shape is None:
         return array
     wanted = sizes(shape)
@@ -61,7 +61,21 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: Any = None)
 def convert_to_tensor(
     value: Any, dtype: Any = None, dtype_hint: Any = None, name: Any = None
 ) -> Any:
-    return tensor(value, dtype)
+    return _known(value, dtype)
+
+
+def _known(value: Any, dtype: Any) -> Any:
+    """Returns a tensor of what is known while a function is traced.
+
+    Integers stay known, because a shape may be made of them. Floats become part of the
+    program, so that a tape can watch them.
+    """
+    is_traced = any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(value))
+    if is_traced:
+        return tensor(value, dtype)
+    with jax.ensure_compile_time_eval():
+        array = tensor(value, dtype)
+    return jnp.copy(array) if jnp.issubdtype(array.dtype, jnp.inexact) else array
 
 
 def identity(input: Any, name: Any = None) -> Any:
@@ -182,8 +196,7 @@ def meshgrid(*args: Any, indexing: str = "xy", name: Any = None) -> list[Any]:
 
 
 def is_tensor(x: Any) -> builtins.bool:
-    kinds = (jax.Array, mirrax.Variable, StringTensor)
-    return isinstance(x, kinds)
+    return isinstance(x, Tensor | mirrax.Variable)
 
 
 def is_symbolic_tensor(x: Any) -> builtins.bool:

@@ -15,6 +15,7 @@ import numpy as np
 
 import mirrax
 from mirrax.tf.control_flow import is_traced
+from mirrax.tf.host_tensors import HostTensor, host
 from mirrax.tf.tensors import tensor
 
 __all__ = [
@@ -42,7 +43,7 @@ def py_function(
     """Returns what `func` gives for the inputs, as tensors of the types `Tout`."""
     _require_values("py_function", inp)
     assert func is not None
-    return _typed(func(*[tensor(value) for value in inp]), Tout)
+    return _typed(func(*[_given(value) for value in inp]), Tout)
 
 
 def numpy_function(
@@ -56,6 +57,12 @@ def numpy_function(
     _require_values("numpy_function", inp)
     assert func is not None
     return _typed(func(*[np.asarray(value) for value in inp]), Tout)
+
+
+def _given(value: Any) -> Any:
+    """Returns an input as a tensor; what lies in the host's memory stays there."""
+    shown = host(value)
+    return shown if isinstance(shown, HostTensor) else tensor(value)
 
 
 def _require_values(name: str, inputs: Any) -> None:

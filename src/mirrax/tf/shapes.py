@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from mirrax.tf.dtypes import canonical, int32
+from mirrax.tf.host_tensors import host
+from mirrax.tf.tensor_shape import TensorShape
 from mirrax.tf.tensors import axes, is_row_stand_in, sizes, tensor
 
 __all__ = [
@@ -45,45 +48,9 @@ __all__ = [
 newaxis = None
 
 
-class TensorShape(tuple[int | None, ...]):
-    """A shape that answers the questions of TensorFlow's."""
-
-    __slots__ = ()
-
-    def __new__(cls, dims: Any = ()) -> TensorShape:
-        return super().__new__(cls, [None if d is None else int(d) for d in dims])
-
-    @property
-    def rank(self) -> int:
-        return len(self)
-
-    ndims = rank
-
-    @property
-    def dims(self) -> list[int | None]:
-        return list(self)
-
-    def as_list(self) -> list[int | None]:
-        return list(self)
-
-    def is_fully_defined(self) -> bool:
-        return None not in self
-
-    def num_elements(self) -> int | None:
-        return int(np.prod(np.array(self, int))) if self.is_fully_defined() else None
-
-    def is_compatible_with(self, other: Any) -> bool:
-        pairs = zip(self, other)
-        same_rank = len(self) == len(other)
-        return same_rank and all(None in pair or pair[0] == pair[1] for pair in pairs)
-
-    def concatenate(self, other: Any) -> TensorShape:
-        return TensorShape((*self, *other))
-
-
 def shape(input: Any, out_type: Any = int32, name: Any = None) -> Any:
     """Returns the shape as a tensor; sizes are known while a function is traced."""
-    return np.array(tensor(input).shape, canonical(out_type))
+    return host(np.array(_known_shape(input), canonical(out_type)))
 
 
 def shape_n(input: Any, out_type: Any = int32, name: Any = None) -> list[Any]:
@@ -91,11 +58,11 @@ def shape_n(input: Any, out_type: Any = int32, name: Any = None) -> list[Any]:
 
 
 def rank(input: Any, name: Any = None) -> Any:
-    return np.int32(tensor(input).ndim)
+    return host(np.int32(len(_known_shape(input))))
 
 
 def size(input: Any, out_type: Any = int32, name: Any = None) -> Any:
-    return canonical(out_type).type(tensor(input).size)
+    return host(canonical(out_type).type(math.prod(_known_shape(input))))
 
 
 def reshape(tensor: Any, shape: Any, name: Any = None) -> Any:
@@ -128,7 +95,7 @@ def broadcast_static_shape(shape_x: Any, shape_y: Any) -> TensorShape:
 
 
 def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Any:
-    return np.array(np.broadcast_shapes(sizes(shape_x), sizes(shape_y)), np.int32)
+    return host(np.array(broadcast_static_shape(shape_x, shape_y), np.int32))
 
 
 def ensure_shape(x: Any, shape: Any, name: Any = None) -> Any:
@@ -245,6 +212,12 @@ def strided_slice(
             stop = None if end_mask & bit else int(last)
             keys.append(builtins.slice(start, stop, int(step)))
     return tensor(input_)[tuple(keys)]
+
+
+def _known_shape(value: Any) -> tuple[int, ...]:
+    """Returns a shape; of what is an array already, without making a tensor of it."""
+    found = getattr(value, "shape", None)
+    return tuple(tensor(value).shape if found is None else found)
 
 
 def _is_static(value: Any) -> bool:

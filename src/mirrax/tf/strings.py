@@ -31,7 +31,7 @@ __all__ = [
 def _each(values: Any, function: Callable[[bytes], Any]) -> Any:
     array = string_tensor(values)
     result = np.empty(array.size, dtype=object)
-    result[:] = [function(item) for item in array.reshape(-1)]
+    result[:] = [function(item) for item in array.flat]
     return result.reshape(array.shape)
 
 
@@ -49,13 +49,13 @@ def as_string(input: Any, precision: int = -1, *_: Any, **__: Any) -> Any:
 
 def join(inputs: Any, separator: str = "", name: Any = None) -> Any:
     arrays = np.broadcast_arrays(*[string_tensor(x) for x in inputs])
-    rows = zip(*[array.reshape(-1) for array in arrays], strict=True)
+    rows = zip(*[array.flat for array in arrays], strict=True)
     joined = [separator.encode().join(row) for row in rows]
     return string_tensor(joined).reshape(arrays[0].shape)
 
 
 def reduce_join(inputs: Any, separator: str = "", name: Any = None) -> Any:
-    return string_tensor(separator.encode().join(string_tensor(inputs).reshape(-1)))
+    return string_tensor(separator.encode().join(string_tensor(inputs).flat))
 
 
 def length(input: Any, unit: str = "BYTE", name: Any = None) -> Any:

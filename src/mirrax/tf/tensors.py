@@ -1,4 +1,4 @@
-"""Tensors are `jax.Array`s, and what makes one of a value.
+"""Tensors are arrays, and what makes one of a value.
 
 Importing this module lets every array answer `numpy()`, and every device the questions
 one asks of the name that TensorFlow has in its place.
@@ -15,17 +15,19 @@ import numpy as np
 
 import mirrax
 from mirrax.tf.dtypes import canonical, string
-
-Tensor = jax.Array
+from mirrax.tf.host_tensors import HostTensor
+from mirrax.tf.tensor_shape import TensorShape
 
 _NUMBERS = (bool, int, float, complex)
 
 
-class StringTensor(np.ndarray[Any, Any]):
-    """An array of byte strings: JAX has none."""
+class _TensorType(type):
+    def __instancecheck__(cls, value: object) -> bool:
+        return isinstance(value, jax.Array | HostTensor)
 
-    def numpy(self) -> Any:
-        return self.item() if self.ndim == 0 else np.asarray(self)
+
+class Tensor(metaclass=_TensorType):
+    """`tf.Tensor`, for `isinstance`: a `jax.Array`, or one in the host's memory."""
 
 
 def tensor(value: Any, dtype: Any = None) -> Any:
@@ -50,13 +52,13 @@ def operands(*values: Any) -> list[Any]:
     return [v if isinstance(v, _NUMBERS) else tensor(v) for v in values]
 
 
-def string_tensor(value: Any) -> StringTensor:
+def string_tensor(value: Any) -> HostTensor:
     """Returns text or bytes, or lists of them, as an array of bytes."""
     array = np.array(value, dtype=object)
     encoded = [x.encode() if isinstance(x, str) else x for x in array.reshape(-1)]
     result = np.empty(len(encoded), dtype=object)
     result[:] = encoded
-    return result.reshape(array.shape).view(StringTensor)
+    return result.reshape(array.shape).view(HostTensor)
 
 
 def is_row_stand_in(value: Any) -> bool:
@@ -101,8 +103,8 @@ def sizes(shape: Any) -> tuple[int, ...]:
     """Returns a shape, given as numbers or as an array, as a tuple."""
     if isinstance(shape, int | np.integer):
         return (int(shape),)
-    if isinstance(shape, jax.Array) and shape.ndim == 0:
-        return (int(shape),)
+    if isinstance(shape, jax.Array | np.ndarray):
+        return tuple(np.asarray(shape).reshape(-1).tolist())
     return tuple(int(size) for size in shape)
 
 
@@ -135,5 +137,6 @@ def _string_method(name: str) -> Any:
 
 
 jax.Array.numpy = _numpy  # type: ignore[attr-defined]
+jax.Array.get_shape = lambda array: TensorShape(array.shape)  # type: ignore[attr-defined]
 for _name in ("split", "startswith", "endswith", "lower", "upper", "__contains__"):
     setattr(jax.Device, _name, _string_method(_name))

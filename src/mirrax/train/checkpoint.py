@@ -94,7 +94,7 @@ class Checkpoint:
         path = pathlib.Path(file_prefix).absolute()
         self._restore_pending()
         entries = self._named_entries()
-        workers = agreement.current_party()
+        workers = agreement.current_peers()
         # Before any value is read, because reading may need the other workers.
         positions = agreement.agree(workers, path, entries)
         saved = _collect(entries, positions)
@@ -132,7 +132,7 @@ class Checkpoint:
             return LoadStatus(self)
         path = pathlib.Path(save_path).absolute()
         self._writer.wait()
-        workers = agreement.current_party()
+        workers = agreement.current_peers()
         agreement.require_everywhere(workers, path, files.is_whole(path))
         saved = files.read(path)
         values = {**saved.arrays, **agreement.own_positions(workers, saved.plain)}

@@ -60,9 +60,8 @@ class Library(abc.ABC):
         """
         return
 
-    def fingerprint(self, fn: Callable[..., Any], leaves: Sequence[Any]) -> Hashable:
-        """Returns what, besides variables, a program of `fn` depends on."""
-        return None
+    fingerprint: Callable[[Callable[..., Any], Sequence[Any]], Hashable] | None = None
+    """Returns what, besides variables, a program of a function depends on, if much."""
 
 
 class Kept(NamedTuple):
@@ -96,6 +95,7 @@ class Sources:
 
 _expected: dict[str, Callable[[], Library]] = {}
 _connected: list[Library] = []
+_fingerprints: list[Callable[[Callable[..., Any], Sequence[Any]], Hashable]] = []
 _NOTHING = contextlib.nullcontext()
 
 
@@ -106,11 +106,14 @@ def expect(module: str, load: Callable[[], Library]) -> None:
 
 def connect() -> list[Library]:
     """Returns the libraries that take part, after connecting those newly imported."""
-    if _expected:
-        for module in [name for name in _expected if name in sys.modules]:
+    for module in _expected:
+        if module in sys.modules:
             library = _expected.pop(module)()
             trees.add_leaf_types(library.leaf_types)
             _connected.append(library)
+            if library.fingerprint is not None:
+                _fingerprints.append(library.fingerprint)
+            return connect()
     return _connected
 
 
@@ -167,9 +170,9 @@ def check_arguments(tree: Tree) -> None:
 
 def fingerprint(fn: Callable[..., Any], leaves: Sequence[Any]) -> Hashable:
     """Returns what of other libraries' objects a program of `fn` depends on."""
-    if not _connected:
+    if not _fingerprints:
         return None
-    return tuple(library.fingerprint(fn, leaves) for library in _connected)
+    return tuple([fingerprint(fn, leaves) for fingerprint in _fingerprints])
 
 
 def flatten_sources(tree: Tree) -> tuple[list[Any], Any]:

@@ -78,6 +78,11 @@ def set_array(variable: Any, array: jax.Array | None) -> None:
     variable._value = array
 
 
+def place_of(variable: Any) -> tuple[dict[str, Any], str]:
+    """Returns where a variable holds its array: a dictionary, and the key in it."""
+    return variable.__dict__, "_value"
+
+
 def dtype_of(variable: Any) -> Any:
     """Returns the dtype of the array, whatever a layer casts it to at this moment."""
     return variable._dtype
@@ -132,6 +137,7 @@ __all__ = [
     "dtype_of",
     "initial_epoch",
     "notes_set_aside",
+    "place_of",
     "set_array",
     "set_initial_epoch",
     "stateless_scope",

@@ -20,10 +20,10 @@ from mirrax import get_strategy as get_strategy
 from mirrax import has_strategy as has_strategy
 from mirrax import in_cross_replica_context as in_cross_replica_context
 from mirrax.tf.absent import names_of, unavailable
+from mirrax.tf.data.input_iterator import InputIterator as InputIterator
 from mirrax.tf.distribute import cluster_resolver as cluster_resolver
 from mirrax.tf.distribute import coordinator as coordinator
 from mirrax.tf.distribute import experimental as experimental
-from mirrax.tf.distribute.iterators import InputIterator as InputIterator
 from mirrax.tf.distribute.strategies import MirroredStrategy as MirroredStrategy
 from mirrax.tf.distribute.strategies import (
     MultiWorkerMirroredStrategy as MultiWorkerMirroredStrategy,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import mirrax
-from mirrax.tf.distribute.iterators import InputIterator
+from mirrax.tf.data.input_iterator import InputIterator
 
 
 class Leftovers:

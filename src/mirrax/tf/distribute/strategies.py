@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import mirrax
+from mirrax.tf.data.datasets import Dataset, shown
 from mirrax.tf.distribute.leftovers import Leftovers
 
 
@@ -51,6 +52,11 @@ class RunsLikeTensorFlow(Leftovers):
                 "or a strategy of `mirrax`, which takes other data, too."
             )
         return super().experimental_distribute_dataset(dataset, options)  # type: ignore[misc]
+
+    def experimental_make_numpy_dataset(
+        self, numpy_input: Any, session: Any = None
+    ) -> Dataset:
+        return shown(super().experimental_make_numpy_dataset(numpy_input))  # type: ignore[misc]
 
 
 class MirroredStrategy(RunsLikeTensorFlow, mirrax.MirroredStrategy):

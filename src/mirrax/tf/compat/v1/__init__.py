@@ -1,6 +1,7 @@
 """`tf.compat.v1`: distribution, and what starts a program."""
 
 from mirrax.tf.absent import names_of, unavailable
+from mirrax.tf.compat.v1 import data as data
 from mirrax.tf.compat.v1 import distribute as distribute
 from mirrax.tf.compat.v1.config_proto import ConfigProto as ConfigProto
 from mirrax.tf.compat.v1.config_proto import GPUOptions as GPUOptions

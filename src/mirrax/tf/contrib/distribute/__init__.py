@@ -26,7 +26,7 @@ from mirrax.tf.contrib.distribute.tower_context import (
 from mirrax.tf.contrib.distribute.tower_context import (
     in_cross_tower_context as in_cross_tower_context,
 )
-from mirrax.tf.distribute.iterators import MultiStepContext as MultiStepContext
+from mirrax.tf.distribute.steps import MultiStepContext as MultiStepContext
 
 __all__ = [
     "CrossTowerOps",

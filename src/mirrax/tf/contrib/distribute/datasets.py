@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mirrax.tf.distribute.iterators import InputIterator
+from mirrax.tf.data.input_iterator import InputIterator
 
 
 class PerDeviceDataset:

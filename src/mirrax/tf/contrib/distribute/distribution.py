@@ -11,8 +11,8 @@ import jax
 
 import mirrax
 from mirrax.tf.contrib.distribute.datasets import MapOutput, PerDeviceDataset
-from mirrax.tf.distribute.iterators import MultiStepContext
 from mirrax.tf.distribute.leftovers import require_scope
+from mirrax.tf.distribute.steps import MultiStepContext
 
 _REDUCTIONS = {
     mirrax.VariableAggregation.SUM: mirrax.ReduceOp.SUM,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import mirrax
-from mirrax.tf.distribute.iterators import MultiStepContext
+from mirrax.tf.distribute.steps import MultiStepContext
 from mirrax.tf.distribute.strategies import (
     CentralStorageStrategy as CentralStorageStrategyV2,
 )

@@ -1,0 +1,141 @@
+"""Datasets whose elements are tensors: those of Mirrax, shown as TensorFlow's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import jax
+import numpy as np
+
+import mirrax
+from mirrax.tf.absent import replacement_of
+from mirrax.tf.data.input_iterator import InputIterator
+from mirrax.tf.data.iterators import DatasetIterator
+from mirrax.tf.host_tensors import host
+
+
+class _Tensors:
+    """What differs from a dataset of Mirrax: a mix-in of datasets."""
+
+    iterator_type: type[mirrax.data.DatasetIterator] = DatasetIterator
+
+    def _made(self: Any, plan: Any) -> Dataset:
+        return Dataset(plan, self.options())
+
+    def cardinality(self) -> Any:
+        return host(np.int64(super().cardinality()))  # type: ignore[misc]
+
+    def reduce(self, initial_state: Any, reduce_func: Callable[..., Any]) -> Any:
+        state = jax.tree.map(host, initial_state)
+        return jax.tree.map(host, super().reduce(state, reduce_func))  # type: ignore[misc]
+
+    def get_single_element(self: Any, name: str | None = None) -> Any:
+        """Returns the only element."""
+        found = list(self.take(2))
+        if len(found) != 1:
+            count = "none" if not found else "several"
+            raise mirrax.errors.InvalidArgumentError(
+                f"The dataset must have one element. Received: {count}. Use "
+                "`take(1)`, or iterate over it."
+            )
+        return found[0]
+
+    def make_one_shot_iterator(self: Any) -> Any:
+        """Returns an iterator, as datasets of version 1 do."""
+        return iter(self)
+
+    def make_initializable_iterator(self: Any) -> InputIterator:
+        """Returns an iterator that can start anew, as datasets of version 1 do."""
+        return InputIterator(self)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        full = f"tf.data.Dataset.{name}"
+        advice = "" if name.startswith("_") else f" {replacement_of(full)}"
+        raise AttributeError(f"`mirrax.tf` has no `{full}`.{advice}", name=name)
+
+
+class Dataset(_Tensors, mirrax.data.Dataset):
+    """`tf.data.Dataset`."""
+
+    @staticmethod
+    def range(*args: Any, output_type: Any = np.int64, name: Any = None) -> Dataset:
+        numbers = mirrax.data.Dataset.range(*args)
+        if np.dtype(output_type) != np.int64:
+            numbers = numbers.map(lambda number: number.astype(output_type))
+        return shown(numbers)
+
+    @staticmethod
+    def from_tensors(tensors: Any, name: Any = None) -> Dataset:
+        return shown(mirrax.data.Dataset.from_tensors(tensors))
+
+    @staticmethod
+    def from_tensor_slices(tensors: Any, name: Any = None) -> Dataset:
+        return shown(mirrax.data.Dataset.from_tensor_slices(tensors))
+
+    @staticmethod
+    def from_generator(  # type: ignore[override]
+        generator: Any,
+        output_types: Any = None,
+        output_shapes: Any = None,
+        args: Any = None,
+        output_signature: Any = None,
+        name: Any = None,
+    ) -> Dataset:
+        """Returns what a generator yields.
+
+        Args:
+            generator: A function that returns an iterable.
+            output_types: Its dtypes, in place of `output_signature`.
+            output_shapes: Its shapes; any, if they are not given.
+            args: Arguments of the function.
+            output_signature: Its shapes and dtypes.
+        """
+        if output_signature is None:
+            output_signature = _signature(output_types, output_shapes)
+        given = () if args is None else tuple(map(host, args))
+        make = (lambda: generator(*given)) if callable(generator) else generator
+        return shown(mirrax.data.Dataset.from_generator(make, output_signature))
+
+    @staticmethod
+    def list_files(
+        file_pattern: Any, shuffle: Any = None, seed: Any = None, name: Any = None
+    ) -> Dataset:
+        patterns = np.asarray(file_pattern, object).ravel().tolist()
+        texts = [p.decode() if isinstance(p, bytes) else str(p) for p in patterns]
+        return shown(mirrax.data.Dataset.list_files(texts, shuffle, seed))
+
+    @staticmethod
+    def zip(*args: Any, datasets: Any = None, name: Any = None) -> Dataset:
+        given = args if datasets is None else (datasets,)
+        return shown(mirrax.data.Dataset.zip(*given))
+
+
+class TFRecordDataset(_Tensors, mirrax.data.TFRecordDataset):
+    """`tf.data.TFRecordDataset`."""
+
+
+class TextLineDataset(_Tensors, mirrax.data.TextLineDataset):
+    """`tf.data.TextLineDataset`."""
+
+
+class FixedLengthRecordDataset(_Tensors, mirrax.data.FixedLengthRecordDataset):
+    """`tf.data.FixedLengthRecordDataset`."""
+
+
+def shown(dataset: mirrax.data.Dataset) -> Dataset:
+    """Returns a dataset of Mirrax as one whose elements are tensors."""
+    return Dataset(dataset.plan, dataset.options())
+
+
+def _signature(types: Any, shapes: Any) -> Any:
+    if types is None:
+        raise TypeError(
+            "`from_generator` needs `output_signature`, or `output_types`. Received: "
+            "neither. Use `output_signature=tf.TensorSpec(shape, dtype)`."
+        )
+    if shapes is None:
+        return jax.tree.map(lambda dtype: mirrax.TensorSpec(None, dtype), types)
+    return jax.tree.map(
+        lambda dtype, shape: mirrax.TensorSpec(shape, dtype), types, shapes
+    )

@@ -1,0 +1,47 @@
+"""`tf.TensorShape`: a shape that answers the questions of TensorFlow's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+class TensorShape(tuple[int | None, ...]):
+    """A tuple of sizes; None stands for one that is not known."""
+
+    __slots__ = ()
+
+    def __new__(cls, dims: Any = ()) -> TensorShape:
+        return super().__new__(cls, [None if d is None else int(d) for d in dims])
+
+    def __getitem__(self, key: Any) -> Any:
+        found = super().__getitem__(key)
+        return TensorShape(found) if isinstance(key, slice) else found
+
+    @property
+    def rank(self) -> int:
+        return len(self)
+
+    ndims = rank
+
+    @property
+    def dims(self) -> list[int | None]:
+        return list(self)
+
+    def as_list(self) -> list[int | None]:
+        return list(self)
+
+    def is_fully_defined(self) -> bool:
+        return None not in self
+
+    def num_elements(self) -> int | None:
+        return int(np.prod(np.array(self, int))) if self.is_fully_defined() else None
+
+    def is_compatible_with(self, other: Any) -> bool:
+        pairs = zip(self, other)
+        same_rank = len(self) == len(other)
+        return same_rank and all(None in pair or pair[0] == pair[1] for pair in pairs)
+
+    def concatenate(self, other: Any) -> TensorShape:
+        return TensorShape((*self, *other))

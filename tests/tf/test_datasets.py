@@ -1,0 +1,170 @@
+"""`tf.data`: datasets whose elements are tensors."""
+
+import numpy as np
+import pytest
+
+import mirrax
+from mirrax import tf
+
+Dataset = tf.data.Dataset
+
+
+def test_elements_are_tensors():
+    data = np.random.RandomState(0).randn(5, 2), np.arange(5)
+    batches = list(Dataset.from_tensor_slices(data).batch(3))
+    x, y = batches[1]
+    np.testing.assert_array_equal(x.numpy(), data[0][3:])
+    assert x.dtype == tf.float64
+    assert x.shape.as_list() == [2, 2]
+    assert [label.numpy() for label in y] == [3, 4]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda d: d.map(lambda x: x * 1).batch(2).unbatch(),
+        lambda d: d.shuffle(3, seed=1).take(3).prefetch(1),
+        lambda d: d.repeat(2).skip(3).cache(),
+        lambda d: d.with_options(tf.data.Options()),
+        lambda d: d.flat_map(Dataset.from_tensors),
+        lambda d: Dataset.zip(d, d).map(lambda a, b: a),
+        lambda d: d.apply(lambda e: e.concatenate(Dataset.range(0))),
+    ],
+    ids=["map", "shuffle", "repeat", "options", "flat_map", "zip", "apply"],
+)
+def test_every_operation_gives_tensors(change):
+    dataset = change(Dataset.range(3))
+    assert isinstance(dataset, Dataset)
+    assert sorted(x.numpy() for x in dataset) == [0, 1, 2]
+
+
+def test_strings_are_bytes():
+    (first, second) = Dataset.from_tensor_slices(["ab", "c"])
+    (batch,) = Dataset.from_tensor_slices(["ab", "c"]).batch(2)
+    assert first.numpy().decode() == "ab"
+    assert second.numpy() == b"c"
+    assert batch.numpy().tolist() == [b"ab", b"c"]
+
+
+def test_records_of_files_are_bytes(tmp_path):
+    path = tmp_path / "lines.txt"
+    path.write_text("one\ntwo\n")
+    lines = tf.data.TextLineDataset(str(path))
+    assert [line.numpy() for line in lines] == [b"one", b"two"]
+    assert [line.numpy() for line in lines.skip(1)] == [b"two"]
+    assert [
+        line.numpy() for line in tf.data.TextLineDataset(Dataset.list_files(str(path)))
+    ]
+
+
+def test_as_numpy_iterator_gives_what_is_numpys_own():
+    numbers = list(Dataset.range(2).batch(2).as_numpy_iterator())
+    texts = list(Dataset.from_tensor_slices(["a"]).as_numpy_iterator())
+    assert type(numbers[0]) is np.ndarray
+    assert texts == [b"a"]
+
+
+def test_windows_are_datasets_of_tensors():
+    windows = Dataset.range(4).window(2)
+    assert [[x.numpy() for x in window] for window in windows] == [[0, 1], [2, 3]]
+
+
+def test_cardinality_and_reduce_give_tensors():
+    dataset = Dataset.range(4)
+    assert dataset.cardinality().numpy() == len(dataset) == 4
+    assert dataset.reduce(0, lambda count, _: count + 1).numpy() == 4
+    assert dataset.reduce(np.int64(0), lambda a, b: a + b).numpy() == 6
+
+
+def test_the_only_element_is_given():
+    assert Dataset.range(3).batch(3).get_single_element().numpy().tolist() == [0, 1, 2]
+    assert tf.data.experimental.get_single_element(Dataset.range(1)).numpy() == 0
+
+
+@pytest.mark.parametrize(("count", "found"), [(0, "none"), (2, "several")])
+def test_not_just_one_element_is_refused(count, found):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=f"Received: {found}"):
+        Dataset.range(count).get_single_element()
+
+
+def test_iterators_give_elements_one_by_one():
+    iterator = iter(Dataset.range(2))
+    assert isinstance(iterator, tf.data.Iterator)
+    assert iterator.element_spec == tf.TensorSpec([], tf.int64)
+    assert iterator.get_next().numpy() == 0
+    assert iterator.get_next_as_optional().get_value().numpy() == 1
+    assert not iterator.get_next_as_optional().has_value()
+    with pytest.raises(tf.errors.OutOfRangeError, match="no more elements"):
+        iterator.get_next()
+
+
+def test_an_iterator_that_a_function_closes_over_goes_on():
+    iterator = iter(Dataset.range(3))
+    step = tf.function(lambda: next(iterator) * 2)
+    assert [int(step()) for _ in range(3)] == [0, 2, 4]
+
+
+def test_iterators_can_be_saved():
+    dataset = Dataset.range(5)
+    iterator, other = iter(dataset), iter(dataset)
+    next(iterator)
+    other.restore_state(iterator.save_state())
+    assert next(other).numpy() == 1
+
+
+def test_parts_of_distributed_elements_are_tensors():
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    dataset = strategy.experimental_distribute_dataset(Dataset.range(4).batch(4))
+    texts = Dataset.from_tensor_slices(["a", "b"]).batch(2)
+    (element,) = dataset
+    (text,) = strategy.experimental_distribute_dataset(texts)
+    parts = strategy.experimental_local_results(element)
+    assert [part.numpy().tolist() for part in parts] == [[0, 1], [2, 3]]
+    assert element.values[1].get_shape().as_list() == [2]
+    assert [part.numpy().tolist() for part in text.values] == [[b"a"], [b"b"]]
+
+
+def test_datasets_of_numpy_arrays_are_tensors():
+    strategy = tf.distribute.OneDeviceStrategy("CPU:0")
+    dataset = strategy.experimental_make_numpy_dataset(np.arange(2))
+    assert [x.numpy() for x in dataset] == [0, 1]
+
+
+def test_generators_may_be_described_by_types_and_shapes():
+    dataset = Dataset.from_generator(
+        lambda n: ((i, [i, i]) for i in range(int(n))),
+        output_types=(tf.int32, tf.float32),
+        output_shapes=([], [2]),
+        args=[2],
+    )
+    assert dataset.element_spec[1] == tf.TensorSpec([2], tf.float32)
+    assert [int(number) for number, _ in dataset] == [0, 1]
+    loose = Dataset.from_generator(lambda: iter([[1], [1, 2]]), tf.int32)
+    assert [len(x) for x in loose] == [1, 2]
+
+
+def test_a_generator_needs_a_description():
+    with pytest.raises(TypeError, match="needs `output_signature`"):
+        Dataset.from_generator(lambda: iter([1]))
+
+
+def test_a_range_may_have_another_type():
+    (last,) = Dataset.range(2, 3, output_type=tf.float32)
+    assert last.dtype == tf.float32
+    assert last.numpy() == 2
+
+
+def test_operations_that_are_left_out_name_a_replacement():
+    with pytest.raises(AttributeError, match=r"no `tf.data.Dataset.group_by_window`"):
+        Dataset.range(2).group_by_window  # noqa: B018
+
+
+def test_version_1_makes_iterators_of_datasets():
+    iterator = tf.compat.v1.data.make_one_shot_iterator(Dataset.range(2))
+    assert iterator.get_next().numpy() == 0
+    assert Dataset.range(1).make_one_shot_iterator().get_next().numpy() == 0
+
+
+def test_datasets_of_mirrax_stay_arrays_of_numpy():
+    (batch,) = mirrax.data.Dataset.range(2).batch(2)
+    assert type(batch) is np.ndarray
