@@ -118,8 +118,10 @@ def experience_of_batches(model):
     keras.utils.set_random_seed(SEED)
     return {
         "train": model.train_on_batch(x[:7], y[:7]),
+        "train by row": model.train_on_batch(x[:8], y[:8], np.linspace(0, 1, 8)),
         "train by class": model.train_on_batch(x[:8], y[:8], class_weight={0: 3.0}),
         "test": model.test_on_batch(x[:8], y[:8], return_dict=True),
+        "test by row": model.test_on_batch(x[:8], y[:8], np.linspace(0, 1, 8)),
         "predict": model.predict_on_batch(x[:7]),
         "weights": model.get_weights(),
     }

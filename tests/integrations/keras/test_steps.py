@@ -89,8 +89,9 @@ def test_compiled_step_equals_one_device(optimizer, uses_tape):
     assert_same(found, expected)
 
 
-def test_eager_step_equals_compiled_step():
-    eager = Trainer(mirrored(2), programs.linear).train(
+@pytest.mark.parametrize("uses_tape", [False, True], ids=["function", "tape"])
+def test_eager_step_equals_compiled_step(uses_tape):
+    eager = Trainer(mirrored(2), programs.linear, uses_tape=uses_tape).train(
         2 * BATCH, decorate=lambda fn: fn
     )
     compiled = Trainer(mirrored(2), programs.linear).train(2 * BATCH)

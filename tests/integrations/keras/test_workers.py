@@ -33,6 +33,12 @@ def test_training_equals_one_device_on_every_worker(experiences, name):
         assert_same(answer[name], on_one_device(name))
 
 
+def test_single_batches_equal_one_device_on_every_worker(experiences):
+    expected = programs.experience_of_batches(programs.build("linear", "sgd"))
+    for answer in experiences:
+        assert_same(answer["batches"], expected)
+
+
 def test_workers_start_alike_whatever_their_seeds(trained):
     first, second = trained[1]
     assert_same(first["weights"], second["weights"])

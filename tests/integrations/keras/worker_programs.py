@@ -36,6 +36,9 @@ def equal_one_device():
         with strategy.scope():
             model = programs.build(name, optimizer())
         results[name] = programs.experience(model)
+    with strategy.scope():
+        model = programs.build("linear", "sgd")
+    results["batches"] = programs.experience_of_batches(model)
     return results
 
 

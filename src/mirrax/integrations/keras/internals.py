@@ -17,7 +17,7 @@ TESTED = (3, 15)
 try:
     from keras.src.backend.common import global_state as _global_state
     from keras.src.backend.common.stateless_scope import get_stateless_scope
-    from keras.src.backend.jax.trainer import JAXEpochIterator as _EpochIterator
+    from keras.src.backend.jax import trainer as _trainer
     from keras.src.losses import loss as _loss
     from keras.src.trainers.data_adapters.data_adapter import DataAdapter
     from keras.src.trainers.data_adapters.data_adapter_utils import (
@@ -29,7 +29,8 @@ try:
     INITIALIZE_LATER = (keras.Variable, "_deferred_initialize")
     ASSIGN_DIRECTLY = (keras.Variable, "_direct_assign")
     AFTER_BUILD = (keras.Layer, "_post_build")
-    GET_BATCHES = (_EpochIterator, "_get_iterator")
+    GET_BATCHES = (_trainer.JAXEpochIterator, "_get_iterator")
+    PLACE_BATCH = (_trainer, "_distribute_data")
     SCALE_LOSS = (_loss, "scale_loss_for_distribution")
     UNSCALE_LOSS = (_loss, "unscale_loss_for_distribution")
     for _owner, _name in (
@@ -37,6 +38,7 @@ try:
         ASSIGN_DIRECTLY,
         AFTER_BUILD,
         GET_BATCHES,
+        PLACE_BATCH,
         SCALE_LOSS,
         UNSCALE_LOSS,
         (keras.Variable, "_maybe_autocast"),
@@ -124,6 +126,7 @@ __all__ = [
     "ASSIGN_DIRECTLY",
     "GET_BATCHES",
     "INITIALIZE_LATER",
+    "PLACE_BATCH",
     "SCALE_LOSS",
     "TESTED",
     "UNSCALE_LOSS",

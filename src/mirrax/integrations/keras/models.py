@@ -48,6 +48,7 @@ def install() -> None:
     for name in ("save", "save_weights", "export"):
         hooks.wrap(keras.Model, name, _save)
     hooks.wrap(*internals.GET_BATCHES, _get_batches)
+    hooks.wrap(*internals.PLACE_BATCH, _place_batch)
 
 
 def strategy_of(model: Any) -> Any:
@@ -120,9 +121,9 @@ def _on_batch(original: Callable[..., Any], model: Any, *args: Any, **kw: Any) -
     topology = strategy.topology
     given = {name: arguments.get(name) for name in ("x", "y", "sample_weight")}
     workers.require_same_batch(given, topology)
-    for name, batch in given.items():
-        if name in arguments:
-            arguments[name] = place(batch, topology)
+    if original.__name__ == "predict_on_batch":
+        # Which Keras does not place.
+        arguments["x"] = place(arguments["x"], topology)
     with _fitting(model, strategy, original.__name__):
         return original(**{"self": model, **arguments})
 
@@ -208,3 +209,11 @@ def _get_batches(original: Callable[..., Any], iterator: Any) -> Any:
     if not isinstance(iterator.data_adapter, DatasetAdapter) and not topology.is_local:
         batches = workers.same_first_batch(batches, topology)
     return place_all(batches, topology)
+
+
+def _place_batch(original: Callable[..., Any], batch: Any, *args: Any) -> Any:
+    """Places the batch of `train_on_batch` and `test_on_batch`."""
+    frame = stack.frame()
+    if not isinstance(frame, hooks.Fitting):
+        return original(batch, *args)
+    return place(batch, frame.strategy.topology)
