@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import contextlib
 import functools
+import logging
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -22,6 +23,7 @@ __all__ = [
     "custom_gradient",
     "device",
     "executing_eagerly",
+    "get_logger",
     "grad_pass_through",
     "inside_function",
     "name_scope",
@@ -182,6 +184,11 @@ def executing_eagerly() -> bool:
 
 def inside_function() -> bool:
     return isinstance(jax.numpy.zeros(()) + 0, jax.core.Tracer)
+
+
+def get_logger() -> logging.Logger:
+    """Returns the logger that TensorFlow programs set the level of."""
+    return logging.getLogger("tensorflow")
 
 
 def timestamp(name: Any = None) -> float:
