@@ -105,3 +105,18 @@ def test_strings_are_of_this_kind():
     assert isinstance(texts, HostTensor)
     assert texts[1].numpy() == b"bc"
     assert tf.strings.join([texts[0], texts[1]], "-").numpy() == b"a-bc"
+
+
+@pytest.mark.parametrize("made", [lambda x: x, jnp.asarray], ids=["host", "jax"])
+def test_a_shape_that_is_set_must_be_the_one_there_is(made):
+    tensor = made(host(np.ones((2, 3), np.float32)))
+    tensor.set_shape([None, 3])
+    with pytest.raises(
+        ValueError, match=r"Shapes \(2, 3\) and \(4,\) are incompatible"
+    ):
+        tensor.set_shape([4])
+
+
+def test_py_function_gets_what_lies_on_the_host_as_it_is():
+    found = tf.py_function(lambda x: x.numpy() // 2**38, [np.int64(2**40)], tf.int32)
+    assert found.numpy() == 4

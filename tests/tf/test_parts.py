@@ -227,3 +227,28 @@ def test_importing_does_not_import_keras():
         timeout=120,
     )
     assert done.stdout.strip() == "False"
+
+
+def test_the_aggregation_of_version_1_leaves_that_of_mirrax_alone():
+    first = tf.VariableAggregation.ONLY_FIRST_TOWER
+    assert first is mirrax.VariableAggregation.ONLY_FIRST_REPLICA
+    assert not hasattr(mirrax.VariableAggregation, "ONLY_FIRST_TOWER")
+    assert isinstance(tf.VariableAggregation.MEAN, tf.VariableAggregation)
+    assert list(tf.VariableAggregation) == list(mirrax.VariableAggregation)
+    with pytest.raises(AttributeError, match="Use one of"):
+        tf.VariableAggregation.ALL  # noqa: B018
+
+
+def test_version_1_has_the_names_that_stayed():
+    assert tf.compat.v1.reduce_sum is tf.reduce_sum
+    assert tf.compat.v1.zeros_initializer is tf.zeros_initializer
+    with pytest.raises(AttributeError, match="arguments of a function"):
+        tf.compat.v1.placeholder  # noqa: B018
+    with pytest.raises(AttributeError, match=r"no `tf.compat.v1.no_such_thing`"):
+        tf.compat.v1.no_such_thing  # noqa: B018
+
+
+def test_loggers_are_those_of_python():
+    tf.compat.v1.logging.set_verbosity(tf.compat.v1.logging.ERROR)
+    assert tf.get_logger().level == tf.compat.v1.logging.get_verbosity() == 40
+    tf.get_logger().setLevel(0)

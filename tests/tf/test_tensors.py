@@ -161,3 +161,16 @@ def test_integer_constants_can_be_shapes_in_a_function():
         return tf.reshape(x, tf.constant([2, -1]))
 
     assert reshaped(tf.ones([4])).shape == (2, 2)
+
+
+def test_methods_of_tapes_that_are_left_out_name_a_replacement():
+    with pytest.raises(AttributeError, match=r"Use `jax.jacobian`"):
+        tf.GradientTape().jacobian  # noqa: B018
+
+
+def test_print_writes_to_a_file(tmp_path):
+    path = tmp_path / "out.txt"
+    tf.print("a", tf.constant(1), output_stream=f"file://{path}")
+    tf.function(lambda x: tf.print(x, output_stream=f"file://{path}"))(tf.ones([]))
+    jax.effects_barrier()
+    assert path.read_text() == "a 1\n1.0\n"

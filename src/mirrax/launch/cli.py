@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import importlib
+import pathlib
 import sys
 from collections.abc import Sequence
 
+_SOURCES = pathlib.Path(__file__).parents[2]
+
 # Each module has a `main(arguments) -> exit code`; only the one that is asked for is
-# imported.
-SUBCOMMANDS = {
+# imported. A layer that was deleted takes its subcommand with it.
+_MODULES = {
     "launch": ("mirrax.launch.command", "starts a script on several workers"),
     "migrate": ("mirrax.tf.migrate", "tells what of a TensorFlow program works"),
     "doctor": ("mirrax.launch.doctor", "checks this machine and its cluster"),
+}
+
+SUBCOMMANDS = {
+    name: (module, text)
+    for name, (module, text) in _MODULES.items()
+    if (_SOURCES / f"{module.replace('.', '/')}.py").exists()
 }
 
 

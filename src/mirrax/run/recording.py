@@ -133,6 +133,7 @@ class _Reads(ValueOverlay):
         super().__init__({}, parent)
         self._reads = reads
         self._recording = trace
+        self._is_traced = False
 
     @override
     def knows(self, variable: Variable) -> bool:
@@ -150,9 +151,16 @@ class _Reads(ValueOverlay):
         self._reads.setdefault(variable, []).append(value)
         if jax_internals.is_staging():
             # Part of a program, which would keep the array as a constant.
+            self._is_traced = True
             stack.spend_traces()
             return RecordedTracer(value, self._recording)
         return value
+
+    @override
+    def _forget_traces(self) -> None:
+        # What is not read in a program of JAX is in none.
+        if self._is_traced:
+            super()._forget_traces()
 
 
 def _listed(result: Any) -> Sequence[Any]:

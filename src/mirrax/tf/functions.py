@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import mirrax
-from mirrax import GradientTape as GradientTape
+from mirrax.tf.absent import replacement_of
 
 __all__ = ["GradientTape", "UnconnectedGradients", "function"]
+
+
+class GradientTape(mirrax.GradientTape):
+    """`tf.GradientTape`."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        full = f"tf.GradientTape.{name}"
+        advice = "" if name.startswith("_") else f" {replacement_of(full)}"
+        raise AttributeError(f"`mirrax.tf` has no `{full}`.{advice}", name=name)
 
 
 class UnconnectedGradients(enum.Enum):

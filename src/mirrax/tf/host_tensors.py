@@ -29,6 +29,10 @@ class HostTensor(np.ndarray[Any, Any]):
     def get_shape(self) -> TensorShape:
         return self.shape
 
+    def set_shape(self, shape: Any) -> None:
+        """Raises unless the tensor has this shape."""
+        self.shape.assert_is_compatible_with(shape)
+
     def __getitem__(self, key: Any) -> Any:
         return host(super().__getitem__(key))
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import builtins
 import contextlib
 import functools
+import logging
+import pathlib
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -22,6 +24,7 @@ __all__ = [
     "custom_gradient",
     "device",
     "executing_eagerly",
+    "get_logger",
     "grad_pass_through",
     "inside_function",
     "name_scope",
@@ -32,6 +35,10 @@ __all__ = [
     "stop_gradient",
     "timestamp",
 ]
+
+_FILE = "file://"
+# Asked for when something is printed: programs may replace them.
+_STREAMS = {"stdout": lambda: sys.stdout, "stderr": lambda: sys.stderr}
 
 
 def py_function(
@@ -137,20 +144,28 @@ def print(*inputs: Any, **kwargs: Any) -> None:
     """Prints values, in compiled code when it runs."""
     stream = kwargs.get("output_stream", sys.stderr)
     separator, end = kwargs.get("sep", " "), kwargs.get("end", "\n")
-    stream = {"file": stream, "stdout": sys.stdout, "stderr": sys.stderr}.get(
-        stream if isinstance(stream, str) else "file", stream
-    )
 
     def show(*values: Any) -> None:
         filled = iter(values)
         texts = [next(filled) if is_traced(item) else _shown(item) for item in inputs]
-        builtins.print(*texts, sep=separator, end=end, file=stream)
+        with _opened(stream) as file:
+            builtins.print(*texts, sep=separator, end=end, file=file)
 
     traced = [item for item in inputs if is_traced(item)]
     if traced:
         jax.debug.callback(show, *traced)
     else:
         show()
+
+
+@contextlib.contextmanager
+def _opened(stream: Any) -> Iterator[Any]:
+    """Opens a stream: `sys.stdout`, its name, or the name of a file as an address."""
+    if isinstance(stream, str) and stream.startswith(_FILE):
+        with pathlib.Path(stream.removeprefix(_FILE)).open("a") as file:
+            yield file
+    else:
+        yield _STREAMS[stream]() if isinstance(stream, str) else stream
 
 
 def _shown(item: Any) -> Any:
@@ -182,6 +197,11 @@ def executing_eagerly() -> bool:
 
 def inside_function() -> bool:
     return isinstance(jax.numpy.zeros(()) + 0, jax.core.Tracer)
+
+
+def get_logger() -> logging.Logger:
+    """Returns the logger that TensorFlow programs set the level of."""
+    return logging.getLogger("tensorflow")
 
 
 def timestamp(name: Any = None) -> float:

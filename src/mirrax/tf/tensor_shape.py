@@ -43,5 +43,10 @@ class TensorShape(tuple[int | None, ...]):
         same_rank = len(self) == len(other)
         return same_rank and all(None in pair or pair[0] == pair[1] for pair in pairs)
 
+    def assert_is_compatible_with(self, other: Any) -> None:
+        """Raises unless each known size is the same."""
+        if not self.is_compatible_with(other):
+            raise ValueError(f"Shapes {self} and {tuple(other)} are incompatible")
+
     def concatenate(self, other: Any) -> TensorShape:
         return TensorShape((*self, *other))

@@ -123,6 +123,15 @@ def _numpy(array: jax.Array) -> Any:
     return copy[()] if copy.ndim == 0 else copy
 
 
+def _get_shape(array: jax.Array) -> TensorShape:
+    return TensorShape(array.shape)
+
+
+def _set_shape(array: jax.Array, shape: Any) -> None:
+    """Raises unless the array has this shape: it is always known."""
+    TensorShape(array.shape).assert_is_compatible_with(shape)
+
+
 def _name_of(device: jax.Device) -> str:
     siblings = jax.local_devices(device.process_index, backend=device.platform)
     kind = {"cuda": "GPU", "rocm": "GPU"}.get(device.platform, device.platform.upper())
@@ -137,6 +146,7 @@ def _string_method(name: str) -> Any:
 
 
 jax.Array.numpy = _numpy  # type: ignore[attr-defined]
-jax.Array.get_shape = lambda array: TensorShape(array.shape)  # type: ignore[attr-defined]
+jax.Array.get_shape = _get_shape  # type: ignore[attr-defined]
+jax.Array.set_shape = _set_shape  # type: ignore[attr-defined]
 for _name in ("split", "startswith", "endswith", "lower", "upper", "__contains__"):
     setattr(jax.Device, _name, _string_method(_name))

@@ -2,20 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
 import mirrax
-from mirrax import VariableAggregation as VariableAggregation
 from mirrax import VariableSynchronization as VariableSynchronization
 
-# The names that version 1 has for these.
-VariableAggregation.ONLY_FIRST_TOWER = (  # type: ignore[attr-defined]
-    VariableAggregation.ONLY_FIRST_REPLICA
-)
+
+def _member(name: str) -> mirrax.VariableAggregation:
+    try:
+        return mirrax.VariableAggregation[name]
+    except KeyError:
+        raise AttributeError(
+            f"`tf.VariableAggregation` has no {name!r}. Use one of "
+            f"{[member.name for member in mirrax.VariableAggregation]}."
+        ) from None
+
+
+class _AggregationType(type):
+    """Has the members of Mirrax' own, which stays as it is."""
+
+    def __getattr__(cls, name: str) -> mirrax.VariableAggregation:
+        return _member(name)
+
+    def __iter__(cls) -> Iterator[mirrax.VariableAggregation]:
+        return iter(mirrax.VariableAggregation)
+
+    def __instancecheck__(cls, value: object) -> bool:
+        return isinstance(value, mirrax.VariableAggregation)
+
+
+class VariableAggregation(metaclass=_AggregationType):
+    """`tf.VariableAggregation`: that of Mirrax, with a name of version 1."""
+
+    ONLY_FIRST_TOWER = mirrax.VariableAggregation.ONLY_FIRST_REPLICA
 
 
 class _VariableType(type):
@@ -33,7 +56,7 @@ class _VariableType(type):
         import_scope: Any = None,
         constraint: Any = None,
         synchronization: VariableSynchronization = VariableSynchronization.AUTO,
-        aggregation: VariableAggregation = VariableAggregation.NONE,
+        aggregation: mirrax.VariableAggregation = mirrax.VariableAggregation.NONE,
         shape: Any = None,
     ) -> Any:
         if constraint is not None:
@@ -77,7 +100,7 @@ def get_variable(
     regularizer: Any = None,
     trainable: bool | None = None,
     synchronization: VariableSynchronization = VariableSynchronization.AUTO,
-    aggregation: VariableAggregation = VariableAggregation.NONE,
+    aggregation: mirrax.VariableAggregation = mirrax.VariableAggregation.NONE,
     **_: Any,
 ) -> Any:
     """Creates a variable; names are not unique, so nothing is reused.

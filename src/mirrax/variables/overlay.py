@@ -92,6 +92,10 @@ class Overlay(abc.ABC):
             )
         self.values[variable] = value
         self.written[variable] = None
+        self._forget_traces()
+
+    def _forget_traces(self) -> None:
+        """Makes JAX trace functions anew that may have read what was written."""
         stack.forget_traces()
 
 

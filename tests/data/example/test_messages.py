@@ -98,3 +98,14 @@ def test_random_bytes_never_do_worse_than_data_loss(data):
             message.FromString(data)
         except DataLossError:
             continue
+
+
+def test_a_message_becomes_what_it_is_given():
+    example = Example(Features({"x": Feature(int64_list=Int64List([3]))}))
+    data = example.SerializeToString()
+    other = Example()
+    assert other.ParseFromString(data) == len(data)
+    assert other == example
+    values = Int64List()
+    values.ParseFromString(Int64List([1, 2]).SerializeToString())
+    assert values.value == [1, 2]

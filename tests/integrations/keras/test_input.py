@@ -123,3 +123,13 @@ def test_batch_does_not_share_memory_with_its_maker():
     placed = place(buffer, mirrored(2).topology)
     buffer[:] = 1
     assert not np.asarray(placed).any()
+
+
+def test_a_model_of_no_strategy_takes_datasets_too():
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    dataset = Dataset.from_tensor_slices((ROWS, TARGETS)).batch(4)
+    history = model.fit(dataset, validation_data=dataset, epochs=2, verbose=0)
+    assert len(history.history["val_loss"]) == 2
+    assert model.evaluate(dataset, verbose=0) == history.history["val_loss"][-1]
+    assert model.predict(dataset.map(lambda x, y: x), verbose=0).shape == (7, 1)

@@ -30,6 +30,12 @@ class Message(abc.ABC):
             DataLossError: Bytes that are no such message.
         """
 
+    def ParseFromString(self, serialized: bytes) -> int:  # noqa: N802
+        """Becomes the message that bytes hold; returns how many they are."""
+        data = bytes(serialized)
+        vars(self).update(vars(self.FromString(data)))
+        return len(data)
+
 
 @dataclasses.dataclass
 class BytesList(Message):

@@ -88,7 +88,7 @@ def as_input(
     """Returns what Keras can iterate over, of a dataset of ours; else `data`."""
     if not isinstance(data, Dataset | DistributedDataset):
         return data
-    topology = strategy.topology
+    topology = None if strategy is None else strategy.topology
     for name, given in (("y", y), ("sample_weight", sample_weight)):
         if given is not None:
             raise ValueError(
@@ -96,7 +96,8 @@ def as_input(
                 f"given besides. Received: x={data!r} and `{name}`. Let the elements "
                 "be (x, y) or (x, y, sample_weight)."
             )
-    if isinstance(data, Dataset) and not topology.is_local:
+    is_local = topology is None or topology.is_local
+    if isinstance(data, Dataset) and not is_local:
         # Each worker reads its share.
         data = strategy.experimental_distribute_dataset(data)
     return DatasetAdapter(data, topology, class_weight)
@@ -107,14 +108,14 @@ class DatasetAdapter(internals.DataAdapter):  # type: ignore[misc]
 
     Args:
         dataset: The dataset, of batches.
-        topology: The devices.
+        topology: The devices; None if the model belongs to no strategy.
         class_weight: Weights for the rows, by their class.
     """
 
     def __init__(
         self,
         dataset: Dataset | DistributedDataset,
-        topology: Topology,
+        topology: Topology | None,
         class_weight: Any = None,
     ) -> None:
         self._dataset = dataset
@@ -147,7 +148,7 @@ class DatasetAdapter(internals.DataAdapter):  # type: ignore[misc]
                 "`class_weight` and the weights of rows exclude each other. Received: "
                 "`class_weight`, and a dataset of (x, y, sample_weight). Leave one out."
             )
-        if isinstance(y, PerReplica):
+        if isinstance(y, PerReplica) and self._topology is not None:
             y = gather(self._topology, y, 0)
         weights = internals.class_weight_to_sample_weights(
             np.asarray(y), self._class_weight

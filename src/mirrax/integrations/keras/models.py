@@ -84,7 +84,7 @@ def _over_batches(
     strategy = strategy_of(model)
     if strategy is None:
         with _left_alone():
-            return original(model, *args, **kw)
+            return _without_strategy(original, model, *args, **kw)
     arguments = inspect.signature(original).bind(model, *args, **kw).arguments
     extra = arguments.pop("kwargs", {})
     x = arguments["x"] = as_input(
@@ -110,6 +110,20 @@ def _over_batches(
     if original.__name__ == "fit":
         workers.await_files(topology, callbacks)
     return result
+
+
+def _without_strategy(
+    original: Callable[..., Any], model: Any, *args: Any, **kw: Any
+) -> Any:
+    """Lets Keras work through datasets of ours, for a model of no strategy."""
+    given = inspect.signature(original).bind(model, *args, **kw).arguments
+    extra = given.pop("kwargs", {})
+    rest = (given.get(name) for name in ("y", "sample_weight", "class_weight"))
+    x = as_input(given.get("x"), None, *rest)
+    held_out = as_input(given.get("validation_data"), None, None, None)
+    given |= {"x": x, **({} if held_out is None else {"validation_data": held_out})}
+    with _without_warning() if isinstance(x, DatasetAdapter) else _NOTHING:
+        return original(**{"self": model, **given, **extra})
 
 
 def _on_batch(original: Callable[..., Any], model: Any, *args: Any, **kw: Any) -> Any:

@@ -12,6 +12,7 @@ import keras
 from mirrax.collectives.reduce import reduce
 from mirrax.context import stack
 from mirrax.integrations.keras import hooks, internals, restoring
+from mirrax.integrations.keras.faces import faces_of
 from mirrax.integrations.keras.variables import adopt
 from mirrax.options import ReduceOp
 from mirrax.values.per_replica import PerReplica
@@ -21,9 +22,19 @@ def install() -> None:
     """Makes optimizers, losses and random numbers know about replicas."""
     for optimizer in (keras.optimizers.Optimizer, keras.optimizers.LossScaleOptimizer):
         hooks.wrap(optimizer, "apply", _apply)
+    for kind in vars(keras.optimizers).values():
+        if isinstance(kind, type) and "build" in vars(kind):
+            hooks.wrap(kind, "build", _build)
     hooks.wrap(keras.random.SeedGenerator, "next", _next_seed)
     hooks.wrap(*internals.SCALE_LOSS, _scale)
     hooks.wrap(*internals.UNSCALE_LOSS, _unscale)
+
+
+def _build(
+    original: Callable[..., None], optimizer: Any, variables: Sequence[Any]
+) -> None:
+    """Builds an optimizer for variables of Keras, and of Mirrax."""
+    original(optimizer, faces_of(variables))
 
 
 def _apply(
@@ -33,15 +44,16 @@ def _apply(
     trainable_variables: Sequence[Any] | None = None,
 ) -> None:
     """Applies the sum of the gradients of all replicas, once for all."""
+    if trainable_variables is not None:
+        trainable_variables = faces_of(trainable_variables)
     replica = stack.frame()
     if not isinstance(replica, stack.Replica) or internals.stateless_scope():
         restoring.settle_optimizer(optimizer, trainable_variables)
         original(optimizer, grads, trainable_variables)
         return
     adopt(optimizer.variables, replica.strategy)
-    variables = None if trainable_variables is None else list(trainable_variables)
     # Lists of objects that all replicas share arrive in the meeting as they are.
-    arguments = (original, optimizer, list(grads), variables)
+    arguments = (original, optimizer, list(grads), trainable_variables)
     replica.context.merge_call(_apply_merged, arguments)
 
 

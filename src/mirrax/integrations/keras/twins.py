@@ -33,7 +33,7 @@ _AGGREGATIONS = {
 }
 
 
-class _Twin(Variable):
+class Twin(Variable):
     """What all twins have in common.
 
     Args:
@@ -75,7 +75,7 @@ class _Twin(Variable):
         return other
 
 
-class _HeldByKeras(_Twin):
+class _HeldByKeras(Twin):
     """A twin whose array is the one that Keras holds."""
 
     _synchronization = VariableSynchronization.ON_WRITE
@@ -120,7 +120,7 @@ class MirroredTwin(_HeldByKeras, MirroredVariable):
         return super()._write(change, given)
 
 
-class OnReadTwin(_Twin, SyncOnReadVariable):
+class OnReadTwin(Twin, SyncOnReadVariable):
     """Stands for a Keras variable that each replica changes for itself.
 
     Between programs there is either one array for everyone, which Keras holds, or one

@@ -16,7 +16,7 @@ import keras
 from mirrax.collectives import agreement
 from mirrax.context import stack
 from mirrax.integrations.keras import hooks, internals
-from mirrax.integrations.keras.twins import PlainTwin, make_twin
+from mirrax.integrations.keras.twins import PlainTwin, Twin, make_twin
 from mirrax.integrations.keras.workers import agreed
 from mirrax.variables.variable import Variable
 
@@ -37,7 +37,13 @@ def install() -> None:
 def twin_of(variable: Any) -> Any:
     """Returns the Mirrax variable that stands for a Keras variable."""
     twin = variable.__dict__.get(_TWIN)
-    return _attach(variable, PlainTwin(variable)) if twin is None else twin
+    return attach(variable, PlainTwin(variable)) if twin is None else twin
+
+
+def attach(variable: Any, twin: Any) -> Any:
+    """Makes `twin` stand for a Keras variable, and returns it."""
+    variable.__dict__[_TWIN] = twin
+    return twin
 
 
 def whole_of(variable: Any) -> Any:
@@ -72,7 +78,7 @@ def adopt(variables: Iterable[Any], strategy: Any) -> None:
             with jax.ensure_compile_time_eval():
                 twin.put(twin.whole())
         elif internals.array_of(variable) is not None:
-            twin = _attach(variable, make_twin(variable, strategy))
+            twin = attach(variable, make_twin(variable, strategy))
             with jax.ensure_compile_time_eval():
                 twin.put(agreed(strategy.topology, variable.path, twin.whole()))
 
@@ -100,7 +106,7 @@ def _read(original: Callable[..., Any], self: Any) -> Any:
     twin = _twin_here(self)
     if twin is None:
         return original(self)
-    value = twin.whole() if _is_whole_here() else twin.value
+    value = twin.whole() if _is_whole_here(twin) else twin.value
     # While `fit` runs, it is the trainer that has the values.
     return original(self) if value is None else internals.autocast(self, value)
 
@@ -109,7 +115,7 @@ def _assign(original: Callable[..., None], self: Any, value: Any) -> None:
     twin = _twin_here(self)
     if twin is None:
         original(self, value)
-    elif _is_whole_here():
+    elif _is_whole_here(twin):
         if twin.owner is not None:
             _require_same_everywhere(twin, value)
         twin.put(value)
@@ -149,15 +155,13 @@ def _twin_here(variable: Any) -> Any:
     return variable.__dict__.get(_TWIN)
 
 
-def _is_whole_here() -> bool:
+def _is_whole_here(twin: Any) -> bool:
     """Returns whether code sees a variable as Keras does: all copies as one array."""
+    if not isinstance(twin, Twin):
+        # It is a variable of Mirrax, which has its own rules.
+        return False
     is_update = isinstance(stack.frame(), stack.Update)
     return stack.overlay() is None and hooks.replica() is None and not is_update
-
-
-def _attach(variable: Any, twin: Any) -> Any:
-    variable.__dict__[_TWIN] = twin
-    return twin
 
 
 def _require_same_everywhere(twin: Any, value: Any) -> None:

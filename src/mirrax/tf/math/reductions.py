@@ -84,16 +84,17 @@ reduce_sum = _reduction(_sum)
 reduce_variance = _reduction(jnp.var)
 
 
-def argmax(
-    input: Any, axis: int | None = None, output_type: Any = int64, name: Any = None
-) -> Any:
-    return jnp.argmax(tensor(input), axis or 0).astype(canonical(output_type))
+def _index(function: Callable[..., Any]) -> Callable[..., Any]:
+    def find(
+        input: Any, axis: int | None = None, output_type: Any = int64, name: Any = None
+    ) -> Any:
+        return function(tensor(input), axis or 0).astype(canonical(output_type))
+
+    return find
 
 
-def argmin(
-    input: Any, axis: int | None = None, output_type: Any = int64, name: Any = None
-) -> Any:
-    return jnp.argmin(tensor(input), axis or 0).astype(canonical(output_type))
+argmax = _index(jnp.argmax)
+argmin = _index(jnp.argmin)
 
 
 def count_nonzero(

@@ -51,28 +51,8 @@ def conv1d(
     return convolution(input, filters, stride, padding, data_format, dilations)
 
 
-def conv2d(
-    input: Any,
-    filters: Any,
-    strides: Any,
-    padding: Any,
-    data_format: str = "NHWC",
-    dilations: Any = None,
-    name: Any = None,
-) -> Any:
-    return convolution(input, filters, strides, padding, data_format, dilations)
-
-
-def conv3d(
-    input: Any,
-    filters: Any,
-    strides: Any,
-    padding: Any,
-    data_format: str = "NDHWC",
-    dilations: Any = None,
-    name: Any = None,
-) -> Any:
-    return convolution(input, filters, strides, padding, data_format, dilations)
+# How many dimensions there are is told by the filters.
+conv2d = conv3d = convolution
 
 
 def atrous_conv2d(
@@ -137,49 +117,7 @@ def conv_transpose(
     return result
 
 
-def conv1d_transpose(
-    input: Any,
-    filters: Any,
-    output_shape: Any,
-    strides: Any,
-    padding: Any = "SAME",
-    data_format: str = "NWC",
-    dilations: Any = None,
-    name: Any = None,
-) -> Any:
-    return conv_transpose(
-        input, filters, output_shape, strides, padding, data_format, dilations
-    )
-
-
-def conv2d_transpose(
-    input: Any,
-    filters: Any,
-    output_shape: Any,
-    strides: Any,
-    padding: Any = "SAME",
-    data_format: str = "NHWC",
-    dilations: Any = None,
-    name: Any = None,
-) -> Any:
-    return conv_transpose(
-        input, filters, output_shape, strides, padding, data_format, dilations
-    )
-
-
-def conv3d_transpose(
-    input: Any,
-    filters: Any,
-    output_shape: Any,
-    strides: Any,
-    padding: Any = "SAME",
-    data_format: str = "NDHWC",
-    dilations: Any = None,
-    name: Any = None,
-) -> Any:
-    return conv_transpose(
-        input, filters, output_shape, strides, padding, data_format, dilations
-    )
+conv1d_transpose = conv2d_transpose = conv3d_transpose = conv_transpose
 
 
 def _convolve(

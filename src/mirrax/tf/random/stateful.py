@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from mirrax.tf.dtypes import float32, int64
@@ -30,26 +31,22 @@ def uniform(
     return drawing.uniform(next_key(seed), shape, minval, maxval, dtype)
 
 
-def normal(
-    shape: Any,
-    mean: Any = 0.0,
-    stddev: Any = 1.0,
-    dtype: Any = float32,
-    seed: Any = None,
-    name: Any = None,
-) -> Any:
-    return drawing.normal(next_key(seed), shape, mean, stddev, dtype)
+def _around_mean(draw: Callable[..., Any]) -> Callable[..., Any]:
+    def drawn(
+        shape: Any,
+        mean: Any = 0.0,
+        stddev: Any = 1.0,
+        dtype: Any = float32,
+        seed: Any = None,
+        name: Any = None,
+    ) -> Any:
+        return draw(next_key(seed), shape, mean, stddev, dtype)
+
+    return drawn
 
 
-def truncated_normal(
-    shape: Any,
-    mean: Any = 0.0,
-    stddev: Any = 1.0,
-    dtype: Any = float32,
-    seed: Any = None,
-    name: Any = None,
-) -> Any:
-    return drawing.truncated_normal(next_key(seed), shape, mean, stddev, dtype)
+normal = _around_mean(drawing.normal)
+truncated_normal = _around_mean(drawing.truncated_normal)
 
 
 def categorical(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -38,28 +39,23 @@ def stateless_uniform(
     return drawing.uniform(key_of(seed), shape, minval, maxval, dtype)
 
 
-def stateless_normal(
-    shape: Any,
-    seed: Any,
-    mean: Any = 0.0,
-    stddev: Any = 1.0,
-    dtype: Any = float32,
-    name: Any = None,
-    alg: Any = "auto_select",
-) -> Any:
-    return drawing.normal(key_of(seed), shape, mean, stddev, dtype)
+def _around_mean(draw: Callable[..., Any]) -> Callable[..., Any]:
+    def drawn(
+        shape: Any,
+        seed: Any,
+        mean: Any = 0.0,
+        stddev: Any = 1.0,
+        dtype: Any = float32,
+        name: Any = None,
+        alg: Any = "auto_select",
+    ) -> Any:
+        return draw(key_of(seed), shape, mean, stddev, dtype)
+
+    return drawn
 
 
-def stateless_truncated_normal(
-    shape: Any,
-    seed: Any,
-    mean: Any = 0.0,
-    stddev: Any = 1.0,
-    dtype: Any = float32,
-    name: Any = None,
-    alg: Any = "auto_select",
-) -> Any:
-    return drawing.truncated_normal(key_of(seed), shape, mean, stddev, dtype)
+stateless_normal = _around_mean(drawing.normal)
+stateless_truncated_normal = _around_mean(drawing.truncated_normal)
 
 
 def stateless_categorical(

@@ -1,8 +1,9 @@
 """`tf.compat.v1`: distribution, and what starts a program."""
 
-from mirrax.tf.absent import names_of, unavailable
+from mirrax.tf.absent import unavailable
 from mirrax.tf.compat.v1 import data as data
 from mirrax.tf.compat.v1 import distribute as distribute
+from mirrax.tf.compat.v1 import logging as logging
 from mirrax.tf.compat.v1.config_proto import ConfigProto as ConfigProto
 from mirrax.tf.compat.v1.config_proto import GPUOptions as GPUOptions
 from mirrax.tf.compat.v1.config_proto import GraphOptions as GraphOptions
@@ -19,6 +20,7 @@ from mirrax.tf.compat.v1.start import (
     local_variables_initializer as local_variables_initializer,
 )
 from mirrax.tf.compat.v1.start import tables_initializer as tables_initializer
+from mirrax.tf.compat.v1.version_2 import same_as_in_version_2
 from mirrax.tf.variables import Variable as Variable
 from mirrax.tf.variables import VariableAggregation as VariableAggregation
 from mirrax.tf.variables import VariableSynchronization as VariableSynchronization
@@ -26,4 +28,4 @@ from mirrax.tf.variables import get_variable as get_variable
 
 Session = unavailable("tf.compat.v1.Session")
 
-__getattr__ = names_of("tf.compat.v1")
+__getattr__ = same_as_in_version_2
