@@ -11,15 +11,13 @@ from typing import Any
 import numpy as np
 
 from mirrax.context import guards, stack
-from mirrax.errors import CheckpointMismatchError
 from mirrax.train import agreement, files
 from mirrax.train.contents import Entry, find_entries, find_objects
 from mirrax.train.files import Saved
+from mirrax.train.matching import COUNTER, group_of, require_match
 from mirrax.variables import libraries
 
 Path = str | os.PathLike[str]
-
-_COUNTER = "save_counter"
 
 
 class Checkpoint:
@@ -50,7 +48,7 @@ class Checkpoint:
         self.__dict__["_objects"] = {}
         self.__dict__["_pending"] = {}
         self.__dict__["_writer"] = files.Writer()
-        self._objects[_COUNTER] = 0
+        self._objects[COUNTER] = 0
         for name, value in objects.items():
             setattr(self, name, value)
 
@@ -79,7 +77,7 @@ class Checkpoint:
             asynchronous: Whether to return once everything is copied, and write in the
                 background. `wait`, or the next `save`, raises if that failed.
         """
-        self._objects[_COUNTER] += 1
+        self._objects[COUNTER] += 1
         return self.write(f"{os.fspath(file_prefix)}-{self.save_counter}", asynchronous)
 
     def write(self, file_prefix: Path, asynchronous: bool = False) -> str:
@@ -111,7 +109,7 @@ class Checkpoint:
 
     def save_number(self, number: int) -> None:
         """Makes `number` what `save_counter` says; for who numbers checkpoints."""
-        self._objects[_COUNTER] = number
+        self._objects[COUNTER] = number
 
     def wait(self) -> None:
         """Waits until what is written in the background is complete, or raises."""
@@ -137,7 +135,7 @@ class Checkpoint:
         saved = files.read(path)
         values = {**saved.arrays, **agreement.own_positions(workers, saved.plain)}
         entries = dict(self._entries())
-        _require_match(path, entries, values, partial)
+        require_match(path, entries, values, partial)
         names = frozenset() if partial else frozenset(values)
         for name, entry in entries.items():
             if name in values:
@@ -150,14 +148,12 @@ class Checkpoint:
         """Restores what `write` wrote, leaving `save_counter` as it is."""
         counter = self.save_counter
         status = self.restore(save_path, partial)
-        self._objects[_COUNTER] = counter
+        self._objects[COUNTER] = counter
         return status
 
     def checkpoint_contents(self) -> Mapping[str, Any]:
         """Returns the objects by name: a checkpoint can be part of another."""
-        return {
-            name: value for name, value in self._objects.items() if name != _COUNTER
-        }
+        return {name: value for name, value in self._objects.items() if name != COUNTER}
 
     def unclaimed(self) -> list[str]:
         """Returns the names of restored values that no object has taken yet."""
@@ -200,15 +196,13 @@ class Checkpoint:
         if values is not self._pending:
             # Something else was restored since.
             return True
-        groups = {_group_of(saved) for saved in names}
+        groups = {group_of(saved) for saved in names}
         entries = dict(self._entries(name))
         # An optimizer that came later is no difference; another layer is.
         new = {
-            n: e
-            for n, e in entries.items()
-            if _group_of(n) in groups and n not in names
+            n: e for n, e in entries.items() if group_of(n) in groups and n not in names
         }
-        _require_match(None, new, {}, partial=False)
+        require_match(None, new, {}, partial=False)
         self._restore_pending(name)
         return not self._awaits(name)
 
@@ -217,7 +211,7 @@ class Checkpoint:
             return
         entries = dict(self._entries(only))
         found = {name: e for name, e in entries.items() if name in self._pending}
-        _require_match(None, found, self._pending, partial=True)
+        require_match(None, found, self._pending, partial=True)
         for name, entry in found.items():
             entry.set(self._pending.pop(name))
 
@@ -252,38 +246,8 @@ class LoadStatus:
         return self
 
 
-def _group_of(name: str) -> str:
-    """Returns the name of the object that a value belongs to."""
-    return name.rpartition("/")[0]
-
-
 def _collect(entries: Mapping[str, Entry], positions: Mapping[str, list[Any]]) -> Saved:
     values = {name: e.get() for name, e in entries.items() if name not in positions}
     arrays = {n: v for n, v in values.items() if isinstance(v, np.ndarray)}
     plain = {n: v for n, v in values.items() if n not in arrays}
     return Saved(arrays, {**plain, **positions})
-
-
-def _require_match(
-    path: pathlib.Path | None,
-    entries: Mapping[str, Entry],
-    values: Mapping[str, Any],
-    partial: bool,
-) -> None:
-    differences = []
-    for name, entry in entries.items():
-        if name in values:
-            difference = entry.difference(values[name])
-            if difference:
-                differences.append(f"'{name}' {difference}")
-        elif not partial and name != _COUNTER:
-            differences.append(f"'{name}' was not saved")
-    if differences:
-        where = "the checkpoint" if path is None else f"'{path}'"
-        raise CheckpointMismatchError(
-            f"Objects must be as they were when they were saved. Received: {where}, "
-            "which differs in:\n  "
-            + "\n  ".join(differences)
-            + "\nNothing was restored. Make the objects as they were, or use "
-            "`restore(path, partial=True)` for those that were not saved."
-        )
