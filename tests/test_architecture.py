@@ -50,6 +50,7 @@ INNER = {
     "read_stored",
     "refuse_foreign_trace",
     "store",
+    "place",
     "stored",
     "traced_aval",
 }
@@ -194,7 +195,7 @@ def test_private_names_are_allowed_in_the_module_for_them(tmp_path):
         jax_internals="from jax._src import core",
         jaxlib_internals="from jaxlib import _jax",
         integrations__keras__internals="from keras.src import backend",
-        integrations__flax="from flax.nnx import _registry",
+        integrations__flax__internals="from flax.nnx import _registry",
     )
     assert check_package(package) == []
 

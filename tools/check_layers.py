@@ -55,7 +55,7 @@ HOMES_OF_PRIVATE_NAMES = {
     "jax": "jax_internals.py",
     "jaxlib": "jaxlib_internals.py",
     "keras": "integrations/keras/internals.py",
-    "flax": "integrations/flax.py",
+    "flax": "integrations/flax/internals.py",
 }
 REQUIRED_PACKAGES = {
     "google_crc32c",

@@ -15,6 +15,7 @@ import numpy as np
 
 import mirrax
 from mirrax import errors
+from mirrax.data import Dataset
 
 STEPS = 12
 
@@ -66,11 +67,15 @@ def train(fault):
     with strategy.scope():
         weight = mirrax.Variable(jnp.zeros(16))
 
-    def batches(_):
+    def batches():
         for index in range(STEPS):
             if index == STEPS // 2:
                 fault.at("data wait")
             yield np.full((4, 16), index, np.float32)
+
+    def read(_):
+        spec = mirrax.TensorSpec((4, 16), np.float32)
+        return Dataset.from_generator(batches, output_signature=spec)
 
     @mirrax.function
     def step(batch):
@@ -84,7 +89,7 @@ def train(fault):
 
         return strategy.reduce("MEAN", strategy.run(replica, (batch,)), axis=None)
 
-    for index, batch in enumerate(batches(None)):
+    for index, batch in enumerate(strategy.distribute_datasets_from_function(read)):
         if index == STEPS // 2:
             fault.soon("step")
             fault.at("step")

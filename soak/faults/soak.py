@@ -1,9 +1,10 @@
 """Injects faults into real jobs and measures how long the others take to notice.
 
-    python soak/faults/soak.py [--rounds N] [--workers N] [--write document]
+    python soak/faults/soak.py [--rounds N] [--workers N N ...] [--write document]
 
-Every round runs each kind of fault at each moment once, on a worker that changes. Exits
-with 1 if a worker hangs, meets another error than it should, or dies by a signal.
+Every round runs each kind of fault at each moment once, on a worker that changes; the
+numbers of workers take turns. Exits with 1 if a worker hangs, meets another error than
+it should, or dies by a signal.
 """
 
 import argparse
@@ -32,6 +33,9 @@ FAULTS = {
 # Short, so that a round does not take an hour; both can be set by users.
 SILENCE = 5
 STUCK = 5
+JOIN = 20
+# A worker that is stopped never ends by itself.
+PATIENCE = 6.0
 DEADLINE = 90.0
 NOISE = re.compile(r"Check failure|\.cc:\d+\]|Fatal Python|core dumped")
 BEGIN, END = "<!-- made by make soak -->", "<!-- end of what make soak makes -->"
@@ -39,19 +43,21 @@ BEGIN, END = "<!-- made by make soak -->", "<!-- end of what make soak makes -->
 
 @dataclasses.dataclass(frozen=True)
 class Trial:
-    """One fault: what, when, to whom, and what came of it."""
+    """One fault: what, when, to whom of how many, and what came of it."""
 
     kind: str
     moment: str
     culprit: int
+    num_workers: int
     seconds: float | None
     complaint: str
+    has_hung: bool
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--workers", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--workers", type=int, nargs="+", default=[2, 3, 4])
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="", help="a part of 'fault at moment'")
     parser.add_argument("--write", type=pathlib.Path, help="the document for the table")
@@ -59,16 +65,17 @@ def main():
     generator = random.Random(options.seed)
     trials = []
     for number in range(options.rounds):
+        num_workers = options.workers[number % len(options.workers)]
         for moment in MOMENTS:
             for kind in FAULTS:
                 if options.only in f"{kind} at {moment}":
-                    culprit = (len(trials) + number) % options.workers
+                    culprit = (len(trials) + number) % num_workers
                     # The start takes about a second, and has many parts.
                     longest = 1.5 if moment == "start-up" else 0.4
                     delay = generator.uniform(0.0, longest)
-                    trials.append(run(kind, moment, culprit, delay, options.workers))
+                    trials.append(run(kind, moment, culprit, delay, num_workers))
                     show(trials[-1], len(trials))
-    table = tabulate(trials, options.workers)
+    table = tabulate(trials)
     print(table)
     if options.write:
         write(options.write, table)
@@ -81,7 +88,7 @@ def run(kind, moment, culprit, delay, num_workers):
         "JAX_PLATFORMS": "cpu",
         "MIRRAX_SILENCE_TIMEOUT": str(SILENCE),
         "MIRRAX_STUCK_TIMEOUT": str(STUCK),
-        "MIRRAX_JOIN_TIMEOUT": "20",
+        "MIRRAX_JOIN_TIMEOUT": str(JOIN),
     }
     command = [sys.executable, str(PROGRAM), kind, moment, str(culprit), str(delay)]
     outcome = Supervisor(
@@ -89,6 +96,7 @@ def run(kind, moment, culprit, delay, num_workers):
         command,
         environment=environment,
         show=lambda line: None,
+        patience=PATIENCE,
     ).run(timeout=DEADLINE)
     found = re.findall(r"^FAULT (\S+)$", outcome.logs[culprit], re.MULTILINE)
     complaint = "" if found else "the fault did not happen"
@@ -112,7 +120,10 @@ def run(kind, moment, culprit, delay, num_workers):
             complaint = complaint or f"worker {index}: exit code {code}\n{log[-1500:]}"
     if outcome.timed_out:
         complaint = f"a hang; {complaint}"
-    return Trial(kind, moment, culprit, max(delays, default=None), complaint)
+    slowest = max(delays, default=None)
+    return Trial(
+        kind, moment, culprit, num_workers, slowest, complaint, outcome.timed_out
+    )
 
 
 def expect(kind, moment):
@@ -125,34 +136,45 @@ def expect(kind, moment):
 def show(trial, number):
     seconds = "  -  " if trial.seconds is None else f"{trial.seconds:5.2f}"
     state = trial.complaint or "ok"
-    place = f"{trial.kind} at {trial.moment}, worker {trial.culprit}"
+    who = f"worker {trial.culprit} of {trial.num_workers}"
+    place = f"{trial.kind} at {trial.moment}, {who}"
     print(f"{number:4d}  {seconds} s  {place}: {state}", flush=True)
 
 
-def tabulate(trials, num_workers):
+def tabulate(trials):
     """The table for the document."""
+    sizes = ", ".join(str(n) for n in sorted({t.num_workers for t in trials}))
+    num_hung = sum(t.has_hung for t in trials)
+    num_wrong = sum(bool(t.complaint) for t in trials) - num_hung
+    deaths = seconds_of(trials, ("kill", "exit", "raise"), MOMENTS)
     lines = [
-        f"{len(trials)} faults in jobs of {num_workers} workers on one machine, "
-        f"{time.strftime('%Y-%m-%d')}: seconds from the fault until the last of the "
-        "other workers has raised its error, median (maximum). "
-        f"{sum(bool(t.complaint) for t in trials)} of them hung or gave a wrong error.",
+        f"{len(trials)} faults in jobs of {sizes} workers on one machine, "
+        f"{time.strftime('%Y-%m-%d')}: {num_hung or 'none'} hung, "
+        f"{num_wrong or 'none'} gave a wrong error. Seconds from the fault until the "
+        "last of the other workers has raised its error: median (maximum), number of "
+        f"faults. All deaths and exceptions together: {describe(deaths)}.",
         "",
         "| fault | the others raise | " + " | ".join(MOMENTS) + " |",
         "|---|---|" + "---|" * len(MOMENTS),
     ]
     for kind, error in FAULTS.items():
-        cells = []
-        for moment in MOMENTS:
-            times = [
-                t.seconds
-                for t in trials
-                if (t.kind, t.moment) == (kind, moment) and t.seconds is not None
-            ]
-            cells.append(
-                f"{statistics.median(times):.2f} ({max(times):.2f})" if times else "-"
-            )
+        cells = [describe(seconds_of(trials, [kind], [moment])) for moment in MOMENTS]
         lines.append(f"| {kind} | {error} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
+
+
+def seconds_of(trials, kinds, moments):
+    return [
+        t.seconds
+        for t in trials
+        if t.kind in kinds and t.moment in moments and t.seconds is not None
+    ]
+
+
+def describe(seconds):
+    if not seconds:
+        return "-"
+    return f"{statistics.median(seconds):.2f} ({max(seconds):.2f}), {len(seconds)}"
 
 
 def write(path, table):

@@ -23,13 +23,10 @@ from mirrax.options import (
     VariableAggregation,
     VariableSynchronization,
 )
-from mirrax.run.accumulation import accumulate_gradients
 from mirrax.run.function import function
 from mirrax.run.gradients import value_and_grad
 from mirrax.run.replica_context import ReplicaContext
-from mirrax.run.tape import GradientTape
 from mirrax.strategy import (
-    CentralStorageStrategy,
     MirroredStrategy,
     OneDeviceStrategy,
     Strategy,
@@ -54,6 +51,9 @@ if TYPE_CHECKING:
         InputOptions,
         InputReplicationMode,
     )
+    from mirrax.run.accumulation import accumulate_gradients
+    from mirrax.run.tape import GradientTape
+    from mirrax.strategy.central_storage import CentralStorageStrategy
     from mirrax.strategy.multi_worker import MultiWorkerMirroredStrategy
 
 __all__ = [
@@ -107,12 +107,15 @@ __all__ = [
 
 # What is imported when it is first asked for, because not every program needs it.
 _LATER = {
+    "CentralStorageStrategy": "mirrax.strategy.central_storage",
     "DistributedDataset": "mirrax.input",
     "DistributedIterator": "mirrax.input",
+    "GradientTape": "mirrax.run.tape",
     "InputContext": "mirrax.input",
     "InputOptions": "mirrax.input",
     "InputReplicationMode": "mirrax.input",
     "MultiWorkerMirroredStrategy": "mirrax.strategy.multi_worker",
+    "accumulate_gradients": "mirrax.run.accumulation",
 }
 _LATER_MODULES = ("cluster_resolver", "data", "launch", "nn", "train")
 

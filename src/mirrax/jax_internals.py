@@ -14,10 +14,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+from jax.sharding import NamedSharding
 
 try:
     from jax._src import config as _config
-    from jax._src.array import ArrayImpl
+    from jax._src.array import ArrayImpl as ArrayImpl
     from jax._src.core import ClosedJaxpr as ClosedJaxpr
     from jax._src.core import DebugInfo as DebugInfo
     from jax._src.core import Jaxpr as Jaxpr
@@ -28,9 +29,9 @@ try:
     from jax._src.core import Tracer as _Tracer
     from jax._src.core import Var as Var
     from jax._src.core import eval_trace as _eval_trace
-    from jax._src.core import find_top_trace as _find_top_trace
     from jax._src.core import set_current_trace as set_current_trace
     from jax._src.core import take_current_trace as take_current_trace
+    from jax._src.core import trace_ctx as _trace_ctx
     from jax._src.core import typeof as _typeof
     from jax._src.distributed import global_state as _distributed
     from jax._src.interpreters.partial_eval import (
@@ -102,6 +103,28 @@ def view(array: jax.Array) -> jax.Array:
     return handle
 
 
+def assembled(
+    shape: tuple[int, ...], sharding: NamedSharding, pieces: Sequence[jax.Array]
+) -> jax.Array:
+    """Returns the array made of `pieces`, one on each local device, in mesh order.
+
+    As `jax.make_array_from_single_device_arrays`, without checking what is known.
+    """
+    if not isinstance(pieces[0], ArrayImpl):
+        return jax.make_array_from_single_device_arrays(shape, sharding, pieces)
+    array: jax.Array = ArrayImpl(
+        _aval(shape, pieces[0].dtype),
+        sharding,
+        list(pieces),  # type: ignore[arg-type]
+        committed=True,
+        _skip_checks=True,
+    )
+    return array
+
+
+_aval = functools.lru_cache(maxsize=1024)(jax.core.ShapedArray)
+
+
 def _as_key(like: jax.Array, data: jax.Array) -> jax.Array:
     key: jax.Array = jax.random.wrap_key_data(data, impl=jax.random.key_impl(like))
     return key
@@ -130,7 +153,7 @@ def is_stored(value: object) -> bool:
 
 def current_trace() -> Any:
     """Returns the JAX trace that is under way in this thread."""
-    return _find_top_trace(())
+    return _trace_ctx.trace
 
 
 def is_traced_in(value: object, trace: Any) -> bool:
@@ -146,7 +169,7 @@ def places_of(equation: JaxprEqn) -> list[str]:
 
 def is_eager() -> bool:
     """Returns whether no JAX transformation is under way in this thread."""
-    return current_trace() is _eval_trace
+    return _trace_ctx.trace is _eval_trace
 
 
 def is_staging() -> bool:
@@ -242,7 +265,7 @@ LocalConfig = Sequence[Any]
 
 def config_fingerprint() -> object:
     """Returns something that changes when a setting does that programs depend on."""
-    return _trace_context(), checks_results()
+    return _trace_context(), _config.debug_nans.value, _config.debug_infs.value
 
 
 def checks_results() -> bool:

@@ -57,7 +57,11 @@ class VariableSynchronization(enum.Enum):
 
 
 class CollectiveCommunication(enum.Enum):
-    """Which implementation moves the data between workers.
+    """What moves data between workers.
+
+    JAX has one way for each kind of device: Gloo for CPUs (AUTO or RING), NCCL for
+    GPUs (AUTO or NCCL), their own network for TPUs (AUTO). A strategy of many workers
+    warns if another one is chosen, and uses the one there is.
 
     >>> CommunicationOptions(implementation="ring").implementation
     <CollectiveCommunication.RING: 'RING'>
@@ -76,7 +80,7 @@ class CommunicationOptions:
         bytes_per_pack: Values of one call are joined into messages of about this
             size; 0 leaves the choice to XLA.
         timeout_seconds: How long a collective may take before it counts as stuck.
-        implementation: Which implementation to use; AUTO lets JAX choose.
+        implementation: What moves data between workers; AUTO fits all devices.
 
     >>> CommunicationOptions(bytes_per_pack=50 * 1024 * 1024).bytes_per_pack
     52428800

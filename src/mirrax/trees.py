@@ -40,12 +40,15 @@ class Same:
 
 
 _leaf_types: tuple[type, ...] = (Leaf,)
+# Asked about every node of every structure: as long as it can, without Python.
+_is_leaf: Callable[[object], bool] = Leaf.__instancecheck__
 
 
 def add_leaf_types(types: tuple[type, ...]) -> None:
     """Makes objects of these types, of another library, one leaf of a structure."""
-    global _leaf_types  # noqa: PLW0603 - read on every flattening
+    global _leaf_types, _is_leaf  # noqa: PLW0603 - read on every flattening
     _leaf_types = (*_leaf_types, *types)
+    _is_leaf = is_leaf
 
 
 def is_leaf(value: object) -> bool:
@@ -55,12 +58,12 @@ def is_leaf(value: object) -> bool:
 
 def flatten(tree: Tree) -> tuple[list[Any], Any]:
     """Returns the leaves of `tree` and its structure; None counts as structure."""
-    return jax.tree.flatten(tree, is_leaf=is_leaf)
+    return jax.tree.flatten(tree, is_leaf=_is_leaf)
 
 
 def leaves(tree: Tree) -> list[Any]:
     """Returns the leaves of `tree`."""
-    return jax.tree.leaves(tree, is_leaf=is_leaf)
+    return jax.tree.leaves(tree, is_leaf=_is_leaf)
 
 
 def unflatten(structure: Any, values: Sequence[Any]) -> Tree:
@@ -70,4 +73,4 @@ def unflatten(structure: Any, values: Sequence[Any]) -> Tree:
 
 def map_leaves(fn: Callable[..., Any], tree: Tree, *rest: Tree) -> Tree:
     """Returns `tree` with `fn` applied to its leaves, and to those of `rest`."""
-    return jax.tree.map(fn, tree, *rest, is_leaf=is_leaf)
+    return jax.tree.map(fn, tree, *rest, is_leaf=_is_leaf)

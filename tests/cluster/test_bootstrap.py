@@ -97,6 +97,23 @@ def test_death_is_seen_by_all_others(culprit):
         assert "died: killed by SIGKILL" in outcome.logs[index]
 
 
+@pytest.mark.parametrize(
+    ("fault", "error"), [("exit", "WorkerLost"), ("finish", "ProgramMismatch")]
+)
+def test_worker_that_ends_well_too_early_is_to_blame(fault, error):
+    outcome = supervise(2, fault, 1)
+    assert outcome.exit_codes == [75, 0]
+    assert outcome.exit_code == 75
+    found = caught(outcome.logs[0])
+    assert (found["error"], found["worker"]) == (error, 1)
+    summary, _, reason = outcome.report.partition("\n")
+    assert summary == (
+        "worker 1 failed first: exit code 0, before the others were done."
+    )
+    assert reason.startswith(f"{error}: ")
+    assert "signal" not in reason
+
+
 @pytest.mark.parametrize("part", ["connect_jax", "warm_up"])
 def test_death_during_the_start_is_seen(part):
     outcome = supervise(2, part, 0)
@@ -169,6 +186,19 @@ def test_workers_end_cleanly_at_different_times():
     # On a busy machine one may say that it waits for the other to start or to end.
     lines = [line for child in children for line in child.lines]
     assert [line for line in lines if not re.search("[Ww]ait", line)] == []
+
+
+def test_first_worker_that_does_not_come_is_a_failure_of_the_job():
+    (port,) = find_free_ports(1)
+    cluster = {"worker": [f"127.0.0.1:{port}", "127.0.0.1:1"]}
+    config = {"cluster": cluster, "task": {"type": "worker", "index": 1}}
+    environment = {"TF_CONFIG": json.dumps(config), "MIRRAX_JOIN_TIMEOUT": "1"}
+    command = [sys.executable, PROGRAM, "none", "0"]
+    child = Child("worker 1", command, {**BASE, **environment}, lambda _: None)
+    child._process.wait(timeout=60)
+    child.finish()
+    assert child.exit_code == 75
+    assert "CollectiveTimeout: The first worker must be reached" in child.lines[-1]
 
 
 def test_death_of_the_first_worker_is_seen_without_a_launcher():

@@ -6,6 +6,7 @@ import struct
 
 import pytest
 
+from mirrax import errors
 from mirrax.cluster.handshake import derive_key
 from mirrax.cluster.link import dial
 from mirrax.cluster.wire import Message, encode
@@ -60,6 +61,16 @@ def test_wrong_key_is_refused_with_what_to_check(make_cluster, role):
     cluster = make_cluster(2)
     with pytest.raises(RuntimeError, match=r"refused this process.*MIRRAX_SECRET"):
         cluster.dial(1, key=derive_key("", "token", "another"), role=role)
+
+
+def test_refused_process_may_be_the_one_that_is_missing(make_cluster):
+    cluster = make_cluster(2, join_timeout=2.0)
+    job = cluster.join(0)
+    with pytest.raises(RuntimeError, match="refused this process"):
+        cluster.dial(1, key=derive_key("", "token", "another"))
+    expected = r"Missing: worker 1 \(127.*\); refused: a process on 127.0.0.1 with an"
+    with pytest.raises(errors.CollectiveTimeout, match=expected):
+        job.wait_for_start()
 
 
 @pytest.mark.parametrize("index", [-1, 2])

@@ -46,6 +46,7 @@ def test_ipv6_addresses_are_taken():
     ("text", "message"),
     [
         ("{'cluster': {}}", r"TF_CONFIG is JSON, and this is not.*json\.dumps"),
+        ("[" * 100_000, "TF_CONFIG is JSON, and this is not: maximum recursion"),
         ("[1]", r"TF_CONFIG is an object. Received: \[1\]"),
         (
             '{"task": {"type": "worker", "index": 0}}',
@@ -96,6 +97,7 @@ def test_ipv6_addresses_are_taken():
     ],
     ids=[
         "not_json",
+        "too_deep",
         "no_object",
         "no_cluster",
         "misspelt_cluster",

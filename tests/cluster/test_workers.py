@@ -60,7 +60,27 @@ def test_no_job_of_several_runs_alone(case, message):
         find_membership(case)
 
 
-@pytest.mark.parametrize("address", ["a", "a:", ":1", "a:0", "a b:1", "http://a:1"])
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("a", "a:", ":1", "a:0", "a b:1", "http://a:1"),
+        *("a\0b:1", "a..b:1", f"{'a' * 64}:1", f"{'abc.' * 64}:1", "a:000080"),
+    ],
+)
 def test_wrong_address_is_refused(address):
     with pytest.raises(ValueError, match="An address is 'host:port'"):
         split_address(address)
+
+
+@pytest.mark.parametrize(
+    ("address", "host"),
+    [
+        ("10.0.0.1:1", "10.0.0.1"),
+        ("a-b.c_d.example.:1", "a-b.c_d.example."),
+        ("b\u00fccher.example:1", "b\u00fccher.example"),
+        ("[fe80::1%eth0]:1", "fe80::1%eth0"),
+    ],
+    ids=["number", "name", "umlaut", "ipv6"],
+)
+def test_usual_address_is_split(address, host):
+    assert split_address(address) == (host, 1)

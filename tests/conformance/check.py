@@ -2,7 +2,9 @@
 
     python tests/conformance/check.py [pattern ...]        one process, 4 CPU devices
     python tests/conformance/check.py --mw [pattern ...]   one process for each task
+    python tests/conformance/check.py --mw --devices-per-worker 2 [pattern ...]
 
+The last compares what does not depend on the number of devices; see `independent.py`.
 Prints each program's name with `ok` or `FAIL`; exits with 1 when anything differs. With
 `--module tensorflow` the suite is checked against TensorFlow itself.
 """
@@ -28,6 +30,8 @@ import numpy as np
 HERE = pathlib.Path(__file__).resolve().parent
 NUM_DEVICES = 4
 RESULT_MARK = "@@RESULT@@"
+# In place of the index of a task.
+ALONE = -1
 
 
 class Comparison(NamedTuple):
@@ -90,16 +94,44 @@ def compare(path: pathlib.Path, module: str) -> Iterator[Comparison]:
         yield Comparison(got, want["result"], note)
         return
     for entry in want["clusters"]:
-        answers, note = _run_cluster(module, path, entry["cluster"])
-        yield Comparison(answers, entry["tasks"], note)
+        answers, note = _run_cluster(module, [path], entry["cluster"])
+        got = {i: answer[path.stem] for i, answer in answers.items()}
+        yield Comparison(got, entry["tasks"], note)
+
+
+def compare_independent(
+    paths: Sequence[pathlib.Path], module: str, num_devices: int
+) -> Iterator[tuple[pathlib.Path, Comparison]]:
+    """Yields comparisons of multi-worker programs with several devices per worker.
+
+    All programs for one cluster run in the same processes, one after another.
+    """
+    views = load(HERE / "independent.py").INDEPENDENT
+    groups: dict[str, list[tuple[pathlib.Path, Any]]] = {}
+    for path in paths:
+        for entry in expected(path)["clusters"] if path.stem in views else ():
+            shape = json.dumps(entry["cluster"], sort_keys=True)
+            groups.setdefault(shape, []).append((path, entry["tasks"]))
+    for shape, group in groups.items():
+        programs = [path for path, _ in group]
+        answers, note = _run_cluster(module, programs, json.loads(shape), num_devices)
+        for path, tasks in group:
+            view = views[path.stem]
+            got = {i: answer[path.stem] for i, answer in answers.items()}
+            yield path, Comparison(view(got) if got else None, view(tasks), note)
 
 
 def _run_alone(module: str, path: pathlib.Path) -> tuple[Any, str]:
-    return _answer_of(_start(module, path, _environment(NUM_DEVICES)), seconds=300)
+    process = _start(module, [path], _environment(NUM_DEVICES))
+    answers, note = _answer_of(process, 1, seconds=300)
+    return answers.get(path.stem), note
 
 
 def _run_cluster(
-    module: str, path: pathlib.Path, shape: dict[str, int]
+    module: str,
+    paths: Sequence[pathlib.Path],
+    shape: dict[str, int],
+    num_devices: int = 1,
 ) -> tuple[dict[str, Any], str]:
     jobs = _choose_addresses(shape)
     tasks = [(job, i) for job in ("chief", "worker") for i in range(shape.get(job, 0))]
@@ -107,13 +139,14 @@ def _run_cluster(
         processes = []
         for index, (job, i) in enumerate(tasks):
             config = {"cluster": jobs, "task": {"type": job, "index": i}}
-            environment = _environment(1) | {
+            environment = _environment(num_devices) | {
+                "MIRRAX_DEVICES_PER_WORKER": str(num_devices),
                 "MW_SHARED_DIR": folder,
                 "MW_TASKS": str(len(tasks)),
                 "TF_CONFIG": json.dumps(config),
             }
-            processes.append(_start(module, path, environment, str(index)))
-        outcomes = [_answer_of(process, seconds=180) for process in processes]
+            processes.append(_start(module, paths, environment, index))
+        outcomes = [_answer_of(p, len(paths), seconds=180) for p in processes]
     answers = {str(i): got for i, (got, note) in enumerate(outcomes) if not note}
     notes = [f"task {i}: {note}" for i, (_, note) in enumerate(outcomes) if note]
     return answers, "\n".join(notes)
@@ -146,9 +179,13 @@ def _environment(num_devices: int) -> dict[str, str]:
 
 
 def _start(
-    module: str, path: pathlib.Path, environment: dict[str, str], *index: str
+    module: str,
+    paths: Sequence[pathlib.Path],
+    environment: dict[str, str],
+    index: int = ALONE,
 ) -> subprocess.Popen[str]:
-    command = [sys.executable, __file__, "--child", module, str(path), *index]
+    command = [sys.executable, __file__, "--child", module, str(index)]
+    command += map(str, paths)
     return subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
@@ -158,8 +195,10 @@ def _start(
     )
 
 
-def _answer_of(process: subprocess.Popen[str], seconds: float) -> tuple[Any, str]:
-    """Returns a program's answer, and why there is none."""
+def _answer_of(
+    process: subprocess.Popen[str], num_programs: int, seconds: float
+) -> tuple[dict[str, Any], str]:
+    """Returns the answer of each program, and why one is missing."""
     reason = ""
     try:
         stdout, stderr = process.communicate(timeout=seconds)
@@ -167,28 +206,34 @@ def _answer_of(process: subprocess.Popen[str], seconds: float) -> tuple[Any, str
         process.kill()
         stdout, stderr = process.communicate()
         reason = f"timed out after {seconds} s\n"
-    lines = [line for line in stdout.splitlines() if line.startswith(RESULT_MARK)]
-    if lines:
-        return json.loads(lines[-1].removeprefix(RESULT_MARK)), ""
+    answers: dict[str, Any] = {}
+    for line in stdout.splitlines():
+        if line.startswith(RESULT_MARK):
+            answers |= json.loads(line.removeprefix(RESULT_MARK))
+    if len(answers) == num_programs:
+        return answers, ""
     last_lines = "\n".join(stderr.strip().splitlines()[-3:])
-    return None, reason + (last_lines or f"exit code {process.returncode}")
+    return answers, reason + (last_lines or f"exit code {process.returncode}")
 
 
-def _run_child(module: str, path: pathlib.Path, index: int | None) -> None:
-    """Runs one program in this process and prints its answer."""
+def _run_child(module: str, index: int, paths: Sequence[pathlib.Path]) -> None:
+    """Runs programs in this process and prints the answer of each."""
     tf = importlib.import_module(module)
-    if module == "tensorflow" and index is None:
+    is_alone = index == ALONE
+    if module == "tensorflow" and is_alone:
         devices = [tf.config.LogicalDeviceConfiguration()] * NUM_DEVICES
         cpu = tf.config.list_physical_devices("CPU")[0]
         tf.config.set_logical_device_configuration(cpu, devices)
-    case = load(path).case
-    if index is None:
-        print(RESULT_MARK + json.dumps(case(tf, np)), flush=True)
-        return
-    print(RESULT_MARK + json.dumps(case(tf, np, index)), flush=True)
-    _wait_for_all_tasks(index)
-    # A task that leaves in the ordinary way would wait for peers that are gone.
-    os._exit(0)
+    for path in paths:
+        case = load(path).case
+        answer = case(tf, np) if is_alone else case(tf, np, index)
+        # What is no plain answer becomes a text that no answer equals.
+        text = json.dumps({path.stem: answer}, default=str)
+        print(RESULT_MARK + text, flush=True)
+    if not is_alone:
+        _wait_for_all_tasks(index)
+        # A task that leaves in the ordinary way would wait for peers that are gone.
+        os._exit(0)
 
 
 def _wait_for_all_tasks(index: int, seconds: float = 60) -> None:
@@ -206,8 +251,23 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("patterns", nargs="*", help="regular expressions on names")
     parser.add_argument("--module", default="mirrax.tf", help="the namespace to check")
     parser.add_argument("--mw", action="store_true", help="the multi-worker programs")
+    parser.add_argument("--devices-per-worker", type=int, default=1, help="with --mw")
     parser.add_argument("--list", type=pathlib.Path, help="a file of exact names")
     return parser.parse_args(arguments)
+
+
+def _compare_all(
+    paths: Sequence[pathlib.Path], options: argparse.Namespace
+) -> Iterator[tuple[pathlib.Path, list[Comparison]]]:
+    if options.devices_per_worker == 1:
+        yield from ((path, list(compare(path, options.module))) for path in paths)
+        return
+    found: dict[pathlib.Path, list[Comparison]] = {}
+    for path, comparison in compare_independent(
+        paths, options.module, options.devices_per_worker
+    ):
+        found.setdefault(path, []).append(comparison)
+    yield from found.items()
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -216,11 +276,14 @@ def main(arguments: Sequence[str]) -> int:
     patterns = options.patterns
     if options.list:
         patterns = [f"^{re.escape(name)}$" for name in options.list.read_text().split()]
+    chosen = [
+        path
+        for path in find_programs("multi_worker" if options.mw else "cases")
+        if not patterns or any(re.search(p, path.stem) for p in patterns)
+    ]
     num_same, different = 0, []
-    for path in find_programs("multi_worker" if options.mw else "cases"):
-        if patterns and not any(re.search(p, path.stem) for p in patterns):
-            continue
-        wrong = [c for c in compare(path, options.module) if not same(c.got, c.want)]
+    for path, comparisons in _compare_all(chosen, options):
+        wrong = [c for c in comparisons if not same(c.got, c.want)]
         print("FAIL" if wrong else "ok  ", path.stem, flush=True)
         num_same += not wrong
         if wrong:
@@ -235,11 +298,7 @@ def main(arguments: Sequence[str]) -> int:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--child"]:
-        child_module, child_path, *child_index = sys.argv[2:]
-        _run_child(
-            child_module,
-            pathlib.Path(child_path),
-            int(child_index[0]) if child_index else None,
-        )
+        child_module, child_index, *child_paths = sys.argv[2:]
+        _run_child(child_module, int(child_index), list(map(pathlib.Path, child_paths)))
     else:
         sys.exit(main(sys.argv[1:]))

@@ -31,8 +31,8 @@ print(mesh.size, "devices")
 """
 
 
-def run_fresh(*code, **environment):
-    """Returns what the pieces of code print, one after another; fails if they fail."""
+def run_fresh(*code, expected_code=0, **environment):
+    """Returns what the pieces of code print; fails if they end otherwise."""
     inherited = {k: v for k, v in os.environ.items() if k not in OWN_VARIABLES}
     program = "\n".join(textwrap.dedent(piece) for piece in code)
     done = subprocess.run(
@@ -48,5 +48,5 @@ def run_fresh(*code, **environment):
         timeout=60,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == expected_code, done.stderr
     return done.stdout.strip()

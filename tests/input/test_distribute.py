@@ -1,32 +1,34 @@
 """Which feed a worker gets, where its values go, and how workers end together."""
 
+import json
+
 import jax
 import numpy as np
 import pytest
 
 from mirrax.data import AutoShardPolicy, Dataset
+from mirrax.devices.peers import Alone
 from mirrax.input.context import InputOptions
 from mirrax.input.distribute import with_common_seeds
 from mirrax.input.in_step import InStep
-from mirrax.input.workers import Alone, Workers
 from tests.data.plans import values
 from tests.input.several import with_policy
 
 ON_HOST = InputOptions(experimental_fetch_to_device=False)
 
 
-class Others(Workers):
+class Others:
     """Other workers that have data for so many steps, and their seeds."""
 
     def __init__(self, num_steps=0, seeds=()):
         self._num_steps = num_steps
         self._seeds = list(seeds)
 
-    def exchange(self, topic, value):
+    def exchange(self, topic, payload):
         if "seeds" in topic:
-            return [self._seeds, value]
+            return [json.dumps(self._seeds).encode(), payload]
         self._num_steps -= 1
-        return [[] if self._num_steps >= 0 else None, value]
+        return [b"[]" if self._num_steps >= 0 else b"null", payload]
 
 
 def test_values_stay_on_the_host_if_asked_to(strategy):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirrax.data import AutoShardPolicy, Dataset, TextLineDataset
-from mirrax.input.workers import Alone, Share, share_of
+from mirrax.input.workers import Share, share_of
 from tests.conftest import mirrored
 from tests.data.plans import quick
 from tests.input.several import (
@@ -353,8 +353,3 @@ def test_the_replicas_of_a_worker_follow_those_of_the_one_before():
 def test_a_worker_must_be_one_of_them():
     with pytest.raises(ValueError, match="one of the workers"):
         Share(2, 2)
-
-
-def test_who_is_alone_decides():
-    assert Alone().exchange("anything", True) == [True]
-    assert Alone().take_from_first("seeds", [3, 4]) == [3, 4]

@@ -452,3 +452,22 @@ def test_unknown_version_is_said(run_python):
             print(error)
     """
     assert "tested with flax 0.12.8" in run_python(program)
+
+
+def test_a_program_that_reads_a_model_keeps_no_hold_of_its_arrays(two_replicas):
+    with two_replicas.scope():
+        model = nnx.Linear(3, 3, rngs=nnx.Rngs(0))
+
+    @mirrax.function
+    def read():
+        return model(jnp.ones((1, 3))).sum()
+
+    @mirrax.function
+    def change():
+        model.kernel[...] = model.kernel[...] + 1.0
+
+    two_replicas.run(change)
+    before = model.kernel.get_raw_value()
+    reference = sys.getrefcount(before)
+    two_replicas.run(read)
+    assert sys.getrefcount(before) == reference

@@ -48,6 +48,11 @@ def test_signal_is_named_and_counted_as_shells_do():
     assert child.find_traceback() == ""
 
 
+def test_good_end_is_described_as_an_early_one():
+    child, _ = run("")
+    assert child.describe_end() == "exit code 0, before the others were done"
+
+
 def test_odd_bytes_are_shown_somehow():
     _, shown = run(r"import os; os.write(1, b'\xff ok\n')")
     assert shown == ["\ufffd ok"]

@@ -9,8 +9,9 @@ import time
 import pytest
 
 from mirrax.launch import cli, command
-from tests.launch import scripts
+from tests.launch import interrupted, scripts
 
+INTERRUPTED = str(pathlib.Path(interrupted.__file__))
 SCRIPT = str(pathlib.Path(scripts.__file__))
 
 
@@ -123,13 +124,36 @@ def test_sigterm_is_passed_on():
     assert errors == f"mirrax launch: {expected}\n"
 
 
+@pytest.mark.parametrize(
+    ("moment", "sign", "num_joined"),
+    [("start-up", "for worker 1", 1), ("step", "ready", 2)],
+    ids=["start-up", "step"],
+)
+def test_interrupt_ends_all_workers_with_a_line_each(moment, sign, num_joined):
+    process = launch("-n", "2", INTERRUPTED, moment)
+    wait_for_line(process, sign, num_joined)
+    below = find_descendants(process.pid)
+    process.send_signal(signal.SIGINT)
+    started = time.monotonic()
+    output, errors = process.communicate(timeout=60)
+    assert time.monotonic() - started < 20
+    assert process.returncode == 130
+    expected = "SIGINT was passed on to the workers, and all have ended."
+    assert errors == f"mirrax launch: {expected}\n"
+    assert f"[worker 0] KeyboardInterrupt at {INTERRUPTED}:" in output
+    # One that has not joined yet ends as any program of Python.
+    assert output.count("Traceback") == 2 - num_joined
+    assert not [pid for pid in below if is_running(pid)]
+
+
 def test_deaf_workers_are_ended_after_the_grace():
-    process = launch("-n", "1", "--grace", "1", SCRIPT, "hang")
+    process = launch("-n", "1", "--grace", "4", SCRIPT, "hang")
     wait_for_line(process, "ready")
     below = find_descendants(process.pid)
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=30)
-    assert process.returncode == 137
+    output, _ = process.communicate(timeout=30)
+    assert "Waiting up to 4 s for worker 0 to end. A second signal" in output
+    assert process.returncode == 128 + signal.SIGTERM
     assert not [pid for pid in below if is_running(pid)]
 
 

@@ -316,7 +316,7 @@ class Worker:
 
 def test_only_the_chief_writes(tmp_path, monkeypatch):
     worker = Worker(1, lambda topic, payload: [payload, payload])
-    monkeypatch.setattr(agreement, "current_party", lambda: worker)
+    monkeypatch.setattr(agreement, "current_peers", lambda: worker)
     Checkpoint(v=mirrax.Variable(1.0)).save(tmp_path / "ckpt")
     assert not list(tmp_path.iterdir())
     assert worker.topics == ["saving a checkpoint", "writing a checkpoint"]
@@ -326,7 +326,7 @@ def test_workers_that_save_different_things_are_told(tmp_path, monkeypatch):
     def answer(topic, payload):
         return [payload, payload.replace(b"ckpt-1", b"ckpt-9")]
 
-    monkeypatch.setattr(agreement, "current_party", lambda: Worker(0, answer))
+    monkeypatch.setattr(agreement, "current_peers", lambda: Worker(0, answer))
     with pytest.raises(CheckpointMismatchError, match=r"worker 1 saves 'ckpt-9'"):
         Checkpoint(v=mirrax.Variable(1.0)).save(tmp_path / "ckpt")
 
@@ -335,6 +335,6 @@ def test_failure_of_the_chief_reaches_the_others(tmp_path, monkeypatch):
     def answer(topic, payload):
         return [b"OSError: full" if topic == "writing a checkpoint" else payload] * 2
 
-    monkeypatch.setattr(agreement, "current_party", lambda: Worker(1, answer))
+    monkeypatch.setattr(agreement, "current_peers", lambda: Worker(1, answer))
     with pytest.raises(OSError, match=r"chief could not write.*OSError: full"):
         Checkpoint(v=mirrax.Variable(1.0)).save(tmp_path / "ckpt")

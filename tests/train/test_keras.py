@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import pytest
 
+import mirrax
 from mirrax.errors import CheckpointMismatchError
 from mirrax.train import Checkpoint
 from tests.programs import mirrored
@@ -17,24 +18,107 @@ Y = X.sum(axis=1, keepdims=True)
 def build(strategy, units=4):
     with strategy.scope():
         model = keras.Sequential(
-            [keras.Input((3,)), keras.layers.Dense(units), keras.layers.Dense(1)]
+            [
+                keras.Input((3,)),
+                keras.layers.Dense(units),
+                keras.layers.Dropout(0.5),
+                keras.layers.Dense(1),
+            ]
         )
         model.compile(optimizer="adam", loss="mse")
     return model
 
 
+def fit(model, epochs=1):
+    model.fit(X, Y, batch_size=8, shuffle=False, epochs=epochs, verbose=0)
+
+
 def test_model_and_its_optimizer_go_on_on_another_number_of_replicas(tmp_path):
     model = build(mirrored(2))
-    model.fit(X, Y, batch_size=8, epochs=2, verbose=0)
+    fit(model, epochs=2)
     path = Checkpoint(model=model).save(tmp_path / "ckpt")
     other = build(mirrored(1))
     other.optimizer.build(other.trainable_variables)
     Checkpoint(model=other).restore(path)
     for one, two in zip(other.weights, model.weights):
         np.testing.assert_array_equal(one, two)
-    model.fit(X, Y, batch_size=8, verbose=0)
-    other.fit(X, Y, batch_size=8, verbose=0)
+    fit(model)
+    fit(other)
     np.testing.assert_allclose(other.weights[0], model.weights[0], rtol=1e-5)
+
+
+def deferred(units=4):
+    """A model that has only the seed of its Dropout before it sees data."""
+    dropout = keras.layers.Dropout(0.5)
+    return keras.Sequential([keras.layers.Dense(units), dropout, keras.layers.Dense(1)])
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """A model after two steps: where it was saved, and what it was then and later."""
+    model = build(mirrored(2))
+    fit(model, epochs=2)
+    objects = Checkpoint(model=model, optimizer=model.optimizer)
+    path = objects.save(tmp_path_factory.mktemp("saved") / "ckpt")
+    then = model.get_weights(), np.asarray(model(X))
+    fit(model)
+    return path, *then, model.get_weights()
+
+
+def test_model_is_restored_when_fit_builds_it(saved, two_replicas):
+    path, _, _, later = saved
+    with two_replicas.scope():
+        other = deferred()
+        other.compile(optimizer="adam", loss="mse")
+    status = Checkpoint(model=other, optimizer=other.optimizer).restore(path)
+    fit(other)
+    for one, two in zip(other.get_weights(), later, strict=True):
+        np.testing.assert_array_equal(one, two)
+    assert int(other.optimizer.iterations) == 3
+    status.assert_consumed()
+
+
+def test_model_is_restored_before_its_first_call_answers(saved, two_replicas):
+    path, _, answers, _ = saved
+    with two_replicas.scope():
+        other = deferred()
+    Checkpoint(model=other).restore(path)
+    np.testing.assert_array_equal(other(X), answers)
+
+
+@pytest.mark.parametrize("decorate", [lambda fn: fn, mirrax.function], ids=["e", "c"])
+def test_model_and_optimizer_are_restored_in_the_first_step(
+    saved, two_replicas, decorate
+):
+    path, weights, _, _ = saved
+    with two_replicas.scope():
+        model, optimizer = deferred(), keras.optimizers.Adam()
+    Checkpoint(model=model, optimizer=optimizer).restore(path)
+
+    def loss():
+        return (model(X) ** 2).mean()
+
+    @decorate
+    def step():
+        # Builds it: only then is known by what derivatives are taken.
+        model(X)
+        _, grads = mirrax.value_and_grad(loss, model.trainable_variables)()
+        optimizer.apply(grads, model.trainable_variables)
+
+    two_replicas.run(step)
+    moved = np.abs(model.get_weights()[0] - weights[0]).max()
+    assert 0 < moved < 0.002
+    two_replicas.run(step)
+    assert int(optimizer.iterations) == 4
+
+
+def test_layers_that_come_later_and_were_not_saved_are_listed(saved, two_replicas):
+    with two_replicas.scope():
+        other = deferred()
+        other.add(keras.layers.Dense(1))
+    Checkpoint(model=other).restore(saved[0])
+    with pytest.raises(CheckpointMismatchError, match="'model/5' was not saved"):
+        other(X)
 
 
 def test_other_layers_are_listed(tmp_path, two_replicas):
@@ -43,4 +127,4 @@ def test_other_layers_are_listed(tmp_path, two_replicas):
         Checkpoint(model=build(two_replicas, units=5)).restore(path)
     message = str(caught.value)
     assert "'model/0' has shape (3, 5), but shape (3, 4) was saved" in message
-    assert "'model/2' has shape (5, 1), but shape (4, 1) was saved" in message
+    assert "'model/3' has shape (5, 1), but shape (4, 1) was saved" in message

@@ -172,6 +172,30 @@ def eager_mismatch():
     return outcome_of(lambda: strategy.reduce(op, ones, axis=None))
 
 
+def read_on_one():
+    """Reads a variable whose copies are combined on one worker only."""
+    strategy = mirrax.MultiWorkerMirroredStrategy()
+    with strategy.scope():
+        hits = mirrax.Variable(
+            0.0,
+            name="hits",
+            synchronization=mirrax.VariableSynchronization.ON_READ,
+            aggregation=mirrax.VariableAggregation.SUM,
+        )
+
+    @mirrax.function
+    def count():
+        hits.assign_add(1.0)
+
+    def evaluate():
+        strategy.run(count)
+        if strategy.topology.worker_index == 0:
+            hits.numpy()
+        strategy.run(count)
+
+    return outcome_of(evaluate)
+
+
 def own_values():
     """Gives values of workers' own to functions around `run`, and as state."""
     strategy = mirrax.MultiWorkerMirroredStrategy()

@@ -16,6 +16,12 @@ def answers_of(name, workers, devices=1):
     return launch_processes(getattr(programs, name), workers, devices=devices)
 
 
+@functools.cache
+def train_here():
+    """Returns what training gives in this process alone."""
+    return programs.train()
+
+
 @pytest.fixture(params=[(2, 1), (2, 2)], ids=["2x1", "2x2"])
 def shape(request):
     return request.param
@@ -126,6 +132,13 @@ def test_collectives_that_differ_are_an_error_on_all():
         assert "reduce MEAN" in text
 
 
+def test_variable_that_one_worker_reads_alone_is_named():
+    for kind, text in answers_of("read_on_one", 2):
+        assert kind == "ProgramMismatch"
+        assert "worker 0 ran read of hits:0 (ON_READ: all workers read it" in text
+        assert "no read that combines their values, depend on the worker" in text
+
+
 def test_functions_around_run_take_values_of_workers_own(shape):
     count = shape[0] * shape[1]
     for answer in answers_of("own_values", *shape):
@@ -143,9 +156,13 @@ def test_known_programs_in_another_order_are_found_out():
         assert "worker 1 ran average" in text
 
 
-@pytest.mark.parametrize("shape", [(2, 1), (2, 2), (4, 1)], ids=["2x1", "2x2", "4x1"])
+@pytest.mark.parametrize(
+    "shape",
+    [(1, 1), (1, 2), (2, 1), (2, 2), (4, 1), (4, 2)],
+    ids=lambda shape: f"{shape[0]}x{shape[1]}",
+)
 def test_training_gives_the_same_on_any_number_of_workers(shape):
-    expected = programs.train()
+    expected = train_here()
     for losses, weights, bias in answers_of("train", *shape):
         np.testing.assert_allclose(losses, expected[0], rtol=1e-5)
         np.testing.assert_allclose(weights, expected[1], rtol=1e-5)

@@ -63,6 +63,7 @@ def current_job() -> Job | None:
 
 def _start(membership: Membership, options: JobOptions) -> Job:
     _check_jax_is_free()
+    exits.install_exit_code()
     # One more than there are devices: each blocks a thread while it waits for others.
     cpu_pool.reserve(max(2, requested_cpu_devices()))
     address = options.coordinator or membership.workers[0].address

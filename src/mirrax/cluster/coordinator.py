@@ -5,12 +5,14 @@ others. The launcher starts it; without a launcher the first worker does. It end
 the job does, or soon after the process that started it.
 
 Its standard input brings one line of JSON, and then nothing but its end, which means
-that the parent is gone, or lines that tell how workers ended.
+that the parent is gone, or lines that tell how workers ended. On its standard output it
+says where it listens, and later what ended the job, if something did.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import logging
 import os
@@ -28,6 +30,7 @@ from typing import IO, Any
 
 from mirrax.cluster.hub import Hub
 from mirrax.cluster.server import Server
+from mirrax.cluster.verdict import Verdict
 from mirrax.cluster.workers import Worker
 from mirrax.jaxlib_internals import start_coordination_service
 
@@ -134,11 +137,14 @@ class Coordinator:
             with contextlib.suppress(OSError):
                 _opened(stream).close()
 
-    def stop(self, timeout: float = 5.0) -> None:
-        """Ends the coordinator now."""
-        self.close()
+    def stop(self, timeout: float = 5.0) -> Verdict | None:
+        """Ends the coordinator now; returns what ended the job, None if nothing did."""
         self._process.kill()
         self._process.wait(timeout)
+        stream = _opened(self._process.stdout)
+        last = b"" if stream.closed else stream.read()
+        self.close()
+        return Verdict(**json.loads(last)) if last.endswith(b"\n") else None
 
     def _tell(self, fields: dict[str, Any]) -> None:
         stream = _opened(self._process.stdin)
@@ -200,6 +206,12 @@ class _Parent:
 
     def take_deaths(self) -> list[tuple[int, str]]:
         return [self._deaths.get() for _ in range(self._deaths.qsize())]
+
+    def tell(self, verdict: Verdict) -> None:
+        # Without the details: the line must fit into a pipe that nobody reads yet.
+        short = dataclasses.replace(verdict, details="")
+        with contextlib.suppress(OSError):
+            _answer(dataclasses.asdict(short))
 
     def _read(self) -> None:
         for line in sys.stdin.buffer:

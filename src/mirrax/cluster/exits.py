@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import atexit
 import faulthandler
+import functools
 import logging
 import os
+import signal
 import sys
 from collections.abc import Callable
 from types import TracebackType
@@ -13,6 +15,7 @@ from typing import Any, NoReturn
 
 from mirrax.cluster.coordinator import Coordinator
 from mirrax.cluster.job import EXIT_CODE, Job
+from mirrax.cluster.stacks import describe_user_line
 from mirrax.errors import JobError
 from mirrax.jax_internals import forget_distributed
 
@@ -22,8 +25,15 @@ _MAX_END_SECONDS = 10
 _clients: list[Any] = []
 
 
+def install_exit_code() -> None:
+    """Makes a program that ends with a `JobError` end with the code of those."""
+    sys.excepthook = functools.partial(_print_and_exit, sys.excepthook)
+
+
 def install(job: Job, hosted: Coordinator | None) -> None:
     """Makes the end of this process the end of its part in the job.
+
+    After `install_exit_code`.
 
     Args:
         hosted: The coordinator, if it belongs to this process.
@@ -31,6 +41,17 @@ def install(job: Job, hosted: Coordinator | None) -> None:
     ending = _Ending(job, hosted, sys.excepthook)
     sys.excepthook = ending.report
     atexit.register(ending.end)
+
+
+def _print_and_exit(
+    print_error: Callable[..., Any],
+    kind: type[BaseException],
+    error: BaseException,
+    trace: TracebackType | None,
+) -> None:
+    print_error(kind, error, trace)
+    if isinstance(error, JobError):
+        sys.exit(EXIT_CODE)
 
 
 class _Ending:
@@ -51,9 +72,13 @@ class _Ending:
         """Tells of an exception that ends the program; stands for `sys.excepthook`."""
         explained = self._job.explain(error)
         self._job.fail(explained)
+        if isinstance(explained, KeyboardInterrupt):
+            # All workers are interrupted at once: one line from each is enough.
+            place = describe_user_line(trace)
+            print(f"KeyboardInterrupt{place and f' at {place}'}", file=sys.stderr)
+            self._exit_code = 128 + signal.SIGINT
+            return
         self._print_error(type(explained), explained, trace)
-        if isinstance(explained, JobError):
-            sys.exit(EXIT_CODE)
         self._exit_code = 1
 
     def end(self) -> None:

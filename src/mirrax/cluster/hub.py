@@ -25,6 +25,7 @@ BEAT_SECONDS = 1.0
 
 # How long a suspect has to tell where it is before the verdict goes out without.
 _STACK_SECONDS = 1.0
+_MAX_REFUSED = 5
 
 
 class Hub:
@@ -50,6 +51,7 @@ class Hub:
         self.outbox: list[tuple[int, Message]] = []
         self.verdict: Verdict | None = None
         self.has_started = False
+        self._refused: dict[str, None] = {}
         self._join_deadline = now + join_timeout
         self._join_timeout = join_timeout
         self._is_late = False
@@ -95,6 +97,11 @@ class Hub:
             hosts = [seat.host for seat in self.seats]
             self._tell_all(Message("go", {"hosts": hosts}))
         return None
+
+    def note_refusal(self, who: str) -> None:
+        """Notes who wanted to join and may not: perhaps the one that is missing."""
+        if len(self._refused) < _MAX_REFUSED:
+            self._refused[who] = None
 
     def receive(self, index: int, message: Message, now: float) -> None:
         """Takes in what a worker says."""
@@ -158,7 +165,7 @@ class Hub:
             self.outbox += self._reports.report_waits(now)
         else:
             self._check_join(now)
-            report = self._reports.report_join(now)
+            report = self._reports.report_join(now, self._describe_refused())
             if report is not None:
                 self._tell_all(report)
 
@@ -173,7 +180,7 @@ class Hub:
 
     def _died(self, index: int) -> str:
         seat = self.seats[index]
-        how = seat.death or "it ended without a word, by a signal or a crash"
+        how = seat.death or "it ended without a word, by a signal, a crash or os._exit"
         return (
             f"{seat.describe()} died: {how}. Last heard of in "
             f"{seat.position.describe()}. Look at the end of its log; all workers must "
@@ -215,12 +222,15 @@ class Hub:
             return
         names = ", ".join(str(seat.worker) for seat in missing)
         text = (
-            f"All workers must join within {self._join_timeout:g} s. Missing: {names}. "
-            "Start them, check that they reach "
+            f"All workers must join within {self._join_timeout:g} s. Missing: {names}"
+            f"{self._describe_refused()}. Start them, check that they reach "
             f"{self.seats[0].worker.address}, or set MIRRAX_JOIN_TIMEOUT."
         )
         index = self.seats.index(missing[0])
         self._decide(judge(CollectiveTimeout, index, missing[0], text))
+
+    def _describe_refused(self) -> str:
+        return f"; refused: {', '.join(self._refused)}" if self._refused else ""
 
     def _check_progress(self, now: float) -> None:
         verdict = suspicion.find_verdict(self.seats, now, self._silence_timeout)

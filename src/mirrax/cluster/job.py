@@ -210,7 +210,10 @@ class Job:
         if self.has_failed or self._member.has_left or isinstance(error, JobError):
             return
         self._has_failed = True
-        text = "".join(traceback.format_exception(error))
+        # Whoever interrupts one worker interrupts all; where each was says little.
+        is_interrupt = isinstance(error, KeyboardInterrupt)
+        limit = 0 if is_interrupt else None
+        text = "".join(traceback.format_exception(error, limit=limit))
         self._member.send_position()
         self._member.send(Message("failed", {"traceback": text[-_MAX_TRACEBACK:]}))
 

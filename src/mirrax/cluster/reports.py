@@ -35,14 +35,19 @@ class Reports:
         self._next = dict.fromkeys(range(len(seats)), start)
         self._next_ask = dict.fromkeys(range(len(seats)), start)
 
-    def report_join(self, now: float) -> Message | None:
-        """Returns who has not joined yet, None if it is not the time to say so."""
+    def report_join(self, now: float, refused: str) -> Message | None:
+        """Returns who has not joined yet, None if it is not the time to say so.
+
+        Args:
+            refused: Who wanted to join and was not one of them, in words.
+        """
         if now < self._next_join:
             return None
         self._next_join = now + _JOIN_SECONDS
         names = ", ".join(str(s.worker) for s in self._seats if not s.has_come)
         seconds = f"{now - self._start:.0f} s of {self._join_timeout:g}"
-        return Message("waiting", {"text": f"{seconds} for {names} to join"})
+        text = f"{seconds} for {names} to join{refused}"
+        return Message("waiting", {"text": text})
 
     def report_waits(self, now: float) -> Iterator[tuple[int, Message]]:
         """Yields messages for those who wait, and questions to the missing."""

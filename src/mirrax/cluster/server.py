@@ -12,6 +12,7 @@ from typing import Protocol
 from mirrax.cluster import handshake
 from mirrax.cluster.hub import Hub
 from mirrax.cluster.tunnel import pump_both_ways
+from mirrax.cluster.verdict import Verdict
 from mirrax.cluster.wire import MEMBER_LIMIT, Decoder, Message, WireError, encode
 
 _TICK_SECONDS = 0.1
@@ -32,6 +33,9 @@ class Parent(Protocol):
 
     def take_deaths(self) -> list[tuple[int, str]]:
         """Returns what it has said since the last call about workers that ended."""
+
+    def tell(self, verdict: Verdict) -> None:
+        """Tells it what has ended the job."""
 
 
 class _Connection:
@@ -80,6 +84,7 @@ class Server:
     def serve(self, linger: float) -> None:
         """Serves until the job is over, at most `linger` seconds without a parent."""
         orphaned: float | None = None
+        has_told = False
         while not (self._hub.is_over and not self._members):
             for key, events in self._selector.select(_TICK_SECONDS):
                 if key.fileobj is self._listener:
@@ -92,6 +97,9 @@ class Server:
             self._hub.tick(now)
             self._deliver()
             self._drop_strangers(now)
+            if self._hub.verdict is not None and not has_told:
+                has_told = True
+                self._parent.tell(self._hub.verdict)
             if not self._parent.is_alive():
                 orphaned = orphaned or now + linger
                 if now > orphaned:
@@ -134,6 +142,8 @@ class Server:
 
     def _admit(self, connection: _Connection, hello: Message) -> None:
         if not handshake.is_member(self._key, connection.challenge, hello):
+            host = connection.socket.getpeername()[0]
+            self._hub.note_refusal(f"a process on {host} with another key")
             self._refuse(
                 connection,
                 "Who joins must know the key of the job. Check that MIRRAX_SECRET is "
@@ -147,9 +157,11 @@ class Server:
             self._open_tunnel(connection, welcome)
             return
         if not 0 <= index < len(self._hub.seats):
+            self._hub.note_refusal(f"worker {index} on {body['hostname']}")
             self._refuse(
                 connection,
-                f"The job has {len(self._hub.seats)} workers. Received: index {index}.",
+                f"The job has {len(self._hub.seats)} workers. Received: index {index}. "
+                "Start all workers with the same cluster.",
             )
             return
         reason = self._hub.join(index, body, time.monotonic())

@@ -1,12 +1,19 @@
-"""Where the main thread of this process is."""
+"""Where the main thread of this process is, or was when an exception ended it."""
 
 from __future__ import annotations
 
 import os
 import sys
+import sysconfig
 import threading
 import traceback
+from types import TracebackType
 
+# Python's own modules, and those that were installed.
+_LIBRARIES = tuple(
+    sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib")
+)
+_MIRRAX = os.path.dirname(os.path.dirname(__file__))
 _OWN = (os.path.dirname(__file__), threading.__file__)
 
 
@@ -20,6 +27,18 @@ def describe_main_thread() -> tuple[str, str]:
     # How Mirrax itself waits is of no interest; what led to it is.
     while len(stack) > 1 and stack[-1].filename.startswith(_OWN):
         stack.pop()
-    last = stack[-1]
-    line = f"{last.filename}:{last.lineno} in {last.name}"
-    return line, "".join(traceback.format_list(stack))[-10_000:]
+    return _describe(stack[-1]), "".join(traceback.format_list(stack))[-10_000:]
+
+
+def describe_user_line(trace: TracebackType | None) -> str:
+    """Returns the last line of the user's own code in a traceback, "" if none is."""
+    own = [
+        frame
+        for frame in traceback.extract_tb(trace)
+        if not frame.filename.startswith((_MIRRAX, *_LIBRARIES, "<frozen"))
+    ]
+    return _describe(own[-1]) if own else ""
+
+
+def _describe(frame: traceback.FrameSummary) -> str:
+    return f"{frame.filename}:{frame.lineno} in {frame.name}"

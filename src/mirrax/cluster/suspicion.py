@@ -54,7 +54,7 @@ def find_finished(seats: Sequence[Seat], waiting: Sequence[int]) -> Verdict | No
                     f"{seat.position.describe()}, while {seats[index].describe()} "
                     "waits for it in "
                     f"{seats[index].position.describe()}. Give all workers the same "
-                    "number of steps."
+                    "number of steps, and the same reads and collectives after them."
                 )
                 return judge(ProgramMismatch, other, seat, text)
     return None

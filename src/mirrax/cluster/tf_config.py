@@ -59,7 +59,7 @@ def parse(text: str) -> TFConfig:
 def _load(text: str) -> Any:
     try:
         return json.loads(text, object_pairs_hook=_refuse_repeated_names)
-    except json.JSONDecodeError as error:
+    except (json.JSONDecodeError, RecursionError) as error:
         _refuse(
             "",
             text,

@@ -15,7 +15,12 @@ WORKER = "worker"
 # Jobs whose tasks do not train together with the workers.
 BYSTANDERS = ("evaluator", "ps")
 
-_ADDRESS = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%\w]+\]|[^\s:/\[\]]+):(?P<port>[0-9]+)")
+# A part of a name has 63 characters at most, the whole 253.
+_LABEL = r"[^\s:/.\[\]\x00-\x1f]{1,63}"
+_ADDRESS = re.compile(
+    r"(?P<host>\[[0-9A-Fa-f:.%\w]+\]|"
+    rf"(?=[^:]{{1,253}}:){_LABEL}(?:\.{_LABEL})*\.?):(?P<port>[0-9]{{1,5}})"
+)
 
 
 class Resolver(Protocol):

@@ -7,6 +7,7 @@ for each other for ever, or add up things that do not belong together.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 from collections.abc import Sequence
@@ -24,7 +25,11 @@ from mirrax.values.layouts import Kind, Layout, Parts
 
 def kind_of(array: Any) -> Kind:
     """Returns shape and dtype of an array."""
-    return tuple(array.shape), str(array.dtype)
+    return tuple(array.shape), _name_of(array.dtype)
+
+
+# NumPy puts the name together anew each time, which takes longer than the rest.
+_name_of = functools.cache(str)
 
 
 def with_kinds(

@@ -43,13 +43,21 @@ class Collective:
 
 
 def reduce(
-    collective: Collective, op: ReduceOp, values: Sequence[PerReplica], axis: Axis
+    collective: Collective,
+    op: ReduceOp,
+    values: Sequence[PerReplica],
+    axis: Axis,
+    purpose: str = "",
 ) -> list[jax.Array]:
     """Returns each value combined over the replicas and, with `axis`, along it.
 
     The results are replicated over the topology. Parts may differ in size along
     `axis`: a mean divides by the number of elements there really are.
+
+    Args:
+        purpose: What errors say that it was done for.
     """
+    purpose = purpose or f"reduce {op.name}"
     layouts = [_arrays(value.layout) for value in values]
     for layout in layouts:
         if isinstance(layout, Parts):
@@ -60,12 +68,18 @@ def reduce(
     for layout in layouts:
         _require_axis(layout, axis)
     if axis is not None and any(_is_uneven(layout) for layout in layouts):
-        return [_reduce_uneven(collective, op, layout, axis) for layout in layouts]
-    return _reduce_even(collective, op, layouts, axis)
+        return [
+            _reduce_uneven(collective, op, layout, axis, purpose) for layout in layouts
+        ]
+    return _reduce_even(collective, op, layouts, axis, purpose)
 
 
 def _reduce_even(
-    collective: Collective, op: ReduceOp, layouts: Sequence[Layout], axis: Axis
+    collective: Collective,
+    op: ReduceOp,
+    layouts: Sequence[Layout],
+    axis: Axis,
+    purpose: str,
 ) -> list[jax.Array]:
     topology = collective.topology
     if all(isinstance(layout, Spmd) for layout in layouts):
@@ -78,7 +92,9 @@ def _reduce_even(
         "alike" if isinstance(j, Alike) else "scalar" if j.is_scalar else "array"
         for j in joined
     )
-    program = _reduce_program(collective, op, kinds, axis)
+    program = guarding.guarded(
+        topology, purpose, _reduce_program(collective, op, kinds, axis)
+    )
     return list(program(*[j.array for j in joined]))
 
 
@@ -96,7 +112,7 @@ def _reduce_program(
     specs = tuple(
         PartitionSpec() if kind == "alike" else PartitionSpec(AXIS) for kind in kinds
     )
-    program = jax.jit(
+    return jax.jit(
         jax.shard_map(
             body,
             mesh=collective.topology.mesh,
@@ -105,7 +121,6 @@ def _reduce_program(
             check_vma=False,
         )
     )
-    return guarding.guarded(collective.topology, f"reduce {op.name}", program)
 
 
 def _reduce_within(
@@ -129,7 +144,7 @@ def reduce_one(op: ReduceOp, value: jax.Array, axis: Axis) -> jax.Array:
 
 
 def _reduce_uneven(
-    collective: Collective, op: ReduceOp, layout: Layout, axis: Axis
+    collective: Collective, op: ReduceOp, layout: Layout, axis: Axis, purpose: str
 ) -> jax.Array:
     assert axis is not None
     kinds = _kinds(layout)
@@ -138,7 +153,7 @@ def _reduce_uneven(
         collective.topology,
         tuple((_without(shape, axis), dtype) for shape, dtype in kinds),
     )
-    (total,) = _reduce_even(collective, ReduceOp.SUM, [sums], None)
+    (total,) = _reduce_even(collective, ReduceOp.SUM, [sums], None, purpose)
     if op is ReduceOp.SUM:
         return total
     return total / sum(_count(shape, axis) for shape, _ in kinds)

@@ -54,7 +54,8 @@ class Trail:
             "All workers must run the same programs in the same order. Received: as "
             f"number {number} {job.workers[0].name} ran {recent[0][place]} and "
             f"{job.workers[other].name} ran {recent[other][place]}; what they computed "
-            "since is wrong. Let nothing that runs on replicas depend on the worker.",
+            "since is wrong. Let nothing that runs on replicas, and no read that "
+            "combines their values, depend on the worker.",
             worker=other,
         )
 

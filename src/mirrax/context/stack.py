@@ -81,24 +81,19 @@ _creators: contextvars.ContextVar[tuple[Creator, ...]] = contextvars.ContextVar(
 )
 
 
-def frame() -> Frame | None:
-    """Returns the innermost frame; None outside every strategy."""
-    return _frame.get()
+# These four are asked on every call, so they are no functions of Python.
 
+frame = _frame.get
+"""Returns the innermost frame; None outside every strategy."""
 
-def overlay() -> Any:
-    """Returns the values that variables have inside the current trace, if any."""
-    return _overlay.get()
+overlay = _overlay.get
+"""Returns the values that variables have inside the current trace, if any."""
 
+driver = _driver.get
+"""Returns the function whose Python runs now to drive compiled steps, if any."""
 
-def driver() -> Any:
-    """Returns the function whose Python runs now to drive compiled steps, if any."""
-    return _driver.get()
-
-
-def creators() -> tuple[Creator, ...]:
-    """Returns the variable creators in force, outermost first."""
-    return _creators.get()
+creators = _creators.get
+"""Returns the variable creators in force, outermost first."""
 
 
 class _Set:

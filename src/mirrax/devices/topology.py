@@ -15,7 +15,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from mirrax.devices import cpu_pool
 from mirrax.devices.logical import default_devices, kind_of, name_of, resolve
 from mirrax.devices.names import LOCAL_TASK
-from mirrax.devices.peers import Peers
+from mirrax.devices.peers import Alone, Peers
 from mirrax.errors import DuplicateDevice
 
 AXIS = "replica"
@@ -78,14 +78,19 @@ class Topology:
         return self.job is None
 
     @functools.cached_property
+    def peers(self) -> Peers:
+        """The workers that run replicas: those of the job, or this process alone."""
+        return Alone() if self.job is None else self.job
+
+    @functools.cached_property
     def num_workers(self) -> int:
         """How many processes run replicas."""
-        return 1 if self.job is None else self.job.num_workers
+        return self.peers.num_workers
 
     @functools.cached_property
     def worker_index(self) -> int:
         """Which of them this is."""
-        return 0 if self.job is None else self.job.worker_index
+        return self.peers.worker_index
 
     @functools.cached_property
     def local_replicas(self) -> tuple[int, ...]:

@@ -15,6 +15,7 @@ from mirrax.data.nodes.prefetching import Prefetch
 from mirrax.data.options import AutoShardPolicy
 from mirrax.data.plan import Node, find, takes_work
 from mirrax.data.seeds import seeds_of, with_seeds
+from mirrax.devices.peers import Peers, exchange_json
 from mirrax.devices.topology import Topology
 from mirrax.input.auto_shard import auto_shard, chosen_policy
 from mirrax.input.context import InputContext, InputOptions, InputReplicationMode
@@ -25,7 +26,7 @@ from mirrax.input.pipelines import Flowing, Pieces, Single
 from mirrax.input.placing import Placed, empty_parts, part_spec, place
 from mirrax.input.rows import not_batches
 from mirrax.input.split import batch_size_of
-from mirrax.input.workers import Share, Workers, share_of, workers_of
+from mirrax.input.workers import Share, require_same, share_of
 from mirrax.trees import Tree
 from mirrax.values.specs import PerReplicaSpec
 
@@ -45,8 +46,8 @@ def distribute(
         topology: The devices of all workers.
         options: Where values go, and how many are made ready.
     """
-    share, workers = share_of(topology), workers_of(topology)
-    given = with_common_seeds(as_dataset(data), workers)
+    share, peers = share_of(topology), topology.peers
+    given = with_common_seeds(as_dataset(data), peers)
     dataset = _without_prefetch(given)
     if share.num_replicas > 1:
         _require_batches(dataset.plan)
@@ -60,7 +61,7 @@ def distribute(
     is_common = policy is _BY_DATA
     if is_common and not topology.is_local:
         size = dataset.cardinality()
-        workers.require_same("dataset", f"{size} x {dataset.element_spec}")
+        require_same(peers, "dataset", f"{size} x {dataset.element_spec}")
     return _build(
         open_feed,
         describe,
@@ -133,7 +134,7 @@ def feed_opener(dataset: Dataset, share: Share) -> Callable[[], Feed]:
     return open_feed
 
 
-def with_common_seeds(dataset: Dataset, workers: Workers) -> Dataset:
+def with_common_seeds(dataset: Dataset, peers: Peers) -> Dataset:
     """Returns a dataset that every worker shuffles in the same way.
 
     But not where each reads everything: there, the same order would be the same work.
@@ -141,7 +142,7 @@ def with_common_seeds(dataset: Dataset, workers: Workers) -> Dataset:
     seeds = seeds_of(dataset.plan)
     if not seeds or _policy(dataset) in _OWN:
         return dataset
-    common = workers.take_from_first("seeds of a dataset", seeds)
+    common = exchange_json(peers, "seeds of a dataset", seeds)[0]
     plan = with_seeds(dataset.plan, common)
     return dataset if plan is dataset.plan else Dataset(plan, dataset.options())
 
@@ -168,7 +169,7 @@ def _build(
         lambda: Placed(open_feed(), topology, is_on_device),
         describe,
         max(depth, asked_depth) if takes_work(dataset.plan) else 0,
-        InStep(None if is_known else workers_of(topology), make_empty),
+        InStep(None if is_known else topology.peers, make_empty),
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mirrax import trees
-from mirrax.input.workers import Workers
+from mirrax.devices.peers import Peers, exchange_json
 from mirrax.trees import Tree
 from mirrax.values.layouts import Kind, Parts
 from mirrax.values.per_replica import PerReplica
@@ -22,20 +22,20 @@ class InStep:
     they know whether all have the same.
 
     Args:
-        workers: All workers, or None where each knows what the others have.
+        peers: All workers, or None where each knows what the others have.
         make_empty: Makes an element without rows.
     """
 
-    def __init__(self, workers: Workers | None, make_empty: Callable[[], Tree]) -> None:
-        self._workers = workers
+    def __init__(self, peers: Peers | None, make_empty: Callable[[], Tree]) -> None:
+        self._peers = peers
         self._make_empty = make_empty
 
     def after(self, step: tuple[Tree] | None) -> tuple[Tree] | None:
         """Returns what comes, given what this worker has."""
-        if self._workers is None:
+        if self._peers is None:
             return step
         own = None if step is None else _kinds(step[0])
-        answers = self._workers.exchange("the next step of a dataset", own)
+        answers = exchange_json(self._peers, "the next step of a dataset", own)
         if all(answer is None for answer in answers):
             return None
         if None in answers:

@@ -1,15 +1,10 @@
-"""Who shares a dataset: the workers, their replicas, and what they tell each other."""
+"""Who shares a dataset: the workers, their replicas, and what they must agree on."""
 
 from __future__ import annotations
 
-import abc
 import dataclasses
-import json
-from typing import Any
 
-from typing_extensions import override
-
-from mirrax.devices.peers import Peers
+from mirrax.devices.peers import Peers, exchange_json
 from mirrax.devices.topology import Topology
 from mirrax.errors import ProgramMismatch
 
@@ -53,50 +48,12 @@ def share_of(topology: Topology) -> Share:
     return Share(topology.num_workers, topology.worker_index, count)
 
 
-class Workers(abc.ABC):
-    """What workers tell each other about their data, always all in the same order."""
-
-    @abc.abstractmethod
-    def exchange(self, topic: str, value: Any) -> list[Any]:
-        """Returns what each worker says, as what JSON can hold."""
-
-    def take_from_first(self, topic: str, value: Any) -> Any:
-        """Returns what the first worker says."""
-        return self.exchange(topic, value)[0]
-
-    def require_same(self, topic: str, value: str) -> None:
-        """Raises unless all workers say the same."""
-        answers = self.exchange(topic, value)
-        if any(answer != answers[0] for answer in answers):
-            shown = "; ".join(f"worker {i}: {text}" for i, text in enumerate(answers))
-            raise ProgramMismatch(
-                f"All workers must have the same {topic}. Received: {shown}. Give each "
-                "worker the same data, or use `distribute_datasets_from_function`."
-            )
-
-
-class Alone(Workers):
-    """There is only one worker."""
-
-    @override
-    def exchange(self, topic: str, value: Any) -> list[Any]:
-        return [value]
-
-
-class Connected(Workers):
-    """The workers of a job."""
-
-    def __init__(self, job: Peers) -> None:
-        self._job = job
-
-    @override
-    def exchange(self, topic: str, value: Any) -> list[Any]:
-        return [
-            json.loads(answer)
-            for answer in self._job.exchange(topic, json.dumps(value).encode())
-        ]
-
-
-def workers_of(topology: Topology) -> Workers:
-    """Returns the workers that share the data for the devices of a topology."""
-    return Alone() if topology.job is None else Connected(topology.job)
+def require_same(peers: Peers, topic: str, text: str) -> None:
+    """Raises unless all workers say the same."""
+    answers = exchange_json(peers, topic, text)
+    if any(answer != answers[0] for answer in answers):
+        shown = "; ".join(f"worker {i}: {text}" for i, text in enumerate(answers))
+        raise ProgramMismatch(
+            f"All workers must have the same {topic}. Received: {shown}. Give each "
+            "worker the same data, or use `distribute_datasets_from_function`."
+        )

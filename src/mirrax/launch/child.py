@@ -67,6 +67,8 @@ class Child:
         if code is not None and code < 0:
             with contextlib.suppress(ValueError):
                 return f"killed by {signal.Signals(-code).name}"
+        if code == 0:
+            return "exit code 0, before the others were done"
         return f"exit code {code}"
 
     def signal(self, number: int) -> None:

@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mirrax.errors import CollectiveTimeout, WorkerFailed
+from mirrax.launch.outcome import Outcome
 from mirrax.launch.plan import plan_local
-from mirrax.launch.supervisor import Outcome, Supervisor, show_line
+from mirrax.launch.supervisor import Supervisor, show_line
 
 
 def run(
@@ -100,8 +101,7 @@ def _check(outcome: Outcome, timeout: float | None) -> None:
             + join_logs(outcome)
         )
     if outcome.exit_code:
-        failed = outcome.exit_codes.index(outcome.exit_code)
-        raise WorkerFailed(outcome.report, worker=failed)
+        raise WorkerFailed(outcome.report, worker=outcome.first)
 
 
 def join_logs(outcome: Outcome) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import pathlib
 import signal
@@ -13,36 +12,19 @@ from collections.abc import Callable, Mapping, Sequence
 
 from mirrax.cluster.coordinator import Coordinator
 from mirrax.cluster.handshake import derive_key
-from mirrax.cluster.job import EXIT_CODE
 from mirrax.cluster.settings import read_options
 from mirrax.cluster.workers import join_address
 from mirrax.launch.child import Child
 from mirrax.launch.guardian import Guardian
+from mirrax.launch.outcome import Outcome, conclude
 from mirrax.launch.plan import Plan, make_environment
 
 _POLL_SECONDS = 0.02
 # How long the launcher's word on how a worker ended may take.
 _DEATH_SECONDS = 0.5
+# Workers that end at once after a signal need no comment.
+_REMINDER_SECONDS = 3.0
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-
-@dataclasses.dataclass(frozen=True)
-class Outcome:
-    """How a job ended.
-
-    Args:
-        exit_codes: Of each local worker, as a shell would tell it.
-        logs: What each local worker has printed.
-        exit_code: Of the whole: of the first failure, 0 if there was none.
-        report: The first failure with its traceback, empty if there was none.
-        timed_out: Whether the time was over before the workers were.
-    """
-
-    exit_codes: list[int]
-    logs: list[str]
-    exit_code: int
-    report: str
-    timed_out: bool = False
 
 
 class Supervisor:
@@ -83,6 +65,7 @@ class Supervisor:
         self._children: list[Child] = []
         self._failed: list[int] = []
         self._deadline: float | None = None
+        self._reminder: float | None = None
         self._received: list[int] = []
 
     def run(self, timeout: float | None = None) -> Outcome:
@@ -93,6 +76,7 @@ class Supervisor:
         end = None if timeout is None else time.monotonic() + timeout
         guardian = Guardian()
         coordinator = self._start_coordinator()
+        verdict = None
         try:
             self._start(guardian, coordinator)
             timed_out = self._wait(coordinator, end)
@@ -100,11 +84,14 @@ class Supervisor:
             for child in self._children:
                 child.kill()
             if coordinator is not None:
-                coordinator.stop()
+                verdict = coordinator.stop()
             guardian.close()
         for child in self._children:
             child.finish()
-        return self._conclude(timed_out)
+        signal_number = self._received[0] if self._received else None
+        return conclude(
+            self._plan, self._children, self._failed, signal_number, verdict, timed_out
+        )
 
     def forward_signals(self) -> None:
         """Passes on SIGINT, SIGTERM and SIGHUP from now on; a second one kills."""
@@ -170,6 +157,8 @@ class Supervisor:
                 self._pass_on(number, is_first=num_forwarded == 0)
                 num_forwarded += 1
             now = time.monotonic()
+            if self._reminder is not None and now > self._reminder:
+                self._remind(running)
             if end is not None and now > end:
                 return True
             if self._deadline is not None and now > self._deadline:
@@ -180,42 +169,30 @@ class Supervisor:
 
     def _note_end(self, position: int, coordinator: Coordinator | None) -> None:
         child = self._children[position]
-        if child.exit_code == 0:
-            return
-        self._failed.append(position)
         if coordinator is not None:
             index = self._plan.local[position]
             coordinator.explain_death(index, child.describe_end())
-        self._set_deadline(self._patience)
+        if child.exit_code != 0:
+            self._failed.append(position)
+            self._set_deadline(self._patience)
 
     def _pass_on(self, number: int, is_first: bool) -> None:
         for child in self._children:
             child.signal(number)
         self._set_deadline(self._grace if is_first else 0.0)
+        self._reminder = time.monotonic() + _REMINDER_SECONDS
+
+    def _remind(self, running: set[int]) -> None:
+        self._reminder = None
+        names = ", ".join(self._children[position].name for position in sorted(running))
+        self._show(
+            f"mirrax launch: Waiting up to {self._grace:g} s for {names} to end. "
+            "A second signal ends them now."
+        )
 
     def _set_deadline(self, seconds: float) -> None:
         deadline = time.monotonic() + seconds
         self._deadline = min(self._deadline or deadline, deadline)
-
-    def _conclude(self, timed_out: bool) -> Outcome:
-        codes = [child.exit_code or 0 for child in self._children]
-        logs = ["\n".join(child.lines) for child in self._children]
-        # A worker that only gave up because of another one is not the cause.
-        causes = [i for i in self._failed if codes[i] != EXIT_CODE]
-        first = next(iter(causes or self._failed), None)
-        code = 0 if first is None else codes[first]
-        return Outcome(codes, logs, code, self._report(first), timed_out)
-
-    def _report(self, first: int | None) -> str:
-        if self._received:
-            name = signal.Signals(self._received[0]).name
-            return f"{name} was passed on to the workers, and all have ended."
-        if first is None:
-            return ""
-        child = self._children[first]
-        report = f"{child.name} failed first: {child.describe_end()}."
-        trace = child.find_traceback()
-        return f"{report}\n{trace}" if trace else report
 
 
 def show_line(line: str) -> None:

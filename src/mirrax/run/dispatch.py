@@ -5,21 +5,27 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 
 from mirrax.context import stack
+from mirrax.later import Later
 from mirrax.run.call import ReplicaCall
 from mirrax.run.eager import run_eager
 from mirrax.run.function import Function
 from mirrax.run.meeting import Alone
 from mirrax.run.replica_context import ReplicaContext
-from mirrax.run.spmd import run_traced, run_within
-from mirrax.run.uneven import run_uneven
+from mirrax.run.spmd import run_traced
+from mirrax.run.spmd_meeting import run_within
 from mirrax.trees import Tree
 from mirrax.values.regroup import select
 from mirrax.variables import libraries
+
+if TYPE_CHECKING:
+    from mirrax.run import uneven
+else:
+    uneven = Later("mirrax.run.uneven")
 
 
 def run(
@@ -33,14 +39,15 @@ def run(
         )
     if not isinstance(args, tuple | list) or not isinstance(kwargs, dict):
         _refuse_arguments(args, kwargs)
-    fn, args, kwargs = _unpacked(fn, args, kwargs)
-    libraries.connect()
+    if isinstance(fn, functools.partial):
+        fn, args, kwargs = _unpacked(fn, args, kwargs)
     is_traced = stack.overlay() is not None
     driver = stack.driver()
     if driver is not None and not is_traced and not isinstance(fn, Function):
         fn = driver.compiled(fn)
     if isinstance(fn, Function) and not is_traced:
         return _run_compiled(strategy, fn, args, kwargs)
+    libraries.connect()
     call = ReplicaCall(strategy, strategy.collective, fn, tuple(args), kwargs)
     with strategy.scope():
         if is_traced:
@@ -83,9 +90,9 @@ def _run_compiled(
         fn.check_signature(own_args, own_kwargs)
     compiled = fn.over(strategy, _run_one_by_one)
     if stack.driver() is None:
-        return compiled(*args, **kwargs)
+        return compiled.call(args, kwargs)
     with stack.driving(None):
-        return compiled(*args, **kwargs)
+        return compiled.call(args, kwargs)
 
 
 def _run_one_by_one(fn: Function, strategy: Callable[[], Any]) -> Callable[..., Tree]:
@@ -96,7 +103,7 @@ def _run_one_by_one(fn: Function, strategy: Callable[[], Any]) -> Callable[..., 
         python = fn.python_function
         call = ReplicaCall(owner, owner.collective, python, args, kwargs)
         with owner.scope():
-            return run_uneven(call, fn)
+            return uneven.run_uneven(call, fn)
 
     return run
 

@@ -8,33 +8,33 @@ fixed, and nobody can wait for ever.
 
 from __future__ import annotations
 
-import abc
-import dataclasses
-import functools
+import sys
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
-from typing_extensions import override
 
 from mirrax import jax_internals, trees
-from mirrax.collectives import agreement
-from mirrax.collectives.gather import gather
-from mirrax.collectives.reduce import Collective, reduce
+from mirrax.collectives.reduce import Collective
 from mirrax.context import stack
 from mirrax.context.aside import set_aside
-from mirrax.errors import ReplicaError
 from mirrax.jax_internals import take_current_trace
 from mirrax.options import CommunicationOptions, ReduceOp
 from mirrax.run import where
 from mirrax.run.call import ReplicaCall
 from mirrax.run.eager_gradients import differentiable_gather, differentiable_reduce
 from mirrax.run.replica_context import ReplicaContext
+from mirrax.run.requests import (
+    AllGather,
+    AllReduce,
+    MergeCall,
+    Request,
+    matching,
+    say_where,
+)
 from mirrax.run.workers import Failed, Finished, Worker, dismiss, hire
 from mirrax.trees import Tree
-from mirrax.values.layouts import Parts
-from mirrax.values.per_replica import PerReplica
-from mirrax.values.regroup import parts_of, regroup, select
+from mirrax.values.regroup import parts_of, regroup
 from mirrax.variables import foreign, libraries
 
 ADVICE = (
@@ -82,11 +82,11 @@ def run_eager(call: ReplicaCall, advice: str = ADVICE) -> Tree:
                 replica.advance()
             if all(replica.is_done for replica in replicas):
                 return regroup([replica.result for replica in replicas], topology)
-            requests = _matching_requests(replicas)
+            requests = matching({r.number: r.request for r in replicas})
             try:
                 answers = requests[0].answer_all(call, requests)
             except Exception as error:
-                _say_where(error, requests)
+                say_where(error, requests)
                 raise
             for replica, answer in zip(replicas, answers, strict=True):
                 replica.request = None
@@ -110,7 +110,7 @@ class _Replica:
     ) -> None:
         self.number = call.topology.local_replicas[index]
         self.advice = advice
-        self.request: _Request | None = None
+        self.request: Request | None = None
         self.inbox: Any = None
         self.result: Any = None
         self.is_done = False
@@ -144,11 +144,12 @@ class _Replica:
             if isinstance(self._switch(self._worker.cancel), Finished | Failed):
                 self._end()
 
-    def ask(self, request: _Request) -> Any:
+    def ask(self, request: Request) -> Any:
         """Waits, inside the replica, for the answer to `request`."""
         assert self._worker is not None
         # The trace of a jax.grad that this replica is in belongs to the thread, and
         # must not be there for the others; nor may what other libraries keep there.
+        request.frame = sys._getframe()
         with take_current_trace(), set_aside():
             return self._worker.pause(request)
 
@@ -211,120 +212,6 @@ class _Replica:
         jax_internals.set_local_config(self._callers_config)
 
 
-def _matching_requests(replicas: Sequence[_Replica]) -> list[_Request]:
-    waiting = [replica for replica in replicas if replica.request is not None]
-    if len(waiting) < len(replicas):
-        request = waiting[0].request
-        assert request is not None
-        ended = [replica.number for replica in replicas if replica.request is None]
-        raise ReplicaError(
-            "All replicas must make the same collective calls. Received: replica(s) "
-            f"{[replica.number for replica in waiting]} wait in {request.kind} at "
-            f"{request.where}, but replica(s) {ended} ended without calling it. Take "
-            f"the {request.kind} out of the condition, or let every replica call it."
-        )
-    requests = [replica.request for replica in replicas if replica.request is not None]
-    if any(request.signature != requests[0].signature for request in requests):
-        calls = "; ".join(
-            f"replica {replica.number} calls {request.kind} at {request.where}"
-            for replica, request in zip(replicas, requests, strict=True)
-        )
-        raise ReplicaError(
-            "All replicas must make the same collective calls, in the same order. "
-            f"Received: {calls}."
-        )
-    return requests
-
-
-def _say_where(error: Exception, requests: Sequence[_Request]) -> None:
-    places = dict.fromkeys(request.where for request in requests)
-    error.add_note(
-        f"[mirrax] the replicas met in {requests[0].kind} at {' and at '.join(places)}"
-    )
-
-
-@dataclasses.dataclass
-class _Request(abc.ABC):
-    """What a replica waits for; all replicas must wait for the same."""
-
-    kind: ClassVar[str]
-    where: str = dataclasses.field(init=False)
-
-    def __post_init__(self) -> None:
-        self.where = where.caller()
-
-    @property
-    @abc.abstractmethod
-    def signature(self) -> object:
-        """What must be equal on all replicas."""
-
-    @abc.abstractmethod
-    def answer_all(self, call: ReplicaCall, requests: Sequence[Any]) -> list[Any]:
-        """Returns the answer for each replica."""
-
-
-@dataclasses.dataclass
-class _AllReduce(_Request):
-    op: ReduceOp
-    values: list[jax.Array]
-    options: CommunicationOptions
-    kind: ClassVar[str] = "all_reduce"
-
-    @property
-    @override
-    def signature(self) -> object:
-        return self.kind, self.op, len(self.values), self.options
-
-    @override
-    def answer_all(self, call: ReplicaCall, requests: Sequence[Any]) -> list[Any]:
-        collective = call.collective
-        if self.options is not collective.options:
-            collective = dataclasses.replace(collective, options=self.options)
-        values = _columns(call, requests, f"all_reduce {self.op.name}")
-        reduced = reduce(collective, self.op, values, axis=None)
-        return _hand_out(reduced, len(requests))
-
-
-@dataclasses.dataclass
-class _AllGather(_Request):
-    values: list[jax.Array]
-    axis: int
-    kind: ClassVar[str] = "all_gather"
-
-    @property
-    @override
-    def signature(self) -> object:
-        return self.kind, self.axis, len(self.values)
-
-    @override
-    def answer_all(self, call: ReplicaCall, requests: Sequence[Any]) -> list[Any]:
-        values = _columns(call, requests, f"all_gather along axis {self.axis}")
-        gathered = [gather(call.topology, value, self.axis) for value in values]
-        return _hand_out(gathered, len(requests))
-
-
-@dataclasses.dataclass
-class _MergeCall(_Request):
-    fn: Callable[..., Any]
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    kind: ClassVar[str] = "merge_call"
-
-    @property
-    @override
-    def signature(self) -> object:
-        return self.kind, _definition(self.fn)
-
-    @override
-    def answer_all(self, call: ReplicaCall, requests: Sequence[Any]) -> list[Any]:
-        topology = call.topology
-        args = tuple(regroup([request.args for request in requests], topology))
-        kwargs = regroup([request.kwargs for request in requests], topology)
-        with stack.entered(stack.CrossReplica(call.strategy)):
-            merged = self.fn(call.strategy, *args, **kwargs)
-        return [select(merged, index) for index in range(len(requests))]
-
-
 class _EagerMeeting:
     """A greenlet's way to the others."""
 
@@ -340,14 +227,14 @@ class _EagerMeeting:
         self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         self._refuse_transformed("merge_call", jax.tree.leaves((args, kwargs)))
-        return self._replica.ask(_MergeCall(fn, args, kwargs))
+        return self._replica.ask(MergeCall(fn, args, kwargs))
 
     def all_reduce(
         self, op: ReduceOp, values: list[jax.Array], options: CommunicationOptions
     ) -> list[jax.Array]:
         def ask(arrays: list[jax.Array]) -> list[jax.Array]:
             self._refuse_transformed("all_reduce", arrays)
-            answer: list[jax.Array] = self._replica.ask(_AllReduce(op, arrays, options))
+            answer: list[jax.Array] = self._replica.ask(AllReduce(op, arrays, options))
             return answer
 
         if _is_differentiated(values):
@@ -357,7 +244,7 @@ class _EagerMeeting:
     def all_gather(self, values: list[jax.Array], axis: int) -> list[jax.Array]:
         def ask(arrays: list[jax.Array], along: int) -> list[jax.Array]:
             self._refuse_transformed("all_gather", arrays)
-            answer: list[jax.Array] = self._replica.ask(_AllGather(arrays, along))
+            answer: list[jax.Array] = self._replica.ask(AllGather(arrays, along))
             return answer
 
         def add_up(arrays: list[jax.Array]) -> list[jax.Array]:
@@ -381,26 +268,3 @@ class _EagerMeeting:
 def _is_differentiated(values: Sequence[Any]) -> bool:
     is_traced = any(isinstance(value, jax.core.Tracer) for value in values)
     return is_traced or jax_internals.is_recording()
-
-
-def _columns(call: ReplicaCall, requests: Sequence[Any], what: str) -> list[PerReplica]:
-    """Returns what the replicas brought, one value for all of them after another."""
-    rows = [request.values for request in requests]
-    columns = [Parts(parts) for parts in zip(*rows, strict=True)]
-    layouts = agreement.with_kinds(call.topology, columns, what)
-    return [PerReplica(layout) for layout in layouts]
-
-
-def _hand_out(replicated: Sequence[jax.Array], count: int) -> list[list[jax.Array]]:
-    columns = [jax_internals.shards(array) for array in replicated]
-    return [
-        [jax_internals.uncommitted(column[index]) for column in columns]
-        for index in range(count)
-    ]
-
-
-def _definition(fn: Callable[..., Any]) -> Any:
-    """Returns what two functions that are defined in the same place have in common."""
-    if isinstance(fn, functools.partial):
-        return functools.partial, _definition(fn.func)
-    return getattr(fn, "__code__", fn)

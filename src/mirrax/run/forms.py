@@ -40,14 +40,12 @@ class Form:
 
     def wrap(self, array: jax.Array) -> Any:
         """Returns the value that the user sees for `array`."""
+        if self.topology is None:
+            return array
         if self.kind == "joined":
-            assert self.topology is not None
             layout = Joined(array, self.is_scalar, self.topology, self.is_weak)
             return per_replica(layout, self.topology)
-        if self.kind == "alike":
-            assert self.topology is not None
-            return per_replica(Alike(array, self.topology), self.topology)
-        return array
+        return per_replica(Alike(array, self.topology), self.topology)
 
 
 PLAIN = Form("plain")

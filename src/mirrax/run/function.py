@@ -10,26 +10,23 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import jax
-import numpy as np
-
 from mirrax import jax_internals, trees
-from mirrax.collectives.agreement import kind_of
 from mirrax.context import stack
 from mirrax.context.guards import MustDrive
 from mirrax.devices.topology import Topology
-from mirrax.run.forms import PLAIN, form_of
+from mirrax.run import signatures
+from mirrax.run.arguments import (
+    DRIVEN,
+    NUMBERS,
+    are_flat,
+    form_of_slot,
+    slots_of,
+    topology_of_workers,
+)
 from mirrax.run.over_workers import agreed_arguments, agreed_parts
 from mirrax.run.program import Program
 from mirrax.run.spmd import stand_in
 from mirrax.trees import Same, Tree
-from mirrax.values.array_like import as_arrays, is_array_like
-from mirrax.values.driving import Driving
-from mirrax.values.layouts import Alike, Joined, Parts, join
-from mirrax.values.mirrored import Mirrored
-from mirrax.values.per_replica import PerReplica
-from mirrax.values.regroup import select
-from mirrax.values.specs import PerReplicaSpec, TensorSpec
 from mirrax.variables import libraries
 from mirrax.variables.foreign import Outdated
 
@@ -40,8 +37,6 @@ MAX_PROGRAMS = 128
 
 _MANY_TRACES = 16
 _UNKNOWN = object()
-
-NUMBERS = (int, float, complex)
 
 
 def function(
@@ -66,6 +61,7 @@ def function(
         static_numbers: Whether Python numbers are part of the program, so that each
             new number is a new trace.
 
+    >>> import numpy as np
     >>> @function
     ... def double(x):
     ...     return 2 * x
@@ -121,6 +117,7 @@ class Function:
         )
         self._drive = drive or self._drive_steps
         self._topology = topology
+        self._latest_key: Any = None
         self._latest: Any = None
         self._latest_strategy: Callable[[], Any] = lambda: None
         self._latest_over: Function = self
@@ -132,15 +129,14 @@ class Function:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Tree:
         frame = stack.frame()
-        if stack.overlay() is not None or not jax_internals.is_eager():
-            # Part of the trace, or of the derivative, that is under way.
+        if stack.overlay() is not None:
+            # Part of the trace that is under way.
             return self.python_function(*args, **kwargs)
         if isinstance(frame, stack.Replica) and frame.context.num_replicas_in_sync > 1:
             # The replicas of an eager `run` call the program together.
             return frame.context.merge_call(_run_together, (self, args, kwargs))
-        if self.input_signature is not None:
-            self.check_signature(args, kwargs)
-        return self._call(args, kwargs)
+        self.check_signature(args, kwargs)
+        return self.call(args, kwargs)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None:
@@ -149,17 +145,11 @@ class Function:
 
     def check_signature(self, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
         """Raises unless the arguments fit the input signature."""
-        specs = self.input_signature or ()
-        if kwargs:
-            bound = inspect.signature(self.python_function).bind(*args, **kwargs)
-            args = bound.args
-        if len(args) != len(specs):
-            raise TypeError(
-                f"{self._name} takes {len(specs)} argument(s), as its "
-                f"`input_signature` says. Received: {len(args)}."
-            )
-        for spec, arg in zip(specs, args, strict=True):
-            _check_tree(spec, arg)
+        if self.input_signature is not None:
+            if kwargs:
+                bound = inspect.signature(self.python_function).bind(*args, **kwargs)
+                args = bound.args
+            signatures.check(self._name, self.input_signature, args)
 
     def over(
         self, strategy: Any, drive: Callable[[Function, Any], Callable[..., Tree]]
@@ -204,19 +194,27 @@ class Function:
                 self._inner.popitem(last=False)
         return self._inner[key]
 
-    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tree:
+    def call(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Tree:
+        """Returns what the program for such arguments returns."""
+        if not jax_internals.is_eager():
+            # Part of the derivative that is under way.
+            return self.python_function(*args, **kwargs)
         libraries.connect()
-        leaves, structure = trees.flatten((args, kwargs))
-        topology = self._topology or _topology_of_workers(leaves)
-        if topology is not None and not topology.is_local:
+        if are_flat(args, kwargs):
+            leaves, structure = list(args), len(args)
+        else:
+            leaves, structure = trees.flatten((tuple(args), kwargs))
+        topology = self._topology or topology_of_workers(leaves)
+        if topology is not None and topology.job is not None:
             leaves = self._agree(leaves, structure, topology)
-        slots = [_slot(leaf, self.static_numbers, self._topology) for leaf in leaves]
-        if _DRIVEN in slots:
-            args, kwargs = trees.unflatten(structure, leaves)
+        slots = slots_of(leaves, self.static_numbers, self._topology)
+        keys = tuple([key for key, _, _ in slots])
+        if DRIVEN[0] in keys:
+            args, kwargs = _unflatten(structure, leaves)
             return self._drive(*args, **kwargs)
         key = (
             structure,
-            tuple([slot.key for slot in slots]),
+            keys,
             libraries.fingerprint(self.python_function, leaves),
             # The `run` of a strategy does the same inside and outside of its scope.
             _place() if self._topology is None else None,
@@ -226,10 +224,11 @@ class Function:
         if program is None:
             return self._drive(*args, **kwargs)
         try:
-            return program([slot.array for slot in slots if slot.form is not None])
+            return program([array for _, array, layout in slots if layout is not None])
         except Outdated:
             del self._programs[key]
-            return self._call(args, kwargs)
+            self._latest_key = None
+            return self.call(args, kwargs)
 
     def _agree(
         self, leaves: list[Any], structure: Any, topology: Topology
@@ -249,8 +248,8 @@ class Function:
         self, leaves: list[Any], structure: Any, slots: list[Any]
     ) -> Program | None:
         """Returns the program for such arguments; None if only Python can do it."""
-        libraries.check_arguments(trees.unflatten(structure, leaves))
-        is_dynamic = [slot.form is not None for slot in slots]
+        libraries.check_arguments(_unflatten(structure, leaves))
+        is_dynamic = [layout is not None for _, _, layout in slots]
 
         def body(*values: Any) -> Tree:
             given = iter(values)
@@ -258,18 +257,18 @@ class Function:
                 next(given) if dynamic else leaf
                 for dynamic, leaf in zip(is_dynamic, leaves, strict=True)
             ]
-            args, kwargs = trees.unflatten(structure, filled)
+            args, kwargs = _unflatten(structure, filled)
             return self.python_function(*args, **kwargs)
 
         body.__name__ = self._name
-        dynamic = [slot for slot in slots if slot.form is not None]
+        dynamic = [slot for slot in slots if slot[2] is not None]
         flags = self._donated_flags(structure, len(leaves))
         donated = [flag for flag, dyn in zip(flags, is_dynamic, strict=True) if dyn]
         stand_ins = [
-            slot.array if type(slot.array) in NUMBERS else stand_in(slot.array)
-            for slot in dynamic
+            array if type(array) in NUMBERS else stand_in(array)
+            for _, array, _ in dynamic
         ]
-        forms = [slot.form for slot in dynamic]
+        forms = [form_of_slot(slot) for slot in dynamic]
         try:
             is_run = self._topology is not None
             return Program(body, stand_ins, forms, donated, is_run)
@@ -279,7 +278,7 @@ class Function:
     def _donated_flags(self, structure: Any, num_leaves: int) -> list[bool]:
         if not self._donated:
             return [False] * num_leaves
-        args, _ = trees.unflatten(structure, list(range(num_leaves)))
+        args, _ = _unflatten(structure, list(range(num_leaves)))
         if max(self._donated) >= len(args):
             raise ValueError(
                 "`donate_argnums` counts the arguments that are given by position. "
@@ -293,6 +292,8 @@ class Function:
 
     def cached(self, key: Any, build: Callable[..., Any], *args: Any) -> Any:
         """Returns `build(*args)`, from the cache if the key is there."""
+        if key == self._latest_key:
+            return self._latest
         try:
             program = self._programs.get(key, _UNKNOWN)
         except TypeError as error:
@@ -305,9 +306,9 @@ class Function:
             program = self._programs[key] = build(*args)
             if len(self._programs) > MAX_PROGRAMS:
                 self._programs.popitem(last=False)
-        elif program is not self._latest:
+        else:
             self._programs.move_to_end(key)
-        self._latest = program
+        self._latest_key, self._latest = key, program
         return program
 
     def _count_trace(self) -> None:
@@ -333,107 +334,17 @@ def _positions(donate_argnums: Any) -> tuple[int, ...]:
     return tuple(numbers)
 
 
+def _unflatten(structure: Any, leaves: Sequence[Any]) -> Any:
+    """Returns args and kwargs with these leaves; a number stands for plain args."""
+    if isinstance(structure, int):
+        return tuple(leaves), {}
+    return trees.unflatten(structure, leaves)
+
+
 def _place() -> Any:
     """Returns what of the place of a call decides how a function is traced."""
     frame = stack.frame()
     return None if frame is None else (type(frame), Same(frame.strategy))
-
-
-class Slot:
-    """One argument of a function: its key, its array, and the form of it.
-
-    An argument that is no input of the program has no form.
-    """
-
-    __slots__ = ("array", "form", "key")
-
-    def __init__(self, key: Any, array: Any = None, form: Any = None) -> None:
-        self.key = key
-        self.array = array
-        self.form = form
-
-
-_DRIVEN = Slot(None)
-
-
-def _slot(leaf: Any, static_numbers: bool, topology: Topology | None) -> Slot:
-    if isinstance(leaf, jax.Array):
-        return Slot((leaf.shape, leaf.dtype, leaf.aval.weak_type), leaf, PLAIN)
-    if isinstance(leaf, np.ndarray | np.generic):
-        if leaf.dtype.kind in "OUS":
-            raise TypeError(
-                "Arrays of strings or objects cannot be inputs of a compiled function. "
-                f"Received: an array of dtype {leaf.dtype}."
-            )
-        dtype = jax.dtypes.canonicalize_dtype(leaf.dtype)
-        return Slot((leaf.shape, dtype, False), leaf, PLAIN)
-    if type(leaf) in NUMBERS:
-        if static_numbers:
-            return Slot(("number", type(leaf), leaf))
-        return Slot(("number", type(leaf)), leaf, PLAIN)
-    if isinstance(leaf, Mirrored):
-        return Slot((leaf.shape, leaf.dtype, "mirrored"), leaf.array, PLAIN)
-    if isinstance(leaf, PerReplica):
-        return _per_replica_slot(leaf, topology)
-    if isinstance(leaf, Driving):
-        return _DRIVEN
-    return Slot(static_key(leaf))
-
-
-def static_key(leaf: Any) -> Any:
-    """Returns the key of an argument that is part of the program."""
-    kind: Any = type(leaf)
-    # An object without a hash, such as the `self` of a dataclass, is only itself. A set
-    # is refused: it is made anew for each call, and would be traced anew.
-    is_unhashable = kind.__hash__ is None and kind.__module__ != "builtins"
-    if trees.is_leaf(leaf) or is_unhashable:
-        return Same(leaf)
-    return kind, leaf
-
-
-def _per_replica_slot(value: PerReplica, topology: Topology | None) -> Slot:
-    layout = value.layout
-    if isinstance(layout, Parts):
-        topology = topology or layout.topology or _find_topology(layout.held)
-        if topology is None or not all(is_array_like(part) for part in layout.held):
-            return Slot(Same(value))
-        parts = as_arrays(layout.held)
-        kinds = layout.kinds or [kind_of(part) for part in parts]
-        if any(kind != kinds[0] for kind in kinds):
-            return _DRIVEN
-        is_weak = all(part.aval.weak_type for part in parts)
-        joined = join(tuple(parts), topology)
-        layout = Joined(joined, parts[0].ndim == 0, topology, is_weak)
-        if not is_weak:
-            # Kept, because the same batch is often given to several functions.
-            value.layout = layout
-    assert isinstance(layout, Joined | Alike)
-    form = form_of(layout)
-    return Slot((layout.array.shape, layout.array.dtype, form), layout.array, form)
-
-
-def _topology_of_workers(leaves: Sequence[Any]) -> Topology | None:
-    """Returns the devices of all workers that per-replica values belong to, if any."""
-    for leaf in leaves:
-        if isinstance(leaf, PerReplica):
-            topology = getattr(leaf.layout, "topology", None)
-            if topology is not None and not topology.is_local:
-                return topology  # type: ignore[no-any-return]
-    return None
-
-
-def _find_topology(parts: Sequence[Any]) -> Topology | None:
-    """Returns the devices that parts lie on, or belong on in the scope we are in."""
-    frame = stack.frame()
-    if frame is not None and len(frame.strategy.topology.local_devices) == len(parts):
-        topology: Topology = frame.strategy.topology
-        return topology
-    if not all(isinstance(p, jax.Array) and len(p.devices()) == 1 for p in parts):
-        return None
-    devices = tuple(next(iter(part.devices())) for part in parts)
-    if len(set(devices)) < len(devices):
-        return None
-    return Topology(devices)
 
 
 def _identity(fn: Callable[..., Any]) -> Any:
@@ -447,20 +358,3 @@ def _identity(fn: Callable[..., Any]) -> Any:
 
 def _run_together(strategy: Any, fn: Any, args: Any, kwargs: Any) -> Tree:
     return strategy.run(fn, args, kwargs)
-
-
-def _check_tree(spec: Any, arg: Any) -> None:
-    if isinstance(spec, TensorSpec):
-        spec.check(select(arg, 0))
-    elif isinstance(spec, PerReplicaSpec):
-        if isinstance(arg, PerReplica):
-            for part_spec, part in zip(spec.parts, arg.values, strict=True):
-                part_spec.check(part)
-        else:
-            spec.parts[0].check(arg)
-    elif isinstance(spec, dict):
-        for name, inner in spec.items():
-            _check_tree(inner, arg[name])
-    elif isinstance(spec, tuple | list):
-        for inner, inner_arg in zip(spec, arg, strict=True):
-            _check_tree(inner, inner_arg)

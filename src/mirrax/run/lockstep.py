@@ -13,10 +13,11 @@ from mirrax import jax_internals
 from mirrax.collectives.guarding import guarded
 from mirrax.devices.topology import AXIS, Topology
 from mirrax.jax_internals import JaxprEqn
+from mirrax.run import interruptions
 from mirrax.run.callbacks import Failures
 from mirrax.run.jaxprs import Values, bind, initial_values, kind_of, read
+from mirrax.run.results import join_result
 from mirrax.run.segments import Cut
-from mirrax.run.spmd import join_result
 from mirrax.run.tracing import Traced
 from mirrax.trees import Tree
 from mirrax.values.layouts import join, to_device
@@ -87,7 +88,9 @@ class Lockstep:
             self._stored(variable, parts)
             for variable, parts in zip(writes, columns[:count], strict=True)
         ]
-        lending.store_all(writes, new)
+        with interruptions.deferred():
+            for variable, array in zip(writes, new, strict=True):
+                variable.stored = array
         for variable in writes:
             # The pieces may have handed what they were given through to the results.
             lending.mark(variable)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import operator
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -15,22 +14,25 @@ from mirrax import jax_internals, trees
 from mirrax.context import stack
 from mirrax.devices.topology import Topology
 from mirrax.jax_internals import Var
+from mirrax.later import Later
 from mirrax.run import interruptions
 from mirrax.run.callbacks import Failures, catch_failures, has_callbacks
-from mirrax.run.fingerprints import require_same_program
 from mirrax.run.forms import Form, only_topology, split_outputs
+from mirrax.run.inputs import own_each, placement
 from mirrax.run.over_workers import on_all_workers
 from mirrax.run.tracing import Traced, trace
 from mirrax.trees import Tree
-from mirrax.values.per_replica import PerReplica
 from mirrax.variables import lending
 from mirrax.variables.distributed import DistributedVariable
 from mirrax.variables.foreign import ForeignVariable
+from mirrax.variables.places import Places
 from mirrax.variables.sync_on_read import SyncOnReadVariable
 from mirrax.variables.variable import Variable
 
-_stored = operator.attrgetter("stored")
-_first = operator.itemgetter(0)
+if TYPE_CHECKING:
+    from mirrax.run import fingerprints
+else:
+    fingerprints = Later("mirrax.run.fingerprints")
 
 
 class Program:
@@ -60,6 +62,7 @@ class Program:
         traced = trace(wrapped, arguments, inside_replica=False)
         structure, self._forms, self._rest, used = traced.result
         self._structure = structure
+        self._num_results = sum(form is not None for form in self._forms)
         topologies = {
             topology
             for topology in (
@@ -75,19 +78,15 @@ class Program:
         self._is_local = self._topology is None or self._topology.is_local
         self._donated_arguments = [i for i, flag in enumerate(donated) if flag]
         self._kept_arguments = [i for i, flag in enumerate(donated) if not flag]
+        # What came out of a program or a dataset lies where the program wants it.
+        self._unplaced = [
+            number
+            for number, index in enumerate(self._kept_arguments)
+            if forms[index].topology is None
+        ]
         self._split_variables(traced)
         self._lent_count = -1
-        # Plain variables stay on one device, whatever the program runs on.
-        self._localized = [
-            (v, _Landing())
-            for v in traced.writes
-            if self._is_over_many and not isinstance(v, DistributedVariable)
-        ]
-        self._handed_on = [
-            (v, _Landing()) for v in traced.writes if isinstance(v, ForeignVariable)
-        ]
-        landings: dict[Any, Any] = dict([*self._localized, *self._handed_on])
-        self._targets = [landings.get(v, v) for v in traced.writes]
+        self._find_places(traced)
         # JAX hands the arrays of results that are plain reads through to the user.
         outputs = {atom for atom in traced.jaxpr.outvars if isinstance(atom, Var)}
         inputs = traced.jaxpr.invars[len(arguments) :]
@@ -103,10 +102,19 @@ class Program:
             for v, var in zip(traced.reads, inputs, strict=True)
             if isinstance(v, ForeignVariable)
         ]
+        self._presented: list[Any] = [
+            None if form is None else self._presenter(form) for form in self._forms
+        ]
+        self._are_bare = all(
+            form is not None and form.topology is None and present == form.wrap
+            for form, present in zip(self._forms, self._presented, strict=True)
+        )
+        is_leaf = structure == trees.flatten(0)[1]
+        self._is_one_array = is_leaf and self._forms[0] is not None
         self._run = self._compile(traced, forms)
         self._device = None
         if not self._is_local and self._topology is not None:
-            mark = require_same_program(traced.closed, self._topology)
+            mark = fingerprints.require_same_program(traced.closed, self._topology)
             name = f"{getattr(body, '__name__', 'function')} {mark}"
             self._run = on_all_workers(
                 self._run, self._topology, name, *self._plain_inputs(forms, is_run)
@@ -115,19 +123,23 @@ class Program:
             self._device = self._topology.devices[0]
         self._placement: Any = None
 
-    def __call__(self, arrays: Sequence[Any]) -> Tree:
+    def __call__(self, arrays: list[Any]) -> Tree:
         """Runs the program on the dynamic arguments; returns what the user gets."""
         with lending.lock:
             for foreign, aval, is_changed in self._foreign:
                 foreign.settle(self._settled_on, aval, is_changed)
             if self._lent_count != lending.ledger.count:
                 self._take_back()
-            donated = [arrays[i] for i in self._donated_arguments]
-            kept = [arrays[i] for i in self._kept_arguments]
-            if donated:
-                donated = _own_each(donated, kept)
-            changed = list(map(_stored, self._changed))
-            read_only = list(map(_stored, self._read_only))
+            for variable, cell in self._fetched:
+                cell[0] = variable.stored
+            donated, kept = [], arrays
+            if self._donated_arguments:
+                donated = [arrays[i] for i in self._donated_arguments]
+                kept = [arrays[i] for i in self._kept_arguments]
+                donated = own_each(donated, kept)
+            changed, read_only = self._changed_at.read(), self._read_only_at.read()
+            for _, cell in self._fetched:
+                cell[0] = None
             if self._device is None:
                 results = self._execute(changed, read_only, donated, kept)
             else:
@@ -137,43 +149,46 @@ class Program:
                 self._settle()
         return self._assemble(results)
 
-    def _execute(self, *inputs: list[Any]) -> Sequence[jax.Array]:
+    def _execute(
+        self, changed: list[Any], read_only: list[Any], donated: Any, kept: Any
+    ) -> Sequence[jax.Array]:
         """Runs the program, gives variables their new arrays, returns the results."""
-        results: Sequence[jax.Array]
         if self._can_raise or not self._changed or not self._is_local:
-            new, results = self._run(*inputs)
+            outputs = self._run(changed, read_only, donated, kept)
             if self._can_raise:
                 # What a callback raises must come out before variables change.
-                self._failures.raise_first((new, results))
-            lending.store_all(self._targets, new)
-            self._hand_on()
-            return results
-        placement = [_placement(array) for arrays in inputs[2:] for array in arrays]
-        if placement == self._placement:
-            return self._run_and_store(inputs)
+                self._failures.raise_first(outputs)
+            is_pure = self._num_results == len(outputs)
+            return outputs if is_pure else self._store(outputs)
+        # Run when the first output is taken, so that an interruption does not come
+        # between the program and the variables.
+        calls = map(self._run, [changed], [read_only], [donated], [kept])
+        outputs = itertools.chain.from_iterable(calls)
+        places: list[Any] = []
+        if self._unplaced or donated:
+            places += [placement(kept[i]) for i in self._unplaced]
+            places += [placement(array) for array in donated]
+        if places == self._placement:
+            return self._store(outputs)
         # JAX is about to go through Python, where an interruption would cost the
         # results. Compiling, which can take long, is done before.
-        self._run.lower(*inputs).compile()
+        self._run.lower(changed, read_only, donated, kept).compile()
         with interruptions.deferred():
-            results = self._run_and_store(inputs)
-        self._placement = placement
+            results = self._store(outputs)
+        self._placement = places
         return results
 
-    def _run_and_store(self, inputs: Sequence[list[Any]]) -> Sequence[jax.Array]:
-        calls, outputs = itertools.tee(map(self._run, *([item] for item in inputs)))
-        new = itertools.chain.from_iterable(map(_first, calls))
+    def _store(self, outputs: Iterable[jax.Array]) -> Sequence[jax.Array]:
+        """Gives variables their new arrays, and returns the results after them."""
+        if not self._handed_on:
+            return self._written_at.write(outputs, self._num_results)
         try:
-            lending.store_all(self._targets, new)
+            return self._written_at.write(outputs, self._num_results)
         finally:
-            self._hand_on()
-        results: Sequence[jax.Array] = next(outputs)[1]
-        return results
-
-    def _hand_on(self) -> None:
-        """Gives variables of other libraries, which run Python, their new arrays."""
-        for variable, landing in self._handed_on:
-            if landing.stored is not None:
-                variable.stored = landing.take()
+            # Variables of other libraries, which run Python.
+            for variable, cell in self._handed_on:
+                if cell[0] is not None:
+                    variable.stored, cell[0] = cell[0], None
 
     def _plain_inputs(
         self, forms: Sequence[Form], is_run: bool
@@ -198,8 +213,9 @@ class Program:
         return everything, variables if is_run else everything
 
     def _settle(self) -> None:
-        for variable, landing in self._localized:
-            local = jax_internals.shards(landing.take())[0]
+        for variable, cell in self._localized:
+            local = jax_internals.shards(cell[0])[0]
+            cell[0] = None
             variable.store(jax_internals.view(local))
         for variable in self._forwarded:
             lending.mark(variable)
@@ -228,6 +244,20 @@ class Program:
         self._read_only = [v for v, flag in pairs if not flag]
         self._read_order = _order(is_changed)
 
+    def _find_places(self, traced: Traced) -> None:
+        """Finds where variables are read and written without calling their code."""
+        self._fetched = _with_cells(v for v in traced.reads if v.place() is None)
+        # Plain variables stay on one device, whatever the program runs on.
+        self._localized = _with_cells(
+            v
+            for v in traced.writes
+            if self._is_over_many and not isinstance(v, DistributedVariable)
+        )
+        self._handed_on = _with_cells(v for v in traced.writes if v.place() is None)
+        self._changed_at = _places(self._changed, self._fetched)
+        self._read_only_at = _places(self._read_only, self._fetched)
+        self._written_at = _places(traced.writes, self._localized + self._handed_on)
+
     def _compile(self, traced: Traced, forms: Sequence[Form]) -> Any:
         is_donated = [False] * len(forms)
         for index in self._donated_arguments:
@@ -242,15 +272,13 @@ class Program:
             read_only: list[Any],
             donated: list[Any],
             kept: list[Any],
-        ) -> tuple[list[Any], list[Any]]:
+        ) -> list[Any]:
             variables = [*changed, *read_only]
             arguments = [*donated, *kept]
-            outputs = traced.evaluate(
+            return traced.evaluate(
                 [arguments[i] for i in argument_order],
                 [variables[i] for i in self._read_order],
             )
-            count = len(traced.writes)
-            return outputs[:count], outputs[count:]
 
         flat.__name__ = "mirrax_function"
         if not self._is_over_many:
@@ -265,10 +293,10 @@ class Program:
                 [self._sharding(forms[i]) for i in self._donated_arguments],
                 [self._sharding(forms[i]) for i in self._kept_arguments],
             ),
-            out_shardings=(
-                [self._sharding_of(v) for v in traced.writes],
-                [self._sharding(form) for form in self._forms if form is not None],
-            ),
+            out_shardings=[
+                *(self._sharding_of(v) for v in traced.writes),
+                *(self._sharding(form) for form in self._forms if form is not None),
+            ],
         )
 
     def _sharding(self, form: Form) -> Any:
@@ -282,63 +310,41 @@ class Program:
         return self._topology.split if is_split else self._topology.replicated
 
     def _assemble(self, results: Sequence[jax.Array]) -> Tree:
+        if self._is_one_array:
+            return self._presented[0](results[0])
+        if self._are_bare:
+            return trees.unflatten(self._structure, results)
         given = iter(results)
         leaves = [
-            rest if form is None else self._present(form, next(given))
-            for form, rest in zip(self._forms, self._rest, strict=True)
+            rest if present is None else present(next(given))
+            for present, rest in zip(self._presented, self._rest, strict=True)
         ]
         return trees.unflatten(self._structure, leaves)
 
-    def _present(self, form: Form, array: jax.Array) -> Any:
+    def _presenter(self, form: Form) -> Callable[[jax.Array], Any]:
+        """Returns what makes an array that the program returns what the user gets."""
         if form.kind == "plain" and self._is_over_many:
-            return jax_internals.uncommitted(jax_internals.shards(array)[0])
-        wrapped = form.wrap(array)
-        if isinstance(wrapped, PerReplica) and len(wrapped.values) == 1:
-            # As an eager `run` gives it to a worker with one replica.
-            return wrapped.values[0]
-        return wrapped
-
-
-class _Landing:
-    """Takes what a program makes of a variable that is kept somewhere else."""
-
-    __slots__ = ("stored",)
-
-    def __init__(self) -> None:
-        self.stored: Any = None
-
-    def take(self) -> Any:
-        """Returns the array, which then is no longer here."""
-        array, self.stored = self.stored, None
-        return array
-
-
-def _placement(array: Any) -> Any:
-    """Returns what makes JAX look for another program, beside shape and dtype."""
-    if isinstance(array, jax.Array):
-        return array.sharding, array.committed
-    return type(array)
-
-
-def _own_each(donated: list[Any], kept: list[Any]) -> list[Any]:
-    """Returns donated arguments, each in an array that may be overwritten.
-
-    One that is given twice, or that shares its memory with a variable, is copied.
-    """
-    seen = {id(array) for array in kept}
-    owned = []
-    for array in donated:
-        if jax_internals.is_stored(array) and array.is_deleted():
-            raise ValueError(
-                "An argument in `donate_argnums` is overwritten by the call, so it "
-                "cannot be given again. Received: an array that an earlier call took. "
-                "Use what that call returned, or leave the argument out of "
-                "`donate_argnums`."
+            return lambda array: jax_internals.uncommitted(
+                jax_internals.shards(array)[0]
             )
-        is_shared = id(array) in seen or lending.is_view(array)
-        seen.add(id(array))
-        owned.append(jnp.copy(array) if is_shared else array)
-    return owned
+        if form.topology is not None and len(form.topology.local_devices) == 1:
+            # As an eager `run` gives it to a worker with one replica.
+            return lambda array: form.wrap(array).values[0]
+        return form.wrap
+
+
+def _with_cells(variables: Iterable[Variable]) -> list[tuple[Variable, list[Any]]]:
+    """Returns variables that are not reached directly, each with room for an array."""
+    return [(variable, [None]) for variable in variables]
+
+
+def _places(
+    variables: Sequence[Variable], cells: Sequence[tuple[Variable, list[Any]]]
+) -> Places:
+    """Returns where the arrays of variables are, with `cells` in place of some."""
+    instead = {variable: (cell, 0) for variable, cell in cells}
+    places = [instead.get(variable) or variable.place() for variable in variables]
+    return Places([place for place in places if place is not None])
 
 
 def _topology_of(variable: Variable) -> Topology | None:

@@ -4,37 +4,37 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from jax.sharding import PartitionSpec
 
 from mirrax import trees
-from mirrax.collectives import within
-from mirrax.collectives.reduce import Collective
 from mirrax.context import stack
 from mirrax.context.guards import MustDrive
 from mirrax.devices.topology import AXIS, Topology
-from mirrax.options import CommunicationOptions, ReduceOp
+from mirrax.later import Later
 from mirrax.run.analysis import find_varying
 from mirrax.run.call import ReplicaCall
-from mirrax.run.fingerprints import with_tables
-from mirrax.run.hidden import refuse_hidden_tracers
 from mirrax.run.jaxprs import kind_of
-from mirrax.run.meeting import Meeting
-from mirrax.run.replica_context import ReplicaContext
+from mirrax.run.results import join_result, split_result
+from mirrax.run.spmd_meeting import call_in_replica
 from mirrax.run.tracing import Traced, trace
 from mirrax.trees import Tree
 from mirrax.values.array_like import as_arrays, is_array_like
 from mirrax.values.distributed import DistributedValues
-from mirrax.values.layouts import Alike, Joined, Parts, Spmd
+from mirrax.values.layouts import Alike, Joined
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica
 from mirrax.variables.sync_on_read import SyncOnReadVariable
 from mirrax.variables.variable import Variable
+
+if TYPE_CHECKING:
+    from mirrax.run import fingerprints
+else:
+    fingerprints = Later("mirrax.run.fingerprints")
 
 
 def run_traced(call: ReplicaCall) -> Tree:
@@ -58,7 +58,7 @@ def run_traced(call: ReplicaCall) -> Tree:
         inside_replica=True,
         axis_env=[(AXIS, topology.num_replicas)],
     )
-    traced = with_tables(traced, topology)
+    traced = fingerprints.with_tables(traced, topology)
     varying = find_varying_outputs(traced, [item.is_split for item in dynamic])
     refuse_varying_writes(traced, varying)
     varying = varying[len(traced.writes) :]
@@ -76,32 +76,6 @@ def run_traced(call: ReplicaCall) -> Tree:
         )
     ]
     return join_result(traced.result, wrapped)
-
-
-def run_within(call: ReplicaCall) -> Tree:
-    """Returns the results of a `run` in a merge function that is traced.
-
-    The trace stands for whichever replica runs it, so the function is part of it.
-    """
-    args, kwargs = trees.map_leaves(_own_part, (call.args, call.kwargs))
-    return trees.map_leaves(_as_per_replica, call_in_replica(call, args, kwargs))
-
-
-def call_in_replica(
-    call: ReplicaCall,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    meeting: Meeting | None = None,
-) -> Tree:
-    """Returns `fn(*args, **kwargs)` in the context of one replica, while it is traced.
-
-    Args:
-        meeting: The replica's way to the others, if the trace is not for all of them.
-    """
-    meeting = meeting or SpmdMeeting(call.strategy, call.collective)
-    context = ReplicaContext(call.strategy, meeting)
-    with stack.entered(stack.Replica(call.strategy, context, index=None)):
-        return call.fn(*args, **kwargs)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -182,32 +156,6 @@ def _require_same(parts: Sequence[Any]) -> Argument:
     return Argument(parts[0])
 
 
-def split_result(result: Tree) -> tuple[list[jax.Array], Any]:
-    """Returns the arrays in a result, and what is needed to put it together again."""
-    leaves, structure = trees.flatten(result)
-    leaves = [_unwrap(leaf) for leaf in leaves]
-    is_array = [isinstance(x, jax.Array | np.ndarray | np.generic) for x in leaves]
-    arrays = as_arrays([x for x, flag in zip(leaves, is_array, strict=True) if flag])
-    rest = [None if flag else x for x, flag in zip(leaves, is_array, strict=True)]
-    for leaf in rest:
-        refuse_hidden_tracers(leaf)
-    return arrays, (structure, is_array, rest)
-
-
-def _unwrap(leaf: Any) -> Any:
-    return leaf.array if isinstance(leaf, Mirrored) else leaf
-
-
-def join_result(result: Any, values: Sequence[Any]) -> Tree:
-    """Returns the structure that `split_result` took apart, with these arrays."""
-    structure, is_array, rest = result
-    given = iter(values)
-    return trees.unflatten(
-        structure,
-        [next(given) if flag else x for flag, x in zip(is_array, rest, strict=True)],
-    )
-
-
 def find_varying_outputs(traced: Traced, is_split: Sequence[bool]) -> list[bool]:
     """Returns which outputs of a replica's program vary between replicas."""
     is_own = [isinstance(variable, SyncOnReadVariable) for variable in traced.reads]
@@ -285,66 +233,3 @@ def _wrap(value: jax.Array, varies: bool, is_scalar: bool, topology: Topology) -
     if varies:
         return PerReplica(Joined(value, is_scalar, topology))
     return Mirrored(value)
-
-
-class SpmdMeeting:
-    """A replica's way to the others in a traced program.
-
-    Args:
-        strategy: The strategy that runs it.
-        collective: Its devices, and how they communicate.
-        number: The replica's number, if the program is for this replica alone.
-        gather: Joins the values of one call; by default, all parts have one size.
-    """
-
-    def __init__(
-        self,
-        strategy: Any,
-        collective: Collective,
-        number: int | None = None,
-        gather: Callable[[list[jax.Array], int], list[jax.Array]] = within.all_gather,
-    ) -> None:
-        self._strategy = strategy
-        self._collective = collective
-        self._number = number
-        self._gather = gather
-
-    @property
-    def replica_id(self) -> jax.Array:
-        return lax.axis_index(AXIS) if self._number is None else jnp.int32(self._number)
-
-    def merge_call(
-        self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Any:
-        args, kwargs = trees.map_leaves(_as_per_replica, (args, kwargs))
-        with stack.entered(stack.CrossReplica(self._strategy)):
-            merged = fn(self._strategy, *args, **kwargs)
-        return trees.map_leaves(_own_part, merged)
-
-    def all_reduce(
-        self, op: ReduceOp, values: list[jax.Array], options: CommunicationOptions
-    ) -> list[jax.Array]:
-        count = self._collective.topology.num_replicas
-        return within.all_reduce(op, values, count, self._collective.ops, options)
-
-    def all_gather(self, values: list[jax.Array], axis: int) -> list[jax.Array]:
-        return self._gather(values, axis)
-
-
-def _own_part(leaf: Any) -> Any:
-    """Returns what the replica that runs the trace gets of a value for all."""
-    match leaf:
-        case Mirrored():
-            return leaf.array
-        case PerReplica(layout=Spmd(value=value)):
-            return value
-        case PerReplica(layout=Parts(held=parts)):
-            return jnp.stack(as_arrays(parts))[lax.axis_index(AXIS)]
-        case _:
-            return leaf
-
-
-def _as_per_replica(leaf: Any) -> Any:
-    # An array that is not traced is one from outside, the same on every replica.
-    is_own = isinstance(leaf, jax.core.Tracer | np.ndarray | np.generic)
-    return PerReplica(Spmd(jnp.asarray(leaf))) if is_own else leaf

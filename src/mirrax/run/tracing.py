@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 
 from mirrax.context import stack
 from mirrax.jax_internals import ClosedJaxpr, Jaxpr
-from mirrax.run import tape
+from mirrax.later import Later
 from mirrax.run.jaxprs import rebuilt
 from mirrax.variables import libraries
 from mirrax.variables.overlay import TraceOverlay, read_p
 from mirrax.variables.variable import Variable
+
+if TYPE_CHECKING:
+    from mirrax.run import tape
+else:
+    tape = Later("mirrax.run.tape")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -22,21 +22,17 @@ from mirrax.collectives import within
 from mirrax.collectives.agreement import exchange
 from mirrax.devices.topology import AXIS, Topology
 from mirrax.run.alike import differing_columns, output_digests
+from mirrax.run.arguments import NUMBERS, static_key
 from mirrax.run.call import ReplicaCall
 from mirrax.run.callbacks import Failures, catch_failures, has_callbacks
 from mirrax.run.eager import run_eager
-from mirrax.run.function import NUMBERS, Function, static_key
+from mirrax.run.function import Function
 from mirrax.run.gathered import GatheredSizes, UnknownSizes
 from mirrax.run.lockstep import Lockstep, meeting_program
+from mirrax.run.results import split_result
 from mirrax.run.segments import Cut, NotSegmentable, cut
-from mirrax.run.spmd import (
-    SpmdMeeting,
-    call_in_replica,
-    find_varying_outputs,
-    refuse_varying_writes,
-    split_result,
-    stand_in,
-)
+from mirrax.run.spmd import find_varying_outputs, refuse_varying_writes, stand_in
+from mirrax.run.spmd_meeting import SpmdMeeting, call_in_replica
 from mirrax.run.tracing import Traced, trace
 from mirrax.trees import Tree
 from mirrax.values.layouts import Alike, Parts

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pathlib
 import sys
+from types import FrameType
 
 from mirrax import jax_internals
 from mirrax.jax_internals import JaxprEqn
@@ -15,8 +16,12 @@ _SKIPPED = (_PACKAGE, "/jax/_src/", "<string>")
 
 def caller() -> str:
     """Returns file:line of the innermost frame that is not ours or JAX'."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None:
+    return of_frame(sys._getframe(1))
+
+
+def of_frame(frame: FrameType | None) -> str:
+    """Returns file:line of the innermost frame from here that is not ours or JAX'."""
+    while frame is not None and frame.f_back is not None:
         file = frame.f_code.co_filename
         if not _is_skipped(file):
             return f"{file}:{frame.f_lineno}"

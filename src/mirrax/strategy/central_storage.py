@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 from typing_extensions import override
 
 from mirrax.collectives.all_reduce import AllReduce
+from mirrax.collectives.reduce import Collective
 from mirrax.devices.topology import Topology, local_topology
-from mirrax.strategy.creators import StoreCentrally
 from mirrax.strategy.extended import StrategyExtended
 from mirrax.strategy.strategy import Strategy
+from mirrax.variables.central import CentralVariable
 
 
 class CentralStorageStrategy(Strategy):
@@ -38,7 +40,7 @@ class CentralStorageStrategy(Strategy):
     ) -> None:
         topology = _compute_topology(compute_devices)
         home = _home(topology, parameter_device)
-        super().__init__(topology, AllReduce(), StoreCentrally(home.devices[0]))
+        super().__init__(topology, AllReduce(), _StoreCentrally(home.devices[0]))
         self._home = home
 
     @property
@@ -72,3 +74,23 @@ def _home(topology: Topology, device: str | jax.Device | None) -> Topology:
     if device is None:
         return topology if topology.is_single else local_topology(["CPU:0"])
     return local_topology([device])
+
+
+class _StoreCentrally:
+    """Makes variables that are kept on one device, wherever the replicas are.
+
+    Args:
+        device: That device.
+    """
+
+    def __init__(self, device: jax.Device) -> None:
+        self._device = device
+
+    def __call__(
+        self,
+        owner: Any,
+        collective: Collective,
+        next_creator: Callable[..., Any],
+        **kwargs: Any,
+    ) -> Any:
+        return CentralVariable(collective, self._device, **kwargs, owner=owner)

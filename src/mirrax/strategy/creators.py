@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import jax
-
 from mirrax.collectives import agreement
 from mirrax.collectives.reduce import Collective
 from mirrax.context import stack
 from mirrax.options import VariableSynchronization
 from mirrax.variables import checks
-from mirrax.variables.central import CentralVariable
 from mirrax.variables.mirrored import MirroredVariable
 from mirrax.variables.sync_on_read import SyncOnReadVariable
 
@@ -53,26 +50,6 @@ def place(
     """Returns a plain variable on the one device of `collective`."""
     device = collective.topology.devices[0]
     return next_creator(**dict(kwargs, owner=owner, device=device))
-
-
-class StoreCentrally:
-    """Makes variables that are kept on one device, wherever the replicas are.
-
-    Args:
-        device: That device.
-    """
-
-    def __init__(self, device: jax.Device) -> None:
-        self._device = device
-
-    def __call__(
-        self,
-        owner: Any,
-        collective: Collective,
-        next_creator: Callable[..., Any],
-        **kwargs: Any,
-    ) -> Any:
-        return CentralVariable(collective, self._device, **kwargs, owner=owner)
 
 
 def leave(

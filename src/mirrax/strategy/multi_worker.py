@@ -12,6 +12,8 @@ from mirrax.cluster import bootstrap
 from mirrax.cluster.resolvers import ClusterResolver, TFConfigClusterResolver
 from mirrax.cluster.settings import JobOptions, read_options
 from mirrax.collectives.all_reduce import AllReduce
+from mirrax.collectives.transport import check_choice
+from mirrax.devices import kind_of
 from mirrax.devices.logical import ensure_cpu_devices, local_devices, resolve
 from mirrax.devices.topology import Topology, job_topology, local_topology
 from mirrax.jax_internals import backend_is_up
@@ -61,6 +63,7 @@ class MultiWorkerMirroredStrategy(Strategy):
         topology: Topology = (
             local_topology(local) if job is None else job_topology(job, local)
         )
+        check_choice(options.implementation, kind_of(local[0]))
         ops = AllReduce(_SMALL_BYTES)
         super().__init__(topology, ops, mirror, resolver, options)
 

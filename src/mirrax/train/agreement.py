@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import pathlib
 from collections.abc import Mapping
 from typing import Any
 
 from mirrax.cluster import current_job
+from mirrax.devices.peers import Alone, Peers, exchange_json
 from mirrax.errors import CheckpointMismatchError
 from mirrax.train.contents import Entry, PositionEntry
-from mirrax.train.party import Alone, Party
 
 
-def current_party() -> Party:
+def current_peers() -> Peers:
     """Returns the workers that save together."""
     return current_job() or Alone()
 
 
 def agree(
-    workers: Party, path: pathlib.Path, entries: Mapping[str, Entry]
+    workers: Peers, path: pathlib.Path, entries: Mapping[str, Entry]
 ) -> dict[str, list[Any]]:
     """Lets all workers check that they save the same.
 
@@ -31,8 +30,7 @@ def agree(
         if isinstance(entry, PositionEntry)
     }
     own = {"path": path.name, "names": sorted(entries), "positions": positions}
-    answers = workers.exchange("saving a checkpoint", json.dumps(own).encode())
-    everybody = [json.loads(answer) for answer in answers]
+    everybody = exchange_json(workers, "saving a checkpoint", own)
     for index, other in enumerate(everybody):
         if (other["path"], other["names"]) != (own["path"], own["names"]):
             raise CheckpointMismatchError(
@@ -44,7 +42,7 @@ def agree(
     return {name: [o["positions"][name] for o in everybody] for name in positions}
 
 
-def own_positions(workers: Party, plain: Mapping[str, Any]) -> dict[str, Any]:
+def own_positions(workers: Peers, plain: Mapping[str, Any]) -> dict[str, Any]:
     """Returns what is not an array, with this worker's position of each iterator.
 
     Another number of workers than saved them gets the positions of all.
@@ -62,11 +60,10 @@ def own_positions(workers: Party, plain: Mapping[str, Any]) -> dict[str, Any]:
     return own
 
 
-def require_everywhere(workers: Party, path: pathlib.Path, is_there: bool) -> None:
+def require_everywhere(workers: Peers, path: pathlib.Path, is_there: bool) -> None:
     """Raises unless all workers restore the same checkpoint, and can read it."""
     own = {"path": path.name, "is_there": is_there}
-    answers = workers.exchange("restoring a checkpoint", json.dumps(own).encode())
-    everybody = [json.loads(answer) for answer in answers]
+    everybody = exchange_json(workers, "restoring a checkpoint", own)
     names = [other["path"] for other in everybody]
     if len(set(names)) > 1:
         raise CheckpointMismatchError(
@@ -82,13 +79,12 @@ def require_everywhere(workers: Party, path: pathlib.Path, is_there: bool) -> No
         )
 
 
-def choose(workers: Party, candidates: list[str]) -> list[str]:
+def choose(workers: Peers, candidates: list[str]) -> list[str]:
     """Returns the checkpoints that the chief sees."""
-    answers = workers.exchange("choosing a checkpoint", json.dumps(candidates).encode())
-    chosen: list[str] = json.loads(answers[0])
+    chosen: list[str] = exchange_json(workers, "choosing a checkpoint", candidates)[0]
     return chosen
 
 
-def tell(workers: Party, problem: str) -> str:
+def tell(workers: Peers, problem: str) -> str:
     """Tells all workers whether the chief has written; returns what it says."""
     return workers.exchange("writing a checkpoint", problem.encode())[0].decode()

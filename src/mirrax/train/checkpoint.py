@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import pathlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ import numpy as np
 from mirrax.context import guards, stack
 from mirrax.errors import CheckpointMismatchError
 from mirrax.train import agreement, files
-from mirrax.train.contents import Entry, find_entries
+from mirrax.train.contents import Entry, find_entries, find_objects
 from mirrax.train.files import Saved
 from mirrax.variables import libraries
 
@@ -94,7 +94,7 @@ class Checkpoint:
         path = pathlib.Path(file_prefix).absolute()
         self._restore_pending()
         entries = self._named_entries()
-        workers = agreement.current_party()
+        workers = agreement.current_peers()
         # Before any value is read, because reading may need the other workers.
         positions = agreement.agree(workers, path, entries)
         saved = _collect(entries, positions)
@@ -132,16 +132,18 @@ class Checkpoint:
             return LoadStatus(self)
         path = pathlib.Path(save_path).absolute()
         self._writer.wait()
-        workers = agreement.current_party()
+        workers = agreement.current_peers()
         agreement.require_everywhere(workers, path, files.is_whole(path))
         saved = files.read(path)
         values = {**saved.arrays, **agreement.own_positions(workers, saved.plain)}
         entries = dict(self._entries())
         _require_match(path, entries, values, partial)
+        names = frozenset() if partial else frozenset(values)
         for name, entry in entries.items():
             if name in values:
                 entry.set(values.pop(name))
         self.__dict__["_pending"] = values
+        self._await_objects(names)
         return LoadStatus(self)
 
     def read(self, save_path: Path, partial: bool = False) -> LoadStatus:
@@ -179,6 +181,36 @@ class Checkpoint:
                 )
             entries[name] = entry
         return entries
+
+    def _await_objects(self, names: Set[str]) -> None:
+        """Restores models that have no variables yet as soon as they have."""
+        for name, value in self._objects.items():
+            if self._awaits(name):
+                then = functools.partial(self._restore_late, name, self._pending, names)
+                for found in find_objects(value):
+                    libraries.when_complete(found, then)
+
+    def _awaits(self, name: str) -> bool:
+        return any(key == name or key.startswith(f"{name}/") for key in self._pending)
+
+    def _restore_late(
+        self, name: str, values: Mapping[str, Any], names: Set[str]
+    ) -> bool:
+        """Restores what has come; returns whether nothing more is awaited."""
+        if values is not self._pending:
+            # Something else was restored since.
+            return True
+        groups = {_group_of(saved) for saved in names}
+        entries = dict(self._entries(name))
+        # An optimizer that came later is no difference; another layer is.
+        new = {
+            n: e
+            for n, e in entries.items()
+            if _group_of(n) in groups and n not in names
+        }
+        _require_match(None, new, {}, partial=False)
+        self._restore_pending(name)
+        return not self._awaits(name)
 
     def _restore_pending(self, only: str | None = None) -> None:
         if not self._pending:
@@ -218,6 +250,11 @@ class LoadStatus:
     def expect_partial(self) -> LoadStatus:
         """Says that values without an object are meant to be left alone."""
         return self
+
+
+def _group_of(name: str) -> str:
+    """Returns the name of the object that a value belongs to."""
+    return name.rpartition("/")[0]
 
 
 def _collect(entries: Mapping[str, Entry], positions: Mapping[str, list[Any]]) -> Saved:

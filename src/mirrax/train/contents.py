@@ -202,6 +202,15 @@ def find_entries(
         yield "/".join(part for part in (name, inner) if part), entry
 
 
+def find_objects(value: Any) -> Iterator[Any]:
+    """Yields the models, optimizers, ... in `value` that are changed in place."""
+    for leaf in jax.tree.leaves(value, is_leaf=_is_whole):
+        if isinstance(leaf, HasContents):
+            yield from find_objects(dict(leaf.checkpoint_contents()))
+        elif _is_whole(leaf):
+            yield leaf
+
+
 def _is_whole(value: Any) -> bool:
     """Returns whether `value` is changed in place, and not a structure of leaves."""
     return (

@@ -97,7 +97,7 @@ class CheckpointManager:
         if check_interval and is_early:
             return None
         self.wait()
-        if agreement.current_party().is_chief:
+        if agreement.current_peers().is_chief:
             files.remove_partial(self._directory, self._name)
         self._checkpoint.save_number(number)
         path = self._checkpoint.write(
@@ -118,7 +118,7 @@ class CheckpointManager:
 
         Where there is none, calls `init_fn` and returns None.
         """
-        found = agreement.choose(agreement.current_party(), self.checkpoints)
+        found = agreement.choose(agreement.current_peers(), self.checkpoints)
         for path in reversed(found):
             try:
                 self._checkpoint.restore(path)
@@ -137,7 +137,7 @@ class CheckpointManager:
         return max(newest, self._checkpoint.save_counter) + 1
 
     def _remove_old(self) -> None:
-        if self._max_to_keep is None or not agreement.current_party().is_chief:
+        if self._max_to_keep is None or not agreement.current_peers().is_chief:
             return
         for path in files.numbered(self._directory, self._name)[: -self._max_to_keep]:
             files.remove(path)

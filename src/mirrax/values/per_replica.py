@@ -58,7 +58,7 @@ class OwnPart(ArrayLike, PerReplica):
 
 def per_replica(layout: Layout, topology: Topology) -> PerReplica:
     """Returns parts that are arrays as what users see of them."""
-    is_own = not topology.is_local and len(topology.local_devices) == 1
+    is_own = topology.job is not None and len(topology.local_devices) == 1
     return OwnPart(layout) if is_own else PerReplica(layout)
 
 

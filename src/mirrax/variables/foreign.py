@@ -87,6 +87,7 @@ class ForeignVariable(MirroredVariable):
         return self._adds_changes
 
     @property
+    @override
     def stored(self) -> jax.Array:
         """The array that the library holds."""
         return self.get_array()
@@ -95,6 +96,10 @@ class ForeignVariable(MirroredVariable):
     def stored(self, array: jax.Array) -> None:
         self._settled = array
         self.set_array(array)
+
+    @override
+    def place(self) -> None:
+        return None
 
     @property
     @override

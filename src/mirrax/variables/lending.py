@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import collections
-import itertools
 import threading
 import weakref
 from collections.abc import Iterable
@@ -43,16 +41,6 @@ def require_alive(variable: Any) -> None:
         )
 
 
-def store_all(variables: Iterable[Any], arrays: Iterable[Any]) -> None:
-    """Gives each variable its new array.
-
-    One step for Python, so that an interruption comes before it or after it, also when
-    `arrays` runs the program that makes them.
-    """
-    stores = map(setattr, variables, itertools.repeat("stored"), arrays)
-    collections.deque(stores, maxlen=0)
-
-
 def register(view: jax.Array) -> jax.Array:
     """Returns `view`, remembered as one that shares its memory with a variable."""
     number = id(view)
@@ -64,3 +52,8 @@ def is_view(array: object) -> bool:
     """Returns whether `array` shares its memory with a variable."""
     reference = _views.get(id(array))
     return reference is not None and reference() is array
+
+
+def has_views(numbers: Iterable[int]) -> bool:
+    """Returns whether one of these identities may be that of such an array."""
+    return any(map(_views.__contains__, numbers))

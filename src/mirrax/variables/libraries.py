@@ -53,9 +53,15 @@ class Library(abc.ABC):
         """
         return None
 
-    def fingerprint(self, fn: Callable[..., Any], leaves: Sequence[Any]) -> Hashable:
-        """Returns what, besides variables, a program of `fn` depends on."""
-        return None
+    def when_complete(self, value: Any, then: Callable[[], bool]) -> None:
+        """Calls `then` once `value`, a model or so, has all its variables.
+
+        It is called again, whenever variables may have come, until it returns True.
+        """
+        return
+
+    fingerprint: Callable[[Callable[..., Any], Sequence[Any]], Hashable] | None = None
+    """Returns what, besides variables, a program of a function depends on, if much."""
 
 
 class Kept(NamedTuple):
@@ -89,6 +95,7 @@ class Sources:
 
 _expected: dict[str, Callable[[], Library]] = {}
 _connected: list[Library] = []
+_fingerprints: list[Callable[[Callable[..., Any], Sequence[Any]], Hashable]] = []
 _NOTHING = contextlib.nullcontext()
 
 
@@ -99,11 +106,14 @@ def expect(module: str, load: Callable[[], Library]) -> None:
 
 def connect() -> list[Library]:
     """Returns the libraries that take part, after connecting those newly imported."""
-    if _expected:
-        for module in [name for name in _expected if name in sys.modules]:
+    for module in _expected:
+        if module in sys.modules:
             library = _expected.pop(module)()
             trees.add_leaf_types(library.leaf_types)
             _connected.append(library)
+            if library.fingerprint is not None:
+                _fingerprints.append(library.fingerprint)
+            return connect()
     return _connected
 
 
@@ -160,9 +170,9 @@ def check_arguments(tree: Tree) -> None:
 
 def fingerprint(fn: Callable[..., Any], leaves: Sequence[Any]) -> Hashable:
     """Returns what of other libraries' objects a program of `fn` depends on."""
-    if not _connected:
+    if not _fingerprints:
         return None
-    return tuple(library.fingerprint(fn, leaves) for library in _connected)
+    return tuple([fingerprint(fn, leaves) for fingerprint in _fingerprints])
 
 
 def flatten_sources(tree: Tree) -> tuple[list[Any], Any]:
@@ -193,6 +203,12 @@ def kept_of(value: Any) -> dict[str, Kept] | None:
     return None
 
 
+def when_complete(value: Any, then: Callable[[], bool]) -> None:
+    """Calls `then` whenever `value` may have got variables, until it returns True."""
+    for library in connect():
+        library.when_complete(value, then)
+
+
 def assemble(sources: Sequence[Sources], gradients: Sequence[Any]) -> list[Tree]:
     """Returns gradients, one for each variable in turn, in the form of each source."""
     rest = iter(gradients)
@@ -217,4 +233,5 @@ __all__ = [
     "routing",
     "sources_of",
     "takes_part",
+    "when_complete",
 ]

@@ -151,14 +151,15 @@ class SyncOnReadVariable(DistributedVariable):
         return PerReplica(self._layout(held))
 
     def _combine(self, value: PerReplica) -> jax.Array:
+        # Part of the error when only some workers read.
+        topic = f"read of {self.name} (ON_READ: all workers read it together)"
         if self.aggregation in REDUCTIONS:
             op = REDUCTIONS[self.aggregation]
-            return reduce(self.collective, op, [value], axis=None)[0]
+            return reduce(self.collective, op, [value], axis=None, purpose=topic)[0]
         if self.aggregation is VariableAggregation.ONLY_FIRST_REPLICA:
             if isinstance(value.layout, Spmd):
                 return within.first(value.layout.value)
             first = value.values[0]
-            topic = f"read {self.name}"
             return jnp.asarray(agreement.from_first(self.topology, topic, first))
         raise ValueError(
             f"Variable '{self.name}' is synchronized on read with aggregation NONE, so "

@@ -21,6 +21,7 @@ from mirrax.trees import Leaf
 from mirrax.values.array_like import ArrayLike, on_host
 from mirrax.values.layouts import to_device
 from mirrax.variables import checks, creation, lending
+from mirrax.variables.places import Place
 
 Change = Callable[[Any, Any], Any]
 """How a written value becomes the new one: (old, given) -> new."""
@@ -57,8 +58,7 @@ class Variable(ArrayLike, Leaf, metaclass=VariableType):
     <tf.Variable 'Variable:0' shape=(2,) dtype=float32, numpy=array([2., 3.], ...)>
     """
 
-    # Programs read and write these two of all their variables on every call.
-    __slots__ = ("__dict__", "__weakref__", "is_lent", "stored")
+    __slots__ = ("__dict__", "__weakref__", "_cell", "is_lent")
 
     def __init__(
         self,
@@ -81,6 +81,7 @@ class Variable(ArrayLike, Leaf, metaclass=VariableType):
         self._synchronization = synchronization
         self._shape, self._dtype = array.shape, array.dtype
         self.owner = owner
+        self._cell: list[Any] = [None]
         # Created for good, even while a function is traced.
         with jax.ensure_compile_time_eval():
             if device is not None:
@@ -180,6 +181,7 @@ class Variable(ArrayLike, Leaf, metaclass=VariableType):
         other = object.__new__(type(self))
         memo[id(self)] = other
         other.__dict__.update(self.__dict__)
+        other._cell = [None]
         other.store(jnp.copy(self.stored))
         return other
 
@@ -194,6 +196,20 @@ class Variable(ArrayLike, Leaf, metaclass=VariableType):
         )
 
     # What engines need. A kind of variable overrides what is different about it.
+
+    @property
+    def stored(self) -> jax.Array:
+        """The array between programs."""
+        array: jax.Array = self._cell[0]
+        return array
+
+    @stored.setter
+    def stored(self, array: jax.Array) -> None:
+        self._cell[0] = array
+
+    def place(self) -> Place | None:
+        """Where programs find `stored` without calling us; None if they must call."""
+        return self._cell, 0
 
     def store(self, array: jax.Array) -> None:
         """Makes `array`, which nobody else holds, the value between programs."""

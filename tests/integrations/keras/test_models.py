@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import signal
 
 import jax
 import keras
@@ -10,7 +11,8 @@ import pytest
 
 import mirrax
 from tests.conftest import mirrored
-from tests.integrations.keras import programs
+from tests.devices.fresh import run_fresh
+from tests.integrations.keras import interrupted, programs
 
 
 @functools.cache
@@ -26,17 +28,8 @@ def assert_same(found, expected):
     )
 
 
-@pytest.mark.parametrize(
-    ("name", "num_replicas"),
-    [
-        ("mlp", 1),
-        ("mlp", 2),
-        ("mlp", 4),
-        ("cnn", 4),
-        ("lstm", 4),
-        ("transformer", 4),
-    ],
-)
+@pytest.mark.parametrize("num_replicas", [1, 2, 4])
+@pytest.mark.parametrize("name", programs.OPTIMIZERS)
 def test_training_equals_one_device(name, num_replicas):
     with mirrored(num_replicas).scope():
         model = programs.build(name, programs.OPTIMIZERS[name]())
@@ -117,6 +110,17 @@ def test_model_outside_of_every_scope_is_untouched(trained):
         model.fit(x, y, batch_size=8, verbose=0)
     assert model.weights[0].value.devices() == {jax.devices()[0]}
     assert "_mirrax_twin" not in vars(model.weights[0])
+
+
+def test_without_a_strategy_keras_gives_the_bits_that_it_gives_alone():
+    alone = run_fresh(
+        "from tests.integrations.keras import programs\n"
+        "print(programs.bits_of_training())\n"
+        "import sys; assert 'mirrax' not in sys.modules",
+        KERAS_BACKEND="jax",
+        JAX_DISABLE_MOST_OPTIMIZATIONS="1",
+    )
+    assert programs.bits_of_training() == alone
 
 
 def test_model_outside_may_be_used_while_another_trains(trained):
@@ -228,28 +232,15 @@ def test_callbacks_see_what_they_see_on_one_device(tmp_path):
     assert_same(*results)
 
 
-def test_training_goes_on_where_it_was_interrupted(tmp_path):
-    class Stops(keras.callbacks.Callback):
-        def on_epoch_end(self, epoch, logs=None):
-            if epoch == 1:
-                raise KeyboardInterrupt
-
-    histories = []
-    for is_interrupted in (True, False):
-        with mirrored(2).scope():
-            model = programs.build("linear", "sgd")
-        x, y = programs.data_for(model, rows=12)
-        fit = functools.partial(
-            model.fit, x, y, batch_size=6, epochs=4, verbose=0, shuffle=False
-        )
-        keras.utils.set_random_seed(0)
-        if is_interrupted:
-            backup = keras.callbacks.BackupAndRestore(tmp_path / "backup")
-            with pytest.raises(KeyboardInterrupt):
-                fit(callbacks=[backup, Stops()])
-            history = fit(callbacks=[backup])
-            assert len(history.history["loss"]) == 2
-        else:
-            history = fit()
-        histories.append(history.history["loss"][-2:])
-    assert_same(*histories)
+def test_training_goes_on_where_a_killed_process_was(tmp_path):
+    expected, weights = interrupted.train(str(tmp_path / "other"))
+    run_fresh(
+        "from tests.integrations.keras import interrupted\n"
+        f"interrupted.train({str(tmp_path)!r}, killed_after=1)",
+        expected_code=-signal.SIGKILL,
+        KERAS_BACKEND="jax",
+        JAX_DISABLE_MOST_OPTIMIZATIONS="1",
+    )
+    losses, resumed = interrupted.train(str(tmp_path))
+    assert len(losses) == 2
+    assert_same((losses, resumed), (expected[-2:], weights))

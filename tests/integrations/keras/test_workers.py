@@ -2,12 +2,11 @@
 
 import csv
 
-import keras
 import numpy as np
 import pytest
 
 from mirrax.testing import launch_processes
-from tests.integrations.keras import worker_programs
+from tests.integrations.keras import programs, worker_programs
 from tests.integrations.keras.test_models import assert_same, on_one_device
 
 
@@ -22,15 +21,16 @@ def trained(tmp_path_factory):
     return folder, launch(worker_programs.train, 2, str(folder))
 
 
-def test_training_equals_one_device_on_every_worker(trained):
-    for answer in trained[1]:
-        assert_same(answer["experience"], on_one_device("mlp"))
+@pytest.fixture(scope="module")
+def experiences():
+    """What two workers see of a model of each kind, of one job."""
+    return launch(worker_programs.equal_one_device, 2)
 
 
-def test_predictions_are_whole_on_every_worker(trained):
-    first, second = trained[1]
-    assert first["predict one"].shape == (1, 3)
-    assert_same(first["predict one"], second["predict one"])
+@pytest.mark.parametrize("name", programs.OPTIMIZERS)
+def test_training_equals_one_device_on_every_worker(experiences, name):
+    for answer in experiences:
+        assert_same(answer[name], on_one_device(name))
 
 
 def test_workers_start_alike_whatever_their_seeds(trained):
@@ -44,11 +44,21 @@ def test_only_the_first_worker_prints_and_writes(trained):
     assert "loss" in first["printed"]
     assert second["printed"] == ""
     assert (folder / "model_of_0.keras").exists()
-    assert not (folder / "model_of_1.keras").exists()
+    assert not list(folder.glob("*_of_1.keras"))
     with open(folder / "log.csv") as file:
         assert len(list(csv.DictReader(file))) == 2
-    loaded = keras.models.load_model(folder / "model_of_0.keras")
-    assert_same(loaded.get_weights(), first["weights"])
+
+
+def test_files_are_there_when_save_and_fit_return_on_any_worker(trained):
+    for answer in trained[1]:
+        assert_same(answer["saved"], answer["weights"])
+        assert_same(answer["best"], answer["weights"])
+
+
+def test_failure_to_write_is_raised_on_every_worker(trained):
+    first, second = trained[1]
+    assert "missing" in first["failed save"]
+    assert "The first worker writes files for all, and could" in second["failed save"]
 
 
 def test_backup_of_the_first_worker_is_restored_on_all(trained):

@@ -28,43 +28,61 @@ def resume(model, folder):
     return len(history.history["loss"])
 
 
+def equal_one_device():
+    """Returns what training and using a model of each kind shows."""
+    strategy = mirrax.MultiWorkerMirroredStrategy()
+    results = {}
+    for name, optimizer in programs.OPTIMIZERS.items():
+        with strategy.scope():
+            model = programs.build(name, optimizer())
+        results[name] = programs.experience(model)
+    return results
+
+
 def train(folder):
     """Trains in every way, on global data and on a share of it."""
     strategy = mirrax.MultiWorkerMirroredStrategy()
     worker = strategy.topology.worker_index
-    with strategy.scope():
-        model = programs.build("mlp", keras.optimizers.Adam())
-    results = {"experience": programs.experience(model)}
-    x, y = programs.data_for(model)
-    results["predict one"] = model.predict(x[:1], verbose=0)
-
     keras.utils.set_random_seed(worker)
     with strategy.scope():
-        other = keras.Sequential(programs.mlp())
-        other.compile("sgd", programs.loss())
+        model = keras.Sequential(programs.linear())
+        model.compile("sgd", programs.loss())
+    x, y = programs.data_for(model)
     dataset = Dataset.from_tensor_slices((x[:20], y[:20])).batch(8)
     folder = pathlib.Path(folder)
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        other.fit(
+        model.fit(
             dataset,
             epochs=2,
             verbose=2,
             callbacks=[
                 keras.callbacks.CSVLogger(folder / "log.csv"),
                 keras.callbacks.BackupAndRestore(folder / "backup"),
+                keras.callbacks.ModelCheckpoint(
+                    folder / f"best_of_{worker}.keras", "loss", save_best_only=True
+                ),
             ],
         )
-        other.save(folder / f"model_of_{worker}.keras")
-    results["weights"] = other.get_weights()
-    results["evaluate"] = other.evaluate(x, y, batch_size=19, verbose=0)
-    results["printed"] = printed.getvalue()
-    results["epochs left"] = resume(other, folder)
-    results["resumed"] = other.get_weights()
+        model.save(folder / f"model_of_{worker}.keras")
+    results = {
+        "weights": model.get_weights(),
+        # The first worker's files are there, whoever looks.
+        "best": keras.models.load_model(folder / "best_of_0.keras").get_weights(),
+        "saved": keras.models.load_model(folder / "model_of_0.keras").get_weights(),
+        "evaluate": model.evaluate(x, y, batch_size=19, verbose=0),
+        "printed": printed.getvalue(),
+    }
+    results["epochs left"] = resume(model, folder)
+    results["resumed"] = model.get_weights()
     try:
-        other.train_on_batch(x[:4] + worker, y[:4])
+        model.train_on_batch(x[:4] + worker, y[:4])
     except ValueError as error:
         results["other batches"] = str(error)
+    try:
+        model.save(folder / "missing" / "model.keras")
+    except OSError as error:
+        results["failed save"] = str(error)
     return results
 
 

@@ -17,9 +17,6 @@ class ClusterResolver(abc.ABC):
             def cluster_spec(self):
                 return ClusterSpec({"worker": my_system.addresses()})
 
-            def master(self, task_type=None, task_id=None, rpc_layer=None):
-                return ""
-
         resolver = MyResolver()
         resolver.task_type, resolver.task_id = "worker", my_system.rank()
     """
@@ -32,7 +29,6 @@ class ClusterResolver(abc.ABC):
     def cluster_spec(self) -> ClusterSpec:
         """Returns the tasks of the cluster."""
 
-    @abc.abstractmethod
     def master(
         self,
         task_type: str | None = None,
@@ -40,6 +36,12 @@ class ClusterResolver(abc.ABC):
         rpc_layer: str | None = None,
     ) -> str:
         """Returns the address of a task, of this process where nothing is given."""
+        task_type = self.task_type if task_type is None else task_type
+        task_id = self.task_id if task_id is None else task_id
+        if task_type is None or task_id is None:
+            return ""
+        address = self.cluster_spec().task_address(task_type, task_id)
+        return format_master(address, rpc_layer or self.rpc_layer)
 
     @property
     def task_type(self) -> str | None:
@@ -86,18 +88,3 @@ def format_master(address: str, rpc_layer: str | None) -> str:
     'grpc://host:1'
     """
     return f"{rpc_layer}://{address}" if rpc_layer else address
-
-
-def find_master(
-    resolver: ClusterResolver,
-    task_type: str | None,
-    task_id: int | None,
-    rpc_layer: str | None,
-) -> str:
-    """Returns the address of a task with its protocol, "" when no task is known."""
-    task_type = resolver.task_type if task_type is None else task_type
-    task_id = resolver.task_id if task_id is None else task_id
-    if task_type is None or task_id is None:
-        return ""
-    address = resolver.cluster_spec().task_address(task_type, task_id)
-    return format_master(address, rpc_layer or resolver.rpc_layer)

@@ -7,7 +7,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from mirrax.cluster.resolvers.base import ClusterResolver, find_master
+from mirrax.cluster.resolvers.base import ClusterResolver
 from mirrax.cluster.spec import ClusterSpec
 
 
@@ -67,15 +67,6 @@ class GCEClusterResolver(ClusterResolver):
                 previous_request=request, previous_response=response
             )
         return ClusterSpec({self._task_type or "worker": sorted(addresses)})
-
-    @override
-    def master(
-        self,
-        task_type: str | None = None,
-        task_id: int | None = None,
-        rpc_layer: str | None = None,
-    ) -> str:
-        return find_master(self, task_type, task_id, rpc_layer)
 
     @property
     def task_type(self) -> str | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from mirrax.cluster.resolvers.base import ClusterResolver, find_master
+from mirrax.cluster.resolvers.base import ClusterResolver
 from mirrax.cluster.spec import ClusterSpec
 
 
@@ -60,15 +60,6 @@ class KubernetesClusterResolver(ClusterResolver):
                 for job, selectors in self._labels.items()
             }
         )
-
-    @override
-    def master(
-        self,
-        task_type: str | None = None,
-        task_id: int | None = None,
-        rpc_layer: str | None = None,
-    ) -> str:
-        return find_master(self, task_type, task_id, rpc_layer)
 
     def _list_pods(self, selector: str) -> list[Any]:
         answer = self._client.list_pod_for_all_namespaces(label_selector=selector)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from typing_extensions import override
 
-from mirrax.cluster.resolvers.base import ClusterResolver, find_master
+from mirrax.cluster.resolvers.base import ClusterResolver
 from mirrax.cluster.spec import ClusterSpec
 
 # node[01-03,7],login -> node[01-03,7] and login
@@ -91,15 +91,6 @@ class SlurmClusterResolver(ClusterResolver):
     def get_task_info(self) -> tuple[str | None, int | None]:
         """Returns the job of this process and its index in it."""
         return self.task_type, self.task_id
-
-    @override
-    def master(
-        self,
-        task_type: str | None = None,
-        task_id: int | None = None,
-        rpc_layer: str | None = None,
-    ) -> str:
-        return find_master(self, task_type, task_id, rpc_layer)
 
     @override
     def num_accelerators(

@@ -7,7 +7,7 @@ import os
 from typing_extensions import override
 
 from mirrax.cluster import tf_config
-from mirrax.cluster.resolvers.base import ClusterResolver, find_master
+from mirrax.cluster.resolvers.base import ClusterResolver
 from mirrax.cluster.spec import ClusterSpec
 
 
@@ -39,15 +39,6 @@ class TFConfigClusterResolver(ClusterResolver):
     @override
     def cluster_spec(self) -> ClusterSpec:
         return ClusterSpec(_read().cluster)
-
-    @override
-    def master(
-        self,
-        task_type: str | None = None,
-        task_id: int | None = None,
-        rpc_layer: str | None = None,
-    ) -> str:
-        return find_master(self, task_type, task_id, rpc_layer)
 
     @property
     def task_type(self) -> str | None:

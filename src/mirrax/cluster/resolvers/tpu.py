@@ -6,7 +6,7 @@ import os
 
 from typing_extensions import override
 
-from mirrax.cluster.resolvers.base import ClusterResolver, find_master
+from mirrax.cluster.resolvers.base import ClusterResolver
 from mirrax.cluster.spec import ClusterSpec
 from mirrax.devices.physical import count_physical_devices
 
@@ -80,7 +80,7 @@ class TPUClusterResolver(ClusterResolver):
     ) -> str:
         if not self.cluster_spec():
             return ""
-        return find_master(self, task_type, task_id, rpc_layer or "grpc")
+        return super().master(task_type, task_id, rpc_layer or "grpc")
 
     def get_master(self) -> str:
         """Returns the address of this process."""

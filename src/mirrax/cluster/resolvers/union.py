@@ -6,7 +6,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from mirrax.cluster.resolvers.base import ClusterResolver, find_master
+from mirrax.cluster.resolvers.base import ClusterResolver
 from mirrax.cluster.spec import ClusterSpec
 
 
@@ -72,7 +72,7 @@ class UnionResolver(ClusterResolver):
     ) -> str:
         if task_type is None and task_id is None:
             return self._resolvers[0].master()
-        return find_master(self, task_type, task_id, rpc_layer)
+        return super().master(task_type, task_id, rpc_layer)
 
     @property
     @override

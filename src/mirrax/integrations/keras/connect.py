@@ -12,7 +12,7 @@ from mirrax.context import aside
 from mirrax.integrations.keras import hooks
 from mirrax.variables import libraries
 
-_MODULES = ("variables", "models", "steps", "workers")
+_MODULES = ("variables", "restoring", "models", "steps", "workers")
 
 
 def connect() -> None:

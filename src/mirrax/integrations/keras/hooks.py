@@ -16,6 +16,11 @@ class OnChief(stack.CrossReplica):
     """Code that only the first worker runs, and of which it tells the others later."""
 
 
+@dataclasses.dataclass(frozen=True)
+class Fitting(stack.CrossReplica):
+    """Code of Keras that works on the batches of a model of `strategy`."""
+
+
 def wrap(owner: Any, name: str, around: Callable[..., Any]) -> None:
     """Replaces `owner.name` by `around(original, *args, **kwargs)`."""
     original = getattr(owner, name)

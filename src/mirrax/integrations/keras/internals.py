@@ -28,12 +28,14 @@ try:
     # Methods and functions that Mirrax replaces: where they are, and their names.
     INITIALIZE_LATER = (keras.Variable, "_deferred_initialize")
     ASSIGN_DIRECTLY = (keras.Variable, "_direct_assign")
+    AFTER_BUILD = (keras.Layer, "_post_build")
     GET_BATCHES = (_EpochIterator, "_get_iterator")
     SCALE_LOSS = (_loss, "scale_loss_for_distribution")
     UNSCALE_LOSS = (_loss, "unscale_loss_for_distribution")
     for _owner, _name in (
         INITIALIZE_LATER,
         ASSIGN_DIRECTLY,
+        AFTER_BUILD,
         GET_BATCHES,
         SCALE_LOSS,
         UNSCALE_LOSS,
@@ -72,6 +74,11 @@ def array_of(variable: Any) -> Any:
 def set_array(variable: Any, array: jax.Array | None) -> None:
     """Makes a variable hold `array`."""
     variable._value = array
+
+
+def place_of(variable: Any) -> tuple[dict[str, Any], str]:
+    """Returns where a variable holds its array: a dictionary, and the key in it."""
+    return variable.__dict__, "_value"
 
 
 def dtype_of(variable: Any) -> Any:
@@ -113,6 +120,7 @@ def notes_set_aside() -> Iterator[None]:
 
 
 __all__ = [
+    "AFTER_BUILD",
     "ASSIGN_DIRECTLY",
     "GET_BATCHES",
     "INITIALIZE_LATER",
@@ -126,6 +134,7 @@ __all__ = [
     "dtype_of",
     "initial_epoch",
     "notes_set_aside",
+    "place_of",
     "set_array",
     "set_initial_epoch",
     "stateless_scope",

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import keras
 from typing_extensions import override
 
-from mirrax.integrations.keras.variables import twin_of
+from mirrax.integrations.keras import restoring
+from mirrax.integrations.keras.variables import put_whole, twin_of, whole_of
 from mirrax.variables.libraries import Kept, Library, Sources
 
 
@@ -30,16 +32,20 @@ class KerasLibrary(Library):
         if isinstance(value, keras.Variable):
             return {"": _kept(value)}
         if isinstance(value, keras.optimizers.Optimizer):
-            return _numbered(value.variables)
+            return _numbered(value)
         if not isinstance(value, keras.Layer | keras.metrics.Metric):
             return None
-        # By number: the names that Keras gives depend on what was made before.
-        found = _numbered(value.variables)
+        found = _numbered(value)
         optimizer = getattr(value, "optimizer", None)
         if optimizer is not None:
-            slots = _numbered(optimizer.variables)
+            slots = _numbered(optimizer)
             found.update({f"optimizer/{name}": kept for name, kept in slots.items()})
         return found
+
+    @override
+    def when_complete(self, value: Any, then: Callable[[], bool]) -> None:
+        if isinstance(value, keras.Layer | keras.optimizers.Optimizer):
+            restoring.when_complete(value, then)
 
     @override
     def sources(self, value: Any) -> Sources | None:
@@ -49,8 +55,18 @@ class KerasLibrary(Library):
 
 
 def _kept(variable: Any) -> Kept:
-    return Kept(lambda: variable.value, variable.assign)
+    return Kept(
+        functools.partial(whole_of, variable), functools.partial(put_whole, variable)
+    )
 
 
-def _numbered(variables: Iterable[Any]) -> dict[str, Kept]:
-    return {str(index): _kept(variable) for index, variable in enumerate(variables)}
+def _numbered(value: Any) -> dict[str, Kept]:
+    """Returns the variables by number; none, as long as some are missing.
+
+    The names that Keras gives depend on what was made before.
+    """
+    if not restoring.is_complete(value):
+        return {}
+    return {
+        str(index): _kept(variable) for index, variable in enumerate(value.variables)
+    }

@@ -8,7 +8,6 @@ computes what one device would compute on the whole batch.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 import inspect
 import warnings
@@ -33,23 +32,19 @@ _NOTHING = contextlib.nullcontext()
 _strategies: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
 
-@dataclasses.dataclass(frozen=True)
-class Fitting(stack.CrossReplica):
-    """Code of Keras that works on the batches of a model of `strategy`."""
-
-
 def install() -> None:
     """Makes models remember their strategy, and use it."""
-    hooks.wrap(keras.Model, "__new__", _remember)
+    trainer = hooks.definer(keras.Model, "fit")
+    hooks.wrap(trainer, "__init__", _remember)
     hooks.wrap(keras.Model, "__call__", _call)
     # Where Keras looks whether a model has a `compile` of its own.
     hooks.wrap(hooks.definer(keras.Model, "compile"), "compile", _in_scope)
     for name in ("fit", "evaluate", "predict"):
-        hooks.wrap(keras.Model, name, _over_batches)
+        hooks.wrap(trainer, name, _over_batches)
     for name in ("train_on_batch", "test_on_batch", "predict_on_batch"):
-        hooks.wrap(keras.Model, name, _on_batch)
+        hooks.wrap(trainer, name, _on_batch)
     for name in ("train", "test", "predict"):
-        hooks.wrap(keras.Model, f"make_{name}_function", _make_function)
+        hooks.wrap(trainer, f"make_{name}_function", _make_function)
     for name in ("save", "save_weights", "export"):
         hooks.wrap(keras.Model, name, _save)
     hooks.wrap(*internals.GET_BATCHES, _get_batches)
@@ -60,12 +55,11 @@ def strategy_of(model: Any) -> Any:
     return _strategies.get(model)
 
 
-def _remember(original: Callable[..., Any], cls: type, *args: Any, **kw: Any) -> Any:
-    model = original(cls, *args, **kw)
+def _remember(original: Callable[..., None], model: Any) -> None:
+    original(model)
     strategy = hooks.strategy_in_force()
     if strategy is not None:
         _strategies[model] = strategy
-    return model
 
 
 def _call(original: Callable[..., Any], model: Any, *args: Any, **kw: Any) -> Any:
@@ -103,15 +97,18 @@ def _over_batches(
         held_out = as_input(arguments["validation_data"], strategy, None, None)
         arguments["validation_data"] = held_out
     topology = strategy.topology
-    callbacks = workers.callbacks_of(topology, arguments.get("callbacks"))
-    arguments["callbacks"] = callbacks
+    callbacks = arguments.get("callbacks")
+    arguments["callbacks"] = workers.callbacks_of(topology, callbacks)
     if not workers.is_chief(topology):
         arguments["verbose"] = 0
     with _fitting(model, strategy, original.__name__):
         if original.__name__ == "fit":
             workers.shared_order(topology)
         with _without_warning() if isinstance(x, DatasetAdapter) else _NOTHING:
-            return original(**{"self": model, **arguments, **extra})
+            result = original(**{"self": model, **arguments, **extra})
+    if original.__name__ == "fit":
+        workers.await_files(topology, callbacks)
+    return result
 
 
 def _without_strategy(
@@ -155,7 +152,7 @@ def _without_warning() -> Iterator[None]:
 @contextlib.contextmanager
 def _fitting(model: Any, strategy: Any, name: str) -> Iterator[None]:
     guards.require_cross_replica(f"`model.{name}`")
-    with strategy.scope(), stack.entered(Fitting(strategy)):
+    with strategy.scope(), stack.entered(hooks.Fitting(strategy)):
         adopt(_variables_of(model), strategy)
         yield
 
@@ -163,8 +160,8 @@ def _fitting(model: Any, strategy: Any, name: str) -> Iterator[None]:
 @contextlib.contextmanager
 def _left_alone() -> Iterator[None]:
     """Leaves the scope we may be in, for a model that was not created in one."""
-    is_in_replica = isinstance(stack.frame(), stack.Replica)
-    with contextlib.nullcontext() if is_in_replica else stack.entered(None):
+    is_kept = isinstance(stack.frame(), stack.Replica | hooks.OnChief)
+    with contextlib.nullcontext() if is_kept else stack.entered(None):
         yield
 
 
@@ -181,6 +178,9 @@ def _make_function(
     strategy = strategy_of(model)
     if strategy is None:
         return original(model, *args, **kw)
+    if getattr(model, original.__name__.removeprefix("make_")) is None:
+        # Variables of metrics that were made elsewhere are known only now.
+        adopt(_variables_of(model), strategy)
     with _distribution_of(strategy).scope():
         made = original(model, *args, **kw)
     is_for_predict = original.__name__ == "make_predict_function"
@@ -194,10 +194,15 @@ def _make_function(
 def _save(original: Callable[..., Any], model: Any, *args: Any, **kw: Any) -> Any:
     """Writes files on the first worker; outside of the scope, for it makes objects."""
     strategy = strategy_of(model)
-    with _left_alone():
-        if strategy is None or workers.is_chief(strategy.topology):
+
+    def write() -> Any:
+        with _left_alone():
             return original(model, *args, **kw)
-    return None
+
+    if strategy is None:
+        return write()
+    what = f"model.{original.__name__}"
+    return workers.write_on_chief(strategy, what, write)
 
 
 @functools.lru_cache(maxsize=16)
@@ -210,7 +215,7 @@ def _distribution_of(strategy: Any) -> Any:
 
 def _get_batches(original: Callable[..., Any], iterator: Any) -> Any:
     frame = stack.frame()
-    if not isinstance(frame, Fitting):
+    if not isinstance(frame, hooks.Fitting):
         return original(iterator)
     topology = frame.strategy.topology
     batches = iterator.data_adapter.get_jax_iterator()

@@ -11,7 +11,7 @@ import keras
 
 from mirrax.collectives.reduce import reduce
 from mirrax.context import stack
-from mirrax.integrations.keras import hooks, internals
+from mirrax.integrations.keras import hooks, internals, restoring
 from mirrax.integrations.keras.faces import faces_of
 from mirrax.integrations.keras.variables import adopt
 from mirrax.options import ReduceOp
@@ -48,6 +48,7 @@ def _apply(
         trainable_variables = faces_of(trainable_variables)
     replica = stack.frame()
     if not isinstance(replica, stack.Replica) or internals.stateless_scope():
+        restoring.settle_optimizer(optimizer, trainable_variables)
         original(optimizer, grads, trainable_variables)
         return
     adopt(optimizer.variables, replica.strategy)
@@ -76,6 +77,7 @@ def _apply_merged(
     ]
     if variables is not None and not optimizer.built:
         optimizer.build(variables)
+    restoring.settle_optimizer(optimizer, variables)
     trained = internals.trained_by(optimizer)
     if variables is not None and [*map(id, variables)] != [*map(id, trained)]:
         original(optimizer, whole, variables)

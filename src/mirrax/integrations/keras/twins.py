@@ -21,6 +21,7 @@ from mirrax.options import VariableAggregation, VariableSynchronization
 from mirrax.values.layouts import join, replicate
 from mirrax.variables import lending
 from mirrax.variables.mirrored import MirroredVariable
+from mirrax.variables.places import Place
 from mirrax.variables.sync_on_read import SyncOnReadVariable
 from mirrax.variables.variable import Change, Variable, register_as_pytree
 
@@ -80,12 +81,17 @@ class _HeldByKeras(Twin):
     _synchronization = VariableSynchronization.ON_WRITE
 
     @property
+    @override
     def stored(self) -> jax.Array:
         return internals.array_of(self.original)  # type: ignore[no-any-return]
 
     @stored.setter
     def stored(self, array: jax.Array) -> None:
         internals.set_array(self.original, array)
+
+    @override
+    def place(self) -> Place:
+        return internals.place_of(self.original)
 
 
 class PlainTwin(_HeldByKeras):
@@ -129,6 +135,7 @@ class OnReadTwin(Twin, SyncOnReadVariable):
         super().__init__(original, strategy)
 
     @property
+    @override
     def stored(self) -> jax.Array:
         """The copies of all replicas, joined."""
         if self._joined is None:
@@ -142,6 +149,10 @@ class OnReadTwin(Twin, SyncOnReadVariable):
     def stored(self, array: jax.Array) -> None:
         self._joined = array
         internals.set_array(self.original, None)
+
+    @override
+    def place(self) -> None:
+        return None
 
     @override
     def whole(self) -> jax.Array:

@@ -46,6 +46,29 @@ def attach(variable: Any, twin: Any) -> Any:
     return twin
 
 
+def whole_of(variable: Any) -> Any:
+    """Returns the array of a variable as all replicas see it, also inside a trace."""
+    twin = variable.__dict__.get(_TWIN)
+    with jax.ensure_compile_time_eval():
+        array = internals.array_of(variable) if twin is None else twin.whole()
+    return variable.value if array is None else array
+
+
+def put_whole(variable: Any, array: jax.Array) -> None:
+    """Gives a variable another array for good, also inside a trace."""
+    twin = variable.__dict__.get(_TWIN)
+    if twin is None:
+        internals.set_array(variable, array)
+        return
+    with jax.ensure_compile_time_eval():
+        twin.put(array)
+
+
+def is_initialized(variable: Any) -> bool:
+    """Returns whether a variable has had a value."""
+    return _TWIN in variable.__dict__ or internals.array_of(variable) is not None
+
+
 def adopt(variables: Iterable[Any], strategy: Any) -> None:
     """Makes variables, wherever they were created, belong to `strategy`."""
     for variable in variables:

@@ -86,6 +86,42 @@ def same_first_batch(batches: Iterable[Tree], topology: Topology) -> Iterator[Tr
         yield batch
 
 
+def write_on_chief(strategy: Any, what: str, write: Callable[[], Any]) -> Any:
+    """Lets the first worker write files; all return once they are there, or raise.
+
+    In the middle of `fit` nobody waits, for there only the first worker may call this.
+    """
+    topology = strategy.topology
+    if topology.is_local:
+        return write()
+    is_alone = isinstance(stack.frame(), hooks.Fitting | hooks.OnChief)
+    problem = ""
+    if is_chief(topology):
+        try:
+            with stack.entered(hooks.OnChief(strategy)):
+                write()
+        except Exception as error:
+            if not is_alone:
+                agreement.exchange(topology, what, f"{type(error).__name__}: {error}")
+            raise
+    if not is_alone:
+        problem = agreement.exchange(topology, what, "")[0].decode()
+    if problem:
+        raise OSError(
+            f"The first worker writes files for all, and could not: `{what}` there. "
+            f"Received: {problem}."
+        )
+    return None
+
+
+def await_files(topology: Topology, callbacks: Any) -> None:
+    """Returns once the files are there that callbacks of the first worker write."""
+    if not topology.is_local and any(
+        isinstance(c, _WRITERS) for c in _listed(callbacks)
+    ):
+        agreement.exchange(topology, "files of callbacks", "")
+
+
 def gathered(predict: Callable[..., Any], topology: Topology) -> Callable[..., Any]:
     """Returns `predict` with outputs that every worker has whole."""
     whole = jax.jit(lambda outputs: outputs, out_shardings=topology.replicated)
@@ -102,11 +138,18 @@ def callbacks_of(worker: Topology, callbacks: Any) -> Any:
     is_ready = isinstance(callbacks, keras.callbacks.CallbackList)
     if worker.is_local or callbacks is None or is_ready:
         return callbacks
-    if not isinstance(callbacks, Sequence):
-        callbacks = [callbacks]
+    callbacks = _listed(callbacks)
     restores = any(isinstance(c, keras.callbacks.BackupAndRestore) for c in callbacks)
     kept = [c for c in callbacks if is_chief(worker) or not isinstance(c, _WRITERS)]
     return [*kept, _FollowChief(worker)] if restores else kept
+
+
+def _listed(callbacks: Any) -> Sequence[Any]:
+    if isinstance(callbacks, keras.callbacks.CallbackList):
+        return callbacks.callbacks  # type: ignore[no-any-return]
+    if callbacks is None:
+        return []
+    return callbacks if isinstance(callbacks, Sequence) else [callbacks]
 
 
 class _FollowChief(keras.callbacks.Callback):  # type: ignore[misc]

@@ -1,0 +1,137 @@
+"""What takes the place of methods and slots of Flax while something runs or is traced.
+
+Outside of that, Flax has its own back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import flax
+import jax
+
+from mirrax.context import stack
+from mirrax.integrations.flax import internals
+from mirrax.integrations.flax.stand_ins import Local, is_adding, stand_in_of
+
+_update_average = internals.UPDATE_AVERAGE[-1]
+_check_context = internals.CHECK_CONTEXT[-1]
+_draw = internals.DRAW[-1]
+
+_borrowed: contextvars.ContextVar[list[Any]] = contextvars.ContextVar("mirrax_borrowed")
+
+
+class _RawValue:
+    """Takes the place of the slot that holds the value of a variable."""
+
+    def __get__(self, variable: Any, owner: type | None = None) -> Any:
+        if variable is None:
+            return self
+        stand_in = stand_in_of(variable)
+        return internals.array_of(variable) if stand_in is None else stand_in.value
+
+    def __set__(self, variable: Any, value: Any) -> None:
+        stand_in = stand_in_of(variable)
+        if stand_in is not None:
+            stand_in.assign(value)
+            return
+        frame = stack.frame()
+        if stack.overlay() is None and isinstance(frame, stack.Replica):
+            internals.set_state(variable, Local(frame.context))
+        internals.set_array(variable, value)
+
+
+class _TraceStateSlot:
+    """Takes the place of the slot that says where a variable may be written."""
+
+    def __get__(self, variable: Any, owner: type | None = None) -> Any:
+        if variable is None:
+            return self
+        stand_in_of(variable)
+        return internals.state_of(variable)
+
+    def __set__(self, variable: Any, value: Any) -> None:
+        internals.set_state(variable, value)
+
+
+def _update_average_of_all(self: Any, *args: Any, **kwargs: Any) -> None:
+    """Replaces `Average.update`: what replicas add up is added up over all of them."""
+    token = is_adding.set(True)
+    try:
+        _update_average(self, *args, **kwargs)
+    finally:
+        is_adding.reset(token)
+
+
+def _check_valid_context(self: Any, error_message: Callable[[], str]) -> None:
+    """Replaces the check of modules: those made outside may be used in our traces."""
+    overlay = stack.overlay()
+    if overlay is None or not internals.is_from_outside(self):
+        _check_context(self, error_message)
+    elif not overlay.is_current:
+        raise flax.errors.TraceContextError(error_message())
+    else:
+        # Flax builds modules anew in place, and so makes them belong to the trace.
+        _borrowed.get().append((self, internals.graph_state(self)))
+
+
+def _draw_for_replica(self: Any) -> jax.Array:
+    """Replaces the call of a random stream: each replica draws keys of its own."""
+    key: jax.Array = _draw(self)
+    frame = stack.frame()
+    if not isinstance(frame, stack.Replica) or frame.strategy.topology.is_single:
+        return key
+    return jax.random.fold_in(key, frame.context.replica_id_in_sync_group)
+
+
+_HOOKS = (
+    (internals.DRAW, _draw_for_replica),
+    (internals.CHECK_CONTEXT, _check_valid_context),
+    (internals.VALUE, _RawValue()),
+    (internals.TRACE_STATE, _TraceStateSlot()),
+    (internals.UPDATE_AVERAGE, _update_average_of_all),
+)
+
+
+class _Routing:
+    """Counts who needs the hooks, in all threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._depth = 0
+
+    def enter(self) -> None:
+        with self._lock:
+            self._depth += 1
+            if self._depth == 1:
+                for (owner, name, _), hook in _HOOKS:
+                    setattr(owner, name, hook)
+
+    def leave(self) -> None:
+        with self._lock:
+            self._depth -= 1
+            if self._depth == 0:
+                for (owner, name, original), _ in _HOOKS:
+                    setattr(owner, name, original)
+
+
+_routing = _Routing()
+
+
+@contextlib.contextmanager
+def routed() -> Iterator[None]:
+    """Lets reads and writes of variables reach Mirrax, for the `with` block."""
+    borrowed: list[Any] = []
+    token = _borrowed.set(borrowed)
+    _routing.enter()
+    try:
+        yield
+    finally:
+        _routing.leave()
+        _borrowed.reset(token)
+        for module, state in borrowed:
+            internals.set_graph_state(module, state)

@@ -1,0 +1,55 @@
+"""Models and optimizers that wait for their variables, to be restored into them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import keras
+
+from mirrax.integrations.keras import hooks, internals
+from mirrax.integrations.keras.variables import is_initialized
+
+_WAITING = "_mirrax_waiting"
+
+
+def install() -> None:
+    """Makes models and layers tell when they have been built."""
+    hooks.wrap(*internals.AFTER_BUILD, _after_build)
+
+
+def is_complete(value: Any) -> bool:
+    """Returns whether a layer, a metric or an optimizer has all its variables."""
+    is_built = isinstance(value, keras.metrics.Metric) or value.built
+    return bool(is_built) and all(map(is_initialized, value.variables))
+
+
+def when_complete(value: Any, then: Callable[[], bool]) -> None:
+    """Calls `then` whenever a layer or an optimizer may have got its variables.
+
+    Until it returns True. The object itself holds `then`, so that both can go.
+    """
+    value.__dict__.setdefault(_WAITING, []).append(then)
+    optimizer = getattr(value, "optimizer", None)
+    if optimizer is not None:
+        when_complete(optimizer, then)
+
+
+def settle(value: Any) -> None:
+    """Tells those who wait for the variables of `value`."""
+    waiting = value.__dict__.get(_WAITING)
+    if waiting and internals.stateless_scope() is None and is_complete(value):
+        value.__dict__[_WAITING] = [then for then in waiting if not then()]
+
+
+def settle_optimizer(optimizer: Any, variables: Sequence[Any] | None) -> None:
+    """Builds an optimizer for its first step, if someone waits for that."""
+    if optimizer.__dict__.get(_WAITING):
+        if variables is not None and not optimizer.built:
+            optimizer.build(list(variables))
+        settle(optimizer)
+
+
+def _after_build(original: Callable[..., None], layer: Any) -> None:
+    original(layer)
+    settle(layer)

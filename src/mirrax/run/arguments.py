@@ -1,0 +1,160 @@
+"""How a compiled function takes its arguments: as inputs, or as part of the program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from mirrax import jax_internals, trees
+from mirrax.collectives.agreement import kind_of
+from mirrax.context import stack
+from mirrax.devices.topology import Topology
+from mirrax.run.forms import PLAIN, Form, form_of
+from mirrax.trees import Same
+from mirrax.values.array_like import as_arrays, is_array_like
+from mirrax.values.driving import Driving
+from mirrax.values.layouts import Alike, Joined, Layout, Parts, join
+from mirrax.values.mirrored import Mirrored
+from mirrax.values.per_replica import OwnPart, PerReplica
+
+Slot = tuple[Any, Any, Layout | Form | None]
+"""One argument: its key, what is an input of the program, and the layout of that.
+
+An argument that is part of the program has no layout.
+"""
+
+DRIVEN: Slot = (object(), None, None)
+"""For an argument that only Python can handle, such as parts of unequal shapes."""
+
+NUMBERS = (int, float, complex)
+
+
+def are_flat(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
+    """Returns whether arguments surely have no structure inside, which is quick."""
+    return not kwargs and _FLAT.issuperset(map(type, args))
+
+
+_FLAT = {jax_internals.ArrayImpl, np.ndarray, PerReplica, OwnPart, *NUMBERS}
+
+
+def slots_of(
+    leaves: Sequence[Any], static_numbers: bool, topology: Topology | None
+) -> list[Slot]:
+    """Returns how a program takes its arguments.
+
+    Args:
+        leaves: The arguments.
+        static_numbers: Whether Python numbers are part of the program.
+        topology: The devices of the program, if it is the `run` of a strategy.
+    """
+    slots: list[Slot] = []
+    for leaf in leaves:
+        # The two most frequent kinds, on a path that every call takes.
+        if type(leaf) is PerReplica and type(layout := leaf.layout) is Joined:
+            array = layout.array
+            aval = array.aval
+            kind = (layout.is_scalar, layout.is_weak, layout.topology)
+            slots.append(((aval.shape, aval.dtype, kind), array, layout))
+        elif type(leaf) is jax_internals.ArrayImpl:
+            aval = leaf.aval
+            slots.append(((aval.shape, aval.dtype, aval.weak_type), leaf, PLAIN))
+        else:
+            slots.append(_slot_of(leaf, static_numbers, topology))
+    return slots
+
+
+def _slot_of(leaf: Any, static_numbers: bool, topology: Topology | None) -> Slot:
+    if isinstance(leaf, PerReplica):
+        layout = leaf.layout
+        if isinstance(layout, Parts):
+            return _slot_of_parts(leaf, layout, topology)
+        return _slot_of_layout(layout)
+    if isinstance(leaf, np.ndarray | np.generic):
+        if leaf.dtype.kind in "OUS":
+            raise TypeError(
+                "Arrays of strings or objects cannot be inputs of a compiled function. "
+                f"Received: an array of dtype {leaf.dtype}."
+            )
+        dtype = jax.dtypes.canonicalize_dtype(leaf.dtype)
+        return (leaf.shape, dtype, False), leaf, PLAIN
+    if type(leaf) in NUMBERS:
+        if static_numbers:
+            return ("number", type(leaf), leaf), None, None
+        return ("number", type(leaf)), leaf, PLAIN
+    if isinstance(leaf, jax.Array):
+        return (leaf.shape, leaf.dtype, leaf.aval.weak_type), leaf, PLAIN
+    if isinstance(leaf, Mirrored):
+        return (leaf.shape, leaf.dtype, "mirrored"), leaf.array, PLAIN
+    if isinstance(leaf, Driving):
+        return DRIVEN
+    return static_key(leaf), None, None
+
+
+def form_of_slot(slot: Slot) -> Form:
+    """Returns the form of an input of the program."""
+    _, _, layout = slot
+    assert layout is not None
+    return layout if isinstance(layout, Form) else form_of(layout)
+
+
+def _slot_of_layout(layout: Layout) -> Slot:
+    assert isinstance(layout, Joined | Alike)
+    aval = layout.array.aval
+    kind: Any = layout.topology
+    if isinstance(layout, Joined):
+        kind = (layout.is_scalar, layout.is_weak, layout.topology)
+    return (aval.shape, aval.dtype, kind), layout.array, layout
+
+
+def static_key(leaf: Any) -> Any:
+    """Returns the key of an argument that is part of the program."""
+    kind: Any = type(leaf)
+    # An object without a hash, such as the `self` of a dataclass, is only itself. A set
+    # is refused: it is made anew for each call, and would be traced anew.
+    is_unhashable = kind.__hash__ is None and kind.__module__ != "builtins"
+    if trees.is_leaf(leaf) or is_unhashable:
+        return Same(leaf)
+    return kind, leaf
+
+
+def _slot_of_parts(value: PerReplica, layout: Parts, topology: Topology | None) -> Slot:
+    topology = topology or layout.topology or _find_topology(layout.held)
+    if topology is None or not all(is_array_like(part) for part in layout.held):
+        return Same(value), None, None
+    parts = as_arrays(layout.held)
+    kinds = layout.kinds or [kind_of(part) for part in parts]
+    if any(kind != kinds[0] for kind in kinds):
+        return DRIVEN
+    is_weak = all(part.aval.weak_type for part in parts)
+    joined = Joined(join(tuple(parts), topology), parts[0].ndim == 0, topology, is_weak)
+    if not is_weak:
+        # Kept, because the same batch is often given to several functions.
+        value.layout = joined
+    return _slot_of_layout(joined)
+
+
+def topology_of_workers(leaves: Sequence[Any]) -> Topology | None:
+    """Returns the devices of all workers that per-replica values belong to, if any."""
+    for leaf in leaves:
+        if isinstance(leaf, PerReplica):
+            topology = getattr(leaf.layout, "topology", None)
+            if topology is not None and not topology.is_local:
+                return topology  # type: ignore[no-any-return]
+    return None
+
+
+def _find_topology(parts: Sequence[Any]) -> Topology | None:
+    """Returns the devices that parts lie on, or belong on in the scope we are in."""
+    frame = stack.frame()
+    if frame is not None and len(frame.strategy.topology.local_devices) == len(parts):
+        topology: Topology = frame.strategy.topology
+        return topology
+    if not all(isinstance(p, jax.Array) and len(p.devices()) == 1 for p in parts):
+        return None
+    devices = tuple(next(iter(part.devices())) for part in parts)
+    if len(set(devices)) < len(devices):
+        return None
+    return Topology(devices)
