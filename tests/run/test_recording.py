@@ -1,5 +1,8 @@
 """Tapes in code that runs eagerly."""
 
+import gc
+import weakref
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -176,6 +179,36 @@ def test_an_error_in_the_block_ends_the_recording():
     with pytest.raises(ZeroDivisionError), GradientTape():
         1 / 0  # noqa: B018
     assert float(mirrax.function(lambda: w * 2)()) == 4
+
+
+def test_what_was_noted_goes_with_the_tape():
+    w = mirrax.Variable(jnp.ones(3))
+    gc.disable()
+    try:
+        with GradientTape() as tape:
+            inner = jnp.sin(w * 2)
+            y = jnp.sum(inner)
+        tape.gradient(y, w)
+        noted = weakref.ref(inner)
+        del inner, y
+        assert noted() is not None
+        del tape
+        assert noted() is None
+    finally:
+        gc.enable()
+
+
+def test_a_step_that_assigns_is_not_compiled_anew():
+    w, count = mirrax.Variable(2.0), mirrax.Variable(0.0)
+    cube = jax.jit(lambda x: traces.append(1) or x**3)
+    traces = []
+    for _ in range(3):
+        with GradientTape() as tape:
+            count.assign_add(1.0)
+            y = cube(w.value)
+        assert float(tape.gradient(y, w)) == 12
+    assert float(count.numpy()) == 3
+    assert len(traces) == 1
 
 
 def test_in_an_eager_run_each_replica_has_its_own_tape(strategy):

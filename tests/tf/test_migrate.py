@@ -140,3 +140,12 @@ def test_it_is_a_program(tmp_path):
         timeout=120,
     )
     assert "1 uses: 1 work" in done.stdout
+
+
+def test_what_is_asked_of_tensors_is_reported():
+    source = "def f(x, v):\n    n = x.shape.as_list()[0]\n    v[0].assign(n)\n"
+    found = [(f.line, f.subject, f.advice) for f in examine(source)]
+    assert [line for line, _, _ in found] == [2, 3]
+    assert found[0][1] == ".shape.as_list"
+    assert "get_shape()" in found[0][2]
+    assert "tensor_scatter_nd_update" in found[1][2]

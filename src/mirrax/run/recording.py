@@ -55,9 +55,11 @@ class Recording:
     def stop(self) -> None:
         """Notes no more, and hands on what was assigned to variables."""
         self._entered.close()
-        outer = stack.overlay()
-        for variable in self._overlay.written:
-            value = self._overlay.values[variable]
+        overlay, outer = self._overlay, stack.overlay()
+        # It leads back here: without it, what was noted goes as soon as the tape does.
+        del self._overlay
+        for variable in overlay.written:
+            value = overlay.values[variable]
             if outer is None:
                 variable.assign(value)
             else:

@@ -24,6 +24,17 @@ from mirrax.tf.source_names import ProgramNames
 
 OK, DIFFERS, MISSING, IMPORT = "ok", "differs", "missing", "import"
 
+_ADVICE = {
+    ".value()": "of a variable it is a property: write `.value` or `.read_value()`",
+    "[...].assign()": (
+        "of a variable: write `v.assign(tf.tensor_scatter_nd_update(v, ...))`"
+    ),
+}
+_ABOUT_SHAPES = (
+    "only elements of datasets have it; of other tensors write `x.get_shape()`, or "
+    "take the shape as the tuple that it is"
+)
+
 
 @dataclasses.dataclass(frozen=True, order=True)
 class Finding:
@@ -48,7 +59,7 @@ def examine(source: str, filename: str = "<program>") -> list[Finding]:
     2 missing
     """
     names = ProgramNames(source, filename)
-    return sorted({*_imports(names), *_uses(names), *_value_calls(names)})
+    return sorted({*_imports(names), *_uses(names), *_habits(names)})
 
 
 def judge(name: str) -> tuple[str, str]:
@@ -120,10 +131,10 @@ def _uses(names: ProgramNames) -> Iterator[Finding]:
         yield Finding(use.line, kind, use.name, advice)
 
 
-def _value_calls(names: ProgramNames) -> Iterator[Finding]:
-    for line in names.value_calls:
-        advice = "of a variable it is a property: write `.value` or `.read_value()`"
-        yield Finding(line, DIFFERS, ".value()", advice)
+def _habits(names: ProgramNames) -> Iterator[Finding]:
+    for habit in names.habits:
+        advice = _ADVICE.get(habit.text, _ABOUT_SHAPES)
+        yield Finding(habit.line, DIFFERS, habit.text, advice)
 
 
 def _is_stand_in(value: Any) -> bool:

@@ -26,6 +26,17 @@ class Import:
     replacement: str
 
 
+@dataclasses.dataclass(frozen=True, order=True)
+class Habit:
+    """Something that is asked of a tensor or a variable."""
+
+    line: int
+    text: str
+
+
+_OF_SHAPES = ("as_list", "dims", "is_fully_defined", "ndims", "num_elements", "rank")
+
+
 class ProgramNames(ast.NodeVisitor):
     r"""Collects imports and uses, following aliases.
 
@@ -37,7 +48,7 @@ class ProgramNames(ast.NodeVisitor):
     def __init__(self, source: str, filename: str = "<program>") -> None:
         self.imports: list[Import] = []
         self.uses: list[Use] = []
-        self.value_calls: list[int] = []
+        self.habits: list[Habit] = []
         self._aliases: dict[str, str] = {}
         tree = ast.parse(source, filename)
         # Functions may use what is imported further down.
@@ -59,19 +70,29 @@ class ProgramNames(ast.NodeVisitor):
             self._aliases[target.id] = name
 
     def visit_Call(self, node: ast.Call) -> None:
-        """Notes `x.value()`, which may be a variable's."""
-        is_bare = not node.args and not node.keywords
+        """Notes `x.value()` and `x[0].assign(...)`, which may be a variable's."""
         function = node.func
-        if is_bare and isinstance(function, ast.Attribute) and function.attr == "value":
-            self.value_calls.append(node.lineno)
+        if isinstance(function, ast.Attribute):
+            is_bare = not node.args and not node.keywords
+            if is_bare and function.attr == "value":
+                self.habits.append(Habit(node.lineno, ".value()"))
+            if function.attr == "assign" and isinstance(function.value, ast.Subscript):
+                self.habits.append(Habit(node.lineno, "[...].assign()"))
         self.generic_visit(node)
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
         name = self._resolve(node)
         if name is None:
+            self._note_shape(node)
             self.generic_visit(node)
         else:
             self.uses.append(Use(node.lineno, node.col_offset, name))
+
+    def _note_shape(self, node: ast.Attribute) -> None:
+        """Notes `x.shape.as_list()`: the shape of an array is a tuple."""
+        of_shape = isinstance(node.value, ast.Attribute) and node.value.attr == "shape"
+        if of_shape and node.attr in _OF_SHAPES:
+            self.habits.append(Habit(node.lineno, f".shape.{node.attr}"))
 
     def visit_Name(self, node: ast.Name) -> None:
         name = self._aliases.get(node.id)
