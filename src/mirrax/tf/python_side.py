@@ -24,7 +24,6 @@ __all__ = [
     "executing_eagerly",
     "grad_pass_through",
     "inside_function",
-    "name_scope",
     "numpy_function",
     "print",
     "py_function",
@@ -155,13 +154,6 @@ def print(*inputs: Any, **kwargs: Any) -> None:
 
 def _shown(item: Any) -> Any:
     return item if isinstance(item, str) else jax.tree.map(np.asarray, item)
-
-
-@contextlib.contextmanager
-def name_scope(name: str, *_: Any, **__: Any) -> Iterator[str]:
-    """Gives operations a name in profiles of JAX."""
-    with jax.named_scope(name):
-        yield f"{name}/"
 
 
 @contextlib.contextmanager

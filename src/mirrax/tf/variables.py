@@ -11,6 +11,7 @@ import numpy as np
 import mirrax
 from mirrax import VariableAggregation as VariableAggregation
 from mirrax import VariableSynchronization as VariableSynchronization
+from mirrax.tf.name_scopes import scoped_name
 
 # The names that version 1 has for these.
 VariableAggregation.ONLY_FIRST_TOWER = (  # type: ignore[attr-defined]
@@ -32,8 +33,8 @@ class _VariableType(type):
         dtype: Any = None,
         import_scope: Any = None,
         constraint: Any = None,
-        synchronization: VariableSynchronization = VariableSynchronization.AUTO,
-        aggregation: VariableAggregation = VariableAggregation.NONE,
+        synchronization: VariableSynchronization | None = VariableSynchronization.AUTO,
+        aggregation: VariableAggregation | None = VariableAggregation.NONE,
         shape: Any = None,
     ) -> Any:
         if constraint is not None:
@@ -45,10 +46,10 @@ class _VariableType(type):
         created = mirrax.Variable(
             initial_value,
             trainable=trainable,
-            name=name,
+            name=scoped_name(name or "Variable"),
             dtype=dtype,
-            aggregation=aggregation,
-            synchronization=synchronization,
+            aggregation=aggregation or VariableAggregation.NONE,
+            synchronization=synchronization or VariableSynchronization.AUTO,
         )
         if shape is not None and not mirrax.TensorSpec(shape).allows(created.shape):
             raise ValueError(
@@ -93,7 +94,7 @@ def get_variable(
     return mirrax.Variable(
         _initial_value(shape, dtype, initializer),
         trainable=trainable,
-        name=name,
+        name=scoped_name(name),
         synchronization=synchronization,
         aggregation=aggregation,
     )
