@@ -24,6 +24,11 @@ class DuplicateDevice(AssertionError, ValueError):  # noqa: N818
     """A device was named twice where each must be another one."""
 
 
+# TensorFlow raises a TypeError here, and a wrong value is a ValueError.
+class LossyConversion(TypeError, ValueError):  # noqa: N818
+    """A number does not fit the dtype that it is for."""
+
+
 class CheckpointMismatchError(ValueError):
     """Objects are not as they were when they were saved."""
 

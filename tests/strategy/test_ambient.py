@@ -68,11 +68,11 @@ def test_merge_function_is_cross_replica_context(strategy, engine):
     assert seen == [(strategy, expected)]
 
 
-def test_update_function_is_neither_context(strategy):
+def test_update_function_is_in_cross_replica_context(strategy):
     v = create(strategy, 1.0)
     seen = []
     strategy.extended.update(v, lambda var: seen.append(look()))
-    expected = {"strategy": strategy, "has": True, "cross": False, "in_replica": False}
+    expected = {"strategy": strategy, "has": True, "cross": True, "in_replica": False}
     assert seen == [expected] * strategy.num_replicas_in_sync
 
 

@@ -494,3 +494,16 @@ def test_colocate_vars_with_keeps_the_kind(two_replicas):
     v = create(two_replicas, 1.0)
     with two_replicas.scope(), two_replicas.extended.colocate_vars_with(v):
         assert type(mirrax.Variable(2.0)) is MirroredVariable
+
+
+def test_reduce_to_a_copy_of_a_variable_goes_to_its_device(two_replicas, numbers):
+    copies = two_replicas.experimental_local_results(create(two_replicas, 1.0))
+    reduced = two_replicas.extended.reduce_to("SUM", numbers, copies[1])
+    assert device_of(reduced) == cpu(1)
+
+
+def test_reduce_to_takes_structures(two_replicas, numbers):
+    v = create(two_replicas, 1.0)
+    plain = two_replicas.extended.reduce_to("SUM", numbers, v)
+    nested = two_replicas.extended.reduce_to("SUM", {"a": [numbers]}, v)
+    assert parts(two_replicas, nested["a"][0]) == parts(two_replicas, plain)

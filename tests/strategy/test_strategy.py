@@ -297,3 +297,17 @@ def test_strategy_shows_its_devices():
     strategy = mirrax.OneDeviceStrategy("CPU:1")
     name = "/job:localhost/replica:0/task:0/device:CPU:1"
     assert repr(strategy) == f"<mirrax.OneDeviceStrategy on ['{name}']>"
+
+
+def test_texts_for_each_replica_stay_on_the_host(two_replicas):
+    texts = (np.array([b"left"], object), np.array([b"right"], object))
+    value = two_replicas.experimental_distribute_values_from_function(
+        lambda c: texts[c.replica_id_in_sync_group]
+    )
+    assert two_replicas.run(lambda t: t[0], args=(value,)).values == (b"left", b"right")
+
+
+def test_value_context_prints_as_in_tensorflow():
+    assert str(mirrax.ValueContext(1, 2)) == (
+        "tf.distribute.ValueContext(replica id 1,  total replicas in sync: 2)"
+    )

@@ -170,3 +170,13 @@ def test_version_1_makes_iterators_of_datasets():
 def test_datasets_of_mirrax_stay_arrays_of_numpy():
     (batch,) = mirrax.data.Dataset.range(2).batch(2)
     assert type(batch) is np.ndarray
+
+
+@pytest.mark.parametrize(
+    "build",
+    [lambda d: d.batch(0), lambda d: d.shard(2, 2)],
+    ids=["batch", "shard"],
+)
+def test_numbers_out_of_range_are_invalid_arguments(build):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Received"):
+        build(tf.data.Dataset.range(3))

@@ -161,3 +161,16 @@ def test_get_variable_creates_variables(arguments, expected):
 def test_get_variable_needs_a_shape():
     with pytest.raises(ValueError, match="needs a shape"):
         tf.get_variable("v")
+
+
+def test_kinds_of_strategies_are_subclasses_of_strategy():
+    distribute, v1 = tf.distribute, tf.compat.v1.distribute
+    assert issubclass(distribute.OneDeviceStrategy, distribute.Strategy)
+    assert not issubclass(v1.OneDeviceStrategy, distribute.Strategy)
+    assert not issubclass(int, distribute.Strategy)
+
+
+def test_variable_takes_none_for_its_options():
+    v = tf.Variable(1.0, synchronization=None, aggregation=None)
+    assert v.aggregation is tf.VariableAggregation.NONE
+    assert v.synchronization is tf.VariableSynchronization.AUTO

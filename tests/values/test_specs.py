@@ -6,6 +6,7 @@ import pytest
 
 import mirrax
 from mirrax import TensorSpec
+from mirrax.values.specs import PerReplicaSpec
 
 
 def test_spec_is_float32_by_default():
@@ -48,3 +49,12 @@ def test_64_bits_count_as_what_jax_makes_of_them(value):
 
 def test_variable_is_checked_by_its_value():
     TensorSpec([2]).check(mirrax.Variable([1.0, 2.0]))
+
+
+def test_specs_print_as_in_tensorflow():
+    spec = mirrax.TensorSpec([None, 2], np.float32)
+    text = "TensorSpec(shape=(None, 2), dtype=tf.float32, name=None)"
+    assert repr(spec) == text
+    assert repr(PerReplicaSpec((spec, spec))) == f"PerReplicaSpec({text}, {text})"
+    assert "dtype=tf.string, name='t'" in repr(mirrax.TensorSpec([], object, "t"))
+    assert "shape=<unknown>" in repr(mirrax.TensorSpec(None))

@@ -108,3 +108,17 @@ def test_variable_of_one_device_is_its_own_copy():
     v = create(strategy, 1.0)
     (copy,) = strategy.experimental_local_results(v)
     assert copy is v
+
+
+@KINDS
+def test_copies_tell_how_they_are_combined(two_replicas, synchronization):
+    _, copies = create_copies(two_replicas, synchronization)
+    assert copies[1].aggregation is VariableAggregation.SUM
+    assert copies[1].synchronization is synchronization
+
+
+def test_variable_is_on_the_device_of_the_copy_that_is_updated(two_replicas):
+    v, copies = create_copies(two_replicas, VariableSynchronization.ON_WRITE)
+    seen = []
+    two_replicas.extended.update(v, lambda var: seen.append(var.device))
+    assert seen == [copy.device for copy in copies]

@@ -459,3 +459,11 @@ def test_deep_copy_is_a_variable_of_its_own(create_anywhere):
 def test_variable_cannot_be_pickled(create_anywhere):
     with pytest.raises(TypeError, match=r"cannot be pickled. Pickle `variable.numpy"):
         pickle.dumps(create_anywhere(1.0))
+
+
+def test_ref_is_equal_for_the_same_variable_only():
+    v, w = mirrax.Variable(1.0), mirrax.Variable(1.0)
+    assert v.ref() == v.ref()
+    assert v.ref() != w.ref()
+    assert len({v.ref(), w.ref(), v.ref()}) == 2
+    assert v.ref().deref() is v

@@ -26,6 +26,7 @@ from mirrax.data.plan import Node
 from mirrax.data.pool import AUTOTUNE as AUTOTUNE
 from mirrax.data.pool import num_threads
 from mirrax.data.seeds import random_seed
+from mirrax.errors import InvalidArgumentError
 from mirrax.trees import Tree
 
 D = TypeVar("D", bound="Operations[Any]")
@@ -132,7 +133,7 @@ class Operations(abc.ABC, Iterable[Tree], Generic[D]):
     def shard(self, num_shards: int, index: int) -> D:
         """Returns every `num_shards`th element, from the one at `index` on."""
         if not 0 <= index < num_shards:
-            raise ValueError(
+            raise InvalidArgumentError(
                 "`index` must be one of the shards, from 0 on. Received: "
                 f"index={index}, num_shards={num_shards}."
             )
@@ -253,7 +254,7 @@ def _count(name: str, value: Any, least: int = 0) -> int:
             f"{type(value).__name__}."
         ) from error
     if count < least:
-        raise ValueError(
+        raise InvalidArgumentError(
             f"`{name}` must be at least {least}. Received: {name}={count}."
         )
     return count

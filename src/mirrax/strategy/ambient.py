@@ -32,14 +32,16 @@ def has_strategy() -> bool:
 
 
 def in_cross_replica_context() -> bool:
-    """Returns whether code here sees all replicas: in a scope or a merge function.
+    """Returns whether code here sees all replicas.
+
+    It does in a scope, in a merge function, and in what `extended.update` calls.
 
     >>> strategy = mirrax.OneDeviceStrategy("CPU:0")
     >>> with strategy.scope():
     ...     in_cross_replica_context(), strategy.run(in_cross_replica_context)
     (True, False)
     """
-    return isinstance(stack.frame(), stack.CrossReplica)
+    return isinstance(stack.frame(), stack.CrossReplica | stack.Update)
 
 
 def get_replica_context() -> ReplicaContext | None:

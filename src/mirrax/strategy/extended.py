@@ -123,8 +123,8 @@ class StrategyExtended:
         values = [value for value, _ in value_destination_pairs]
         reduced = reduce_tree(collective, op, values, axis=None)
         return [
-            self._placed(array, destinations)
-            for array, (_, destinations) in zip(
+            trees.map_leaves(lambda leaf, to=destinations: self._placed(leaf, to), tree)
+            for tree, (_, destinations) in zip(
                 reduced, value_destination_pairs, strict=True
             )
         ]
@@ -242,6 +242,10 @@ class StrategyExtended:
                 return destinations.topology.devices
             case Variable():
                 return tuple(destinations.stored.devices())
+            case VariablePart():
+                return (
+                    destinations.container.topology.local_devices[destinations.index],
+                )
             case Mirrored():
                 return tuple(s.device for s in jax_internals.shards(destinations.array))
             case PerReplica() | DistributedValues():

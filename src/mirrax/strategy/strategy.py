@@ -68,6 +68,13 @@ class ValueContext:
     replica_id_in_sync_group: int = 0
     num_replicas_in_sync: int = 1
 
+    def __str__(self) -> str:
+        # The text that TensorFlow prints, two blanks included.
+        return (
+            f"tf.distribute.ValueContext(replica id {self.replica_id_in_sync_group},  "
+            f"total replicas in sync: {self.num_replicas_in_sync})"
+        )
+
 
 class Strategy:
     """Runs functions on replicas and keeps variables on them.
@@ -330,4 +337,6 @@ def _at(leaf: Any, device: jax.Device) -> Any:
     if isinstance(leaf, jax.core.Tracer):
         return leaf
     is_array = isinstance(leaf, jax.Array | np.ndarray | np.generic)
-    return to_device(leaf, device) if is_array else leaf
+    # Devices hold numbers; texts stay in the memory of the host.
+    is_text = is_array and leaf.dtype.kind in "OSU"
+    return to_device(leaf, device) if is_array and not is_text else leaf

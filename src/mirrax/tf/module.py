@@ -10,6 +10,7 @@ from typing import Any
 import jax
 
 import mirrax
+from mirrax.tf.name_scopes import name_scope
 
 
 class Module:
@@ -43,7 +44,7 @@ class Module:
 
     @property
     def name_scope(self) -> contextlib.AbstractContextManager[Any]:
-        return jax.named_scope(self._name)
+        return name_scope(self._name)
 
     @classmethod
     def with_name_scope(cls, method: Callable[..., Any]) -> Callable[..., Any]:

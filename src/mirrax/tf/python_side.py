@@ -27,7 +27,6 @@ __all__ = [
     "get_logger",
     "grad_pass_through",
     "inside_function",
-    "name_scope",
     "numpy_function",
     "print",
     "py_function",
@@ -170,13 +169,6 @@ def _opened(stream: Any) -> Iterator[Any]:
 
 def _shown(item: Any) -> Any:
     return item if isinstance(item, str) else jax.tree.map(np.asarray, item)
-
-
-@contextlib.contextmanager
-def name_scope(name: str, *_: Any, **__: Any) -> Iterator[str]:
-    """Gives operations a name in profiles of JAX."""
-    with jax.named_scope(name):
-        yield f"{name}/"
 
 
 @contextlib.contextmanager

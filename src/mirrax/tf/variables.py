@@ -10,6 +10,7 @@ import numpy as np
 
 import mirrax
 from mirrax import VariableSynchronization as VariableSynchronization
+from mirrax.tf.name_scopes import scoped_name
 
 
 def _member(name: str) -> mirrax.VariableAggregation:
@@ -55,8 +56,13 @@ class _VariableType(type):
         dtype: Any = None,
         import_scope: Any = None,
         constraint: Any = None,
+<<<<<<< HEAD
         synchronization: VariableSynchronization = VariableSynchronization.AUTO,
         aggregation: mirrax.VariableAggregation = mirrax.VariableAggregation.NONE,
+=======
+        synchronization: VariableSynchronization | None = VariableSynchronization.AUTO,
+        aggregation: VariableAggregation | None = VariableAggregation.NONE,
+>>>>>>> conform
         shape: Any = None,
     ) -> Any:
         if constraint is not None:
@@ -68,10 +74,10 @@ class _VariableType(type):
         created = mirrax.Variable(
             initial_value,
             trainable=trainable,
-            name=name,
+            name=scoped_name(name or "Variable"),
             dtype=dtype,
-            aggregation=aggregation,
-            synchronization=synchronization,
+            aggregation=aggregation or VariableAggregation.NONE,
+            synchronization=synchronization or VariableSynchronization.AUTO,
         )
         if shape is not None and not mirrax.TensorSpec(shape).allows(created.shape):
             raise ValueError(
@@ -116,7 +122,7 @@ def get_variable(
     return mirrax.Variable(
         _initial_value(shape, dtype, initializer),
         trainable=trainable,
-        name=name,
+        name=scoped_name(name),
         synchronization=synchronization,
         aggregation=aggregation,
     )

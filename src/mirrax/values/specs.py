@@ -39,6 +39,12 @@ class TensorSpec:
         object.__setattr__(self, "dtype", np.dtype(dtype))
         object.__setattr__(self, "name", name)
 
+    def __repr__(self) -> str:
+        # The text that TensorFlow prints, which has shapes of unknown rank, too.
+        shape = "<unknown>" if self.shape is None else self.shape
+        kind = "string" if self.dtype.kind in "OSU" else self.dtype.name
+        return f"TensorSpec(shape={shape}, dtype=tf.{kind}, name={self.name!r})"
+
     def check(self, value: Any) -> None:
         """Raises unless `value` is an array of this shape and dtype."""
         value = as_array(value)
@@ -67,3 +73,6 @@ class PerReplicaSpec:
     """Descriptions of the parts of a `PerReplica`, one for each local replica."""
 
     parts: tuple[TensorSpec, ...]
+
+    def __repr__(self) -> str:
+        return f"PerReplicaSpec({', '.join(map(repr, self.parts))})"

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mirrax.errors import LossyConversion
 from mirrax.options import VariableAggregation, VariableSynchronization
 from mirrax.values.array_like import as_array, strong
 
@@ -54,6 +55,8 @@ def initial_array(initial_value: Any, dtype: Any) -> jax.Array:
         )
     with jax.ensure_compile_time_eval():
         wanted = None if dtype is None else jax.dtypes.canonicalize_dtype(dtype)
+        if wanted is not None:
+            _require_safe(value, wanted)
         # A copy, because the variable will overwrite it. A weak type would let the
         # variable change its dtype with what is assigned.
         return strong(jnp.array(value, dtype=wanted, copy=True))
@@ -64,9 +67,9 @@ def fitting(value: Any, shape: tuple[int, ...], dtype: np.dtype[Any], name: str)
     value = as_array(value)
     if jnp.issubdtype(dtype, jax.dtypes.prng_key):
         _require_keys(value, dtype, name)
-    elif isinstance(value, jax.Array | np.ndarray | np.generic):
+    elif isinstance(value, jax.Array):
         found: Any = jax.dtypes.canonicalize_dtype(value.dtype, True)
-        is_weak = isinstance(value, jax.Array) and value.aval.weak_type
+        is_weak = value.aval.weak_type
         if found != dtype and not (is_weak and _is_safe(found, dtype)):
             raise ValueError(
                 f"Variable '{name}' has dtype {dtype} and keeps it. Received: a value "
@@ -75,7 +78,7 @@ def fitting(value: Any, shape: tuple[int, ...], dtype: np.dtype[Any], name: str)
     else:
         plain = np.asarray(value)
         if not _is_safe(plain.dtype, dtype) or not _is_in_range(plain, dtype):
-            raise ValueError(
+            raise LossyConversion(
                 f"Variable '{name}' has dtype {dtype} and keeps it. Received: "
                 f"{value!r}, which does not convert without loss."
             )
@@ -86,6 +89,20 @@ def fitting(value: Any, shape: tuple[int, ...], dtype: np.dtype[Any], name: str)
             f"shape {value.shape}. Reshape or broadcast it first."
         )
     return value if value.dtype == dtype else jnp.asarray(value, dtype)
+
+
+def _require_safe(value: Any, wanted: np.dtype[Any]) -> None:
+    """Raises where a conversion to `wanted` would lose a fraction, say."""
+    found = value.dtype if isinstance(value, jax.Array) else np.asarray(value).dtype
+    if not jnp.issubdtype(found, jnp.number) or _is_safe(found, wanted):
+        return
+    # The classes that programs written for TensorFlow meet.
+    kind = ValueError if isinstance(value, jax.Array) else LossyConversion
+    raise kind(
+        f"The initial value of a variable must convert to its dtype without loss. "
+        f"Received: {value!r} for dtype={wanted}. Convert it first with "
+        f"`jnp.asarray(value).astype({str(wanted)!r})`."
+    )
 
 
 def _require_keys(value: Any, dtype: Any, name: str) -> None:

@@ -11,6 +11,7 @@ from typing_extensions import override
 from mirrax.collectives.reduce import Collective
 from mirrax.context import stack
 from mirrax.devices.topology import Topology
+from mirrax.options import VariableAggregation, VariableSynchronization
 from mirrax.values.array_like import ArrayLike
 from mirrax.values.distributed import DistributedValues
 from mirrax.values.per_replica import PerReplica
@@ -36,6 +37,13 @@ class DistributedVariable(Variable, DistributedValues):
     @property
     def topology(self) -> Topology:
         return self.collective.topology
+
+    @property
+    @override
+    def device(self) -> str:
+        """The name of the device of the copy that code here sees, or of the first."""
+        local = self.topology.local_replicas
+        return self.topology.names[local[min(self.local_index() or 0, len(local) - 1)]]
 
     @property
     @override
@@ -105,6 +113,14 @@ class VariablePart(ArrayLike):
     @property
     def trainable(self) -> bool:
         return self.container.trainable
+
+    @property
+    def aggregation(self) -> VariableAggregation:
+        return self.container.aggregation
+
+    @property
+    def synchronization(self) -> VariableSynchronization:
+        return self.container.synchronization
 
     def read_value(self) -> jax.Array:
         return self.container.part(self.index)

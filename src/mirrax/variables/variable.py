@@ -161,6 +161,15 @@ class Variable(ArrayLike, Leaf, metaclass=VariableType):
         """Subtracts `delta` from the value."""
         return self._write(operator.sub, delta)
 
+    def ref(self) -> Reference:
+        """A handle of this variable, to be a key of a dict or a member of a set.
+
+        >>> v = Variable(1.0)
+        >>> {v.ref(): "mine"}[v.ref()], v.ref().deref() is v
+        ('mine', True)
+        """
+        return Reference(self)
+
     @override
     def numpy(self) -> np.ndarray[Any, Any]:
         overlay = stack.overlay()
@@ -279,6 +288,27 @@ class Variable(ArrayLike, Leaf, metaclass=VariableType):
             )
         overlay.write(self, change(overlay.read(self), given))
         return self
+
+
+class Reference:
+    """A handle that is equal to another one if both are of the same variable."""
+
+    __slots__ = ("_variable",)
+
+    def __init__(self, variable: Variable) -> None:
+        self._variable = variable
+
+    def deref(self) -> Variable:
+        """Returns the variable."""
+        return self._variable
+
+    @override
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Reference) and other._variable is self._variable
+
+    @override
+    def __hash__(self) -> int:
+        return id(self._variable)
 
 
 def describe_variable(name: str, value: Any) -> str:

@@ -18,6 +18,11 @@ class _StrategyType(type):
             return super().__instancecheck__(value)
         return isinstance(value, mirrax.Strategy) and not isinstance(value, StrategyV1)
 
+    def __subclasscheck__(cls, kind: type) -> bool:
+        if cls is not Strategy:
+            return super().__subclasscheck__(kind)
+        return issubclass(kind, mirrax.Strategy) and not issubclass(kind, StrategyV1)
+
 
 class Strategy(metaclass=_StrategyType):
     """`tf.distribute.Strategy`, for `isinstance`."""
