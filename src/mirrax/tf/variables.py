@@ -56,13 +56,8 @@ class _VariableType(type):
         dtype: Any = None,
         import_scope: Any = None,
         constraint: Any = None,
-<<<<<<< HEAD
-        synchronization: VariableSynchronization = VariableSynchronization.AUTO,
-        aggregation: mirrax.VariableAggregation = mirrax.VariableAggregation.NONE,
-=======
         synchronization: VariableSynchronization | None = VariableSynchronization.AUTO,
-        aggregation: VariableAggregation | None = VariableAggregation.NONE,
->>>>>>> conform
+        aggregation: mirrax.VariableAggregation | None = None,
         shape: Any = None,
     ) -> Any:
         if constraint is not None:
@@ -76,7 +71,7 @@ class _VariableType(type):
             trainable=trainable,
             name=scoped_name(name or "Variable"),
             dtype=dtype,
-            aggregation=aggregation or VariableAggregation.NONE,
+            aggregation=aggregation or mirrax.VariableAggregation.NONE,
             synchronization=synchronization or VariableSynchronization.AUTO,
         )
         if shape is not None and not mirrax.TensorSpec(shape).allows(created.shape):
