@@ -13,16 +13,22 @@ EXPECTED = {
     "functional": r"^\[0\.8326\d+ 1\.6755\d+\s+2\.7600\d+\s*\] 0\.2318",
     "variables": r"rows seen: 21",
     "keras": r"^\d+\.\d+",
-    "tensorflow": r"^16\.875",
 }
+# The last example is about `mirrax.tf`, and is tested with that layer.
+PROGRAMS = EXAMPLES[: len(EXPECTED)]
 
 
 @pytest.mark.parametrize(
     ("program", "expected"),
-    list(zip(EXAMPLES, EXPECTED.values(), strict=True)),
+    list(zip(PROGRAMS, EXPECTED.values(), strict=True)),
     ids=list(EXPECTED),
 )
 def test_readme_example_runs_as_it_stands(program, expected):
+    require_output(program, expected)
+
+
+def require_output(program, expected):
+    """Runs a program in a fresh interpreter, and looks for what it prints."""
     finished = subprocess.run(
         [sys.executable, "-W", "error", "-c", program],
         capture_output=True,

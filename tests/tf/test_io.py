@@ -1,5 +1,6 @@
 import struct
 
+import jax
 import pytest
 
 import mirrax
@@ -122,3 +123,34 @@ def test_scalars_need_a_step_and_one_number(tmp_path):
             tf.summary.scalar("x", 1.0)
         with pytest.raises(ValueError, match=r"one number. Received: shape \(2,\)"):
             tf.summary.scalar("x", [1.0, 2.0], step=1)
+
+
+def test_histograms_and_text_are_written_as_tensorboard_reads_them(tmp_path):
+    with tf.summary.create_file_writer(str(tmp_path)).as_default(step=1):
+        assert tf.summary.histogram("h", [0.0, 1.0, 2.0, 4.0], buckets=2)
+        assert tf.summary.histogram("e", [])
+        assert tf.summary.text("t", ["x", "yz"])
+    (path,) = tmp_path.iterdir()
+    _, spread, empty, text = mirrax.data.TFRecordDataset(str(path))
+    assert b"".join([b"\x32\x10", struct.pack("<dd", 2, 4)]) in spread
+    assert b"".join([b"\x3a\x10", struct.pack("<dd", 2, 2)]) in spread
+    assert b"\x21" + struct.pack("<d", 7) + b"\x29" + struct.pack("<d", 21) in spread
+    assert empty.endswith(b"\x0a\x01e\x2a\x00")
+    # A tensor of strings (7) of shape [2], and the plugin that shows it.
+    tensor = b"\x08\x07\x12\x04\x12\x02\x08\x02\x42\x01x\x42\x02yz"
+    assert b"\x42" + bytes([len(tensor)]) + tensor in text
+    assert b"\x0a\x04text" in text
+
+
+def test_histograms_in_programs_are_written_when_they_run(tmp_path):
+    writer = tf.summary.create_file_writer(str(tmp_path), max_queue=1)
+
+    @tf.function
+    def program(x):
+        tf.summary.histogram("x", x * 2, step=3)
+
+    with writer.as_default():
+        program(tf.ones([4]))
+        jax.effects_barrier()
+    (path,) = tmp_path.iterdir()
+    assert len(list(mirrax.data.TFRecordDataset(str(path)))) == 2

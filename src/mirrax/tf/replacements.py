@@ -102,7 +102,7 @@ REPLACEMENTS: dict[str, str] = {
     "tf.signal": "`jax.numpy.fft` and `jax.scipy.signal`",
     "tf.sparse": "`jax.experimental.sparse`",
     "tf.strings": "Python's `str` in the input pipeline (`Dataset.map`)",
-    "tf.summary": "`tf.summary.scalar`; other kinds with `tensorboardX`",
+    "tf.summary": "`tf.summary.scalar`, `histogram`, `text`; others: `tensorboardX`",
     "tf.sysconfig": "nothing: there is no library to link to",
     "tf.test": "pytest, and `jax.devices()` for what there is",
     "tf.tpu": "TPUStrategy: JAX starts the TPUs itself",

@@ -3,14 +3,23 @@
 Event   { double wall_time = 1; int64 step = 2; string file_version = 3;
           Summary summary = 5; }
 Summary { repeated Value value = 1; }
-Value   { string tag = 1; float simple_value = 2; }
+Value   { string tag = 1; float simple_value = 2; Histogram histo = 5;
+          Tensor tensor = 8; Metadata metadata = 9; }
+Histogram { double min = 1; double max = 2; double num = 3; double sum = 4;
+          double sum_squares = 5; repeated double bucket_limit = 6, bucket = 7; }
+Tensor  { int32 dtype = 1; Shape shape = 2; repeated bytes string_val = 8; }
 """
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_STRING = 7
 
 
 def version_event(wall_time: float) -> bytes:
@@ -18,10 +27,9 @@ def version_event(wall_time: float) -> bytes:
     return _double(1, wall_time) + _delimited(3, b"brain.Event:2")
 
 
-def scalar_event(wall_time: float, step: int, tag: str, value: float) -> bytes:
-    """Returns the record of one number at one step."""
-    item = _delimited(1, tag.encode()) + _tag(2, _FIXED32) + struct.pack("<f", value)
-    summary = _delimited(1, item)
+def event(wall_time: float, step: int, tag: str, content: bytes) -> bytes:
+    """Returns the record of what there is at one step."""
+    summary = _delimited(1, _delimited(1, tag.encode()) + content)
     return (
         _double(1, wall_time)
         + _tag(2, _VARINT)
@@ -30,12 +38,41 @@ def scalar_event(wall_time: float, step: int, tag: str, value: float) -> bytes:
     )
 
 
+def scalar(value: float) -> bytes:
+    """Returns a number, as content of an event."""
+    return _tag(2, _FIXED32) + struct.pack("<f", value)
+
+
+def histogram(values: np.ndarray[Any, Any], num_buckets: int) -> bytes:
+    """Returns how values are spread, as content of an event."""
+    flat = values.astype(np.float64).reshape(-1)
+    if not flat.size:
+        return _delimited(5, b"")
+    counts, edges = np.histogram(flat, num_buckets)
+    facts = (flat.min(), flat.max(), flat.size, flat.sum(), np.square(flat).sum())
+    numbers = b"".join(_double(i, fact) for i, fact in enumerate(facts, 1))
+    return _delimited(5, numbers + _doubles(6, edges[1:]) + _doubles(7, counts))
+
+
+def text(strings: Sequence[bytes], shape: tuple[Any, ...]) -> bytes:
+    """Returns strings, as content of an event."""
+    sizes = b"".join(_delimited(2, _tag(1, _VARINT) + _varint(n)) for n in shape)
+    values = b"".join(_delimited(8, string) for string in strings)
+    tensor = _tag(1, _VARINT) + _varint(_STRING) + _delimited(2, sizes) + values
+    plugin = _delimited(1, _delimited(1, b"text"))
+    return _delimited(8, tensor) + _delimited(9, plugin)
+
+
 def _tag(number: int, kind: int) -> bytes:
     return _varint(number << 3 | kind)
 
 
 def _double(number: int, value: float) -> bytes:
     return _tag(number, _FIXED64) + struct.pack("<d", value)
+
+
+def _doubles(number: int, values: Any) -> bytes:
+    return _delimited(number, np.asarray(values, "<f8").tobytes())
 
 
 def _delimited(number: int, content: bytes) -> bytes:

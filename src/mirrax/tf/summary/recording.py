@@ -11,11 +11,14 @@ from typing import Any, Protocol
 import jax
 import numpy as np
 
+from mirrax.tf.summary import events
+from mirrax.tf.tensors import string_tensor
+
 
 class Writer(Protocol):
-    """What numbers can be written to."""
+    """What summaries can be written to."""
 
-    def write_scalar(self, tag: str, value: float, step: int) -> None: ...
+    def write(self, tag: str, content: bytes, step: int) -> None: ...
 
     def flush(self) -> None: ...
 
@@ -77,6 +80,37 @@ def scalar(name: str, data: Any, step: Any = None, description: Any = None) -> b
 
     In compiled code the number is written when the code runs.
     """
+    shape = np.shape(data)
+    if shape:
+        raise ValueError(
+            f"A scalar summary takes one number. Received: shape {shape} for "
+            f"{name!r}. Reduce it first."
+        )
+    return _record(name, data, step, lambda value: events.scalar(float(value)))
+
+
+def histogram(
+    name: str,
+    data: Any,
+    step: Any = None,
+    buckets: int | None = None,
+    description: Any = None,
+) -> bool:
+    """Writes how values are spread; returns whether that was written."""
+    count = 30 if buckets is None else int(buckets)
+    return _record(name, data, step, lambda value: events.histogram(value, count))
+
+
+def text(name: str, data: Any, step: Any = None, description: Any = None) -> bool:
+    """Writes text, or an array of texts; returns whether it was written."""
+    strings = string_tensor(data)
+    content = events.text(list(strings.flat), strings.shape)
+    return _record(name, 0, step, lambda _: content)
+
+
+def _record(
+    name: str, data: Any, step: Any, encode: Callable[[np.ndarray[Any, Any]], bytes]
+) -> bool:
     state = _state.get()
     if not should_record_summaries():
         return False
@@ -86,25 +120,17 @@ def scalar(name: str, data: Any, step: Any = None, description: Any = None) -> b
             f"A summary needs a step. Received: none for {name!r}. Use `step=...`, "
             "`writer.as_default(step)` or `tf.summary.experimental.set_step`."
         )
-    write = _write_to(state.writer, name)
+    writer: Any = state.writer
+
+    def write(value: Any, number: Any) -> None:
+        writer.write(name, encode(np.asarray(value)), int(np.asarray(number)))
+
     value, at = (jax.numpy.asarray(x) for x in (data, at))
-    if value.ndim:
-        raise ValueError(
-            f"A scalar summary takes one number. Received: shape {value.shape} for "
-            f"{name!r}. Reduce it first."
-        )
     if isinstance(value, jax.core.Tracer) or isinstance(at, jax.core.Tracer):
         jax.debug.callback(write, value, at)
     else:
         write(value, at)
     return True
-
-
-def _write_to(writer: Any, name: str) -> Callable[[Any, Any], None]:
-    def write(value: Any, step: Any) -> None:
-        writer.write_scalar(name, float(np.asarray(value)), int(np.asarray(step)))
-
-    return write
 
 
 def flush(writer: Any = None, name: Any = None) -> None:

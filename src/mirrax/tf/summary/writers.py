@@ -23,16 +23,16 @@ class SummaryWriter:
 
     @contextlib.contextmanager
     def as_default(self, step: Any = None) -> Iterator[SummaryWriter]:
-        """Makes `tf.summary.scalar` write here."""
+        """Makes summaries go here."""
         with recording_to(self, step):
             yield self
 
     def set_as_default(self, step: Any = None) -> None:
-        """Makes `tf.summary.scalar` write here from now on."""
+        """Makes summaries go here from now on."""
         recording_to(self, step).__enter__()
 
-    def write_scalar(self, tag: str, value: float, step: int) -> None:
-        """Writes one number."""
+    def write(self, tag: str, content: bytes, step: int) -> None:
+        """Writes what there is at one step."""
 
     def flush(self) -> None:
         """Hands what was written to the operating system."""
@@ -80,9 +80,9 @@ class FileWriter(SummaryWriter):
         self._writer.write(events.version_event(now))
         self.flush()
 
-    def write_scalar(self, tag: str, value: float, step: int) -> None:
+    def write(self, tag: str, content: bytes, step: int) -> None:
         now = time.time()
-        self._writer.write(events.scalar_event(now, step, tag, value))
+        self._writer.write(events.event(now, step, tag, content))
         self._waiting += 1
         if (
             self._waiting >= self._max_queue
