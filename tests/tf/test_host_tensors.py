@@ -105,3 +105,12 @@ def test_strings_are_of_this_kind():
     assert isinstance(texts, HostTensor)
     assert texts[1].numpy() == b"bc"
     assert tf.strings.join([texts[0], texts[1]], "-").numpy() == b"a-bc"
+
+
+def test_strings_print_as_in_tensorflow():
+    one = tf.constant("a")
+    assert repr(one) == "<tf.Tensor: shape=(), dtype=string, numpy=b'a'>"
+    assert str(one) == "tf.Tensor(b'a', shape=(), dtype=string)"
+    two = tf.constant(["a", "b"])
+    expected = "array([b'a', b'b'], dtype=object)"
+    assert repr(two) == f"<tf.Tensor: shape=(2,), dtype=string, numpy={expected}>"
