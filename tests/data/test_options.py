@@ -35,3 +35,16 @@ def test_the_older_switch_sets_the_policy(choice, policy):
 )
 def test_policies_have_tensorflows_numbers(policy, number):
     assert AutoShardPolicy[policy] == number
+
+
+def test_misspelt_options_of_distribution_are_refused():
+    options = DistributeOptions()
+    with pytest.raises(AttributeError, match="auto_shrad"):
+        options.auto_shrad = True
+
+
+def test_options_are_equal_by_their_values():
+    options = Options()
+    assert options == Options()
+    options.experimental_distribute.auto_shard_policy = AutoShardPolicy.OFF
+    assert options != Options()

@@ -19,12 +19,17 @@ def test_default_strategy_is_always_the_same(default):
     assert default.num_replicas_in_sync == 1
 
 
-def test_its_scope_is_cross_replica_context_without_a_strategy(default):
-    with default.scope():
-        assert mirrax.get_strategy() is default
+def test_its_scope_changes_nothing(default):
+    with default.scope() as entered:
+        assert entered is mirrax.get_strategy() is default
         assert not mirrax.has_strategy()
-        assert mirrax.in_cross_replica_context()
-        assert mirrax.get_replica_context() is None
+        assert not mirrax.in_cross_replica_context()
+        assert mirrax.get_replica_context() is not None
+
+
+def test_another_scope_can_be_entered_inside_its_own(default, two_replicas):
+    with default.scope(), two_replicas.scope():
+        assert mirrax.get_strategy() is two_replicas
 
 
 def test_its_scope_is_refused_inside_another(default, two_replicas):

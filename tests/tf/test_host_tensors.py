@@ -120,3 +120,12 @@ def test_a_shape_that_is_set_must_be_the_one_there_is(made):
 def test_py_function_gets_what_lies_on_the_host_as_it_is():
     found = tf.py_function(lambda x: x.numpy() // 2**38, [np.int64(2**40)], tf.int32)
     assert found.numpy() == 4
+
+
+def test_strings_print_as_in_tensorflow():
+    one = tf.constant("a")
+    assert repr(one) == "<tf.Tensor: shape=(), dtype=string, numpy=b'a'>"
+    assert str(one) == "tf.Tensor(b'a', shape=(), dtype=string)"
+    two = tf.constant(["a", "b"])
+    expected = "array([b'a', b'b'], dtype=object)"
+    assert repr(two) == f"<tf.Tensor: shape=(2,), dtype=string, numpy={expected}>"

@@ -174,3 +174,10 @@ def test_variable_takes_none_for_its_options():
     v = tf.Variable(1.0, synchronization=None, aggregation=None)
     assert v.aggregation is tf.VariableAggregation.NONE
     assert v.synchronization is tf.VariableSynchronization.AUTO
+
+
+def test_older_name_of_the_multi_worker_strategy_counts_the_newer_in():
+    made = tf.distribute.MultiWorkerMirroredStrategy()
+    older = tf.distribute.experimental.MultiWorkerMirroredStrategy
+    assert isinstance(made, older)
+    assert not isinstance(tf.distribute.OneDeviceStrategy("CPU:0"), older)

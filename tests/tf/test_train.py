@@ -48,3 +48,24 @@ def test_managers_do_not_count_hours(tmp_path):
 
 def test_clusters_have_jobs():
     assert tf.train.ClusterSpec({"worker": ["a:1"]}).num_tasks("worker") == 1
+
+
+def test_checkpoint_keeps_the_variables_of_modules(tmp_path):
+    class Model(tf.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = tf.Variable(1.0)
+            self.layers = [tf.Variable(2.0), Inner()]
+
+    class Inner(tf.Module):
+        def __init__(self):
+            super().__init__()
+            self.bias = tf.Variable(3.0)
+
+    with tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]).scope():
+        model = Model()
+    path = tf.train.Checkpoint(model=model).save(str(tmp_path / "ckpt"))
+    for variable in model.variables:
+        variable.assign(0.0)
+    tf.train.Checkpoint(model=model).restore(path).assert_consumed()
+    assert [float(v) for v in model.variables] == [2.0, 1.0, 3.0]

@@ -80,3 +80,13 @@ def test_values_stay_the_same_objects(two_replicas):
     step = mirrax.function(lambda: jnp.arange(2.0) + replica_id())
     result = two_replicas.run(step)
     assert result.values[1] is result.values[1]
+
+
+def test_str_prints_tensors_as_tensorflow_does():
+    parts = (jnp.float32(1), jnp.array([1.0, 2.0]))
+    assert str(mirrax.PerReplica(parts)) == (
+        "PerReplica:{\n"
+        "  0: tf.Tensor(1.0, shape=(), dtype=float32),\n"
+        "  1: tf.Tensor([1. 2.], shape=(2,), dtype=float32)\n"
+        "}"
+    )

@@ -19,9 +19,20 @@ class AutoShardPolicy(enum.IntEnum):
 class DistributeOptions:
     """Options for distribution; `auto_shard` is the older form of the policy."""
 
+    # So that a misspelt option is an error.
+    __slots__ = ("_policy", "num_devices")
+
     def __init__(self) -> None:
         self._policy = AutoShardPolicy.AUTO
         self.num_devices: int | None = None
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, DistributeOptions):
+            return NotImplemented
+        mine = (self._policy, self.num_devices)
+        return mine == (other._policy, other.num_devices)
+
+    __hash__ = None  # type: ignore[assignment]
 
     @property
     def auto_shard_policy(self) -> AutoShardPolicy:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ import jax
 from typing_extensions import override
 
 from mirrax.collectives.all_reduce import AllReduce
+from mirrax.context import guards
 from mirrax.devices.logical import default_devices
 from mirrax.devices.topology import Topology
 from mirrax.later import Later
@@ -36,6 +38,13 @@ class DefaultStrategy(Strategy):
         topology = Topology((device,), jax.process_index())
         super().__init__(topology, AllReduce(), leave)
         self.replica_context = ReplicaContext(self, Alone(self), is_lasting=True)
+
+    @override
+    def scope(self) -> contextlib.AbstractContextManager[Strategy]:
+        """Changes nothing: this strategy is in force wherever no other is."""
+        guards.require_cross_replica("`strategy.scope()`")
+        guards.require_same_strategy("`strategy.scope()`", self)
+        return contextlib.nullcontext(self)
 
     @property
     @override

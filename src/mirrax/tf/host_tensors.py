@@ -26,6 +26,16 @@ class HostTensor(np.ndarray[Any, Any]):
     def shape(self) -> TensorShape:
         return TensorShape(super().shape)
 
+    def __repr__(self) -> str:
+        kind = "string" if self.dtype.kind in "OSU" else self.dtype.name
+        array = np.array(self)
+        shown = repr(array[()]) if self.dtype.kind in "OSU" or self.ndim else str(array)
+        return f"<tf.Tensor: shape={self.shape}, dtype={kind}, numpy={shown}>"
+
+    def __str__(self) -> str:
+        kind = "string" if self.dtype.kind in "OSU" else self.dtype.name
+        return f"tf.Tensor({np.array(self)!s}, shape={self.shape}, dtype={kind})"
+
     def get_shape(self) -> TensorShape:
         return self.shape
 

@@ -29,6 +29,14 @@ class Module:
         found = [v for v in _walk(self) if isinstance(v, mirrax.Variable)]
         return tuple({id(v): v for v in found}.values())
 
+    def checkpoint_contents(self) -> dict[str, Any]:
+        """Returns what a checkpoint keeps: the attributes with variables in them."""
+        return {
+            name: value
+            for name, value in vars(self).items()
+            if any(map(_is_leaf, jax.tree.leaves(value, is_leaf=_is_leaf)))
+        }
+
     @property
     def trainable_variables(self) -> tuple[Any, ...]:
         return tuple(v for v in self.variables if v.trainable)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -33,10 +34,20 @@ class DistributedValues(Leaf):
         return self.values[index]
 
 
-def describe_parts(kind: str, parts: tuple[Any, ...]) -> str:
+def describe_parts(
+    kind: str, parts: tuple[Any, ...], show: Callable[[Any], str] | None = None
+) -> str:
     """Returns the text of a distributed value, one line for each part."""
-    lines = ",\n".join(f"  {i}: {describe(part)}" for i, part in enumerate(parts))
+    show = show or describe
+    lines = ",\n".join(f"  {i}: {show(part)}" for i, part in enumerate(parts))
     return f"{kind}:{{\n{lines}\n}}"
+
+
+def print_part(part: Any) -> str:
+    """Returns what `print` shows of one part; arrays as TensorFlow prints tensors."""
+    if not isinstance(part, jax.Array) or isinstance(part, jax.core.Tracer):
+        return str(part)
+    return f"tf.Tensor({on_host(part)}, shape={part.shape}, dtype={part.dtype})"
 
 
 def describe(part: Any) -> str:

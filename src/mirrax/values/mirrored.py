@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from mirrax import jax_internals
 from mirrax.values.array_like import ArrayLike
-from mirrax.values.distributed import DistributedValues, describe_parts
+from mirrax.values.distributed import DistributedValues, describe_parts, print_part
 
 
 class Mirrored(DistributedValues, ArrayLike):
@@ -51,6 +51,10 @@ class Mirrored(DistributedValues, ArrayLike):
     @override
     def __repr__(self) -> str:
         return describe_parts("Mirrored", self.values)
+
+    @override
+    def __str__(self) -> str:
+        return describe_parts("Mirrored", self.values, print_part)
 
 
 jax.tree_util.register_pytree_node(

@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from mirrax.devices.topology import Topology
 from mirrax.values.array_like import ArrayLike
-from mirrax.values.distributed import DistributedValues, describe_parts
+from mirrax.values.distributed import DistributedValues, describe_parts, print_part
 from mirrax.values.layouts import Layout, Parts
 from mirrax.values.no_array import NoArray
 
@@ -40,6 +40,10 @@ class PerReplica(DistributedValues, NoArray):
     @override
     def __repr__(self) -> str:
         return describe_parts("PerReplica", self.values)
+
+    @override
+    def __str__(self) -> str:
+        return describe_parts("PerReplica", self.values, print_part)
 
 
 class OwnPart(ArrayLike, PerReplica):

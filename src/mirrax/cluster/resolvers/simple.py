@@ -65,7 +65,7 @@ class SimpleClusterResolver(ClusterResolver):
             address = self._master
         else:
             address = self._cluster_spec.task_address(task_type, task_id)
-        return format_master(address, rpc_layer or self.rpc_layer) if address else ""
+        return format_master(address, rpc_layer or self.rpc_layer)
 
     @property
     @override

@@ -74,7 +74,16 @@ class MultiWorkerMirroredStrategy(
     """`tf.distribute.MultiWorkerMirroredStrategy`."""
 
 
-class ExperimentalMultiWorkerMirroredStrategy(MultiWorkerMirroredStrategy):
+class _OlderNameType(type(mirrax.MultiWorkerMirroredStrategy)):  # type: ignore[misc]
+    """Counts those in that were made under the newer name."""
+
+    def __instancecheck__(cls, value: object) -> bool:
+        return isinstance(value, MultiWorkerMirroredStrategy)
+
+
+class ExperimentalMultiWorkerMirroredStrategy(
+    MultiWorkerMirroredStrategy, metaclass=_OlderNameType
+):
     """`tf.distribute.experimental.MultiWorkerMirroredStrategy`."""
 
     def __init__(
