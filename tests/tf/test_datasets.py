@@ -180,3 +180,15 @@ def test_datasets_of_mirrax_stay_arrays_of_numpy():
 def test_numbers_out_of_range_are_invalid_arguments(build):
     with pytest.raises(tf.errors.InvalidArgumentError, match="Received"):
         build(tf.data.Dataset.range(3))
+
+
+def test_options_for_threads_and_rewrites_are_accepted():
+    options = tf.data.Options()
+    options.threading.private_threadpool_size = 4
+    options.experimental_optimization.map_fusion = True
+    options.experimental_slack = True
+    dataset = Dataset.range(3).with_options(options)
+    assert dataset.options().threading.private_threadpool_size == 4
+    assert dataset.options().autotune.enabled is None
+    assert [int(x) for x in dataset] == [0, 1, 2]
+    assert tf.data.Options() == tf.data.Options() != options

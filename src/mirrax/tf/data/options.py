@@ -1,0 +1,46 @@
+"""`tf.data.Options`, with the groups of options that Mirrax has no use for."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import mirrax
+
+
+class Accepted:
+    """Options that can be set and read, and have no meaning here; None at first."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Accepted) and vars(self) == vars(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@dataclasses.dataclass
+class Options(mirrax.data.Options):
+    """Options of a dataset.
+
+    How threads and rewrites of pipelines are tuned is for Mirrax to choose, so those
+    options are accepted and change nothing.
+
+    >>> options = Options()
+    >>> options.threading.private_threadpool_size = 4
+    >>> options.autotune.enabled is None
+    True
+    """
+
+    autotune: Any = dataclasses.field(default_factory=Accepted)
+    experimental_optimization: Any = dataclasses.field(default_factory=Accepted)
+    experimental_service: Any = dataclasses.field(default_factory=Accepted)
+    threading: Any = dataclasses.field(default_factory=Accepted)
+    experimental_external_state_policy: Any = None
+    experimental_slack: bool | None = None
+    experimental_symbolic_checkpoint: bool | None = None
+    experimental_threading: Any = dataclasses.field(default_factory=Accepted)
+    experimental_warm_start: bool | None = None
