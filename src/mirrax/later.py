@@ -27,4 +27,7 @@ class Later:
         self._name = name
 
     def __getattr__(self, attribute: str) -> Any:
+        if attribute.startswith("_"):
+            # Asked for by `copy` and the like, before we know our own name.
+            raise AttributeError(attribute)
         return getattr(importlib.import_module(self._name), attribute)

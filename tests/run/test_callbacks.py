@@ -92,3 +92,18 @@ def test_convolutions_stand_beside_callbacks(two_replicas):
 
     total = two_replicas.run(step, args=(jnp.ones((1, 1, 3, 3)),))
     assert float(total) == 16.0
+
+
+def test_a_callback_can_read_a_variable(two_replicas):
+    with two_replicas.scope():
+        read, written = mirrax.Variable(2.0), mirrax.Variable(0.0)
+
+    @mirrax.function
+    def step(x):
+        shape = jax.ShapeDtypeStruct((), jnp.float32)
+        found = jax.pure_callback(lambda _: np.float32(read.numpy()), shape, x)
+        written.assign_add(found)
+
+    step(1.0)
+    step(1.0)
+    assert written.numpy() == 4

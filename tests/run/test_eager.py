@@ -2,7 +2,9 @@
 
 import contextlib
 import functools
+import gc
 import threading
+import weakref
 
 import jax
 import jax.numpy as jnp
@@ -643,3 +645,29 @@ def test_a_scope_in_one_thread_does_not_reach_another(two_replicas):
         thread.start()
         thread.join()
     assert found == [False]
+
+
+def test_what_replicas_compute_goes_without_the_cycle_collector(two_replicas):
+    kept = []
+
+    def step():
+        large = jnp.ones(1000) * 2
+        kept.append(weakref.ref(large))
+        return all_reduce(large.sum())
+
+    gc.disable()
+    try:
+        two_replicas.run(step)
+        assert [reference() for reference in kept] == [None, None]
+    finally:
+        gc.enable()
+
+
+def test_each_replica_can_have_a_random_key(two_replicas):
+    keys = two_replicas.experimental_distribute_values_from_function(
+        lambda context: jax.random.key(context.replica_id_in_sync_group)
+    )
+    assert [jnp.issubdtype(k.dtype, jax.dtypes.prng_key) for k in keys.values] == [
+        True,
+        True,
+    ]

@@ -3,6 +3,8 @@
 import dataclasses
 import functools
 import gc
+import threading
+import time
 import weakref
 
 import jax
@@ -602,3 +604,66 @@ def test_donated_argument_that_is_not_given_by_position_is_refused(args, kwargs)
     step = mirrax.function(lambda x, y=1: x, donate_argnums=1)
     with pytest.raises(ValueError, match=r"donate_argnums=\(1,\).*by position"):
         step(*args, **kwargs)
+
+
+class Compared:
+    """Hashes by identity, and compares by what it holds, as arrays of others do."""
+
+    def __init__(self, values):
+        self.values = np.asarray(values)
+
+    def __eq__(self, other):
+        return self.values == other.values
+
+    __hash__ = object.__hash__
+
+
+def test_objects_that_hash_differently_have_programs_of_their_own():
+    add = mirrax.function(lambda x, given: x + float(given.values.sum()))
+    first = Compared(1.0)
+    add(1.0, first)
+    first.values = np.asarray(5.0)
+    assert float(add(1.0, Compared(5.0))) == 6
+    assert float(add(1.0, Compared([1.0, 2.0]))) == 4
+    assert float(add(1.0, Compared([3.0, 4.0]))) == 8
+
+
+def test_scalars_of_numpy_and_jax_share_a_program():
+    double = Traced(lambda x: 2 * x)
+    double(jnp.float32(1))
+    double(np.float32(1))
+    assert double.count == 1
+
+
+def test_the_sign_of_a_static_zero_is_seen():
+    divide = mirrax.function(lambda x, by: x / jnp.float32(by), static_numbers=True)
+    assert [float(divide(1.0, 0.0)), float(divide(1.0, -0.0))] == [np.inf, -np.inf]
+
+
+class SlowlyCompared:
+    """Lets other threads run while it is compared."""
+
+    def __hash__(self):
+        return 1
+
+    def __eq__(self, other):
+        time.sleep(0.0005)
+        return True
+
+
+def test_threads_get_programs_of_their_own():
+    function = mirrax.function(lambda x, given: (x * 2, x.shape[0]))
+    wrong = []
+
+    def work(size):
+        for _ in range(100):
+            _, found = function(jnp.ones(size), SlowlyCompared())
+            if int(found) != size:
+                wrong.append((size, int(found)))
+
+    threads = [threading.Thread(target=work, args=(size,)) for size in (3, 5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []

@@ -151,3 +151,47 @@ def test_other_threads_have_nothing_to_defer():
     thread.start()
     thread.join()
     assert seen == [signal.default_int_handler]
+
+
+@pytest.mark.parametrize("kind", ["plain", "flax"])
+def test_storm_keeps_variables_in_step_that_python_stores(kind):
+    text = run_fresh(
+        STORM,
+        "strategy = mirrax.MirroredStrategy(['CPU:0', 'CPU:1'])",
+        """
+        with strategy.scope():
+            a = mirrax.Variable(jnp.zeros(4))
+        """,
+        {
+            "plain": """
+        count = mirrax.Variable(0.0)
+        def add():
+            count.assign_add(1.0)
+        def counted():
+            return count.numpy()
+        """,
+            "flax": """
+        from flax import nnx
+        count = nnx.Variable(jnp.float32(0))
+        def add():
+            count[...] = count[...] + 1
+        def counted():
+            return float(count[...])
+        """,
+        }[kind],
+        """
+        @mirrax.function
+        def step():
+            a.assign_add(jnp.ones(4))
+            add()
+        step()
+        def act():
+            step()
+        storm = Storm(longest_pause=0.002)
+        until(lambda: a.numpy()[0] >= 300, act, least=30)
+        storm.end()
+        assert a.numpy()[0] == counted(), (a.numpy()[0], counted())
+        print("in step")
+        """,
+    )
+    assert text == "in step"

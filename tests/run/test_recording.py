@@ -243,3 +243,41 @@ def test_value_and_grad_inside_a_tape():
         value, slope = mirrax.value_and_grad(lambda: w * w * w, w)()
     assert float(value) == 27
     assert float(tape.gradient(slope, w)) == 18
+
+
+def test_a_source_computed_from_another_may_hold_infinities():
+    logits = jnp.asarray([-jnp.inf, 1.0, 2.0])
+    with GradientTape() as tape:
+        shifted = logits + 1.0
+        loss = jax.nn.softmax(shifted)[1]
+    alone = tape.gradient(loss, logits)
+    together, _ = tape.gradient(loss, [logits, shifted])
+    np.testing.assert_allclose(together, alone, rtol=1e-6)
+
+
+def test_a_tape_that_is_entered_again_goes_on():
+    variable = mirrax.Variable(3.0)
+    with GradientTape() as tape:
+        square = variable * variable
+    with tape:
+        other = variable * 2.0
+    assert float(tape.gradient(square, variable)) == 6
+    assert float(tape.gradient(other, variable)) == 2
+
+
+def test_a_run_over_replicas_inside_a_tape_is_refused(two_replicas):
+    tape = GradientTape()
+    with tape, pytest.raises(RuntimeError, match="Put the tape into the function"):
+        two_replicas.run(lambda: 1.0)
+
+
+def test_variables_that_are_combined_on_reading_can_be_assigned(two_replicas):
+    with two_replicas.scope():
+        total = mirrax.Variable(
+            1.0,
+            synchronization=mirrax.VariableSynchronization.ON_READ,
+            aggregation=mirrax.VariableAggregation.SUM,
+        )
+    with GradientTape():
+        total.assign(4.0)
+    assert float(total.numpy()) == 4

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -37,6 +38,12 @@ def are_flat(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
     return not kwargs and _FLAT.issuperset(map(type, args))
 
 
+@functools.cache
+def flat_structure(count: int) -> Any:
+    """Returns the structure of this many arguments that have none inside."""
+    return trees.flatten((tuple(range(count)), {}))[1]
+
+
 _FLAT = {jax_internals.ArrayImpl, np.ndarray, PerReplica, OwnPart, *NUMBERS}
 
 
@@ -53,11 +60,8 @@ def slots_of(
     slots: list[Slot] = []
     for leaf in leaves:
         # The two most frequent kinds, on a path that every call takes.
-        if type(leaf) is PerReplica and type(layout := leaf.layout) is Joined:
-            array = layout.array
-            aval = array.aval
-            kind = (layout.is_scalar, layout.is_weak, layout.topology)
-            slots.append(((aval.shape, aval.dtype, kind), array, layout))
+        if type(leaf) is PerReplica and type(leaf.layout) is Joined:
+            slots.append(_slot_of_layout(leaf.layout))
         elif type(leaf) is jax_internals.ArrayImpl:
             aval = leaf.aval
             slots.append(((aval.shape, aval.dtype, aval.weak_type), leaf, PLAIN))
@@ -71,6 +75,7 @@ def _slot_of(leaf: Any, static_numbers: bool, topology: Topology | None) -> Slot
         layout = leaf.layout
         if isinstance(layout, Parts):
             return _slot_of_parts(leaf, layout, topology)
+        assert isinstance(layout, Joined | Alike)
         return _slot_of_layout(layout)
     if isinstance(leaf, np.ndarray | np.generic):
         if leaf.dtype.kind in "OUS":
@@ -82,7 +87,7 @@ def _slot_of(leaf: Any, static_numbers: bool, topology: Topology | None) -> Slot
         return (leaf.shape, dtype, False), leaf, PLAIN
     if type(leaf) in NUMBERS:
         if static_numbers:
-            return ("number", type(leaf), leaf), None, None
+            return ("number", type(leaf), repr(leaf)), None, None
         return ("number", type(leaf)), leaf, PLAIN
     if isinstance(leaf, jax.Array):
         return (leaf.shape, leaf.dtype, leaf.aval.weak_type), leaf, PLAIN
@@ -100,11 +105,10 @@ def form_of_slot(slot: Slot) -> Form:
     return layout if isinstance(layout, Form) else form_of(layout)
 
 
-def _slot_of_layout(layout: Layout) -> Slot:
-    assert isinstance(layout, Joined | Alike)
+def _slot_of_layout(layout: Joined | Alike) -> Slot:
     aval = layout.array.aval
     kind: Any = layout.topology
-    if isinstance(layout, Joined):
+    if type(layout) is Joined:
         kind = (layout.is_scalar, layout.is_weak, layout.topology)
     return (aval.shape, aval.dtype, kind), layout.array, layout
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 
+from mirrax import jax_internals
 from mirrax.context import stack
 from mirrax.later import Later
 from mirrax.run.call import ReplicaCall
@@ -111,6 +112,12 @@ def _run_one_by_one(fn: Function, strategy: Callable[[], Any]) -> Callable[..., 
 def _run_inside_trace(call: ReplicaCall) -> Tree:
     if isinstance(call.fn, Function):
         call = dataclasses.replace(call, fn=call.fn.python_function)
+    if jax_internals.is_recording() and not call.topology.is_single:
+        raise RuntimeError(
+            "A `GradientTape` in eager code follows one replica, and `strategy.run` is "
+            "called inside it. Put the tape into the function that `run` calls, or the "
+            "whole into a `@mirrax.function`."
+        )
     if stack.overlay().inside_replica and not call.topology.is_single:
         return run_within(call)
     if not call.topology.is_single:

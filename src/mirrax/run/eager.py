@@ -150,8 +150,12 @@ class _Replica:
         # The trace of a jax.grad that this replica is in belongs to the thread, and
         # must not be there for the others; nor may what other libraries keep there.
         request.frame = sys._getframe()
-        with take_current_trace(), set_aside():
-            return self._worker.pause(request)
+        try:
+            with take_current_trace(), set_aside():
+                return self._worker.pause(request)
+        finally:
+            # Else the two would hold each other, and what the user computes here.
+            request.frame = None
 
     def _resume(self) -> Any:
         if self._worker is not None:

@@ -19,6 +19,7 @@ from mirrax.run.arguments import (
     DRIVEN,
     NUMBERS,
     are_flat,
+    flat_structure,
     form_of_slot,
     slots_of,
     topology_of_workers,
@@ -117,10 +118,9 @@ class Function:
         )
         self._drive = drive or self._drive_steps
         self._topology = topology
-        self._latest_key: Any = None
         self._latest: Any = None
-        self._latest_strategy: Callable[[], Any] = lambda: None
-        self._latest_over: Function = self
+        # Read and written as one, because several threads may call.
+        self._latest_over: tuple[Callable[[], Any], Function] = (lambda: None, self)
         self._inner: collections.OrderedDict[Any, Function] = collections.OrderedDict()
         self._over: weakref.WeakKeyDictionary[Any, Function] = (
             weakref.WeakKeyDictionary()
@@ -160,8 +160,9 @@ class Function:
             strategy: The strategy.
             drive: Makes the function to call where one program cannot do it.
         """
-        if self._latest_strategy() is strategy:
-            return self._latest_over
+        latest, latest_over = self._latest_over
+        if latest() is strategy:
+            return latest_over
         found = self._over.get(strategy)
         if found is None:
             reference = weakref.ref(strategy)
@@ -178,7 +179,7 @@ class Function:
                 drive(self, reference),
                 strategy.topology,
             )
-        self._latest_strategy, self._latest_over = weakref.ref(strategy), found
+        self._latest_over = (weakref.ref(strategy), found)
         return found
 
     def compiled(self, fn: Callable[..., Any]) -> Function:
@@ -201,7 +202,7 @@ class Function:
             return self.python_function(*args, **kwargs)
         libraries.connect()
         if are_flat(args, kwargs):
-            leaves, structure = list(args), len(args)
+            leaves, structure = list(args), flat_structure(len(args))
         else:
             leaves, structure = trees.flatten((tuple(args), kwargs))
         topology = self._topology or topology_of_workers(leaves)
@@ -210,7 +211,7 @@ class Function:
         slots = slots_of(leaves, self.static_numbers, self._topology)
         keys = tuple([key for key, _, _ in slots])
         if DRIVEN[0] in keys:
-            args, kwargs = _unflatten(structure, leaves)
+            args, kwargs = trees.unflatten(structure, leaves)
             return self._drive(*args, **kwargs)
         key = (
             structure,
@@ -226,8 +227,8 @@ class Function:
         try:
             return program([array for _, array, layout in slots if layout is not None])
         except Outdated:
-            del self._programs[key]
-            self._latest_key = None
+            # Another thread may have found out as well.
+            self._programs.pop(key, None)
             return self.call(args, kwargs)
 
     def _agree(
@@ -248,7 +249,7 @@ class Function:
         self, leaves: list[Any], structure: Any, slots: list[Any]
     ) -> Program | None:
         """Returns the program for such arguments; None if only Python can do it."""
-        libraries.check_arguments(_unflatten(structure, leaves))
+        libraries.check_arguments(trees.unflatten(structure, leaves))
         is_dynamic = [layout is not None for _, _, layout in slots]
 
         def body(*values: Any) -> Tree:
@@ -257,7 +258,7 @@ class Function:
                 next(given) if dynamic else leaf
                 for dynamic, leaf in zip(is_dynamic, leaves, strict=True)
             ]
-            args, kwargs = _unflatten(structure, filled)
+            args, kwargs = trees.unflatten(structure, filled)
             return self.python_function(*args, **kwargs)
 
         body.__name__ = self._name
@@ -278,7 +279,7 @@ class Function:
     def _donated_flags(self, structure: Any, num_leaves: int) -> list[bool]:
         if not self._donated:
             return [False] * num_leaves
-        args, _ = _unflatten(structure, list(range(num_leaves)))
+        args, _ = trees.unflatten(structure, list(range(num_leaves)))
         if max(self._donated) >= len(args):
             raise ValueError(
                 "`donate_argnums` counts the arguments that are given by position. "
@@ -292,8 +293,6 @@ class Function:
 
     def cached(self, key: Any, build: Callable[..., Any], *args: Any) -> Any:
         """Returns `build(*args)`, from the cache if the key is there."""
-        if key == self._latest_key:
-            return self._latest
         try:
             program = self._programs.get(key, _UNKNOWN)
         except TypeError as error:
@@ -306,9 +305,9 @@ class Function:
             program = self._programs[key] = build(*args)
             if len(self._programs) > MAX_PROGRAMS:
                 self._programs.popitem(last=False)
-        else:
+        elif program is not self._latest:
             self._programs.move_to_end(key)
-        self._latest_key, self._latest = key, program
+        self._latest = program
         return program
 
     def _count_trace(self) -> None:
@@ -332,13 +331,6 @@ def _positions(donate_argnums: Any) -> tuple[int, ...]:
             f"tuple of them. Received: donate_argnums={donate_argnums!r}."
         )
     return tuple(numbers)
-
-
-def _unflatten(structure: Any, leaves: Sequence[Any]) -> Any:
-    """Returns args and kwargs with these leaves; a number stands for plain args."""
-    if isinstance(structure, int):
-        return tuple(leaves), {}
-    return trees.unflatten(structure, leaves)
 
 
 def _place() -> Any:

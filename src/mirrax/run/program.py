@@ -35,6 +35,10 @@ else:
     fingerprints = Later("mirrax.run.fingerprints")
 
 
+# How many ways in which arguments lie a program remembers to have been called with.
+_NUM_PLACEMENTS = 16
+
+
 class Program:
     """A function compiled for arguments of one kind, with variables in and out.
 
@@ -93,7 +97,7 @@ class Program:
         self._forwarded = [
             v for v, var in zip(traced.reads, inputs, strict=True) if var in outputs
         ]
-        self._needs_care = bool(self._localized or self._forwarded)
+        self._is_stored_by_python = bool(self._localized or self._handed_on)
         # Where variables of other libraries must lie for a program over many devices.
         self._settled_on = self._topology if self._is_over_many else None
         changed = set(self._changed)
@@ -121,7 +125,7 @@ class Program:
             )
         if self._topology is not None and self._topology.is_single:
             self._device = self._topology.devices[0]
-        self._placement: Any = None
+        self._placements: list[Any] = []
 
     def __call__(self, arrays: list[Any]) -> Tree:
         """Runs the program on the dynamic arguments; returns what the user gets."""
@@ -145,8 +149,8 @@ class Program:
             else:
                 with jax.default_device(self._device):
                     results = self._execute(changed, read_only, donated, kept)
-            if self._needs_care:
-                self._settle()
+            for variable in self._forwarded:
+                lending.mark(variable)
         return self._assemble(results)
 
     def _execute(
@@ -156,8 +160,13 @@ class Program:
         if self._can_raise or not self._changed or not self._is_local:
             outputs = self._run(changed, read_only, donated, kept)
             if self._can_raise:
-                # What a callback raises must come out before variables change.
-                self._failures.raise_first(outputs)
+                # What a callback raises must come out before variables change. It may
+                # read variables itself, in another thread.
+                lending.lock.release()
+                try:
+                    self._failures.raise_first(outputs)
+                finally:
+                    lending.lock.acquire()
             is_pure = self._num_results == len(outputs)
             return outputs if is_pure else self._store(outputs)
         # Run when the first output is taken, so that an interruption does not come
@@ -168,27 +177,29 @@ class Program:
         if self._unplaced or donated:
             places += [placement(kept[i]) for i in self._unplaced]
             places += [placement(array) for array in donated]
-        if places == self._placement:
+        if places in self._placements:
             return self._store(outputs)
         # JAX is about to go through Python, where an interruption would cost the
         # results. Compiling, which can take long, is done before.
         self._run.lower(changed, read_only, donated, kept).compile()
         with interruptions.deferred():
             results = self._store(outputs)
-        self._placement = places
+        self._placements = [*self._placements[-_NUM_PLACEMENTS:], places]
         return results
 
     def _store(self, outputs: Iterable[jax.Array]) -> Sequence[jax.Array]:
         """Gives variables their new arrays, and returns the results after them."""
-        if not self._handed_on:
+        if not self._is_stored_by_python:
             return self._written_at.write(outputs, self._num_results)
-        try:
-            return self._written_at.write(outputs, self._num_results)
-        finally:
-            # Variables of other libraries, which run Python.
+        with interruptions.deferred():
+            results = self._written_at.write(outputs, self._num_results)
             for variable, cell in self._handed_on:
-                if cell[0] is not None:
-                    variable.stored, cell[0] = cell[0], None
+                variable.stored, cell[0] = cell[0], None
+            for variable, cell in self._localized:
+                local = jax_internals.shards(cell[0])[0]
+                variable.store(jax_internals.view(local))
+                cell[0] = None
+        return results
 
     def _plain_inputs(
         self, forms: Sequence[Form], is_run: bool
@@ -211,14 +222,6 @@ class Program:
         everything = [*variables, *arguments]
         # The arguments of a `run` were compared before.
         return everything, variables if is_run else everything
-
-    def _settle(self) -> None:
-        for variable, cell in self._localized:
-            local = jax_internals.shards(cell[0])[0]
-            cell[0] = None
-            variable.store(jax_internals.view(local))
-        for variable in self._forwarded:
-            lending.mark(variable)
 
     def _take_back(self) -> None:
         """Gives variables that users may look at arrays that can be overwritten."""

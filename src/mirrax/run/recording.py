@@ -79,16 +79,22 @@ class Recording:
             _require_known(array)
         arrays = {id(x): x for group in sources for x in group if _has_gradient(x)}
         kept, reached = self._between(set(arrays), targets)
-        known = {number: arrays[number] for number in reached}
+        # A source that was computed from others passes theirs on, and a change of its
+        # own, which is 0.
+        computed = reached.intersection(id(x) for note in kept for x in note.outputs)
+        known = {
+            number: jnp.zeros_like(x) if number in computed else x
+            for number, x in arrays.items()
+            if number in reached
+        }
 
         def forward(given: dict[int, Any]) -> Any:
-            values = dict(given)
+            values = {n: value for n, value in given.items() if n not in computed}
             for note in kept:
                 inputs = [values.get(id(x), x) for x in note.inputs]
                 for old, new in zip(note.outputs, _listed(note.operation(*inputs))):
-                    # A source that was computed from others passes theirs on.
                     own = given.get(id(old))
-                    values[id(old)] = new if own is None else new + own - old
+                    values[id(old)] = new if own is None else new + own
             return weigh([values.get(id(x), x) for x in targets])
 
         total, backward = jax.vjp(forward, known)

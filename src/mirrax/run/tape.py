@@ -82,7 +82,8 @@ class GradientTape:
     def __enter__(self) -> GradientTape:
         overlay = stack.overlay()
         if overlay is None or overlay.is_eager:
-            self._recording = Recording()
+            # Entered again, it goes on with what it has.
+            self._recording = self._recording or Recording()
             self._recording.start()
             return self
         self._overlay = overlay

@@ -338,5 +338,5 @@ def _at(leaf: Any, device: jax.Device) -> Any:
         return leaf
     is_array = isinstance(leaf, jax.Array | np.ndarray | np.generic)
     # Devices hold numbers; texts stay in the memory of the host.
-    is_text = is_array and leaf.dtype.kind in "OSU"
+    is_text = is_array and getattr(leaf.dtype, "kind", "") in ("O", "S", "U")
     return to_device(leaf, device) if is_array and not is_text else leaf

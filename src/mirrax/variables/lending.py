@@ -36,8 +36,9 @@ def require_alive(variable: Any) -> None:
         raise RuntimeError(
             f"Variable '{variable.name}' has lost its array: `variable.value` shares "
             "it, and was given to a program that overwrites its argument (`donate_"
-            "argnums` of jax.jit). Donate a copy, `jnp.copy(variable.value)`; then "
-            "`assign` the variable a new value."
+            "argnums` of jax.jit), or a program that changes the variable failed in "
+            "XLA. Donate a copy, `jnp.copy(variable.value)`; and `assign` the variable "
+            "a new value."
         )
 
 

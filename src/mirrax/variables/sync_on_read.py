@@ -13,6 +13,7 @@ from mirrax import jax_internals
 from mirrax.collectives import agreement, within
 from mirrax.collectives.reduce import reduce
 from mirrax.context import stack
+from mirrax.jax_internals import take_current_trace
 from mirrax.options import VariableAggregation
 from mirrax.values.layouts import Joined, Spmd, join, replicate
 from mirrax.values.mirrored import Mirrored
@@ -120,10 +121,12 @@ class SyncOnReadVariable(DistributedVariable):
                     "`strategy.run`."
                 )
             given = self._share(given)
-        if overlay is None:
-            agreement.require_equal(self.topology, self.name, given)
-            parts = tuple(change(part, given) for part in self._parts())
-            self.store(join(parts, self.topology))
+        if overlay is None or jax_internals.is_recording():
+            # A tape that records eager code does not follow what is assigned.
+            with take_current_trace():
+                agreement.require_equal(self.topology, self.name, given)
+                parts = tuple(change(part, given) for part in self._parts())
+                self.store(join(parts, self.topology))
             return Mirrored(replicate(self.value, self.topology))
         if overlay.inside_replica:
             overlay.write(self, change(overlay.read(self), given))
