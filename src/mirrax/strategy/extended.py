@@ -8,18 +8,16 @@ from typing import Any
 
 import jax
 
-from mirrax import jax_internals, trees
+from mirrax import trees
+from mirrax.collectives.destinations import devices_of, place
 from mirrax.collectives.reduce import Collective
 from mirrax.context import guards, stack
-from mirrax.devices.logical import resolve
 from mirrax.devices.topology import Topology
 from mirrax.options import CommunicationOptions, ReduceOp, parse_reduce_op
-from mirrax.strategy.combine import host_view, reduce_tree
+from mirrax.strategy.combine import reduce_tree
 from mirrax.trees import Tree
 from mirrax.values.array_like import as_array
-from mirrax.values.distributed import DistributedValues
-from mirrax.values.layouts import Alike, Spmd, to_device
-from mirrax.values.mirrored import Mirrored
+from mirrax.values.layouts import Alike, Spmd
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import local_results, regroup, select
 from mirrax.variables.distributed import DistributedVariable, VariablePart
@@ -123,7 +121,9 @@ class StrategyExtended:
         values = [value for value, _ in value_destination_pairs]
         reduced = reduce_tree(collective, op, values, axis=None)
         return [
-            trees.map_leaves(lambda leaf, to=destinations: self._placed(leaf, to), tree)
+            trees.map_leaves(
+                lambda leaf, to=destinations: place(leaf, to, collective.topology), tree
+            )
             for tree, (_, destinations) in zip(
                 reduced, value_destination_pairs, strict=True
             )
@@ -132,7 +132,7 @@ class StrategyExtended:
     def broadcast_to(self, tensor: Any, destinations: Any) -> Any:
         """Returns `tensor` on the devices of `destinations`."""
         guards.require_cross_replica("`extended.broadcast_to`")
-        return self._placed(as_array(tensor), destinations)
+        return place(as_array(tensor), destinations, self._collective.topology)
 
     def update(
         self,
@@ -166,7 +166,7 @@ class StrategyExtended:
         group: bool = True,
     ) -> Any:
         """Calls `fn` on each device of `colocate_with`, to update what lives there."""
-        devices = self._devices_of(colocate_with)
+        devices = devices_of(colocate_with, self._collective.topology)
         return self._update(Topology(devices), fn, tuple(args), kwargs, group)
 
     @contextlib.contextmanager
@@ -226,44 +226,6 @@ class StrategyExtended:
             lambda leaf: local_results(leaf, self._collective.topology), merged
         )
 
-    def _placed(self, array: Any, destinations: Any) -> Any:
-        if isinstance(array, jax.core.Tracer):
-            return Mirrored(array)
-        devices = self._devices_of(destinations)
-        if len(devices) == 1:
-            return _on_device(array, devices[0])
-        target = Topology(devices).replicated
-        is_there = isinstance(array, jax.Array) and array.sharding == target
-        return Mirrored(array if is_there else jax.device_put(host_view(array), target))
-
-    def _devices_of(self, destinations: Any) -> tuple[jax.Device, ...]:
-        match destinations:
-            case DistributedVariable():
-                return destinations.topology.devices
-            case Variable():
-                return tuple(destinations.stored.devices())
-            case VariablePart():
-                return (
-                    destinations.container.topology.local_devices[destinations.index],
-                )
-            case Mirrored():
-                return tuple(s.device for s in jax_internals.shards(destinations.array))
-            case PerReplica() | DistributedValues():
-                return self._collective.topology.devices
-            case str():
-                return resolve([destinations])
-            case list() | tuple():
-                return resolve(list(destinations))
-            case jax.Array():
-                if len(destinations.devices()) == 1:
-                    return tuple(destinations.devices())
-                return self._collective.topology.devices
-            case _:
-                raise TypeError(
-                    "`destinations` is a variable, a distributed value, the name of a "
-                    f"device or a list of names. Received: {destinations!r}."
-                )
-
 
 def _default_device(device: jax.Device | None) -> Any:
     return contextlib.nullcontext() if device is None else jax.default_device(device)
@@ -289,12 +251,3 @@ def _update_argument(leaf: Any) -> Any:
 def _plain(leaf: Any) -> Any:
     """Returns what an update function returned, without handles of variables."""
     return leaf.read_value() if isinstance(leaf, Variable) else leaf
-
-
-def _on_device(array: Any, device: jax.Device) -> jax.Array:
-    if isinstance(array, jax.Array):
-        for shard in jax_internals.shards(array):
-            if shard.device == device:
-                return jax_internals.uncommitted(shard)
-        array = host_view(array)
-    return to_device(array, device)

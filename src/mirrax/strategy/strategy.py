@@ -12,6 +12,7 @@ import numpy as np
 
 from mirrax import trees
 from mirrax.collectives.cross_device_ops import CrossDeviceOps
+from mirrax.collectives.destinations import host_view
 from mirrax.collectives.gather import gather
 from mirrax.collectives.reduce import Axis, Collective
 from mirrax.context import guards, stack
@@ -26,7 +27,6 @@ from mirrax.options import (
 from mirrax.run import dispatch
 from mirrax.strategy.combine import (
     as_per_replica,
-    host_view,
     reduce_tree,
     spread,
 )
