@@ -14,12 +14,14 @@ from mirrax.collectives.reduce import Collective
 from mirrax.context import guards, stack
 from mirrax.devices.topology import Topology
 from mirrax.options import CommunicationOptions, ReduceOp, parse_reduce_op
-from mirrax.strategy.combine import reduce_tree
+from mirrax.strategy.combine import as_per_replica, reduce_tree
 from mirrax.trees import Tree
-from mirrax.values.array_like import as_array
-from mirrax.values.layouts import Alike, Spmd
+from mirrax.values.array_like import as_array, on_host
+from mirrax.values.layouts import Alike, Spmd, replicate
+from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import local_results, regroup, select
+from mirrax.variables.aggregation import are_equal
 from mirrax.variables.distributed import DistributedVariable, VariablePart
 from mirrax.variables.variable import Variable
 
@@ -99,7 +101,7 @@ class StrategyExtended:
 
         Args:
             reduce_op: SUM or MEAN.
-            value: A per-replica value.
+            value: A per-replica value; another is its own mean, and stays where it is.
             destinations: A variable or distributed value, whose devices are meant; the
                 name of a device; or a list of names.
             options: Hints for the collective.
@@ -120,14 +122,20 @@ class StrategyExtended:
             collective = Collective(collective.topology, collective.ops, options)
         values = [value for value, _ in value_destination_pairs]
         reduced = reduce_tree(collective, op, values, axis=None)
-        return [
-            trees.map_leaves(
-                lambda leaf, to=destinations: place(leaf, to, collective.topology), tree
-            )
-            for tree, (_, destinations) in zip(
-                reduced, value_destination_pairs, strict=True
-            )
-        ]
+        results = []
+        for tree, (value, destinations) in zip(
+            reduced, value_destination_pairs, strict=True
+        ):
+            given, structure = trees.flatten(value)
+            leaves = [
+                # What is not distributed stays where it is.
+                leaf
+                if as_per_replica(old, collective) is None
+                else place(leaf, destinations, collective.topology)
+                for old, leaf in zip(given, trees.leaves(tree), strict=True)
+            ]
+            results.append(trees.unflatten(structure, leaves))
+        return results
 
     def broadcast_to(self, tensor: Any, destinations: Any) -> Any:
         """Returns `tensor` on the devices of `destinations`."""
@@ -152,7 +160,8 @@ class StrategyExtended:
             fn: Changes the variable it is given.
             args: Further arguments.
             kwargs: Further keyword arguments.
-            group: Whether to return one merged result, or one for each copy.
+            group: Whether to return one merged result, mirrored if it is equal for all
+                copies, or one for each copy.
         """
         topology = var.topology if isinstance(var, DistributedVariable) else None
         return self._update(topology, fn, (var, *args), kwargs, group)
@@ -221,7 +230,7 @@ class StrategyExtended:
         results = [trees.map_leaves(_plain, result) for result in results]
         merged = regroup(results)
         if group:
-            return merged
+            return trees.map_leaves(lambda leaf: _mirrored(leaf, topology), merged)
         return trees.map_leaves(
             lambda leaf: local_results(leaf, self._collective.topology), merged
         )
@@ -246,6 +255,21 @@ def _update_argument(leaf: Any) -> Any:
                 "Copies of a variable are updated alike, so every replica needs the "
                 "same value. Received: a PerReplica. Reduce it first (`reduce_to`)."
             )
+
+
+def _mirrored(leaf: Any, topology: Topology | None) -> Any:
+    """Returns arrays that came out equal on all devices as one mirrored value."""
+    if topology is None or not topology.is_local or not isinstance(leaf, PerReplica):
+        return leaf
+    parts = leaf.values
+    if not all(isinstance(part, jax.Array) for part in parts):
+        return leaf
+    first = on_host(parts[0])
+    for part in map(on_host, parts):
+        is_alike = part.shape == first.shape and part.dtype == first.dtype
+        if not is_alike or not are_equal(first, part):
+            return leaf
+    return Mirrored(replicate(parts[0], topology))
 
 
 def _plain(leaf: Any) -> Any:
