@@ -37,7 +37,17 @@ def are_flat(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
     return not kwargs and _FLAT.issuperset(map(type, args))
 
 
-_FLAT = {jax_internals.ArrayImpl, np.ndarray, PerReplica, OwnPart, *NUMBERS}
+_NUMPY_NUMBERS = {
+    kind for kind in np.sctypeDict.values() if issubclass(kind, np.number | np.bool_)
+}
+_FLAT = {
+    jax_internals.ArrayImpl,
+    np.ndarray,
+    PerReplica,
+    OwnPart,
+    *NUMBERS,
+    *_NUMPY_NUMBERS,
+}
 
 
 def slots_of(
