@@ -290,8 +290,11 @@ class Strategy:
         return f"<mirrax.{type(self).__name__} on {list(self.topology.names)}>"
 
     def _wrap_parts(self, parts: list[Tree]) -> Tree:
-        return trees.map_leaves(
-            lambda *column: PerReplica(Parts(column, self.topology)), *parts
+        # None is a leaf here: it is the value of a replica.
+        return jax.tree.map(
+            lambda *column: PerReplica(Parts(column, self.topology)),
+            *parts,
+            is_leaf=lambda value: value is None or trees.is_leaf(value),
         )
 
     def _gather(self, leaf: Any, axis: int) -> Any:
