@@ -214,6 +214,16 @@ def test_batch_reduce_gives_one_result_for_each_pair(algorithm):
     assert second.devices() == {jax.devices("cpu")[0]}
 
 
+def test_batch_reduce_adds_up_all_values_in_one_go():
+    ops = Weighted()
+    value = per_replica(mirrored(2), [jnp.float32(1), jnp.float32(2)])
+    results = ops.batch_reduce(
+        "SUM", [(value, "CPU:0"), (1.0, "CPU:0"), (value, value)]
+    )
+    assert [float(result) for result in results] == [30.0, 1.0, 30.0]
+    assert len(ops.options) == 1
+
+
 def test_batch_reduce_refuses_what_is_no_pair(algorithm):
     with pytest.raises(ValueError, match=r"list of tuples.*Received: 3 in it"):
         algorithm.batch_reduce("SUM", [3])

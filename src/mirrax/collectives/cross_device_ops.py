@@ -99,17 +99,28 @@ class CrossDeviceOps(abc.ABC):
         guards.require_cross_replica("`CrossDeviceOps.reduce`")
         op = parse_reduce_op(reduce_op)
         _require_pairs(value_destination_pairs)
-        results = []
-        for value, destinations in value_destination_pairs:
-            topology = _topology_of(value, destinations)
+        topologies = [_topology_of(*pair) for pair in value_destination_pairs]
+        results = [value for value, _ in value_destination_pairs]
+        together: dict[Topology, list[int]] = {}
+        for index, (value, topology) in enumerate(
+            zip(results, topologies, strict=True)
+        ):
             if isinstance(value, PerReplica):
-                hints = options or CommunicationOptions()
-                collective = Collective(topology, self, hints)
-                (reduced,) = reduce(collective, op, [value], axis=None)
+                together.setdefault(topology, []).append(index)
             else:
-                reduced = jnp.asarray(as_array(value))
-            results.append(place(reduced, destinations, topology))
-        return results
+                results[index] = jnp.asarray(as_array(value))
+        for topology, indices in together.items():
+            collective = Collective(topology, self, options or CommunicationOptions())
+            values = [results[index] for index in indices]
+            reduced = reduce(collective, op, values, axis=None)
+            for index, result in zip(indices, reduced, strict=True):
+                results[index] = result
+        return [
+            place(result, destinations, topology)
+            for result, topology, (_, destinations) in zip(
+                results, topologies, value_destination_pairs, strict=True
+            )
+        ]
 
     def broadcast(self, tensor: Any, destinations: Any) -> Any:
         """Returns `tensor` on the devices of `destinations`."""
