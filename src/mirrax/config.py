@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+from mirrax.devices.logical import LogicalDevice as LogicalDevice
 from mirrax.devices.logical import local_devices, set_cpu_devices
 from mirrax.devices.names import KINDS, find_kind
 from mirrax.devices.physical import count_physical_devices
@@ -13,14 +14,6 @@ from mirrax.devices.physical import count_physical_devices
 @dataclasses.dataclass(frozen=True)
 class PhysicalDevice:
     """A device that the machine has. The CPU is one, however many cores it has."""
-
-    name: str
-    device_type: str
-
-
-@dataclasses.dataclass(frozen=True)
-class LogicalDevice:
-    """A device that replicas can run on."""
 
     name: str
     device_type: str

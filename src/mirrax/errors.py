@@ -29,6 +29,11 @@ class LossyConversion(TypeError, ValueError):  # noqa: N818
     """A number does not fit the dtype that it is for."""
 
 
+# TensorFlow raises a TypeError here, and a wrong shape is a ValueError.
+class SignatureMismatch(TypeError, ValueError):  # noqa: N818
+    """An argument does not fit its entry in an `input_signature`."""
+
+
 class CheckpointMismatchError(ValueError):
     """Objects are not as they were when they were saved."""
 

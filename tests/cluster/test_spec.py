@@ -1,3 +1,5 @@
+import copy
+
 import pytest
 
 from mirrax.cluster_resolver import ClusterSpec
@@ -54,3 +56,15 @@ def test_unknown_names_are_refused(ask, message):
 def test_wrong_kinds_are_refused(cluster, message):
     with pytest.raises(TypeError, match=message):
         ClusterSpec(cluster)
+
+
+def test_protocol_buffers_are_not_there():
+    spec = ClusterSpec({"worker": ["a:1"]})
+    with pytest.raises(AttributeError, match=r"'as_cluster_def'.*use `as_dict\(\)`"):
+        _ = spec.as_cluster_def
+    assert not hasattr(spec, "as_nothing")
+
+
+def test_specs_can_be_copied():
+    spec = ClusterSpec({"worker": {"0": "a:1", "1": "b:1"}})
+    assert copy.deepcopy(spec) == spec == ClusterSpec({"worker": ["a:1", "b:1"]})

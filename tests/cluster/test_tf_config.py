@@ -32,6 +32,19 @@ def test_index_may_be_text_as_tensorflow_takes_it():
     assert parse(config(task={"type": "worker", "index": "1"})).task_id == 1
 
 
+def test_addresses_may_be_numbered():
+    numbered = {"1": "b:1", "0": "a:1"}
+    found = parse(config({"worker": numbered}))
+    assert found == parse(config({"worker": ["a:1", "b:1"]}))
+
+
+@pytest.mark.parametrize("numbers", ["02", "1", "ab"])
+def test_numbered_addresses_count_from_zero(numbers):
+    addresses = {number: f"{number}:1" for number in numbers}
+    with pytest.raises(ValueError, match=r"`cluster.worker` is a list"):
+        parse(config({"worker": addresses}))
+
+
 def test_evaluator_need_not_be_listed():
     assert (
         parse(config(task={"type": "evaluator", "index": 0})).task_type == "evaluator"

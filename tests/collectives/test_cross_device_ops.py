@@ -158,3 +158,96 @@ def test_class_without_the_method_cannot_be_made():
 def test_strategy_refuses_what_is_no_algorithm(ops):
     with pytest.raises(ValueError, match=r"must be a `CrossDeviceOps`.*Received: "):
         mirrored(2, cross_device_ops=ops)
+
+
+# Called by the user.
+
+
+@pytest.mark.parametrize(("op", "expected"), [("SUM", 3.0), ("MEAN", 1.5)])
+def test_reduce_mirrors_on_the_devices_of_a_variable(algorithm, op, expected):
+    strategy = mirrored(2)
+    value = per_replica(strategy, [jnp.float32(1), jnp.float32(2)])
+    result = algorithm.reduce(op, value, create(strategy, 0.0))
+    assert isinstance(result, mirrax.Mirrored)
+    assert parts(strategy, result) == [expected] * 2
+
+
+def test_reduce_to_a_device_gives_an_array_there(algorithm):
+    value = per_replica(mirrored(2), [jnp.float32(1), jnp.float32(2)])
+    result = algorithm.reduce(mirrax.ReduceOp.SUM, value, "CPU:1")
+    assert result.devices() == {jax.devices("cpu")[1]}
+    assert result == 3.0
+
+
+def test_reduce_uses_the_algorithm_and_its_options():
+    ops, options = Weighted(), mirrax.CommunicationOptions(bytes_per_pack=64)
+    value = per_replica(mirrored(2), [jnp.float32(1), jnp.float32(2)])
+    assert ops.reduce("SUM", value, value, options) == 30.0
+    assert ops.options == [(2, options)]
+
+
+def test_reduce_inside_a_merge_function():
+    strategy, ops = mirrored(2), mirrax.ReductionToOneDevice()
+
+    def merge(_, value):
+        return ops.reduce("SUM", value, value)
+
+    def replica_fn():
+        context = mirrax.get_replica_context()
+        return context.merge_call(merge, (jnp.float32(replica_id()),))
+
+    assert parts(strategy, strategy.run(replica_fn)) == [1.0, 1.0]
+    assert parts(strategy, strategy.run(mirrax.function(replica_fn))) == [1.0, 1.0]
+
+
+def test_reduce_of_a_plain_value_is_that_value(algorithm):
+    strategy = mirrored(2)
+    result = algorithm.reduce("SUM", 3.0, create(strategy, 0.0))
+    assert parts(strategy, result) == [3.0, 3.0]
+
+
+def test_batch_reduce_gives_one_result_for_each_pair(algorithm):
+    strategy = mirrored(2)
+    value = per_replica(strategy, [jnp.float32(1), jnp.float32(2)])
+    first, second = algorithm.batch_reduce("SUM", [(value, value), (value, "CPU:0")])
+    assert parts(strategy, first) == [3.0, 3.0]
+    assert second.devices() == {jax.devices("cpu")[0]}
+
+
+def test_batch_reduce_adds_up_all_values_in_one_go():
+    ops = Weighted()
+    value = per_replica(mirrored(2), [jnp.float32(1), jnp.float32(2)])
+    results = ops.batch_reduce(
+        "SUM", [(value, "CPU:0"), (1.0, "CPU:0"), (value, value)]
+    )
+    assert [float(result) for result in results] == [30.0, 1.0, 30.0]
+    assert len(ops.options) == 1
+
+
+def test_batch_reduce_refuses_what_is_no_pair(algorithm):
+    with pytest.raises(ValueError, match=r"list of tuples.*Received: 3 in it"):
+        algorithm.batch_reduce("SUM", [3])
+
+
+def test_broadcast_mirrors_on_several_devices(algorithm):
+    strategy = mirrored(2)
+    result = algorithm.broadcast(3.0, create(strategy, 0.0))
+    assert parts(strategy, result) == [3.0, 3.0]
+    assert algorithm.broadcast(3.0, "CPU:1").devices() == {jax.devices("cpu")[1]}
+
+
+def test_reduce_of_a_value_without_devices_needs_a_scope():
+    value = mirrax.PerReplica((1.0, 2.0))
+    with pytest.raises(ValueError, match=r"inside `strategy.scope\(\)`"):
+        mirrax.NcclAllReduce().reduce("SUM", value, "CPU:0")
+
+
+def test_reduce_inside_a_replica_is_refused(algorithm):
+    with pytest.raises(RuntimeError, match=r"`CrossDeviceOps.reduce`"):
+        mirrored(2).run(lambda: algorithm.reduce("SUM", 1.0, "CPU:0"))
+
+
+@pytest.mark.parametrize("name", ["reduce_implementation", "batch_reduce", "broadcast"])
+def test_methods_that_strategies_would_never_call_are_refused(name):
+    with pytest.raises(TypeError, match=rf"`sum_over_replicas`.*defines `{name}`"):
+        type("Own", (mirrax.NcclAllReduce,), {name: lambda self: None})

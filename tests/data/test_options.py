@@ -2,7 +2,7 @@
 
 import pytest
 
-from mirrax.data import AutoShardPolicy, DistributeOptions, Options
+from mirrax.data import AutoShardPolicy, Dataset, DistributeOptions, Options
 
 
 def test_the_policy_is_auto():
@@ -48,3 +48,22 @@ def test_options_are_equal_by_their_values():
     assert options == Options()
     options.experimental_distribute.auto_shard_policy = AutoShardPolicy.OFF
     assert options != Options()
+
+
+def test_later_options_leave_earlier_ones():
+    first, second = Options(deterministic=False), Options(vectorize_map=False)
+    first.experimental_distribute.auto_shard_policy = AutoShardPolicy.OFF
+    found = Dataset.range(3).with_options(first).with_options(second).options()
+    assert (found.deterministic, found.vectorize_map) == (False, False)
+    assert found.experimental_distribute.auto_shard_policy is AutoShardPolicy.OFF
+    assert first.vectorize_map
+    assert second.deterministic is None
+
+
+def test_later_options_win():
+    first, second = Options(deterministic=False), Options(deterministic=True)
+    first.experimental_distribute.auto_shard_policy = AutoShardPolicy.OFF
+    second.experimental_distribute.auto_shard_policy = AutoShardPolicy.DATA
+    found = Dataset.range(3).with_options(first).with_options(second).options()
+    assert found.deterministic is True
+    assert found.experimental_distribute.auto_shard_policy is AutoShardPolicy.DATA

@@ -318,6 +318,9 @@ def test_arguments_that_fit_the_signature_are_accepted():
 def test_arguments_that_do_not_fit_the_signature_are_refused(argument):
     spec = mirrax.TensorSpec([None, 2], np.float32)
     total = mirrax.function(lambda x: x.sum(), input_signature=[spec])
+    # TensorFlow raises a TypeError.
+    with pytest.raises(TypeError, match="must fit its entry in `input_signature`"):
+        total(argument)
     with pytest.raises(ValueError, match="must fit its entry in `input_signature`"):
         total(argument)
 

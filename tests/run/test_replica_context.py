@@ -56,6 +56,17 @@ def test_each_replica_knows_its_strategy(strategy, engine):
     assert set(seen) == {strategy}
 
 
+def test_each_replica_knows_its_device(strategy):
+    seen = []
+    strategy.run(lambda: seen.append(context().devices))
+    assert seen == [(name,) for name in strategy.topology.names]
+
+
+def test_a_program_for_all_replicas_has_no_device_of_its_own(two_replicas):
+    with pytest.raises(RuntimeError, match=r"Use `strategy.extended.worker_devices`"):
+        two_replicas.run(mirrax.function(lambda: context().devices))
+
+
 @engines
 def test_a_replica_is_not_in_cross_replica_context(strategy, engine):
     seen = []

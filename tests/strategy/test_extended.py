@@ -147,6 +147,13 @@ def test_sum_of_a_plain_value_to_somewhere_is_refused(two_replicas):
         two_replicas.extended.reduce_to("SUM", 1.0, "CPU:0")
 
 
+def test_mean_of_a_plain_value_stays_where_it_is(two_replicas):
+    v = create(two_replicas, 0.0)
+    result = two_replicas.extended.reduce_to("MEAN", jnp.float32(3), v)
+    assert isinstance(result, jax.Array)
+    assert result == 3.0
+
+
 def test_batch_reduce_to_gives_a_list_in_order(two_replicas, numbers):
     v = create(two_replicas, [0.0, 0.0])
     rows = per_replica(two_replicas, [jnp.array([1.0, 2.0]), jnp.array([2.0, 4.0])])
@@ -295,7 +302,22 @@ def test_update_changes_other_variables_too(strategy):
 def test_update_merges_results_of_all_copies(two_replicas):
     v = create(two_replicas, 1.0)
     result = two_replicas.extended.update(v, lambda var: var.assign_add(1.0))
+    assert isinstance(result, mirrax.Mirrored)
     assert parts(two_replicas, result) == [2.0, 2.0]
+
+
+def test_update_gives_results_that_differ_as_a_per_replica(two_replicas, numbers):
+    v = create(two_replicas, 1.0)
+    result = two_replicas.extended.update(v, lambda var, x: var + x, args=(numbers,))
+    assert isinstance(result, mirrax.PerReplica)
+    assert parts(two_replicas, result) == [2.0, 3.0]
+
+
+def test_update_mirrors_each_array_of_a_structure(two_replicas):
+    v = create(two_replicas, 1.0)
+    total, number = two_replicas.extended.update(v, lambda var: (var + 1.0, 7))
+    assert isinstance(total, mirrax.Mirrored)
+    assert (float(total), number) == (2.0, 7)
 
 
 def test_update_gives_one_result_per_copy_without_group(two_replicas):

@@ -24,6 +24,14 @@ def test_there_is_one_replica_per_device(num_replicas):
     assert strategy.num_replicas_in_sync == num_replicas
 
 
+def test_logical_devices_are_taken():
+    first, second, *_ = mirrax.config.list_logical_devices("CPU")
+    strategy = mirrax.MirroredStrategy([second, first])
+    assert short_names(strategy) == ["device:CPU:1", "device:CPU:0"]
+    one = mirrax.OneDeviceStrategy(second)
+    assert short_names(one) == ["device:CPU:1"]
+
+
 def test_replicas_keep_the_order_of_the_devices():
     strategy = mirrax.MirroredStrategy(["/cpu:2", jax.devices("cpu")[0], "CPU:1"])
     assert short_names(strategy) == ["device:CPU:2", "device:CPU:0", "device:CPU:1"]

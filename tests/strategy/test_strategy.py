@@ -215,6 +215,21 @@ def test_values_from_a_function_know_their_replica(strategy):
     assert parts(strategy, value) == list(range(count))
 
 
+@engines
+def test_none_can_be_the_value_of_a_replica(two_replicas, engine):
+    value = two_replicas.experimental_distribute_values_from_function(lambda c: None)
+    assert value.values == (None, None)
+    result = two_replicas.run(engine(lambda x: jnp.float32(x is None)), (value,))
+    assert parts(two_replicas, result) == [1.0, 1.0]
+
+
+def test_none_can_be_the_value_of_some_replicas(two_replicas):
+    _, value = two_replicas.experimental_distribute_values_from_function(
+        lambda c: ("x", c.replica_id_in_sync_group or None)
+    )
+    assert value.values == (None, 1)
+
+
 def test_values_from_a_function_lie_on_their_devices(strategy):
     value = strategy.experimental_distribute_values_from_function(lambda c: jnp.ones(2))
     found = [device_of(part) for part in strategy.experimental_local_results(value)]
@@ -246,7 +261,7 @@ def test_values_from_a_function_may_be_structures(two_replicas):
         lambda c: {"x": (c.replica_id_in_sync_group, None)}
     )
     assert value["x"][0].values == (0, 1)
-    assert value["x"][1] is None
+    assert value["x"][1].values == (None, None)
 
 
 @engines

@@ -105,3 +105,10 @@ def test_graphs_are_refused_with_advice():
         v1.Session()
     assert v1.executing_eagerly()
     assert v1.global_variables_initializer() is None
+
+
+def test_train_has_what_is_the_same_in_version_2():
+    assert v1.train.ClusterSpec is tf.train.ClusterSpec
+    assert v1.train.latest_checkpoint is tf.train.latest_checkpoint
+    with pytest.raises(AttributeError, match=r"v1.train.AdamOptimizer.*Optax"):
+        _ = v1.train.AdamOptimizer

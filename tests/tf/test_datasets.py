@@ -192,3 +192,15 @@ def test_options_for_threads_and_rewrites_are_accepted():
     assert dataset.options().autotune.enabled is None
     assert [int(x) for x in dataset] == [0, 1, 2]
     assert tf.data.Options() == tf.data.Options() != options
+
+
+def test_later_options_leave_earlier_ones():
+    first, second = tf.data.Options(), tf.data.Options()
+    first.threading.private_threadpool_size = 4
+    first.experimental_slack = True
+    second.threading.max_intra_op_parallelism = 1
+    found = tf.data.Dataset.range(3).with_options(first).with_options(second).options()
+    assert found.threading.private_threadpool_size == 4
+    assert found.threading.max_intra_op_parallelism == 1
+    assert found.experimental_slack is True
+    assert first.threading.max_intra_op_parallelism is None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from typing import NoReturn, TypeAlias
 
 Tasks: TypeAlias = Mapping[int, str] | Mapping[str, str] | Sequence[str]
 
@@ -68,6 +68,14 @@ class ClusterSpec:
             else dict(tasks)
             for job, tasks in self._jobs.items()
         }
+
+    def __getattr__(self, name: str) -> NoReturn:
+        advice = ""
+        if name == "as_cluster_def":
+            advice = " Mirrax has no protocol buffers of clusters: use `as_dict()`."
+        raise AttributeError(
+            f"`ClusterSpec` has no attribute {name!r}.{advice}", name=name, obj=self
+        )
 
     def _tasks(self, job_name: str) -> dict[int, str]:
         if job_name not in self._jobs:

@@ -89,6 +89,7 @@ def _read_cluster(fields: dict[str, Any]) -> dict[str, list[str]]:
     _check_kind("cluster", cluster, dict, "an object", "{'worker': ['host:port']}")
     if not cluster and "task" not in fields:
         return {}
+    cluster = {job: _listed(addresses) for job, addresses in cluster.items()}
     for job, addresses in cluster.items():
         _check_job(job, addresses)
     if not any(job in cluster for job in (*CHIEFS, WORKER)):
@@ -103,6 +104,15 @@ def _read_cluster(fields: dict[str, Any]) -> dict[str, list[str]]:
         )
     _check_distinct(cluster)
     return dict(cluster)
+
+
+def _listed(addresses: Any) -> Any:
+    """Returns {"0": a, "1": b} as [a, b], and anything else as it is."""
+    if not isinstance(addresses, dict) or not addresses:
+        return addresses
+    indices = [str(index) for index in range(len(addresses))]
+    is_complete = set(indices) == set(addresses)
+    return [addresses[index] for index in indices] if is_complete else addresses
 
 
 def _check_job(job: str, addresses: Any) -> None:

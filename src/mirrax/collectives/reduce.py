@@ -6,14 +6,13 @@ import dataclasses
 import functools
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 from jax.sharding import PartitionSpec
 
 from mirrax.collectives import agreement, guarding, within
-from mirrax.collectives.cross_device_ops import CrossDeviceOps
 from mirrax.devices.topology import AXIS, Topology
 from mirrax.errors import InvalidArgumentError
 from mirrax.options import CommunicationOptions, ReduceOp
@@ -29,6 +28,9 @@ from mirrax.values.layouts import (
     require_parts,
 )
 from mirrax.values.per_replica import PerReplica
+
+if TYPE_CHECKING:
+    from mirrax.collectives.cross_device_ops import CrossDeviceOps
 
 Axis = int | tuple[int, ...] | None
 

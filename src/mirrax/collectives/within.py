@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
-from mirrax.collectives.cross_device_ops import CrossDeviceOps
 from mirrax.collectives.promise import promise_mirrored
 from mirrax.devices.topology import AXIS
 from mirrax.options import CommunicationOptions, ReduceOp
+
+if TYPE_CHECKING:
+    from mirrax.collectives.cross_device_ops import CrossDeviceOps
 
 
 def all_reduce(

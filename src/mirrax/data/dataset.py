@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import glob as globbing
 import itertools
@@ -108,14 +107,17 @@ class Dataset(Operations["Dataset"], Driving):
         return self._options
 
     def with_options(self, options: Options) -> Dataset:
-        """Returns this dataset with other options."""
+        """Returns this dataset with more options.
+
+        What `options` leave at its default stays as it was.
+        """
         if not isinstance(options, Options):
             raise TypeError(
                 "`options` must be `mirrax.data.Options`. Received: "
                 f"{options!r} of type {type(options).__name__}."
             )
         made = self._made(self._plan)
-        made._options = copy.deepcopy(options)
+        made._options = options.after(self._options)
         return made
 
     def apply(self, transformation_func: Callable[[Dataset], Dataset]) -> Dataset:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import enum
 
@@ -33,6 +34,14 @@ class DistributeOptions:
         return mine == (other._policy, other.num_devices)
 
     __hash__ = None  # type: ignore[assignment]
+
+    def after(self, earlier: DistributeOptions) -> DistributeOptions:
+        """Returns these, with what they leave at its default as in `earlier`."""
+        result, default = DistributeOptions(), DistributeOptions()
+        for name in self.__slots__:
+            is_set = getattr(self, name) != getattr(default, name)
+            setattr(result, name, getattr(self if is_set else earlier, name))
+        return result
 
     @property
     def auto_shard_policy(self) -> AutoShardPolicy:
@@ -73,3 +82,19 @@ class Options:
     )
     vectorize_map: bool = True
     deterministic: bool | None = None
+
+    def after(self, earlier: Options) -> Options:
+        """Returns these, with what they leave at its default as in `earlier`.
+
+        >>> Options().after(Options(deterministic=False)).deterministic
+        False
+        """
+        result, default = copy.deepcopy(self), type(self)()
+        known = {field.name for field in dataclasses.fields(earlier)}
+        for name in known & {field.name for field in dataclasses.fields(self)}:
+            new, old = getattr(result, name), copy.deepcopy(getattr(earlier, name))
+            if hasattr(new, "after"):
+                setattr(result, name, new.after(old))
+            elif new == getattr(default, name):
+                setattr(result, name, old)
+        return result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import operator
 from collections.abc import Iterable, Sequence
 
@@ -15,6 +16,14 @@ from mirrax.jax_internals import backend_is_up, backends
 
 # More are a slip of the pen: each costs two threads.
 MAX_CPU_DEVICES = 1024
+
+
+@dataclasses.dataclass(frozen=True)
+class LogicalDevice:
+    """A device that replicas can run on."""
+
+    name: str
+    device_type: str
 
 
 def local_devices(kind: str) -> tuple[jax.Device, ...]:
@@ -78,8 +87,10 @@ def ensure_cpu_devices(count: int) -> None:
         set_cpu_devices(count)
 
 
-def resolve(names: Sequence[str], task: str = LOCAL_TASK) -> tuple[jax.Device, ...]:
-    """Returns the devices that names mean in this process.
+def resolve(
+    names: Sequence[str | LogicalDevice], task: str = LOCAL_TASK
+) -> tuple[jax.Device, ...]:
+    """Returns the devices that names, or logical devices, mean in this process.
 
     Makes the CPU devices that are named if JAX has not started yet.
 
@@ -94,8 +105,9 @@ def resolve(names: Sequence[str], task: str = LOCAL_TASK) -> tuple[jax.Device, .
             "Devices must be a list or a tuple of names. "
             f"Received: {names!r}. Use [{names!r}]."
         )
-    parsed = [_parse_local(name, task) for name in names]
-    _check_distinct(names, parsed)
+    texts = [name.name if isinstance(name, LogicalDevice) else name for name in names]
+    parsed = [_parse_local(text, task) for text in texts]
+    _check_distinct(texts, parsed)
     cpu_indices = [name.index for name in parsed if name.kind == "CPU"]
     if cpu_indices:
         ensure_cpu_devices(max(cpu_indices) + 1)

@@ -13,7 +13,13 @@ import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from mirrax.devices import cpu_pool
-from mirrax.devices.logical import default_devices, kind_of, name_of, resolve
+from mirrax.devices.logical import (
+    LogicalDevice,
+    default_devices,
+    kind_of,
+    name_of,
+    resolve,
+)
 from mirrax.devices.names import LOCAL_TASK
 from mirrax.devices.peers import Alone, Peers
 from mirrax.errors import DuplicateDevice
@@ -138,11 +144,14 @@ class Topology:
         return f"/job:{worker.type}/replica:0/task:{worker.index}"
 
 
-def local_topology(devices: Sequence[str | jax.Device] | None = None) -> Topology:
+def local_topology(
+    devices: Sequence[str | LogicalDevice | jax.Device] | None = None,
+) -> Topology:
     """Returns the topology over devices of this process.
 
     Args:
-        devices: Names or JAX devices. None or empty for all devices of the best kind.
+        devices: Names, logical or JAX devices. None or empty for all devices of the
+            best kind.
 
     >>> local_topology(["CPU:0"]).names
     ('/job:localhost/replica:0/task:0/device:CPU:0',)

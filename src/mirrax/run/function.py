@@ -26,6 +26,7 @@ from mirrax.run.arguments import (
 )
 from mirrax.run.over_workers import agreed_arguments, agreed_parts
 from mirrax.run.program import Program
+from mirrax.run.spelling import Spelling
 from mirrax.run.spmd import stand_in
 from mirrax.trees import Same, Tree
 from mirrax.variables import libraries
@@ -113,6 +114,7 @@ class Function:
         )
         self._donated = _positions(donate_argnums)
         self.static_numbers = static_numbers
+        self._spelling = Spelling(fn) if static_numbers else None
         self._programs: collections.OrderedDict[Any, Program] = (
             collections.OrderedDict()
         )
@@ -201,6 +203,8 @@ class Function:
             # Part of the derivative that is under way.
             return self.python_function(*args, **kwargs)
         libraries.connect()
+        if self._spelling is not None:
+            args, kwargs = self._spelling.unify(args, kwargs)
         if are_flat(args, kwargs):
             leaves, structure = list(args), flat_structure(len(args))
         else:

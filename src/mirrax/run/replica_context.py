@@ -45,6 +45,18 @@ class ReplicaContext:
         """This replica's number: an int, or a traced scalar in compiled code."""
         return self._meeting.replica_id
 
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """The name of the device that runs this replica, in eager code."""
+        number = self.replica_id_in_sync_group
+        if not isinstance(number, int):
+            raise RuntimeError(
+                "`ReplicaContext.devices` is for eager code: one program is compiled "
+                "for all replicas, and belongs to no device of its own. Use "
+                "`strategy.extended.worker_devices`, the devices of all replicas."
+            )
+        return (self._strategy.topology.names[number],)
+
     def merge_call(
         self,
         merge_fn: Callable[..., Any],

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from mirrax import jax_internals, trees
+from mirrax import trees
 from mirrax.collectives.reduce import (
     Axis,
     Collective,
@@ -76,13 +76,6 @@ def spread(leaf: Any, collective: Collective) -> Any:
         return as_per_replica(leaf, collective)
     # A worker with one replica sees tensors, as it would alone.
     return regroup(list(local_results(leaf, topology)))
-
-
-def host_view(array: Any) -> Any:
-    """Returns a replicated array as an ordinary one, on the first local device."""
-    if not isinstance(array, jax.Array) or isinstance(array, jax.core.Tracer):
-        return array
-    return jax_internals.uncommitted(jax_internals.shards(array)[0])
 
 
 def _reduce_plain(

@@ -8,20 +8,20 @@ from typing import Any
 
 import jax
 
-from mirrax import jax_internals, trees
+from mirrax import trees
+from mirrax.collectives.destinations import devices_of, place
 from mirrax.collectives.reduce import Collective
 from mirrax.context import guards, stack
-from mirrax.devices.logical import resolve
 from mirrax.devices.topology import Topology
 from mirrax.options import CommunicationOptions, ReduceOp, parse_reduce_op
-from mirrax.strategy.combine import host_view, reduce_tree
+from mirrax.strategy.combine import as_per_replica, reduce_tree
 from mirrax.trees import Tree
-from mirrax.values.array_like import as_array
-from mirrax.values.distributed import DistributedValues
-from mirrax.values.layouts import Alike, Spmd, to_device
+from mirrax.values.array_like import as_array, on_host
+from mirrax.values.layouts import Alike, Spmd, replicate
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import local_results, regroup, select
+from mirrax.variables.aggregation import are_equal
 from mirrax.variables.distributed import DistributedVariable, VariablePart
 from mirrax.variables.variable import Variable
 
@@ -101,7 +101,7 @@ class StrategyExtended:
 
         Args:
             reduce_op: SUM or MEAN.
-            value: A per-replica value.
+            value: A per-replica value; another is its own mean, and stays where it is.
             destinations: A variable or distributed value, whose devices are meant; the
                 name of a device; or a list of names.
             options: Hints for the collective.
@@ -122,17 +122,25 @@ class StrategyExtended:
             collective = Collective(collective.topology, collective.ops, options)
         values = [value for value, _ in value_destination_pairs]
         reduced = reduce_tree(collective, op, values, axis=None)
-        return [
-            trees.map_leaves(lambda leaf, to=destinations: self._placed(leaf, to), tree)
-            for tree, (_, destinations) in zip(
-                reduced, value_destination_pairs, strict=True
-            )
-        ]
+        results = []
+        for tree, (value, destinations) in zip(
+            reduced, value_destination_pairs, strict=True
+        ):
+            given, structure = trees.flatten(value)
+            leaves = [
+                # What is not distributed stays where it is.
+                leaf
+                if as_per_replica(old, collective) is None
+                else place(leaf, destinations, collective.topology)
+                for old, leaf in zip(given, trees.leaves(tree), strict=True)
+            ]
+            results.append(trees.unflatten(structure, leaves))
+        return results
 
     def broadcast_to(self, tensor: Any, destinations: Any) -> Any:
         """Returns `tensor` on the devices of `destinations`."""
         guards.require_cross_replica("`extended.broadcast_to`")
-        return self._placed(as_array(tensor), destinations)
+        return place(as_array(tensor), destinations, self._collective.topology)
 
     def update(
         self,
@@ -152,7 +160,8 @@ class StrategyExtended:
             fn: Changes the variable it is given.
             args: Further arguments.
             kwargs: Further keyword arguments.
-            group: Whether to return one merged result, or one for each copy.
+            group: Whether to return one merged result, mirrored if it is equal for all
+                copies, or one for each copy.
         """
         topology = var.topology if isinstance(var, DistributedVariable) else None
         return self._update(topology, fn, (var, *args), kwargs, group)
@@ -166,7 +175,7 @@ class StrategyExtended:
         group: bool = True,
     ) -> Any:
         """Calls `fn` on each device of `colocate_with`, to update what lives there."""
-        devices = self._devices_of(colocate_with)
+        devices = devices_of(colocate_with, self._collective.topology)
         return self._update(Topology(devices), fn, tuple(args), kwargs, group)
 
     @contextlib.contextmanager
@@ -221,48 +230,10 @@ class StrategyExtended:
         results = [trees.map_leaves(_plain, result) for result in results]
         merged = regroup(results)
         if group:
-            return merged
+            return trees.map_leaves(lambda leaf: _mirrored(leaf, topology), merged)
         return trees.map_leaves(
             lambda leaf: local_results(leaf, self._collective.topology), merged
         )
-
-    def _placed(self, array: Any, destinations: Any) -> Any:
-        if isinstance(array, jax.core.Tracer):
-            return Mirrored(array)
-        devices = self._devices_of(destinations)
-        if len(devices) == 1:
-            return _on_device(array, devices[0])
-        target = Topology(devices).replicated
-        is_there = isinstance(array, jax.Array) and array.sharding == target
-        return Mirrored(array if is_there else jax.device_put(host_view(array), target))
-
-    def _devices_of(self, destinations: Any) -> tuple[jax.Device, ...]:
-        match destinations:
-            case DistributedVariable():
-                return destinations.topology.devices
-            case Variable():
-                return tuple(destinations.stored.devices())
-            case VariablePart():
-                return (
-                    destinations.container.topology.local_devices[destinations.index],
-                )
-            case Mirrored():
-                return tuple(s.device for s in jax_internals.shards(destinations.array))
-            case PerReplica() | DistributedValues():
-                return self._collective.topology.devices
-            case str():
-                return resolve([destinations])
-            case list() | tuple():
-                return resolve(list(destinations))
-            case jax.Array():
-                if len(destinations.devices()) == 1:
-                    return tuple(destinations.devices())
-                return self._collective.topology.devices
-            case _:
-                raise TypeError(
-                    "`destinations` is a variable, a distributed value, the name of a "
-                    f"device or a list of names. Received: {destinations!r}."
-                )
 
 
 def _default_device(device: jax.Device | None) -> Any:
@@ -286,15 +257,21 @@ def _update_argument(leaf: Any) -> Any:
             )
 
 
+def _mirrored(leaf: Any, topology: Topology | None) -> Any:
+    """Returns arrays that came out equal on all devices as one mirrored value."""
+    if topology is None or not topology.is_local or not isinstance(leaf, PerReplica):
+        return leaf
+    parts = leaf.values
+    if not all(isinstance(part, jax.Array) for part in parts):
+        return leaf
+    first = on_host(parts[0])
+    for part in map(on_host, parts):
+        is_alike = part.shape == first.shape and part.dtype == first.dtype
+        if not is_alike or not are_equal(first, part):
+            return leaf
+    return Mirrored(replicate(parts[0], topology))
+
+
 def _plain(leaf: Any) -> Any:
     """Returns what an update function returned, without handles of variables."""
     return leaf.read_value() if isinstance(leaf, Variable) else leaf
-
-
-def _on_device(array: Any, device: jax.Device) -> jax.Array:
-    if isinstance(array, jax.Array):
-        for shard in jax_internals.shards(array):
-            if shard.device == device:
-                return jax_internals.uncommitted(shard)
-        array = host_view(array)
-    return to_device(array, device)

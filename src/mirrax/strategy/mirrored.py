@@ -8,6 +8,7 @@ import jax
 
 from mirrax.collectives.all_reduce import AllReduce
 from mirrax.collectives.cross_device_ops import CrossDeviceOps
+from mirrax.devices.logical import LogicalDevice
 from mirrax.devices.topology import local_topology
 from mirrax.strategy.creators import mirror
 from mirrax.strategy.strategy import Strategy
@@ -19,7 +20,8 @@ class MirroredStrategy(Strategy):
     Each device runs one replica and has a copy of every variable.
 
     Args:
-        devices: Their names; all GPUs or TPUs by default, or else all CPU devices.
+        devices: Their names, or logical or JAX devices; all GPUs or TPUs by default, or
+            else all CPU devices.
         cross_device_ops: How values of several replicas are added up; XLA's all-reduce
             by default.
 
@@ -30,7 +32,7 @@ class MirroredStrategy(Strategy):
 
     def __init__(
         self,
-        devices: Sequence[str | jax.Device] | None = None,
+        devices: Sequence[str | LogicalDevice | jax.Device] | None = None,
         cross_device_ops: CrossDeviceOps | None = None,
     ) -> None:
         if cross_device_ops is not None and not isinstance(

@@ -8,6 +8,7 @@ import jax
 from typing_extensions import override
 
 from mirrax.collectives.all_reduce import AllReduce
+from mirrax.devices.logical import LogicalDevice
 from mirrax.devices.topology import local_topology
 from mirrax.strategy.creators import place
 from mirrax.strategy.strategy import Strategy
@@ -24,7 +25,7 @@ class OneDeviceStrategy(Strategy):
     6
     """
 
-    def __init__(self, device: str | jax.Device) -> None:
+    def __init__(self, device: str | LogicalDevice | jax.Device) -> None:
         super().__init__(local_topology([device]), AllReduce(), place)
 
     @override

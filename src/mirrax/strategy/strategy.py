@@ -12,6 +12,7 @@ import numpy as np
 
 from mirrax import trees
 from mirrax.collectives.cross_device_ops import CrossDeviceOps
+from mirrax.collectives.destinations import host_view
 from mirrax.collectives.gather import gather
 from mirrax.collectives.reduce import Axis, Collective
 from mirrax.context import guards, stack
@@ -26,7 +27,6 @@ from mirrax.options import (
 from mirrax.run import dispatch
 from mirrax.strategy.combine import (
     as_per_replica,
-    host_view,
     reduce_tree,
     spread,
 )
@@ -290,8 +290,11 @@ class Strategy:
         return f"<mirrax.{type(self).__name__} on {list(self.topology.names)}>"
 
     def _wrap_parts(self, parts: list[Tree]) -> Tree:
-        return trees.map_leaves(
-            lambda *column: PerReplica(Parts(column, self.topology)), *parts
+        # None is a leaf here: it is the value of a replica.
+        return jax.tree.map(
+            lambda *column: PerReplica(Parts(column, self.topology)),
+            *parts,
+            is_leaf=lambda value: value is None or trees.is_leaf(value),
         )
 
     def _gather(self, leaf: Any, axis: int) -> Any:

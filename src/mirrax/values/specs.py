@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from mirrax.errors import SignatureMismatch
 from mirrax.values.array_like import as_array
 
 Shape = tuple[int | None, ...]
@@ -54,7 +55,7 @@ class TensorSpec:
             jax.dtypes.canonicalize_dtype(d) for d in (value.dtype, self.dtype)
         )
         if found != wanted or not self.allows(value.shape):
-            raise ValueError(
+            raise SignatureMismatch(
                 "An argument must fit its entry in `input_signature`. Received: "
                 f"{value.dtype}{list(value.shape)} for {self}."
             )

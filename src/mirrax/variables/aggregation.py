@@ -91,8 +91,13 @@ def require_equal(name: str, values: Sequence[Any]) -> None:
     first = on_host(values[0])
     for index, value in enumerate(values):
         other = on_host(value)
-        if not np.all((first == other) | (_is_nan(first) & _is_nan(other))):
+        if not are_equal(first, other):
             raise ValueError(unequal_write(name, index, first, other))
+
+
+def are_equal(first: Any, other: Any) -> bool:
+    """Returns whether two arrays of NumPy are equal, where NaN equals NaN."""
+    return bool(np.all((first == other) | (_is_nan(first) & _is_nan(other))))
 
 
 def unequal_write(name: str, index: int, first: Any, other: Any) -> str:

@@ -40,6 +40,11 @@ class DistributedVariable(Variable, DistributedValues):
 
     @property
     @override
+    def lies_on(self) -> tuple[jax.Device, ...]:
+        return self.topology.devices
+
+    @property
+    @override
     def device(self) -> str:
         """The name of the device of the copy that code here sees, or of the first."""
         local = self.topology.local_replicas
@@ -109,6 +114,10 @@ class VariablePart(ArrayLike):
     def device(self) -> str:
         topology = self.container.topology
         return topology.names[topology.local_replicas[self.index]]
+
+    @property
+    def lies_on(self) -> tuple[jax.Device, ...]:
+        return (self.container.topology.local_devices[self.index],)
 
     @property
     def trainable(self) -> bool:

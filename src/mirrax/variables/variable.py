@@ -93,6 +93,11 @@ class Variable(ArrayLike, Leaf, metaclass=VariableType):
         return f"{self._name}:0"
 
     @property
+    def lies_on(self) -> tuple[jax.Device, ...]:
+        """The devices that hold it."""
+        return tuple(self.stored.devices())
+
+    @property
     def trainable(self) -> bool:
         return self._trainable
 

@@ -16,6 +16,12 @@ class Accepted:
             raise AttributeError(name)
         return None
 
+    def after(self, earlier: Accepted) -> Accepted:
+        """Returns these, with those of `earlier` that were not set again."""
+        result = Accepted()
+        vars(result).update(vars(earlier) | vars(self))
+        return result
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Accepted) and vars(self) == vars(other)
 
