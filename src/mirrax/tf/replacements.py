@@ -32,8 +32,6 @@ REPLACEMENTS: dict[str, str] = {
     "tf.CriticalSection": "`threading.Lock` around eager code",
     "tf.Graph": "plain functions: `tf.function` compiles, without graphs",
     "tf.GradientTape.batch_jacobian": "`jax.vmap(jax.jacobian(f))`",
-    "tf.GradientTape.jacobian": "`jax.jacobian`",
-    "tf.GradientTape.stop_recording": "a `with` block that ends before",
     "tf.IndexedSlices": "dense gradients; `jnp.zeros(...).at[indices].add(values)`",
     "tf.RaggedTensor": "padded arrays with a mask (`Dataset.padded_batch`)",
     "tf.RegisterGradient": "`jax.custom_vjp`",
