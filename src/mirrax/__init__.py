@@ -40,6 +40,7 @@ from mirrax.strategy import (
 )
 from mirrax.values import DistributedValues, Mirrored, PerReplica
 from mirrax.values.specs import TensorSpec
+from mirrax.values.tensor_shape import TensorShape
 from mirrax.variables import Variable, variable_creator_scope
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ __all__ = [
     "RunOptions",
     "Strategy",
     "StrategyExtended",
+    "TensorShape",
     "TensorSpec",
     "ValueContext",
     "Variable",

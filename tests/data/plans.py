@@ -111,6 +111,18 @@ STEPS = {
     ),
     "zip": lambda d, a, b: Dataset.zip(d, Dataset.range(a)).map(lambda x, y: x - y),
     "concatenate": lambda d, a, b: d.concatenate(Dataset.range(a)),
+    "take_while": lambda d, a, b: d.take_while(lambda x: x < 5 * a),
+    "scan": lambda d, a, b: d.scan(a, lambda s, x: (s + x, s * 2 + x)),
+    "unique": lambda d, a, b: d.map(lambda x: x // b).unique(),
+    "choose": lambda d, a, b: Dataset.choose_from_datasets(
+        [d, Dataset.range(a)], Dataset.range(2).repeat(b), a % 2 == 0
+    ),
+    "sample": lambda d, a, b: Dataset.sample_from_datasets(
+        [d, Dataset.range(a)], [b, 1], seed=a
+    ),
+    "group": lambda d, a, b: d.group_by_window(
+        lambda x: x % 3, lambda key, group: group.map(lambda x: x + a), window_size=b
+    ),
     "enumerate": lambda d, a, b: d.enumerate(a).map(lambda i, x: i * 1000 + x),
     **{name: _mapping(function) for name, function in MAPS.items()},
 }

@@ -155,8 +155,8 @@ def test_a_range_may_have_another_type():
 
 
 def test_operations_that_are_left_out_name_a_replacement():
-    with pytest.raises(AttributeError, match=r"group_by_window`.*from_generator"):
-        Dataset.range(2).group_by_window  # noqa: B018
+    with pytest.raises(AttributeError, match=r"sparse_batch`.*from_generator"):
+        Dataset.range(2).sparse_batch  # noqa: B018
     with pytest.raises(AttributeError, match=r"Use `cache\(filename\)`"):
         Dataset.range(2).snapshot  # noqa: B018
 
@@ -204,3 +204,30 @@ def test_later_options_leave_earlier_ones():
     assert found.threading.max_intra_op_parallelism == 1
     assert found.experimental_slack is True
     assert first.threading.max_intra_op_parallelism is None
+
+
+def test_datasets_that_others_are_made_of_have_tensors_as_elements():
+    both = [tf.data.Dataset.range(2), tf.data.Dataset.range(10, 12)]
+    chosen = tf.data.Dataset.choose_from_datasets(both, tf.data.Dataset.range(2))
+    assert [x.numpy() for x in chosen] == [0, 10]
+    drawn = tf.data.Dataset.sample_from_datasets(both, weights=[1.0, 0.0])
+    assert [x.numpy() for x in drawn] == [0, 1]
+    counted = tf.data.Dataset.counter(5, dtype=tf.int32).take(2)
+    assert [x.numpy() for x in counted] == [5, 6]
+    assert next(iter(tf.data.Dataset.random(seed=1))).shape.rank == 0
+    checked = both[0].apply(tf.data.experimental.assert_cardinality(2))
+    assert checked.cardinality().numpy() == 2
+    grouped = both[0].group_by_window(lambda x: 0, lambda key, group: group.batch(2), 2)
+    assert [x.numpy().tolist() for x in grouped] == [[0, 1]]
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("ignore_errors", "`map` with a function that catches them"),
+        ("rejection_resample", "`sample_from_datasets`"),
+    ],
+)
+def test_missing_operations_name_what_to_use(name, advice):
+    with pytest.raises(AttributeError, match=f"has no.*{name}.*Use {advice}"):
+        getattr(tf.data.Dataset.range(1), name)

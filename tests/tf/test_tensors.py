@@ -164,8 +164,8 @@ def test_integer_constants_can_be_shapes_in_a_function():
 
 
 def test_methods_of_tapes_that_are_left_out_name_a_replacement():
-    with pytest.raises(AttributeError, match=r"Use `jax.jacobian`"):
-        tf.GradientTape().jacobian  # noqa: B018
+    with pytest.raises(AttributeError, match=r"Use `jax.vmap\(jax.jacobian"):
+        tf.GradientTape().batch_jacobian  # noqa: B018
 
 
 def test_print_writes_to_a_file(tmp_path):

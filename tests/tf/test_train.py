@@ -69,3 +69,17 @@ def test_checkpoint_keeps_the_variables_of_modules(tmp_path):
         variable.assign(0.0)
     tf.train.Checkpoint(model=model).restore(path).assert_consumed()
     assert [float(v) for v in model.variables] == [2.0, 1.0, 3.0]
+
+
+def test_a_checkpoint_can_be_looked_into(tmp_path):
+    path = tf.train.Checkpoint(w=tf.Variable([1.0, 2.0])).save(tmp_path / "ckpt")
+    assert tf.train.list_variables(path) == [("save_counter", []), ("w", [2])]
+    for name in ("w", "w/.ATTRIBUTES/VARIABLE_VALUE"):
+        assert tf.train.load_variable(path, name).tolist() == [1.0, 2.0]
+
+
+def test_objects_that_were_not_saved_are_found(tmp_path):
+    path = tf.train.Checkpoint(w=tf.Variable([1.0])).save(tmp_path / "ckpt")
+    more = tf.train.Checkpoint(w=tf.Variable([0.0]), bias=tf.Variable(1.0))
+    with pytest.raises(AssertionError, match=r"no values for bias\. Make"):
+        more.restore(path).assert_existing_objects_matched()

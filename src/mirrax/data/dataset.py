@@ -9,18 +9,23 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import jax
+import numpy as np
 from typing_extensions import override
 
 from mirrax.context import stack
 from mirrax.context.guards import MustDrive
 from mirrax.data.iterator import DatasetIterator
+from mirrax.data.nodes.choosing import chosen, sampled
 from mirrax.data.nodes.combining import Zip
+from mirrax.data.nodes.counting import Counter, RandomNumbers
 from mirrax.data.nodes.generated import Generated
 from mirrax.data.nodes.indexed import Range, one_element, slices
 from mirrax.data.nodes.mapping import Map
-from mirrax.data.operations import Operations
+from mirrax.data.operations import plan_of
 from mirrax.data.options import Options
 from mirrax.data.plan import INFINITE, UNKNOWN, Node, rewritten
+from mirrax.data.seeds import random_seed
+from mirrax.data.successive import Successive
 from mirrax.trees import Tree
 from mirrax.values.driving import Driving
 from mirrax.values.specs import TensorSpec
@@ -29,7 +34,7 @@ INFINITE_CARDINALITY = INFINITE
 UNKNOWN_CARDINALITY = UNKNOWN
 
 
-class Dataset(Operations["Dataset"], Driving):
+class Dataset(Successive["Dataset"], Driving):
     """A sequence of elements, each a structure of arrays.
 
     A dataset never changes: its methods return new ones. Each iteration starts anew.
@@ -191,6 +196,62 @@ class Dataset(Operations["Dataset"], Driving):
             )
         plan = Zip(tuple(leaf.plan for leaf in leaves), nesting)
         return Dataset(plan, leaves[0].options())
+
+    @staticmethod
+    def counter(start: int = 0, step: int = 1, dtype: Any = np.int64) -> Dataset:
+        """Returns numbers without end."""
+        return Dataset(Counter(int(start), int(step), np.dtype(dtype)))
+
+    @staticmethod
+    def random(
+        seed: int | None = None, rerandomize_each_iteration: bool | None = None
+    ) -> Dataset:
+        """Returns random integers below 2**32, without end."""
+        is_random = seed is None
+        number = random_seed() if seed is None else int(seed)
+        is_anew = bool(rerandomize_each_iteration)
+        return Dataset(RandomNumbers(number, is_anew, is_random))
+
+    @staticmethod
+    def choose_from_datasets(
+        datasets: Sequence[Dataset],
+        choice_dataset: Dataset,
+        stop_on_empty_dataset: bool = True,
+    ) -> Dataset:
+        """Returns elements of the datasets whose indices `choice_dataset` gives.
+
+        >>> both = [Dataset.range(2), Dataset.range(10, 12)]
+        >>> chosen = Dataset.choose_from_datasets(both, Dataset.range(2).repeat())
+        >>> [int(x) for x in chosen]
+        [0, 10, 1, 11]
+        """
+        plans = [plan_of(dataset, "`datasets`") for dataset in datasets]
+        choices = plan_of(choice_dataset, "`choice_dataset`")
+        plan = chosen(plans, choices, stop_on_empty_dataset)
+        return Dataset(plan, datasets[0].options())
+
+    @staticmethod
+    def sample_from_datasets(
+        datasets: Sequence[Dataset],
+        weights: Sequence[float] | None = None,
+        seed: int | None = None,
+        stop_on_empty_dataset: bool = False,
+        rerandomize_each_iteration: bool | None = None,
+    ) -> Dataset:
+        """Returns elements of datasets that are drawn at random.
+
+        Args:
+            datasets: The datasets.
+            weights: How often each is drawn, relative to the others; alike by default.
+            seed: Decides about the order.
+            stop_on_empty_dataset: Whether it ends with the first that has ended.
+            rerandomize_each_iteration: Whether each iteration has another order; by
+                default it has, unless there is a seed.
+        """
+        plans = [plan_of(dataset, "`datasets`") for dataset in datasets]
+        is_anew = rerandomize_each_iteration
+        plan = sampled(plans, weights, seed, stop_on_empty_dataset, is_anew)
+        return Dataset(plan, datasets[0].options())
 
     @override
     def _made(self, plan: Node) -> Dataset:

@@ -21,7 +21,9 @@ def spec_of_function(function: Callable[..., Any], source: Node, mapped: Node) -
     first real element says what there is.
     """
     if any(leaf.shape is None for leaf in jax.tree.leaves(source.spec)):
-        return jax.tree.map(lambda leaf: TensorSpec(None, leaf.dtype), _first(mapped))
+        return jax.tree.map(
+            lambda leaf: TensorSpec(None, leaf.dtype), spec_of_first(mapped)
+        )
     try:
         small, large = (
             cols.call(function, source.structure, _zeros(source.spec, size))
@@ -29,10 +31,10 @@ def spec_of_function(function: Callable[..., Any], source: Node, mapped: Node) -
         )
         return jax.tree.map(_common_spec, small, large)
     except Exception:
-        return _first(mapped)
+        return spec_of_first(mapped)
 
 
-def _first(mapped: Node) -> Any:
+def spec_of_first(mapped: Node) -> Any:
     """Returns the spec of the first element of a node."""
     stream = mapped.open((0,))
     columns = stream.take(1)

@@ -104,11 +104,11 @@ class Operations(abc.ABC, Iterable[Tree], Generic[D]):
         block = _count("block_length", block_length, least=1)
         threads = min(num_threads(num_parallel_calls), cycle)
         arguments = (cycle, block, random_seed(), threads)
-        return self._then(Interleave, _plan_of(map_func), *arguments)
+        return self._then(Interleave, _planned(map_func), *arguments)
 
     def flat_map(self, map_func: Callable[..., D]) -> D:
         """Returns the elements of the datasets that `map_func` makes, one by one."""
-        return self._then(Interleave, _plan_of(map_func), 1, 1, random_seed())
+        return self._then(Interleave, _planned(map_func), 1, 1, random_seed())
 
     # Which elements, in which order.
 
@@ -151,7 +151,7 @@ class Operations(abc.ABC, Iterable[Tree], Generic[D]):
 
     def concatenate(self, dataset: D) -> D:
         """Returns the elements of this dataset, then those of another."""
-        other = _plan(dataset, "`concatenate`")
+        other = plan_of(dataset, "`concatenate`")
         return self._made(Concatenate((self.plan, other)))
 
     # Putting elements together.
@@ -232,11 +232,14 @@ class Operations(abc.ABC, Iterable[Tree], Generic[D]):
         return state
 
 
-def _plan_of(function: Callable[..., D]) -> Callable[..., Node]:
-    return lambda *leaves: _plan(function(*leaves), "A function given to `interleave`")
+def _planned(function: Callable[..., D]) -> Callable[..., Node]:
+    return lambda *leaves: plan_of(
+        function(*leaves), "A function given to `interleave`"
+    )
 
 
-def _plan(made: Any, who: str) -> Node:
+def plan_of(made: Any, who: str) -> Node:
+    """Returns the plan of a dataset, or raises that `who` must give one."""
     if not isinstance(made, Operations):
         raise TypeError(
             f"{who} must give a `mirrax.data.Dataset`. Received: {made!r} of type "

@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 from mirrax.data.nodes.caching import Cache, Memory
+from mirrax.data.nodes.choosing import Choose
 from mirrax.data.nodes.files import FileNode
 from mirrax.data.nodes.interleaving import Interleave
 from mirrax.data.nodes.ordering import Shard
@@ -54,8 +55,12 @@ def _share_files(plan: Node, num_workers: int, index: int) -> Node:
     if not plan.inputs:
         raise _no_files(plan)
     changes: dict[str, Any] = {}
+    choices = plan.choices if isinstance(plan, Choose) else ()
     for field in dataclasses.fields(plan):
         value = getattr(plan, field.name)
+        if value is choices:
+            # Each worker makes the same choices, of its own files.
+            continue
         if isinstance(value, Node):
             changes[field.name] = _share_files(value, num_workers, index)
         elif isinstance(value, tuple) and value and isinstance(value[0], Node):

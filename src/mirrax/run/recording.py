@@ -41,6 +41,7 @@ class Recording:
     def __init__(self) -> None:
         self.notes: list[Note] = []
         self.reads: dict[Variable, list[Any]] = {}
+        self.is_paused = False
         self._entered = contextlib.ExitStack()
 
     def start(self) -> None:
@@ -65,13 +66,18 @@ class Recording:
             else:
                 outer.write(variable, value)
 
+    def forget(self) -> None:
+        """Forgets what was noted so far."""
+        self.notes.clear()
+        self.reads.clear()
+
     def gradients(
         self, weigh: Callable[[list[Any]], Any], targets: Sequence[Any], sources: Any
     ) -> list[Any]:
-        """Returns the gradients of `weigh(targets)`, None where there is no way.
+        """Returns the derivatives of `weigh(targets)`, None where there is no way.
 
         Args:
-            weigh: Makes one number of the values of the targets.
+            weigh: Makes one number, or one array, of the values of the targets.
             targets: Arrays that came out of operations.
             sources: For each source the arrays that stand for it.
         """
@@ -98,7 +104,7 @@ class Recording:
             return weigh([values.get(id(x), x) for x in targets])
 
         total, backward = jax.vjp(forward, known)
-        (found,) = backward(jnp.ones_like(total))
+        found = derivatives(total, lambda weights: backward(weights)[0])
         return [_added_up(found, dict.fromkeys(map(id, group))) for group in sources]
 
     def _note(
@@ -107,7 +113,8 @@ class Recording:
         given = set(map(id, inputs))
         # What is handed through needs an identity of its own.
         outputs = [jnp.copy(x) if id(x) in given else x for x in _listed(result)]
-        self.notes.append(Note(operation, inputs, outputs))
+        if not self.is_paused:
+            self.notes.append(Note(operation, inputs, outputs))
         return outputs if isinstance(result, list | tuple) else outputs[0]
 
     def _between(
@@ -127,6 +134,17 @@ class Recording:
                 kept.append(note)
                 needed.update(map(id, note.inputs))
         return kept[::-1], needed.intersection(sources)
+
+
+def derivatives(value: Any, backward: Callable[[Any], Any]) -> Any:
+    """Returns what `backward` makes of one number, or of each element of an array."""
+    if not value.ndim:
+        return backward(jnp.ones_like(value))
+    basis = jnp.eye(value.size, dtype=value.dtype).reshape(-1, *value.shape)
+    return jax.tree.map(
+        lambda rows: rows.reshape(*value.shape, *rows.shape[1:]),
+        jax.vmap(backward)(basis),
+    )
 
 
 class _Reads(ValueOverlay):

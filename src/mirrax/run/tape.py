@@ -8,8 +8,9 @@ In code that runs eagerly it keeps a recording instead.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -26,7 +27,7 @@ from mirrax.run.jaxprs import (
     read,
     stand_ins,
 )
-from mirrax.run.recording import Recording
+from mirrax.run.recording import Recording, derivatives
 from mirrax.trees import Tree
 from mirrax.values.array_like import as_array, as_arrays
 from mirrax.variables import libraries
@@ -43,11 +44,19 @@ source_p.def_abstract_eval(lambda aval: aval)
 gradient_p = Primitive("tape_gradient")
 """Where a gradient is wanted: of the first input with respect to the others."""
 gradient_p.multiple_results = True
-gradient_p.def_abstract_eval(lambda target, *sources, **_: list(sources))
+gradient_p.def_abstract_eval(
+    lambda target, *sources, **_: [
+        jax.core.ShapedArray(target.shape + source.shape, source.dtype)
+        for source in sources
+    ]
+)
 
 _TAPE = (mark_p, source_p, gradient_p)
 
 _numbers = itertools.count()
+
+_Weigh = Callable[[list[Any]], Any]
+"""Makes what is differentiated of the targets."""
 
 
 class GradientTape:
@@ -124,29 +133,77 @@ class GradientTape:
             unconnected_gradients: "zero" for zeros in place of None for sources on
                 which the target does not depend.
         """
-        given, structure = libraries.flatten_sources(sources)
-        resolved = [libraries.sources_of(leaf) or _array(leaf) for leaf in given]
-        leaves = [leaf for source in resolved for leaf in source.variables]
+        targets, nesting = trees.flatten(target)
+
+        def weigh(values: list[Any]) -> jax.Array:
+            return _weighted_sum(trees.unflatten(nesting, values), output_gradients)
+
+        return self._derivatives(weigh, targets, sources, unconnected_gradients)
+
+    def jacobian(
+        self, target: Any, sources: Tree, unconnected_gradients: Any = None
+    ) -> Tree:
+        """Returns the derivatives of each element of `target`.
+
+        Args:
+            target: An array; its dimensions come first in the results.
+            sources: A structure of variables and arrays, each one array.
+            unconnected_gradients: As for `gradient`.
+        """
+        targets = [as_array(target)]
+        return self._derivatives(_only, targets, sources, unconnected_gradients)
+
+    @contextlib.contextmanager
+    def stop_recording(self) -> Iterator[None]:
+        """Leaves out what is computed in its `with` block."""
+        self._pause(True)
+        try:
+            yield
+        finally:
+            self._pause(False)
+
+    def reset(self) -> None:
+        """Forgets what was recorded so far."""
         if self._recording is None:
-            found = self._traced(target, output_gradients, leaves)
+            self._mark("start")
         else:
-            found = self._recorded(self._recording, target, output_gradients, leaves)
-        choice = getattr(unconnected_gradients, "value", unconnected_gradients)
-        if str(choice).lower() == "zero":
-            found = [
-                jnp.zeros(leaf.shape, leaf.dtype) if gradient is None else gradient
-                for leaf, gradient in zip(leaves, found, strict=True)
-            ]
-        return trees.unflatten(structure, libraries.assemble(resolved, found))
+            self._recording.forget()
 
     def watched_variables(self) -> tuple[Variable, ...]:
         """Returns the variables that were read while the tape recorded."""
         reads = self._accessed if self._recording is None else self._recording.reads
         return tuple(variable for variable in reads if self._is_watched(variable))
 
-    def _traced(self, target: Tree, weights: Tree, leaves: Sequence[Any]) -> list[Any]:
+    def _derivatives(
+        self, weigh: _Weigh, targets: list[Any], sources: Tree, unconnected: Any
+    ) -> Tree:
+        given, structure = libraries.flatten_sources(sources)
+        resolved = [libraries.sources_of(leaf) or _array(leaf) for leaf in given]
+        leaves = [leaf for source in resolved for leaf in source.variables]
+        if self._recording is None:
+            found = self._traced(weigh, targets, leaves)
+        else:
+            found = self._recorded(self._recording, weigh, targets, leaves)
+        choice = getattr(unconnected, "value", unconnected)
+        if str(choice).lower() == "zero":
+            shape = targets[0].shape if weigh is _only else ()
+            found = [
+                jnp.zeros((*shape, *leaf.shape), leaf.dtype) if one is None else one
+                for leaf, one in zip(leaves, found, strict=True)
+            ]
+        return trees.unflatten(structure, libraries.assemble(resolved, found))
+
+    def _pause(self, is_paused: bool) -> None:
+        if self._recording is None:
+            self._mark("pause" if is_paused else "resume")
+        else:
+            self._recording.is_paused = is_paused
+
+    def _traced(
+        self, weigh: _Weigh, targets: list[Any], leaves: Sequence[Any]
+    ) -> list[Any]:
         values = [self._source(leaf) for leaf in leaves]
-        total = _weighted_sum(target, weights)
+        total = weigh(targets)
         connected = jax_internals.depends_on(total, values)
         values = [
             v if flag else None for v, flag in zip(values, connected, strict=True)
@@ -158,19 +215,18 @@ class GradientTape:
         return [None if value is None else next(found) for value in values]
 
     def _recorded(
-        self, recording: Recording, target: Tree, weights: Tree, leaves: Sequence[Any]
+        self,
+        recording: Recording,
+        weigh: _Weigh,
+        targets: list[Any],
+        leaves: Sequence[Any],
     ) -> list[Any]:
-        targets, structure = trees.flatten(target)
         groups = [
             (recording.reads.get(leaf, []) if self._is_watched(leaf) else [])
             if isinstance(leaf, Variable)
             else [leaf]
             for leaf in leaves
         ]
-
-        def weigh(values: list[Any]) -> jax.Array:
-            return _weighted_sum(trees.unflatten(structure, values), weights)
-
         return recording.gradients(weigh, targets, groups)
 
     def _is_watched(self, variable: Variable) -> bool:
@@ -198,6 +254,10 @@ def _require_traced(value: Any) -> None:
 
 def _array(leaf: Any) -> libraries.Sources:
     return libraries.Sources([leaf], lambda gradients: gradients[0])
+
+
+def _only(values: list[Any]) -> Any:
+    return values[0]
 
 
 def _weighted_sum(target: Tree, weights: Tree) -> jax.Array:
@@ -299,19 +359,21 @@ def _gradient(
     ]
     total, backward, results = jax.vjp(forward, start, has_aux=True)
     values.update(zip(made, results, strict=True))
-    (gradients,) = backward(jnp.ones_like(total))
+    gradients = derivatives(total, lambda weights: backward(weights)[0])
     found = dict(zip(sources, gradients, strict=True))
     values.update((out, found[s]) for out, s in zip(eqn.outvars, eqn.invars[1:]))
 
 
 def _recorded(eqns: Sequence[JaxprEqn], tape: int) -> list[JaxprEqn]:
     """Returns what ran while the tape recorded, and the summing up of its target."""
-    kept, is_recording, has_stopped = [], False, False
+    kept: list[JaxprEqn] = []
+    is_kept = False
     for eqn in eqns:
         if eqn.primitive is mark_p and eqn.params["tape"] == tape:
-            is_recording = eqn.params["what"] == "start"
-            has_stopped = not is_recording
-        elif is_recording or has_stopped:
+            is_kept = eqn.params["what"] != "pause"
+            if eqn.params["what"] == "start":
+                kept.clear()
+        elif is_kept:
             kept.append(eqn)
     return kept
 

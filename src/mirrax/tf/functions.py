@@ -12,20 +12,30 @@ from mirrax.tf.absent import replacement_of
 __all__ = ["GradientTape", "UnconnectedGradients", "function"]
 
 
-class GradientTape(mirrax.GradientTape):
-    """`tf.GradientTape`."""
-
-    def __getattr__(self, name: str) -> NoReturn:
-        full = f"tf.GradientTape.{name}"
-        advice = "" if name.startswith("_") else f" {replacement_of(full)}"
-        raise AttributeError(f"`mirrax.tf` has no `{full}`.{advice}", name=name)
-
-
 class UnconnectedGradients(enum.Enum):
     """What the gradient is of something that the target does not depend on."""
 
     NONE = "none"
     ZERO = "zero"
+
+
+class GradientTape(mirrax.GradientTape):
+    """`tf.GradientTape`."""
+
+    def jacobian(
+        self,
+        target: Any,
+        sources: Any,
+        unconnected_gradients: Any = UnconnectedGradients.NONE,
+        parallel_iterations: Any = None,
+        experimental_use_pfor: bool = True,
+    ) -> Any:
+        return super().jacobian(target, sources, unconnected_gradients)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        full = f"tf.GradientTape.{name}"
+        advice = "" if name.startswith("_") else f" {replacement_of(full)}"
+        raise AttributeError(f"`mirrax.tf` has no `{full}`.{advice}", name=name)
 
 
 def function(

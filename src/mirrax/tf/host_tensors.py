@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mirrax.tf.tensor_shape import TensorShape
+from mirrax import TensorShape
 
 
 class HostTensor(np.ndarray[Any, Any]):

@@ -31,8 +31,8 @@ _ADVICE = {
     ),
 }
 _ABOUT_SHAPES = (
-    "only elements of datasets have it; of other tensors write `x.get_shape()`, or "
-    "take the shape as the tuple that it is"
+    "only variables and elements of datasets have it; of other tensors write "
+    "`x.get_shape()`, or take the shape as the tuple that it is"
 )
 
 

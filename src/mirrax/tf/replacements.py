@@ -32,8 +32,6 @@ REPLACEMENTS: dict[str, str] = {
     "tf.CriticalSection": "`threading.Lock` around eager code",
     "tf.Graph": "plain functions: `tf.function` compiles, without graphs",
     "tf.GradientTape.batch_jacobian": "`jax.vmap(jax.jacobian(f))`",
-    "tf.GradientTape.jacobian": "`jax.jacobian`",
-    "tf.GradientTape.stop_recording": "a `with` block that ends before",
     "tf.IndexedSlices": "dense gradients; `jnp.zeros(...).at[indices].add(values)`",
     "tf.RaggedTensor": "padded arrays with a mask (`Dataset.padded_batch`)",
     "tf.RegisterGradient": "`jax.custom_vjp`",
@@ -54,9 +52,14 @@ REPLACEMENTS: dict[str, str] = {
     "tf.config.threading": "`tf.compat.v1.ConfigProto` at start-up",
     "tf.contrib": "the names of TensorFlow 2, or Keras",
     "tf.data.Dataset": "`Dataset.from_generator` with a generator that does it",
-    "tf.data.Dataset.bucket_by_sequence_length": "`padded_batch`",
+    "tf.data.Dataset.ignore_errors": (
+        "`map` with a function that catches them, and `filter`"
+    ),
     "tf.data.Dataset.load": "`tf.data.TFRecordDataset`",
     "tf.data.Dataset.ragged_batch": "`padded_batch`",
+    "tf.data.Dataset.rejection_resample": (
+        "`sample_from_datasets` of one dataset for each class (`filter`)"
+    ),
     "tf.data.Dataset.save": "`tf.io.TFRecordWriter`",
     "tf.data.Dataset.snapshot": "`cache(filename)`",
     "tf.data.experimental": "the method of the same name of `tf.data.Dataset`",

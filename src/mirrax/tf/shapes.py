@@ -11,9 +11,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mirrax import TensorShape
 from mirrax.tf.dtypes import canonical, int32
 from mirrax.tf.host_tensors import host
-from mirrax.tf.tensor_shape import TensorShape
 from mirrax.tf.tensors import axes, is_row_stand_in, sizes, tensor
 
 __all__ = [

@@ -14,9 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 
 import mirrax
+from mirrax import TensorShape
 from mirrax.tf.dtypes import canonical, string
 from mirrax.tf.host_tensors import HostTensor
-from mirrax.tf.tensor_shape import TensorShape
 
 _NUMBERS = (bool, int, float, complex)
 

@@ -17,6 +17,13 @@ FloatList = example.FloatList
 Int64List = example.Int64List
 
 latest_checkpoint = train.latest_checkpoint
+list_variables = train.list_variables
+
+
+def load_variable(ckpt_dir_or_file: Any, name: str) -> Any:
+    """Returns what a checkpoint has under a name, also if that is TensorFlow's."""
+    own = name.removesuffix("/.ATTRIBUTES/VARIABLE_VALUE")
+    return train.load_variable(ckpt_dir_or_file, own)
 
 
 class Checkpoint(train.Checkpoint):

@@ -136,13 +136,14 @@ class Checkpoint:
         values = {**saved.arrays, **agreement.own_positions(workers, saved.plain)}
         entries = dict(self._entries())
         require_match(path, entries, values, partial)
-        names = frozenset() if partial else frozenset(values)
+        saved_names = frozenset(values)
+        names = frozenset() if partial else saved_names
         for name, entry in entries.items():
             if name in values:
                 entry.set(values.pop(name))
         self.__dict__["_pending"] = values
         self._await_objects(names)
-        return LoadStatus(self)
+        return LoadStatus(self, saved_names)
 
     def read(self, save_path: Path, partial: bool = False) -> LoadStatus:
         """Restores what `write` wrote, leaving `save_counter` as it is."""
@@ -159,6 +160,12 @@ class Checkpoint:
         """Returns the names of restored values that no object has taken yet."""
         self._restore_pending()
         return sorted(self._pending)
+
+    def not_in(self, names: Set[str]) -> list[str]:
+        """Returns the names of what the objects hold that are not among `names`."""
+        self._restore_pending()
+        held = {name for name, _ in self._entries()} - {COUNTER}
+        return sorted(held - names)
 
     def _entries(self, only: str | None = None) -> Iterator[tuple[str, Entry]]:
         libraries.connect()
@@ -219,8 +226,9 @@ class Checkpoint:
 class LoadStatus:
     """What came of a `restore`."""
 
-    def __init__(self, checkpoint: Checkpoint) -> None:
+    def __init__(self, checkpoint: Checkpoint, saved: Set[str] | None = None) -> None:
         self._checkpoint = checkpoint
+        self._saved = saved
 
     def assert_consumed(self) -> LoadStatus:
         """Raises if the checkpoint held something that no object has taken."""
@@ -234,7 +242,17 @@ class LoadStatus:
         return self
 
     def assert_existing_objects_matched(self) -> LoadStatus:
-        """Does nothing: `restore` has checked that."""
+        """Raises if an object holds something that was not saved.
+
+        Where there was no checkpoint to restore, there is nothing to check.
+        """
+        unmatched = [] if self._saved is None else self._checkpoint.not_in(self._saved)
+        if unmatched:
+            raise AssertionError(
+                "Everything that the objects hold must be in the checkpoint. Received: "
+                f"no values for {', '.join(unmatched)}. Make the objects as they were, "
+                "or leave this check out."
+            )
         return self
 
     def assert_nontrivial_match(self) -> LoadStatus:

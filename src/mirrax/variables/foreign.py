@@ -31,6 +31,7 @@ from mirrax.options import ReduceOp, VariableAggregation, VariableSynchronizatio
 from mirrax.trees import Same
 from mirrax.values.layouts import replicate
 from mirrax.values.per_replica import PerReplica
+from mirrax.values.tensor_shape import TensorShape
 from mirrax.variables.mirrored import MirroredVariable
 from mirrax.variables.variable import Change, replace
 
@@ -104,7 +105,7 @@ class ForeignVariable(MirroredVariable):
     @property
     @override
     def shape(self) -> tuple[int, ...]:
-        return self.get_array().shape
+        return TensorShape(self.get_array().shape)  # type: ignore[return-value]
 
     @property
     @override
@@ -154,7 +155,7 @@ class ForeignVariable(MirroredVariable):
 
     @override
     def traced_aval(self, inside_replica: bool) -> Any:
-        return jax.core.ShapedArray(self.shape, self.dtype)
+        return jax.core.ShapedArray(tuple(self.shape), self.dtype)
 
     @override
     def lend(self, index: int) -> jax.Array:
@@ -190,7 +191,7 @@ class ForeignVariable(MirroredVariable):
 
     @override
     def _fitting(self, given: Any) -> Any:
-        self._shape, self._dtype = self.shape, self.dtype
+        self._shape, self._dtype = tuple(self.shape), self.dtype
         return super()._fitting(given)
 
     @override

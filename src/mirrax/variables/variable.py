@@ -20,6 +20,7 @@ from mirrax.options import VariableAggregation, VariableSynchronization
 from mirrax.trees import Leaf
 from mirrax.values.array_like import ArrayLike, on_host
 from mirrax.values.layouts import to_device
+from mirrax.values.tensor_shape import TensorShape
 from mirrax.variables import checks, creation, lending
 from mirrax.variables.places import Place
 
@@ -112,7 +113,12 @@ class Variable(ArrayLike, Leaf, metaclass=VariableType):
     @property
     @override
     def shape(self) -> tuple[int, ...]:
-        return self._shape
+        """The sizes, as a `TensorShape`."""
+        return TensorShape(self._shape)  # type: ignore[return-value]
+
+    def get_shape(self) -> tuple[int, ...]:
+        """Returns the shape."""
+        return self.shape
 
     @property
     @override

@@ -63,6 +63,17 @@ def test_padded_batch_refuses_what_does_not_fit():
         list(ragged(4).padded_batch(1, padded_shapes=(3,)))
 
 
+def test_padded_batch_says_that_known_sizes_stay():
+    # As TensorFlow 2.21 answers.
+    rows = Dataset.from_tensors([[1, 2]])
+    assert rows.padded_batch(2).element_spec.shape == (None, 1, 2)
+    assert rows.padded_batch(2, [None, None]).element_spec.shape == (None, None, None)
+    assert rows.padded_batch(2, [-1, 4]).element_spec.shape == (None, None, 4)
+    assert ragged(1).padded_batch(2).element_spec.shape == (None, None)
+    dropping = Dataset.range(3).padded_batch(2, drop_remainder=True)
+    assert dropping.element_spec.shape == (2,)
+
+
 def test_padded_batch_says_its_shape():
     dataset = Dataset.from_tensor_slices(np.ones((2, 3))).padded_batch(2, (5,))
     assert next(iter(dataset)).shape == (2, 5)

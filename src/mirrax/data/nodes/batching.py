@@ -128,7 +128,7 @@ class PaddedBatch(Batching):
 def _padded_spec(spec: TensorSpec, shape: Any) -> TensorSpec:
     if spec.shape is None:
         return spec
-    wanted = (None,) * len(spec.shape) if shape is None else shape
+    wanted = spec.shape if shape is None else shape
     sizes = [None if size in (None, -1) else int(size) for size in wanted]
     return TensorSpec(sizes, spec.dtype)
 

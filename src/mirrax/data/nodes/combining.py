@@ -96,7 +96,7 @@ class Concatenate(Node):
     @property
     @override
     def spec(self) -> Any:
-        return jax.tree.map(_common, *(node.spec for node in self.sources))
+        return jax.tree.map(common_spec, *(node.spec for node in self.sources))
 
     @property
     @override
@@ -107,7 +107,8 @@ class Concatenate(Node):
         return UNKNOWN if UNKNOWN in sizes else sum(sizes)
 
 
-def _common(first: TensorSpec, *rest: TensorSpec) -> TensorSpec:
+def common_spec(first: TensorSpec, *rest: TensorSpec) -> TensorSpec:
+    """Returns what specs have in common: sizes that differ are not known."""
     shape: Any = first.shape
     for other in rest:
         if shape is None or other.shape is None or len(other.shape) != len(shape):

@@ -110,6 +110,37 @@ class Dataset(_Tensors, mirrax.data.Dataset):
         given = args if datasets is None else (datasets,)
         return shown(mirrax.data.Dataset.zip(*given))
 
+    @staticmethod
+    def counter(
+        start: Any = 0, step: Any = 1, dtype: Any = np.int64, name: Any = None
+    ) -> Dataset:
+        return shown(mirrax.data.Dataset.counter(start, step, dtype))
+
+    @staticmethod
+    def random(
+        seed: Any = None, rerandomize_each_iteration: Any = None, name: Any = None
+    ) -> Dataset:
+        return shown(mirrax.data.Dataset.random(seed, rerandomize_each_iteration))
+
+    @staticmethod
+    def choose_from_datasets(
+        datasets: Any, choice_dataset: Any, stop_on_empty_dataset: bool = True
+    ) -> Dataset:
+        made = mirrax.data.Dataset.choose_from_datasets
+        return shown(made(datasets, choice_dataset, stop_on_empty_dataset))
+
+    @staticmethod
+    def sample_from_datasets(
+        datasets: Any,
+        weights: Any = None,
+        seed: Any = None,
+        stop_on_empty_dataset: bool = False,
+        rerandomize_each_iteration: Any = None,
+    ) -> Dataset:
+        made = mirrax.data.Dataset.sample_from_datasets
+        is_anew = rerandomize_each_iteration
+        return shown(made(datasets, weights, seed, stop_on_empty_dataset, is_anew))
+
 
 class TFRecordDataset(_Tensors, mirrax.data.TFRecordDataset):
     """`tf.data.TFRecordDataset`."""

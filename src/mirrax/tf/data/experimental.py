@@ -1,5 +1,6 @@
 """`tf.data.experimental`."""
 
+from collections.abc import Callable
 from typing import Any
 
 from mirrax.data import AUTOTUNE as AUTOTUNE
@@ -17,9 +18,18 @@ def cardinality(dataset: Dataset) -> Any:
     return dataset.cardinality()
 
 
+def assert_cardinality(expected_cardinality: Any) -> Callable[[Any], Any]:
+    """Returns what `Dataset.apply` takes to check a number of elements."""
+    return lambda dataset: dataset.assert_cardinality(expected_cardinality)
+
+
 def get_single_element(dataset: Dataset) -> Any:
     """Returns the only element of a dataset."""
     return dataset.get_single_element()
 
+
+choose_from_datasets = Dataset.choose_from_datasets
+sample_from_datasets = Dataset.sample_from_datasets
+Counter = Dataset.counter
 
 __getattr__ = names_of("tf.data.experimental")

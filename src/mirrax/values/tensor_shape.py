@@ -1,14 +1,20 @@
-"""`tf.TensorShape`: a shape that answers the questions of TensorFlow's."""
+"""Shapes that answer the questions of TensorFlow's."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import jax
 import numpy as np
 
 
 class TensorShape(tuple[int | None, ...]):
-    """A tuple of sizes; None stands for one that is not known."""
+    """A tuple of sizes; None stands for one that is not known.
+
+    >>> shape = TensorShape([2, 3])
+    >>> shape.as_list(), shape.rank, shape.num_elements(), shape == (2, 3)
+    ([2, 3], 2, 6, True)
+    """
 
     __slots__ = ()
 
@@ -50,3 +56,14 @@ class TensorShape(tuple[int | None, ...]):
 
     def concatenate(self, other: Any) -> TensorShape:
         return TensorShape((*self, *other))
+
+
+def _of_leaves(_: None, sizes: Any) -> TensorShape:
+    # Without a look at them: inside a trace, or a map over trees, they can be anything.
+    return tuple.__new__(TensorShape, sizes)
+
+
+# JAX takes apart tuples, and so those that know more, too.
+jax.tree_util.register_pytree_node(
+    TensorShape, lambda shape: (tuple(shape), None), _of_leaves
+)

@@ -1,0 +1,186 @@
+"""Numbers without end, and datasets of a number of elements that is promised."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import jax
+import numpy as np
+from typing_extensions import override
+
+from mirrax.data import columns as cols
+from mirrax.data.columns import Columns
+from mirrax.data.indices import random_for
+from mirrax.data.plan import INFINITE, Epoch, Node, State, Stream
+from mirrax.data.seeds import Seeded
+from mirrax.errors import InvalidArgumentError
+from mirrax.values.specs import TensorSpec
+
+_ROWS = 256
+"""How many numbers are made at once."""
+
+
+class Endless(Node):
+    """Numbers without end."""
+
+    @property
+    @override
+    def cardinality(self) -> int:
+        return INFINITE
+
+
+class _EndlessStream(Stream):
+    """Numbers that depend on their position alone."""
+
+    chunk = _ROWS
+    structure = jax.tree.structure(0)
+
+    def __init__(self) -> None:
+        self._position = 0
+
+    @override
+    def state(self) -> State:
+        return self._position
+
+    @override
+    def restore(self, state: State) -> None:
+        self._position = state
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Counter(Endless):
+    """Numbers from a start on, by a step."""
+
+    start: int
+    step: int
+    dtype: np.dtype[Any]
+
+    @override
+    def open(self, epoch: Epoch) -> Stream:
+        return _CounterStream(self)
+
+    @property
+    @override
+    def spec(self) -> Any:
+        return TensorSpec((), self.dtype)
+
+
+class _CounterStream(_EndlessStream):
+    def __init__(self, node: Counter) -> None:
+        super().__init__()
+        self._node = node
+
+    @override
+    def take(self, limit: int) -> Columns | None:
+        positions = np.arange(self._position, self._position + limit)
+        self._position += limit
+        numbers = self._node.start + positions * self._node.step
+        return [numbers.astype(self._node.dtype)]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class RandomNumbers(Endless, Seeded):
+    """Random integers below 2**32.
+
+    Args:
+        seed: Decides about them.
+        is_anew: Whether each iteration has others.
+        is_random: Whether nobody chose the seed.
+    """
+
+    seed: int
+    is_anew: bool
+    is_random: bool = dataclasses.field(default=False, repr=False)
+
+    @property
+    @override
+    def is_unseeded(self) -> bool:
+        return self.is_random
+
+    @override
+    def open(self, epoch: Epoch) -> Stream:
+        return RandomStream((self.seed, *(epoch if self.is_anew else ())))
+
+    @property
+    @override
+    def spec(self) -> Any:
+        return TensorSpec((), np.int64)
+
+
+class RandomStream(_EndlessStream):
+    """Random integers below 2**32, made in blocks, so that each can be found again."""
+
+    def __init__(self, seed: tuple[int, ...]) -> None:
+        super().__init__()
+        self._seed = seed
+        self._made = (-1, np.zeros(0, np.int64))
+
+    @override
+    def take(self, limit: int) -> Columns | None:
+        number, start = divmod(self._position, _ROWS)
+        if self._made[0] != number:
+            block = random_for(*self._seed, number).integers(2**32, size=_ROWS)
+            self._made = (number, block)
+        taken = self._made[1][start : start + limit]
+        self._position += len(taken)
+        return [taken]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class AssertCardinality(Node):
+    """A dataset of a number of elements that the user knows."""
+
+    source: Node
+    count: int
+
+    @override
+    def open(self, epoch: Epoch) -> Stream:
+        return _CheckedStream(self.source.open(epoch), self.count)
+
+    @property
+    @override
+    def spec(self) -> Any:
+        return self.source.spec
+
+    @property
+    @override
+    def cardinality(self) -> int:
+        return self.count
+
+
+class _CheckedStream(Stream):
+    def __init__(self, source: Stream, count: int) -> None:
+        self._source = source
+        self._count = count
+        self._given = 0
+        self.chunk = source.chunk
+
+    @override
+    def take(self, limit: int) -> Columns | None:
+        left = self._count - self._given
+        columns = self._source.take(min(limit, left) if left > 0 else 1)
+        self.structure = self._source.structure
+        if columns is None:
+            if left > 0:
+                raise self._wrong(f"only {self._given}")
+            return None
+        if not left:
+            raise self._wrong(f"at least {self._given + 1}")
+        self._given += cols.num_rows(columns)
+        return columns
+
+    @override
+    def state(self) -> State:
+        return [self._given, self._source.state()]
+
+    @override
+    def restore(self, state: State) -> None:
+        self._given, inner = state
+        self._source.restore(inner)
+
+    def _wrong(self, found: str) -> InvalidArgumentError:
+        return InvalidArgumentError(
+            "A dataset must have as many elements as `assert_cardinality` says. "
+            f"Received: {found}, for {self._count}."
+        )

@@ -1,0 +1,166 @@
+"""Elements in groups of the same key, each made into a dataset."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+from typing_extensions import override
+
+from mirrax.data import columns as cols
+from mirrax.data.columns import Columns
+from mirrax.data.inference import spec_of_first
+from mirrax.data.nodes.combining import common_spec
+from mirrax.data.plan import UNKNOWN, Epoch, Node, ReplayedStream, State, Stream
+from mirrax.data.seeds import Seeded, seed_unseeded
+from mirrax.errors import InvalidArgumentError
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class GroupByWindow(Node, Seeded):
+    """What a function makes of groups of elements with the same key.
+
+    Args:
+        source: The elements.
+        key_of: Makes a number of an element.
+        reduce: Makes a node of a key and of the node of a group.
+        size_of: How many elements of a key make a group.
+        seed: Decides about what is random in what `reduce` makes.
+    """
+
+    is_work = True
+
+    source: Node
+    key_of: Callable[..., Any]
+    reduce: Callable[[Any, Node], Node]
+    size_of: Callable[[Any], Any]
+    seed: int = dataclasses.field(repr=False)
+
+    @property
+    @override
+    def is_unseeded(self) -> bool:
+        return True
+
+    @override
+    def open(self, epoch: Epoch) -> Stream:
+        return _GroupStream(self, epoch)
+
+    @property
+    @override
+    def spec(self) -> Any:
+        # Of two keys: what differs between them is not known.
+        specs = []
+        for key in (0, 1):
+            # One that the function refuses says nothing about the others.
+            with contextlib.suppress(Exception):
+                group = Group([], None, self.source.spec)
+                specs.append(self.reduce(np.int64(key), group).spec)
+        return jax.tree.map(common_spec, *specs) if specs else spec_of_first(self)
+
+    @property
+    @override
+    def cardinality(self) -> int:
+        return UNKNOWN
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Group(Node):
+    """Elements at hand, which can be of different shapes."""
+
+    rows: list[Any] = dataclasses.field(repr=False)
+    nesting: Any = dataclasses.field(repr=False)
+    element: Any
+
+    @override
+    def open(self, epoch: Epoch) -> Stream:
+        return _RowsStream(self)
+
+    @property
+    @override
+    def spec(self) -> Any:
+        return self.element
+
+    @property
+    @override
+    def cardinality(self) -> int:
+        return len(self.rows)
+
+
+class _RowsStream(Stream):
+    def __init__(self, node: Group) -> None:
+        self.structure = node.nesting
+        self._rows = node.rows
+        self._used = 0
+
+    @override
+    def take(self, limit: int) -> Columns | None:
+        rows = self._rows[self._used : self._used + limit]
+        self._used += len(rows)
+        return cols.from_rows(rows) if rows else None
+
+    @override
+    def state(self) -> State:
+        return self._used
+
+    @override
+    def restore(self, state: State) -> None:
+        self._used = state
+
+
+class _GroupStream(ReplayedStream):
+    def __init__(self, node: GroupByWindow, epoch: Epoch) -> None:
+        self._node = node
+        self._epoch = epoch
+        self._source = node.source.open(epoch)
+        self._spec = node.source.spec
+        self._groups: dict[int, list[Any]] = {}
+        self._num_read = 0
+        self._num_made = 0
+        self._has_ended = False
+        self._made: Stream | None = None
+
+    @override
+    def _take(self, limit: int) -> Columns | None:
+        while True:
+            columns = None if self._made is None else self._made.take(limit)
+            if self._made is not None and columns is not None:
+                self.structure = self._made.structure
+                return columns
+            key = self._next_full()
+            if key is None:
+                return None
+            self._made = self._open_group(key, self._groups.pop(key))
+
+    def _next_full(self) -> int | None:
+        """Returns the key of a group that is complete; at the end, of any other."""
+        while not self._has_ended:
+            columns = self._source.take(1)
+            if columns is None:
+                self._has_ended = True
+                break
+            (row,) = cols.rows_of(columns)
+            with cols.noting("group_by_window", self._num_read):
+                key = cols.call(self._node.key_of, self._source.structure, row)
+                number = int(np.asarray(key))
+                size = int(np.asarray(self._node.size_of(np.int64(number))))
+            if size < 1:
+                raise InvalidArgumentError(
+                    "A group must have at least one element. Received: a size of "
+                    f"{size}, for key {number}."
+                )
+            self._num_read += 1
+            self._groups.setdefault(number, []).append(row)
+            if len(self._groups[number]) >= size:
+                return number
+        return min(self._groups, default=None)
+
+    def _open_group(self, key: int, rows: list[Any]) -> Stream:
+        group = Group(rows, self._source.structure, self._spec)
+        plan = self._node.reduce(np.int64(key), group)
+        seed = (self._node.seed, *self._epoch, self._num_made)
+        self._num_made += 1
+        return seed_unseeded(plan, seed).open(self._epoch)

@@ -1,0 +1,54 @@
+"""Looking into a checkpoint without the objects that were saved."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from typing import Any
+
+import numpy as np
+
+from mirrax.train import files
+from mirrax.train.manager import latest_checkpoint
+
+Path = str | os.PathLike[str]
+
+
+def list_variables(path: Path) -> list[tuple[str, list[int]]]:
+    """Returns the names and shapes of the arrays and numbers in a checkpoint.
+
+    Args:
+        path: A checkpoint, or a directory with some, of which it takes the newest.
+
+    >>> import tempfile
+    >>> import mirrax
+    >>> checkpoint = mirrax.train.Checkpoint(weight=mirrax.Variable([1.0, 2.0]))
+    >>> list_variables(checkpoint.save(tempfile.mkdtemp() + "/ckpt"))
+    [('save_counter', []), ('weight', [2])]
+    """
+    return [(name, list(array.shape)) for name, array in _arrays(path).items()]
+
+
+def load_variable(path: Path, name: str) -> np.ndarray[Any, Any]:
+    """Returns one of the arrays or numbers in a checkpoint, by its name."""
+    arrays = _arrays(path)
+    if name not in arrays:
+        raise KeyError(
+            "A checkpoint has only what was saved. Received: "
+            f"{name!r}, for one with {', '.join(arrays)}."
+        )
+    return arrays[name]
+
+
+def _arrays(path: Path) -> dict[str, np.ndarray[Any, Any]]:
+    place = pathlib.Path(path).absolute()
+    if not files.is_whole(place):
+        place = pathlib.Path(latest_checkpoint(place) or place)
+    saved = files.read(place)
+    numbers = {
+        name: np.asarray(value)
+        for name, value in saved.plain.items()
+        if isinstance(value, bool | int | float)
+    }
+    found = {**{n: np.asarray(a) for n, a in saved.arrays.items()}, **numbers}
+    return dict(sorted(found.items()))

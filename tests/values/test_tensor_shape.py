@@ -1,0 +1,40 @@
+"""Shapes that answer the questions of TensorFlow's."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import mirrax
+from mirrax import TensorShape
+
+
+@pytest.fixture(params=["plain", "mirrored"])
+def variable(request):
+    if request.param == "plain":
+        return mirrax.Variable([[1.0, 2.0]])
+    with mirrax.MirroredStrategy().scope():
+        return mirrax.Variable([[1.0, 2.0]])
+
+
+def test_the_shape_of_a_variable_answers_as_tensorflows_does(variable):
+    shape = variable.shape
+    assert (shape.as_list(), shape.rank, shape.ndims) == ([1, 2], 2, 2)
+    assert (shape.num_elements(), shape.is_fully_defined()) == (2, True)
+    assert variable.get_shape() == shape == (1, 2)
+    assert shape[1:].as_list() == [2]
+
+
+def test_it_is_a_tuple_for_jax(variable):
+    assert jnp.zeros(variable.shape).shape == (1, 2)
+    assert jax.tree.leaves(variable.shape) == [1, 2]
+    assert jax.jit(lambda shape: shape[1] + 1)(variable.shape) == 3
+    assert jax.tree.map(str, variable.shape) == ("1", "2")
+
+
+def test_a_size_that_is_not_known_leaves_their_product_unknown():
+    shape = TensorShape([None, 3])
+    assert shape.num_elements() is None
+    assert not shape.is_fully_defined()
+    assert shape.is_compatible_with((7, 3))
+    with pytest.raises(ValueError, match=r"\(None, 3\) and \(7, 4\) are incompat"):
+        shape.assert_is_compatible_with((7, 4))
