@@ -31,9 +31,9 @@ check: $(INSTALLED) ## Checks format, lint, types and layers, in seconds.
 	$(BIN)/python tools/check_layers.py
 
 bench: $(INSTALLED) ## Runs the programs in benchmarks/, one after another.
-	@set -e; for program in compiled_step dispatch eager_run uneven_step nnx_step keras_step import_time; do \
-		echo "==> $$program"; $(BIN)/python benchmarks/$$program.py $(ARGS); \
-	done
+	@missed=0; for program in compiled_step dispatch eager_run uneven_step nnx_step keras_step import_time; do \
+		echo "==> $$program"; $(BIN)/python benchmarks/$$program.py $(ARGS) || missed=1; \
+	done; exit $$missed
 
 soak: $(INSTALLED) ## Runs the long programs in soak/: faults, kills, many epochs.
 	@set -e; for program in $(SOAKS); do \
