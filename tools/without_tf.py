@@ -17,6 +17,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 LAYER = ("src/mirrax/tf", "tests/tf", "tests/conformance", "examples/tf")
 """What is deleted with the layer."""
 
+KEPT = ("tests/conformance/expected_mw",)
+"""Recorded answers in there that other tests compare with, too."""
+
 NOT_COPIED = (".*", "__pycache__", "build", "dist")
 
 
@@ -26,6 +29,8 @@ def copy_without_layer(target: pathlib.Path) -> None:
     shutil.copytree(ROOT, target, ignore=ignored)
     for folder in LAYER:
         shutil.rmtree(target / folder)
+    for folder in KEPT:
+        shutil.copytree(ROOT / folder, target / folder)
 
 
 def main(arguments: list[str]) -> int:
