@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -11,17 +11,16 @@ from mirrax.context import stack
 from mirrax.context.guards import MustDrive
 from mirrax.data import columns as cols
 from mirrax.data.columns import Columns
-from mirrax.data.optional_element import OptionalElement
+from mirrax.data.optional_element import GetNext
 from mirrax.data.plan import Node, refuse_position
 from mirrax.data.seeds import seeds_of, with_seeds
-from mirrax.errors import OutOfRangeError
 from mirrax.trees import Tree
 from mirrax.values.driving import Driving
 
 _VERSION = 1
 
 
-class DatasetIterator(Driving, Iterator[Tree]):
+class DatasetIterator(Driving, GetNext):
     """The elements of a dataset, one after another.
 
     `save_state` gives the position of the next element as plain numbers and lists;
@@ -57,20 +56,6 @@ class DatasetIterator(Driving, Iterator[Tree]):
         leaves = [column[self._used] for column in self._chunk]
         self._used += 1
         return jax.tree.unflatten(self._stream.structure, leaves)
-
-    def get_next(self) -> Tree:
-        """Returns the next element, or raises `OutOfRangeError` at the end."""
-        try:
-            return next(self)
-        except StopIteration:
-            raise OutOfRangeError("The dataset has no more elements.") from None
-
-    def get_next_as_optional(self) -> OptionalElement:
-        """Returns the next element, or that there is none."""
-        try:
-            return OptionalElement((next(self),))
-        except StopIteration:
-            return OptionalElement(())
 
     def save_state(self) -> dict[str, Any]:
         """Returns the position of the next element, as what JSON can hold."""

@@ -1,8 +1,11 @@
-"""What an iterator gives that does not raise at the end."""
+"""How an iterator gives its next element, besides `next`."""
 
 from __future__ import annotations
 
-from mirrax.errors import InvalidArgumentError
+import abc
+from collections.abc import Iterator
+
+from mirrax.errors import InvalidArgumentError, OutOfRangeError
 from mirrax.trees import Tree
 from mirrax.values.driving import Driving
 
@@ -22,3 +25,21 @@ class OptionalElement(Driving):
         if not self._held:
             raise InvalidArgumentError("There is no element: the dataset has ended.")
         return self._held[0]
+
+
+class GetNext(Iterator[Tree], abc.ABC):
+    """What ported programs ask of an iterator in place of `next`."""
+
+    def get_next(self) -> Tree:
+        """Returns the next element, or raises `OutOfRangeError` at the end."""
+        try:
+            return next(self)
+        except StopIteration:
+            raise OutOfRangeError("The dataset has no more elements.") from None
+
+    def get_next_as_optional(self) -> OptionalElement:
+        """Returns the next element, or that there is none."""
+        try:
+            return OptionalElement((next(self),))
+        except StopIteration:
+            return OptionalElement(())

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from mirrax.context import stack
 from mirrax.context.guards import MustDrive
-from mirrax.data.optional_element import OptionalElement
+from mirrax.data.optional_element import GetNext
 from mirrax.data.read_ahead import ReadAhead, Steps
-from mirrax.errors import OutOfRangeError
 from mirrax.input import positions
 from mirrax.input.in_step import InStep
 from mirrax.trees import Tree
@@ -69,7 +68,7 @@ class DistributedDataset(Driving):
         return state
 
 
-class DistributedIterator(Driving, Iterator[Tree]):
+class DistributedIterator(Driving, GetNext):
     """The elements of a distributed dataset, one step after another.
 
     >>> strategy = mirrax.OneDeviceStrategy("CPU:0")
@@ -101,20 +100,6 @@ class DistributedIterator(Driving, Iterator[Tree]):
         if step is None:
             raise StopIteration
         return step[0]
-
-    def get_next(self) -> Tree:
-        """Returns the next element, or raises `OutOfRangeError` at the end."""
-        try:
-            return next(self)
-        except StopIteration:
-            raise OutOfRangeError("The dataset has no more elements.") from None
-
-    def get_next_as_optional(self) -> OptionalElement:
-        """Returns the next element, or that there is none."""
-        try:
-            return OptionalElement((next(self),))
-        except StopIteration:
-            return OptionalElement(())
 
     def save_state(self) -> Any:
         """Returns the position of the next element, as what JSON can hold.
