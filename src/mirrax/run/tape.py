@@ -1,9 +1,7 @@
 """`GradientTape`: gradients for code that is written as TensorFlow's.
 
-While a function is traced, the tape leaves marks in the program: where it starts, where
-it stops, and where a gradient is wanted. Before the program is compiled, each wanted
-gradient is replaced by a real reverse-mode derivative of what stands between the marks.
-In code that runs eagerly it keeps a recording instead.
+While a function is traced, the tape leaves marks in the program (`tape_marks`). In code
+that runs eagerly it keeps a recording instead (`recording`).
 """
 
 from __future__ import annotations
@@ -18,40 +16,12 @@ import jax.numpy as jnp
 
 from mirrax import jax_internals, trees
 from mirrax.context import stack
-from mirrax.jax_internals import ClosedJaxpr, Jaxpr, JaxprEqn, Primitive, Var
-from mirrax.run.jaxprs import (
-    Values,
-    all_equations,
-    bind,
-    initial_values,
-    read,
-    stand_ins,
-)
-from mirrax.run.recording import Recording, derivatives
+from mirrax.run.recording import Recording
+from mirrax.run.tape_marks import gradient_p, mark_p, source_p
 from mirrax.trees import Tree
 from mirrax.values.array_like import as_array, as_arrays
 from mirrax.variables import libraries
 from mirrax.variables.variable import Variable
-
-mark_p = Primitive("tape_mark")
-"""Where a tape starts or stops to record."""
-mark_p.def_abstract_eval(lambda **_: jax.core.ShapedArray((), jnp.bool_))
-
-source_p = Primitive("tape_source")
-"""A value from which gradients are wanted: the value itself."""
-source_p.def_abstract_eval(lambda aval: aval)
-
-gradient_p = Primitive("tape_gradient")
-"""Where a gradient is wanted: of the first input with respect to the others."""
-gradient_p.multiple_results = True
-gradient_p.def_abstract_eval(
-    lambda target, *sources, **_: [
-        jax.core.ShapedArray(target.shape + source.shape, source.dtype)
-        for source in sources
-    ]
-)
-
-_TAPE = (mark_p, source_p, gradient_p)
 
 _numbers = itertools.count()
 
@@ -271,134 +241,3 @@ def _weighted_sum(target: Tree, weights: Tree) -> jax.Array:
         ),
         start=jnp.zeros(()),
     )
-
-
-def differentiate(
-    closed: ClosedJaxpr, axis_env: Sequence[tuple[str, int]]
-) -> ClosedJaxpr:
-    """Returns the program with every wanted gradient replaced by a derivative."""
-    if not _has_tape(closed.jaxpr):
-        return closed
-
-    def program(*inputs: Any) -> list[Any]:
-        values = initial_values(closed, inputs)
-        _evaluate(closed.jaxpr.eqns, values, axis_env)
-        return [read(values, atom) for atom in closed.jaxpr.outvars]
-
-    return jax.make_jaxpr(program, axis_env=list(axis_env))(*stand_ins(closed.jaxpr))
-
-
-def _has_tape(jaxpr: Jaxpr) -> bool:
-    return any(eqn.primitive in _TAPE for eqn in all_equations(jaxpr))
-
-
-def _evaluate(
-    eqns: Sequence[JaxprEqn],
-    values: Values,
-    axis_env: Sequence[tuple[str, int]],
-    changes: Values | None = None,
-) -> None:
-    """Evaluates equations, and adds to what they compute the changes that are given."""
-    for index, eqn in enumerate(eqns):
-        if eqn.primitive is gradient_p:
-            _gradient(eqns[:index], eqn, values, axis_env)
-        elif eqn.primitive is mark_p:
-            values[eqn.outvars[0]] = jnp.zeros((), jnp.bool_)
-        elif eqn.primitive is source_p:
-            values[eqn.outvars[0]] = read(values, eqn.invars[0])
-        else:
-            params = {
-                name: _differentiated(value, axis_env)
-                for name, value in eqn.params.items()
-            }
-            inputs = [read(values, atom) for atom in eqn.invars]
-            values.update(zip(eqn.outvars, bind(eqn, inputs, params), strict=True))
-        for var in eqn.outvars:
-            if changes is not None and var in changes:
-                values[var] = values[var] + changes[var]
-
-
-def _differentiated(parameter: Any, axis_env: Sequence[tuple[str, int]]) -> Any:
-    if isinstance(parameter, ClosedJaxpr) and _has_tape(parameter.jaxpr):
-        return differentiate(parameter, axis_env)
-    # Named tuples are facts about the equation, such as the axes of a convolution.
-    if type(parameter) is tuple:
-        return tuple(_differentiated(item, axis_env) for item in parameter)
-    return parameter
-
-
-def _gradient(
-    before: Sequence[JaxprEqn],
-    eqn: JaxprEqn,
-    values: Values,
-    axis_env: Sequence[tuple[str, int]],
-) -> None:
-    """Evaluates one wanted gradient.
-
-    What was recorded is evaluated again as a function of the sources; the values that
-    it gives replace the first ones, so that XLA drops the first evaluation. A source
-    that is computed from others gets a change of zero added, so that the gradient of
-    those reaches through it.
-    """
-    target: Any = eqn.invars[0]
-    sources: list[Any] = list(dict.fromkeys(eqn.invars[1:]))
-    recorded = _depending(_recorded(before, eqn.params["tape"]), sources, target)
-    made = [var for item in recorded for var in item.outvars]
-    computed = set(made).intersection(sources)
-
-    def forward(given: list[Any]) -> tuple[Any, list[Any]]:
-        inner = dict(values)
-        inner.update((s, v) for s, v in zip(sources, given) if s not in computed)
-        changes = {s: v for s, v in zip(sources, given) if s in computed}
-        _evaluate(recorded, inner, axis_env, changes)
-        return read(inner, target), [inner[var] for var in made]
-
-    start = [
-        jnp.zeros_like(value) if source in computed else value
-        for source, value in ((s, read(values, s)) for s in sources)
-    ]
-    total, backward, results = jax.vjp(forward, start, has_aux=True)
-    values.update(zip(made, results, strict=True))
-    gradients = derivatives(total, lambda weights: backward(weights)[0])
-    found = dict(zip(sources, gradients, strict=True))
-    values.update((out, found[s]) for out, s in zip(eqn.outvars, eqn.invars[1:]))
-
-
-def _recorded(eqns: Sequence[JaxprEqn], tape: int) -> list[JaxprEqn]:
-    """Returns what ran while the tape recorded, and the summing up of its target."""
-    kept: list[JaxprEqn] = []
-    is_kept = False
-    for eqn in eqns:
-        if eqn.primitive is mark_p and eqn.params["tape"] == tape:
-            is_kept = eqn.params["what"] != "pause"
-            if eqn.params["what"] == "start":
-                kept.clear()
-        elif is_kept:
-            kept.append(eqn)
-    return kept
-
-
-def _depending(
-    eqns: Sequence[JaxprEqn], sources: Sequence[Any], target: Any
-) -> list[JaxprEqn]:
-    """Returns those equations that lead from the sources to the target.
-
-    The marks of other tapes stay, because gradients of theirs may be among them.
-    """
-    reached = {source for source in sources if isinstance(source, Var)}
-    forward = []
-    for eqn in eqns:
-        inputs = [atom for atom in eqn.invars if isinstance(atom, Var)]
-        is_mark = eqn.primitive is mark_p
-        if not is_mark and reached.isdisjoint(inputs):
-            continue
-        forward.append(eqn)
-        if not is_mark:
-            reached.update(eqn.outvars)
-    needed = {target} if isinstance(target, Var) else set()
-    kept = []
-    for eqn in reversed(forward):
-        if eqn.primitive is mark_p or not needed.isdisjoint(eqn.outvars):
-            kept.append(eqn)
-            needed.update(atom for atom in eqn.invars if isinstance(atom, Var))
-    return kept[::-1]

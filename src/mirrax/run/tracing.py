@@ -17,9 +17,9 @@ from mirrax.variables.overlay import TraceOverlay, read_p
 from mirrax.variables.variable import Variable
 
 if TYPE_CHECKING:
-    from mirrax.run import tape
+    from mirrax.run import tape_marks
 else:
-    tape = Later("mirrax.run.tape")
+    tape_marks = Later("mirrax.run.tape_marks")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,7 +72,7 @@ def trace(
         return [*(overlay.values[v] for v in overlay.written), *arrays]
 
     closed = jax.make_jaxpr(flat, axis_env=list(axis_env))(*arguments)
-    closed, numbers = _lift_reads(tape.differentiate(closed, axis_env))
+    closed, numbers = _lift_reads(tape_marks.differentiate(closed, axis_env))
     reads = tuple(captured["inputs"][number] for number in numbers)
     return Traced(closed, reads, captured["writes"], captured["result"])
 
