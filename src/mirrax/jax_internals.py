@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import os
 import pathlib
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ from jax.sharding import NamedSharding
 
 try:
     from jax._src import config as _config
+    from jax._src import core as _core
     from jax._src.array import ArrayImpl as ArrayImpl
     from jax._src.core import ClosedJaxpr as ClosedJaxpr
     from jax._src.core import DebugInfo as DebugInfo
@@ -53,6 +55,9 @@ except (ImportError, AttributeError) as error:
     ) from error
 
 _PACKAGE = f"{pathlib.Path(__file__).parent}{os.sep}"
+# Where tracers and variables answer the questions of others.
+_ASKED = (_core.__file__, _PACKAGE)
+_watched: set[type[Exception]] = set()
 
 
 def backend_is_up() -> bool:
@@ -159,6 +164,36 @@ def current_trace() -> Any:
 def is_traced_in(value: object, trace: Any) -> bool:
     """Returns whether `value` is a tracer of this trace."""
     return isinstance(value, jax.core.Tracer) and value._trace is trace
+
+
+def watch_refusals(
+    kinds: Sequence[type[Exception]], note: Callable[[str, int], None]
+) -> None:
+    """Makes JAX tell who asked for the value of a tracer, whenever it refuses it.
+
+    Args:
+        kinds: The errors that it raises. From now on they call `note`, also where
+            somebody catches them.
+        note: Takes file and line of whoever asked.
+    """
+    for kind in kinds:
+        if kind not in _watched:
+            _watched.add(kind)
+            kind.__init__ = _noting_init(kind.__init__, note)  # type: ignore[method-assign]
+
+
+def _noting_init(
+    init: Callable[..., None], note: Callable[[str, int], None]
+) -> Callable[..., None]:
+    @functools.wraps(init)
+    def noting(self: Exception, *args: Any, **kwargs: Any) -> None:
+        init(self, *args, **kwargs)
+        frame = sys._getframe(1)
+        while frame.f_back is not None and frame.f_code.co_filename.startswith(_ASKED):
+            frame = frame.f_back
+        note(frame.f_code.co_filename, frame.f_lineno)
+
+    return noting
 
 
 def places_of(equation: JaxprEqn) -> list[str]:

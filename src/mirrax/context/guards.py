@@ -5,8 +5,11 @@ from __future__ import annotations
 from mirrax.context import stack
 
 
-class MustDrive(Exception):  # noqa: N818 - a signal to `function`, not to the user
-    """A traced function did what only Python can do, such as iterating a dataset."""
+class MustDrive(BaseException):
+    """A traced function did what only Python can do, such as iterating a dataset.
+
+    No `Exception`, so that what the user catches is not this.
+    """
 
 
 def require_cross_replica(what: str) -> None:

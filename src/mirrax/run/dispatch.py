@@ -14,7 +14,7 @@ from mirrax.context import stack
 from mirrax.later import Later
 from mirrax.run.call import ReplicaCall
 from mirrax.run.eager import run_eager
-from mirrax.run.function import Function
+from mirrax.run.function import Drive, Function
 from mirrax.run.meeting import Alone
 from mirrax.run.replica_context import ReplicaContext
 from mirrax.run.spmd import run_traced
@@ -51,12 +51,14 @@ def run(
     libraries.connect()
     call = ReplicaCall(strategy, strategy.collective, fn, tuple(args), kwargs)
     with strategy.scope():
-        if is_traced:
-            return _run_inside_trace(call)
-        if not call.topology.is_single:
-            return run_eager(call)
-        with jax.default_device(call.topology.devices[0]):
-            return _call_alone(call)
+        return _run_inside_trace(call) if is_traced else _run_by_python(call)
+
+
+def _run_by_python(call: ReplicaCall) -> Tree:
+    if not call.topology.is_single:
+        return run_eager(call)
+    with jax.default_device(call.topology.devices[0]):
+        return _call_alone(call)
 
 
 def _refuse_arguments(args: Any, kwargs: Any) -> None:
@@ -96,15 +98,21 @@ def _run_compiled(
         return compiled.call(args, kwargs)
 
 
-def _run_one_by_one(fn: Function, strategy: Callable[[], Any]) -> Callable[..., Tree]:
-    """Returns the function that runs `fn` on replicas that need their own programs."""
+def _run_one_by_one(fn: Function, strategy: Callable[[], Any]) -> Drive:
+    """Returns what runs `fn` on replicas that need programs of their own, or Python."""
 
-    def run(*args: Any, **kwargs: Any) -> Tree:
+    def run(args: Sequence[Any], kwargs: dict[str, Any], is_deciding: bool) -> Tree:
         owner = strategy()
-        python = fn.python_function
-        call = ReplicaCall(owner, owner.collective, python, args, kwargs)
+        call = ReplicaCall(
+            owner,
+            owner.collective,
+            fn.python_function,
+            tuple(args),
+            kwargs,
+            is_deciding,
+        )
         with owner.scope():
-            return uneven.run_uneven(call, fn)
+            return _run_by_python(call) if is_deciding else uneven.run_uneven(call, fn)
 
     return run
 

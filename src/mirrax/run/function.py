@@ -14,7 +14,7 @@ from mirrax import jax_internals, trees
 from mirrax.context import stack
 from mirrax.context.guards import MustDrive
 from mirrax.devices.topology import Topology
-from mirrax.run import signatures
+from mirrax.run import decisions, signatures
 from mirrax.run.arguments import (
     DRIVEN,
     NUMBERS,
@@ -39,6 +39,10 @@ MAX_PROGRAMS = 128
 
 _MANY_TRACES = 16
 _UNKNOWN = object()
+_DECIDING = object()
+
+Drive = Callable[[Sequence[Any], dict[str, Any], bool], Tree]
+"""Calls Python with arguments; told whether it decides on values of arrays."""
 
 
 def function(
@@ -47,6 +51,7 @@ def function(
     input_signature: Sequence[Any] | None = None,
     donate_argnums: int | Sequence[int] = (),
     static_numbers: bool = False,
+    python_decisions: bool = False,
 ) -> Any:
     """Returns `fn` as a function that is traced once and then runs compiled.
 
@@ -62,6 +67,9 @@ def function(
         donate_argnums: Positional arguments whose arrays may be overwritten.
         static_numbers: Whether Python numbers are part of the program, so that each
             new number is a new trace.
+        python_decisions: Whether Python may decide on values of arrays, as in
+            `if x > 0:`. The Python of such a function runs on every call; each `run`
+            in it is compiled, unless its function decides as well.
 
     >>> import numpy as np
     >>> @function
@@ -74,6 +82,7 @@ def function(
         "input_signature": input_signature,
         "donate_argnums": donate_argnums,
         "static_numbers": static_numbers,
+        "python_decisions": python_decisions,
     }
     if fn is None:
         return functools.partial(function, **options)
@@ -90,6 +99,7 @@ class Function:
         input_signature: Descriptions that the arguments must fit.
         donate_argnums: Positional arguments whose arrays may be overwritten.
         static_numbers: Whether Python numbers are part of the program.
+        python_decisions: Whether Python may decide on values of arrays.
         drive: What to call where one program cannot do it; by default the Python
             function, with each `run` in it compiled.
         topology: The devices it runs on, if it is the `run` of a strategy.
@@ -101,7 +111,8 @@ class Function:
         input_signature: Sequence[Any] | None = None,
         donate_argnums: int | Sequence[int] = (),
         static_numbers: bool = False,
-        drive: Callable[..., Tree] | None = None,
+        python_decisions: bool = False,
+        drive: Drive | None = None,
         topology: Topology | None = None,
     ) -> None:
         if not callable(fn):
@@ -114,6 +125,7 @@ class Function:
         )
         self._donated = _positions(donate_argnums)
         self.static_numbers = static_numbers
+        self.python_decisions = python_decisions
         self._spelling = Spelling(fn) if static_numbers else None
         self._programs: collections.OrderedDict[Any, Program] = (
             collections.OrderedDict()
@@ -135,6 +147,10 @@ class Function:
             # Part of the trace that is under way.
             return self.python_function(*args, **kwargs)
         if isinstance(frame, stack.Replica) and frame.context.num_replicas_in_sync > 1:
+            if frame.is_alone:
+                # The others may not come here.
+                self.check_signature(args, kwargs)
+                return self.python_function(*args, **kwargs)
             # The replicas of an eager `run` call the program together.
             return frame.context.merge_call(_run_together, (self, args, kwargs))
         self.check_signature(args, kwargs)
@@ -153,9 +169,7 @@ class Function:
                 args = bound.args
             signatures.check(self._name, self.input_signature, args)
 
-    def over(
-        self, strategy: Any, drive: Callable[[Function, Any], Callable[..., Tree]]
-    ) -> Function:
+    def over(self, strategy: Any, drive: Callable[[Function, Any], Drive]) -> Function:
         """Returns the function that runs this one on every replica of `strategy`.
 
         Args:
@@ -178,6 +192,7 @@ class Function:
                 None,
                 self._donated,
                 self.static_numbers,
+                self.python_decisions,
                 drive(self, reference),
                 strategy.topology,
             )
@@ -192,7 +207,7 @@ class Function:
         """
         key = _identity(fn)
         if key not in self._inner:
-            self._inner[key] = Function(fn)
+            self._inner[key] = Function(fn, python_decisions=self.python_decisions)
             if len(self._inner) > MAX_PROGRAMS:
                 self._inner.popitem(last=False)
         return self._inner[key]
@@ -216,7 +231,7 @@ class Function:
         keys = tuple([key for key, _, _ in slots])
         if DRIVEN[0] in keys:
             args, kwargs = trees.unflatten(structure, leaves)
-            return self._drive(*args, **kwargs)
+            return self._drive(args, kwargs, False)
         key = (
             structure,
             keys,
@@ -226,8 +241,8 @@ class Function:
             jax_internals.config_fingerprint(),
         )
         program = self.cached(key, self._build, leaves, structure, slots)
-        if program is None:
-            return self._drive(*args, **kwargs)
+        if program is None or program is _DECIDING:
+            return self._drive(args, kwargs, program is _DECIDING)
         try:
             return program([array for _, array, layout in slots if layout is not None])
         except Outdated:
@@ -244,15 +259,15 @@ class Function:
         flags = self._donated_flags(structure, len(leaves))
         return agreed_arguments(leaves, topology, self.static_numbers, flags)
 
-    def _drive_steps(self, *args: Any, **kwargs: Any) -> Tree:
+    def _drive_steps(
+        self, args: Sequence[Any], kwargs: dict[str, Any], is_deciding: bool
+    ) -> Tree:
         """Runs the Python, with each `run` in it compiled."""
         with stack.driving(self):
             return self.python_function(*args, **kwargs)
 
-    def _build(
-        self, leaves: list[Any], structure: Any, slots: list[Any]
-    ) -> Program | None:
-        """Returns the program for such arguments; None if only Python can do it."""
+    def _build(self, leaves: list[Any], structure: Any, slots: list[Any]) -> Any:
+        """Returns the program for such arguments, or that only Python can do it."""
         libraries.check_arguments(trees.unflatten(structure, leaves))
         is_dynamic = [layout is not None for _, _, layout in slots]
 
@@ -266,6 +281,7 @@ class Function:
             return self.python_function(*args, **kwargs)
 
         body.__name__ = self._name
+        watched = decisions.noticing if self.python_decisions else decisions.hinting
         dynamic = [slot for slot in slots if slot[2] is not None]
         flags = self._donated_flags(structure, len(leaves))
         donated = [flag for flag, dyn in zip(flags, is_dynamic, strict=True) if dyn]
@@ -276,7 +292,11 @@ class Function:
         forms = [form_of_slot(slot) for slot in dynamic]
         try:
             is_run = self._topology is not None
-            return Program(body, stand_ins, forms, donated, is_run)
+            return Program(watched(body), stand_ins, forms, donated, is_run)
+        except decisions.Decided as decided:
+            cost = decisions.ON_REPLICAS if is_run else decisions.IN_STEPS
+            decisions.tell(self._name, decided, cost)
+            return _DECIDING
         except MustDrive:
             return None
 
