@@ -40,7 +40,7 @@ REPLACEMENTS: dict[str, str] = {
     "tf.TypeSpec": "`tf.TensorSpec`",
     "tf.audio": "`scipy.io.wavfile` in the input pipeline",
     "tf.autodiff": "`jax.jvp`",
-    "tf.autograph": "`jax.lax.cond` and `jax.lax.while_loop`, or run eagerly",
+    "tf.autograph": "`tf.function`, whose Python may decide on tensors, or `tf.cond`",
     "tf.batch_to_space": "`jnp.reshape` and `jnp.transpose`",
     "tf.compat.v1": "the names of TensorFlow 2",
     "tf.compat.v1.layers": "`tf.keras.layers`",
