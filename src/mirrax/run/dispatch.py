@@ -12,6 +12,7 @@ import jax
 from mirrax import jax_internals
 from mirrax.context import stack
 from mirrax.later import Later
+from mirrax.run import closures
 from mirrax.run.call import ReplicaCall
 from mirrax.run.eager import run_eager
 from mirrax.run.function import Drive, Function
@@ -45,7 +46,7 @@ def run(
     is_traced = stack.overlay() is not None
     driver = stack.driver()
     if driver is not None and not is_traced and not isinstance(fn, Function):
-        fn = driver.compiled(fn)
+        return _run_driven(driver, strategy, fn, args, kwargs)
     if isinstance(fn, Function) and not is_traced:
         return _run_compiled(strategy, fn, args, kwargs)
     libraries.connect()
@@ -96,6 +97,23 @@ def _run_compiled(
         return compiled.call(args, kwargs)
     with stack.driving(None):
         return compiled.call(args, kwargs)
+
+
+def _run_driven(
+    driver: Function,
+    strategy: Any,
+    fn: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+) -> Tree:
+    compiled = driver.compiled(fn)
+    count = compiled.total_trace_count
+    result = _run_compiled(strategy, compiled, args, kwargs)
+    if compiled.total_trace_count != count:
+        # Its Python may have changed what it reaches, such as a counter, or made a
+        # variable, which is no reason to trace it again.
+        driver.remember(closures.identity(fn), compiled)
+    return result
 
 
 def _run_one_by_one(fn: Function, strategy: Callable[[], Any]) -> Drive:

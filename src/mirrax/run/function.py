@@ -14,7 +14,7 @@ from mirrax import jax_internals, trees
 from mirrax.context import stack
 from mirrax.context.guards import MustDrive
 from mirrax.devices.topology import Topology
-from mirrax.run import decisions, signatures
+from mirrax.run import closures, decisions, signatures
 from mirrax.run.arguments import (
     DRIVEN,
     NUMBERS,
@@ -203,14 +203,29 @@ class Function:
         """Returns `fn`, which this function's Python gives to `run`, as a function.
 
         A function that is defined anew on each call is found again by its code and by
-        what it closes over.
+        what it reaches.
         """
-        key = _identity(fn)
-        if key not in self._inner:
-            self._inner[key] = Function(fn, python_decisions=self.python_decisions)
-            if len(self._inner) > MAX_PROGRAMS:
-                self._inner.popitem(last=False)
-        return self._inner[key]
+        key = closures.identity(fn)
+        found = None if key is None else self._inner.get(key)
+        if found is None:
+            found = Function(fn, python_decisions=self.python_decisions)
+            self.remember(key, found)
+        # What the one before closes over may have changed since.
+        found.python_function = fn
+        return found
+
+    def remember(self, key: Any, compiled: Function) -> None:
+        """Makes `compiled` what is found for a function with this identity."""
+        if key is None:
+            return
+        self._inner[key] = compiled
+        if len(self._inner) > MAX_PROGRAMS:
+            self._inner.popitem(last=False)
+
+    @property
+    def total_trace_count(self) -> int:
+        """How often it was traced, also on the replicas of strategies."""
+        return self.trace_count + sum(f.trace_count for f in list(self._over.values()))
 
     def call(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Tree:
         """Returns what the program for such arguments returns."""
@@ -361,15 +376,6 @@ def _place() -> Any:
     """Returns what of the place of a call decides how a function is traced."""
     frame = stack.frame()
     return None if frame is None else (type(frame), Same(frame.strategy))
-
-
-def _identity(fn: Callable[..., Any]) -> Any:
-    code = getattr(fn, "__code__", None)
-    if code is None:
-        return fn
-    cells = tuple(Same(cell.cell_contents) for cell in fn.__closure__ or ())
-    defaults = tuple(Same(value) for value in fn.__defaults__ or ())
-    return code, cells, defaults
 
 
 def _run_together(strategy: Any, fn: Any, args: Any, kwargs: Any) -> Tree:
