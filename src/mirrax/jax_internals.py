@@ -204,6 +204,11 @@ def places_of(equation: JaxprEqn) -> list[str]:
     return [f"{frame.file_name}:{frame.start_line}" for frame in frames]
 
 
+def evaluated() -> Any:
+    """Makes operations happen at once for the `with` block, whatever is traced."""
+    return set_current_trace(_eval_trace)
+
+
 def is_eager() -> bool:
     """Returns whether no JAX transformation is under way in this thread."""
     return _trace_ctx.trace is _eval_trace

@@ -350,3 +350,20 @@ def test_dataset_in_a_try_is_driven():
         return result
 
     assert float(total()) == 3.0
+
+
+def test_variable_is_assigned_inside_a_branch(caplog, untold):
+    v = mirrax.Variable(0.0)
+
+    @deciding
+    def fn(x):
+        if isinstance(x > 0, jax.core.Tracer):
+            jax.lax.cond(x > 0, lambda: v.assign(1.0), lambda: v.assign(2.0))
+        else:
+            v.assign(1.0 if x > 0 else 2.0)
+        return v.value
+
+    assert [float(fn(1.0)), float(fn(-1.0))] == [1.0, 2.0]
+    (record,) = caplog.records
+    assert "fn assigns a variable inside a transformation" in record.message
+    assert "Assign what it returns, outside of it" in record.message

@@ -16,7 +16,7 @@ import jax
 
 from mirrax import jax_internals
 from mirrax.context import stack
-from mirrax.context.guards import MustDrive
+from mirrax.context.guards import MustDrive, NeedsPython
 from mirrax.run import where
 
 _logger = logging.getLogger(__name__)
@@ -35,6 +35,9 @@ IN_STEPS = (
 )
 ON_REPLICAS = "it runs operation by operation, on one replica after the other"
 
+_WHAT = "decides in Python on the value of a tensor"
+_ADVICE = "Use `tf.cond` and `tf.while_loop` (`jax.lax.cond`, `jax.lax.while_loop`)"
+
 _HINT = (
     "[mirrax] While a function is traced, tensors have no values to decide on. Use "
     "`jax.lax.cond`, `jax.lax.while_loop` or `jnp.where`, or let Python run the "
@@ -49,11 +52,15 @@ class Decided(MustDrive):
 
     Args:
         place: Where it did, as file:line.
+        what: What it did there.
+        advice: What to do to keep it one program.
     """
 
-    def __init__(self, place: str) -> None:
+    def __init__(self, place: str, what: str = _WHAT, advice: str = _ADVICE) -> None:
         super().__init__(place)
         self.place = place
+        self.what = what
+        self.advice = advice
 
 
 def noticing(body: Callable[..., Any]) -> Callable[..., Any]:
@@ -70,6 +77,9 @@ def noticing(body: Callable[..., Any]) -> Callable[..., Any]:
         with stack.noting_refusals(places):
             try:
                 result = body(*args, **kwargs)
+            except NeedsPython as signal:
+                place = where.origin(signal)
+                raise Decided(place, signal.what, signal.advice) from signal
             except Exception as error:
                 if _is_refusal(error):
                     raise Decided(where.origin(error)) from error
@@ -104,12 +114,12 @@ def tell(name: str, decided: Decided, consequence: str) -> None:
         return
     _told.add((decided.place, consequence))
     _logger.warning(
-        "%s decides in Python on the value of a tensor, at %s, so %s. `tf.cond` and "
-        "`tf.while_loop` (`jax.lax.cond`, `jax.lax.while_loop`) would keep it one "
-        "compiled program.",
+        "%s %s, at %s, so %s. %s to keep it one compiled program.",
         name,
+        decided.what,
         decided.place,
         consequence,
+        decided.advice,
     )
 
 

@@ -45,6 +45,8 @@ def run(
         fn, args, kwargs = _unpacked(fn, args, kwargs)
     is_traced = stack.overlay() is not None
     driver = stack.driver()
+    if isinstance(fn, Function) and Function.runs_eagerly:
+        fn, driver = fn.python_function, None
     if driver is not None and not is_traced and not isinstance(fn, Function):
         return _run_driven(driver, strategy, fn, args, kwargs)
     if isinstance(fn, Function) and not is_traced:
@@ -107,9 +109,9 @@ def _run_driven(
     kwargs: dict[str, Any],
 ) -> Tree:
     compiled = driver.compiled(fn)
-    count = compiled.total_trace_count
+    count = compiled.experimental_get_tracing_count()
     result = _run_compiled(strategy, compiled, args, kwargs)
-    if compiled.total_trace_count != count:
+    if compiled.experimental_get_tracing_count() != count:
         # Its Python may have changed what it reaches, such as a counter, or made a
         # variable, which is no reason to trace it again.
         driver.remember(closures.identity(fn), compiled)

@@ -8,11 +8,11 @@ import inspect
 import logging
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from mirrax import jax_internals, trees
 from mirrax.context import stack
-from mirrax.context.guards import MustDrive
+from mirrax.context.guards import MustDrive, NeedsVariable
 from mirrax.devices.topology import Topology
 from mirrax.run import closures, decisions, signatures
 from mirrax.run.arguments import (
@@ -24,6 +24,7 @@ from mirrax.run.arguments import (
     slots_of,
     topology_of_workers,
 )
+from mirrax.run.concrete import Bound, ConcreteFunction
 from mirrax.run.over_workers import agreed_arguments, agreed_parts
 from mirrax.run.program import Program
 from mirrax.run.spelling import Spelling
@@ -40,6 +41,7 @@ MAX_PROGRAMS = 128
 _MANY_TRACES = 16
 _UNKNOWN = object()
 _DECIDING = object()
+_CREATING = object()
 
 Drive = Callable[[Sequence[Any], dict[str, Any], bool], Tree]
 """Calls Python with arguments; told whether it decides on values of arrays."""
@@ -105,6 +107,9 @@ class Function:
         topology: The devices it runs on, if it is the `run` of a strategy.
     """
 
+    runs_eagerly: ClassVar[bool] = False
+    """Whether all functions run as plain Python."""
+
     def __init__(
         self,
         fn: Callable[..., Any],
@@ -120,6 +125,7 @@ class Function:
         functools.update_wrapper(self, fn)
         self._name = getattr(fn, "__name__", repr(fn))
         self.python_function = fn
+        self._is_method = False
         self.input_signature = (
             None if input_signature is None else tuple(input_signature)
         )
@@ -132,6 +138,7 @@ class Function:
         )
         self._drive = drive or self._drive_steps
         self._topology = topology
+        self._created: set[Any] = set()
         self._latest: Any = None
         # Read and written as one, because several threads may call.
         self._latest_over: tuple[Callable[[], Any], Function] = (lambda: None, self)
@@ -143,8 +150,8 @@ class Function:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Tree:
         frame = stack.frame()
-        if stack.overlay() is not None:
-            # Part of the trace that is under way.
+        if stack.overlay() is not None or Function.runs_eagerly:
+            # Part of the trace that is under way, if any.
             return self.python_function(*args, **kwargs)
         if isinstance(frame, stack.Replica) and frame.context.num_replicas_in_sync > 1:
             if frame.is_alone:
@@ -159,7 +166,28 @@ class Function:
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None:
             return self
-        return functools.partial(self, instance)
+        return Bound(self, instance)
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._is_method = True
+
+    def experimental_get_tracing_count(self) -> int:
+        """Returns how often it was traced, also for the replicas of strategies."""
+        own, over = self.trace_count, list(self._over.values())
+        return own + sum(function.trace_count for function in over)
+
+    def get_concrete_function(self, *args: Any, **kwargs: Any) -> ConcreteFunction:
+        """Returns the function for arguments such as these.
+
+        Args:
+            args: A `TensorSpec` or an array for each array that it will be given, and
+                the other objects; none with an `input_signature`.
+            kwargs: The same, by name.
+        """
+        num_bound = int(self._is_method)
+        if self.input_signature is not None and len(args) + len(kwargs) == num_bound:
+            args = (*args, *self.input_signature)
+        return ConcreteFunction(self, self.python_function, args, kwargs)
 
     def check_signature(self, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
         """Raises unless the arguments fit the input signature."""
@@ -167,6 +195,8 @@ class Function:
             if kwargs:
                 bound = inspect.signature(self.python_function).bind(*args, **kwargs)
                 args = bound.args
+            if self._is_method:
+                args = args[1:]
             signatures.check(self._name, self.input_signature, args)
 
     def over(self, strategy: Any, drive: Callable[[Function, Any], Drive]) -> Function:
@@ -222,11 +252,6 @@ class Function:
         if len(self._inner) > MAX_PROGRAMS:
             self._inner.popitem(last=False)
 
-    @property
-    def total_trace_count(self) -> int:
-        """How often it was traced, also on the replicas of strategies."""
-        return self.trace_count + sum(f.trace_count for f in list(self._over.values()))
-
     def call(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Tree:
         """Returns what the program for such arguments returns."""
         if not jax_internals.is_eager():
@@ -258,6 +283,8 @@ class Function:
         program = self.cached(key, self._build, leaves, structure, slots)
         if program is None or program is _DECIDING:
             return self._drive(args, kwargs, program is _DECIDING)
+        if program is _CREATING:
+            return self._create(key, args, kwargs)
         try:
             return program([array for _, array, layout in slots if layout is not None])
         except Outdated:
@@ -280,6 +307,20 @@ class Function:
         """Runs the Python, with each `run` in it compiled."""
         with stack.driving(self):
             return self.python_function(*args, **kwargs)
+
+    def _create(self, key: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Tree:
+        """Runs the Python, which makes variables of computed values, this one time."""
+        self._programs.pop(key, None)
+        if key in self._created:
+            raise ValueError(
+                "A function can make variables of computed values on its first call "
+                f"only. Received: {self._name}, which makes another one on every call. "
+                "Keep it, as in `if self.v is None: self.v = Variable(...)`, or create "
+                "it outside. tf.function only supports singleton tf.Variables created "
+                "on the first call."
+            )
+        self._created.add(key)
+        return self._drive(args, kwargs, True)
 
     def _build(self, leaves: list[Any], structure: Any, slots: list[Any]) -> Any:
         """Returns the program for such arguments, or that only Python can do it."""
@@ -312,6 +353,8 @@ class Function:
             cost = decisions.ON_REPLICAS if is_run else decisions.IN_STEPS
             decisions.tell(self._name, decided, cost)
             return _DECIDING
+        except NeedsVariable:
+            return _CREATING
         except MustDrive:
             return None
 

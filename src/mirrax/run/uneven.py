@@ -20,6 +20,7 @@ import numpy as np
 from mirrax import jax_internals, trees
 from mirrax.collectives import within
 from mirrax.collectives.agreement import exchange
+from mirrax.context.guards import NeedsVariable
 from mirrax.devices.topology import AXIS, Topology
 from mirrax.run import decisions
 from mirrax.run.alike import differing_columns, output_digests
@@ -222,6 +223,8 @@ def _cut_all(
     except decisions.Decided as decided:
         name = getattr(call.fn, "__name__", repr(call.fn))
         decisions.tell(name, decided, decisions.ON_REPLICAS)
+        return [], []
+    except NeedsVariable:
         return [], []
     if any(piece.meetings != cuts[0].meetings for piece in cuts) or any(
         _shape(traced) != _shape(traces[0]) for traced in traces

@@ -48,7 +48,6 @@ REPLACEMENTS: dict[str, str] = {
     "tf.compat.v1.train": "`tf.keras.optimizers`, or Optax",
     "tf.config.experimental_connect_to_cluster": "MultiWorkerMirroredStrategy",
     "tf.config.optimizer": "XLA_FLAGS; XLA optimizes by itself",
-    "tf.config.run_functions_eagerly": "the function without `tf.function`",
     "tf.config.threading": "`tf.compat.v1.ConfigProto` at start-up",
     "tf.contrib": "the names of TensorFlow 2, or Keras",
     "tf.data.Dataset": "`Dataset.from_generator` with a generator that does it",
