@@ -7,7 +7,7 @@ import pytest
 
 import mirrax
 from mirrax.variables import lending
-from mirrax.variables.places import Places, exchange, in_order_of_row, row_of
+from mirrax.variables.places import Places, in_order_of_row, row_of
 
 
 def test_places_are_read_in_order():
@@ -131,23 +131,6 @@ def test_moves_are_counted():
     row_of(variables)
     row_of(variables)
     assert lending.ledger.moves == before + 1
-
-
-def test_a_program_changes_a_row_and_returns_the_rest():
-    row = [1, 2]
-    assert exchange(row, lambda held, x: [held[1], held[0], x], 9) == [9]
-    assert row == [2, 1]
-
-
-def test_a_row_stays_when_the_program_fails():
-    row = [1, 2]
-
-    def fail(held):
-        raise OSError("no memory")
-
-    with pytest.raises(OSError, match="no memory"):
-        exchange(row, fail)
-    assert row == [1, 2]
 
 
 def test_programs_over_some_of_the_variables_see_one_anothers_changes():

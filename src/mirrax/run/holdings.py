@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ from mirrax.run.tracing import Traced
 from mirrax.variables import lending
 from mirrax.variables.distributed import DistributedVariable
 from mirrax.variables.foreign import ForeignVariable
-from mirrax.variables.places import Places, exchange, in_order_of_row, row_of
+from mirrax.variables.places import Places, in_order_of_row, row_of
 from mirrax.variables.variable import Variable
 
 
@@ -72,6 +73,11 @@ class Holdings:
         self._lent_count = self._moves = -1
 
     @property
+    def has_foreign(self) -> bool:
+        """Whether variables of other libraries are among them."""
+        return bool(self._foreign)
+
+    @property
     def are_simple(self) -> bool:
         """Whether what it changes is all it writes, and nothing needs care."""
         special = self._fetched or self._handed_on or self._localized or self._forwarded
@@ -115,12 +121,24 @@ class Holdings:
                     cell[0] = None
         return results
 
-    def exchange(self, run: Callable[..., Any], *inputs: Any) -> list[jax.Array] | None:
-        """Runs the program on a row; None if there is none."""
+    def exchange(
+        self, run: Callable[..., Any], donated: list[Any], kept: list[Any]
+    ) -> list[jax.Array] | None:
+        """Runs the program on a row, which gets the new arrays; returns the results.
+
+        None if there is no row. One step for Python, so that an interruption comes
+        before it or after it, never between a program and its variables.
+        """
         row = self.row()
         if row is None:
             return None
-        return exchange(row, run, self._read_only_at.read(), *inputs)
+        count = len(row)
+        read_only = self._read_only_at.read() if self.read_only else []
+        calls = map(run, (row,), (read_only,), (donated,), (kept,))
+        row[:] = itertools.chain.from_iterable(calls)
+        results = row[count:]
+        del row[count:]
+        return results
 
     def lend_forwarded(self) -> None:
         """Notes which arrays a call may have handed through to the user."""

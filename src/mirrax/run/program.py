@@ -105,6 +105,11 @@ class Program:
             and not self._unplaced
         )
 
+    @property
+    def can_be_outdated(self) -> bool:
+        """Whether variables may get other shapes, so that it does not fit any more."""
+        return self._holdings.has_foreign
+
     def __call__(self, arrays: list[Any]) -> Tree:
         """Runs the program on the dynamic arguments; returns what the user gets."""
         with lending.lock:

@@ -3,9 +3,6 @@
 A program reads and writes all its variables on every call. It does so in lists and
 dictionaries, without calling any code of the variables. The variables that one program
 changes lie side by side in one list, a *row*, which goes into the program as it is.
-
-Each function here that runs a program is one step for Python, so that an interruption
-comes before it or after it, never between a program and its variables.
 """
 
 from __future__ import annotations
@@ -13,7 +10,7 @@ from __future__ import annotations
 import collections
 import itertools
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 from mirrax.variables import lending
@@ -36,7 +33,8 @@ class Places:
     def write(self, arrays: Iterable[Any], num_rest: int = 0) -> Sequence[Any]:
         """Puts `arrays` there; returns as many more of them as `num_rest` says.
 
-        `arrays` may run the program that makes them when the first one is taken.
+        One step for Python, so that an interruption comes before it or after it, also
+        when `arrays` runs the program that makes them.
         """
         rest: list[Any] = [None] * num_rest
         holders = itertools.chain(self._holders, itertools.repeat(rest, num_rest))
@@ -91,18 +89,6 @@ def row_of(variables: Sequence[Movable]) -> list[Any] | None:
         variable.move((row, index))
     lending.ledger.moves += 1
     return row
-
-
-def exchange(
-    row: list[Any], run: Callable[..., Sequence[Any]], *inputs: Any
-) -> list[Any]:
-    """Runs a program on a row, which gets the first outputs; returns the others."""
-    count = len(row)
-    calls = map(run, (row,), *[(value,) for value in inputs])
-    row[:] = itertools.chain.from_iterable(calls)
-    rest = row[count:]
-    del row[count:]
-    return rest
 
 
 def _in_lists(variables: Sequence[Movable]) -> list[tuple[list[Any], int]]:
