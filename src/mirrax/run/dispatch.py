@@ -34,8 +34,8 @@ def run(
 ) -> Tree:
     """Returns the merged results of `fn` on every replica of `strategy`."""
     driver, is_traced = stack.driver(), stack.overlay() is not None
-    is_usual = type(fn) is Function and type(args) is tuple and type(kwargs) is dict
-    if is_usual and driver is None and not is_traced:
+    is_usual = type(args) is tuple and type(kwargs) is dict
+    if isinstance(fn, Function) and is_usual and driver is None and not is_traced:
         # The most frequent way, and the shortest.
         return _run_compiled(strategy, fn, args, kwargs)
     if not callable(fn):
