@@ -34,6 +34,12 @@ def run(
     strategy: Any, fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
 ) -> Tree:
     """Returns the merged results of `fn` on every replica of `strategy`."""
+    driver, is_traced = stack.driver(), stack.overlay() is not None
+    is_usual = type(args) is tuple and type(kwargs) is dict and driver is None
+    is_compiled = not (is_traced or Function.runs_eagerly)
+    if isinstance(fn, Function) and is_usual and is_compiled:
+        # The most frequent way, and the shortest.
+        return _run_compiled(strategy, fn, args, kwargs)
     if not callable(fn):
         raise TypeError(
             "`run` takes a function and its arguments: run(fn, args=(...)). Received: "
@@ -43,8 +49,6 @@ def run(
         _refuse_arguments(args, kwargs)
     if isinstance(fn, functools.partial):
         fn, args, kwargs = _unpacked(fn, args, kwargs)
-    is_traced = stack.overlay() is not None
-    driver = stack.driver()
     if isinstance(fn, Function) and Function.runs_eagerly:
         fn, driver = fn.python_function, None
     if driver is not None and not is_traced and not isinstance(fn, Function):

@@ -57,7 +57,7 @@ def run_uneven(call: ReplicaCall, fn: Function) -> Tree:
     key = ("uneven", call.collective, arguments.key, kinds, config)
     noticed = decisions.noticing(call.fn) if fn.python_decisions else call.fn
     traced = dataclasses.replace(call, fn=noticed)
-    plan = fn.cached(key, _build, traced, arguments)
+    plan = fn.programs.get(key, _build, traced, arguments)
     if plan is _EAGER:
         # Where the functions that it calls decide, replicas may call different ones.
         call = dataclasses.replace(call, is_deciding=fn.python_decisions)
