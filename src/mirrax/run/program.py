@@ -39,31 +39,44 @@ else:
 _NUM_PLACEMENTS = 16
 
 
+def trace_program(
+    body: Callable[..., Tree], arguments: Sequence[Any], forms: Sequence[Form]
+) -> Traced:
+    """Returns a function of the dynamic arguments alone, traced for a `Program`.
+
+    Args:
+        body: The user's function.
+        arguments: Stand-ins for its arguments.
+        forms: How they lie on the devices.
+    """
+
+    def wrapped(*arrays: Any) -> tuple[Sequence[jax.Array], Any]:
+        values = [form.wrap(a) for form, a in zip(forms, arrays, strict=True)]
+        arrays_out, result = split_outputs(body(*values))
+        return arrays_out, (*result, stack.overlay().topologies)
+
+    return trace(wrapped, arguments, inside_replica=False)
+
+
 class Program:
     """A function compiled for arguments of one kind, with variables in and out.
 
     Args:
-        body: The user's function, of the dynamic arguments alone.
-        arguments: Stand-ins for those arguments.
-        forms: How they lie on the devices.
+        traced: What `trace_program` returned for such arguments.
+        forms: How the arguments lie on the devices.
         donated: Which of them may be overwritten.
+        name: What errors call it.
         is_run: Whether the body is a `run`, whose arguments workers have compared.
     """
 
     def __init__(
         self,
-        body: Callable[..., Tree],
-        arguments: Sequence[Any],
+        traced: Traced,
         forms: Sequence[Form],
         donated: Sequence[bool],
+        name: str,
         is_run: bool = False,
     ) -> None:
-        def wrapped(*arrays: Any) -> tuple[Sequence[jax.Array], Any]:
-            values = [form.wrap(a) for form, a in zip(forms, arrays, strict=True)]
-            arrays_out, result = split_outputs(body(*values))
-            return arrays_out, (*result, stack.overlay().topologies)
-
-        traced = trace(wrapped, arguments, inside_replica=False)
         structure, self._forms, self._rest, used = traced.result
         self._structure = structure
         self._num_results = sum(form is not None for form in self._forms)
@@ -93,7 +106,7 @@ class Program:
         self._find_places(traced)
         # JAX hands the arrays of results that are plain reads through to the user.
         outputs = {atom for atom in traced.jaxpr.outvars if isinstance(atom, Var)}
-        inputs = traced.jaxpr.invars[len(arguments) :]
+        inputs = traced.jaxpr.invars[len(forms) :]
         self._forwarded = [
             v for v, var in zip(traced.reads, inputs, strict=True) if var in outputs
         ]
@@ -119,9 +132,11 @@ class Program:
         self._device = None
         if not self._is_local and self._topology is not None:
             mark = fingerprints.require_same_program(traced.closed, self._topology)
-            name = f"{getattr(body, '__name__', 'function')} {mark}"
             self._run = on_all_workers(
-                self._run, self._topology, name, *self._plain_inputs(forms, is_run)
+                self._run,
+                self._topology,
+                f"{name} {mark}",
+                *self._plain_inputs(forms, is_run),
             )
         if self._topology is not None and self._topology.is_single:
             self._device = self._topology.devices[0]
