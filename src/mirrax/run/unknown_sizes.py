@@ -187,7 +187,9 @@ def trace_sizes(body: Callable[..., Tree], opened: Opened) -> SizedTrace | None:
 
 
 def _as_result(leaf: Any) -> Any:
-    return jnp.asarray(leaf) if isinstance(leaf, Size) else leaf
+    """Returns a size, or what consists of sizes, as an array; all else as it is."""
+    is_ours = trees.is_leaf(leaf) or isinstance(leaf, jax.Array)
+    return leaf if is_ours or not hasattr(leaf, "__jax_array__") else jnp.asarray(leaf)
 
 
 def _hides_sizes(traced: Traced) -> bool:
