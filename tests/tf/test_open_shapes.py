@@ -1,9 +1,10 @@
 """Shapes stay shapes in a function whose signature leaves sizes open."""
 
+import jax
 import numpy as np
 import pytest
 
-import mirrax.tf as tf
+from mirrax import tf
 
 ROWS = tf.TensorSpec([None, 3])
 
@@ -40,7 +41,7 @@ def test_shapes_are_what_they_are_without_a_signature(body):
     step = tf.function(body, input_signature=[ROWS])
     for count in (4, 2, 1):
         found, expected = step(rows(count)), tf.function(body)(rows(count))
-        np.testing.assert_array_equal(np.stack(found), np.stack(expected))
+        jax.tree.map(np.testing.assert_array_equal, found, expected)
     assert step.trace_count == 1
 
 
