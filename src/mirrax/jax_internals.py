@@ -301,6 +301,13 @@ def config_fingerprint() -> object:
     return _trace_context(), _config.debug_nans.value, _config.debug_infs.value
 
 
+def eager_fingerprint() -> object:
+    """Returns `config_fingerprint()`, or None while a transformation is under way."""
+    if _trace_ctx.trace is not _eval_trace:
+        return None
+    return _trace_context(), _config.debug_nans.value, _config.debug_infs.value
+
+
 def checks_results() -> bool:
     """Returns whether JAX looks for NaN or infinity in what programs return.
 
