@@ -38,8 +38,11 @@ def test_keys_have_shards_too():
         (lambda f: f(), True, False),
         (lambda f: jax.jit(f)(), False, True),
         (lambda f: jax.grad(lambda x: [f()] and x)(1.0), False, False),
+        (lambda f: jax.vmap(lambda x: [f()] and x)(jnp.ones(2)), False, False),
+        (lambda f: jax.jit(jax.grad(lambda x: [f()] and x))(1.0), False, True),
+        (lambda f: jax.jit(jax.vmap(lambda x: [f()] and x))(jnp.ones(2)), False, True),
     ],
-    ids=["eager", "jit", "grad"],
+    ids=["eager", "jit", "grad", "vmap", "jit_of_grad", "jit_of_vmap"],
 )
 def test_traces_are_told_apart(transform, is_eager, is_staging):
     seen = []
@@ -47,6 +50,23 @@ def test_traces_are_told_apart(transform, is_eager, is_staging):
         lambda: seen.append((jax_internals.is_eager(), jax_internals.is_staging()))
     )
     assert seen == [(is_eager, is_staging)]
+
+
+def test_only_what_was_begun_inside_counts_as_staging():
+    seen = []
+
+    @jax.jit
+    def outer(x):
+        trace = jax_internals.current_trace()
+        seen.append(jax_internals.is_staging(inside=trace))
+        jax.lax.scan(lambda c, _: (c, look(trace)), x, None, length=1)
+        return x
+
+    def look(trace):
+        seen.append(jax_internals.is_staging(inside=trace))
+
+    outer(1.0)
+    assert seen == [False, True]
 
 
 def test_settings_are_exchanged_as_a_whole():

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import os
 import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -34,6 +34,8 @@ try:
     from jax._src.core import trace_ctx as _trace_ctx
     from jax._src.core import typeof as _typeof
     from jax._src.distributed import global_state as _distributed
+    from jax._src.interpreters.ad import JVPTrace as _JVPTrace
+    from jax._src.interpreters.ad import LinearizeTrace as _LinearizeTrace
     from jax._src.interpreters.partial_eval import (
         DynamicJaxprTrace,
         DynamicJaxprTracer,
@@ -172,9 +174,28 @@ def is_eager() -> bool:
     return _trace_ctx.trace is _eval_trace
 
 
-def is_staging() -> bool:
-    """Returns whether JAX records operations for later (jit, scan, cond, ...)."""
-    return isinstance(current_trace(), DynamicJaxprTrace)
+def is_staging(inside: Any = None) -> bool:
+    """Returns whether JAX records operations for later (jit, scan, cond, ...).
+
+    It may do so around other transformations, as in `jax.jit(jax.vmap(f))`.
+
+    Args:
+        inside: A trace that is under way; what was begun before it does not count.
+    """
+    return any(isinstance(trace, DynamicJaxprTrace) for trace in _traces(inside))
+
+
+def is_differentiating_only() -> bool:
+    """Returns whether no transformation but derivatives and tapes is under way."""
+    return all(isinstance(trace, _DERIVATIVES) for trace in _traces(None))
+
+
+def _traces(inside: Any) -> Iterator[Any]:
+    """Yields the traces that are under way in this thread, the innermost first."""
+    trace = _trace_ctx.trace
+    while trace is not None and trace is not _eval_trace and trace is not inside:
+        yield trace
+        trace = getattr(trace, "parent_trace", None)
 
 
 def depends_on(target: object, sources: Sequence[object]) -> list[bool]:
@@ -212,12 +233,12 @@ class RecordingTrace(_Trace):
 
     def __init__(self, note: Note) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._parent = current_trace()
+        self.parent_trace = current_trace()
         self._note = note
-        self.requires_low = self._parent.requires_low
+        self.requires_low = self.parent_trace.requires_low
 
     def stage_value(self, val: Any) -> Any:
-        staged = self._parent.stage_value(val)
+        staged = self.parent_trace.stage_value(val)
         return staged if staged is val else self._note(lambda x: x, [val], staged)
 
     def process_primitive(self, primitive: Any, args: Any, params: Any, /) -> Any:
@@ -243,7 +264,7 @@ class RecordingTrace(_Trace):
 
     def _carried_out(self, bind: Callable[..., Any], args: Sequence[Any]) -> Any:
         plain = [x.value if isinstance(x, RecordedTracer) else x for x in args]
-        with set_current_trace(self._parent):
+        with set_current_trace(self.parent_trace):
             return self._note(bind, plain, bind(*plain))
 
 
@@ -260,11 +281,25 @@ def is_recording() -> bool:
     return isinstance(current_trace(), RecordingTrace)
 
 
+def is_recorded() -> bool:
+    """Returns whether what comes out of transformations under way here is noted."""
+    return any(isinstance(trace, RecordingTrace) for trace in _traces(None))
+
+
+_DERIVATIVES = (_JVPTrace, _LinearizeTrace, RecordingTrace)
+
 LocalConfig = Sequence[Any]
 
 
 def config_fingerprint() -> object:
     """Returns something that changes when a setting does that programs depend on."""
+    return _trace_context(), _config.debug_nans.value, _config.debug_infs.value
+
+
+def eager_fingerprint() -> object:
+    """Returns `config_fingerprint()`, or None while a transformation is under way."""
+    if _trace_ctx.trace is not _eval_trace:
+        return None
     return _trace_context(), _config.debug_nans.value, _config.debug_infs.value
 
 

@@ -12,11 +12,18 @@ def test_dense_jobs_are_lists_and_others_dictionaries():
 
 
 def test_questions_about_a_job_are_answered():
-    assert SPEC.jobs == ["ps", "worker"]
+    assert SPEC.jobs == ["worker", "ps"]
     assert SPEC.num_tasks("worker") == 2
     assert SPEC.task_indices("ps") == [3]
     assert SPEC.task_address("ps", 3) == "c:1"
     assert SPEC.job_tasks("ps") == [None, None, None, "c:1"]
+
+
+def test_jobs_are_in_the_order_of_tensorflow():
+    assert list(SPEC.as_dict()) == ["worker", "ps"]
+    assert ClusterSpec(SPEC).jobs == ["ps", "worker"]
+    text = "ClusterSpec({'ps': {3: 'c:1'}, 'worker': ['a:1', 'b:1']})"
+    assert repr(SPEC) == text
 
 
 def test_copy_is_equal_and_empty_is_false():

@@ -201,6 +201,109 @@ def test_gradients_of_variables_go_through_collectives(two_replicas, engine):
     assert parts(two_replicas, gradient) == [36, 72]
 
 
+# Second derivatives: loss_i = (i + 1) * (x_0**2 + x_1**2)**2 / 4, so its slope, added
+# up over the replicas, is 3 * s * x_i for s = x_0**2 + x_1**2, which is 5. The sum of
+# both slopes, differentiated again by x_i, is 3 * (s + 2 * x_i * (x_0 + x_1)).
+
+
+def quarter_of_square(x):
+    return own_number() * context().all_reduce("SUM", x * x) ** 2 / 4
+
+
+@engines
+def test_a_sum_is_differentiated_twice(two_replicas, engine):
+    def step():
+        return jax.grad(jax.grad(quarter_of_square))(own_number())
+
+    assert parts(two_replicas, two_replicas.run(engine(step))) == [33, 51]
+
+
+@engines
+def test_a_gather_is_differentiated_twice(two_replicas, engine):
+    def step():
+        def loss(x):
+            return own_number() * (context().all_gather(x, axis=0) ** 3).sum()
+
+        return jax.grad(lambda x: jax.grad(loss)(x).sum())(jnp.ones(2) * own_number())
+
+    # Both losses, 3 in all, times the second derivative of x**3.
+    np.testing.assert_array_equal(
+        parts(two_replicas, two_replicas.run(engine(step))), [[18, 18], [36, 36]]
+    )
+
+
+@engines
+def test_value_and_grad_differentiates_a_sum_twice(two_replicas, engine):
+    with two_replicas.scope():
+        weight = mirrax.Variable(1.0)
+
+    def step():
+        def slope():
+            loss = mirrax.value_and_grad(
+                lambda: quarter_of_square(weight * own_number()), weight
+            )
+            return loss()[1]
+
+        return mirrax.value_and_grad(slope, weight)()
+
+    # With x_i = (i + 1) * w_i the slopes by w_i are (i + 1) times those by x_i.
+    slope, second = two_replicas.run(engine(step))
+    assert parts(two_replicas, slope) == [15, 60]
+    assert parts(two_replicas, second) == [45, 180]
+
+
+@engines
+def test_a_tape_in_a_tape_differentiates_a_sum_twice(two_replicas, engine):
+    with two_replicas.scope():
+        weight = mirrax.Variable(1.0)
+
+    def step():
+        with mirrax.GradientTape() as outer:
+            with mirrax.GradientTape() as inner:
+                loss = quarter_of_square(weight * own_number())
+            slope = inner.gradient(loss, weight)
+        return slope, outer.gradient(slope, weight)
+
+    slope, second = two_replicas.run(engine(step))
+    assert parts(two_replicas, slope) == [15, 60]
+    assert parts(two_replicas, second) == [45, 180]
+
+
+@engines
+def test_a_tape_around_a_derivative_follows_what_is_constant_inside(
+    two_replicas, engine
+):
+    with two_replicas.scope():
+        weight = mirrax.Variable(3.0)
+
+    def step():
+        with mirrax.GradientTape() as tape:
+            slope = jax.grad(lambda x: x * context().all_reduce("SUM", weight * 2.0))(
+                own_number()
+            )
+        return tape.gradient(slope, weight)
+
+    assert parts(two_replicas, two_replicas.run(engine(step))) == [4, 4]
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [jax.jit, lambda f: jax.jit(jax.grad(f)), jax.checkpoint, lambda f: f],
+    ids=["jit", "jit_of_grad", "checkpoint", "vmap_alone"],
+)
+def test_transformations_in_which_replicas_cannot_meet_are_refused(
+    two_replicas, transform
+):
+    def step():
+        def one(x):
+            return context().all_reduce("SUM", x)
+
+        return jax.vmap(transform(one))(jnp.ones(2))
+
+    with pytest.raises(RuntimeError, match=r"`all_reduce` is called inside a JAX"):
+        two_replicas.run(step)
+
+
 # Dtypes.
 
 

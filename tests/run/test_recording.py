@@ -149,6 +149,21 @@ def test_programs_of_jax_that_read_variables_are_recorded():
     assert float(slope()[2]) == 18 + 6
 
 
+@pytest.mark.parametrize("transform", [jax.vmap, jax.jacfwd], ids=["vmap", "jacfwd"])
+def test_transformed_programs_that_read_variables_are_recorded(transform):
+    w = mirrax.Variable(2.0)
+    scaled = jax.jit(transform(lambda x: x * w * w))
+
+    def slope():
+        with GradientTape() as tape:
+            y = jnp.sum(scaled(jnp.ones(3)))
+        return float(tape.gradient(y, w))
+
+    assert slope() == 12
+    w.assign(3.0)
+    assert slope() == 18
+
+
 def test_functions_with_a_derivative_of_their_own():
     @jax.custom_vjp
     def odd(x):

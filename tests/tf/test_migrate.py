@@ -74,7 +74,7 @@ def test_imports_are_rewritten(statement, replacement):
         ("tf.function", "differs", "tf.cond"),
         ("tf.keras.layers.Dense", "ok", ""),
         ("tf.saved_model.save", "missing", "jax.export"),
-        ("tf.image.random_flip_left_right", "missing", "jax.image"),
+        ("tf.image.ssim", "missing", "jax.image"),
         ("tf.distribute.ParameterServerStrategy", "missing", "MultiWorkerMirrored"),
         ("tf.data.Dataset.no_such_method", "missing", "from_generator"),
         ("tf.keras.no_such_name", "missing", "docs/migration.md"),

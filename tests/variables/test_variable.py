@@ -359,6 +359,16 @@ FOREIGN_TRACES = {
     "scan": lambda read: jax.lax.scan(lambda c, _: (c + read(), 0), 1.0, jnp.ones(2)),
     "cond": lambda read: jax.lax.cond(True, lambda x: x + read(), lambda x: x, 1.0),
     "make_jaxpr": lambda read: jax.make_jaxpr(lambda x: x + read())(1.0),
+    "jit_of_vmap": lambda read: jax.jit(jax.vmap(lambda x: x + read()))(jnp.ones(2)),
+    "jit_of_grad": lambda read: jax.jit(jax.grad(lambda x: x * read()))(1.0),
+    "jit_of_jvp": lambda read: jax.jit(jax.jacfwd(lambda x: x * read()))(1.0),
+    "jit_of_both": lambda read: jax.jit(jax.vmap(jax.grad(lambda x: x * read())))(
+        jnp.ones(2)
+    ),
+    "vmap_of_jit": lambda read: jax.vmap(jax.jit(lambda x: x * read()))(jnp.ones(2)),
+    "grad_of_scan": lambda read: jax.grad(
+        lambda x: jax.lax.scan(lambda c, _: (c * read(), 0), x, jnp.ones(2))[0]
+    )(1.0),
 }
 
 
@@ -368,6 +378,22 @@ def test_read_in_a_foreign_trace_is_refused(create_anywhere, trace):
     message = "'Variable:0' is read inside jax.jit .*`@mirrax.function` in place"
     with pytest.raises(RuntimeError, match=message):
         FOREIGN_TRACES[trace](lambda: v.value)
+
+
+@pytest.mark.parametrize("trace", FOREIGN_TRACES)
+def test_read_in_such_a_trace_works_inside_a_function(create_anywhere, trace):
+    v = create_anywhere(1.0)
+    seen = []
+
+    @mirrax.function
+    def read():
+        FOREIGN_TRACES[trace](lambda: seen.append(v.value) or v.value)
+        return v.value
+
+    read()
+    v.assign(2.0)
+    assert float(read()) == 2
+    assert seen
 
 
 def test_read_in_jit_inside_an_eager_replica_is_refused(two_replicas):

@@ -19,22 +19,23 @@ class ClusterSpec:
     >>> spec.task_address("worker", 1)
     'b:1'
     >>> spec.as_dict()
-    {'ps': {3: 'c:1'}, 'worker': ['a:1', 'b:1']}
+    {'worker': ['a:1', 'b:1'], 'ps': {3: 'c:1'}}
     """
 
     def __init__(self, cluster: Mapping[str, Tasks] | ClusterSpec) -> None:
         if isinstance(cluster, ClusterSpec):
-            cluster = cluster.as_dict()
+            # The copy has its jobs in the order of their names, as TensorFlow's has.
+            cluster = dict(sorted(cluster.as_dict().items()))
         if not isinstance(cluster, Mapping):
             raise TypeError(
                 "`cluster` must be a dictionary from job names to lists of addresses. "
                 f"Received: {cluster!r}. Use {{'worker': ['host:port', ...]}}."
             )
-        self._jobs = {job: _read_tasks(job, cluster[job]) for job in sorted(cluster)}
+        self._jobs = {job: _read_tasks(job, cluster[job]) for job in cluster}
 
     @property
     def jobs(self) -> list[str]:
-        """The names of the jobs."""
+        """The names of the jobs, in the order in which they were given."""
         return list(self._jobs)
 
     def num_tasks(self, job_name: str) -> int:
@@ -93,10 +94,11 @@ class ClusterSpec:
         return NotImplemented
 
     def __hash__(self) -> int:
-        return hash(tuple((job, *tasks.items()) for job, tasks in self._jobs.items()))
+        jobs = sorted(self._jobs.items())
+        return hash(tuple((job, *sorted(tasks.items())) for job, tasks in jobs))
 
     def __repr__(self) -> str:
-        return f"ClusterSpec({self.as_dict()!r})"
+        return f"ClusterSpec({dict(sorted(self.as_dict().items()))!r})"
 
 
 def _read_tasks(job: object, tasks: Tasks) -> dict[int, str]:

@@ -8,6 +8,7 @@ fixed, and nobody can wait for ever.
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -230,45 +231,46 @@ class _EagerMeeting:
     def merge_call(
         self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        self._refuse_transformed("merge_call", jax.tree.leaves((args, kwargs)))
+        leaves = jax.tree.leaves((args, kwargs))
+        if jax_internals.is_staging() or any(
+            isinstance(leaf, jax.core.Tracer) for leaf in leaves
+        ):
+            raise self._refusal("merge_call")
         return self._replica.ask(MergeCall(fn, args, kwargs))
 
     def all_reduce(
         self, op: ReduceOp, values: list[jax.Array], options: CommunicationOptions
     ) -> list[jax.Array]:
-        def ask(arrays: list[jax.Array]) -> list[jax.Array]:
-            self._refuse_transformed("all_reduce", arrays)
-            answer: list[jax.Array] = self._replica.ask(AllReduce(op, arrays, options))
-            return answer
-
-        if _is_differentiated(values):
-            return differentiable_reduce(ask, values)
-        return ask(values)
+        if self._is_differentiated("all_reduce", values):
+            again = functools.partial(self.all_reduce, op, options=options)
+            return differentiable_reduce(again, values)
+        answer: list[jax.Array] = self._replica.ask(AllReduce(op, values, options))
+        return answer
 
     def all_gather(self, values: list[jax.Array], axis: int) -> list[jax.Array]:
-        def ask(arrays: list[jax.Array], along: int) -> list[jax.Array]:
-            self._refuse_transformed("all_gather", arrays)
-            answer: list[jax.Array] = self._replica.ask(AllGather(arrays, along))
-            return answer
-
-        def add_up(arrays: list[jax.Array]) -> list[jax.Array]:
-            return self.all_reduce(ReduceOp.SUM, arrays, self._collective.options)
-
-        if _is_differentiated(values):
-            return differentiable_gather(ask, add_up, values, axis, self.replica_id)
-        return ask(values, axis)
-
-    def _refuse_transformed(self, kind: str, values: Sequence[Any]) -> None:
-        if jax_internals.is_staging() or any(
-            isinstance(value, jax.core.Tracer) for value in values
-        ):
-            raise RuntimeError(
-                f"`{kind}` is called inside a JAX transformation (jit, scan, cond, "
-                "vmap, ...) in an eager `strategy.run`, where replicas cannot meet. "
-                f"Received: the call at {where.caller()}. {self._replica.advice}"
+        if self._is_differentiated("all_gather", values):
+            add_up = functools.partial(
+                self.all_reduce, ReduceOp.SUM, options=self._collective.options
             )
+            return differentiable_gather(
+                self.all_gather, add_up, values, axis, self.replica_id
+            )
+        answer: list[jax.Array] = self._replica.ask(AllGather(values, axis))
+        return answer
 
+    def _is_differentiated(self, kind: str, values: Sequence[Any]) -> bool:
+        """Returns whether a derivative must reach through this meeting."""
+        if jax_internals.is_eager():
+            return False
+        is_traced = any(isinstance(value, jax.core.Tracer) for value in values)
+        is_part = is_traced or jax_internals.is_staging()
+        if is_part and not jax_internals.is_differentiating_only():
+            raise self._refusal(kind)
+        return is_traced or jax_internals.is_recorded()
 
-def _is_differentiated(values: Sequence[Any]) -> bool:
-    is_traced = any(isinstance(value, jax.core.Tracer) for value in values)
-    return is_traced or jax_internals.is_recording()
+    def _refusal(self, kind: str) -> RuntimeError:
+        return RuntimeError(
+            f"`{kind}` is called inside a JAX transformation (jit, scan, cond, "
+            "vmap, ...) in an eager `strategy.run`, where replicas cannot meet. "
+            f"Received: the call at {where.caller()}. {self._replica.advice}"
+        )

@@ -1,6 +1,7 @@
 """Derivatives of the collectives of eager replicas.
 
-The replicas meet in the forward and in the backward pass, with plain arrays both times.
+The replicas meet in the forward and in the backward pass. Where those are
+differentiated themselves, for second derivatives, what they call is differentiable too.
 """
 
 from __future__ import annotations
@@ -16,7 +17,12 @@ Gather = Callable[[list[jax.Array], int], list[jax.Array]]
 
 
 def differentiable_reduce(reduce: Reduce, values: list[jax.Array]) -> list[jax.Array]:
-    """Returns `reduce(values)`; its gradient is `reduce` of the gradients."""
+    """Returns `reduce(values)`; its gradient is `reduce` of the gradients.
+
+    Args:
+        reduce: Combines arrays over the replicas, and is differentiable where it must.
+        values: What this replica brings.
+    """
 
     @jax.custom_vjp
     def function(arrays: list[jax.Array]) -> list[jax.Array]:
@@ -46,6 +52,13 @@ def differentiable_gather(
     """Returns `gather(values, axis)`.
 
     Its gradient is this replica's slice of the gradients that all replicas have.
+
+    Args:
+        gather: Joins arrays of the replicas, and is differentiable where it must.
+        add_up: Adds arrays up over the replicas, in the same way.
+        values: What this replica brings.
+        axis: The dimension along which arrays are joined.
+        replica_id: The number of this replica.
     """
 
     @jax.custom_vjp

@@ -175,7 +175,7 @@ class _Reads(ValueOverlay):
                 # What was assigned is not differentiated: the read starts anew.
                 value = jnp.copy(value)
         self._reads.setdefault(variable, []).append(value)
-        if jax_internals.is_staging():
+        if jax_internals.is_staging(inside=self._recording):
             # Part of a program, which would keep the array as a constant.
             self._is_traced = True
             stack.spend_traces()

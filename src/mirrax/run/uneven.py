@@ -53,7 +53,7 @@ def run_uneven(call: ReplicaCall, fn: Function) -> Tree:
     kinds = _kinds_of_all(call)
     config = jax_internals.config_fingerprint()
     key = ("uneven", call.collective, arguments.key, kinds, config)
-    plan = fn.cached(key, _build, call, arguments)
+    plan = fn.programs.get(key, _build, call, arguments)
     if plan is _EAGER:
         return run_eager(call, _ADVICE)
     return plan([arguments.arrays(row) for row in arguments.rows])

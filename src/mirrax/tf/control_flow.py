@@ -112,18 +112,21 @@ def while_loop(
     return type(state)(final) if isinstance(state, list) else (*final,)
 
 
+def _is_array(value: Any) -> bool:
+    return isinstance(value, TensorArray)
+
+
 def _whole_arrays(state: Any, body: Callable[..., Any]) -> Any:
     """Returns the state with arrays of tensors in the form that loops can carry."""
-    is_array = lambda x: isinstance(x, TensorArray)  # noqa: E731
-    if not any(map(is_array, jax.tree.leaves(state, is_leaf=is_array))):
+    if not any(map(_is_array, jax.tree.leaves(state, is_leaf=_is_array))):
         return state
     # What is written first tells the shape of an element.
     after = jax.eval_shape(lambda values: _like(state, body(*values)), state)
     return jax.tree.map(
-        lambda x, later: x.as_whole(later.element_shape) if is_array(x) else x,
+        lambda x, later: x.as_whole(later.element_shape) if _is_array(x) else x,
         state,
         after,
-        is_leaf=is_array,
+        is_leaf=_is_array,
     )
 
 

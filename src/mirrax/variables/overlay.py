@@ -148,7 +148,7 @@ class ValueOverlay(Overlay):
     @override
     def _find(self, variable: Variable) -> jax.Array:
         if variable in self.values:
-            if jax_internals.is_staging():
+            if jax_internals.is_staging(inside=self._trace):
                 stack.spend_traces()
             return self.values[variable]  # type: ignore[no-any-return]
         if self._parent is not None:

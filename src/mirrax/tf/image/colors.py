@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from mirrax.tf.dtypes import canonical
+from mirrax.tf.dtypes import canonical, limits
 from mirrax.tf.random.ambient import next_key
 from mirrax.tf.random.stateless import key_of
 from mirrax.tf.tensors import tensor
@@ -25,21 +25,20 @@ def convert_image_dtype(
     if array.dtype == kind:
         return array
     if was_integer and is_integer:
-        old, new = jnp.iinfo(array.dtype).max, jnp.iinfo(kind).max
+        old, new = limits(array.dtype).max, limits(kind).max
         if old > new:
             return _cast(array // ((old + 1) // (new + 1)), kind, saturate)
         return _cast(array, kind, saturate) * ((new + 1) // (old + 1))
     if was_integer:
-        return array.astype(kind) * (1.0 / jnp.iinfo(array.dtype).max)
+        return array.astype(kind) * (1.0 / limits(array.dtype).max)
     if is_integer:
-        return _cast(array * (jnp.iinfo(kind).max + 0.5), kind, saturate)
+        return _cast(array * (limits(kind).max + 0.5), kind, saturate)
     return array.astype(kind)
 
 
 def _cast(array: Any, kind: Any, saturate: bool) -> Any:
     if saturate:
-        limits = jnp.iinfo(kind)
-        array = jnp.clip(array, limits.min, limits.max)
+        array = jnp.clip(array, limits(kind).min, limits(kind).max)
     return array.astype(kind)
 
 
