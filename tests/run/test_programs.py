@@ -107,4 +107,11 @@ def test_what_was_built_is_dropped_on_request():
     programs.drop("key")
     programs.drop("key")
     assert built[0] is built[1] is not programs.get("key", object)
-    assert programs.trace_count == 2
+
+
+def test_building_without_a_trace_counts_none():
+    programs = Programs("mine")
+    programs.get("key", object)
+    assert programs.trace_count == 0
+    programs.get("other", programs.count_trace)
+    assert programs.trace_count == 1

@@ -7,12 +7,13 @@ import functools
 import inspect
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from mirrax import jax_internals, trees
 from mirrax.context import stack
 from mirrax.context.guards import MustDrive, NeedsVariable
 from mirrax.devices.topology import Topology
+from mirrax.later import Later
 from mirrax.run import closures, decisions, signatures
 from mirrax.run.arguments import (
     DRIVEN,
@@ -26,13 +27,19 @@ from mirrax.run.arguments import (
 from mirrax.run.concrete import Bound, ConcreteFunction
 from mirrax.run.donation import Donation
 from mirrax.run.over_workers import agreed_arguments, agreed_parts
-from mirrax.run.program import Program
+from mirrax.run.program import Program, trace_program
 from mirrax.run.programs import MAX_PROGRAMS, Latest, Programs
 from mirrax.run.spelling import Spelling
 from mirrax.run.spmd import stand_in
 from mirrax.trees import Same, Tree
 from mirrax.variables import libraries
 from mirrax.variables.foreign import Outdated
+
+if TYPE_CHECKING:
+    from mirrax.run import unknown_sizes
+else:
+    # Takes in `jax.export`, which most programs do not need.
+    unknown_sizes = Later("mirrax.run.unknown_sizes")
 
 _DECIDING = object()
 _CREATING = object()
@@ -138,6 +145,7 @@ class Function:
         self._over: weakref.WeakKeyDictionary[Any, Function] = (
             weakref.WeakKeyDictionary()
         )
+        self._sized: unknown_sizes.SizedTraces | None = None
 
     @property
     def trace_count(self) -> int:
@@ -215,13 +223,14 @@ class Function:
             functools.update_wrapper(run_on_all, self)
             found = self._over[strategy] = Function(
                 run_on_all,
-                None,
+                self.input_signature,
                 self._donation.numbers,
                 self.static_numbers,
                 self.python_decisions,
                 drive(self, reference),
                 strategy.topology,
             )
+            found._is_method = self._is_method
         self._latest_over = (weakref.ref(strategy), found)
         return found
 
@@ -278,7 +287,7 @@ class Function:
         # The `run` of a strategy does the same inside and outside of its scope.
         place = _place() if self._topology is None else None
         key = (structure, keys, fingerprint, place, jax_internals.config_fingerprint())
-        program = self.programs.get(key, self._build, leaves, structure, slots)
+        program = self.programs.get(key, self._build, key, leaves, structure, slots)
         if program is None or program is _DECIDING:
             return self._drive(args, kwargs, program is _DECIDING)
         if program is _CREATING:
@@ -329,7 +338,9 @@ class Function:
         self._created.add(key)
         return self._drive(args, kwargs, True)
 
-    def _build(self, leaves: list[Any], structure: Any, slots: list[Any]) -> Any:
+    def _build(
+        self, key: Any, leaves: list[Any], structure: Any, slots: list[Any]
+    ) -> Any:
         """Returns the program for such arguments, or that only Python can do it."""
         libraries.check_arguments(trees.unflatten(structure, leaves))
         is_dynamic = [layout is not None for _, _, layout in slots]
@@ -353,9 +364,18 @@ class Function:
             for _, array, _ in dynamic
         ]
         forms = [form_of_slot(slot) for slot in dynamic]
+        axes = self._open_axes(structure, is_dynamic)
+        is_run = self._topology is not None
         try:
-            is_run = self._topology is not None
-            return Program(watched(body), stand_ins, forms, donated, is_run)
+            if any(found != () for found in axes):
+                self._sized = self._sized or unknown_sizes.SizedTraces()
+                opened = unknown_sizes.Opened(stand_ins, forms, axes)
+                kind = _without_shapes(key, slots)
+                count_trace = self.programs.count_trace
+                traced = self._sized.find(kind, watched(body), opened, count_trace)
+            else:
+                self.programs.count_trace()
+                traced = trace_program(watched(body), stand_ins, forms)
         except decisions.Decided as decided:
             cost = decisions.ON_REPLICAS if is_run else decisions.IN_STEPS
             decisions.tell(self._name, decided, cost)
@@ -364,6 +384,29 @@ class Function:
             return _CREATING
         except MustDrive:
             return None
+        return Program(traced, forms, donated, self._name, is_run)
+
+    def _open_axes(self, structure: Any, is_dynamic: Sequence[bool]) -> list[Any]:
+        """Returns which sizes of the dynamic arguments the signature leaves open."""
+        if self.input_signature is None or jax_internals.is_distributed():
+            return [()] * sum(is_dynamic)
+        count = len(is_dynamic)
+        args, kwargs = trees.unflatten(structure, list(range(count)))
+        if kwargs:
+            args = inspect.signature(self.python_function).bind(*args, **kwargs).args
+        args = args[1:] if self._is_method else args
+        axes = signatures.open_axes(self.input_signature, args, count)
+        return [found for found, flag in zip(axes, is_dynamic, strict=True) if flag]
+
+
+def _without_shapes(key: Any, slots: Sequence[Any]) -> Any:
+    """Returns the key of a call without the shapes of its arguments."""
+    structure, _, *rest = key
+    kinds = [
+        kind[1:] if layout is not None and type(kind[0]) is tuple else kind
+        for kind, _, layout in slots
+    ]
+    return structure, tuple(kinds), *rest
 
 
 def _place() -> Any:

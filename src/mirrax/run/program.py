@@ -37,26 +37,44 @@ else:
 _NUM_PLACEMENTS = 16
 
 
-class Program:
-    """A function compiled for arguments of one kind, with variables in and out.
+def trace_program(
+    body: Callable[..., Tree], arguments: Sequence[Any], forms: Sequence[Form]
+) -> Traced:
+    """Returns what `body` does; the result says how it is nested and where it lies.
 
     Args:
         body: The user's function, of the dynamic arguments alone.
         arguments: Stand-ins for those arguments.
         forms: How they lie on the devices.
+    """
+
+    def wrapped(*arrays: Any) -> tuple[Sequence[jax.Array], Any]:
+        values = [form.wrap(a) for form, a in zip(forms, arrays, strict=True)]
+        arrays_out, result = split_outputs(body(*values))
+        return arrays_out, (*result, stack.overlay().topologies)
+
+    return trace(wrapped, arguments, inside_replica=False)
+
+
+class Program:
+    """A function compiled for arguments of one kind, with variables in and out.
+
+    Args:
+        traced: What `trace_program` returned for such arguments.
+        forms: How the arguments lie on the devices.
         donated: Which of them may be overwritten.
+        name: What errors call it.
         is_run: Whether the body is a `run`, whose arguments workers have compared.
     """
 
     def __init__(
         self,
-        body: Callable[..., Tree],
-        arguments: Sequence[Any],
+        traced: Traced,
         forms: Sequence[Form],
         donated: Sequence[bool],
+        name: str,
         is_run: bool = False,
     ) -> None:
-        traced = _trace(body, arguments, forms)
         structure, result_forms, rest, used = traced.result
         topology = _topology_of(traced, used, forms)
         is_over_many = topology is not None and not topology.is_single
@@ -90,7 +108,7 @@ class Program:
         )
         if not self._is_local and topology is not None:
             mark = fingerprints.require_same_program(traced.closed, topology)
-            name = f"{getattr(body, '__name__', 'function')} {mark}"
+            name = f"{name} {mark}"
             plain = self._plain_inputs(forms, is_run)
             self._run = on_all_workers(self._run, topology, name, *plain)
         is_single = topology is not None and topology.is_single
@@ -189,19 +207,6 @@ class Program:
         everything = [*variables, *arguments]
         # The arguments of a `run` were compared before.
         return everything, variables if is_run else everything
-
-
-def _trace(
-    body: Callable[..., Tree], arguments: Sequence[Any], forms: Sequence[Form]
-) -> Traced:
-    """Returns what `body` does; the result says how it is nested and where it lies."""
-
-    def wrapped(*arrays: Any) -> tuple[Sequence[jax.Array], Any]:
-        values = [form.wrap(a) for form, a in zip(forms, arrays, strict=True)]
-        arrays_out, result = split_outputs(body(*values))
-        return arrays_out, (*result, stack.overlay().topologies)
-
-    return trace(wrapped, arguments, inside_replica=False)
 
 
 def _topology_of(

@@ -45,7 +45,6 @@ class Programs:
                 f"Received: {error}. Pass it as an array, or close over it."
             ) from error
         if program is _UNKNOWN:
-            self._count_trace()
             program = self._built[key] = build(*args)
             if len(self._built) > MAX_PROGRAMS:
                 self._built.popitem(last=False)
@@ -58,7 +57,8 @@ class Programs:
         """Forgets what was built for this key."""
         self._built.pop(key, None)
 
-    def _count_trace(self) -> None:
+    def count_trace(self) -> None:
+        """Counts one more trace, and warns once there are many."""
         self.trace_count += 1
         if self.trace_count == _MANY_TRACES:
             _logger.warning(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -57,7 +57,7 @@ def run_uneven(call: ReplicaCall, fn: Function) -> Tree:
     key = ("uneven", call.collective, arguments.key, kinds, config)
     noticed = decisions.noticing(call.fn) if fn.python_decisions else call.fn
     traced = dataclasses.replace(call, fn=noticed)
-    plan = fn.programs.get(key, _build, traced, arguments)
+    plan = fn.programs.get(key, _build, traced, arguments, fn.programs.count_trace)
     if plan is _EAGER:
         # Where the functions that it calls decide, replicas may call different ones.
         call = dataclasses.replace(call, is_deciding=fn.python_decisions)
@@ -133,8 +133,11 @@ def _kinds_of_all(call: ReplicaCall) -> Any:
     return tuple(layout.kinds for layout in layouts if isinstance(layout, Parts))
 
 
-def _build(call: ReplicaCall, arguments: _Arguments) -> Any:
+def _build(
+    call: ReplicaCall, arguments: _Arguments, count_trace: Callable[[], None]
+) -> Any:
     """Returns the plan for arguments of these shapes, or that it has to be eager."""
+    count_trace()
     axis_env = [(AXIS, call.topology.num_replicas)]
     failures = Failures()
     traces, cuts = _cut_all(call, arguments, axis_env, failures)
