@@ -36,7 +36,7 @@ REPLACEMENTS: dict[str, str] = {
     "tf.SparseTensor": "`jax.experimental.sparse.BCOO`",
     "tf.audio": "`scipy.io.wavfile` in the input pipeline",
     "tf.autodiff": "`jax.jvp`",
-    "tf.autograph": "`tf.function`, whose Python may decide on tensors, or `tf.cond`",
+    "tf.autograph": "`tf.function`, which may decide on tensors, or `jax.lax.cond`",
     "tf.batch_to_space": "`jnp.reshape` and `jnp.transpose`",
     "tf.compat.v1": "the names of TensorFlow 2",
     "tf.compat.v1.layers": "`tf.keras.layers`",
