@@ -11,6 +11,7 @@ import dataclasses
 import functools
 import os
 import pathlib
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeGuard
 
@@ -18,6 +19,7 @@ import jax
 from jax.sharding import NamedSharding
 
 try:
+    from jax._src import callback as _callback
     from jax._src import config as _config
     from jax._src.array import ArrayImpl as ArrayImpl
     from jax._src.core import ClosedJaxpr as ClosedJaxpr
@@ -45,6 +47,7 @@ try:
     from jax._src.xla_bridge import make_cpu_client as _make_cpu_client
     from jax._src.xla_bridge import register_backend_factory as _register_backend
 
+    _CALLBACKS = _callback.__file__
     _trace_context = _config.trace_context
     _config_states = tuple(_config.config_states.values())
 except (ImportError, AttributeError) as error:
@@ -348,6 +351,18 @@ def is_recorded() -> bool:
 
 
 _DERIVATIVES = (_JVPTrace, _LinearizeTrace, RecordingTrace)
+
+
+def is_in_callback() -> bool:
+    """Returns whether a program of XLA has called the code that runs here."""
+    frame: Any = sys._getframe()
+    while frame is not None:
+        code = frame.f_code
+        if code.co_name == "_wrapped_callback" and code.co_filename == _CALLBACKS:
+            return True
+        frame = frame.f_back
+    return False
+
 
 LocalConfig = Sequence[Any]
 

@@ -202,7 +202,8 @@ class Variable(ArrayLike, Leaf, metaclass=VariableType):
         memo[id(self)] = other
         other.__dict__.update(self.__dict__)
         other._cell = [None]
-        other.store(jnp.copy(self.stored))
+        with lending.lock:
+            other.store(jnp.copy(self.stored))
         return other
 
     def __copy__(self) -> Variable:
@@ -233,9 +234,16 @@ class Variable(ArrayLike, Leaf, metaclass=VariableType):
 
     def store(self, array: jax.Array) -> None:
         """Makes `array`, which nobody else holds, the value between programs."""
-        self.stored = array
-        # Whether the user may hold a view of it, so that it must not be overwritten.
-        self.is_lent = False
+        with lending.lock:
+            self.stored = array
+            # Whether the user may hold a view, so that it must not be overwritten.
+            self.is_lent = False
+
+    def old_for(self, change: Change) -> jax.Array:
+        """Returns what a change starts from; hold the lock until it is stored."""
+        if change is not replace:
+            lending.require_alive(self)
+        return self.stored
 
     def read_stored(self) -> jax.Array:
         """Returns the value outside any trace."""
@@ -289,7 +297,9 @@ class Variable(ArrayLike, Leaf, metaclass=VariableType):
         if overlay is None:
             (device,) = self.stored.sharding.device_set
             with jax.default_device(device):
-                self.store(change(self.stored, to_device(given, device)))
+                given = to_device(given, device)
+                with lending.lock:
+                    self.store(change(self.old_for(change), given))
             return self
         if isinstance(frame, stack.Replica) and frame.context.num_replicas_in_sync > 1:
             raise RuntimeError(
