@@ -21,6 +21,7 @@ STAGES = (
     "trees",
     "jaxlib_internals",
     "jax_internals",
+    "jax_symbols",
     "devices",
     "cluster",
     "context",
@@ -50,12 +51,12 @@ PUBLIC_MODULES = (
     "train",
 )
 
-# The one module for each library that may use its private names.
+# The modules for each library that may use its private names.
 HOMES_OF_PRIVATE_NAMES = {
-    "jax": "jax_internals.py",
-    "jaxlib": "jaxlib_internals.py",
-    "keras": "integrations/keras/internals.py",
-    "flax": "integrations/flax/internals.py",
+    "jax": ("jax_internals.py", "jax_symbols.py"),
+    "jaxlib": ("jaxlib_internals.py",),
+    "keras": ("integrations/keras/internals.py",),
+    "flax": ("integrations/flax/internals.py",),
 }
 REQUIRED_PACKAGES = {
     "google_crc32c",
@@ -174,13 +175,13 @@ def _check_direction(use: Use, layer: str) -> Iterator[Finding]:
 
 def _check_private_name(use: Use, inside: str) -> Iterator[Finding]:
     library = use.parts[0]
-    home = HOMES_OF_PRIVATE_NAMES.get(library)
-    if home in (None, inside) or not any(map(_is_private, use.parts[1:])):
+    homes = HOMES_OF_PRIVATE_NAMES.get(library, (inside,))
+    if inside in homes or not any(map(_is_private, use.parts[1:])):
         return
     yield (
         "private-name",
         f"`{use.name}` is a private name of {library}",
-        f"Use a public name, or wrap this one in `{home}`.",
+        f"Use a public name, or wrap this one in `{homes[0]}`.",
     )
 
 

@@ -155,6 +155,11 @@ def is_stored(value: object) -> bool:
     return is_array and hasattr(value, "sharding")
 
 
+def is_size(value: object) -> bool:
+    """Returns whether `value` is a size that is a symbol, not a number."""
+    return getattr(value, "dimension_as_value", None) is not None
+
+
 def current_trace() -> Any:
     """Returns the JAX trace that is under way in this thread."""
     return _trace_ctx.trace
@@ -369,6 +374,13 @@ LocalConfig = Sequence[Any]
 
 def config_fingerprint() -> object:
     """Returns something that changes when a setting does that programs depend on."""
+    return _trace_context(), _config.debug_nans.value, _config.debug_infs.value
+
+
+def eager_fingerprint() -> object:
+    """Returns `config_fingerprint()`, or None while a transformation is under way."""
+    if _trace_ctx.trace is not _eval_trace:
+        return None
     return _trace_context(), _config.debug_nans.value, _config.debug_infs.value
 
 

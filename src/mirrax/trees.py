@@ -68,7 +68,7 @@ def leaves(tree: Tree) -> list[Any]:
 
 def unflatten(structure: Any, values: Sequence[Any]) -> Tree:
     """Returns the tree with `structure` and these leaves."""
-    return jax.tree.unflatten(structure, values)
+    return structure.unflatten(values)
 
 
 def map_leaves(fn: Callable[..., Any], tree: Tree, *rest: Tree) -> Tree:

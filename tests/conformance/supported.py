@@ -20,8 +20,7 @@ SUPPORTED = [
     (90, 122),  # run and contexts
     (123, 135),  # reduce and gather
     (140, 160),  # extended and cross-device ops
-    (170, 205),  # input
-    # 206 counts traces: JAX needs one for each shape, TensorFlow one in all.
+    (170, 206),  # input
     (207, 210),  # input: policies
     (220, 234),  # version 1
     (240, 243),  # one device

@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 import mirrax
+from mirrax.run.function import Function
 
-function_module = __import__("mirrax.run.function", fromlist=["MAX_PROGRAMS"])
+programs_module = __import__("mirrax.run.programs", fromlist=["MAX_PROGRAMS"])
 
 
 class Traced:
@@ -214,7 +215,7 @@ def test_options_come_before_the_function():
 
 
 def test_the_program_used_longest_ago_is_dropped(monkeypatch):
-    monkeypatch.setattr(function_module, "MAX_PROGRAMS", 2)
+    monkeypatch.setattr(programs_module, "MAX_PROGRAMS", 2)
     seen = []
     traced = mirrax.function(seen.append)
     traced("a")
@@ -395,7 +396,7 @@ def test_a_function_reached_through_the_class_is_itself():
         def apply(self):
             return None
 
-    assert isinstance(Model.apply, function_module.Function)
+    assert isinstance(Model.apply, Function)
 
 
 def test_a_function_inside_a_function_becomes_part_of_it():

@@ -57,17 +57,27 @@ def slots_of(
         static_numbers: Whether Python numbers are part of the program.
         topology: The devices of the program, if it is the `run` of a strategy.
     """
-    slots: list[Slot] = []
-    for leaf in leaves:
-        # The two most frequent kinds, on a path that every call takes.
+    return [_slot_of(leaf, static_numbers, topology) for leaf in leaves]
+
+
+def known_arrays(leaves: Sequence[Any], keys: Sequence[Any]) -> list[Any] | None:
+    """Returns the arrays of arguments that have these keys; None if some have not.
+
+    Only for the two most frequent kinds, and on a path that every call takes.
+    """
+    arrays = []
+    for leaf, known in zip(leaves, keys, strict=True):
         if type(leaf) is PerReplica and type(leaf.layout) is Joined:
-            slots.append(_slot_of_layout(leaf.layout))
+            key, array, _ = _slot_of_layout(leaf.layout)
         elif type(leaf) is jax_internals.ArrayImpl:
-            aval = leaf.aval
-            slots.append(((aval.shape, aval.dtype, aval.weak_type), leaf, PLAIN))
+            aval, array = leaf.aval, leaf
+            key = (aval.shape, aval.dtype, aval.weak_type)
         else:
-            slots.append(_slot_of(leaf, static_numbers, topology))
-    return slots
+            return None
+        if key != known:
+            return None
+        arrays.append(array)
+    return arrays
 
 
 def _slot_of(leaf: Any, static_numbers: bool, topology: Topology | None) -> Slot:

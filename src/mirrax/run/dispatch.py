@@ -33,6 +33,11 @@ def run(
     strategy: Any, fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
 ) -> Tree:
     """Returns the merged results of `fn` on every replica of `strategy`."""
+    driver, is_traced = stack.driver(), stack.overlay() is not None
+    is_usual = type(args) is tuple and type(kwargs) is dict
+    if isinstance(fn, Function) and is_usual and driver is None and not is_traced:
+        # The most frequent way, and the shortest.
+        return _run_compiled(strategy, fn, args, kwargs)
     if not callable(fn):
         raise TypeError(
             "`run` takes a function and its arguments: run(fn, args=(...)). Received: "
@@ -42,8 +47,6 @@ def run(
         _refuse_arguments(args, kwargs)
     if isinstance(fn, functools.partial):
         fn, args, kwargs = _unpacked(fn, args, kwargs)
-    is_traced = stack.overlay() is not None
-    driver = stack.driver()
     if driver is not None and not is_traced and not isinstance(fn, Function):
         fn = driver.compiled(fn)
     if isinstance(fn, Function) and not is_traced:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import collections
 import functools
 import inspect
-import logging
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mirrax import jax_internals, trees
 from mirrax.context import stack
 from mirrax.context.guards import MustDrive
 from mirrax.devices.topology import Topology
+from mirrax.later import Later
 from mirrax.run import signatures
 from mirrax.run.arguments import (
     DRIVEN,
@@ -24,21 +24,21 @@ from mirrax.run.arguments import (
     slots_of,
     topology_of_workers,
 )
+from mirrax.run.donation import Donation
 from mirrax.run.over_workers import agreed_arguments, agreed_parts
-from mirrax.run.program import Program
+from mirrax.run.program import Program, trace_program
+from mirrax.run.programs import MAX_PROGRAMS, Latest, Programs
 from mirrax.run.spelling import Spelling
 from mirrax.run.spmd import stand_in
 from mirrax.trees import Same, Tree
 from mirrax.variables import libraries
 from mirrax.variables.foreign import Outdated
 
-_logger = logging.getLogger(__name__)
-
-MAX_PROGRAMS = 128
-"""How many programs a function keeps; the least recently used one goes first."""
-
-_MANY_TRACES = 16
-_UNKNOWN = object()
+if TYPE_CHECKING:
+    from mirrax.run import unknown_sizes
+else:
+    # Takes in `jax.export`, which most programs do not need.
+    unknown_sizes = Later("mirrax.run.unknown_sizes")
 
 
 def function(
@@ -112,22 +112,25 @@ class Function:
         self.input_signature = (
             None if input_signature is None else tuple(input_signature)
         )
-        self._donated = _positions(donate_argnums)
+        self._donation = Donation(self._name, donate_argnums)
         self.static_numbers = static_numbers
         self._spelling = Spelling(fn) if static_numbers else None
-        self._programs: collections.OrderedDict[Any, Program] = (
-            collections.OrderedDict()
-        )
+        self.programs = Programs(self._name)
         self._drive = drive or self._drive_steps
         self._topology = topology
-        self._latest: Any = None
+        self._latest: Latest | None = None
         # Read and written as one, because several threads may call.
         self._latest_over: tuple[Callable[[], Any], Function] = (lambda: None, self)
         self._inner: collections.OrderedDict[Any, Function] = collections.OrderedDict()
         self._over: weakref.WeakKeyDictionary[Any, Function] = (
             weakref.WeakKeyDictionary()
         )
-        self.trace_count = 0
+        self._sized: unknown_sizes.SizedTraces | None = None
+
+    @property
+    def trace_count(self) -> int:
+        """How often the function was traced."""
+        return self.programs.trace_count
 
     def __call__(self, *args: Any, **kwargs: Any) -> Tree:
         frame = stack.frame()
@@ -175,8 +178,8 @@ class Function:
             functools.update_wrapper(run_on_all, self)
             found = self._over[strategy] = Function(
                 run_on_all,
-                None,
-                self._donated,
+                self.input_signature,
+                self._donation.numbers,
                 self.static_numbers,
                 drive(self, reference),
                 strategy.topology,
@@ -199,6 +202,11 @@ class Function:
 
     def call(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Tree:
         """Returns what the program for such arguments returns."""
+        latest = self._latest
+        if latest is not None and not kwargs:
+            arrays = latest.arrays_of(args)
+            if arrays is not None:
+                return latest.program(arrays)
         if not jax_internals.is_eager():
             # Part of the derivative that is under way.
             return self.python_function(*args, **kwargs)
@@ -210,29 +218,35 @@ class Function:
         else:
             leaves, structure = trees.flatten((tuple(args), kwargs))
         topology = self._topology or topology_of_workers(leaves)
-        if topology is not None and topology.job is not None:
+        is_local = topology is None or topology.job is None
+        if topology is not None and not is_local:
             leaves = self._agree(leaves, structure, topology)
         slots = slots_of(leaves, self.static_numbers, self._topology)
         keys = tuple([key for key, _, _ in slots])
         if DRIVEN[0] in keys:
             args, kwargs = trees.unflatten(structure, leaves)
             return self._drive(*args, **kwargs)
-        key = (
-            structure,
-            keys,
-            libraries.fingerprint(self.python_function, leaves),
-            # The `run` of a strategy does the same inside and outside of its scope.
-            _place() if self._topology is None else None,
-            jax_internals.config_fingerprint(),
-        )
-        program = self.cached(key, self._build, leaves, structure, slots)
+        fingerprint = libraries.fingerprint(self.python_function, leaves)
+        # The `run` of a strategy does the same inside and outside of its scope.
+        place = _place() if self._topology is None else None
+        key = (structure, keys, fingerprint, place, jax_internals.config_fingerprint())
+        program = self.programs.get(key, self._build, key, leaves, structure, slots)
         if program is None:
             return self._drive(*args, **kwargs)
+        if (
+            structure == flat_structure(len(leaves))
+            and self._spelling is None
+            and is_local
+            and fingerprint is None
+            and place is None
+            and not program.can_be_outdated
+        ):
+            self._latest = Latest(program, slots, self._topology is not None)
         try:
             return program([array for _, array, layout in slots if layout is not None])
         except Outdated:
             # Another thread may have found out as well.
-            self._programs.pop(key, None)
+            self.programs.drop(key)
             return self.call(args, kwargs)
 
     def _agree(
@@ -241,7 +255,7 @@ class Function:
         """Returns arguments with what all workers know about them."""
         if self._topology is None:
             return agreed_parts(leaves, topology)
-        flags = self._donated_flags(structure, len(leaves))
+        flags = self._donation.flags(structure, len(leaves))
         return agreed_arguments(leaves, topology, self.static_numbers, flags)
 
     def _drive_steps(self, *args: Any, **kwargs: Any) -> Tree:
@@ -250,7 +264,7 @@ class Function:
             return self.python_function(*args, **kwargs)
 
     def _build(
-        self, leaves: list[Any], structure: Any, slots: list[Any]
+        self, key: Any, leaves: list[Any], structure: Any, slots: list[Any]
     ) -> Program | None:
         """Returns the program for such arguments; None if only Python can do it."""
         libraries.check_arguments(trees.unflatten(structure, leaves))
@@ -267,74 +281,49 @@ class Function:
 
         body.__name__ = self._name
         dynamic = [slot for slot in slots if slot[2] is not None]
-        flags = self._donated_flags(structure, len(leaves))
+        flags = self._donation.flags(structure, len(leaves))
         donated = [flag for flag, dyn in zip(flags, is_dynamic, strict=True) if dyn]
         stand_ins = [
             array if type(array) in NUMBERS else stand_in(array)
             for _, array, _ in dynamic
         ]
         forms = [form_of_slot(slot) for slot in dynamic]
+        axes = self._open_axes(structure, is_dynamic)
         try:
-            is_run = self._topology is not None
-            return Program(body, stand_ins, forms, donated, is_run)
+            if any(found != () for found in axes):
+                self._sized = self._sized or unknown_sizes.SizedTraces()
+                opened = unknown_sizes.Opened(stand_ins, forms, axes)
+                kind = _without_shapes(key, slots)
+                count_trace = self.programs.count_trace
+                traced = self._sized.find(kind, body, opened, count_trace)
+            else:
+                self.programs.count_trace()
+                traced = trace_program(body, stand_ins, forms)
         except MustDrive:
             return None
+        is_run = self._topology is not None
+        return Program(traced, forms, donated, self._name, is_run)
 
-    def _donated_flags(self, structure: Any, num_leaves: int) -> list[bool]:
-        if not self._donated:
-            return [False] * num_leaves
-        args, _ = trees.unflatten(structure, list(range(num_leaves)))
-        if max(self._donated) >= len(args):
-            raise ValueError(
-                "`donate_argnums` counts the arguments that are given by position. "
-                f"Received: donate_argnums={self._donated} for a call of {self._name} "
-                f"with {len(args)} of them. Give what is donated by position."
-            )
-        donated = {
-            index for number in self._donated for index in trees.leaves(args[number])
-        }
-        return [index in donated for index in range(num_leaves)]
-
-    def cached(self, key: Any, build: Callable[..., Any], *args: Any) -> Any:
-        """Returns `build(*args)`, from the cache if the key is there."""
-        try:
-            program = self._programs.get(key, _UNKNOWN)
-        except TypeError as error:
-            raise TypeError(
-                "The arguments of a function are arrays, numbers and hashable objects. "
-                f"Received: {error}. Pass it as an array, or close over it."
-            ) from error
-        if program is _UNKNOWN:
-            self._count_trace()
-            program = self._programs[key] = build(*args)
-            if len(self._programs) > MAX_PROGRAMS:
-                self._programs.popitem(last=False)
-        elif program is not self._latest:
-            self._programs.move_to_end(key)
-        self._latest = program
-        return program
-
-    def _count_trace(self) -> None:
-        self.trace_count += 1
-        if self.trace_count == _MANY_TRACES:
-            _logger.warning(
-                "%s was traced %d times, for different shapes or objects. Each trace "
-                "costs a compilation: give arguments of few shapes.",
-                self._name,
-                _MANY_TRACES,
-            )
+    def _open_axes(self, structure: Any, is_dynamic: Sequence[bool]) -> list[Any]:
+        """Returns which sizes of the dynamic arguments the signature leaves open."""
+        if self.input_signature is None or jax_internals.is_distributed():
+            return [()] * sum(is_dynamic)
+        count = len(is_dynamic)
+        args, kwargs = trees.unflatten(structure, list(range(count)))
+        if kwargs:
+            args = inspect.signature(self.python_function).bind(*args, **kwargs).args
+        axes = signatures.open_axes(self.input_signature, args, count)
+        return [found for found, flag in zip(axes, is_dynamic, strict=True) if flag]
 
 
-def _positions(donate_argnums: Any) -> tuple[int, ...]:
-    is_one = isinstance(donate_argnums, int)
-    numbers = (donate_argnums,) if is_one else donate_argnums
-    is_list = isinstance(numbers, tuple | list)
-    if not is_list or not all(type(n) is int and n >= 0 for n in numbers):
-        raise ValueError(
-            "`donate_argnums` is the number of a positional argument, from 0, or a "
-            f"tuple of them. Received: donate_argnums={donate_argnums!r}."
-        )
-    return tuple(numbers)
+def _without_shapes(key: Any, slots: Sequence[Any]) -> Any:
+    """Returns the key of a call without the shapes of its arguments."""
+    structure, _, *rest = key
+    kinds = [
+        kind[1:] if layout is not None and type(kind[0]) is tuple else kind
+        for kind, _, layout in slots
+    ]
+    return structure, tuple(kinds), *rest
 
 
 def _place() -> Any:

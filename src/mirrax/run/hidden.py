@@ -20,7 +20,7 @@ _OPAQUE = (Leaf, jax.Array, type, types.ModuleType, str, bytes)
 def refuse_hidden_tracers(leaf: Any) -> None:
     """Raises if `leaf`, which JAX takes for one object, holds values of this trace."""
     trace = jax_internals.current_trace()
-    for path, value in _walk(leaf):
+    for path, value in reachable(leaf):
         if jax_internals.is_traced_in(value, trace):
             kind = type(leaf).__name__
             raise TypeError(
@@ -42,7 +42,7 @@ def _fix(leaf: Any) -> str:
     )
 
 
-def _walk(root: Any) -> Iterator[tuple[str, Any]]:
+def reachable(root: Any) -> Iterator[tuple[str, Any]]:
     """Yields what is reachable from an object, each with the way to it."""
     seen: set[int] = set()
     waiting = [("", root)]

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
-from mirrax import trees
+from mirrax import jax_internals, trees
 from mirrax.run.hidden import refuse_hidden_tracers
 from mirrax.trees import Tree
 from mirrax.values.array_like import as_arrays
@@ -28,7 +29,9 @@ def split_result(result: Tree) -> tuple[list[jax.Array], Any]:
 
 
 def _unwrap(leaf: Any) -> Any:
-    return leaf.array if isinstance(leaf, Mirrored) else leaf
+    if isinstance(leaf, Mirrored):
+        return leaf.array
+    return jnp.asarray(leaf) if jax_internals.is_size(leaf) else leaf
 
 
 def join_result(result: Any, values: Sequence[Any]) -> Tree:

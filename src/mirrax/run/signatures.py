@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from mirrax.values.per_replica import PerReplica
@@ -36,3 +36,42 @@ def _check(spec: Any, arg: Any) -> None:
     elif isinstance(spec, tuple | list):
         for inner, inner_arg in zip(spec, arg, strict=True):
             _check(inner, inner_arg)
+
+
+Axes = tuple[int, ...] | None
+"""Which sizes of an argument are left open; None for all, however many there are."""
+
+
+def open_axes(specs: Sequence[Any], numbered: Sequence[Any], count: int) -> list[Axes]:
+    """Returns which sizes of each leaf of the arguments `specs` leave open.
+
+    Args:
+        specs: The signature.
+        numbered: The arguments, with the number of each leaf in its place.
+        count: How many leaves there are.
+    """
+    axes: list[Axes] = [()] * count
+    for spec, arg in zip(specs, numbered, strict=False):
+        for number, found in _open_axes(spec, arg):
+            axes[number] = found
+    return axes
+
+
+def _open_axes(spec: Any, arg: Any) -> Iterator[tuple[int, Axes]]:
+    if isinstance(spec, PerReplicaSpec):
+        spec = spec.parts[0]
+    if isinstance(spec, TensorSpec):
+        if isinstance(arg, int):
+            yield arg, _open_axes_of(spec)
+    elif isinstance(spec, dict):
+        for name, inner in spec.items():
+            yield from _open_axes(inner, arg[name])
+    elif isinstance(spec, tuple | list):
+        for inner, inner_arg in zip(spec, arg, strict=True):
+            yield from _open_axes(inner, inner_arg)
+
+
+def _open_axes_of(spec: TensorSpec) -> Axes:
+    if spec.shape is None:
+        return None
+    return tuple(axis for axis, size in enumerate(spec.shape) if size is None)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 
 from mirrax.context import stack
-from mirrax.jax_internals import ClosedJaxpr, Jaxpr
+from mirrax.jax_internals import ClosedJaxpr, Jaxpr, Var
 from mirrax.later import Later
 from mirrax.run.jaxprs import rebuilt
 from mirrax.variables import libraries
@@ -44,6 +44,12 @@ class Traced:
         """The program without its constants."""
         jaxpr: Jaxpr = self.closed.jaxpr
         return jaxpr
+
+    @property
+    def variable_inputs(self) -> Sequence[Var]:
+        """The inputs that stand for the variables in `reads`."""
+        inputs: Sequence[Var] = self.jaxpr.invars
+        return inputs[len(inputs) - len(self.reads) :]
 
     def evaluate(self, arguments: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
         """Returns the outputs for these inputs."""

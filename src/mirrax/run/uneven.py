@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -53,7 +53,7 @@ def run_uneven(call: ReplicaCall, fn: Function) -> Tree:
     kinds = _kinds_of_all(call)
     config = jax_internals.config_fingerprint()
     key = ("uneven", call.collective, arguments.key, kinds, config)
-    plan = fn.cached(key, _build, call, arguments)
+    plan = fn.programs.get(key, _build, call, arguments, fn.programs.count_trace)
     if plan is _EAGER:
         return run_eager(call, _ADVICE)
     return plan([arguments.arrays(row) for row in arguments.rows])
@@ -127,8 +127,11 @@ def _kinds_of_all(call: ReplicaCall) -> Any:
     return tuple(layout.kinds for layout in layouts if isinstance(layout, Parts))
 
 
-def _build(call: ReplicaCall, arguments: _Arguments) -> Any:
+def _build(
+    call: ReplicaCall, arguments: _Arguments, count_trace: Callable[[], None]
+) -> Any:
     """Returns the plan for arguments of these shapes, or that it has to be eager."""
+    count_trace()
     axis_env = [(AXIS, call.topology.num_replicas)]
     failures = Failures()
     traces, cuts = _cut_all(call, arguments, axis_env, failures)

@@ -167,7 +167,8 @@ class Strategy:
         one compiled program, and what they hold alike comes back as one replicated
         array. With one replica, results come back bare.
         """
-        if stack.frame() is not self._frame:
+        frame = stack.frame()
+        if frame is not None and frame is not self._frame:
             guards.require_cross_replica("`strategy.run`")
             guards.require_same_strategy("`strategy.run`", self)
         return dispatch.run(self, fn, args, kwargs or {})

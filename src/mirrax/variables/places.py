@@ -1,7 +1,8 @@
 """Where the arrays of variables are kept: an object and a key, for `object[key]`.
 
 A program reads and writes all its variables on every call. It does so in lists and
-dictionaries, without calling any code of the variables.
+dictionaries, without calling any code of the variables. The variables that one program
+changes lie side by side in one list, a *row*, which goes into the program as it is.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ import collections
 import itertools
 import operator
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Protocol
+
+from mirrax.variables import lending
 
 Place = tuple[Any, Any]
 """A list and an index, or a dictionary and a key."""
@@ -38,3 +41,58 @@ class Places:
         keys = itertools.chain(self._keys, range(num_rest))
         collections.deque(map(operator.setitem, holders, keys, arrays), maxlen=0)
         return rest
+
+
+class Movable(Protocol):
+    """What can be made to lie in a row."""
+
+    @property
+    def stored(self) -> Any:
+        """What lies there."""
+
+    def place(self) -> Place | None:
+        """Where it lies."""
+
+    def move(self, place: Place) -> None:
+        """Makes it lie elsewhere, where it was put already."""
+
+
+def in_order_of_row(variables: Sequence[Any]) -> list[Any]:
+    """Returns variables in the order of the list they lie in, if it is one list."""
+    places = _in_lists(variables)
+    if len({id(row) for row, _ in places}) != 1:
+        return list(variables)
+    pairs = zip(places, variables, strict=True)
+    return [variable for _, variable in sorted(pairs, key=lambda pair: pair[0][1])]
+
+
+def row_of(variables: Sequence[Movable]) -> list[Any] | None:
+    """Returns a list of just the arrays of `variables`, in order, where they lie.
+
+    They are moved there, unless some lie in a row of at least as many: more is gained
+    by leaving them. Then there is None, as where a variable has no place in a list. A
+    row in which others have left gaps is closed up.
+    """
+    places = _in_lists(variables)
+    if not places:
+        return None
+    rows = {id(row): row for row, _ in places}
+    first = places[0][0]
+    if len(rows) == 1 and [i for _, i in places] == list(range(len(first))):
+        return first
+    sizes = [sum(array is not None for array in row) for row in rows.values()]
+    has_gaps = sizes == [len(places)] and len(first) > len(places)
+    if max(sizes) >= max(len(places), 2) and not has_gaps:
+        return None
+    row = [variable.stored for variable in variables]
+    for index, variable in enumerate(variables):
+        variable.move((row, index))
+    lending.ledger.moves += 1
+    return row
+
+
+def _in_lists(variables: Sequence[Movable]) -> list[tuple[list[Any], int]]:
+    """Returns the places of variables; none unless all of them are in lists."""
+    places = [variable.place() for variable in variables]
+    found = [place for place in places if place is not None and type(place[0]) is list]
+    return found if len(found) == len(places) else []

@@ -22,7 +22,7 @@ from mirrax.values.array_like import ArrayLike, on_host
 from mirrax.values.layouts import to_device
 from mirrax.values.tensor_shape import TensorShape
 from mirrax.variables import checks, creation, lending
-from mirrax.variables.places import Place
+from mirrax.variables.stored import Stored
 
 Change = Callable[[Any, Any], Any]
 """How a written value becomes the new one: (old, given) -> new."""
@@ -37,7 +37,7 @@ class VariableType(abc.ABCMeta):
         return super().__call__(*args, **kwargs)
 
 
-class Variable(ArrayLike, Leaf, metaclass=VariableType):
+class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
     """An array that can be assigned to, and that a strategy keeps on its devices.
 
     Inside `strategy.scope()` this creates the kind that the strategy needs, such as a
@@ -58,8 +58,6 @@ class Variable(ArrayLike, Leaf, metaclass=VariableType):
     >>> v.assign_add([1.0, 1.0])
     <tf.Variable 'Variable:0' shape=(2,) dtype=float32, numpy=array([2., 3.], ...)>
     """
-
-    __slots__ = ("__dict__", "__weakref__", "_cell", "is_lent")
 
     def __init__(
         self,
@@ -82,7 +80,7 @@ class Variable(ArrayLike, Leaf, metaclass=VariableType):
         self._synchronization = synchronization
         self._shape, self._dtype = array.shape, array.dtype
         self.owner = owner
-        self._cell: list[Any] = [None]
+        self._place = [None], 0
         # Created for good, even while a function is traced.
         with jax.ensure_compile_time_eval():
             if device is not None:
@@ -191,17 +189,17 @@ class Variable(ArrayLike, Leaf, metaclass=VariableType):
 
     @override
     def __jax_array__(self) -> jax.Array:
-        return self.value
+        return self.read_value()
 
     @override
     def __repr__(self) -> str:
-        return describe_variable(self.name, self.value)
+        return describe_variable(self.name, self.read_value())
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Variable:
         other = object.__new__(type(self))
         memo[id(self)] = other
         other.__dict__.update(self.__dict__)
-        other._cell = [None]
+        other._place = [None], 0
         with lending.lock:
             other.store(jnp.copy(self.stored))
         return other
@@ -217,27 +215,6 @@ class Variable(ArrayLike, Leaf, metaclass=VariableType):
         )
 
     # What engines need. A kind of variable overrides what is different about it.
-
-    @property
-    def stored(self) -> jax.Array:
-        """The array between programs."""
-        array: jax.Array = self._cell[0]
-        return array
-
-    @stored.setter
-    def stored(self, array: jax.Array) -> None:
-        self._cell[0] = array
-
-    def place(self) -> Place | None:
-        """Where programs find `stored` without calling us; None if they must call."""
-        return self._cell, 0
-
-    def store(self, array: jax.Array) -> None:
-        """Makes `array`, which nobody else holds, the value between programs."""
-        with lending.lock:
-            self.stored = array
-            # Whether the user may hold a view, so that it must not be overwritten.
-            self.is_lent = False
 
     def old_for(self, change: Change) -> jax.Array:
         """Returns what a change starts from; hold the lock until it is stored."""
