@@ -192,9 +192,10 @@ class GradientTape:
             self._mark(before)
             sources = iter(as_arrays([x for group in groups for x in group]))
             used = [[next(sources) for _ in group] for group in groups]
-            known = self._connected(total, [x for group in used for x in group])
-            for value in known:
+            flat = [x for group in used for x in group]
+            for value in flat:
                 _require_traced(value)
+            known = self._connected(total, flat)
             gradients = gradient_p.bind(total, *known, tape=self._number)
             by_source = dict(zip(map(id, known), gradients, strict=True))
             return [added_up(by_source, map(id, group)) for group in used]
