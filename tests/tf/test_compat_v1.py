@@ -110,5 +110,5 @@ def test_graphs_are_refused_with_advice():
 def test_train_has_what_is_the_same_in_version_2():
     assert v1.train.ClusterSpec is tf.train.ClusterSpec
     assert v1.train.latest_checkpoint is tf.train.latest_checkpoint
-    with pytest.raises(AttributeError, match=r"v1.train.AdamOptimizer.*Optax"):
-        _ = v1.train.AdamOptimizer
+    with pytest.raises(AttributeError, match=r"v1.train.FtrlOptimizer.*Optax"):
+        _ = v1.train.FtrlOptimizer

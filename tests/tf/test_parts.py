@@ -155,7 +155,7 @@ def test_dtypes_are_those_of_numpy():
     ("name", "advice"),
     [
         ("saved_model", "mirrax.train"),
-        ("image", "jax.image"),
+        ("image.ssim", "jax.image"),
         ("SparseTensor", "jax.experimental.sparse"),
         ("math.sobol_sample", "scipy"),
         ("nn.ctc_loss", "optax.ctc_loss"),

@@ -36,8 +36,10 @@ def with_kinds(
     topology: Topology, layouts: Sequence[Layout], topic: str = "shapes"
 ) -> list[Layout]:
     """Returns layouts that know shape and dtype of the parts on all workers."""
+    if topology.is_local:
+        return list(layouts)
     unknown = [x for x in layouts if isinstance(x, Parts) and x.kinds is None]
-    if topology.is_local or not unknown:
+    if not unknown:
         return list(layouts)
     own = [[kind_of(part) for part in layout.held] for layout in unknown]
     kinds = iter(all_kinds(topology, topic, own))

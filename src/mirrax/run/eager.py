@@ -118,7 +118,9 @@ class _Replica:
         self._call = call
         self._body = body
         self._index = index
-        self._device = call.topology.local_devices[index]
+        # Made once, and entered whenever the replica has its turn.
+        self._place = stack.seen_from(self.number, call.topology.num_replicas)
+        self._device = jax.default_device(call.topology.local_devices[index])
         self._worker: Worker | None = None
         self._callers_config = callers_config
         self._config: jax_internals.LocalConfig | None = None
@@ -197,14 +199,12 @@ class _Replica:
         """
         if self._config is not None:
             jax_internals.set_local_config(self._config)
-            place = stack.seen_from(self.number, self._call.topology.num_replicas)
             try:
-                with place:
+                with self._place:
                     return switch()
             finally:
                 self._exchange_config()
-        place = stack.seen_from(self.number, self._call.topology.num_replicas)
-        with place, jax.default_device(self._device):
+        with self._place, self._device:
             before = jax_internals.config_fingerprint()
             try:
                 return switch()

@@ -54,7 +54,7 @@ def value_and_grad(
             return value, (aux, [overlay.values[v] for v in written])
 
         written: list[Variable] = []
-        current = [variable.value for variable in leaves]
+        current = [variable.read_value() for variable in leaves]
         transformed = jax.value_and_grad(pure, has_aux=True)
         (value, (aux, new)), gradients = transformed(current)
         for variable, changed in zip(written, new, strict=True):

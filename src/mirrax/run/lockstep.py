@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax.sharding import PartitionSpec
 
 from mirrax import jax_internals
@@ -20,7 +21,7 @@ from mirrax.run.results import join_result
 from mirrax.run.segments import Cut
 from mirrax.run.tracing import Traced
 from mirrax.trees import Tree
-from mirrax.values.layouts import join, to_device
+from mirrax.values.layouts import join, mirror, to_device
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import merge
 from mirrax.variables import lending
@@ -88,10 +89,9 @@ class SideBySide:
         columns = [jax_internals.shards(output) for output in outputs]
         for index, (eqns, values) in enumerate(zip(collectives, states, strict=True)):
             made = [var for eqn in eqns for var in eqn.outvars]
-            values.update(
-                (var, column[index].reshape(kind_of(var)[0]))
-                for var, column in zip(made, columns, strict=True)
-            )
+            for var, column in zip(made, columns, strict=True):
+                is_scalar = kind_of(var)[0] == ()
+                values[var] = _as_scalar(column[index]) if is_scalar else column[index]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,14 +119,13 @@ class Lockstep:
         for variable in self.traces[0].reads:
             if isinstance(variable, ForeignVariable):
                 variable.settle_as_it_is(self.topology)
+        held = [_parts(variable, len(devices)) for variable in self.traces[0].reads]
         inputs = [
             [
                 *(to_device(array, device) for array in own),
-                *(_part(variable, index) for variable in traced.reads),
+                *(parts[index] for parts in held),
             ]
-            for index, (traced, own, device) in enumerate(
-                zip(self.traces, arrays, devices, strict=True)
-            )
+            for index, (own, device) in enumerate(zip(arrays, devices, strict=True))
         ]
         for variable in self.traces[0].reads:
             lending.mark(variable)
@@ -146,7 +145,9 @@ class Lockstep:
             # The pieces may have handed what they were given through to the results.
             lending.mark(variable)
         results = [
-            PerReplica(self._on_devices(parts)) if varies else self._mirror(parts)
+            PerReplica(self._on_devices(parts))
+            if varies
+            else mirror(parts, self.topology)
             for parts, varies in zip(columns[count:], self.varying, strict=True)
         ]
         structure, is_array, _ = self.traces[0].result
@@ -156,14 +157,7 @@ class Lockstep:
     def _stored(self, variable: Variable, parts: Sequence[Any]) -> jax.Array:
         if isinstance(variable, SyncOnReadVariable):
             return join(tuple(parts), self.topology)
-        return self._mirror(parts)
-
-    def _mirror(self, parts: Sequence[Any]) -> jax.Array:
-        """Returns parts that are known to be equal as one replicated array."""
-        pieces = self._on_devices(parts)
-        return jax.make_array_from_single_device_arrays(
-            pieces[0].shape, self.topology.replicated, list(pieces)
-        )
+        return mirror(parts, self.topology)
 
     def _on_devices(self, parts: Sequence[Any]) -> tuple[jax.Array, ...]:
         """Returns each replica's part on its device; constants are not there yet."""
@@ -171,6 +165,11 @@ class Lockstep:
             to_device(part, device)
             for part, device in zip(parts, self.topology.local_devices, strict=True)
         )
+
+
+@jax.jit
+def _as_scalar(vector: jax.Array) -> jax.Array:
+    return vector.reshape(())
 
 
 def meeting_program(topology: Topology, eqns: tuple[JaxprEqn, ...]) -> Any:
@@ -182,7 +181,7 @@ def meeting_program(topology: Topology, eqns: tuple[JaxprEqn, ...]) -> Any:
         for eqn in eqns:
             inputs = [next(given).reshape(kind_of(atom)[0]) for atom in eqn.invars]
             outputs.extend(bind(eqn, inputs, eqn.params))
-        return [output[None] for output in outputs]
+        return [jnp.atleast_1d(output) for output in outputs]
 
     program = jax.jit(
         jax.shard_map(
@@ -196,9 +195,10 @@ def meeting_program(topology: Topology, eqns: tuple[JaxprEqn, ...]) -> Any:
     return guarded(topology, "uneven step", program)
 
 
-def _part(variable: Variable, index: int) -> jax.Array:
+def _parts(variable: Variable, count: int) -> Sequence[jax.Array]:
+    """Returns what each local replica reads of `variable`."""
     if isinstance(variable, SyncOnReadVariable):
-        return variable.part(index)
+        return [variable.part(index) for index in range(count)]
     if isinstance(variable, DistributedVariable):
-        return jax_internals.shards(variable.stored)[index]
-    return variable.stored
+        return jax_internals.shards(variable.stored)
+    return (variable.stored,) * count

@@ -29,7 +29,7 @@ from mirrax.run.segments import NotSegmentable, cut
 from mirrax.run.tracing import Traced
 from mirrax.run.unknown_sizes import Opened, SizedTraces
 from mirrax.trees import Tree
-from mirrax.values.layouts import join, to_device
+from mirrax.values.layouts import join, mirror, to_device
 from mirrax.values.per_replica import PerReplica
 from mirrax.variables import lending
 from mirrax.variables.distributed import DistributedVariable
@@ -239,12 +239,10 @@ def _parts(value: Any, topology: Topology, is_split: bool) -> Sequence[Any]:
 
 def _gathered(parts: Sequence[Any], topology: Topology, is_split: bool) -> Any:
     """Returns what the replicas made as one array, if it fits one."""
+    if not is_split:
+        return mirror(parts, topology)
     devices = topology.local_devices
     pieces = tuple(to_device(p, d) for p, d in zip(parts, devices, strict=True))
-    if not is_split:
-        return jax.make_array_from_single_device_arrays(
-            pieces[0].shape, topology.replicated, list(pieces)
-        )
     is_equal = all(piece.shape == pieces[0].shape for piece in pieces)
     return join(pieces, topology) if is_equal else pieces
 

@@ -13,6 +13,7 @@ from mirrax.tf import debugging as debugging
 from mirrax.tf import distribute as distribute
 from mirrax.tf import dtypes as dtypes
 from mirrax.tf import errors as errors
+from mirrax.tf import image as image
 from mirrax.tf import io as io
 from mirrax.tf import linalg as linalg
 from mirrax.tf import math as math
@@ -34,6 +35,7 @@ from mirrax.tf.debugging import assert_less as assert_less
 from mirrax.tf.debugging import assert_rank as assert_rank
 from mirrax.tf.dtypes import *  # noqa: F403
 from mirrax.tf.functions import *  # noqa: F403
+from mirrax.tf.indexed_slices import IndexedSlices as IndexedSlices
 from mirrax.tf.indexing import *  # noqa: F403
 from mirrax.tf.initializers import *  # noqa: F403
 from mirrax.tf.lazy import load
@@ -99,6 +101,9 @@ from mirrax.tf.module import Module as Module
 from mirrax.tf.name_scopes import name_scope as name_scope
 from mirrax.tf.python_side import *  # noqa: F403
 from mirrax.tf.shapes import *  # noqa: F403
+from mirrax.tf.specs import TypeSpec as TypeSpec
+from mirrax.tf.specs import type_spec_from_value as type_spec_from_value
+from mirrax.tf.tensor_arrays import TensorArray as TensorArray
 from mirrax.tf.tensors import Tensor as Tensor
 from mirrax.tf.variables import Variable as Variable
 from mirrax.tf.variables import VariableAggregation as VariableAggregation

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from mirrax.tf.tensor_arrays import TensorArray
 from mirrax.tf.tensors import tensor
 
 __all__ = [
@@ -106,8 +107,27 @@ def while_loop(
         step, values = carry
         return step + 1, [*_like(loop_vars, body(*values))]
 
-    _, final = lax.while_loop(goes_on, advance, (jnp.int32(0), [*state]))
+    first = _whole_arrays(state, body)
+    _, final = lax.while_loop(goes_on, advance, (jnp.int32(0), [*first]))
     return type(state)(final) if isinstance(state, list) else (*final,)
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, TensorArray)
+
+
+def _whole_arrays(state: Any, body: Callable[..., Any]) -> Any:
+    """Returns the state with arrays of tensors in the form that loops can carry."""
+    if not any(map(_is_array, jax.tree.leaves(state, is_leaf=_is_array))):
+        return state
+    # What is written first tells the shape of an element.
+    after = jax.eval_shape(lambda values: _like(state, body(*values)), state)
+    return jax.tree.map(
+        lambda x, later: x.as_whole(later.element_shape) if _is_array(x) else x,
+        state,
+        after,
+        is_leaf=_is_array,
+    )
 
 
 def _like(loop_vars: Any, values: Any) -> Any:

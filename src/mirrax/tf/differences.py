@@ -6,7 +6,7 @@ _RANDOM = "other numbers than TensorFlow's for the same seed (they are JAX's)"
 _ONCE = "it is traced once for all replicas, and `if` on a tensor needs `tf.cond`"
 
 DIFFERENCES: dict[str, str] = {
-    "tf.Variable": "values are of 32 bits, and `variable.value` is a property",
+    "tf.Variable": "values are of 32 bits, and gradients are dense",
     "tf.compat.v1.ConfigProto": "only what JAX has a setting for takes effect",
     "tf.config.set_visible_devices": "JAX chooses its devices when it starts",
     "tf.errors.OpError": "it is `Exception`: errors are those of Python and JAX",

@@ -6,6 +6,8 @@ import enum
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+import jax.numpy as jnp
+
 import mirrax
 from mirrax.tf.absent import replacement_of
 
@@ -31,6 +33,28 @@ class GradientTape(mirrax.GradientTape):
         experimental_use_pfor: bool = True,
     ) -> Any:
         return super().jacobian(target, sources, unconnected_gradients)
+
+    def batch_jacobian(
+        self,
+        target: Any,
+        source: Any,
+        unconnected_gradients: Any = UnconnectedGradients.NONE,
+        parallel_iterations: Any = None,
+        experimental_use_pfor: bool = True,
+    ) -> Any:
+        """Returns for each row of a batch the derivatives of `target` by `source`."""
+        rows, others = target.shape[:1], source.shape[:1]
+        if rows != others or not rows:
+            raise ValueError(
+                "Need first dimension of target shape and source shape to match. "
+                f"Received: {tuple(target.shape)} and {tuple(source.shape)}."
+            )
+        whole = self.jacobian(target, source, unconnected_gradients)
+        if whole is None:
+            return None
+        # A row depends on its own row alone: the others are zero.
+        own = jnp.diagonal(whole, axis1=0, axis2=len(target.shape))
+        return jnp.moveaxis(own, -1, 0)
 
     def __getattr__(self, name: str) -> NoReturn:
         full = f"tf.GradientTape.{name}"

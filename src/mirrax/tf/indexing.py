@@ -61,20 +61,20 @@ def gather_nd(
     bad_indices_policy: str = "",
 ) -> Any:
     params, indices = tensor(params), tensor(indices)
-    pick: Callable[[Any, Any], Any] = lambda values, at: values[_keys(at)]  # noqa: E731
+    pick: Callable[[Any, Any], Any] = lambda values, at: values[keys_of(at)]  # noqa: E731
     for _ in range(batch_dims):
         pick = jax.vmap(pick)
     return pick(params, indices)
 
 
-def _keys(indices: Any) -> tuple[Any, ...]:
+def keys_of(indices: Any) -> tuple[Any, ...]:
     return tuple(jnp.moveaxis(indices, -1, 0))
 
 
 def scatter_nd(indices: Any, updates: Any, shape: Any, name: Any = None) -> Any:
     updates = tensor(updates)
     empty = jnp.zeros(sizes(shape), updates.dtype)
-    return empty.at[_keys(tensor(indices))].add(updates)
+    return empty.at[keys_of(tensor(indices))].add(updates)
 
 
 def tensor_scatter_nd_add(
@@ -108,7 +108,7 @@ def tensor_scatter_nd_update(
 
 
 def _at(values: Any, indices: Any) -> Any:
-    return tensor(values).at[_keys(tensor(indices))]
+    return tensor(values).at[keys_of(tensor(indices))]
 
 
 def where(condition: Any, x: Any = None, y: Any = None, name: Any = None) -> Any:

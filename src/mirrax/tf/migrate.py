@@ -24,12 +24,6 @@ from mirrax.tf.source_names import ProgramNames
 
 OK, DIFFERS, MISSING, IMPORT = "ok", "differs", "missing", "import"
 
-_ADVICE = {
-    ".value()": "of a variable it is a property: write `.value` or `.read_value()`",
-    "[...].assign()": (
-        "of a variable: write `v.assign(tf.tensor_scatter_nd_update(v, ...))`"
-    ),
-}
 _ABOUT_SHAPES = (
     "only variables and elements of datasets have it; of other tensors write "
     "`x.get_shape()`, or take the shape as the tuple that it is"
@@ -133,8 +127,7 @@ def _uses(names: ProgramNames) -> Iterator[Finding]:
 
 def _habits(names: ProgramNames) -> Iterator[Finding]:
     for habit in names.habits:
-        advice = _ADVICE.get(habit.text, _ABOUT_SHAPES)
-        yield Finding(habit.line, DIFFERS, habit.text, advice)
+        yield Finding(habit.line, DIFFERS, habit.text, _ABOUT_SHAPES)
 
 
 def _is_stand_in(value: Any) -> bool:

@@ -69,17 +69,6 @@ class ProgramNames(ast.NodeVisitor):
         if name is not None and len(node.targets) == 1 and isinstance(target, ast.Name):
             self._aliases[target.id] = name
 
-    def visit_Call(self, node: ast.Call) -> None:
-        """Notes `x.value()` and `x[0].assign(...)`, which may be a variable's."""
-        function = node.func
-        if isinstance(function, ast.Attribute):
-            is_bare = not node.args and not node.keywords
-            if is_bare and function.attr == "value":
-                self.habits.append(Habit(node.lineno, ".value()"))
-            if function.attr == "assign" and isinstance(function.value, ast.Subscript):
-                self.habits.append(Habit(node.lineno, "[...].assign()"))
-        self.generic_visit(node)
-
     def visit_Attribute(self, node: ast.Attribute) -> None:
         name = self._resolve(node)
         if name is None:

@@ -8,6 +8,9 @@ from mirrax import train
 from mirrax.cluster_resolver import ClusterSpec as ClusterSpec
 from mirrax.data import example
 from mirrax.tf.absent import names_of
+from mirrax.tf.moving_average import (
+    ExponentialMovingAverage as ExponentialMovingAverage,
+)
 
 BytesList = example.BytesList
 Example = example.Example

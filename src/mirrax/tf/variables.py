@@ -11,6 +11,7 @@ import numpy as np
 import mirrax
 from mirrax import VariableSynchronization as VariableSynchronization
 from mirrax.tf.name_scopes import scoped_name
+from mirrax.tf.variable_kinds import make_variable
 
 
 def _member(name: str) -> mirrax.VariableAggregation:
@@ -66,7 +67,7 @@ class _VariableType(type):
                 f"constraint={constraint!r}. Assign the constrained value after each "
                 "step, or use `kernel_constraint` of a Keras layer."
             )
-        created = mirrax.Variable(
+        created = make_variable(
             initial_value,
             trainable=trainable,
             name=scoped_name(name or "Variable"),
@@ -114,7 +115,7 @@ def get_variable(
             "There is no collection of regularization losses. Received: "
             f"regularizer={regularizer!r}. Add it to the loss yourself."
         )
-    return mirrax.Variable(
+    return make_variable(
         _initial_value(shape, dtype, initializer),
         trainable=trainable,
         name=scoped_name(name),

@@ -117,7 +117,7 @@ def join(parts: tuple[Any, ...], topology: Topology) -> jax.Array:
         arrays = [jnp.asarray(part) for part in parts]
         return jnp.stack(arrays) if arrays[0].ndim == 0 else jnp.concatenate(arrays)
     pieces = [
-        to_device(part, device)
+        _put(part, device)
         for part, device in zip(parts, topology.local_devices, strict=True)
     ]
     if pieces[0].ndim == 0:
@@ -161,15 +161,29 @@ def _replicate_here(value: Any, topology: Topology) -> jax.Array:
         if value.sharding == topology.replicated:
             return value  # type: ignore[no-any-return]
         value = jax_internals.shards(value)[0]
-    pieces = [to_device(value, device) for device in topology.local_devices]
+    return mirror((value,) * len(topology.local_devices), topology)
+
+
+def mirror(parts: Sequence[Any], topology: Topology) -> jax.Array:
+    """Returns parts that are known to be equal as one replicated array."""
+    pieces = [
+        _put(part, device)
+        for part, device in zip(parts, topology.local_devices, strict=True)
+    ]
     return jax_internals.assembled(pieces[0].shape, topology.replicated, pieces)
 
 
 def to_device(value: Any, device: jax.Device) -> jax.Array:
     """Returns `value` as an array on `device`, not tied to it."""
+    return jax_internals.uncommitted(_put(value, device))
+
+
+def _put(value: Any, device: jax.Device) -> jax.Array:
+    """Returns `value` as an array on `device`."""
     if jax_internals.is_stored(value) and value.devices() == {device}:
-        return jax_internals.uncommitted(value)
-    return jax_internals.uncommitted(jax.device_put(value, device))
+        return value  # type: ignore[no-any-return]
+    array: jax.Array = jax.device_put(value, device)
+    return array
 
 
 def _as_vector(scalar: jax.Array, device: jax.Device) -> jax.Array:

@@ -73,7 +73,7 @@ class DistributedVariable(Variable, DistributedValues):
     @override
     def __repr__(self) -> str:
         if stack.overlay() is not None:
-            return describe_variable(self.name, self.value)
+            return describe_variable(self.name, self.read_value())
         lines = ",\n".join(f"  {i}: {part!r}" for i, part in enumerate(self.values))
         return f"{type(self).__name__}:{{\n{lines}\n}}"
 

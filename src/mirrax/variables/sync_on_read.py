@@ -127,14 +127,14 @@ class SyncOnReadVariable(DistributedVariable):
                 agreement.require_equal(self.topology, self.name, given)
                 parts = tuple(change(part, given) for part in self._parts())
                 self.store(join(parts, self.topology))
-            return Mirrored(replicate(self.value, self.topology))
+            return Mirrored(replicate(self.read_value(), self.topology))
         if overlay.inside_replica:
             overlay.write(self, change(overlay.read(self), given))
-            return self.value
+            return self.read_value()
         old = self._layout(overlay.read(self)).parts
         new = jnp.concatenate([jnp.atleast_1d(change(part, given)) for part in old])
         overlay.write(self, new)
-        return self.value
+        return self.read_value()
 
     def _share(self, total: Any) -> Any:
         """Returns the equal share of each copy in a sum; integers lose the rest."""

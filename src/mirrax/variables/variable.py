@@ -189,11 +189,11 @@ class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
 
     @override
     def __jax_array__(self) -> jax.Array:
-        return self.value
+        return self.read_value()
 
     @override
     def __repr__(self) -> str:
-        return describe_variable(self.name, self.value)
+        return describe_variable(self.name, self.read_value())
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Variable:
         other = object.__new__(type(self))

@@ -1,0 +1,119 @@
+"""Learning rates that change with the steps, as functions without arguments."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+
+from mirrax.tf.tensors import tensor
+
+Rate = Callable[[], Any]
+
+
+def exponential_decay(
+    learning_rate: Any,
+    global_step: Any,
+    decay_steps: Any,
+    decay_rate: Any,
+    staircase: bool = False,
+    name: Any = None,
+) -> Rate:
+    """Returns a function that gives the rate of the step it is called at."""
+
+    def rate() -> Any:
+        return learning_rate * decay_rate ** _periods(
+            global_step, decay_steps, staircase
+        )
+
+    return rate
+
+
+def natural_exp_decay(
+    learning_rate: Any,
+    global_step: Any,
+    decay_steps: Any,
+    decay_rate: Any,
+    staircase: bool = False,
+    name: Any = None,
+) -> Rate:
+    rate = math.exp(-decay_rate)
+    return exponential_decay(learning_rate, global_step, decay_steps, rate, staircase)
+
+
+def inverse_time_decay(
+    learning_rate: Any,
+    global_step: Any,
+    decay_steps: Any,
+    decay_rate: Any,
+    staircase: bool = False,
+    name: Any = None,
+) -> Rate:
+    def rate() -> Any:
+        periods = _periods(global_step, decay_steps, staircase)
+        return learning_rate / (1 + decay_rate * periods)
+
+    return rate
+
+
+def polynomial_decay(
+    learning_rate: Any,
+    global_step: Any,
+    decay_steps: Any,
+    end_learning_rate: float = 0.0001,
+    power: float = 1.0,
+    cycle: bool = False,
+    name: Any = None,
+) -> Rate:
+    def rate() -> Any:
+        step, steps = _number(global_step), _number(decay_steps)
+        if cycle:
+            steps = steps * jnp.maximum(jnp.ceil(step / steps), 1)
+        left = 1 - jnp.minimum(step, steps) / steps
+        return (learning_rate - end_learning_rate) * left**power + end_learning_rate
+
+    return rate
+
+
+def cosine_decay(
+    learning_rate: Any,
+    global_step: Any,
+    decay_steps: Any,
+    alpha: float = 0.0,
+    name: Any = None,
+) -> Rate:
+    def rate() -> Any:
+        done = jnp.minimum(_number(global_step), decay_steps) / decay_steps
+        cosine = 0.5 * (1 + jnp.cos(math.pi * done))
+        return learning_rate * ((1 - alpha) * cosine + alpha)
+
+    return rate
+
+
+def piecewise_constant(x: Any, boundaries: Any, values: Any, name: Any = None) -> Rate:
+    """Returns a function that gives the value of the interval that the step is in."""
+    if len(values) != len(boundaries) + 1:
+        raise ValueError(
+            "There must be one value more than boundaries. Received: "
+            f"{len(boundaries)} boundaries and {len(values)} values."
+        )
+
+    def rate() -> Any:
+        index = jnp.searchsorted(tensor(boundaries), tensor(x), side="left")
+        return tensor(values)[index]
+
+    return rate
+
+
+piecewise_constant_decay = piecewise_constant
+
+
+def _periods(global_step: Any, decay_steps: Any, staircase: bool) -> Any:
+    periods = _number(global_step) / decay_steps
+    return jnp.floor(periods) if staircase else periods
+
+
+def _number(step: Any) -> Any:
+    return tensor(step).astype(jnp.float32)

@@ -1,0 +1,241 @@
+"""`tf.compat.v1.losses`: losses with weights, and the reductions of version 1."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from mirrax.tf.absent import names_of
+from mirrax.tf.nn.losses import sigmoid_cross_entropy_with_logits
+from mirrax.tf.tensors import tensor
+
+
+class Reduction:
+    """How the losses of elements become one."""
+
+    NONE = "none"
+    SUM = "weighted_sum"
+    SUM_OVER_BATCH_SIZE = "weighted_sum_over_batch_size"
+    SUM_OVER_NONZERO_WEIGHTS = "weighted_sum_by_nonzero_weights"
+    SUM_BY_NONZERO_WEIGHTS = SUM_OVER_NONZERO_WEIGHTS
+    MEAN = "weighted_mean"
+
+    @classmethod
+    def all(cls) -> tuple[str, ...]:
+        return (
+            *(cls.NONE, cls.SUM, cls.MEAN, cls.SUM_OVER_BATCH_SIZE),
+            *(cls.SUM_OVER_NONZERO_WEIGHTS, cls.SUM_BY_NONZERO_WEIGHTS),
+        )
+
+    @classmethod
+    def validate(cls, key: str) -> None:
+        if key not in cls.all():
+            raise ValueError(
+                f"A reduction is one of {cls.all()}. Received: {key!r}. Use "
+                "`tf.compat.v1.losses.Reduction`."
+            )
+
+
+_USUAL = Reduction.SUM_BY_NONZERO_WEIGHTS
+
+
+def compute_weighted_loss(
+    losses: Any,
+    weights: Any = 1.0,
+    scope: Any = None,
+    loss_collection: Any = None,
+    reduction: str = _USUAL,
+) -> Any:
+    """Returns weighted losses as one; `loss_collection` has no meaning here."""
+    Reduction.validate(reduction)
+    losses = tensor(losses)
+    weights = _fitting(tensor(weights).astype(losses.dtype), losses)
+    weighted = losses * weights
+    if reduction == Reduction.NONE:
+        return weighted
+    total = jnp.sum(weighted)
+    if reduction == Reduction.SUM:
+        return total
+    everywhere = jnp.broadcast_to(weights, losses.shape)
+    if reduction == Reduction.MEAN:
+        return _divided(total, jnp.sum(everywhere))
+    if reduction == Reduction.SUM_OVER_BATCH_SIZE:
+        return _divided(total, jnp.asarray(losses.size, losses.dtype))
+    return _divided(total, jnp.sum(everywhere != 0).astype(losses.dtype))
+
+
+def _fitting(weights: Any, losses: Any) -> Any:
+    """Returns weights that are one number, or of the rank of the losses."""
+    if weights.ndim == losses.ndim - 1 and weights.ndim:
+        weights = weights[..., None]
+    is_fitting = weights.ndim in (0, losses.ndim) and all(
+        size in (1, wanted)
+        for size, wanted in zip(weights.shape, losses.shape, strict=bool(weights.ndim))
+    )
+    if not is_fitting:
+        raise ValueError(
+            "weights can not be broadcast to values: a number, or for each axis the "
+            f"size of the losses or 1. Received: weights of shape {weights.shape} for "
+            f"losses of shape {losses.shape}."
+        )
+    return weights
+
+
+def _divided(total: Any, count: Any) -> Any:
+    """Returns a quotient, whose value and gradient are zero where the count is."""
+    return jnp.where(count == 0, 0, total / jnp.where(count == 0, 1, count))
+
+
+def absolute_difference(
+    labels: Any,
+    predictions: Any,
+    weights: Any = 1.0,
+    scope: Any = None,
+    loss_collection: Any = None,
+    reduction: str = _USUAL,
+) -> Any:
+    labels, predictions = _pair(labels, predictions)
+    losses = jnp.abs(predictions - labels)
+    return compute_weighted_loss(losses, weights, reduction=reduction)
+
+
+def mean_squared_error(
+    labels: Any,
+    predictions: Any,
+    weights: Any = 1.0,
+    scope: Any = None,
+    loss_collection: Any = None,
+    reduction: str = _USUAL,
+) -> Any:
+    labels, predictions = _pair(labels, predictions)
+    losses = jnp.square(predictions - labels)
+    return compute_weighted_loss(losses, weights, reduction=reduction)
+
+
+def huber_loss(
+    labels: Any,
+    predictions: Any,
+    weights: Any = 1.0,
+    delta: float = 1.0,
+    scope: Any = None,
+    loss_collection: Any = None,
+    reduction: str = _USUAL,
+) -> Any:
+    labels, predictions = _pair(labels, predictions)
+    error = jnp.abs(predictions - labels)
+    near = jnp.minimum(error, delta)
+    losses = 0.5 * near * near + delta * (error - near)
+    return compute_weighted_loss(losses, weights, reduction=reduction)
+
+
+def log_loss(
+    labels: Any,
+    predictions: Any,
+    weights: Any = 1.0,
+    epsilon: float = 1e-7,
+    scope: Any = None,
+    loss_collection: Any = None,
+    reduction: str = _USUAL,
+) -> Any:
+    labels, predictions = _pair(labels, predictions)
+    positive = labels * jnp.log(predictions + epsilon)
+    negative = (1 - labels) * jnp.log(1 - predictions + epsilon)
+    return compute_weighted_loss(-positive - negative, weights, reduction=reduction)
+
+
+def hinge_loss(
+    labels: Any,
+    logits: Any,
+    weights: Any = 1.0,
+    scope: Any = None,
+    loss_collection: Any = None,
+    reduction: str = _USUAL,
+) -> Any:
+    labels, logits = _pair(labels, logits)
+    losses = jax.nn.relu(1 - (2 * labels - 1) * logits)
+    return compute_weighted_loss(losses, weights, reduction=reduction)
+
+
+def cosine_distance(
+    labels: Any,
+    predictions: Any,
+    axis: int | None = None,
+    weights: Any = 1.0,
+    scope: Any = None,
+    loss_collection: Any = None,
+    reduction: str = _USUAL,
+    dim: int | None = None,
+) -> Any:
+    labels, predictions = _pair(labels, predictions)
+    along = dim if axis is None else axis
+    if along is None:
+        raise ValueError("`cosine_distance` needs an `axis`. Received: none.")
+    losses = 1 - jnp.sum(predictions * labels, along, keepdims=True)
+    return compute_weighted_loss(losses, weights, reduction=reduction)
+
+
+def sigmoid_cross_entropy(
+    multi_class_labels: Any,
+    logits: Any,
+    weights: Any = 1.0,
+    label_smoothing: float = 0,
+    scope: Any = None,
+    loss_collection: Any = None,
+    reduction: str = _USUAL,
+) -> Any:
+    labels, logits = _pair(multi_class_labels, logits)
+    labels = labels * (1 - label_smoothing) + 0.5 * label_smoothing
+    losses = sigmoid_cross_entropy_with_logits(labels=labels, logits=logits)
+    return compute_weighted_loss(losses, weights, reduction=reduction)
+
+
+def softmax_cross_entropy(
+    onehot_labels: Any,
+    logits: Any,
+    weights: Any = 1.0,
+    label_smoothing: float = 0,
+    scope: Any = None,
+    loss_collection: Any = None,
+    reduction: str = _USUAL,
+) -> Any:
+    labels, logits = _pair(onehot_labels, logits)
+    labels = labels * (1 - label_smoothing) + label_smoothing / labels.shape[1]
+    losses = -jnp.sum(labels * jax.nn.log_softmax(logits), -1)
+    return compute_weighted_loss(losses, weights, reduction=reduction)
+
+
+def sparse_softmax_cross_entropy(
+    labels: Any,
+    logits: Any,
+    weights: Any = 1.0,
+    scope: Any = None,
+    loss_collection: Any = None,
+    reduction: str = _USUAL,
+) -> Any:
+    labels, logits = tensor(labels), tensor(logits)
+    if labels.ndim == logits.ndim:
+        labels = labels[..., 0]
+    chosen = jnp.take_along_axis(jax.nn.log_softmax(logits), labels[..., None], -1)
+    weights = tensor(weights)
+    if weights.ndim == labels.ndim + 1:
+        weights = weights[..., 0]
+    return compute_weighted_loss(-chosen[..., 0], weights, reduction=reduction)
+
+
+def _pair(labels: Any, predictions: Any) -> tuple[Any, Any]:
+    """Returns both as tensors of the dtype of the predictions, of one shape."""
+    predictions = tensor(predictions)
+    if not jnp.issubdtype(predictions.dtype, jnp.floating):
+        predictions = predictions.astype(jnp.float32)
+    labels = tensor(labels).astype(predictions.dtype)
+    if labels.shape != predictions.shape:
+        raise ValueError(
+            f"Shapes {labels.shape} and {predictions.shape} are incompatible: labels "
+            "and predictions must have one shape. Reshape one of them."
+        )
+    return labels, predictions
+
+
+__getattr__ = names_of("tf.compat.v1.losses")

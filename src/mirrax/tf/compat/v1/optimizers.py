@@ -1,0 +1,257 @@
+"""Optimizers of version 1, which add up the gradients of all replicas."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+import mirrax
+from mirrax.tf.functions import GradientTape
+from mirrax.tf.tensors import tensor
+from mirrax.tf.variable_kinds import make_variable
+
+
+class Optimizer(abc.ABC):
+    """Changes variables by gradients. A class of one's own defines `_change`.
+
+    Args:
+        learning_rate: A number, a tensor, or a function that returns one.
+        use_locking: Has no meaning here.
+        name: What the optimizer's variables are called.
+    """
+
+    GATE_NONE, GATE_OP, GATE_GRAPH = 0, 1, 2
+
+    def __init__(
+        self, learning_rate: Any, use_locking: bool = False, name: str = "Optimizer"
+    ) -> None:
+        self._learning_rate = learning_rate
+        self._name = name
+        self._slots: dict[Any, dict[str, Any]] = {}
+
+    def get_name(self) -> str:
+        return self._name
+
+    def minimize(
+        self,
+        loss: Any,
+        global_step: Any = None,
+        var_list: Any = None,
+        **_: Any,
+    ) -> None:
+        """Computes gradients of the result of `loss`, and applies them."""
+        self.apply_gradients(self.compute_gradients(loss, var_list), global_step)
+
+    def compute_gradients(self, loss: Any, var_list: Any = None, **_: Any) -> list[Any]:
+        """Returns pairs of a gradient and its variable.
+
+        Inside `run` the loss is the mean over replicas, as in version 1.
+        """
+        if not callable(loss) or var_list is None:
+            raise RuntimeError(
+                "Without graphs, `loss` must be a function that takes no arguments, "
+                "and `var_list` must be given. Received: "
+                f"loss={loss!r}, var_list={var_list!r}. Use `tf.GradientTape` and "
+                "`apply_gradients` for a loss that is a tensor."
+            )
+        variables = jax.tree.leaves(
+            var_list() if callable(var_list) else var_list,
+            is_leaf=lambda x: isinstance(x, mirrax.Variable),
+        )
+        with GradientTape() as tape:
+            value = loss()
+        return list(zip(tape.gradient(value, variables), variables, strict=True))
+
+    def apply_gradients(
+        self, grads_and_vars: Any, global_step: Any = None, name: Any = None
+    ) -> None:
+        """Changes the variables; inside `run` by the sums over all replicas."""
+        pairs = [(g, v) for g, v in grads_and_vars if g is not None]
+        if not pairs:
+            raise ValueError(
+                "No gradients provided for any variable. Received: gradients that are "
+                "None. Do the variables have to do with the loss?"
+            )
+        gradients, variables = zip(*pairs, strict=True)
+        context = mirrax.get_replica_context()
+        if context is None:
+            raise RuntimeError(
+                "`apply_gradients` belongs in `strategy.run`, so that the gradients of "
+                "all replicas add up. Received: a call in cross-replica context."
+            )
+        if context.num_replicas_in_sync == 1:
+            self._apply(gradients, variables, global_step)
+            return
+
+        def merged(strategy: Any, *sums: Any) -> None:
+            pairs = list(zip(sums, variables, strict=True))
+            summed = strategy.extended.batch_reduce_to("SUM", pairs)
+            self._apply([tensor(x) for x in summed], variables, global_step)
+
+        context.merge_call(merged, args=gradients)
+
+    def _apply(self, gradients: Any, variables: Any, global_step: Any) -> None:
+        rate = self._learning_rate
+        rate = tensor(rate() if callable(rate) else rate)
+        for gradient, variable in zip(gradients, variables, strict=True):
+            given = tensor(gradient)
+            value = tensor(variable)
+            variable.assign(self._change(variable, value, given, rate))
+        if global_step is not None:
+            global_step.assign_add(1)
+
+    @abc.abstractmethod
+    def _change(self, variable: Any, value: Any, gradient: Any, rate: Any) -> Any:
+        """Returns the new value of a variable, and changes what belongs to it."""
+
+    def get_slot_names(self) -> list[str]:
+        return sorted({name for slots in self._slots.values() for name in slots})
+
+    def get_slot(self, var: Any, name: str) -> Any:
+        """Returns what the optimizer remembers about a variable; None if nothing."""
+        return self._slots.get(var.ref(), {}).get(name)
+
+    def variables(self) -> list[Any]:
+        return [x for slots in self._slots.values() for x in slots.values()]
+
+    def _slot(
+        self, variable: Any, name: str, start: float = 0.0, shape: Any = None
+    ) -> Any:
+        slots = self._slots.setdefault(variable.ref(), {})
+        if name not in slots:
+            size = variable.shape if shape is None else shape
+            slots[name] = make_variable(
+                lambda: jnp.full(size, start, variable.dtype),
+                trainable=False,
+                name=f"{self._name}/{name}",
+            )
+        return slots[name]
+
+
+class GradientDescentOptimizer(Optimizer):
+    """Steps against the gradient."""
+
+    def __init__(
+        self,
+        learning_rate: Any,
+        use_locking: bool = False,
+        name: str = "GradientDescent",
+    ) -> None:
+        super().__init__(learning_rate, use_locking, name)
+
+    def _change(self, variable: Any, value: Any, gradient: Any, rate: Any) -> Any:
+        return value - rate * gradient
+
+
+class MomentumOptimizer(Optimizer):
+    """Steps along a sum of gradients that fades."""
+
+    def __init__(
+        self,
+        learning_rate: Any,
+        momentum: Any,
+        use_locking: bool = False,
+        name: str = "Momentum",
+        use_nesterov: bool = False,
+    ) -> None:
+        super().__init__(learning_rate, use_locking, name)
+        self._momentum = momentum
+        self._use_nesterov = use_nesterov
+
+    def _change(self, variable: Any, value: Any, gradient: Any, rate: Any) -> Any:
+        slot = self._slot(variable, "momentum")
+        momentum = self._momentum() if callable(self._momentum) else self._momentum
+        total = tensor(slot) * momentum + gradient
+        slot.assign(total)
+        ahead = gradient + momentum * total if self._use_nesterov else total
+        return value - rate * ahead
+
+
+class AdagradOptimizer(Optimizer):
+    """Smaller steps where gradients were large so far."""
+
+    def __init__(
+        self,
+        learning_rate: Any,
+        initial_accumulator_value: float = 0.1,
+        use_locking: bool = False,
+        name: str = "Adagrad",
+    ) -> None:
+        super().__init__(learning_rate, use_locking, name)
+        self._start = initial_accumulator_value
+
+    def _change(self, variable: Any, value: Any, gradient: Any, rate: Any) -> Any:
+        slot = self._slot(variable, "accumulator", self._start)
+        squares = tensor(slot) + jnp.square(gradient)
+        slot.assign(squares)
+        return value - rate * gradient / jnp.sqrt(squares)
+
+
+class RMSPropOptimizer(Optimizer):
+    """Smaller steps where gradients were large of late."""
+
+    def __init__(
+        self,
+        learning_rate: Any,
+        decay: float = 0.9,
+        momentum: float = 0.0,
+        epsilon: float = 1e-10,
+        use_locking: bool = False,
+        centered: bool = False,
+        name: str = "RMSProp",
+    ) -> None:
+        super().__init__(learning_rate, use_locking, name)
+        self._decay, self._momentum = decay, momentum
+        self._epsilon, self._centered = epsilon, centered
+
+    def _change(self, variable: Any, value: Any, gradient: Any, rate: Any) -> Any:
+        squares = self._faded(variable, "rms", 1.0, jnp.square(gradient))
+        spread = squares
+        if self._centered:
+            spread -= jnp.square(self._faded(variable, "mg", 0.0, gradient))
+        slot = self._slot(variable, "momentum")
+        step = rate * gradient / jnp.sqrt(spread + self._epsilon)
+        step = tensor(slot) * self._momentum + step
+        slot.assign(step)
+        return value - step
+
+    def _faded(self, variable: Any, name: str, start: float, given: Any) -> Any:
+        slot = self._slot(variable, name, start)
+        new = tensor(slot) * self._decay + given * (1 - self._decay)
+        slot.assign(new)
+        return new
+
+
+class AdamOptimizer(Optimizer):
+    """Steps along the mean of gradients, by their spread."""
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.001,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        epsilon: float = 1e-8,
+        use_locking: bool = False,
+        name: str = "Adam",
+    ) -> None:
+        super().__init__(learning_rate, use_locking, name)
+        self._betas, self._epsilon = (beta1, beta2), epsilon
+
+    def _change(self, variable: Any, value: Any, gradient: Any, rate: Any) -> Any:
+        count = self._slot(variable, "step", shape=())
+        step = tensor(count) + 1
+        count.assign(step)
+        means = []
+        for name, beta, given in zip(
+            "mv", self._betas, (gradient, jnp.square(gradient)), strict=True
+        ):
+            slot = self._slot(variable, name)
+            mean = tensor(slot) * beta + given * (1 - beta)
+            slot.assign(mean)
+            means.append(mean)
+        first, second = (1 - beta**step for beta in self._betas)
+        rate = rate * jnp.sqrt(second) / first
+        return value - rate * means[0] / (jnp.sqrt(means[1]) + self._epsilon)

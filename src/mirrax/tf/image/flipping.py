@@ -1,0 +1,55 @@
+"""Images seen in a mirror, and turned."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from mirrax.tf.random.ambient import next_key
+from mirrax.tf.random.stateless import key_of
+from mirrax.tf.tensors import tensor
+
+_HEIGHT, _WIDTH = -3, -2
+
+
+def flip_left_right(image: Any) -> Any:
+    return jnp.flip(tensor(image), _WIDTH)
+
+
+def flip_up_down(image: Any) -> Any:
+    return jnp.flip(tensor(image), _HEIGHT)
+
+
+def transpose(image: Any, name: Any = None) -> Any:
+    """Returns images whose rows are columns."""
+    return jnp.swapaxes(tensor(image), _HEIGHT, _WIDTH)
+
+
+def rot90(image: Any, k: int = 1, name: Any = None) -> Any:
+    """Returns images turned to the left by `k` right angles."""
+    return jnp.rot90(tensor(image), k, axes=(_HEIGHT, _WIDTH))
+
+
+def random_flip_left_right(image: Any, seed: Any = None) -> Any:
+    """Returns an image, or each of a batch, flipped or as it is."""
+    return _flipped(image, next_key(seed), _WIDTH)
+
+
+def random_flip_up_down(image: Any, seed: Any = None) -> Any:
+    return _flipped(image, next_key(seed), _HEIGHT)
+
+
+def stateless_random_flip_left_right(image: Any, seed: Any) -> Any:
+    return _flipped(image, key_of(seed), _WIDTH)
+
+
+def stateless_random_flip_up_down(image: Any, seed: Any) -> Any:
+    return _flipped(image, key_of(seed), _HEIGHT)
+
+
+def _flipped(image: Any, key: Any, axis: int) -> Any:
+    array = tensor(image)
+    is_flipped = jax.random.bernoulli(key, shape=array.shape[:-3])
+    return jnp.where(is_flipped[..., None, None, None], jnp.flip(array, axis), array)

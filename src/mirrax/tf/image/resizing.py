@@ -1,0 +1,102 @@
+"""Images of another size."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from mirrax.tf.tensors import sizes, tensor
+
+
+class ResizeMethod:
+    """How new pixels are made of old ones."""
+
+    AREA = "area"
+    BICUBIC = "bicubic"
+    BILINEAR = "bilinear"
+    GAUSSIAN = "gaussian"
+    LANCZOS3 = "lanczos3"
+    LANCZOS5 = "lanczos5"
+    MITCHELLCUBIC = "mitchellcubic"
+    NEAREST_NEIGHBOR = "nearest"
+
+
+_METHODS = {
+    ResizeMethod.BICUBIC: "cubic",
+    ResizeMethod.BILINEAR: "linear",
+    ResizeMethod.LANCZOS3: "lanczos3",
+    ResizeMethod.LANCZOS5: "lanczos5",
+    ResizeMethod.NEAREST_NEIGHBOR: "nearest",
+}
+
+
+def resize(
+    images: Any,
+    size: Any,
+    method: str = ResizeMethod.BILINEAR,
+    preserve_aspect_ratio: bool = False,
+    antialias: bool = False,
+    name: Any = None,
+) -> Any:
+    """Returns one image, or a batch, in a new size, as floats unless it is NEAREST."""
+    if method not in _METHODS:
+        raise NotImplementedError(
+            f"`method` must be one of {sorted(_METHODS)}. Received: {method!r}."
+        )
+    array = tensor(images)
+    height, width = _size(array, size, preserve_aspect_ratio)
+    is_nearest = method == ResizeMethod.NEAREST_NEIGHBOR
+    if not is_nearest:
+        array = array.astype(jnp.float32)
+    shape = (*array.shape[:-3], height, width, array.shape[-1])
+    return jax.image.resize(array, shape, _METHODS[method], antialias=antialias)
+
+
+def _size(array: Any, size: Any, keeps_ratio: bool) -> tuple[int, int]:
+    height, width = sizes(size)
+    if not keeps_ratio:
+        return height, width
+    old_height, old_width = array.shape[-3:-1]
+    scale = min(height / old_height, width / old_width)
+    return round(old_height * scale), round(old_width * scale)
+
+
+def resize_with_crop_or_pad(image: Any, target_height: Any, target_width: Any) -> Any:
+    """Returns the middle of an image, with zeros around where it is too small."""
+    array = tensor(image)
+    for axis, target in ((-3, int(target_height)), (-2, int(target_width))):
+        extra = target - array.shape[axis]
+        if extra < 0:
+            start = -extra // 2
+            array = jax.lax.slice_in_dim(array, start, start + target, axis=axis)
+        else:
+            array = _padded(array, axis, extra // 2, extra - extra // 2)
+    return array
+
+
+def resize_with_pad(
+    image: Any,
+    target_height: Any,
+    target_width: Any,
+    method: str = ResizeMethod.BILINEAR,
+    antialias: bool = False,
+) -> Any:
+    """Returns an image that keeps its proportions, with zeros around."""
+    array = tensor(image)
+    height, width = int(target_height), int(target_width)
+    ratio = max(array.shape[-2] / width, array.shape[-3] / height)
+    inner = (array.shape[-3] / ratio, array.shape[-2] / ratio)
+    resized = resize(array, [int(n) for n in inner], method, antialias=antialias)
+    for axis, target, exact in ((-3, height, inner[0]), (-2, width, inner[1])):
+        before = max(0, math.floor((target - exact) / 2))
+        resized = _padded(resized, axis, before, target - before - int(exact))
+    return resized
+
+
+def _padded(array: Any, axis: int, before: int, after: int) -> Any:
+    widths = [(0, 0)] * array.ndim
+    widths[axis] = (before, after)
+    return jnp.pad(array, widths)

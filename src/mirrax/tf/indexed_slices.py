@@ -1,0 +1,74 @@
+"""`tf.IndexedSlices`: some rows of a larger tensor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from mirrax.tf.shapes import TensorShape
+from mirrax.tf.tensors import sizes, tensor
+
+
+class IndexedSlices:
+    """Rows, and which rows of a tensor they are.
+
+    Gradients here are dense; this is for `Variable.scatter_add` and its kin.
+
+    >>> slices = IndexedSlices(jnp.array([[1.0], [2.0]]), [0, 2], dense_shape=[3, 1])
+    >>> slices.to_dense().tolist()
+    [[1.0], [0.0], [2.0]]
+    """
+
+    def __init__(self, values: Any, indices: Any, dense_shape: Any = None) -> None:
+        self.values = tensor(values)
+        self.indices = tensor(indices)
+        self.dense_shape = None if dense_shape is None else tensor(dense_shape)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.values.dtype  # type: ignore[no-any-return]
+
+    @property
+    def shape(self) -> TensorShape:
+        """The shape of the whole; None for a size that is not known."""
+        if self.dense_shape is not None:
+            return TensorShape(sizes(self.dense_shape))
+        return TensorShape([None, *self.values.shape[1:]])
+
+    def to_dense(self) -> jax.Array:
+        """Returns the whole tensor, with zeros elsewhere; equal rows add up."""
+        if self.dense_shape is None:
+            raise ValueError(
+                "Rows become a tensor only if its shape is known. Received: "
+                "IndexedSlices without `dense_shape`. Give it."
+            )
+        zeros = jnp.zeros(sizes(self.dense_shape), self.dtype)
+        return zeros.at[self.indices].add(self.values)
+
+    def __jax_array__(self) -> jax.Array:
+        return self.to_dense()
+
+    def __neg__(self) -> IndexedSlices:
+        return IndexedSlices(-self.values, self.indices, self.dense_shape)
+
+    def __repr__(self) -> str:
+        return (
+            f"IndexedSlices(indices={self.indices}, values={self.values}, "
+            f"dense_shape={self.dense_shape})"
+        )
+
+
+def _flatten(slices: IndexedSlices) -> Any:
+    return (slices.values, slices.indices, slices.dense_shape), None
+
+
+def _unflatten(_: None, children: Any) -> IndexedSlices:
+    made = object.__new__(IndexedSlices)
+    made.values, made.indices, made.dense_shape = children
+    return made
+
+
+jax.tree_util.register_pytree_node(IndexedSlices, _flatten, _unflatten)

@@ -1,0 +1,188 @@
+"""Variables of Mirrax with the methods that TensorFlow's have besides."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+import mirrax
+from mirrax.tf.indexed_slices import IndexedSlices
+from mirrax.tf.indexing import gather, gather_nd, keys_of
+from mirrax.tf.shapes import TensorShape
+from mirrax.tf.tensors import tensor
+from mirrax.tf.variable_reads import VariableSlice, VariableValue
+
+_COMBINING = (mirrax.VariableAggregation.SUM, mirrax.VariableAggregation.MEAN)
+
+
+def make_variable(*args: Any, **kwargs: Any) -> Any:
+    """Returns a new variable of Mirrax with TensorFlow's methods."""
+    return with_methods(mirrax.Variable(*args, **kwargs))
+
+
+def with_methods(variable: Any) -> Any:
+    """Returns a variable of Mirrax, which from now on has TensorFlow's methods.
+
+    It stays the same object, and an instance of the class it was of.
+    """
+    if isinstance(variable, mirrax.Variable) and not isinstance(variable, _Methods):
+        variable.__class__ = _kind(type(variable))
+    return variable
+
+
+@functools.cache
+def _kind(base: type) -> type:
+    namespace = {"__slots__": (), "__doc__": base.__doc__, "__module__": __name__}
+    made = type(base)(base.__name__, (_Methods, base), namespace)
+    jax.tree_util.register_pytree_node(made, _flatten, _unflatten)
+    return made
+
+
+def _flatten(variable: Any) -> tuple[tuple[jax.Array], None]:
+    return (variable.read_value(),), None
+
+
+def _unflatten(_: None, children: Any) -> Any:
+    return children[0]
+
+
+class _Methods:
+    """A mix-in of the kinds of variables."""
+
+    __slots__ = ()
+
+    @property
+    def value(self) -> Any:
+        """The array; programs for TensorFlow call it, those for JAX do not."""
+        return VariableValue(self.read_value(), self)
+
+    def read_value(self) -> Any:
+        return super().value  # type: ignore[misc]
+
+    def __jax_array__(self) -> Any:
+        return self.read_value()
+
+    def __getitem__(self, key: Any) -> Any:
+        return VariableSlice(self.read_value()[key], self, key)
+
+    @property
+    def constraint(self) -> None:
+        """Nothing: variables have no constraints."""
+        return None
+
+    def initialized_value(self) -> Any:
+        return self.read_value()
+
+    def is_initialized(self, name: Any = None) -> Any:
+        return jnp.asarray(True)
+
+    def experimental_ref(self: Any) -> Any:
+        return self.ref()
+
+    def set_shape(self: Any, shape: Any) -> None:
+        """Raises unless the variable has this shape."""
+        TensorShape(self.shape).assert_is_compatible_with(shape)
+
+    def sparse_read(self, indices: Any, name: Any = None) -> Any:
+        """Returns the rows at these indices."""
+        return gather(self.read_value(), indices)
+
+    def gather_nd(self, indices: Any, name: Any = None) -> Any:
+        return gather_nd(self.read_value(), indices)
+
+    def scatter_add(
+        self: Any, sparse_delta: Any, use_locking: Any = False, name: Any = None
+    ) -> Any:
+        """Adds rows; those of several replicas add up if the aggregation is SUM."""
+        return self.assign_add(_rows(self, "scatter_add", sparse_delta))
+
+    def scatter_sub(
+        self: Any, sparse_delta: Any, use_locking: Any = False, name: Any = None
+    ) -> Any:
+        return self.assign_sub(_rows(self, "scatter_sub", sparse_delta))
+
+    def scatter_update(
+        self, sparse_delta: Any, use_locking: Any = False, name: Any = None
+    ) -> Any:
+        """Replaces rows."""
+        return _scatter(self, "scatter_update", sparse_delta, lambda at, x: at.set(x))
+
+    def scatter_max(
+        self, sparse_delta: Any, use_locking: Any = False, name: Any = None
+    ) -> Any:
+        return _scatter(self, "scatter_max", sparse_delta, lambda at, x: at.max(x))
+
+    def scatter_min(
+        self, sparse_delta: Any, use_locking: Any = False, name: Any = None
+    ) -> Any:
+        return _scatter(self, "scatter_min", sparse_delta, lambda at, x: at.min(x))
+
+    def scatter_mul(
+        self, sparse_delta: Any, use_locking: Any = False, name: Any = None
+    ) -> Any:
+        return _scatter(self, "scatter_mul", sparse_delta, lambda at, x: at.mul(x))
+
+    def scatter_div(
+        self, sparse_delta: Any, use_locking: Any = False, name: Any = None
+    ) -> Any:
+        return _scatter(self, "scatter_div", sparse_delta, lambda at, x: at.divide(x))
+
+    def batch_scatter_update(
+        self: Any, sparse_delta: Any, use_locking: Any = False, name: Any = None
+    ) -> Any:
+        """Replaces elements of each row of a batch."""
+        delta = _require_slices("batch_scatter_update", sparse_delta)
+        indices = tensor(delta.indices)
+        change: Any = lambda row, at, x: row.at[at].set(x)  # noqa: E731
+        for _ in range(indices.ndim - 1):
+            change = jax.vmap(change)
+        return self.assign(change(self.read_value(), indices, tensor(delta.values)))
+
+    def scatter_nd_add(self: Any, indices: Any, updates: Any, name: Any = None) -> Any:
+        return self.assign(_at(self, indices).add(tensor(updates)))
+
+    def scatter_nd_sub(self: Any, indices: Any, updates: Any, name: Any = None) -> Any:
+        return self.assign(_at(self, indices).add(-tensor(updates)))
+
+    def scatter_nd_update(
+        self: Any, indices: Any, updates: Any, name: Any = None
+    ) -> Any:
+        return self.assign(_at(self, indices).set(tensor(updates)))
+
+
+def _at(variable: Any, indices: Any) -> Any:
+    return variable.read_value().at[keys_of(tensor(indices))]
+
+
+def _rows(variable: Any, method: str, delta: Any) -> Any:
+    slices = _require_slices(method, delta)
+    zeros = jnp.zeros(variable.shape, variable.dtype)
+    return zeros.at[tensor(slices.indices)].add(tensor(slices.values))
+
+
+def _scatter(
+    variable: Any, method: str, delta: Any, change: Callable[[Any, Any], Any]
+) -> Any:
+    slices = _require_slices(method, delta)
+    is_distributed = isinstance(variable, mirrax.DistributedValues)
+    if is_distributed and variable.aggregation in _COMBINING:
+        raise NotImplementedError(
+            f"`{method}` replaces rows, and rows of several replicas have no sum or "
+            f"mean. Received: aggregation={variable.aggregation.name} for variable "
+            f"'{variable.name}'. Use `scatter_add`, or ONLY_FIRST_REPLICA."
+        )
+    rows = variable.read_value().at[tensor(slices.indices)]
+    return variable.assign(change(rows, tensor(slices.values)))
+
+
+def _require_slices(method: str, delta: Any) -> IndexedSlices:
+    if not isinstance(delta, IndexedSlices):
+        raise TypeError(
+            f"`{method}` takes `tf.IndexedSlices(values, indices)`. Received: "
+            f"{delta!r}."
+        )
+    return delta
