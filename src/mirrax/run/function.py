@@ -17,12 +17,15 @@ from mirrax.later import Later
 from mirrax.run import closures, decisions, signatures
 from mirrax.run.arguments import (
     DRIVEN,
-    NUMBERS,
     are_flat,
     flat_structure,
     form_of_slot,
+    shapes_of,
     slots_of,
+    stand_ins_of,
     topology_of_workers,
+    unequal_slots,
+    without_shapes,
 )
 from mirrax.run.concrete import Bound, ConcreteFunction
 from mirrax.run.donation import Donation
@@ -30,15 +33,15 @@ from mirrax.run.over_workers import agreed_arguments, agreed_parts
 from mirrax.run.program import Program, trace_program
 from mirrax.run.programs import MAX_PROGRAMS, Latest, Programs
 from mirrax.run.spelling import Spelling
-from mirrax.run.spmd import stand_in
 from mirrax.trees import Same, Tree
 from mirrax.variables import libraries
 from mirrax.variables.foreign import Outdated
 
 if TYPE_CHECKING:
-    from mirrax.run import unknown_sizes
+    from mirrax.run import unequal, unknown_sizes
 else:
-    # Takes in `jax.export`, which most programs do not need.
+    # Take in `jax.export`, which most programs do not need.
+    unequal = Later("mirrax.run.unequal")
     unknown_sizes = Later("mirrax.run.unknown_sizes")
 
 _DECIDING = object()
@@ -264,6 +267,10 @@ class Function:
             arrays = latest.arrays_of(args)
             if arrays is not None:
                 return latest.program(arrays)
+        return self._call_by_key(args, kwargs)
+
+    def _call_by_key(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Tree:
+        """Returns what the program for the key of such arguments returns."""
         if not jax_internals.is_eager():
             # Part of the derivative that is under way.
             return self.python_function(*args, **kwargs)
@@ -280,13 +287,15 @@ class Function:
             leaves = self._agree(leaves, structure, topology)
         slots = slots_of(leaves, self.static_numbers, self._topology)
         keys = tuple([key for key, _, _ in slots])
-        if DRIVEN[0] in keys:
+        if DRIVEN[0] in keys and (self.input_signature is None or not is_local):
             args, kwargs = trees.unflatten(structure, leaves)
             return self._drive(args, kwargs, False)
         fingerprint = libraries.fingerprint(self.python_function, leaves)
         # The `run` of a strategy does the same inside and outside of its scope.
         place = _place() if self._topology is None else None
         key = (structure, keys, fingerprint, place, jax_internals.config_fingerprint())
+        if DRIVEN[0] in keys:
+            return self._call_unequal(key, leaves, structure)
         program = self.programs.get(key, self._build, key, leaves, structure, slots)
         if program is None or program is _DECIDING:
             return self._drive(args, kwargs, program is _DECIDING)
@@ -294,7 +303,6 @@ class Function:
             return self._create(key, args, kwargs)
         if (
             structure == flat_structure(len(leaves))
-            and self._spelling is None
             and is_local
             and fingerprint is None
             and place is None
@@ -338,44 +346,41 @@ class Function:
         self._created.add(key)
         return self._drive(args, kwargs, True)
 
+    def _call_unequal(self, key: Any, leaves: list[Any], structure: Any) -> Tree:
+        """Returns what the function returns for parts of unequal shapes."""
+        slots = unequal_slots(leaves, self.static_numbers, self._topology)
+        kinds = tuple([(kind, shapes_of(array)) for kind, array, _ in slots])
+        plan = self.programs.get(
+            (*key, kinds), self._build_unequal, key, leaves, structure, slots
+        )
+        if plan is None:
+            args, kwargs = trees.unflatten(structure, leaves)
+            return self._drive(args, kwargs, False)
+        return plan([array for _, array, layout in slots if layout is not None])
+
     def _build(
         self, key: Any, leaves: list[Any], structure: Any, slots: list[Any]
     ) -> Any:
         """Returns the program for such arguments, or that only Python can do it."""
-        libraries.check_arguments(trees.unflatten(structure, leaves))
+        body = self._body(leaves, structure, slots)
         is_dynamic = [layout is not None for _, _, layout in slots]
-
-        def body(*values: Any) -> Tree:
-            given = iter(values)
-            filled = [
-                next(given) if dynamic else leaf
-                for dynamic, leaf in zip(is_dynamic, leaves, strict=True)
-            ]
-            args, kwargs = trees.unflatten(structure, filled)
-            return self.python_function(*args, **kwargs)
-
-        body.__name__ = self._name
-        watched = decisions.noticing if self.python_decisions else decisions.hinting
-        dynamic = [slot for slot in slots if slot[2] is not None]
         flags = self._donation.flags(structure, len(leaves))
         donated = [flag for flag, dyn in zip(flags, is_dynamic, strict=True) if dyn]
-        stand_ins = [
-            array if type(array) in NUMBERS else stand_in(array)
-            for _, array, _ in dynamic
-        ]
+        dynamic = [slot for slot in slots if slot[2] is not None]
+        stand_ins = [stand_ins_of(slot) for slot in dynamic]
         forms = [form_of_slot(slot) for slot in dynamic]
         axes = self._open_axes(structure, is_dynamic)
+        count_trace = self.programs.count_trace
         is_run = self._topology is not None
         try:
             if any(found != () for found in axes):
                 self._sized = self._sized or unknown_sizes.SizedTraces()
                 opened = unknown_sizes.Opened(stand_ins, forms, axes)
-                kind = _without_shapes(key, slots)
-                count_trace = self.programs.count_trace
-                traced = self._sized.find(kind, watched(body), opened, count_trace)
+                kind = without_shapes(key, slots)
+                traced = self._sized.find(kind, body, opened, count_trace)
             else:
-                self.programs.count_trace()
-                traced = trace_program(watched(body), stand_ins, forms)
+                count_trace()
+                traced = trace_program(body, stand_ins, forms)
         except decisions.Decided as decided:
             cost = decisions.ON_REPLICAS if is_run else decisions.IN_STEPS
             decisions.tell(self._name, decided, cost)
@@ -385,6 +390,48 @@ class Function:
         except MustDrive:
             return None
         return Program(traced, forms, donated, self._name, is_run)
+
+    def _build_unequal(
+        self, key: Any, leaves: list[Any], structure: Any, slots: list[Any]
+    ) -> Any:
+        """Returns the plan for parts of unequal shapes; None if only Python can."""
+        axes = self._open_axes(
+            structure, [layout is not None for _, _, layout in slots]
+        )
+        if DRIVEN in slots or all(found == () for found in axes):
+            return None
+        self._sized = self._sized or unknown_sizes.SizedTraces()
+        dynamic = [slot for slot in slots if slot[2] is not None]
+        return unequal.plan_unequal(
+            self._sized,
+            without_shapes(key, slots),
+            self._body(leaves, structure, slots),
+            unknown_sizes.Opened(
+                [stand_ins_of(slot) for slot in dynamic],
+                [form_of_slot(slot) for slot in dynamic],
+                axes,
+            ),
+            self.programs.count_trace,
+        )
+
+    def _body(
+        self, leaves: list[Any], structure: Any, slots: list[Any]
+    ) -> Callable[..., Tree]:
+        """Returns the Python function, of the dynamic arguments alone."""
+        libraries.check_arguments(trees.unflatten(structure, leaves))
+
+        def body(*values: Any) -> Tree:
+            given = iter(values)
+            filled = [
+                leaf if layout is None else next(given)
+                for leaf, (_, _, layout) in zip(leaves, slots, strict=True)
+            ]
+            args, kwargs = trees.unflatten(structure, filled)
+            return self.python_function(*args, **kwargs)
+
+        body.__name__ = self._name
+        watched = decisions.noticing if self.python_decisions else decisions.hinting
+        return watched(body)
 
     def _open_axes(self, structure: Any, is_dynamic: Sequence[bool]) -> list[Any]:
         """Returns which sizes of the dynamic arguments the signature leaves open."""
@@ -397,16 +444,6 @@ class Function:
         args = args[1:] if self._is_method else args
         axes = signatures.open_axes(self.input_signature, args, count)
         return [found for found, flag in zip(axes, is_dynamic, strict=True) if flag]
-
-
-def _without_shapes(key: Any, slots: Sequence[Any]) -> Any:
-    """Returns the key of a call without the shapes of its arguments."""
-    structure, _, *rest = key
-    kinds = [
-        kind[1:] if layout is not None and type(kind[0]) is tuple else kind
-        for kind, _, layout in slots
-    ]
-    return structure, tuple(kinds), *rest
 
 
 def _place() -> Any:
