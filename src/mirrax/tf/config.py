@@ -17,16 +17,20 @@ from mirrax.config import (
 from mirrax.config import set_logical_devices as set_logical_devices
 from mirrax.tf import config_experimental as experimental
 from mirrax.tf.absent import names_of
+from mirrax.tf.eager_functions import functions_run_eagerly as functions_run_eagerly
+from mirrax.tf.eager_functions import run_functions_eagerly as run_functions_eagerly
 
 __all__ = [
     "LogicalDevice",
     "LogicalDeviceConfiguration",
     "PhysicalDevice",
     "experimental",
+    "functions_run_eagerly",
     "get_soft_device_placement",
     "get_visible_devices",
     "list_logical_devices",
     "list_physical_devices",
+    "run_functions_eagerly",
     "set_logical_device_configuration",
     "set_logical_devices",
     "set_soft_device_placement",
@@ -54,5 +58,8 @@ def get_soft_device_placement() -> bool:
 def set_soft_device_placement(enabled: Any) -> None:
     """Does nothing: XLA runs every operation on every kind of device."""
 
+
+experimental_run_functions_eagerly = run_functions_eagerly
+experimental_functions_run_eagerly = functions_run_eagerly
 
 __getattr__ = names_of("tf.config")

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 
 import mirrax
 from mirrax.tf.absent import replacement_of
+from mirrax.tf.eager_functions import functions_run_eagerly
 
 __all__ = ["GradientTape", "UnconnectedGradients", "function"]
 
@@ -80,4 +81,6 @@ def function(
             f"`tf.function` has no option {unknown[0]!r}. Use `input_signature`, or "
             "one of TensorFlow's."
         )
+    if functions_run_eagerly():
+        return (lambda given: given) if func is None else func
     return mirrax.function(func, input_signature=input_signature, static_numbers=True)
