@@ -1,6 +1,7 @@
 """Eight logical CPU devices, strategies to test with, and no leaks between tests."""
 
 import os
+import signal
 import threading
 
 # All must come before JAX starts its backend, hence before anything is collected.
@@ -11,6 +12,10 @@ import hypothesis
 import pytest
 
 import mirrax
+
+# A shell that starts us in the background lets us ignore Ctrl-C, and all that we start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # How long an example takes depends on what else the machine does.
 hypothesis.settings.register_profile("mirrax", deadline=None)

@@ -31,7 +31,7 @@ try:
     from jax._src.core import eval_trace as _eval_trace
     from jax._src.core import set_current_trace as set_current_trace
     from jax._src.core import take_current_trace as take_current_trace
-    from jax._src.core import trace_ctx as _trace_ctx
+    from jax._src.core import trace_state_strong_ref as _trace_state
     from jax._src.core import typeof as _typeof
     from jax._src.distributed import global_state as _distributed
     from jax._src.interpreters.ad import JVPTrace as _JVPTrace
@@ -160,7 +160,7 @@ def is_size(value: object) -> bool:
 
 def current_trace() -> Any:
     """Returns the JAX trace that is under way in this thread."""
-    return _trace_ctx.trace
+    return _trace_state.value
 
 
 def is_traced_in(value: object, trace: Any) -> bool:
@@ -176,7 +176,7 @@ def places_of(equation: JaxprEqn) -> list[str]:
 
 def is_eager() -> bool:
     """Returns whether no JAX transformation is under way in this thread."""
-    return _trace_ctx.trace is _eval_trace
+    return _trace_state.value is _eval_trace
 
 
 def is_staging(inside: Any = None) -> bool:
@@ -197,7 +197,7 @@ def is_differentiating_only() -> bool:
 
 def _traces(inside: Any) -> Iterator[Any]:
     """Yields the traces that are under way in this thread, the innermost first."""
-    trace = _trace_ctx.trace
+    trace = _trace_state.value
     while trace is not None and trace is not _eval_trace and trace is not inside:
         yield trace
         trace = getattr(trace, "parent_trace", None)
@@ -303,7 +303,7 @@ def config_fingerprint() -> object:
 
 def eager_fingerprint() -> object:
     """Returns `config_fingerprint()`, or None while a transformation is under way."""
-    if _trace_ctx.trace is not _eval_trace:
+    if _trace_state.value is not _eval_trace:
         return None
     return _trace_context(), _config.debug_nans.value, _config.debug_infs.value
 

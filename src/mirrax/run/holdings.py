@@ -88,9 +88,10 @@ class Holdings:
 
         Ready to be overwritten.
         """
-        if self._lent_count != lending.ledger.count:
+        ledger = lending.ledger
+        if self._lent_count != ledger.count:
             self._take_back()
-        if self._moves != lending.ledger.moves:
+        if self._moves != ledger.moves:
             self._find()
         return self._row
 
