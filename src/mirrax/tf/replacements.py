@@ -50,12 +50,10 @@ REPLACEMENTS: dict[str, str] = {
     "tf.data.Dataset.ignore_errors": (
         "`map` with a function that catches them, and `filter`"
     ),
-    "tf.data.Dataset.load": "`tf.data.TFRecordDataset`",
     "tf.data.Dataset.ragged_batch": "`padded_batch`",
     "tf.data.Dataset.rejection_resample": (
         "`sample_from_datasets` of one dataset for each class (`filter`)"
     ),
-    "tf.data.Dataset.save": "`tf.io.TFRecordWriter`",
     "tf.data.Dataset.snapshot": "`cache(filename)`",
     "tf.data.experimental": "the method of the same name of `tf.data.Dataset`",
     "tf.data.experimental.service": "`mirrax.data` on each worker",
@@ -99,7 +97,7 @@ REPLACEMENTS: dict[str, str] = {
     "tf.signal": "`jax.numpy.fft` and `jax.scipy.signal`",
     "tf.sparse": "`jax.experimental.sparse`",
     "tf.strings": "Python's `str` in the input pipeline (`Dataset.map`)",
-    "tf.summary": "`tf.summary.scalar`, `histogram`, `text`; others: `tensorboardX`",
+    "tf.summary": "`tf.summary.scalar`, `histogram`, `text`, `image`, `audio`",
     "tf.sysconfig": "nothing: there is no library to link to",
     "tf.test": "pytest, and `jax.devices()` for what there is",
     "tf.tpu": "TPUStrategy: JAX starts the TPUs itself",
