@@ -431,6 +431,22 @@ def checks_results() -> bool:
     return bool(_config.debug_nans.value or _config.debug_infs.value)
 
 
+def raising_as_a_whole(function: Any, name: str) -> Any:
+    """Returns `function`, to be compiled for several devices.
+
+    Where JAX looks for NaN in what it returns, the error comes at once. Else JAX would
+    look for the operation by calling the Python function, and call it for ever where
+    that runs on several devices.
+
+    Args:
+        function: A function of Python, of nobody else.
+        name: What the error calls it.
+    """
+    function._apply_primitive = True
+    function.__qualname__ = name
+    return function
+
+
 def get_local_config() -> LocalConfig:
     """Returns all thread-local JAX settings."""
     return [state.get_local() for state in _config_states]
