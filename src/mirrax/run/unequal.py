@@ -141,10 +141,11 @@ class Unequal:
         for variable in reads:
             if isinstance(variable, ForeignVariable):
                 variable.settle_as_it_is(self._topology)
-        held = [variable.stored for variable in reads]
-        for variable in reads:
-            # The steps may hand what they are given through to the results.
-            lending.mark(variable)
+        with lending.lock:
+            held = [variable.stored for variable in reads]
+            for variable in reads:
+                # The steps may hand what they are given through to the results.
+                lending.mark(variable)
         values = initial_values(self._closed, [*arguments, *held])
         for step in self._steps:
             step(values, self._topology)
