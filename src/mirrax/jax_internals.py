@@ -7,16 +7,19 @@ importing that takes in Pallas too, which would make `import mirrax` a third slo
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import os
 import pathlib
+import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import jax
 from jax.sharding import NamedSharding
 
 try:
+    from jax._src import callback as _callback
     from jax._src import config as _config
     from jax._src.array import ArrayImpl as ArrayImpl
     from jax._src.core import ClosedJaxpr as ClosedJaxpr
@@ -36,16 +39,15 @@ try:
     from jax._src.distributed import global_state as _distributed
     from jax._src.interpreters.ad import JVPTrace as _JVPTrace
     from jax._src.interpreters.ad import LinearizeTrace as _LinearizeTrace
-    from jax._src.interpreters.partial_eval import (
-        DynamicJaxprTrace,
-        DynamicJaxprTracer,
-    )
+    from jax._src.interpreters.partial_eval import DynamicJaxprTrace
+    from jax._src.source_info_util import current as _source_info
     from jax._src.source_info_util import user_frames as _user_frames
     from jax._src.xla_bridge import backends as backends
     from jax._src.xla_bridge import backends_are_initialized
     from jax._src.xla_bridge import make_cpu_client as _make_cpu_client
     from jax._src.xla_bridge import register_backend_factory as _register_backend
 
+    _CALLBACKS = _callback.__file__
     _trace_context = _config.trace_context
     _config_states = tuple(_config.config_states.values())
 except (ImportError, AttributeError) as error:
@@ -179,6 +181,11 @@ def is_eager() -> bool:
     return _trace_state.value is _eval_trace
 
 
+def is_program(trace: Any) -> bool:
+    """Returns whether a trace makes a program: one of jit, scan, cond, ..."""
+    return isinstance(trace, DynamicJaxprTrace)
+
+
 def is_staging(inside: Any = None) -> bool:
     """Returns whether JAX records operations for later (jit, scan, cond, ...).
 
@@ -187,7 +194,7 @@ def is_staging(inside: Any = None) -> bool:
     Args:
         inside: A trace that is under way; what was begun before it does not count.
     """
-    return any(isinstance(trace, DynamicJaxprTrace) for trace in _traces(inside))
+    return any(map(is_program, _traces(inside)))
 
 
 def is_differentiating_only() -> bool:
@@ -203,27 +210,20 @@ def _traces(inside: Any) -> Iterator[Any]:
         trace = getattr(trace, "parent_trace", None)
 
 
-def depends_on(target: object, sources: Sequence[object]) -> list[bool]:
-    """Returns which sources a value in the program under way was computed from.
+def traces_under_way() -> list[Any]:
+    """Returns the traces that are under way in this thread, the innermost first."""
+    return list(_traces(None))
 
-    True where that cannot be known, in a derivative or inside a scan.
-    """
-    if not isinstance(target, DynamicJaxprTracer):
-        return [isinstance(target, jax.core.Tracer)] * len(sources)
-    reached = {id(target.val)}
-    waiting = [target]
-    while waiting:
-        equation = waiting.pop().parent
-        for tracer in () if equation is None else equation.in_tracers:
-            if id(tracer.val) not in reached:
-                reached.add(id(tracer.val))
-                waiting.append(tracer)
-    return [
-        id(source.val) in reached
-        if isinstance(source, DynamicJaxprTracer) and source._trace is target._trace
-        else isinstance(source, jax.core.Tracer)
-        for source in sources
-    ]
+
+def equations_so_far(trace: Any) -> list[JaxprEqn]:
+    """Returns the equations of the program that is being traced."""
+    equations: list[JaxprEqn] = trace.frame.get_eqns()
+    return equations
+
+
+def atoms_of(values: Sequence[Any], trace: Any) -> list[Any]:
+    """Returns what stands for values in the equations of the program."""
+    return [trace.to_jaxpr_tracer(value, _source_info()).val for value in values]
 
 
 Note = Callable[[Callable[..., Any], Sequence[Any], Any], Any]
@@ -234,23 +234,37 @@ class RecordingTrace(_Trace):
     """Lets operations happen as they would anyway, and notes each of them.
 
     What comes out are plain values, of which nobody can tell that they were noted.
+
+    Args:
+        note: Takes what was done.
+        read: Gives the value of what a `RecordedTracer` stands for.
+        repeatable: Makes of an operation what is called now, and perhaps again.
     """
 
-    def __init__(self, note: Note) -> None:
+    def __init__(
+        self,
+        note: Note,
+        read: Callable[[Any], Any],
+        repeatable: Callable[[Operation], Callable[..., Any]],
+    ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.parent_trace = current_trace()
-        self._note = note
+        self.note = note
+        self._read = read
+        self._repeatable = repeatable
+        _note_compiled_calls()
         self.requires_low = self.parent_trace.requires_low
 
     def stage_value(self, val: Any) -> Any:
+        val = self._plain(val)
         staged = self.parent_trace.stage_value(val)
-        return staged if staged is val else self._note(lambda x: x, [val], staged)
+        return staged if staged is val else self.note(lambda x: x, [val], staged)
 
     def process_primitive(self, primitive: Any, args: Any, params: Any, /) -> Any:
-        def bind(*values: Any) -> Any:
-            return primitive.bind(*values, **params)
-
-        return self._carried_out(bind, args)
+        plain = [self._plain(x) for x in args]
+        operation = self._repeatable(Operation(primitive, params))
+        with set_current_trace(self.parent_trace):
+            return self.note(operation, plain, operation(*plain))
 
     def process_call(self, primitive: Any, f: Any, args: Any, params: Any, /) -> Any:
         return self.process_primitive(primitive, args, {**params, "subfuns": (f,)})
@@ -267,18 +281,68 @@ class RecordingTrace(_Trace):
         params["subfuns"] = (fun, fwd, bwd)
         return self.process_primitive(primitive, args, params)
 
-    def _carried_out(self, bind: Callable[..., Any], args: Sequence[Any]) -> Any:
-        plain = [x.value if isinstance(x, RecordedTracer) else x for x in args]
-        with set_current_trace(self.parent_trace):
-            return self._note(bind, plain, bind(*plain))
+    def _plain(self, value: Any) -> Any:
+        return self._read(value.stands_for) if _is_recorded(value) else value
 
 
-class RecordedTracer(_Tracer[RecordingTrace]):
-    """A value that a program closes over, so that it becomes an input of it."""
+@dataclasses.dataclass(frozen=True)
+class Operation:
+    """What JAX is asked to do with some values."""
 
-    def __init__(self, value: Any, trace: RecordingTrace) -> None:
-        super().__init__(trace, _typeof(value))
-        self.value = value
+    primitive: Any
+    params: dict[str, Any]
+
+    def __call__(self, *values: Any) -> Any:
+        return self.primitive.bind(*values, **self.params)
+
+
+_call_compiled: Any = jax.stages.Compiled.__call__
+
+
+def _note_compiled_calls() -> None:
+    """Lets traces see calls of programs that were compiled ahead of time."""
+    kind: Any = jax.stages.Compiled
+    kind.__call__ = _call_and_note
+
+
+def _call_and_note(compiled: Any, /, *args: Any, **kwargs: Any) -> Any:
+    result = _call_compiled(compiled, *args, **kwargs)
+    for trace in _traces(None):
+        if isinstance(trace, RecordingTrace):
+            given, made = jax.tree.leaves((args, kwargs)), jax.tree.leaves(result)
+            trace.note(_refuse_compiled, given, made)
+    return result
+
+
+def _refuse_compiled(*_: Any) -> Any:
+    raise RuntimeError(
+        "A function that was compiled ahead of time, `jax.jit(f).lower(x).compile()`, "
+        "has no derivative. Received: a call of one in a `GradientTape`, on the way to "
+        "what the gradient is wanted of. Call `jax.jit(f)` there."
+    )
+
+
+class RecordedTracer(_Tracer[Any]):
+    """What a program closes over so that it becomes an input of it.
+
+    JAX keeps it with the program, and gives it to every call. The trace that the call
+    is made in knows the value.
+
+    Args:
+        stands_for: What the trace is asked for.
+        like: A value of this kind.
+    """
+
+    def __init__(self, stands_for: Any, like: Any) -> None:
+        super().__init__(_everlasting, _typeof(like))
+        self.stands_for = stands_for
+
+
+_everlasting = _Trace()
+
+
+def _is_recorded(value: Any) -> TypeGuard[RecordedTracer]:
+    return isinstance(value, RecordedTracer)
 
 
 def is_recording() -> bool:
@@ -292,6 +356,18 @@ def is_recorded() -> bool:
 
 
 _DERIVATIVES = (_JVPTrace, _LinearizeTrace, RecordingTrace)
+
+
+def is_in_callback() -> bool:
+    """Returns whether a program of XLA has called the code that runs here."""
+    frame: Any = sys._getframe()
+    while frame is not None:
+        code = frame.f_code
+        if code.co_name == "_wrapped_callback" and code.co_filename == _CALLBACKS:
+            return True
+        frame = frame.f_back
+    return False
+
 
 LocalConfig = Sequence[Any]
 

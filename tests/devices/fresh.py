@@ -45,7 +45,7 @@ def run_fresh(*code, expected_code=0, **environment):
         },
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
         check=False,
     )
     assert done.returncode == expected_code, done.stderr

@@ -9,6 +9,7 @@ import mirrax
 from tests.programs import create, replica_id
 
 SCALAR = jax.ShapeDtypeStruct((), jnp.float32)
+MEAN = mirrax.VariableAggregation.MEAN
 
 kinds = pytest.mark.parametrize(
     "call",
@@ -107,3 +108,43 @@ def test_a_callback_can_read_a_variable(two_replicas):
     step(1.0)
     step(1.0)
     assert written.numpy() == 4
+
+
+def calling_back(fn):
+    """Returns a step that calls `fn` in a callback."""
+    return lambda: jax.experimental.io_callback(
+        lambda: [fn()] and np.float32(0), SCALAR
+    )
+
+
+@pytest.mark.parametrize("engine", [lambda f: f, mirrax.function], ids=["eager", "F"])
+def test_an_assignment_to_several_devices_in_a_callback_is_refused(
+    two_replicas, engine
+):
+    with two_replicas.scope():
+        w = mirrax.Variable(jnp.zeros(4), aggregation=MEAN)
+
+    step = calling_back(lambda: w.assign_add(jnp.ones(4)) and w.numpy())
+    with pytest.raises(Exception, match=r"Return the value from the callback"):
+        two_replicas.run(engine(step))
+    assert w.numpy().tolist() == [0] * 4
+
+
+def test_a_combined_read_in_a_callback_is_refused(two_replicas):
+    with two_replicas.scope():
+        w = mirrax.Variable(
+            0.0,
+            synchronization=mirrax.VariableSynchronization.ON_READ,
+            aggregation=MEAN,
+        )
+
+    with pytest.raises(RuntimeError, match=r"Received: a combined read of variable"):
+        two_replicas.run(mirrax.function(calling_back(w.numpy)))
+
+
+def test_a_callback_can_assign_a_variable_of_one_device(two_replicas):
+    count = mirrax.Variable(0.0)
+    step = mirrax.function(calling_back(lambda: count.assign_add(1.0)))
+    step()
+    step()
+    assert float(count.numpy()) == 2

@@ -4,6 +4,7 @@ import threading
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import mirrax
@@ -62,3 +63,82 @@ def test_variable_can_be_read_while_another_thread_trains(two_replicas):
     thread.join()
     assert errors == []
     assert variable.numpy().tolist() == [200] * 64
+
+
+def in_threads(*functions, times=50):
+    """Calls each function `times` times in a thread of its own; returns the errors."""
+    errors = []
+
+    def repeat(function):
+        try:
+            for _ in range(times):
+                function()
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=repeat, args=(f,)) for f in functions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return errors
+
+
+def test_no_thread_loses_an_update_of_a_plain_variable():
+    variable = mirrax.Variable(jnp.zeros(8))
+    step = mirrax.function(lambda: [variable.assign_add(jnp.ones(8))])
+    errors = in_threads(
+        lambda: variable.assign_add(jnp.ones(8)),
+        lambda: variable.assign_sub(np.full(8, -1, np.float32)),
+        step,
+        step,
+        variable.numpy,
+        lambda: jnp.sum(variable + 1).block_until_ready(),
+    )
+    assert errors == []
+    assert variable.numpy().tolist() == [200] * 8
+
+
+def test_no_thread_loses_an_update_of_a_mirrored_variable(two_replicas):
+    with two_replicas.scope():
+        variable = mirrax.Variable(
+            jnp.zeros(8), aggregation=mirrax.VariableAggregation.MEAN
+        )
+
+    def add():
+        variable.assign_add(jnp.ones(8))
+
+    step = mirrax.function(add)
+    errors = in_threads(
+        add,
+        lambda: two_replicas.run(add),
+        lambda: two_replicas.run(step),
+        lambda: variable.assign_add(np.ones(8, np.float32)),
+        variable.numpy,
+        lambda: two_replicas.run(lambda: variable * 2),
+        lambda: [v.value for v in variable.values],
+    )
+    assert errors == []
+    assert variable.numpy().tolist() == [200] * 8
+
+
+def test_no_thread_loses_an_update_of_an_on_read_variable(two_replicas):
+    with two_replicas.scope():
+        variable = mirrax.Variable(
+            0.0,
+            synchronization=mirrax.VariableSynchronization.ON_READ,
+            aggregation=mirrax.VariableAggregation.SUM,
+        )
+
+    def add():
+        variable.assign_add(1.0)
+
+    step = mirrax.function(add)
+    errors = in_threads(
+        lambda: two_replicas.run(add),
+        lambda: two_replicas.run(step),
+        variable.numpy,
+        lambda: float(variable),
+    )
+    assert errors == []
+    assert float(variable.numpy()) == 200

@@ -163,11 +163,6 @@ def test_integer_constants_can_be_shapes_in_a_function():
     assert reshaped(tf.ones([4])).shape == (2, 2)
 
 
-def test_methods_of_tapes_that_are_left_out_name_a_replacement():
-    with pytest.raises(AttributeError, match=r"Use `jax.vmap\(jax.jacobian"):
-        tf.GradientTape().batch_jacobian  # noqa: B018
-
-
 def test_print_writes_to_a_file(tmp_path):
     path = tmp_path / "out.txt"
     tf.print("a", tf.constant(1), output_stream=f"file://{path}")

@@ -123,9 +123,9 @@ class _Overlaid:
 
     __slots__ = ("_key", "_overlay")
 
-    def __init__(self, new_overlay: Any, is_eager: bool) -> None:
+    def __init__(self, new_overlay: Any, place: Any) -> None:
         self._overlay = _Set(_overlay, new_overlay)
-        self._key = _trace_key(_derivative_place() if is_eager else next(_serials))
+        self._key = _trace_key(next(_serials) if place is None else place)
 
     def __enter__(self) -> None:
         self._overlay.__enter__()
@@ -136,19 +136,19 @@ class _Overlaid:
         self._overlay.__exit__()
 
 
-def overlaid(new_overlay: Any, is_eager: bool = False) -> _Overlaid:
+def overlaid(new_overlay: Any, place: Any = None) -> _Overlaid:
     """Makes variables read from and write to `new_overlay` for the `with` block.
 
     Args:
         new_overlay: The values of variables.
-        is_eager: Whether what runs inside is eager code, whose operations JAX need not
-            trace anew for each overlay. See `spend_traces`.
+        place: What JAX has traced in another overlay with an equal place is not traced
+            anew; without one everything is.
     """
-    return _Overlaid(new_overlay, is_eager)
+    return _Overlaid(new_overlay, place)
 
 
 def spend_traces() -> None:
-    """Makes JAX trace anew in the next eager overlay.
+    """Makes JAX trace anew in the next derivative.
 
     For when a function that JAX traces and keeps has read a variable of this one.
     """
@@ -156,13 +156,22 @@ def spend_traces() -> None:
     _spent += 1
 
 
-def _derivative_place() -> Any:
-    """Returns what makes a trace of one eager overlay fit another."""
+def derivative_place() -> Any:
+    """Returns the place of a derivative of eager code. See `spend_traces`."""
+    return "derivative", _spent, *_replica_place()
+
+
+def tape_place() -> Any:
+    """Returns the place of a tape in eager code, whose values programs ask for."""
+    return "tape", *_replica_place()
+
+
+def _replica_place() -> tuple[Any, ...]:
     current = _frame.get()
     if current is None:
-        return "derivative", _spent
+        return ()
     index = current.index if isinstance(current, Replica) else None
-    return "derivative", _spent, id(current.strategy), index
+    return id(current.strategy), index
 
 
 def forget_traces() -> None:

@@ -18,7 +18,9 @@ from mirrax.jax_internals import ClosedJaxpr, Jaxpr, JaxprEqn
 from mirrax.run.jaxprs import all_equations
 
 _WRAPPED = {"pure_callback", "io_callback", "debug_callback"}
-_ALL = {*_WRAPPED, "debug_print"}
+
+CALLBACKS = {*_WRAPPED, "debug_print"}
+"""The operations that call Python while a program runs."""
 
 
 class Failures:
@@ -63,7 +65,7 @@ class _Catching:
 
 def has_callbacks(jaxpr: Jaxpr) -> bool:
     """Returns whether a program calls Python while it runs."""
-    return any(eqn.primitive.name in _ALL for eqn in all_equations(jaxpr))
+    return any(eqn.primitive.name in CALLBACKS for eqn in all_equations(jaxpr))
 
 
 def callbacks_of(jaxpr: Jaxpr) -> list[Any]:
@@ -71,7 +73,7 @@ def callbacks_of(jaxpr: Jaxpr) -> list[Any]:
     return [
         value
         for eqn in all_equations(jaxpr)
-        if eqn.primitive.name in _ALL
+        if eqn.primitive.name in CALLBACKS
         for name, value in eqn.params.items()
         if name != "result_avals"
     ]

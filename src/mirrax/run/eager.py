@@ -150,6 +150,13 @@ class _Replica:
     def ask(self, request: Request) -> Any:
         """Waits, inside the replica, for the answer to `request`."""
         assert self._worker is not None
+        if jax_internals.is_in_callback():
+            raise RuntimeError(
+                "A callback of a program runs in the middle of one replica's work, "
+                f"where it cannot meet the others. Received: {request.kind} at "
+                f"{where.caller()}, in a callback. Return the value from the callback, "
+                "and go on outside of it."
+            )
         # The trace of a jax.grad that this replica is in belongs to the thread, and
         # must not be there for the others; nor may what other libraries keep there.
         request.frame = sys._getframe()

@@ -47,7 +47,8 @@ def value_and_grad(
         def pure(values: list[jax.Array]) -> tuple[Any, Any]:
             overlay = ValueOverlay(dict(zip(leaves, values, strict=True)), outer)
             is_eager = overlay.is_eager and not jax_internals.is_staging()
-            with libraries.routed(), stack.overlaid(overlay, is_eager):
+            place = stack.derivative_place() if is_eager else None
+            with libraries.routed(), stack.overlaid(overlay, place):
                 result = fn(*args, **kwargs)
             value, aux = result if has_aux else (result, None)
             written[:] = overlay.written

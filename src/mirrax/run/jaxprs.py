@@ -7,7 +7,14 @@ from typing import Any
 
 import jax
 
-from mirrax.jax_internals import ClosedJaxpr, DebugInfo, Jaxpr, JaxprEqn, Var
+from mirrax.jax_internals import (
+    ClosedJaxpr,
+    DebugInfo,
+    Jaxpr,
+    JaxprEqn,
+    Operation,
+    Var,
+)
 
 _CALLS = {
     "jit",
@@ -32,7 +39,7 @@ def all_equations(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:
             yield from all_equations(inner)
 
 
-def inner_jaxprs(equation: JaxprEqn) -> Iterator[Jaxpr]:
+def inner_jaxprs(equation: JaxprEqn | Operation) -> Iterator[Jaxpr]:
     """Yields the programs among the parameters of an equation."""
     for parameter in equation.params.values():
         for item in parameter if isinstance(parameter, tuple | list) else (parameter,):

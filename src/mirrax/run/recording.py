@@ -11,7 +11,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import operator
-from collections.abc import Callable, Iterable, Sequence
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -20,9 +21,10 @@ from typing_extensions import override
 
 from mirrax import jax_internals
 from mirrax.context import stack
-from mirrax.jax_internals import RecordedTracer, RecordingTrace, take_current_trace
+from mirrax.jax_internals import RecordedTracer, RecordingTrace, set_current_trace
+from mirrax.run.repeating import repeatable
 from mirrax.variables import libraries
-from mirrax.variables.overlay import Overlay, ValueOverlay
+from mirrax.variables.overlay import Overlay, ValueOverlay, Watcher
 from mirrax.variables.sync_on_read import SyncOnReadVariable
 from mirrax.variables.variable import Variable
 
@@ -36,22 +38,27 @@ class Note(NamedTuple):
 
 
 class Recording:
-    """The operations of a `with` block, and the variables that were read in it."""
+    """The operations of a `with` block, and the variables that were read in it.
 
-    def __init__(self) -> None:
+    Args:
+        watcher: Is told what is read.
+    """
+
+    def __init__(self, watcher: Watcher) -> None:
         self.notes: list[Note] = []
-        self.reads: dict[Variable, list[Any]] = {}
         self.is_paused = False
+        self._watcher = watcher
         self._entered = contextlib.ExitStack()
 
     def start(self) -> None:
         """Notes what happens from now on."""
         outer = stack.overlay()
-        trace = RecordingTrace(self._note)
+        trace = RecordingTrace(self._note, self._read, repeatable)
+        place = stack.tape_place() if outer is None or outer.is_eager else None
         self._entered.enter_context(libraries.routed())
         self._entered.enter_context(jax_internals.set_current_trace(trace))
-        self._overlay = _Reads(self.reads, trace, outer)
-        self._entered.enter_context(stack.overlaid(self._overlay, is_eager=True))
+        self._overlay = _Reads(self._watcher, trace, outer)
+        self._entered.enter_context(stack.overlaid(self._overlay, place))
 
     def stop(self) -> None:
         """Notes no more, and hands on what was assigned to variables."""
@@ -69,7 +76,6 @@ class Recording:
     def forget(self) -> None:
         """Forgets what was noted so far."""
         self.notes.clear()
-        self.reads.clear()
 
     def gradients(
         self, weigh: Callable[[list[Any]], Any], targets: Sequence[Any], sources: Any
@@ -105,7 +111,18 @@ class Recording:
 
         total, backward = jax.vjp(forward, known)
         found = derivatives(total, lambda weights: backward(weights)[0])
-        return [_added_up(found, dict.fromkeys(map(id, group))) for group in sources]
+        return [added_up(found, map(id, group)) for group in sources]
+
+    def _read(self, reference: weakref.ref[Variable]) -> Any:
+        """Returns the value of a variable that a program of JAX asks for."""
+        variable = reference()
+        if variable is None:
+            raise RuntimeError(
+                "A function of jax.jit reads the variables that it read when it was "
+                "traced. Received: a call inside a `GradientTape` after one of them "
+                "was deleted. Use `@mirrax.function`, or jit the function again."
+            )
+        return self._overlay.read(variable)
 
     def _note(
         self, operation: Callable[..., Any], inputs: Sequence[Any], result: Any
@@ -148,18 +165,14 @@ def derivatives(value: Any, backward: Callable[[Any], Any]) -> Any:
 
 
 class _Reads(ValueOverlay):
-    """Gives variables their values, and keeps which arrays those were."""
+    """Gives variables their values, and tells which arrays those were."""
 
     def __init__(
-        self,
-        reads: dict[Variable, list[Any]],
-        trace: RecordingTrace,
-        parent: Overlay | None,
+        self, watcher: Watcher, trace: RecordingTrace, parent: Overlay | None
     ) -> None:
         super().__init__({}, parent)
-        self._reads = reads
+        self._watcher = watcher
         self._recording = trace
-        self._is_traced = False
 
     @override
     def knows(self, variable: Variable) -> bool:
@@ -169,24 +182,21 @@ class _Reads(ValueOverlay):
 
     @override
     def _find(self, variable: Variable) -> jax.Array:
-        with take_current_trace():
+        is_in_program = jax_internals.is_staging(inside=self._recording)
+        with set_current_trace(self._recording.parent_trace):
             value = super()._find(variable)
+            if is_in_program:
+                # The program asks at each call, and can be kept.
+                return RecordedTracer(weakref.ref(variable), value)
             if variable in self.values:
                 # What was assigned is not differentiated: the read starts anew.
                 value = jnp.copy(value)
-        self._reads.setdefault(variable, []).append(value)
-        if jax_internals.is_staging(inside=self._recording):
-            # Part of a program, which would keep the array as a constant.
-            self._is_traced = True
-            stack.spend_traces()
-            return RecordedTracer(value, self._recording)
+        self._watcher.saw(variable, value)
         return value
 
     @override
     def _forget_traces(self) -> None:
-        # What is not read in a program of JAX is in none.
-        if self._is_traced:
-            super()._forget_traces()
+        pass
 
 
 def _listed(result: Any) -> Sequence[Any]:
@@ -202,8 +212,9 @@ def _require_known(source: Any) -> None:
         )
 
 
-def _added_up(gradients: dict[int, Any], numbers: Iterable[int]) -> Any:
-    found = [gradients[number] for number in numbers if number in gradients]
+def added_up(gradients: Mapping[int, Any], numbers: Iterable[int]) -> Any:
+    """Returns the sum of the gradients with these numbers; None if there are none."""
+    found = [gradients[n] for n in dict.fromkeys(numbers) if n in gradients]
     return functools.reduce(operator.add, found) if found else None
 
 

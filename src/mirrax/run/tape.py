@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -16,8 +16,8 @@ import jax.numpy as jnp
 
 from mirrax import jax_internals, trees
 from mirrax.context import stack
-from mirrax.run.recording import Recording
-from mirrax.run.tape_marks import gradient_p, mark_p, source_p
+from mirrax.run.recording import Recording, added_up
+from mirrax.run.tape_marks import connected, gradient_p, mark_p, source_p
 from mirrax.trees import Tree
 from mirrax.values.array_like import as_array, as_arrays
 from mirrax.variables import libraries
@@ -53,24 +53,28 @@ class GradientTape:
         self, persistent: bool = False, watch_accessed_variables: bool = True
     ) -> None:
         self._number = next(_numbers)
-        self._watches_variables = watch_accessed_variables
-        self._watched: set[Variable] = set()
-        self._accessed: dict[Variable, Any] = {}
+        self._uses = _Uses(watch_accessed_variables)
         self._recording: Recording | None = None
+        self._trace: Any = None
+        # What makes the tape go on as the latest mark says.
+        self._state = "stop"
 
     def __enter__(self) -> GradientTape:
-        overlay = stack.overlay()
-        if overlay is None or overlay.is_eager:
+        overlay, trace = stack.overlay(), jax_internals.current_trace()
+        # In a derivative of a program the tape must be differentiated itself.
+        has_marks = jax_internals.is_program(trace)
+        if overlay is None or overlay.is_eager or not has_marks:
             # Entered again, it goes on with what it has.
-            self._recording = self._recording or Recording()
+            self._recording = self._recording or Recording(self._uses)
             self._recording.start()
             return self
         self._overlay = overlay
-        self._mark("start")
-        for variable, value in overlay.values.items():
-            # A value of its own, so that earlier uses of it are no part of a gradient.
-            overlay.values[variable] = source_p.bind(value)
-        overlay.watchers.append(self._accessed)
+        is_new = self._trace is None
+        self._trace = trace
+        self._uses.traces = jax_internals.traces_under_way()
+        self._mark("start" if is_new else "resume")
+        self._set_apart(overlay.values)
+        overlay.watchers.append(self._uses)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -78,14 +82,17 @@ class GradientTape:
             self._recording.stop()
             return
         watchers = self._overlay.watchers
-        watchers[:] = [w for w in watchers if w is not self._accessed]
+        watchers[:] = [w for w in watchers if w is not self._uses]
         self._mark("stop")
 
     def watch(self, tensor: Tree) -> None:
         """Makes variables sources of gradients; every other value can be one anyway."""
         for leaf in libraries.flatten_sources(tensor)[0]:
             source = libraries.sources_of(leaf)
-            self._watched.update(source.variables if source else ())
+            variables = set(source.variables if source else ())
+            if self._trace is not None and not self._uses.watches_all:
+                self._set_apart(variables - self._uses.watched)
+            self._uses.watched |= variables
 
     def gradient(
         self,
@@ -134,6 +141,7 @@ class GradientTape:
 
     def reset(self) -> None:
         """Forgets what was recorded so far."""
+        self._uses.values.clear()
         if self._recording is None:
             self._mark("start")
         else:
@@ -141,8 +149,7 @@ class GradientTape:
 
     def watched_variables(self) -> tuple[Variable, ...]:
         """Returns the variables that were read while the tape recorded."""
-        reads = self._accessed if self._recording is None else self._recording.reads
-        return tuple(variable for variable in reads if self._is_watched(variable))
+        return tuple(self._uses.values)
 
     def _derivatives(
         self, weigh: _Weigh, targets: list[Any], sources: Tree, unconnected: Any
@@ -150,10 +157,12 @@ class GradientTape:
         given, structure = libraries.flatten_sources(sources)
         resolved = [libraries.sources_of(leaf) or _array(leaf) for leaf in given]
         leaves = [leaf for source in resolved for leaf in source.variables]
+        groups = [self._uses.of(leaf) for leaf in leaves]
+        targets = [self._uses.latest(target) for target in targets]
         if self._recording is None:
-            found = self._traced(weigh, targets, leaves)
+            found = self._traced(weigh, targets, groups)
         else:
-            found = self._recorded(self._recording, weigh, targets, leaves)
+            found = self._recording.gradients(weigh, targets, groups)
         choice = getattr(unconnected, "value", unconnected)
         if str(choice).lower() == "zero":
             shape = targets[0].shape if weigh is _only else ()
@@ -170,46 +179,97 @@ class GradientTape:
             self._recording.is_paused = is_paused
 
     def _traced(
-        self, weigh: _Weigh, targets: list[Any], leaves: Sequence[Any]
+        self, weigh: _Weigh, targets: list[Any], groups: Sequence[Sequence[Any]]
     ) -> list[Any]:
-        values = [self._source(leaf) for leaf in leaves]
-        total = weigh(targets)
-        connected = jax_internals.depends_on(total, values)
-        values = [
-            v if flag else None for v, flag in zip(values, connected, strict=True)
+        trace = self._trace
+        arrays = as_arrays([*targets, *(x for group in groups for x in group)])
+        for array in arrays:
+            self._require_here(array)
+        with jax_internals.set_current_trace(trace):
+            before = self._state
+            self._mark("resume")
+            total = weigh(targets)
+            self._mark(before)
+            sources = iter(as_arrays([x for group in groups for x in group]))
+            used = [[next(sources) for _ in group] for group in groups]
+            flat = [x for group in used for x in group]
+            for value in flat:
+                _require_traced(value)
+            known = self._connected(total, flat)
+            gradients = gradient_p.bind(total, *known, tape=self._number)
+            by_source = dict(zip(map(id, known), gradients, strict=True))
+            return [added_up(by_source, map(id, group)) for group in used]
+
+    def _connected(self, total: Any, sources: Sequence[Any]) -> list[Any]:
+        """Returns those sources from which what was recorded leads to the total."""
+        equations = jax_internals.equations_so_far(self._trace)
+        atoms = jax_internals.atoms_of([total, *sources], self._trace)
+        reached = connected(equations, self._number, atoms[0], atoms[1:])
+        return [
+            source
+            for source, atom in zip(sources, atoms[1:], strict=True)
+            if atom in reached and jnp.issubdtype(source.dtype, jnp.inexact)
         ]
-        known = [value for value in values if value is not None]
-        for value in known:
-            _require_traced(value)
-        found = iter(gradient_p.bind(total, *known, tape=self._number))
-        return [None if value is None else next(found) for value in values]
 
-    def _recorded(
-        self,
-        recording: Recording,
-        weigh: _Weigh,
-        targets: list[Any],
-        leaves: Sequence[Any],
-    ) -> list[Any]:
-        groups = [
-            (recording.reads.get(leaf, []) if self._is_watched(leaf) else [])
-            if isinstance(leaf, Variable)
-            else [leaf]
-            for leaf in leaves
-        ]
-        return recording.gradients(weigh, targets, groups)
+    def _require_here(self, value: Any) -> None:
+        """Raises if `value` belongs to a part of the program that a mark is not in."""
+        is_traced = isinstance(value, jax.core.Tracer)
+        if is_traced and not self._uses.is_known(value):
+            raise RuntimeError(
+                "A tape is asked for gradients of what was computed where it was "
+                "entered. Received: a value from inside of a scan, cond or jit, for a "
+                "tape that was entered outside of it. Put the whole `with tape` into "
+                "that part, or ask for the gradient outside."
+            )
 
-    def _is_watched(self, variable: Variable) -> bool:
-        return self._watches_variables or variable in self._watched
-
-    def _source(self, leaf: Any) -> Any:
-        """Returns the traced value that a source stands for; None if it has none."""
-        if not isinstance(leaf, Variable):
-            return as_array(leaf)
-        return self._accessed.get(leaf) if self._is_watched(leaf) else None
+    def _set_apart(self, variables: Iterable[Variable]) -> None:
+        """Makes earlier uses of variables no part of a gradient."""
+        values = self._overlay.values
+        if self._overlay.is_current:
+            for variable in [v for v in variables if v in values]:
+                values[variable] = source_p.bind(values[variable])
 
     def _mark(self, what: str) -> None:
+        self._state = "resume" if what == "start" else what
         mark_p.bind(tape=self._number, what=what)
+
+
+class _Uses:
+    """The values of variables that a tape saw, in the order of their reads."""
+
+    def __init__(self, watches_all: bool) -> None:
+        self.watched: set[Variable] = set()
+        self.values: dict[Variable, list[Any]] = {}
+        self.traces: Sequence[Any] = ()
+        self.watches_all = watches_all
+
+    def saw(self, variable: Variable, value: Any) -> None:
+        """Keeps a value that was read, if the variable is watched by now."""
+        if not self.watches_all and variable not in self.watched:
+            return
+        if self.traces and not self.is_known(value):
+            # Of a derivative inside, which takes care of it itself.
+            return
+        values = self.values.setdefault(variable, [])
+        if not values or values[-1] is not value:
+            values.append(value)
+
+    def apart(self, value: Any) -> Any:
+        """Returns `value` without the way in which it was computed."""
+        return source_p.bind(value)
+
+    def is_known(self, value: Any) -> bool:
+        """Returns whether a traced value belongs to where the tape was entered."""
+        return any(jax_internals.is_traced_in(value, trace) for trace in self.traces)
+
+    def of(self, source: Any) -> Sequence[Any]:
+        """Returns the values that a variable, or another source, had."""
+        return self.values.get(source, ()) if isinstance(source, Variable) else [source]
+
+    def latest(self, target: Any) -> Any:
+        """Returns the value that stands for a variable as target."""
+        values = self.values.get(target) if isinstance(target, Variable) else None
+        return values[-1] if values else target
 
 
 def _require_traced(value: Any) -> None:

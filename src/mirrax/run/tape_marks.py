@@ -25,11 +25,15 @@ from mirrax.run.jaxprs import (
 from mirrax.run.recording import derivatives
 
 mark_p = Primitive("tape_mark")
-"""Where a tape starts or stops to record."""
+"""Where a tape starts or stops to record.
+
+From `start` and `resume` on it records, from `pause` and `stop` on it does not. At
+`start` it forgets what it has.
+"""
 mark_p.def_abstract_eval(lambda **_: jax.core.ShapedArray((), jnp.bool_))
 
 source_p = Primitive("tape_source")
-"""A value from which gradients are wanted: the value itself."""
+"""A value set apart from how it was computed, which gradients do not reach."""
 source_p.def_abstract_eval(lambda aval: aval)
 
 gradient_p = Primitive("tape_gradient")
@@ -136,15 +140,27 @@ def _gradient(
     values.update((out, found[s]) for out, s in zip(eqn.outvars, eqn.invars[1:]))
 
 
+def connected(
+    eqns: Sequence[JaxprEqn], tape: int, target: Any, sources: Sequence[Any]
+) -> set[Any]:
+    """Returns those sources from which what a tape has recorded leads to the target."""
+    kept = _depending(_recorded(eqns, tape), sources, target)
+    needed = {atom for eqn in kept for atom in eqn.invars if isinstance(atom, Var)}
+    if isinstance(target, Var):
+        needed.add(target)
+    return needed.intersection(s for s in sources if isinstance(s, Var))
+
+
 def _recorded(eqns: Sequence[JaxprEqn], tape: int) -> list[JaxprEqn]:
-    """Returns what ran while the tape recorded, and the summing up of its target."""
+    """Returns what ran while the tape recorded, and its marks."""
     kept: list[JaxprEqn] = []
     is_kept = False
     for eqn in eqns:
         if eqn.primitive is mark_p and eqn.params["tape"] == tape:
-            is_kept = eqn.params["what"] != "pause"
+            is_kept = eqn.params["what"] in ("start", "resume")
             if eqn.params["what"] == "start":
                 kept.clear()
+            kept.append(eqn)
         elif is_kept:
             kept.append(eqn)
     return kept
@@ -155,22 +171,25 @@ def _depending(
 ) -> list[JaxprEqn]:
     """Returns those equations that lead from the sources to the target.
 
-    The marks of other tapes stay, because gradients of theirs may be among them.
+    Marks stay, because gradients of tapes may be among the equations. The way ends at
+    values that were set apart.
     """
     reached = {source for source in sources if isinstance(source, Var)}
     forward = []
     for eqn in eqns:
-        inputs = [atom for atom in eqn.invars if isinstance(atom, Var)]
-        is_mark = eqn.primitive is mark_p
-        if not is_mark and reached.isdisjoint(inputs):
-            continue
-        forward.append(eqn)
-        if not is_mark:
+        if eqn.primitive is mark_p:
+            forward.append(eqn)
+        elif eqn.primitive is not source_p and not reached.isdisjoint(_inputs(eqn)):
+            forward.append(eqn)
             reached.update(eqn.outvars)
     needed = {target} if isinstance(target, Var) else set()
     kept = []
     for eqn in reversed(forward):
         if eqn.primitive is mark_p or not needed.isdisjoint(eqn.outvars):
             kept.append(eqn)
-            needed.update(atom for atom in eqn.invars if isinstance(atom, Var))
+            needed.update(_inputs(eqn))
     return kept[::-1]
+
+
+def _inputs(eqn: JaxprEqn) -> list[Var]:
+    return [atom for atom in eqn.invars if isinstance(atom, Var)]

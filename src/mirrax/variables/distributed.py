@@ -8,6 +8,7 @@ from typing import Any
 import jax
 from typing_extensions import override
 
+from mirrax import jax_internals
 from mirrax.collectives.reduce import Collective
 from mirrax.context import stack
 from mirrax.devices.topology import Topology
@@ -87,6 +88,17 @@ class DistributedVariable(Variable, DistributedValues):
                 return index
             case _:
                 return None
+
+    def _refuse_in_callback(self, what: str) -> None:
+        """Raises where a program that waits for us occupies the devices."""
+        if not self.topology.is_single and jax_internals.is_in_callback():
+            raise RuntimeError(
+                "A callback of a program runs while the program holds the devices, so "
+                f"what needs all of them would wait for ever. Received: {what} of "
+                f"variable '{self.name}', which has a copy on each of "
+                f"{list(self.topology.names)}, in a callback. Return the value from "
+                "the callback, and assign it in the function; or do so after the call."
+            )
 
     def _require_strategy(self, strategy: Any) -> None:
         topology = strategy.topology

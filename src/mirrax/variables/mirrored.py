@@ -28,8 +28,9 @@ class MirroredVariable(DistributedVariable):
     def copies(self) -> PerReplica:
         overlay = stack.overlay()
         if overlay is None:
-            lending.mark(self)
-            return PerReplica(Alike(self.stored, self.topology))
+            with lending.lock:
+                lending.mark(self)
+                return PerReplica(Alike(self.stored, self.topology))
         if overlay.inside_replica:
             return PerReplica(Spmd(overlay.read(self)))
         return PerReplica(Alike(overlay.read(self), self.topology))
@@ -84,10 +85,12 @@ class MirroredVariable(DistributedVariable):
                         "`aggregation`."
                     )
                 given = self._fitting(given)
-                if stack.overlay() is None:
-                    agreement.require_equal(self.topology, self.name, given)
-                result = self._write_all(change, given)
-                return result if stack.overlay() else Mirrored(self.stored)
+                if stack.overlay() is not None:
+                    return self._write_all(change, given)
+                agreement.require_equal(self.topology, self.name, given)
+                with lending.lock:
+                    self._write_all(change, given)
+                    return Mirrored(self.stored)
 
     def commit_update(self, values: Sequence[jax.Array | None]) -> None:
         """Stores what `extended.update` wrote, one value per copy, all equal."""
@@ -110,10 +113,13 @@ class MirroredVariable(DistributedVariable):
         if overlay is not None:
             overlay.write(self, change(overlay.read(self), given))
             return overlay.read(self)
+        self._refuse_in_callback("an assignment")
         if not isinstance(given, np.ndarray):
             given = replicate(given, self.topology)
-        self.store(replicate(change(self.stored, given), self.topology))
-        return self.copies()
+        with lending.lock:
+            new = change(self.old_for(change), given)
+            self.store(replicate(new, self.topology))
+            return self.copies()
 
 
 register_as_pytree(MirroredVariable)

@@ -8,7 +8,7 @@ the trace turns both into inputs and outputs of the program.
 from __future__ import annotations
 
 import abc
-from typing import Any
+from typing import Any, Protocol
 
 import jax
 from typing_extensions import override
@@ -28,6 +28,16 @@ would keep the variable alive.
 read_p.def_abstract_eval(lambda *, number, aval: aval)
 
 
+class Watcher(Protocol):
+    """A tape, which follows how a program uses variables."""
+
+    def saw(self, variable: Variable, value: Any) -> None:
+        """Notes that the program has read `value`."""
+
+    def apart(self, value: Any) -> Any:
+        """Returns `value` without the way in which it was computed."""
+
+
 class Overlay(abc.ABC):
     """Values of variables that hold only inside one trace.
 
@@ -35,15 +45,14 @@ class Overlay(abc.ABC):
         inside_replica: Whether the trace is of one replica's work, so that variables
             read as one replica sees them.
         topologies: The sets of devices that the trace runs replicas on.
-        watchers: For each that watches, the variables that were read, and the values
-            that they had at the first time.
+        watchers: The tapes that record.
     """
 
     def __init__(
         self,
         inside_replica: bool,
         topologies: set[Topology],
-        watchers: list[dict[Variable, Any]],
+        watchers: list[Watcher],
     ) -> None:
         self.inside_replica = inside_replica
         self.topologies = topologies
@@ -70,7 +79,7 @@ class Overlay(abc.ABC):
         """Returns the value that `variable` has at this point of the trace."""
         value = self._find(variable)
         for watcher in self.watchers:
-            watcher.setdefault(variable, value)
+            watcher.saw(variable, value)
         return value
 
     @abc.abstractmethod
@@ -90,9 +99,13 @@ class Overlay(abc.ABC):
                 "get out. Return the new value from the transformed function and "
                 "assign it outside, or use `mirrax.value_and_grad` for `jax.grad`."
             )
-        self.values[variable] = value
+        self.values[variable] = self._kept(value)
         self.written[variable] = None
         self._forget_traces()
+
+    def _kept(self, value: jax.Array) -> jax.Array:
+        """Returns what is kept of a value that is written."""
+        return value
 
     def _forget_traces(self) -> None:
         """Makes JAX trace functions anew that may have read what was written."""
@@ -122,6 +135,11 @@ class TraceOverlay(Overlay):
             self.values[variable] = value
         return self.values[variable]  # type: ignore[no-any-return]
 
+    @override
+    def _kept(self, value: jax.Array) -> jax.Array:
+        # A tape differentiates by what is read, not through what was assigned.
+        return self.watchers[-1].apart(value) if self.watchers else value
+
 
 class ValueOverlay(Overlay):
     """An overlay that replaces some variables and leaves the others as they were."""
@@ -147,9 +165,10 @@ class ValueOverlay(Overlay):
 
     @override
     def _find(self, variable: Variable) -> jax.Array:
+        if jax_internals.is_staging(inside=self._trace):
+            # Of a variable that another overlay may know, too.
+            stack.spend_traces()
         if variable in self.values:
-            if jax_internals.is_staging(inside=self._trace):
-                stack.spend_traces()
             return self.values[variable]  # type: ignore[no-any-return]
         if self._parent is not None:
             return self._parent.read(variable)

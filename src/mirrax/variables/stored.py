@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import jax
 
+from mirrax.variables import lending
 from mirrax.variables.places import Place
 
 
@@ -23,9 +24,12 @@ class Stored:
     @property
     def stored(self) -> jax.Array:
         """The array between programs."""
-        holder, key = self._place
-        array: jax.Array = holder[key]
-        return array
+        # Another thread may just be moving it.
+        while True:
+            place = holder, key = self._place
+            array: jax.Array = holder[key]
+            if place is self._place:
+                return array
 
     @stored.setter
     def stored(self, array: jax.Array) -> None:
@@ -34,8 +38,9 @@ class Stored:
 
     def store(self, array: jax.Array) -> None:
         """Makes `array`, which nobody else holds, the value between programs."""
-        self.stored = array
-        self.is_lent = False
+        with lending.lock:
+            self.stored = array
+            self.is_lent = False
 
     def place(self) -> Place | None:
         """Where programs find `stored` without calling us; None if they must call."""

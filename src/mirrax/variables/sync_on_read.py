@@ -48,26 +48,36 @@ class SyncOnReadVariable(DistributedVariable):
         overlay = stack.overlay()
         if overlay is not None:
             return self._per_replica(overlay.read(self))
-        lending.mark(self)
-        return PerReplica(self._layout(self.stored))
+        return PerReplica(self._lent())
 
     @override
     def part(self, index: int) -> jax.Array:
-        lending.mark(self)
-        return self._parts()[index]
+        part: jax.Array = self._lent().parts[index]
+        return part
 
     @override
     def read_stored(self) -> jax.Array:
         self.refuse_foreign_trace()
-        lending.mark(self)
-        return self._peek()
+        return self._seen(self._lent())
 
     @override
     def _peek(self) -> jax.Array:
+        return self._seen(self._layout(self.stored))
+
+    def _lent(self) -> Joined:
+        """Returns the copies, which the user may keep."""
+        with lending.lock:
+            lending.mark(self)
+            return self._layout(self.stored)
+
+    def _seen(self, copies: Joined) -> jax.Array:
+        """Returns what code at this place sees of the copies."""
         index = self.local_index()
         if index is not None:
-            return self._parts()[index]
-        combined = self._combine(PerReplica(self._layout(self.stored)))
+            own: jax.Array = copies.parts[index]
+            return own
+        self._refuse_in_callback("a combined read")
+        combined = self._combine(PerReplica(copies))
         return jax_internals.uncommitted(jax_internals.shards(combined)[0])
 
     @override
@@ -95,10 +105,11 @@ class SyncOnReadVariable(DistributedVariable):
             overlay.write(self, change(overlay.read(self), given))
             return overlay.read(self)
         if index is not None:
-            parts = list(self._parts())
-            parts[index] = change(parts[index], given)
-            self.store(join(tuple(parts), self.topology))
-            lending.mark(self)
+            with lending.lock:
+                parts = list(self._parts())
+                parts[index] = change(parts[index], given)
+                self.store(join(tuple(parts), self.topology))
+                lending.mark(self)
             return parts[index]
         return self._write_all(change, given)
 
@@ -123,10 +134,12 @@ class SyncOnReadVariable(DistributedVariable):
             given = self._share(given)
         if overlay is None or jax_internals.is_recording():
             # A tape that records eager code does not follow what is assigned.
+            self._refuse_in_callback("an assignment")
             with take_current_trace():
                 agreement.require_equal(self.topology, self.name, given)
-                parts = tuple(change(part, given) for part in self._parts())
-                self.store(join(parts, self.topology))
+                with lending.lock:
+                    parts = tuple(change(part, given) for part in self._parts())
+                    self.store(join(parts, self.topology))
             return Mirrored(replicate(self.read_value(), self.topology))
         if overlay.inside_replica:
             overlay.write(self, change(overlay.read(self), given))

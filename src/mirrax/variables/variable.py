@@ -200,7 +200,8 @@ class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
         memo[id(self)] = other
         other.__dict__.update(self.__dict__)
         other._place = [None], 0
-        other.store(jnp.copy(self.stored))
+        with lending.lock:
+            other.store(jnp.copy(self.stored))
         return other
 
     def __copy__(self) -> Variable:
@@ -214,6 +215,12 @@ class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
         )
 
     # What engines need. A kind of variable overrides what is different about it.
+
+    def old_for(self, change: Change) -> jax.Array:
+        """Returns what a change starts from; hold the lock until it is stored."""
+        if change is not replace:
+            lending.require_alive(self)
+        return self.stored
 
     def read_stored(self) -> jax.Array:
         """Returns the value outside any trace."""
@@ -267,7 +274,9 @@ class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
         if overlay is None:
             (device,) = self.stored.sharding.device_set
             with jax.default_device(device):
-                self.store(change(self.stored, to_device(given, device)))
+                given = to_device(given, device)
+                with lending.lock:
+                    self.store(change(self.old_for(change), given))
             return self
         if isinstance(frame, stack.Replica) and frame.context.num_replicas_in_sync > 1:
             raise RuntimeError(
