@@ -97,8 +97,8 @@ REPLACEMENTS: dict[str, str] = {
     "tf.signal": "`jax.numpy.fft` and `jax.scipy.signal`",
     "tf.sparse": "`jax.experimental.sparse`",
     "tf.strings.to_hash_bucket_fast": (
-        "`zlib.crc32(text) % num_buckets` in `Dataset.map`; its buckets are others than "
-        "those of FarmHash in TensorFlow"
+        "`zlib.crc32(text) % num_buckets` in `Dataset.map`; its buckets are others "
+        "than those of FarmHash in TensorFlow"
     ),
     "tf.strings": "Python's `str` in the input pipeline (`Dataset.map`)",
     "tf.summary": "`tf.summary.scalar`, `histogram`, `text`, `image`, `audio`",
