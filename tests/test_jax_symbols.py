@@ -140,3 +140,19 @@ def test_equal_numbers_in_different_places_are_noted(scope, n):
     rows = jax.ShapeDtypeStruct((n - 1,), jnp.float32)
     jax.eval_shape(jnp.add, rows, jax.ShapeDtypeStruct((m,), jnp.float32))
     assert fitting(scope) == [4]
+
+
+def test_what_jax_has_seen_before_is_no_question(scope, n):
+    # Enough for a cache of JAX to compare sizes with numbers, by chance.
+    shapes = [(number, other) for number in (0, 4) for other in range(200)]
+    for shape in shapes:
+        jax.eval_shape(jnp.negative, jax.ShapeDtypeStruct(shape, jnp.float32))
+    for other in range(200):
+        described = jax.ShapeDtypeStruct((n, other), jnp.float32)
+        jax.eval_shape(jnp.negative, described)
+    assert fitting(scope) == [*range(7)]
+
+
+def test_jax_asking_for_no_rows_is_noted(scope, n):
+    jax.eval_shape(jnp.argmax, jax.ShapeDtypeStruct((n,), jnp.float32))
+    assert fitting(scope) == [1, 2, 3, 4, 5, 6]

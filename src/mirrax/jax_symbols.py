@@ -10,6 +10,7 @@ Everything here was tested with jax 0.10.2. Whoever raises the version reads thi
 
 from __future__ import annotations
 
+import dis
 import math
 import operator
 import sys
@@ -37,6 +38,11 @@ except ImportError as error:
 
 Numbers = Mapping[str, int]
 """The number that each symbol stands for."""
+
+OF_PARTS = "part"
+"""How the symbols start of sizes that may be others on each replica."""
+
+_COMPARE = dis.opmap["COMPARE_OP"]
 
 _OPERATIONS: dict[str, Callable[[int, int], int]] = {
     _DimFactor.FLOORDIV: operator.floordiv,
@@ -104,6 +110,17 @@ def number_of(size: Any, numbers: Numbers) -> int:
     )
 
 
+def symbols_of(size: Size) -> set[str]:
+    """Returns the symbols that a size is computed from."""
+    return set(size._get_vars())
+
+
+def is_of_parts(size: Any) -> bool:
+    """Returns whether a size may be another one on each replica."""
+    symbols = symbols_of(size) if isinstance(size, Size) else ()
+    return any(symbol.startswith(OF_PARTS) for symbol in symbols)
+
+
 def _factor(factor: Any, numbers: Numbers) -> int:
     if factor.var is not None:
         return numbers[factor.var]
@@ -131,7 +148,14 @@ def _is_looking_up(asker: types.FrameType, other: object) -> bool:
         return False
     if asker.f_code is _core.definitely_equal.__code__:
         return isinstance(other, int) and other == 1
-    return not (isinstance(other, int) and other == 0)
+    is_about_none = isinstance(other, int) and other == 0
+    return not (is_about_none and _is_comparing(asker))
+
+
+def _is_comparing(asker: types.FrameType) -> bool:
+    """Returns whether the code itself compares, not a cache that it calls."""
+    is_of_keys = asker.f_code.co_name == "__eq__"
+    return not is_of_keys and asker.f_code.co_code[asker.f_lasti] == _COMPARE
 
 
 class Size(_DimExpr):

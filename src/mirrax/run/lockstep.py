@@ -32,79 +32,32 @@ from mirrax.variables.variable import Variable
 
 
 @dataclasses.dataclass(frozen=True)
-class Lockstep:
-    """One program per replica, ready to run.
+class SideBySide:
+    """Pieces of the programs of all replicas, with the meetings between them.
 
     Args:
         topology: The devices.
-        traces: What each replica does.
-        cuts: The same in pieces.
-        varying: Which results differ between replicas.
+        cuts: What each replica does, in pieces.
         meetings: The collectives after each piece, as programs over all replicas.
-        failures: What callbacks raise; None if there are none.
     """
 
     topology: Topology
-    traces: tuple[Traced, ...]
-    cuts: tuple[Cut, ...]
-    varying: tuple[bool, ...]
-    meetings: tuple[Any, ...]
-    failures: Failures | None = None
+    cuts: Sequence[Cut]
+    meetings: Sequence[Any]
 
-    def __call__(self, arrays: Sequence[Sequence[Any]]) -> Tree:
-        devices = self.topology.local_devices
-        for variable in self.traces[0].reads:
-            if isinstance(variable, ForeignVariable):
-                variable.settle_as_it_is(self.topology)
-        held = [_parts(variable, len(devices)) for variable in self.traces[0].reads]
+    def __call__(self, inputs: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
+        """Returns for each output what the replicas computed from their inputs."""
         states = [
-            initial_values(
-                piece.closed,
-                [
-                    *(to_device(array, device) for array in own),
-                    *(parts[index] for parts in held),
-                ],
-            )
-            for index, (piece, own, device) in enumerate(
-                zip(self.cuts, arrays, devices, strict=True)
-            )
+            initial_values(piece.closed, own)
+            for piece, own in zip(self.cuts, inputs, strict=True)
         ]
-        for variable in self.traces[0].reads:
-            lending.mark(variable)
         for step in range(len(self.cuts[0].segments)):
             self._advance(step, states)
-        columns = list(
-            zip(
-                *(
-                    [read(values, atom) for atom in piece.closed.jaxpr.outvars]
-                    for piece, values in zip(self.cuts, states, strict=True)
-                ),
-                strict=True,
-            )
-        )
-        if self.failures is not None:
-            self.failures.raise_first(columns)
-        writes = self.traces[0].writes
-        count = len(writes)
-        new = [
-            self._stored(variable, parts)
-            for variable, parts in zip(writes, columns[:count], strict=True)
+        rows = [
+            [read(values, atom) for atom in piece.closed.jaxpr.outvars]
+            for piece, values in zip(self.cuts, states, strict=True)
         ]
-        with interruptions.deferred():
-            for variable, array in zip(writes, new, strict=True):
-                variable.stored = array
-        for variable in writes:
-            # The pieces may have handed what they were given through to the results.
-            lending.mark(variable)
-        results = [
-            PerReplica(self._on_devices(parts))
-            if varies
-            else mirror(parts, self.topology)
-            for parts, varies in zip(columns[count:], self.varying, strict=True)
-        ]
-        structure, is_array, _ = self.traces[0].result
-        rest = [merge(parts) for parts in zip(*(t.result[2] for t in self.traces))]
-        return join_result((structure, is_array, rest), results)
+        return list(zip(*rows, strict=True))
 
     def _advance(self, step: int, states: Sequence[Values]) -> None:
         for piece, values, device in zip(
@@ -139,6 +92,67 @@ class Lockstep:
             for var, column in zip(made, columns, strict=True):
                 is_scalar = kind_of(var)[0] == ()
                 values[var] = _as_scalar(column[index]) if is_scalar else column[index]
+
+
+@dataclasses.dataclass(frozen=True)
+class Lockstep:
+    """One program per replica, ready to run.
+
+    Args:
+        topology: The devices.
+        traces: What each replica does.
+        cuts: The same in pieces.
+        varying: Which results differ between replicas.
+        meetings: The collectives after each piece, as programs over all replicas.
+        failures: What callbacks raise; None if there are none.
+    """
+
+    topology: Topology
+    traces: tuple[Traced, ...]
+    cuts: tuple[Cut, ...]
+    varying: tuple[bool, ...]
+    meetings: tuple[Any, ...]
+    failures: Failures | None = None
+
+    def __call__(self, arrays: Sequence[Sequence[Any]]) -> Tree:
+        devices = self.topology.local_devices
+        for variable in self.traces[0].reads:
+            if isinstance(variable, ForeignVariable):
+                variable.settle_as_it_is(self.topology)
+        held = [_parts(variable, len(devices)) for variable in self.traces[0].reads]
+        inputs = [
+            [
+                *(to_device(array, device) for array in own),
+                *(parts[index] for parts in held),
+            ]
+            for index, (own, device) in enumerate(zip(arrays, devices, strict=True))
+        ]
+        for variable in self.traces[0].reads:
+            lending.mark(variable)
+        columns = SideBySide(self.topology, self.cuts, self.meetings)(inputs)
+        if self.failures is not None:
+            self.failures.raise_first(columns)
+        writes = self.traces[0].writes
+        count = len(writes)
+        new = [
+            self._stored(variable, parts)
+            for variable, parts in zip(writes, columns[:count], strict=True)
+        ]
+        with interruptions.deferred():
+            for variable, array in zip(writes, new, strict=True):
+                variable.stored = array
+        for variable in writes:
+            # The pieces may have handed what they were given through to the results.
+            lending.mark(variable)
+        results = [
+            PerReplica(self._on_devices(parts))
+            if varies
+            else mirror(parts, self.topology)
+            for parts, varies in zip(columns[count:], self.varying, strict=True)
+        ]
+        structure, is_array, _ = self.traces[0].result
+        rest = [merge(parts) for parts in zip(*(t.result[2] for t in self.traces))]
+        return join_result((structure, is_array, rest), results)
 
     def _stored(self, variable: Variable, parts: Sequence[Any]) -> jax.Array:
         if isinstance(variable, SyncOnReadVariable):

@@ -14,26 +14,57 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mirrax.devices.topology import AXIS
 from mirrax.jax_internals import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
-from mirrax.jax_symbols import Numbers, Size, dim_as_value_p, number_of
+from mirrax.jax_symbols import (
+    Numbers,
+    Size,
+    dim_as_value_p,
+    number_of,
+    symbols_of,
+)
+from mirrax.run.jaxprs import all_equations, inner_jaxprs
 
 
 def numbered(closed: ClosedJaxpr, numbers: Numbers) -> ClosedJaxpr:
-    """Returns the program in which the sizes are these numbers."""
-    filling = Filling(numbers)
-    jaxpr: Jaxpr = filling.of(closed.jaxpr)
+    """Returns the program in which the sizes are these numbers.
+
+    Sizes with a symbol that has no number stay.
+    """
+    jaxpr: Jaxpr = Filling(numbers).of(closed.jaxpr)
     return ClosedJaxpr(jaxpr, closed.consts)
+
+
+def numbered_for_replica(jaxpr: Jaxpr, numbers: Numbers, replica: int) -> ClosedJaxpr:
+    """Returns what one replica does of a program for all, with its own numbers."""
+    return ClosedJaxpr(Filling(numbers, replica).of(jaxpr), ())
+
+
+def has_sizes(equation: JaxprEqn) -> bool:
+    """Returns whether sizes stayed in an equation, or in a program inside it."""
+    inside = (e for inner in inner_jaxprs(equation) for e in all_equations(inner))
+    return any(_has_own_sizes(e) for e in (equation, *inside))
+
+
+def _has_own_sizes(equation: JaxprEqn) -> bool:
+    return equation.primitive is dim_as_value_p or any(
+        isinstance(size, Size)
+        for atom in (*equation.invars, *equation.outvars)
+        for size in getattr(atom.aval, "shape", ())
+    )
 
 
 class Filling:
     """Numbers on their way to the places of sizes.
 
     Args:
-        numbers: What each symbol stands for.
+        numbers: What each symbol stands for; sizes with other symbols stay.
+        replica: The replica that the program is for; None for all.
     """
 
-    def __init__(self, numbers: Numbers) -> None:
+    def __init__(self, numbers: Numbers, replica: int | None = None) -> None:
         self._numbers = numbers
+        self._replica = replica
         # A program that is called twice stays one, so that it is compiled once.
         self._jaxprs: dict[int, Jaxpr] = {}
 
@@ -41,7 +72,7 @@ class Filling:
         """Returns a part of a program with numbers in it; itself if it has no sizes."""
         match value:
             case Size():
-                return number_of(value, self._numbers)
+                return number_of(value, self._numbers) if self._knows(value) else value
             case ClosedJaxpr():
                 return ClosedJaxpr(self.of(value.jaxpr), value.consts)
             case Jaxpr():
@@ -62,6 +93,9 @@ class Filling:
                 return self._record(value)
             case _:
                 return value
+
+    def _knows(self, size: Size) -> bool:
+        return symbols_of(size) <= self._numbers.keys()
 
     def _sequence(self, value: Any) -> Any:
         items = [self.of(item) for item in value]
@@ -111,8 +145,12 @@ class Filling:
         """Returns the constant that takes the place of an equation about sizes."""
         aval: Any = eqn.outvars[0].aval if eqn.outvars else None
         if eqn.primitive is dim_as_value_p:
+            if not self._knows(eqn.params["dim"]):
+                return None
             number = number_of(eqn.params["dim"], self._numbers)
             return Literal(np.asarray(number, aval.dtype)[()], aval)
+        if self._replica is not None and _asks_for_replica(eqn):
+            return Literal(np.asarray(self._replica, aval.dtype)[()], aval)
         if eqn.primitive.name != "convert_element_type" or aval.shape:
             return None
         # As Python's numbers, which are constants of the right type at once.
@@ -120,6 +158,10 @@ class Filling:
         if value is None or jnp.issubdtype(aval.dtype, jax.dtypes.extended):
             return None
         return Literal(np.asarray(value).astype(aval.dtype)[()], aval)
+
+
+def _asks_for_replica(eqn: JaxprEqn) -> bool:
+    return eqn.primitive.name == "axis_index" and eqn.params["axis_name"] == AXIS
 
 
 def _like(var: Any, aval: Any) -> Var:

@@ -18,8 +18,10 @@ import jax.numpy as jnp
 
 from mirrax import trees
 from mirrax.context.guards import MustDrive
-from mirrax.jax_symbols import Numbers, Scope, Size
+from mirrax.devices.topology import Topology
+from mirrax.jax_symbols import OF_PARTS, Numbers, Scope, Size
 from mirrax.run.callbacks import callbacks_of
+from mirrax.run.decisions import Decided
 from mirrax.run.forms import Form
 from mirrax.run.hidden import reachable
 from mirrax.run.numbered import numbered
@@ -60,6 +62,22 @@ class Opened:
                     count = form.topology.num_replicas
                 yield index, axis, shape[axis] // count, count
 
+    def on_replica(self, index: int) -> Opened:
+        """Returns the arguments as if all replicas had parts like this one.
+
+        Only for stand-ins of unequal parts: tuples with one for each replica.
+        """
+        stand_ins = [s[index] if isinstance(s, tuple) else s for s in self.stand_ins]
+        return dataclasses.replace(self, stand_ins=stand_ins)
+
+    @property
+    def topology_of_parts(self) -> Topology:
+        """The devices of the arguments in unequal parts."""
+        for stand_in, form in zip(self.stand_ins, self.forms, strict=True):
+            if isinstance(stand_in, tuple) and form.topology is not None:
+                return form.topology
+        raise AssertionError("No argument is there in unequal parts.")
+
     @property
     def numbers(self) -> list[int]:
         """The open sizes."""
@@ -71,11 +89,13 @@ class Opened:
 
         The arguments of a function are often examples and their labels.
         """
-        known: dict[tuple[int, int], str] = {}
-        return [
-            known.setdefault((axis, number), f"size{len(known)}")
-            for _, axis, number, _ in self.sizes()
-        ]
+        known: dict[tuple[str, int, int], str] = {}
+        names = []
+        for index, axis, number, _ in self.sizes():
+            kind = OF_PARTS if self.forms[index].kind == "joined" else "size"
+            key = (kind, axis, number)
+            names.append(known.setdefault(key, f"{kind}{len(known)}"))
+        return names
 
     def with_sizes(self, scope: Scope) -> list[Any]:
         """Returns the stand-ins with symbols for the open sizes."""
@@ -122,6 +142,12 @@ class SizedTrace:
                 return None
         return numbers if self.scope.fits(numbers) else None
 
+    def numbers_for_all(self, all_opened: Sequence[Opened]) -> list[Numbers] | None:
+        """Returns the same for arguments of several shapes, which must all fit."""
+        found = [self.numbers_for(opened) for opened in all_opened]
+        numbers = [own for own in found if own is not None]
+        return numbers if len(numbers) == len(found) else None
+
     def with_numbers(self, numbers: Numbers) -> Traced:
         """Returns the program for one shape."""
         closed = numbered(self.traced.closed, numbers)
@@ -150,20 +176,40 @@ class SizedTraces:
             opened: The arguments.
             count_trace: Called if the function has to be traced.
         """
-        key = (key, opened.kind())
+        found = self.find_over_sizes(key, body, [opened], count_trace)
+        if found is not None:
+            trace, (numbers,) = found
+            return trace.with_numbers(numbers)
+        count_trace()
+        return trace_program(body, opened.stand_ins, opened.forms)
+
+    def find_over_sizes(
+        self,
+        key: Any,
+        body: Callable[..., Tree],
+        all_opened: Sequence[Opened],
+        count_trace: Callable[[], None],
+    ) -> tuple[SizedTrace, list[Numbers]] | None:
+        """Returns the trace for arguments of each of several shapes, with the numbers.
+
+        None where symbols do not work, or for some of the shapes alone.
+        """
+        key = (key, all_opened[0].kind())
         traces = self._traces.setdefault(key, [])
         for trace in traces or ():
-            numbers = trace.numbers_for(opened)
+            numbers = trace.numbers_for_all(all_opened)
             if numbers is not None:
-                return trace.with_numbers(numbers)
-        count_trace()
-        if traces is not None and len(traces) < _MAX_TRACES:
-            new = trace_sizes(body, opened)
-            if new is not None:
-                traces.append(new)
-                return new.with_numbers(new.scope.numbers)
+                return trace, numbers
+        if traces is None or len(traces) >= _MAX_TRACES:
+            return None
+        new = trace_sizes(body, max(all_opened, key=lambda opened: opened.numbers))
+        if new is None:
             self._traces[key] = None
-        return trace_program(body, opened.stand_ins, opened.forms)
+            return None
+        count_trace()
+        traces.append(new)
+        numbers = new.numbers_for_all(all_opened)
+        return None if numbers is None else (new, numbers)
 
 
 def trace_sizes(body: Callable[..., Tree], opened: Opened) -> SizedTrace | None:
@@ -176,6 +222,9 @@ def trace_sizes(body: Callable[..., Tree], opened: Opened) -> SizedTrace | None:
 
     try:
         traced = trace_program(with_arrays, opened.with_sizes(scope), opened.forms)
+    except Decided:
+        # What has no symbol may still have a number.
+        return None
     except MustDrive:
         raise
     except Exception:

@@ -80,4 +80,9 @@ def function(
             f"`tf.function` has no option {unknown[0]!r}. Use `input_signature`, or "
             "one of TensorFlow's."
         )
-    return mirrax.function(func, input_signature=input_signature, static_numbers=True)
+    return mirrax.function(
+        func,
+        input_signature=input_signature,
+        static_numbers=True,
+        python_decisions=bool(autograph),
+    )
