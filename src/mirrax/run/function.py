@@ -50,6 +50,7 @@ def function(
     input_signature: Sequence[Any] | None = None,
     donate_argnums: int | Sequence[int] = (),
     static_numbers: bool = False,
+    reduce_retracing: bool = False,
 ) -> Any:
     """Returns `fn` as a function that is traced once and then runs compiled.
 
@@ -65,6 +66,8 @@ def function(
         donate_argnums: Positional arguments whose arrays may be overwritten.
         static_numbers: Whether Python numbers are part of the program, so that each
             new number is a new trace.
+        reduce_retracing: Whether a size that differs from an earlier call is left open,
+            so that one more trace serves all sizes.
 
     >>> import numpy as np
     >>> @function
@@ -77,6 +80,7 @@ def function(
         "input_signature": input_signature,
         "donate_argnums": donate_argnums,
         "static_numbers": static_numbers,
+        "reduce_retracing": reduce_retracing,
     }
     if fn is None:
         return functools.partial(function, **options)
@@ -96,6 +100,7 @@ class Function:
         drive: What to call where one program cannot do it; by default the Python
             function, with each `run` in it compiled.
         topology: The devices it runs on, if it is the `run` of a strategy.
+        reduce_retracing: Whether sizes that differ between calls are left open.
     """
 
     def __init__(
@@ -106,6 +111,7 @@ class Function:
         static_numbers: bool = False,
         drive: Callable[..., Tree] | None = None,
         topology: Topology | None = None,
+        reduce_retracing: bool = False,
     ) -> None:
         if not callable(fn):
             raise TypeError(f"`mirrax.function` takes a function. Received: {fn!r}.")
@@ -129,6 +135,8 @@ class Function:
             weakref.WeakKeyDictionary()
         )
         self._sized: unknown_sizes.SizedTraces | None = None
+        self.reduce_retracing = reduce_retracing
+        self._relaxing = signatures.Relaxing()
 
     @property
     def trace_count(self) -> int:
@@ -186,6 +194,7 @@ class Function:
                 self.static_numbers,
                 drive(self, reference),
                 strategy.topology,
+                self.reduce_retracing,
             )
         self._latest_over = (weakref.ref(strategy), found)
         return found
@@ -292,12 +301,15 @@ class Function:
         stand_ins = [stand_ins_of(slot) for slot in dynamic]
         forms = [form_of_slot(slot) for slot in dynamic]
         axes = self._open_axes(structure, is_dynamic)
+        kind = without_shapes(key, slots)
+        if self.reduce_retracing and self._can_relax():
+            shapes = [getattr(described, "shape", ()) for described in stand_ins]
+            axes = self._relaxing.open_axes(kind, shapes)
         count_trace = self.programs.count_trace
         try:
             if any(found != () for found in axes):
                 self._sized = self._sized or unknown_sizes.SizedTraces()
                 opened = unknown_sizes.Opened(stand_ins, forms, axes)
-                kind = without_shapes(key, slots)
                 traced = self._sized.find(kind, body, opened, count_trace)
             else:
                 count_trace()
@@ -347,6 +359,9 @@ class Function:
 
         body.__name__ = self._name
         return body
+
+    def _can_relax(self) -> bool:
+        return self.input_signature is None and not jax_internals.is_distributed()
 
     def _open_axes(self, structure: Any, is_dynamic: Sequence[bool]) -> list[Any]:
         """Returns which sizes of the dynamic arguments the signature leaves open."""

@@ -72,7 +72,8 @@ def function(
 ) -> Any:
     """`tf.function`: Python numbers are part of the program, as in TensorFlow.
 
-    The options after `input_signature` are accepted and have no meaning here.
+    `autograph`, `jit_compile` and options that start with `experimental_` are accepted
+    and have no meaning here.
     """
     unknown = [name for name in experimental if not name.startswith("experimental_")]
     if unknown:
@@ -80,4 +81,9 @@ def function(
             f"`tf.function` has no option {unknown[0]!r}. Use `input_signature`, or "
             "one of TensorFlow's."
         )
-    return mirrax.function(func, input_signature=input_signature, static_numbers=True)
+    return mirrax.function(
+        func,
+        input_signature=input_signature,
+        static_numbers=True,
+        reduce_retracing=bool(reduce_retracing),
+    )
