@@ -3,8 +3,10 @@
 import importlib.util
 
 import jax
+import numpy as np
 import pytest
 
+import mirrax
 from mirrax import config
 from tests.devices.fresh import SUM_200_TIMES, run_fresh
 
@@ -113,3 +115,43 @@ def test_configurations_cannot_limit_the_memory_of_the_cpu():
         config.set_logical_device_configuration(
             cpu, [config.LogicalDeviceConfiguration(memory_limit=10)]
         )
+
+
+@pytest.fixture
+def functions_run_eagerly():
+    config.run_functions_eagerly(True)
+    yield
+    config.run_functions_eagerly(False)
+
+
+@pytest.mark.usefixtures("functions_run_eagerly")
+def test_functions_that_run_eagerly_are_python():
+    seen = []
+    fn = mirrax.function(seen.append)
+    fn(1.5)
+    fn(1.5)
+    assert seen == [1.5, 1.5]
+    assert fn.trace_count == 0
+    assert config.functions_run_eagerly()
+
+
+@pytest.mark.usefixtures("functions_run_eagerly")
+def test_replicas_run_functions_eagerly(strategy):
+    seen = []
+
+    @mirrax.function
+    def step(x):
+        seen.append(bool(x > 0))
+        return x
+
+    @mirrax.function
+    def steps(x):
+        return strategy.run(step, (x,))
+
+    steps(np.float32(1))
+    strategy.run(step, (np.float32(1),))
+    assert seen == [True] * 2 * strategy.num_replicas_in_sync
+
+
+def test_functions_are_compiled_unless_told_otherwise():
+    assert not config.functions_run_eagerly()

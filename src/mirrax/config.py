@@ -9,6 +9,7 @@ from mirrax.devices.logical import LogicalDevice as LogicalDevice
 from mirrax.devices.logical import local_devices, set_cpu_devices
 from mirrax.devices.names import KINDS, find_kind
 from mirrax.devices.physical import count_physical_devices
+from mirrax.run.function import Function
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,6 +27,22 @@ class LogicalDeviceConfiguration:
     memory_limit: int | None = None
     experimental_priority: int | None = None
     experimental_device_ordinal: int | None = None
+
+
+def run_functions_eagerly(run_eagerly: bool) -> None:
+    """Makes all functions run as plain Python, to look into them, or no longer.
+
+    >>> run_functions_eagerly(True)
+    >>> mirrax.function(lambda x: f"{x} is no tracer")(1)
+    '1 is no tracer'
+    >>> run_functions_eagerly(False)
+    """
+    Function.runs_eagerly = bool(run_eagerly)
+
+
+def functions_run_eagerly() -> bool:
+    """Returns whether functions run as plain Python."""
+    return Function.runs_eagerly
 
 
 def list_physical_devices(device_type: str | None = None) -> list[PhysicalDevice]:

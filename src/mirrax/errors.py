@@ -7,6 +7,10 @@ class DataLossError(ValueError):
     """A file does not hold what its format promises."""
 
 
+class NotFoundError(FileNotFoundError):
+    """A file, a folder or a checkpoint is not there."""
+
+
 class InvalidArgumentError(ValueError):
     """Values that do not fit each other, such as parts of unequal shapes."""
 

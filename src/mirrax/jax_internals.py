@@ -21,6 +21,7 @@ from jax.sharding import NamedSharding
 try:
     from jax._src import callback as _callback
     from jax._src import config as _config
+    from jax._src import core as _core
     from jax._src.array import ArrayImpl as ArrayImpl
     from jax._src.core import ClosedJaxpr as ClosedJaxpr
     from jax._src.core import DebugInfo as DebugInfo
@@ -57,6 +58,9 @@ except (ImportError, AttributeError) as error:
     ) from error
 
 _PACKAGE = f"{pathlib.Path(__file__).parent}{os.sep}"
+# Where tracers and variables answer the questions of others.
+_ASKED = (_core.__file__, _PACKAGE)
+_watched: set[type[Exception]] = set()
 
 
 def backend_is_up() -> bool:
@@ -170,10 +174,45 @@ def is_traced_in(value: object, trace: Any) -> bool:
     return isinstance(value, jax.core.Tracer) and value._trace is trace
 
 
+def watch_refusals(
+    kinds: Sequence[type[Exception]], note: Callable[[str, int], None]
+) -> None:
+    """Makes JAX tell who asked for the value of a tracer, whenever it refuses it.
+
+    Args:
+        kinds: The errors that it raises. From now on they call `note`, also where
+            somebody catches them.
+        note: Takes file and line of whoever asked.
+    """
+    for kind in kinds:
+        if kind not in _watched:
+            _watched.add(kind)
+            kind.__init__ = _noting_init(kind.__init__, note)  # type: ignore[method-assign]
+
+
+def _noting_init(
+    init: Callable[..., None], note: Callable[[str, int], None]
+) -> Callable[..., None]:
+    @functools.wraps(init)
+    def noting(self: Exception, *args: Any, **kwargs: Any) -> None:
+        init(self, *args, **kwargs)
+        frame = sys._getframe(1)
+        while frame.f_back is not None and frame.f_code.co_filename.startswith(_ASKED):
+            frame = frame.f_back
+        note(frame.f_code.co_filename, frame.f_lineno)
+
+    return noting
+
+
 def places_of(equation: JaxprEqn) -> list[str]:
     """Returns file:line of the frames an equation was traced in, innermost first."""
     frames = _user_frames(equation.source_info.traceback)
     return [f"{frame.file_name}:{frame.start_line}" for frame in frames]
+
+
+def evaluated() -> Any:
+    """Makes operations happen at once for the `with` block, whatever is traced."""
+    return set_current_trace(_eval_trace)
 
 
 def is_eager() -> bool:
@@ -390,6 +429,22 @@ def checks_results() -> bool:
     If it finds one it raises, when the arrays that were donated are gone.
     """
     return bool(_config.debug_nans.value or _config.debug_infs.value)
+
+
+def raising_as_a_whole(function: Any, name: str) -> Any:
+    """Returns `function`, to be compiled for several devices.
+
+    Where JAX looks for NaN in what it returns, the error comes at once. Else JAX would
+    look for the operation by calling the Python function, and call it for ever where
+    that runs on several devices.
+
+    Args:
+        function: A function of Python, of nobody else.
+        name: What the error calls it.
+    """
+    function._apply_primitive = True
+    function.__qualname__ = name
+    return function
 
 
 def get_local_config() -> LocalConfig:

@@ -13,6 +13,9 @@ View = Callable[[Tasks], Any]
 DEPENDENT = {
     "03_all_reduce": "It adds up one number for each replica.",
     "05_gather": "It has one row for each replica.",
+    "30_v1_optimizer": "It adds up one gradient for each replica.",
+    "31_scatter_add": "It adds up one row for each replica.",
+    "32_losses_of_version_1": "It has one loss for each replica.",
     "12_datasets_from_function": "A batch of 6 has no equal parts for 4 replicas.",
 }
 """The programs of which nothing can be compared, and why."""

@@ -31,6 +31,7 @@ SUPPORTED = [
     (250, 254),  # cluster
     (260, 277),  # contrib
     (280, 286),  # gradients, checkpoints, Keras
+    (300, 320),  # edges of all groups, and training of version 1
 ]
 
 

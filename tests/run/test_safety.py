@@ -142,3 +142,46 @@ def test_no_thread_loses_an_update_of_an_on_read_variable(two_replicas):
     )
     assert errors == []
     assert float(variable.numpy()) == 200
+
+
+def test_nan_in_an_argument_is_found_on_several_replicas(two_replicas):
+    nan = jnp.full(4, jnp.nan)
+    step = mirrax.function(lambda x: x * 2)
+    with jax.debug_nans(True), pytest.raises(FloatingPointError, match="nan"):
+        two_replicas.run(step, args=(nan,))
+
+
+def test_nan_is_found_by_reduce_and_gather(two_replicas):
+    nans = two_replicas.run(lambda: jnp.full(4, jnp.nan))
+    with jax.debug_nans(True), pytest.raises(FloatingPointError, match="nan"):
+        two_replicas.reduce("SUM", nans, axis=None)
+    with jax.debug_nans(True), pytest.raises(FloatingPointError, match="nan"):
+        two_replicas.gather(nans, axis=0)
+
+
+@pytest.mark.parametrize("is_run", [False, True], ids=["function", "run"])
+def test_an_array_that_an_earlier_call_took_is_refused(two_replicas, is_run):
+    taking = mirrax.function(lambda x: x + 1, donate_argnums=0)
+    step = mirrax.function(lambda x: x * 2)
+    taken = taking(jnp.zeros(4))
+    taking(taken)
+    with pytest.raises(ValueError, match=r"through `donate_argnums` is gone.*a copy"):
+        two_replicas.run(step, args=(taken,)) if is_run else step(taken)
+
+
+def test_a_variable_that_a_failed_step_has_cost_says_so(strategy):
+    variable = create(strategy, jnp.ones(4))
+
+    @mirrax.function
+    def step():
+        variable.assign_add(jnp.ones(4))
+        # More than the addresses that a process has.
+        return jnp.sort(jnp.arange(2**46, dtype=jnp.float32) * variable[0])
+
+    with pytest.raises(jax.errors.JaxRuntimeError, match="Out of memory"):
+        jax.block_until_ready(strategy.run(step))
+    with pytest.raises(jax.errors.JaxRuntimeError) as caught:
+        variable.numpy()
+    assert "'Variable:0' are lost" in caught.value.__notes__[0]
+    variable.assign(jnp.ones(4))
+    assert variable.numpy().tolist() == [1] * 4

@@ -1,6 +1,10 @@
+import io
 import struct
+import wave
+import zlib
 
 import jax
+import numpy as np
 import pytest
 
 import mirrax
@@ -123,6 +127,40 @@ def test_scalars_need_a_step_and_one_number(tmp_path):
             tf.summary.scalar("x", 1.0)
         with pytest.raises(ValueError, match=r"one number. Received: shape \(2,\)"):
             tf.summary.scalar("x", [1.0, 2.0], step=1)
+
+
+def test_images_are_written_as_png_files(tmp_path):
+    images = np.zeros((4, 1, 2, 3), np.float32)
+    images[0, 0, 1] = [1.0, 0.5, 0.25]
+    with tf.summary.create_file_writer(str(tmp_path)).as_default(step=1):
+        assert tf.summary.image("picture", images, max_outputs=2)
+    _, event = read_events(tmp_path)
+    assert b"images" in event
+    assert event.count(b"\x89PNG") == 2
+    start = event.index(b"IDAT")
+    (length,) = struct.unpack(">I", event[start - 4 : start])
+    pixels = zlib.decompress(event[start + 4 : start + 4 + length])
+    assert list(pixels) == [0, 0, 0, 0, 255, 127, 63]
+
+
+def test_sounds_are_written_as_wav_files(tmp_path):
+    sound = np.array([[[0.0], [1.0], [-1.0]]])
+    with tf.summary.create_file_writer(str(tmp_path)).as_default(step=1):
+        assert tf.summary.audio("sound", sound, 8000)
+    _, event = read_events(tmp_path)
+    assert b"audio" in event
+    with wave.open(io.BytesIO(event[event.index(b"RIFF") :])) as file:
+        assert file.getframerate() == 8000
+        samples = np.frombuffer(file.readframes(3), "<i2")
+    assert samples.tolist() == [0, 32767, -32767]
+
+
+def test_images_and_sounds_have_axes_for_each(tmp_path):
+    with tf.summary.create_noop_writer().as_default(step=1):
+        with pytest.raises(ValueError, match=r"\[k, height, width, channels\]"):
+            tf.summary.image("x", np.zeros((2, 2, 3)))
+        with pytest.raises(ValueError, match=r"\[k, samples, channels\]"):
+            tf.summary.audio("x", np.zeros((2, 3)), 8000)
 
 
 def test_histograms_and_text_are_written_as_tensorboard_reads_them(tmp_path):

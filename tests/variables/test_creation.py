@@ -368,3 +368,70 @@ def test_creator_holds_for_its_thread_only():
 def test_creator_must_be_callable():
     with pytest.raises(TypeError, match=r"called as creator.*Received: 'text'"):
         variable_creator_scope("text").__enter__()
+
+
+def deciding(fn):
+    return mirrax.function(fn, python_decisions=True)
+
+
+@pytest.mark.parametrize(
+    "initial",
+    [
+        pytest.param(lambda x, w: 2 * x, id="argument"),
+        pytest.param(lambda x, w: w + 4.0, id="variable"),
+        pytest.param(lambda x, w: jnp.zeros(()) + 6.0, id="constant"),
+        pytest.param(lambda x, w: lambda: 2 * x, id="callable"),
+    ],
+)
+def test_function_makes_a_variable_of_a_computed_value_at_its_first_call(initial):
+    other, made = mirrax.Variable(2.0), []
+
+    @deciding
+    def fn(x):
+        other.assign_add(1.0)
+        if not made:
+            made.append(mirrax.Variable(initial(x, other - 1.0)))
+        made[0].assign_add(1.0)
+        return made[0] + x
+
+    assert [float(fn(3.0)), float(fn(5.0))] == [10.0, 13.0]
+    assert (float(made[0]), float(other)) == (8.0, 4.0)
+
+
+def test_replicas_make_a_variable_of_a_computed_value(strategy):
+    made = []
+
+    def step(x):
+        if not made:
+            made.append(mirrax.Variable(2 * x))
+        return made[0] * x
+
+    fn = deciding(lambda x: strategy.run(step, (x,)))
+    results = [strategy.reduce("MEAN", fn(x), axis=None) for x in (3.0, 5.0)]
+    assert [float(x) for x in results] == [18.0, 30.0]
+    assert all(variable is made[0] for variable in made)
+
+
+def test_function_that_makes_a_variable_of_each_call_is_refused():
+    fn = deciding(lambda x: mirrax.Variable(2 * x).value)
+    assert float(fn(1.0)) == 2.0
+    with pytest.raises(ValueError, match="on its first call only"):
+        fn(1.0)
+
+
+def test_callable_for_the_initial_value_reads_and_writes_variables():
+    generator, made = mirrax.random.Generator(0), []
+
+    def draw():
+        return jax.random.uniform(generator.key())
+
+    @mirrax.function
+    def fn():
+        if not made:
+            made.extend([mirrax.Variable(draw), mirrax.Variable(draw)])
+        return made[0] + made[1]
+
+    expected = mirrax.random.Generator(0)
+    wanted = [jax.random.uniform(expected.key()) for _ in range(2)]
+    assert float(fn()) == float(wanted[0] + wanted[1])
+    assert generator.key() == expected.key()

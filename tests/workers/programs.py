@@ -255,3 +255,36 @@ def train(num_steps=12, clip=1.0):
             losses.append(float(strategy.run(step, args=batch)))
             num_done += 1
     return losses, plain(weights), plain(bias)
+
+
+def decisions():
+    strategy = mirrax.MultiWorkerMirroredStrategy()
+    with strategy.scope():
+        total = mirrax.Variable(0.0, aggregation=mirrax.VariableAggregation.SUM)
+
+    def step(x):
+        total.assign_add(x)
+        mean = mirrax.get_replica_context().all_reduce("MEAN", x)
+        return 10 * x if x > mean else x
+
+    @mirrax.function(python_decisions=True)
+    def on_replicas(x):
+        return strategy.run(step, (x,))
+
+    @mirrax.function(python_decisions=True)
+    def across(x):
+        doubled = strategy.run(lambda part: 2 * part, (x,))
+        found = strategy.reduce("SUM", doubled, axis=None)
+        return found if found > 0 else -found
+
+    values = strategy.experimental_distribute_values_from_function(
+        lambda context: np.float32(context.replica_id_in_sync_group + 1)
+    )
+    return [
+        (
+            plain(strategy.experimental_local_results(on_replicas(values))),
+            plain(total),
+            plain(across(values)),
+        )
+        for _ in range(2)
+    ]

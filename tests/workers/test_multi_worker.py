@@ -149,6 +149,12 @@ def test_functions_around_run_take_values_of_workers_own(shape):
         assert "must start with the same" in text
 
 
+def test_python_decides_on_values_of_replicas_and_of_all():
+    answers = answers_of("decisions", 2, 2)
+    for parts, answer in zip([[1.0, 2.0], [30.0, 40.0]], answers, strict=True):
+        assert answer == [(parts, 10.0, 20.0), (parts, 20.0, 20.0)]
+
+
 def test_known_programs_in_another_order_are_found_out():
     for kind, text in answers_of("other_order", 2):
         assert kind == "ProgramMismatch"

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import PartitionSpec
 
+from mirrax import jax_internals
 from mirrax.collectives import agreement, guarding, within
 from mirrax.collectives.reduce import require_axis
 from mirrax.devices.topology import AXIS, Topology
@@ -126,12 +127,15 @@ def _gather_joined(topology: Topology, joined: jax.Array, axis: int) -> jax.Arra
 @functools.lru_cache(maxsize=64)
 def _gather_program(topology: Topology, axis: int) -> Any:
     program = jax.jit(
-        jax.shard_map(
-            lambda part: within.all_gather([part], axis)[0],
-            mesh=topology.mesh,
-            in_specs=PartitionSpec(AXIS),
-            out_specs=PartitionSpec(),
-            check_vma=False,
+        jax_internals.raising_as_a_whole(
+            jax.shard_map(
+                lambda part: within.all_gather([part], axis)[0],
+                mesh=topology.mesh,
+                in_specs=PartitionSpec(AXIS),
+                out_specs=PartitionSpec(),
+                check_vma=False,
+            ),
+            "gather",
         )
     )
     return guarding.guarded(topology, "gather", program)

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import PartitionSpec
 
+from mirrax import jax_internals
 from mirrax.collectives import agreement, guarding, within
 from mirrax.devices.topology import AXIS, Topology
 from mirrax.errors import InvalidArgumentError
@@ -115,12 +116,15 @@ def _reduce_program(
         PartitionSpec() if kind == "alike" else PartitionSpec(AXIS) for kind in kinds
     )
     return jax.jit(
-        jax.shard_map(
-            body,
-            mesh=collective.topology.mesh,
-            in_specs=specs,
-            out_specs=PartitionSpec(),
-            check_vma=False,
+        jax_internals.raising_as_a_whole(
+            jax.shard_map(
+                body,
+                mesh=collective.topology.mesh,
+                in_specs=specs,
+                out_specs=PartitionSpec(),
+                check_vma=False,
+            ),
+            "reduce",
         )
     )
 

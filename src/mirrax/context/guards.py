@@ -5,8 +5,34 @@ from __future__ import annotations
 from mirrax.context import stack
 
 
-class MustDrive(Exception):  # noqa: N818 - a signal to `function`, not to the user
-    """A traced function did what only Python can do, such as iterating a dataset."""
+class MustDrive(BaseException):
+    """A traced function did what only Python can do, such as iterating a dataset.
+
+    No `Exception`, so that what the user catches is not this.
+    """
+
+
+class NeedsPython(MustDrive):
+    """A traced function did what can be done only while values are known.
+
+    Args:
+        what: What it did, after the name of the function: "assigns ...".
+        advice: What to do to keep it one program.
+    """
+
+    def __init__(self, what: str, advice: str) -> None:
+        super().__init__(what)
+        self.what = what
+        self.advice = advice
+
+
+class NeedsVariable(MustDrive):
+    """A traced function makes a variable of a value that is not known yet."""
+
+
+def may_be_driven() -> bool:
+    """Returns whether Python may run the function that is traced here instead."""
+    return stack.refusals() is not None
 
 
 def require_cross_replica(what: str) -> None:

@@ -1,4 +1,4 @@
-"""All ambient state of Mirrax: the frame, the overlay, the driver, the creators.
+"""All ambient state of Mirrax: frame, overlay, driver, creators, notes of a trace.
 
 Each is a `ContextVar`, so each thread has its own, and so has each greenlet that runs a
 replica.
@@ -33,12 +33,15 @@ class Replica:
         strategy: The strategy in force.
         context: The `ReplicaContext` that the user gets.
         index: Which local replica this is; None where one trace stands for all.
+        is_alone: Whether it may go another way than the others, because its Python
+            decides on values of tensors.
         pending: What it has written to variables of other libraries, in eager code.
     """
 
     strategy: Any
     context: Any
     index: int | None
+    is_alone: bool = False
     pending: dict[Any, Any] = dataclasses.field(default_factory=dict, compare=False)
 
 
@@ -79,6 +82,9 @@ _driver: contextvars.ContextVar[Any] = contextvars.ContextVar(
 _creators: contextvars.ContextVar[tuple[Creator, ...]] = contextvars.ContextVar(
     "mirrax_creators", default=()
 )
+_refusals: contextvars.ContextVar[list[str] | None] = contextvars.ContextVar(
+    "mirrax_refusals", default=None
+)
 
 
 # These four are asked on every call, so they are no functions of Python.
@@ -94,6 +100,10 @@ driver = _driver.get
 
 creators = _creators.get
 """Returns the variable creators in force, outermost first."""
+
+
+refusals = _refusals.get
+"""Returns where the trace under way was refused values; None if nobody asks."""
 
 
 class _Set:
@@ -193,6 +203,11 @@ def seen_from(*place: int) -> Any:
 def driving(new_driver: Any) -> _Set:
     """Makes `run` compile what it is given, on behalf of `new_driver`."""
     return _Set(_driver, new_driver)
+
+
+def noting_refusals(places: list[str]) -> _Set:
+    """Makes `places` what `refusals` returns for the `with` block."""
+    return _Set(_refusals, places)
 
 
 def creating(new_creator: Creator) -> _Set:

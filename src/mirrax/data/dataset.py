@@ -26,6 +26,7 @@ from mirrax.data.options import Options
 from mirrax.data.plan import INFINITE, UNKNOWN, Node, rewritten
 from mirrax.data.seeds import random_seed
 from mirrax.data.successive import Successive
+from mirrax.errors import NotFoundError
 from mirrax.trees import Tree
 from mirrax.values.driving import Driving
 from mirrax.values.specs import TensorSpec
@@ -176,7 +177,7 @@ class Dataset(Successive["Dataset"], Driving):
         patterns = [file_pattern] if isinstance(file_pattern, str) else file_pattern
         names = sorted({name for p in patterns for name in globbing.glob(p)})
         if not names:
-            raise FileNotFoundError(
+            raise NotFoundError(
                 f"At least one file must fit the pattern. Received: {file_pattern!r}."
             )
         dataset = Dataset.from_tensor_slices(names)

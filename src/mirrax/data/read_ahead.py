@@ -7,6 +7,8 @@ import threading
 import weakref
 from typing import Any, Protocol
 
+from mirrax.data.pool import POLL_SECONDS
+
 _JOIN_SECONDS = 1.0
 
 
@@ -81,7 +83,8 @@ class _Reader:
         """Returns the next step, its position, and the error that came instead."""
         with self._changed:
             while not self._ready and self._last is None:
-                self._changed.wait()
+                # Ctrl-C comes through.
+                self._changed.wait(POLL_SECONDS)
             step = self._ready.popleft() if self._ready else self._last
             self._changed.notify_all()
             return step

@@ -20,6 +20,8 @@ class ReplicaCall:
         fn: The function.
         args: Positional arguments; distributed values among them are divided.
         kwargs: Keyword arguments, likewise.
+        is_deciding: Whether replicas may go different ways, because the function
+            decides in Python on values of tensors.
     """
 
     strategy: Any
@@ -27,6 +29,7 @@ class ReplicaCall:
     fn: Callable[..., Any]
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
+    is_deciding: bool = False
 
     @property
     def topology(self) -> Topology:

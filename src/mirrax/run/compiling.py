@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 
+from mirrax import jax_internals
 from mirrax.devices.topology import Topology
 from mirrax.run.forms import Form
 from mirrax.run.holdings import Holdings
@@ -67,6 +68,9 @@ def compiled(
     def of_forms(forms: Sequence[Form]) -> list[Any]:
         return [sharding(form.kind == "joined") for form in forms]
 
+    jax_internals.raising_as_a_whole(
+        flat, "a function over several replicas (one replica shows the operation)"
+    )
     return jax.jit(
         flat,
         donate_argnums=(0, 2),

@@ -12,9 +12,10 @@ import jax
 from mirrax import jax_internals
 from mirrax.context import stack
 from mirrax.later import Later
+from mirrax.run import closures
 from mirrax.run.call import ReplicaCall
 from mirrax.run.eager import run_eager
-from mirrax.run.function import Function
+from mirrax.run.function import Drive, Function
 from mirrax.run.meeting import Alone
 from mirrax.run.replica_context import ReplicaContext
 from mirrax.run.spmd import run_traced
@@ -34,8 +35,9 @@ def run(
 ) -> Tree:
     """Returns the merged results of `fn` on every replica of `strategy`."""
     driver, is_traced = stack.driver(), stack.overlay() is not None
-    is_usual = type(args) is tuple and type(kwargs) is dict
-    if isinstance(fn, Function) and is_usual and driver is None and not is_traced:
+    is_usual = type(args) is tuple and type(kwargs) is dict and driver is None
+    is_compiled = not (is_traced or Function.runs_eagerly)
+    if isinstance(fn, Function) and is_usual and is_compiled:
         # The most frequent way, and the shortest.
         return _run_compiled(strategy, fn, args, kwargs)
     if not callable(fn):
@@ -47,19 +49,23 @@ def run(
         _refuse_arguments(args, kwargs)
     if isinstance(fn, functools.partial):
         fn, args, kwargs = _unpacked(fn, args, kwargs)
+    if isinstance(fn, Function) and Function.runs_eagerly:
+        fn, driver = fn.python_function, None
     if driver is not None and not is_traced and not isinstance(fn, Function):
-        fn = driver.compiled(fn)
+        return _run_driven(driver, strategy, fn, args, kwargs)
     if isinstance(fn, Function) and not is_traced:
         return _run_compiled(strategy, fn, args, kwargs)
     libraries.connect()
     call = ReplicaCall(strategy, strategy.collective, fn, tuple(args), kwargs)
     with strategy.scope():
-        if is_traced:
-            return _run_inside_trace(call)
-        if not call.topology.is_single:
-            return run_eager(call)
-        with jax.default_device(call.topology.devices[0]):
-            return _call_alone(call)
+        return _run_inside_trace(call) if is_traced else _run_by_python(call)
+
+
+def _run_by_python(call: ReplicaCall) -> Tree:
+    if not call.topology.is_single:
+        return run_eager(call)
+    with jax.default_device(call.topology.devices[0]):
+        return _call_alone(call)
 
 
 def _refuse_arguments(args: Any, kwargs: Any) -> None:
@@ -99,15 +105,38 @@ def _run_compiled(
         return compiled.call(args, kwargs)
 
 
-def _run_one_by_one(fn: Function, strategy: Callable[[], Any]) -> Callable[..., Tree]:
-    """Returns the function that runs `fn` on replicas that need their own programs."""
+def _run_driven(
+    driver: Function,
+    strategy: Any,
+    fn: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+) -> Tree:
+    compiled = driver.compiled(fn)
+    count = compiled.experimental_get_tracing_count()
+    result = _run_compiled(strategy, compiled, args, kwargs)
+    if compiled.experimental_get_tracing_count() != count:
+        # Its Python may have changed what it reaches, such as a counter, or made a
+        # variable, which is no reason to trace it again.
+        driver.remember(closures.identity(fn), compiled)
+    return result
 
-    def run(*args: Any, **kwargs: Any) -> Tree:
+
+def _run_one_by_one(fn: Function, strategy: Callable[[], Any]) -> Drive:
+    """Returns what runs `fn` on replicas that need programs of their own, or Python."""
+
+    def run(args: Sequence[Any], kwargs: dict[str, Any], is_deciding: bool) -> Tree:
         owner = strategy()
-        python = fn.python_function
-        call = ReplicaCall(owner, owner.collective, python, args, kwargs)
+        call = ReplicaCall(
+            owner,
+            owner.collective,
+            fn.python_function,
+            tuple(args),
+            kwargs,
+            is_deciding,
+        )
         with owner.scope():
-            return uneven.run_uneven(call, fn)
+            return _run_by_python(call) if is_deciding else uneven.run_uneven(call, fn)
 
     return run
 

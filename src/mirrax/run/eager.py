@@ -176,7 +176,7 @@ class _Replica:
     def _enter(self) -> Any:
         strategy = self._call.strategy
         context = ReplicaContext(strategy, _EagerMeeting(self, self._call.collective))
-        frame = stack.Replica(strategy, context, self._index)
+        frame = stack.Replica(strategy, context, self._index, self._call.is_deciding)
         with stack.entered(frame):
             result = self._body(self._index)
             foreign.assign_pending(frame)

@@ -7,14 +7,14 @@ import functools
 import inspect
 import weakref
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from mirrax import jax_internals, trees
 from mirrax.context import stack
-from mirrax.context.guards import MustDrive
+from mirrax.context.guards import MustDrive, NeedsVariable
 from mirrax.devices.topology import Topology
 from mirrax.later import Later
-from mirrax.run import signatures
+from mirrax.run import closures, decisions, signatures
 from mirrax.run.arguments import (
     DRIVEN,
     are_flat,
@@ -27,6 +27,7 @@ from mirrax.run.arguments import (
     unequal_slots,
     without_shapes,
 )
+from mirrax.run.concrete import Bound, ConcreteFunction
 from mirrax.run.donation import Donation
 from mirrax.run.over_workers import agreed_arguments, agreed_parts
 from mirrax.run.program import Program, trace_program
@@ -43,6 +44,12 @@ else:
     unequal = Later("mirrax.run.unequal")
     unknown_sizes = Later("mirrax.run.unknown_sizes")
 
+_DECIDING = object()
+_CREATING = object()
+
+Drive = Callable[[Sequence[Any], dict[str, Any], bool], Tree]
+"""Calls Python with arguments; told whether it decides on values of arrays."""
+
 
 def function(
     fn: Callable[..., Any] | None = None,
@@ -50,6 +57,7 @@ def function(
     input_signature: Sequence[Any] | None = None,
     donate_argnums: int | Sequence[int] = (),
     static_numbers: bool = False,
+    python_decisions: bool = False,
     reduce_retracing: bool = False,
 ) -> Any:
     """Returns `fn` as a function that is traced once and then runs compiled.
@@ -66,6 +74,9 @@ def function(
         donate_argnums: Positional arguments whose arrays may be overwritten.
         static_numbers: Whether Python numbers are part of the program, so that each
             new number is a new trace.
+        python_decisions: Whether Python may decide on values of arrays, as in
+            `if x > 0:`. The Python of such a function runs on every call; each `run`
+            in it is compiled, unless its function decides as well.
         reduce_retracing: Whether a size that differs from an earlier call is left open,
             so that one more trace serves all sizes.
 
@@ -80,6 +91,7 @@ def function(
         "input_signature": input_signature,
         "donate_argnums": donate_argnums,
         "static_numbers": static_numbers,
+        "python_decisions": python_decisions,
         "reduce_retracing": reduce_retracing,
     }
     if fn is None:
@@ -97,11 +109,15 @@ class Function:
         input_signature: Descriptions that the arguments must fit.
         donate_argnums: Positional arguments whose arrays may be overwritten.
         static_numbers: Whether Python numbers are part of the program.
+        python_decisions: Whether Python may decide on values of arrays.
         drive: What to call where one program cannot do it; by default the Python
             function, with each `run` in it compiled.
         topology: The devices it runs on, if it is the `run` of a strategy.
         reduce_retracing: Whether sizes that differ between calls are left open.
     """
+
+    runs_eagerly: ClassVar[bool] = False
+    """Whether all functions run as plain Python."""
 
     def __init__(
         self,
@@ -109,7 +125,8 @@ class Function:
         input_signature: Sequence[Any] | None = None,
         donate_argnums: int | Sequence[int] = (),
         static_numbers: bool = False,
-        drive: Callable[..., Tree] | None = None,
+        python_decisions: bool = False,
+        drive: Drive | None = None,
         topology: Topology | None = None,
         reduce_retracing: bool = False,
     ) -> None:
@@ -118,15 +135,18 @@ class Function:
         functools.update_wrapper(self, fn)
         self._name = getattr(fn, "__name__", repr(fn))
         self.python_function = fn
+        self._is_method = False
         self.input_signature = (
             None if input_signature is None else tuple(input_signature)
         )
         self._donation = Donation(self._name, donate_argnums)
         self.static_numbers = static_numbers
+        self.python_decisions = python_decisions
         self._spelling = Spelling(fn) if static_numbers else None
         self.programs = Programs(self._name)
         self._drive = drive or self._drive_steps
         self._topology = topology
+        self._created: set[Any] = set()
         self._latest: Latest | None = None
         # Read and written as one, because several threads may call.
         self._latest_over: tuple[Callable[[], Any], Function] = (lambda: None, self)
@@ -145,10 +165,14 @@ class Function:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Tree:
         frame = stack.frame()
-        if stack.overlay() is not None:
-            # Part of the trace that is under way.
+        if stack.overlay() is not None or Function.runs_eagerly:
+            # Part of the trace that is under way, if any.
             return self.python_function(*args, **kwargs)
         if isinstance(frame, stack.Replica) and frame.context.num_replicas_in_sync > 1:
+            if frame.is_alone:
+                # The others may not come here.
+                self.check_signature(args, kwargs)
+                return self.python_function(*args, **kwargs)
             # The replicas of an eager `run` call the program together.
             return frame.context.merge_call(_run_together, (self, args, kwargs))
         self.check_signature(args, kwargs)
@@ -157,7 +181,28 @@ class Function:
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None:
             return self
-        return functools.partial(self, instance)
+        return Bound(self, instance)
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._is_method = True
+
+    def experimental_get_tracing_count(self) -> int:
+        """Returns how often it was traced, also for the replicas of strategies."""
+        own, over = self.trace_count, list(self._over.values())
+        return own + sum(function.trace_count for function in over)
+
+    def get_concrete_function(self, *args: Any, **kwargs: Any) -> ConcreteFunction:
+        """Returns the function for arguments such as these.
+
+        Args:
+            args: A `TensorSpec` or an array for each array that it will be given, and
+                the other objects; none with an `input_signature`.
+            kwargs: The same, by name.
+        """
+        num_bound = int(self._is_method)
+        if self.input_signature is not None and len(args) + len(kwargs) == num_bound:
+            args = (*args, *self.input_signature)
+        return ConcreteFunction(self, self.python_function, args, kwargs)
 
     def check_signature(self, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
         """Raises unless the arguments fit the input signature."""
@@ -165,11 +210,11 @@ class Function:
             if kwargs:
                 bound = inspect.signature(self.python_function).bind(*args, **kwargs)
                 args = bound.args
+            if self._is_method:
+                args = args[1:]
             signatures.check(self._name, self.input_signature, args)
 
-    def over(
-        self, strategy: Any, drive: Callable[[Function, Any], Callable[..., Tree]]
-    ) -> Function:
+    def over(self, strategy: Any, drive: Callable[[Function, Any], Drive]) -> Function:
         """Returns the function that runs this one on every replica of `strategy`.
 
         Args:
@@ -192,10 +237,12 @@ class Function:
                 self.input_signature,
                 self._donation.numbers,
                 self.static_numbers,
+                self.python_decisions,
                 drive(self, reference),
                 strategy.topology,
                 self.reduce_retracing,
             )
+            found._is_method = self._is_method
         self._latest_over = (weakref.ref(strategy), found)
         return found
 
@@ -203,14 +250,24 @@ class Function:
         """Returns `fn`, which this function's Python gives to `run`, as a function.
 
         A function that is defined anew on each call is found again by its code and by
-        what it closes over.
+        what it reaches.
         """
-        key = _identity(fn)
-        if key not in self._inner:
-            self._inner[key] = Function(fn)
-            if len(self._inner) > MAX_PROGRAMS:
-                self._inner.popitem(last=False)
-        return self._inner[key]
+        key = closures.identity(fn)
+        found = None if key is None else self._inner.get(key)
+        if found is None:
+            found = Function(fn, python_decisions=self.python_decisions)
+            self.remember(key, found)
+        # What the one before closes over may have changed since.
+        found.python_function = fn
+        return found
+
+    def remember(self, key: Any, compiled: Function) -> None:
+        """Makes `compiled` what is found for a function with this identity."""
+        if key is None:
+            return
+        self._inner[key] = compiled
+        if len(self._inner) > MAX_PROGRAMS:
+            self._inner.popitem(last=False)
 
     def call(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Tree:
         """Returns what the program for such arguments returns."""
@@ -219,6 +276,10 @@ class Function:
             arrays = latest.arrays_of(args)
             if arrays is not None:
                 return latest.program(arrays)
+        return self._call_by_key(args, kwargs)
+
+    def _call_by_key(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Tree:
+        """Returns what the program for the key of such arguments returns."""
         if not jax_internals.is_eager():
             # Part of the derivative that is under way.
             return self.python_function(*args, **kwargs)
@@ -237,7 +298,7 @@ class Function:
         keys = tuple([key for key, _, _ in slots])
         if DRIVEN[0] in keys and (self.input_signature is None or not is_local):
             args, kwargs = trees.unflatten(structure, leaves)
-            return self._drive(*args, **kwargs)
+            return self._drive(args, kwargs, False)
         fingerprint = libraries.fingerprint(self.python_function, leaves)
         # The `run` of a strategy does the same inside and outside of its scope.
         place = _place() if self._topology is None else None
@@ -245,11 +306,12 @@ class Function:
         if DRIVEN[0] in keys:
             return self._call_unequal(key, leaves, structure)
         program = self.programs.get(key, self._build, key, leaves, structure, slots)
-        if program is None:
-            return self._drive(*args, **kwargs)
+        if program is None or program is _DECIDING:
+            return self._drive(args, kwargs, program is _DECIDING)
+        if program is _CREATING:
+            return self._create(key, args, kwargs)
         if (
             structure == flat_structure(len(leaves))
-            and self._spelling is None
             and is_local
             and fingerprint is None
             and place is None
@@ -272,10 +334,26 @@ class Function:
         flags = self._donation.flags(structure, len(leaves))
         return agreed_arguments(leaves, topology, self.static_numbers, flags)
 
-    def _drive_steps(self, *args: Any, **kwargs: Any) -> Tree:
+    def _drive_steps(
+        self, args: Sequence[Any], kwargs: dict[str, Any], is_deciding: bool
+    ) -> Tree:
         """Runs the Python, with each `run` in it compiled."""
         with stack.driving(self):
             return self.python_function(*args, **kwargs)
+
+    def _create(self, key: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Tree:
+        """Runs the Python, which makes variables of computed values, this one time."""
+        self.programs.drop(key)
+        if key in self._created:
+            raise ValueError(
+                "A function can make variables of computed values on its first call "
+                f"only. Received: {self._name}, which makes another one on every call. "
+                "Keep it, as in `if self.v is None: self.v = Variable(...)`, or create "
+                "it outside. tf.function only supports singleton tf.Variables created "
+                "on the first call."
+            )
+        self._created.add(key)
+        return self._drive(args, kwargs, True)
 
     def _call_unequal(self, key: Any, leaves: list[Any], structure: Any) -> Tree:
         """Returns what the function returns for parts of unequal shapes."""
@@ -286,13 +364,13 @@ class Function:
         )
         if plan is None:
             args, kwargs = trees.unflatten(structure, leaves)
-            return self._drive(*args, **kwargs)
+            return self._drive(args, kwargs, False)
         return plan([array for _, array, layout in slots if layout is not None])
 
     def _build(
         self, key: Any, leaves: list[Any], structure: Any, slots: list[Any]
-    ) -> Program | None:
-        """Returns the program for such arguments; None if only Python can do it."""
+    ) -> Any:
+        """Returns the program for such arguments, or that only Python can do it."""
         body = self._body(leaves, structure, slots)
         is_dynamic = [layout is not None for _, _, layout in slots]
         flags = self._donation.flags(structure, len(leaves))
@@ -306,6 +384,7 @@ class Function:
             shapes = [getattr(described, "shape", ()) for described in stand_ins]
             axes = self._relaxing.open_axes(kind, shapes)
         count_trace = self.programs.count_trace
+        is_run = self._topology is not None
         try:
             if any(found != () for found in axes):
                 self._sized = self._sized or unknown_sizes.SizedTraces()
@@ -314,9 +393,14 @@ class Function:
             else:
                 count_trace()
                 traced = trace_program(body, stand_ins, forms)
+        except decisions.Decided as decided:
+            cost = decisions.ON_REPLICAS if is_run else decisions.IN_STEPS
+            decisions.tell(self._name, decided, cost)
+            return _DECIDING
+        except NeedsVariable:
+            return _CREATING
         except MustDrive:
             return None
-        is_run = self._topology is not None
         return Program(traced, forms, donated, self._name, is_run)
 
     def _build_unequal(
@@ -358,7 +442,8 @@ class Function:
             return self.python_function(*args, **kwargs)
 
         body.__name__ = self._name
-        return body
+        watched = decisions.noticing if self.python_decisions else decisions.hinting
+        return watched(body)
 
     def _can_relax(self) -> bool:
         return self.input_signature is None and not jax_internals.is_distributed()
@@ -371,6 +456,7 @@ class Function:
         args, kwargs = trees.unflatten(structure, list(range(count)))
         if kwargs:
             args = inspect.signature(self.python_function).bind(*args, **kwargs).args
+        args = args[1:] if self._is_method else args
         axes = signatures.open_axes(self.input_signature, args, count)
         return [found for found, flag in zip(axes, is_dynamic, strict=True) if flag]
 
@@ -379,15 +465,6 @@ def _place() -> Any:
     """Returns what of the place of a call decides how a function is traced."""
     frame = stack.frame()
     return None if frame is None else (type(frame), Same(frame.strategy))
-
-
-def _identity(fn: Callable[..., Any]) -> Any:
-    code = getattr(fn, "__code__", None)
-    if code is None:
-        return fn
-    cells = tuple(Same(cell.cell_contents) for cell in fn.__closure__ or ())
-    defaults = tuple(Same(value) for value in fn.__defaults__ or ())
-    return code, cells, defaults
 
 
 def _run_together(strategy: Any, fn: Any, args: Any, kwargs: Any) -> Tree:

@@ -184,12 +184,15 @@ def meeting_program(topology: Topology, eqns: tuple[JaxprEqn, ...]) -> Any:
         return [jnp.atleast_1d(output) for output in outputs]
 
     program = jax.jit(
-        jax.shard_map(
-            body,
-            mesh=topology.mesh,
-            in_specs=PartitionSpec(AXIS),
-            out_specs=PartitionSpec(AXIS),
-            check_vma=False,
+        jax_internals.raising_as_a_whole(
+            jax.shard_map(
+                body,
+                mesh=topology.mesh,
+                in_specs=PartitionSpec(AXIS),
+                out_specs=PartitionSpec(AXIS),
+                check_vma=False,
+            ),
+            "an uneven step",
         )
     )
     return guarded(topology, "uneven step", program)

@@ -16,6 +16,7 @@ from mirrax.later import Later
 from mirrax.run import interruptions
 from mirrax.run.callbacks import Failures, catch_failures, has_callbacks
 from mirrax.run.compiling import compiled
+from mirrax.run.failed_calls import explain
 from mirrax.run.forms import Form, only_topology, split_outputs
 from mirrax.run.holdings import Holdings
 from mirrax.run.inputs import own_each, placement
@@ -132,10 +133,14 @@ class Program:
         """Runs the program on the dynamic arguments; returns what the user gets."""
         with lending.lock:
             results: Sequence[jax.Array] | None = None
-            if self._is_simple and self._placements:
-                results = self._holdings.exchange(self._run, [], arrays)
-            if results is None:
-                results = self._call_with_care(arrays)
+            try:
+                if self._is_simple and self._placements:
+                    results = self._holdings.exchange(self._run, [], arrays)
+                if results is None:
+                    results = self._call_with_care(arrays)
+            except Exception as error:
+                explain(error, arrays, self._holdings.changed)
+                raise
         return self._presentation(results)
 
     def _call_with_care(self, arrays: list[Any]) -> Sequence[jax.Array]:

@@ -20,7 +20,9 @@ import numpy as np
 from mirrax import jax_internals, trees
 from mirrax.collectives import within
 from mirrax.collectives.agreement import exchange
+from mirrax.context.guards import NeedsVariable
 from mirrax.devices.topology import AXIS, Topology
+from mirrax.run import decisions
 from mirrax.run.alike import differing_columns, output_digests
 from mirrax.run.arguments import NUMBERS, static_key
 from mirrax.run.call import ReplicaCall
@@ -53,8 +55,12 @@ def run_uneven(call: ReplicaCall, fn: Function) -> Tree:
     kinds = _kinds_of_all(call)
     config = jax_internals.config_fingerprint()
     key = ("uneven", call.collective, arguments.key, kinds, config)
-    plan = fn.programs.get(key, _build, call, arguments, fn.programs.count_trace)
+    noticed = decisions.noticing(call.fn) if fn.python_decisions else call.fn
+    traced = dataclasses.replace(call, fn=noticed)
+    plan = fn.programs.get(key, _build, traced, arguments, fn.programs.count_trace)
     if plan is _EAGER:
+        # Where the functions that it calls decide, replicas may call different ones.
+        call = dataclasses.replace(call, is_deciding=fn.python_decisions)
         return run_eager(call, _ADVICE)
     return plan([arguments.arrays(row) for row in arguments.rows])
 
@@ -216,6 +222,12 @@ def _cut_all(
             ]
         cuts = [cut(traced.closed, axis_env) for traced in traces]
     except NotSegmentable:
+        return [], []
+    except decisions.Decided as decided:
+        name = getattr(call.fn, "__name__", repr(call.fn))
+        decisions.tell(name, decided, decisions.ON_REPLICAS)
+        return [], []
+    except NeedsVariable:
         return [], []
     if any(piece.meetings != cuts[0].meetings for piece in cuts) or any(
         _shape(traced) != _shape(traces[0]) for traced in traces

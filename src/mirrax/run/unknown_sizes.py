@@ -21,6 +21,7 @@ from mirrax.context.guards import MustDrive
 from mirrax.devices.topology import Topology
 from mirrax.jax_symbols import OF_PARTS, Numbers, Scope, Size
 from mirrax.run.callbacks import callbacks_of
+from mirrax.run.decisions import Decided
 from mirrax.run.forms import Form
 from mirrax.run.hidden import reachable
 from mirrax.run.numbered import numbered
@@ -221,6 +222,9 @@ def trace_sizes(body: Callable[..., Tree], opened: Opened) -> SizedTrace | None:
 
     try:
         traced = trace_program(with_arrays, opened.with_sizes(scope), opened.forms)
+    except Decided:
+        # What has no symbol may still have a number.
+        return None
     except MustDrive:
         raise
     except Exception:

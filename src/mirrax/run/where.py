@@ -35,6 +35,11 @@ def of_equation(equation: JaxprEqn) -> str:
     return next(places, "an unknown place")
 
 
+def is_users(file: str) -> bool:
+    """Returns whether a file is part of the user's program, and of no library."""
+    return not _is_skipped(file) and "-packages/" not in file
+
+
 def _is_skipped(file: str) -> bool:
     return any(part in file for part in _SKIPPED)
 

@@ -8,9 +8,11 @@ from typing import Any
 from mirrax.config import LogicalDevice as LogicalDevice
 from mirrax.config import LogicalDeviceConfiguration as LogicalDeviceConfiguration
 from mirrax.config import PhysicalDevice as PhysicalDevice
+from mirrax.config import functions_run_eagerly as functions_run_eagerly
 from mirrax.config import get_visible_devices as get_visible_devices
 from mirrax.config import list_logical_devices as list_logical_devices
 from mirrax.config import list_physical_devices as list_physical_devices
+from mirrax.config import run_functions_eagerly as run_functions_eagerly
 from mirrax.config import (
     set_logical_device_configuration as set_logical_device_configuration,
 )
@@ -23,15 +25,22 @@ __all__ = [
     "LogicalDeviceConfiguration",
     "PhysicalDevice",
     "experimental",
+    "experimental_functions_run_eagerly",
+    "experimental_run_functions_eagerly",
+    "functions_run_eagerly",
     "get_soft_device_placement",
     "get_visible_devices",
     "list_logical_devices",
     "list_physical_devices",
+    "run_functions_eagerly",
     "set_logical_device_configuration",
     "set_logical_devices",
     "set_soft_device_placement",
     "set_visible_devices",
 ]
+
+experimental_functions_run_eagerly = functions_run_eagerly
+experimental_run_functions_eagerly = run_functions_eagerly
 
 
 def set_visible_devices(

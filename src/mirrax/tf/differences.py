@@ -9,6 +9,7 @@ DIFFERENCES: dict[str, str] = {
     "tf.Variable": "values are of 32 bits, and gradients are dense",
     "tf.compat.v1.ConfigProto": "only what JAX has a setting for takes effect",
     "tf.config.set_visible_devices": "JAX chooses its devices when it starts",
+    "tf.config.run_functions_eagerly": "it holds for functions decorated afterwards",
     "tf.errors.OpError": "it is `Exception`: errors are those of Python and JAX",
     "tf.function": _ONCE,
     "tf.get_variable": "names are not unique, so nothing is reused",

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
+from collections.abc import Iterator
 
 import jax
 
 from mirrax.errors import CollectiveTimeout, JobError, WorkerLost
 from mirrax.errors import DataLossError as DataLossError
 from mirrax.errors import InvalidArgumentError as InvalidArgumentError
+from mirrax.errors import NotFoundError as NotFoundError
 from mirrax.errors import OutOfRangeError as OutOfRangeError
 from mirrax.tf.absent import names_of
 
 OpError = Exception
-AlreadyExistsError = FileExistsError
 CancelledError = concurrent.futures.CancelledError
 DeadlineExceededError = CollectiveTimeout
-NotFoundError = FileNotFoundError
 OperatorNotAllowedInGraphError = jax.errors.TracerBoolConversionError
 PermissionDeniedError = PermissionError
 UnavailableError = WorkerLost
@@ -26,12 +27,31 @@ AbortedError = JobError
 InternalError = ResourceExhaustedError = UnknownError = jax.errors.JaxRuntimeError
 
 
+class AlreadyExistsError(FileExistsError):
+    """A file or a folder is there already."""
+
+
 class FailedPreconditionError(RuntimeError):
     """Something was done too early, such as reading what was never written."""
 
 
 class UnauthenticatedError(PermissionError):
     """A request came without valid credentials."""
+
+
+@contextlib.contextmanager
+def of_files() -> Iterator[None]:
+    """Lets errors about files come as TensorFlow's, which are Python's as well."""
+    try:
+        yield
+    except (NotFoundError, AlreadyExistsError):
+        raise
+    except FileNotFoundError as error:
+        raise NotFoundError(*error.args) from error
+    except FileExistsError as error:
+        raise AlreadyExistsError(*error.args) from error
+    except (IsADirectoryError, NotADirectoryError) as error:
+        raise FailedPreconditionError(str(error)) from error
 
 
 OK = 0

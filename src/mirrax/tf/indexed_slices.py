@@ -15,7 +15,8 @@ from mirrax.tf.tensors import sizes, tensor
 class IndexedSlices:
     """Rows, and which rows of a tensor they are.
 
-    Gradients here are dense; this is for `Variable.scatter_add` and its kin.
+    Gradients here are dense; this is for `Variable.scatter_add` and its kin. Where it
+    goes into or out of a function or a replica, it becomes the whole tensor.
 
     >>> slices = IndexedSlices(jnp.array([[1.0], [2.0]]), [0, 2], dense_shape=[3, 1])
     >>> slices.to_dense().tolist()
@@ -62,13 +63,12 @@ class IndexedSlices:
 
 
 def _flatten(slices: IndexedSlices) -> Any:
-    return (slices.values, slices.indices, slices.dense_shape), None
+    # The whole tensor: the sum of rows and of their indices would be another thing.
+    return (slices.to_dense(),), None
 
 
-def _unflatten(_: None, children: Any) -> IndexedSlices:
-    made = object.__new__(IndexedSlices)
-    made.values, made.indices, made.dense_shape = children
-    return made
+def _unflatten(_: None, children: Any) -> Any:
+    return children[0]
 
 
 jax.tree_util.register_pytree_node(IndexedSlices, _flatten, _unflatten)

@@ -36,7 +36,7 @@ REPLACEMENTS: dict[str, str] = {
     "tf.SparseTensor": "`jax.experimental.sparse.BCOO`",
     "tf.audio": "`scipy.io.wavfile` in the input pipeline",
     "tf.autodiff": "`jax.jvp`",
-    "tf.autograph": "`jax.lax.cond` and `jax.lax.while_loop`, or run eagerly",
+    "tf.autograph": "`tf.function`, which may decide on tensors, or `jax.lax.cond`",
     "tf.batch_to_space": "`jnp.reshape` and `jnp.transpose`",
     "tf.compat.v1": "the names of TensorFlow 2",
     "tf.compat.v1.layers": "`tf.keras.layers`",
@@ -44,19 +44,16 @@ REPLACEMENTS: dict[str, str] = {
     "tf.compat.v1.train": "`tf.keras.optimizers`, or Optax",
     "tf.config.experimental_connect_to_cluster": "MultiWorkerMirroredStrategy",
     "tf.config.optimizer": "XLA_FLAGS; XLA optimizes by itself",
-    "tf.config.run_functions_eagerly": "the function without `tf.function`",
     "tf.config.threading": "`tf.compat.v1.ConfigProto` at start-up",
     "tf.contrib": "the names of TensorFlow 2, or Keras",
     "tf.data.Dataset": "`Dataset.from_generator` with a generator that does it",
     "tf.data.Dataset.ignore_errors": (
         "`map` with a function that catches them, and `filter`"
     ),
-    "tf.data.Dataset.load": "`tf.data.TFRecordDataset`",
     "tf.data.Dataset.ragged_batch": "`padded_batch`",
     "tf.data.Dataset.rejection_resample": (
         "`sample_from_datasets` of one dataset for each class (`filter`)"
     ),
-    "tf.data.Dataset.save": "`tf.io.TFRecordWriter`",
     "tf.data.Dataset.snapshot": "`cache(filename)`",
     "tf.data.experimental": "the method of the same name of `tf.data.Dataset`",
     "tf.data.experimental.service": "`mirrax.data` on each worker",
@@ -100,7 +97,7 @@ REPLACEMENTS: dict[str, str] = {
     "tf.signal": "`jax.numpy.fft` and `jax.scipy.signal`",
     "tf.sparse": "`jax.experimental.sparse`",
     "tf.strings": "Python's `str` in the input pipeline (`Dataset.map`)",
-    "tf.summary": "`tf.summary.scalar`, `histogram`, `text`; others: `tensorboardX`",
+    "tf.summary": "`tf.summary.scalar`, `histogram`, `text`, `image`, `audio`",
     "tf.sysconfig": "nothing: there is no library to link to",
     "tf.test": "pytest, and `jax.devices()` for what there is",
     "tf.tpu": "TPUStrategy: JAX starts the TPUs itself",

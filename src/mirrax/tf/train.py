@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from mirrax import train
 from mirrax.cluster_resolver import ClusterSpec as ClusterSpec
 from mirrax.data import example
 from mirrax.tf.absent import names_of
+from mirrax.tf.host_tensors import host
 from mirrax.tf.moving_average import (
     ExponentialMovingAverage as ExponentialMovingAverage,
 )
@@ -40,6 +43,11 @@ class Checkpoint(train.Checkpoint):
     def __init__(self, root: Any = None, **kwargs: Any) -> None:
         super().__init__(**({} if root is None else {"root": root}), **kwargs)
 
+    @property
+    def save_counter(self) -> Any:  # type: ignore[override]
+        """How often it was saved, as a tensor."""
+        return host(np.int64(super().__getattr__("save_counter")))
+
     def save(self, file_prefix: Any, options: Any = None) -> str:
         return super().save(file_prefix)
 
@@ -50,7 +58,7 @@ class Checkpoint(train.Checkpoint):
         return super().restore(save_path, partial=True)
 
     def read(self, save_path: Any, options: Any = None) -> train.LoadStatus:
-        counter = self.save_counter
+        counter = int(self.save_counter)
         status = self.restore(save_path)
         self.save_number(counter)
         return status

@@ -8,7 +8,7 @@ from typing import Any
 
 from mirrax.cluster import current_job
 from mirrax.devices.peers import Alone, Peers, exchange_json
-from mirrax.errors import CheckpointMismatchError
+from mirrax.errors import CheckpointMismatchError, NotFoundError
 from mirrax.train.contents import Entry, PositionEntry
 
 
@@ -72,7 +72,7 @@ def require_everywhere(workers: Peers, path: pathlib.Path, is_there: bool) -> No
         )
     missing = [i for i, other in enumerate(everybody) if not other["is_there"]]
     if missing and len(missing) < len(everybody):
-        raise FileNotFoundError(
+        raise NotFoundError(
             f"All workers must be able to read the checkpoint. Received: '{path}', "
             f"which worker(s) {missing} cannot see. Use a directory that all workers "
             "share."

@@ -18,7 +18,7 @@ import google_crc32c
 import jax
 import numpy as np
 
-from mirrax.errors import CheckpointDamagedError
+from mirrax.errors import CheckpointDamagedError, NotFoundError
 
 _logger = logging.getLogger(__name__)
 
@@ -78,7 +78,7 @@ def read(path: pathlib.Path) -> Saved:
     """Returns what the checkpoint at `path` holds, bit by bit as it was saved."""
     ocp = _orbax()
     if not is_whole(path):
-        raise FileNotFoundError(
+        raise NotFoundError(
             f"There is no whole checkpoint at '{path}'. Received: a path that "
             f"{'is no directory' if not path.exists() else 'was not completed'}. "
             "`mirrax.train.latest_checkpoint(directory)` finds the newest whole one."

@@ -134,7 +134,7 @@ class CheckpointManager:
     def _next_number(self) -> int:
         latest = self.latest_checkpoint
         newest = files.number_of(pathlib.Path(latest)) if latest else 0
-        return max(newest, self._checkpoint.save_counter) + 1
+        return max(newest, int(self._checkpoint.save_counter)) + 1
 
     def _remove_old(self) -> None:
         if self._max_to_keep is None or not agreement.current_peers().is_chief:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mirrax import jax_internals
+from mirrax.context import guards, stack
 from mirrax.errors import LossyConversion
 from mirrax.options import VariableAggregation, VariableSynchronization
 from mirrax.values.array_like import as_array, strong
@@ -38,21 +41,17 @@ def require_options(
 
 def initial_array(initial_value: Any, dtype: Any) -> jax.Array:
     """Returns the array that a variable starts with."""
+    if callable(initial_value):
+        initial_value = _called(initial_value)
     with jax.ensure_compile_time_eval():
-        value = initial_value() if callable(initial_value) else initial_value
-        value = as_array(value)
+        value = as_array(initial_value)
     if value is None:
         raise ValueError(
             "A variable needs an initial value: an array, a number or a callable that "
             "returns one. Received: None."
         )
     if isinstance(value, jax.core.Tracer):
-        raise ValueError(
-            "The initial value of a variable that is created while a function is "
-            "traced must not be traced itself. Received: a traced value of shape "
-            f"{value.shape}. Pass a callable, as in `Variable(lambda: jnp.zeros(3))`, "
-            "or create the variable outside the function."
-        )
+        _refuse(f"a traced value of shape {value.shape}")
     with jax.ensure_compile_time_eval():
         wanted = None if dtype is None else jax.dtypes.canonicalize_dtype(dtype)
         if wanted is not None:
@@ -60,6 +59,29 @@ def initial_array(initial_value: Any, dtype: Any) -> jax.Array:
         # A copy, because the variable will overwrite it. A weak type would let the
         # variable change its dtype with what is assigned.
         return strong(jnp.array(value, dtype=wanted, copy=True))
+
+
+def _called(initial_value: Callable[[], Any]) -> Any:
+    """Returns what a callable gives at once, as if nothing was traced here.
+
+    It may read and write other variables, such as the state of a generator.
+    """
+    try:
+        with stack.overlaid(None), jax_internals.evaluated():
+            return initial_value()
+    except jax.errors.UnexpectedTracerError:
+        return _refuse("a callable that uses a traced value")
+
+
+def _refuse(received: str) -> NoReturn:
+    if guards.may_be_driven():
+        raise guards.NeedsVariable
+    raise ValueError(
+        "The initial value of a variable that is created while a function is "
+        f"traced must not be traced itself. Received: {received}. Pass a callable, as "
+        "in `Variable(lambda: jnp.zeros(3))`, or create the variable outside the "
+        "function."
+    )
 
 
 def fitting(value: Any, shape: tuple[int, ...], dtype: np.dtype[Any], name: str) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import jax
@@ -46,6 +46,18 @@ def require_alive(variable: Any) -> None:
             "XLA. Donate a copy, `jnp.copy(variable.value)`; and `assign` the variable "
             "a new value."
         )
+
+
+def loss_of(names: Sequence[str]) -> str:
+    """Returns the note for the error of a program that has cost variables their values.
+
+    XLA says so when it runs the program, which may be after the call.
+    """
+    return (
+        f"[mirrax] the values of {', '.join(map(repr, names))} are lost, because a "
+        "program that changes them failed in XLA. Restore a checkpoint, or `assign` "
+        "new values"
+    )
 
 
 def register(view: jax.Array) -> jax.Array:

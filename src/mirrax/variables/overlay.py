@@ -14,7 +14,7 @@ import jax
 from typing_extensions import override
 
 from mirrax import jax_internals
-from mirrax.context import stack
+from mirrax.context import guards, stack
 from mirrax.devices.topology import Topology
 from mirrax.jax_internals import Primitive, set_current_trace
 from mirrax.variables.variable import Variable
@@ -93,6 +93,12 @@ class Overlay(abc.ABC):
     def write(self, variable: Variable, value: jax.Array) -> None:
         """Makes `value` what `variable` has from this point on."""
         if not self.is_current:
+            if guards.may_be_driven():
+                raise guards.NeedsPython(
+                    "assigns a variable inside a transformation (`tf.cond`, "
+                    "`tf.while_loop`, ...)",
+                    "Assign what it returns, outside of it,",
+                )
             raise RuntimeError(
                 f"Variable '{variable.name}' is assigned inside a JAX transformation "
                 "(jax.grad, jit, scan, cond, vmap, ...), from which the value cannot "

@@ -185,7 +185,11 @@ class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
         if overlay is not None and overlay.knows(self):
             return super().numpy()
         with lending.lock:
-            return np.array(self._peek())
+            try:
+                return np.array(self._peek())
+            except jax.errors.JaxRuntimeError as error:
+                error.add_note(lending.loss_of([self.name]))
+                raise
 
     @override
     def __jax_array__(self) -> jax.Array:

@@ -10,7 +10,7 @@ import numpy as np
 from mirrax.data import columns as cols
 from mirrax.data.columns import Columns
 from mirrax.data.plan import State, Stream
-from mirrax.data.pool import Future, Pool
+from mirrax.data.pool import Future, Pool, wait_for
 
 
 class Buffered:
@@ -79,7 +79,11 @@ class Buffered:
         return self._columns or []
 
     def _read(self, size: int) -> None:
-        pending, self._pending = self._pending, None
+        pending = self._pending
+        if pending is not None:
+            # After a Ctrl-C the result is still there.
+            wait_for([pending])
+        self._pending = None
         chunk = self._next_chunk(size) if pending is None else pending.result()
         self._before, self._columns, self.structure = chunk
         self._used = 0

@@ -22,7 +22,7 @@ from mirrax.data.plan import (
     ReplayedStream,
     Stream,
 )
-from mirrax.errors import DataLossError
+from mirrax.errors import DataLossError, NotFoundError
 
 # What is kept is read once, so its order is that of one iteration, always the same one.
 _EPOCH = (0,)
@@ -104,7 +104,7 @@ class _CacheStream(ReplayedStream):
 def _require_folder(file: str) -> None:
     folder = pathlib.Path(file).absolute().parent
     if not folder.is_dir():
-        raise FileNotFoundError(
+        raise NotFoundError(
             errno.ENOENT,
             f"The folder of a cache must exist before it is filled. Create {folder}. "
             "Received",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import concurrent.futures
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterable
@@ -14,7 +13,7 @@ from typing_extensions import override
 from mirrax.data import columns as cols
 from mirrax.data.columns import Columns
 from mirrax.data.plan import State, Stream
-from mirrax.data.pool import Future, Pool
+from mirrax.data.pool import Future, Pool, wait_for
 
 Call = Callable[[Any, Any, int], Any]
 """Returns the leaves of a result and their nesting, for the nesting of an element, its
@@ -181,10 +180,10 @@ class ParallelStream(Stream):
     def _finished(self) -> Iterable[_Running]:
         """Waits for a call that can be handed out, and returns all of them."""
         if self._is_ordered:
-            concurrent.futures.wait([self._running[0].future])
+            wait_for([self._running[0].future])
             return itertools.takewhile(lambda r: r.future.done(), self._running)
         futures = [running.future for running in self._running]
-        done = concurrent.futures.wait(futures, return_when="FIRST_COMPLETED").done
+        done = wait_for(futures)
         ended = [r for r in self._running if r.future in done]
         # Errors last: they end the dataset, and nothing is to be lost before that.
         return sorted(ended, key=lambda r: _has_failed(r.future))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from mirrax.data.readers.compression import ByteSource, check_compression, open_source
-from mirrax.errors import DataLossError
+from mirrax.errors import DataLossError, NotFoundError
 
 # Bigger ones are no faster: they fall out of the cache before they are cut.
 BLOCK_BYTES = 1 << 20
@@ -192,7 +192,7 @@ def _check_file(path: str) -> None:
             path,
         )
     if not os.path.exists(path):
-        raise FileNotFoundError(
+        raise NotFoundError(
             errno.ENOENT,
             "Every file must exist when its reader is made. "
             f"Correct the path or the working directory ({os.getcwd()}). Received",

@@ -10,6 +10,7 @@ import numpy as np
 
 import mirrax
 from mirrax.tf.absent import replacement_of
+from mirrax.tf.data import saved
 from mirrax.tf.data.input_iterator import InputIterator
 from mirrax.tf.data.iterators import DatasetIterator
 from mirrax.tf.host_tensors import host
@@ -41,6 +42,12 @@ class _Tensors:
             )
         return found[0]
 
+    def save(
+        self, path: Any, compression: Any = None, shard_func: Any = None, **_: Any
+    ) -> None:
+        """Writes all elements into a folder, from which `Dataset.load` reads them."""
+        saved.save(self, path)
+
     def make_one_shot_iterator(self: Any) -> Any:
         """Returns an iterator, as datasets of version 1 do."""
         return iter(self)
@@ -64,6 +71,11 @@ class Dataset(_Tensors, mirrax.data.Dataset):
         if np.dtype(output_type) != np.int64:
             numbers = numbers.map(lambda number: number.astype(output_type))
         return shown(numbers)
+
+    @staticmethod
+    def load(path: Any, element_spec: Any = None, compression: Any = None) -> Dataset:
+        """Returns what `save` wrote into a folder."""
+        return saved.load(path, shown)  # type: ignore[no-any-return]
 
     @staticmethod
     def from_tensors(tensors: Any, name: Any = None) -> Dataset:

@@ -7,9 +7,11 @@ import os
 import pathlib
 from typing import Any
 
+from mirrax.tf.errors import of_files
 from mirrax.tf.tensors import string_tensor
 
 
+@of_files()
 def read_file(filename: Any, name: Any = None) -> Any:
     """Returns the bytes of a file."""
     return string_tensor(pathlib.Path(path_of(filename)).read_bytes())

@@ -1,9 +1,11 @@
-"""`tf.summary`: scalars, histograms and text in files that TensorBoard reads."""
+"""`tf.summary`: numbers, text, images and sounds in files that TensorBoard reads."""
 
 from mirrax.tf.absent import names_of
 from mirrax.tf.summary import experimental as experimental
+from mirrax.tf.summary.recording import audio as audio
 from mirrax.tf.summary.recording import flush as flush
 from mirrax.tf.summary.recording import histogram as histogram
+from mirrax.tf.summary.recording import image as image
 from mirrax.tf.summary.recording import record_if as record_if
 from mirrax.tf.summary.recording import scalar as scalar
 from mirrax.tf.summary.recording import (

@@ -18,8 +18,11 @@ from typing import Any
 
 import numpy as np
 
+from mirrax.tf.summary import media
+
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _STRING = 7
+_WAV = 11
 
 
 def version_event(wall_time: float) -> bytes:
@@ -56,11 +59,38 @@ def histogram(values: np.ndarray[Any, Any], num_buckets: int) -> bytes:
 
 def text(strings: Sequence[bytes], shape: tuple[Any, ...]) -> bytes:
     """Returns strings, as content of an event."""
+    return _strings(strings, shape, b"text")
+
+
+def images(values: np.ndarray[Any, Any]) -> bytes:
+    """Returns images, k x height x width x channels, as content of an event."""
+    height, width = values.shape[1:3]
+    files = [media.png(one) for one in media.as_bytes(values)]
+    texts = [str(width).encode(), str(height).encode(), *files]
+    return _strings(texts, (len(texts),), b"images")
+
+
+def sounds(values: np.ndarray[Any, Any], sample_rate: int) -> bytes:
+    """Returns sounds, k x samples x channels, as content of an event."""
+    files = [media.wav(one, sample_rate) for one in values]
+    # Each has a label, which is empty.
+    texts = [text for file in files for text in (file, b"")]
+    wav_format = _tag(2, _VARINT) + _varint(_WAV)
+    return _strings(texts, (len(files), 2), b"audio", wav_format)
+
+
+def _strings(
+    strings: Sequence[bytes],
+    shape: tuple[Any, ...],
+    plugin: bytes,
+    details: bytes = b"",
+) -> bytes:
+    """Returns a tensor of strings, and which part of TensorBoard shows it."""
     sizes = b"".join(_delimited(2, _tag(1, _VARINT) + _varint(n)) for n in shape)
     values = b"".join(_delimited(8, string) for string in strings)
     tensor = _tag(1, _VARINT) + _varint(_STRING) + _delimited(2, sizes) + values
-    plugin = _delimited(1, _delimited(1, b"text"))
-    return _delimited(8, tensor) + _delimited(9, plugin)
+    about = _delimited(1, plugin) + (_delimited(2, details) if details else b"")
+    return _delimited(8, tensor) + _delimited(9, _delimited(1, about))
 
 
 def _tag(number: int, kind: int) -> bytes:

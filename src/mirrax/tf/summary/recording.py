@@ -108,6 +108,42 @@ def text(name: str, data: Any, step: Any = None, description: Any = None) -> boo
     return _record(name, 0, step, lambda _: content)
 
 
+def image(
+    name: str,
+    data: Any,
+    step: Any = None,
+    max_outputs: int = 3,
+    description: Any = None,
+) -> bool:
+    """Writes images (k x height x width x channels), floats in [0, 1] or bytes."""
+    _require_rank(name, data, 4, "images", "[k, height, width, channels]")
+    return _record(name, data, step, lambda x: events.images(x[: int(max_outputs)]))
+
+
+def audio(
+    name: str,
+    data: Any,
+    sample_rate: int,
+    step: Any = None,
+    max_outputs: int = 3,
+    encoding: Any = None,
+    description: Any = None,
+) -> bool:
+    """Writes sounds (k x samples x channels), floats in [-1, 1]."""
+    _require_rank(name, data, 3, "sounds", "[k, samples, channels]")
+    rate, count = int(sample_rate), int(max_outputs)
+    return _record(name, data, step, lambda x: events.sounds(x[:count], rate))
+
+
+def _require_rank(name: str, data: Any, rank: int, kind: str, axes: str) -> None:
+    shape = np.shape(data)
+    if len(shape) != rank:
+        raise ValueError(
+            f"Summaries of {kind} have the axes {axes}. Received: shape {shape} for "
+            f"{name!r}. Add an axis with `tf.expand_dims`."
+        )
+
+
 def _record(
     name: str, data: Any, step: Any, encode: Callable[[np.ndarray[Any, Any]], bytes]
 ) -> bool:

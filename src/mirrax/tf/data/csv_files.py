@@ -1,0 +1,162 @@
+"""Datasets of CSV files."""
+
+from __future__ import annotations
+
+import csv
+import glob
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from mirrax import TensorSpec
+from mirrax.tf.data.datasets import Dataset
+from mirrax.tf.dtypes import string
+from mirrax.tf.errors import NotFoundError
+from mirrax.tf.io.decoding import decode_csv
+from mirrax.tf.io.files import path_of
+
+# What a column may be, the narrowest first.
+_KINDS: tuple[Any, ...] = (np.int32, np.float32, str)
+
+
+def CsvDataset(  # noqa: N802 - TensorFlow's name
+    filenames: Any,
+    record_defaults: Sequence[Any],
+    compression_type: Any = None,
+    buffer_size: Any = None,
+    header: bool = False,
+    field_delim: str = ",",
+    use_quote_delim: bool = True,
+    na_value: str = "",
+    select_cols: Any = None,
+    exclude_cols: Any = None,
+) -> Dataset:
+    """Returns the lines of files, each as a tuple of scalars.
+
+    Args:
+        filenames: One file, or several.
+        record_defaults: For each column that is chosen its dtype, or a list with the
+            value to use where a field is empty.
+        header: Whether files begin with a line to leave out.
+        select_cols: The numbers of the columns to choose; all by default.
+    """
+    if compression_type or exclude_cols is not None:
+        raise NotImplementedError(
+            "Received: `compression_type` or `exclude_cols`, which are not supported. "
+            "Unpack the files, and use `select_cols`."
+        )
+    paths = [path_of(name) for name in np.asarray(filenames, object).reshape(-1)]
+
+    def lines() -> Iterator[Any]:
+        for path in paths:
+            with open(path, newline="") as file:
+                # A field in quotes may hold the end of a line.
+                for index, fields in enumerate(
+                    csv.reader(file, delimiter=field_delim)
+                    if use_quote_delim
+                    else csv.reader(file, delimiter=field_delim, quoting=csv.QUOTE_NONE)
+                ):
+                    if fields and not (header and index == 0):
+                        yield decoded(fields)
+
+    def decoded(fields: Sequence[str]) -> tuple[Any, ...]:
+        chosen = fields if select_cols is None else [fields[i] for i in select_cols]
+        quoted = ",".join('"' + field.replace('"', '""') + '"' for field in chosen)
+        columns = decode_csv(quoted, record_defaults, na_value=na_value)
+        arrays = [np.asarray(column) for column in columns]
+        return tuple(x.item() if x.dtype == string else x for x in arrays)
+
+    signature = tuple(TensorSpec([], _dtype(default)) for default in record_defaults)
+    return Dataset.from_generator(lines, output_signature=signature)
+
+
+def _dtype(default: Any) -> np.dtype[Any]:
+    is_type = isinstance(default, np.dtype | type)
+    kind = np.dtype(default) if is_type else np.asarray(default).dtype
+    if kind.kind in "OSU":
+        return string
+    return np.dtype({"float64": "float32", "int64": "int32"}.get(kind.name, kind.name))
+
+
+def make_csv_dataset(
+    file_pattern: Any,
+    batch_size: int,
+    column_names: Sequence[str] | None = None,
+    column_defaults: Any = None,
+    label_name: str | None = None,
+    select_columns: Sequence[str] | None = None,
+    field_delim: str = ",",
+    use_quote_delim: bool = True,
+    na_value: str = "",
+    header: bool = True,
+    num_epochs: int | None = None,
+    shuffle: bool = True,
+    shuffle_buffer_size: int = 10000,
+    shuffle_seed: int | None = None,
+    prefetch_buffer_size: Any = None,
+    num_parallel_reads: Any = None,
+    sloppy: bool = False,
+    num_rows_for_inference: int | None = 100,
+    **_: Any,
+) -> Dataset:
+    """Returns batches of CSV files, as dicts of columns, with labels if they are named.
+
+    Dtypes that are not given are found out from the first rows: integers, floats or
+    strings. Empty fields are zero, or "".
+    """
+    paths = _files(file_pattern)
+    if column_names is None:
+        with open(paths[0], newline="") as file:
+            column_names = next(csv.reader(file, delimiter=field_delim))
+    chosen = list(column_names if select_columns is None else select_columns)
+    numbers = [list(column_names).index(name) for name in chosen]
+    if column_defaults is None:
+        rows = _first_rows(paths, header, field_delim, num_rows_for_inference)
+        column_defaults = [_inferred([row[i] for row in rows]) for i in numbers]
+    lines: Any = CsvDataset(
+        paths,
+        column_defaults,
+        header=header,
+        field_delim=field_delim,
+        use_quote_delim=use_quote_delim,
+        na_value=na_value,
+        select_cols=numbers,
+    )
+    if shuffle:
+        lines = lines.shuffle(shuffle_buffer_size, shuffle_seed)
+    batches = lines.repeat(num_epochs).batch(batch_size, num_epochs is None)
+
+    def named(*columns: Any) -> Any:
+        features = dict(zip(chosen, columns, strict=True))
+        return features if label_name is None else (features, features.pop(label_name))
+
+    return batches.map(named).prefetch(prefetch_buffer_size or 1)  # type: ignore[no-any-return]
+
+
+def _files(pattern: Any) -> list[str]:
+    patterns = [path_of(one) for one in np.asarray(pattern, object).reshape(-1)]
+    found = sorted(path for one in patterns for path in glob.glob(one))
+    if not found:
+        raise NotFoundError(f"No files matched {patterns}. Correct the pattern.")
+    return found
+
+
+def _first_rows(paths: Any, header: bool, delimiter: str, count: Any) -> list[Any]:
+    rows: list[Any] = []
+    for path in paths:
+        with open(path, newline="") as file:
+            rows += list(csv.reader(file, delimiter=delimiter))[int(header) :]
+    return rows[:count]
+
+
+def _inferred(fields: Sequence[str]) -> Any:
+    """Returns the value for empty fields, of the narrowest kind that fits all."""
+    for kind in _KINDS:
+        try:
+            for field in fields:
+                kind(field or 0)
+        except (ValueError, OverflowError):
+            continue
+        return [kind(0) if kind is not str else ""]
+    raise AssertionError("every field is a string")

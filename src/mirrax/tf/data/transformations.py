@@ -1,0 +1,76 @@
+"""Transformations as functions of a dataset, for `Dataset.apply`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+Transformation = Callable[[Any], Any]
+
+
+def bucket_by_sequence_length(*args: Any, **kwargs: Any) -> Transformation:
+    return lambda dataset: dataset.bucket_by_sequence_length(*args, **kwargs)
+
+
+def enumerate_dataset(start: int = 0) -> Transformation:
+    return lambda dataset: dataset.enumerate(start)
+
+
+def group_by_window(*args: Any, **kwargs: Any) -> Transformation:
+    return lambda dataset: dataset.group_by_window(*args, **kwargs)
+
+
+def map_and_batch(
+    map_func: Any,
+    batch_size: int,
+    num_parallel_batches: Any = None,
+    drop_remainder: bool = False,
+    num_parallel_calls: Any = None,
+) -> Transformation:
+    return lambda dataset: dataset.map(map_func, num_parallel_calls).batch(
+        batch_size, drop_remainder
+    )
+
+
+def parallel_interleave(
+    map_func: Any,
+    cycle_length: int,
+    block_length: int = 1,
+    sloppy: Any = False,
+    buffer_output_elements: Any = None,
+    prefetch_input_elements: Any = None,
+) -> Transformation:
+    """Goes through several datasets at a time, in the same order each time."""
+    return lambda dataset: dataset.interleave(map_func, cycle_length, block_length)
+
+
+def prefetch_to_device(device: Any, buffer_size: Any = None) -> Transformation:
+    """Reads ahead; where elements go is up to the strategy, or to JAX."""
+    return lambda dataset: dataset.prefetch(2 if buffer_size is None else buffer_size)
+
+
+def copy_to_device(target_device: Any, source_device: str = "") -> Transformation:
+    """Changes nothing: elements go to a device when they are used there."""
+    return lambda dataset: dataset
+
+
+def scan(initial_state: Any, scan_func: Any) -> Transformation:
+    return lambda dataset: dataset.scan(initial_state, scan_func)
+
+
+def shuffle_and_repeat(
+    buffer_size: int, count: Any = None, seed: Any = None
+) -> Transformation:
+    return lambda dataset: dataset.shuffle(buffer_size, seed).repeat(count)
+
+
+def take_while(predicate: Any) -> Transformation:
+    return lambda dataset: dataset.take_while(predicate)
+
+
+def unbatch() -> Transformation:
+    return lambda dataset: dataset.unbatch()
+
+
+def unique() -> Transformation:
+    return lambda dataset: dataset.unique()

@@ -1,0 +1,188 @@
+"""Files, their errors, and datasets that come from them."""
+
+# The programs are data: dense, each read as a whole.
+# ruff: noqa
+
+import os
+import tempfile
+
+
+def _csv(text):
+    path = os.path.join(tempfile.mkdtemp(), "a.csv")
+    with open(path, "w") as file:
+        file.write(text)
+    return path
+
+
+def missing_file(tf, np):
+    tf.io.read_file("/no/such/file")
+
+
+def missing_folder(tf, np):
+    tf.io.gfile.listdir("/no/such/folder")
+
+
+def missing_to_remove(tf, np):
+    tf.io.gfile.remove("/no/such/file")
+
+
+def missing_records(tf, np):
+    list(tf.data.TFRecordDataset("/no/such/file"))
+
+
+def missing_checkpoint(tf, np):
+    tf.train.Checkpoint(v=tf.Variable(1.0)).restore("/no/such/checkpoint-1")
+
+
+def copy_onto_a_file(tf, np):
+    path = _csv("x")
+    tf.io.gfile.copy(path, path)
+
+
+def names_of_errors(tf, np):
+    found = []
+    for attempt in (
+        lambda: tf.io.gfile.stat("/no/such"),
+        lambda: tf.io.gfile.copy(_csv("x"), _csv("y")),
+        lambda: iter(tf.data.Dataset.range(0)).get_next(),
+    ):
+        try:
+            attempt()
+        except (
+            tf.errors.NotFoundError,
+            tf.errors.AlreadyExistsError,
+            tf.errors.OutOfRangeError,
+        ) as error:
+            found.append(type(error).__name__)
+    return found
+
+
+def csv_dataset(tf, np):
+    path = _csv('a,b,c\n1,2.5,"x, y"\n3,,z\n')
+    data = tf.data.experimental.CsvDataset(
+        path, [tf.int32, [7.0], tf.string], header=True
+    )
+    return [[a, b, c] for a, b, c in data]
+
+
+def csv_columns(tf, np):
+    path = _csv("1|2|3\n4|5|6\n")
+    data = tf.data.experimental.CsvDataset(
+        [path, path], [tf.float32, tf.int32], field_delim="|", select_cols=[0, 2]
+    )
+    return [list(row) for row in data]
+
+
+def csv_batches(tf, np):
+    path = _csv("a,b,c,y\n1,2.5,x,0\n3,1,z,1\n5,6,w,0\n")
+    data = tf.data.experimental.make_csv_dataset(
+        path, 2, label_name="y", num_epochs=1, shuffle=False
+    )
+    return [[dict(features), label] for features, label in data]
+
+
+def csv_chosen(tf, np):
+    path = _csv("a,b,c\n1,2,3\n4,5,6\n")
+    data = tf.data.experimental.make_csv_dataset(
+        path,
+        2,
+        select_columns=["c", "a"] if False else ["a", "c"],
+        num_epochs=1,
+        shuffle=False,
+    )
+    return [dict(features) for features in data]
+
+
+def saved_and_loaded(tf, np):
+    path = os.path.join(tempfile.mkdtemp(), "d")
+    data = tf.data.Dataset.range(4).map(
+        lambda x: {"x": x, "y": tf.cast(x, tf.float32) * 2}
+    )
+    data.save(path)
+    again = tf.data.Dataset.load(path)
+    return [[e["x"], e["y"]] for e in again.batch(2)]
+
+
+def saved_strings(tf, np):
+    path = os.path.join(tempfile.mkdtemp(), "d")
+    tf.data.Dataset.from_tensor_slices((["a", "bc", ""], [1.0, 2.0, 3.0])).save(path)
+    return [[s, x] for s, x in tf.data.Dataset.load(path)]
+
+
+def load_of_nothing(tf, np):
+    list(tf.data.Dataset.load("/no/such/folder"))
+
+
+def transformations(tf, np):
+    e = tf.data.experimental
+    d = tf.data.Dataset.range(6)
+    made = [
+        d.apply(e.map_and_batch(lambda x: x * 2, 4)),
+        d.batch(3).apply(e.unbatch()),
+        d.apply(e.take_while(lambda x: x < 3)),
+        d.map(lambda x: x % 2).apply(e.unique()),
+        d.apply(e.scan(tf.constant(0, tf.int64), lambda s, x: (s + x, s))),
+        d.apply(
+            e.parallel_interleave(
+                lambda x: tf.data.Dataset.from_tensors(x).repeat(2), cycle_length=2
+            )
+        ),
+    ]
+    return [[x for x in data] for data in made] + [
+        [list(p) for p in d.take(2).apply(e.enumerate_dataset(5))]
+    ]
+
+
+def texts(tf, np):
+    c = tf.compat
+    return [
+        c.as_bytes("a"),
+        c.as_str(b"b"),
+        c.as_text("c"),
+        c.as_str_any(3),
+        isinstance("x", c.bytes_or_text_types),
+        c.dimension_value(4),
+    ]
+
+
+def no_text(tf, np):
+    tf.compat.as_bytes(3)
+
+
+def functions_that_stay_eager(tf, np):
+    tf.config.run_functions_eagerly(True)
+    try:
+        calls = []
+
+        @tf.function
+        def f(x):
+            calls.append(float(x))
+            return x * 2.0
+
+        @tf.function(input_signature=[tf.TensorSpec([], tf.float32)])
+        def g(x):
+            return f(x) + float(x)
+
+        return [
+            f(tf.constant(1.0)),
+            f(tf.constant(2.0)),
+            g(tf.constant(3.0)),
+            calls,
+            tf.config.functions_run_eagerly(),
+        ]
+    finally:
+        tf.config.run_functions_eagerly(False)
+
+
+def save_counter(tf, np):
+    c = tf.train.Checkpoint(v=tf.Variable(1.0))
+    path = os.path.join(tempfile.mkdtemp(), "c")
+    names = [os.path.basename(c.save(path)) for _ in range(2)]
+    return [names, int(c.save_counter.numpy()), int(c.save_counter)]
+
+
+def slices_in_functions(tf, np):
+    s = tf.IndexedSlices(
+        tf.constant([[1.0], [2.0]]), tf.constant([0, 2]), tf.constant([3, 1])
+    )
+    return [tf.convert_to_tensor(s) * 2.0, tf.reduce_sum(tf.convert_to_tensor(s))]
