@@ -4,48 +4,33 @@ from __future__ import annotations
 
 import collections
 import functools
-import inspect
 import weakref
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from mirrax import jax_internals, trees
 from mirrax.context import stack
-from mirrax.context.guards import MustDrive, NeedsVariable
 from mirrax.devices.topology import Topology
-from mirrax.later import Later
-from mirrax.run import closures, decisions, signatures
+from mirrax.run import closures
 from mirrax.run.arguments import (
     DRIVEN,
     are_flat,
     flat_structure,
-    form_of_slot,
     shapes_of,
     slots_of,
-    stand_ins_of,
     topology_of_workers,
     unequal_slots,
-    without_shapes,
 )
+from mirrax.run.building import Builder, Given, OnlyPython
 from mirrax.run.concrete import Bound, ConcreteFunction
 from mirrax.run.donation import Donation
 from mirrax.run.over_workers import agreed_arguments, agreed_parts
-from mirrax.run.program import Program, trace_program
 from mirrax.run.programs import MAX_PROGRAMS, Latest, Programs
+from mirrax.run.signatures import Relaxing, Signature
 from mirrax.run.spelling import Spelling
 from mirrax.trees import Same, Tree
 from mirrax.variables import libraries
 from mirrax.variables.foreign import Outdated
-
-if TYPE_CHECKING:
-    from mirrax.run import unequal, unknown_sizes
-else:
-    # Take in `jax.export`, which most programs do not need.
-    unequal = Later("mirrax.run.unequal")
-    unknown_sizes = Later("mirrax.run.unknown_sizes")
-
-_DECIDING = object()
-_CREATING = object()
 
 Drive = Callable[[Sequence[Any], dict[str, Any], bool], Tree]
 """Calls Python with arguments; told whether it decides on values of arrays."""
@@ -135,10 +120,7 @@ class Function:
         functools.update_wrapper(self, fn)
         self._name = getattr(fn, "__name__", repr(fn))
         self.python_function = fn
-        self._is_method = False
-        self.input_signature = (
-            None if input_signature is None else tuple(input_signature)
-        )
+        self._signature = Signature(self._name, fn, input_signature)
         self._donation = Donation(self._name, donate_argnums)
         self.static_numbers = static_numbers
         self.python_decisions = python_decisions
@@ -154,9 +136,22 @@ class Function:
         self._over: weakref.WeakKeyDictionary[Any, Function] = (
             weakref.WeakKeyDictionary()
         )
-        self._sized: unknown_sizes.SizedTraces | None = None
+        self._builder = Builder(
+            self._name,
+            self._call_python,
+            self._signature,
+            self._donation,
+            python_decisions,
+            topology is not None,
+            self.programs.count_trace,
+            Relaxing() if reduce_retracing else None,
+        )
         self.reduce_retracing = reduce_retracing
-        self._relaxing = signatures.Relaxing()
+
+    @property
+    def input_signature(self) -> tuple[Any, ...] | None:
+        """Descriptions that the arguments must fit."""
+        return self._signature.specs
 
     @property
     def trace_count(self) -> int:
@@ -184,7 +179,7 @@ class Function:
         return Bound(self, instance)
 
     def __set_name__(self, owner: type, name: str) -> None:
-        self._is_method = True
+        self._signature.is_method = True
 
     def experimental_get_tracing_count(self) -> int:
         """Returns how often it was traced, also for the replicas of strategies."""
@@ -199,20 +194,14 @@ class Function:
                 the other objects; none with an `input_signature`.
             kwargs: The same, by name.
         """
-        num_bound = int(self._is_method)
+        num_bound = int(self._signature.is_method)
         if self.input_signature is not None and len(args) + len(kwargs) == num_bound:
             args = (*args, *self.input_signature)
         return ConcreteFunction(self, self.python_function, args, kwargs)
 
     def check_signature(self, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
         """Raises unless the arguments fit the input signature."""
-        if self.input_signature is not None:
-            if kwargs:
-                bound = inspect.signature(self.python_function).bind(*args, **kwargs)
-                args = bound.args
-            if self._is_method:
-                args = args[1:]
-            signatures.check(self._name, self.input_signature, args)
+        self._signature.check(args, kwargs)
 
     def over(self, strategy: Any, drive: Callable[[Function, Any], Drive]) -> Function:
         """Returns the function that runs this one on every replica of `strategy`.
@@ -242,7 +231,7 @@ class Function:
                 strategy.topology,
                 self.reduce_retracing,
             )
-            found._is_method = self._is_method
+            found._signature.is_method = self._signature.is_method
         self._latest_over = (weakref.ref(strategy), found)
         return found
 
@@ -305,11 +294,12 @@ class Function:
         key = (structure, keys, fingerprint, place, jax_internals.config_fingerprint())
         if DRIVEN[0] in keys:
             return self._call_unequal(key, leaves, structure)
-        program = self.programs.get(key, self._build, key, leaves, structure, slots)
-        if program is None or program is _DECIDING:
-            return self._drive(args, kwargs, program is _DECIDING)
-        if program is _CREATING:
+        given = Given(leaves, structure, slots)
+        program = self.programs.get(key, self._builder.build, key, given)
+        if program is OnlyPython.CREATING:
             return self._create(key, args, kwargs)
+        if isinstance(program, OnlyPython):
+            return self._drive(args, kwargs, program is OnlyPython.DECIDING)
         if (
             structure == flat_structure(len(leaves))
             and is_local
@@ -319,7 +309,7 @@ class Function:
         ):
             self._latest = Latest(program, slots, self._topology is not None)
         try:
-            return program([array for _, array, layout in slots if layout is not None])
+            return program(given.arrays)
         except Outdated:
             # Another thread may have found out as well.
             self.programs.drop(key)
@@ -358,107 +348,17 @@ class Function:
     def _call_unequal(self, key: Any, leaves: list[Any], structure: Any) -> Tree:
         """Returns what the function returns for parts of unequal shapes."""
         slots = unequal_slots(leaves, self.static_numbers, self._topology)
-        kinds = tuple([(kind, shapes_of(array)) for kind, array, _ in slots])
-        plan = self.programs.get(
-            (*key, kinds), self._build_unequal, key, leaves, structure, slots
-        )
+        shapes = tuple([(kind, shapes_of(array)) for kind, array, _ in slots])
+        given = Given(leaves, structure, slots)
+        build = self._builder.build_unequal
+        plan = self.programs.get((*key, shapes), build, key, given)
         if plan is None:
             args, kwargs = trees.unflatten(structure, leaves)
             return self._drive(args, kwargs, False)
-        return plan([array for _, array, layout in slots if layout is not None])
+        return plan(given.arrays)
 
-    def _build(
-        self, key: Any, leaves: list[Any], structure: Any, slots: list[Any]
-    ) -> Any:
-        """Returns the program for such arguments, or that only Python can do it."""
-        body = self._body(leaves, structure, slots)
-        is_dynamic = [layout is not None for _, _, layout in slots]
-        flags = self._donation.flags(structure, len(leaves))
-        donated = [flag for flag, dyn in zip(flags, is_dynamic, strict=True) if dyn]
-        dynamic = [slot for slot in slots if slot[2] is not None]
-        stand_ins = [stand_ins_of(slot) for slot in dynamic]
-        forms = [form_of_slot(slot) for slot in dynamic]
-        axes = self._open_axes(structure, is_dynamic)
-        kind = without_shapes(key, slots)
-        if self.reduce_retracing and self._can_relax():
-            shapes = [getattr(described, "shape", ()) for described in stand_ins]
-            axes = self._relaxing.open_axes(kind, shapes)
-        count_trace = self.programs.count_trace
-        is_run = self._topology is not None
-        try:
-            if any(found != () for found in axes):
-                self._sized = self._sized or unknown_sizes.SizedTraces()
-                opened = unknown_sizes.Opened(stand_ins, forms, axes)
-                traced = self._sized.find(kind, body, opened, count_trace)
-            else:
-                count_trace()
-                traced = trace_program(body, stand_ins, forms)
-        except decisions.Decided as decided:
-            cost = decisions.ON_REPLICAS if is_run else decisions.IN_STEPS
-            decisions.tell(self._name, decided, cost)
-            return _DECIDING
-        except NeedsVariable:
-            return _CREATING
-        except MustDrive:
-            return None
-        return Program(traced, forms, donated, self._name, is_run)
-
-    def _build_unequal(
-        self, key: Any, leaves: list[Any], structure: Any, slots: list[Any]
-    ) -> Any:
-        """Returns the plan for parts of unequal shapes; None if only Python can."""
-        axes = self._open_axes(
-            structure, [layout is not None for _, _, layout in slots]
-        )
-        if DRIVEN in slots or all(found == () for found in axes):
-            return None
-        self._sized = self._sized or unknown_sizes.SizedTraces()
-        dynamic = [slot for slot in slots if slot[2] is not None]
-        return unequal.plan_unequal(
-            self._sized,
-            without_shapes(key, slots),
-            self._body(leaves, structure, slots),
-            unknown_sizes.Opened(
-                [stand_ins_of(slot) for slot in dynamic],
-                [form_of_slot(slot) for slot in dynamic],
-                axes,
-            ),
-            self.programs.count_trace,
-        )
-
-    def _body(
-        self, leaves: list[Any], structure: Any, slots: list[Any]
-    ) -> Callable[..., Tree]:
-        """Returns the Python function, of the dynamic arguments alone."""
-        libraries.check_arguments(trees.unflatten(structure, leaves))
-
-        def body(*values: Any) -> Tree:
-            given = iter(values)
-            filled = [
-                leaf if layout is None else next(given)
-                for leaf, (_, _, layout) in zip(leaves, slots, strict=True)
-            ]
-            args, kwargs = trees.unflatten(structure, filled)
-            return self.python_function(*args, **kwargs)
-
-        body.__name__ = self._name
-        watched = decisions.noticing if self.python_decisions else decisions.hinting
-        return watched(body)
-
-    def _can_relax(self) -> bool:
-        return self.input_signature is None and not jax_internals.is_distributed()
-
-    def _open_axes(self, structure: Any, is_dynamic: Sequence[bool]) -> list[Any]:
-        """Returns which sizes of the dynamic arguments the signature leaves open."""
-        if self.input_signature is None or jax_internals.is_distributed():
-            return [()] * sum(is_dynamic)
-        count = len(is_dynamic)
-        args, kwargs = trees.unflatten(structure, list(range(count)))
-        if kwargs:
-            args = inspect.signature(self.python_function).bind(*args, **kwargs).args
-        args = args[1:] if self._is_method else args
-        axes = signatures.open_axes(self.input_signature, args, count)
-        return [found for found, flag in zip(axes, is_dynamic, strict=True) if flag]
+    def _call_python(self, *args: Any, **kwargs: Any) -> Any:
+        return self.python_function(*args, **kwargs)
 
 
 def _place() -> Any:

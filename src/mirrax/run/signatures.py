@@ -1,24 +1,82 @@
-"""The `input_signature` of a function: which arguments fit it."""
+"""The `input_signature` of a function: which arguments fit it, what it leaves open."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import inspect
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from mirrax import jax_internals, trees
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import select
 from mirrax.values.specs import PerReplicaSpec, TensorSpec
 
+Axes = tuple[int, ...] | None
+"""Which sizes of an argument are left open; None for all, however many there are."""
 
-def check(name: str, specs: Sequence[Any], args: Sequence[Any]) -> None:
-    """Raises unless the arguments of the function called `name` fit `specs`."""
-    if len(args) != len(specs):
-        raise TypeError(
-            f"{name} takes {len(specs)} argument(s), as its `input_signature` says. "
-            f"Received: {len(args)}."
-        )
-    for spec, arg in zip(specs, args, strict=True):
-        _check(spec, arg)
+
+class Signature:
+    """What the arguments of a function must be like.
+
+    Args:
+        name: The name of the function.
+        fn: The function.
+        specs: Descriptions that its arguments must fit; None if there are none.
+
+    Attributes:
+        is_method: Whether the first argument is the object that it is called on.
+    """
+
+    def __init__(
+        self, name: str, fn: Callable[..., Any], specs: Sequence[Any] | None
+    ) -> None:
+        self._name = name
+        self._fn = fn
+        self.specs = None if specs is None else tuple(specs)
+        self.is_method = False
+
+    def check(self, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+        """Raises unless these arguments fit."""
+        if self.specs is None:
+            return
+        args = self._by_position(args, kwargs)
+        if len(args) != len(self.specs):
+            raise TypeError(
+                f"{self._name} takes {len(self.specs)} argument(s), as its "
+                f"`input_signature` says. Received: {len(args)}."
+            )
+        for spec, arg in zip(self.specs, args, strict=True):
+            _check(spec, arg)
+
+    @property
+    def can_be_relaxed(self) -> bool:
+        """Whether sizes may be left open that nobody described."""
+        return self.specs is None and not jax_internals.is_distributed()
+
+    def open_axes(self, structure: Any, count: int) -> list[Axes]:
+        """Returns which sizes of each leaf of the arguments are left open.
+
+        Args:
+            structure: How the arguments are nested.
+            count: How many leaves there are.
+        """
+        axes: list[Axes] = [()] * count
+        if self.specs is None or jax_internals.is_distributed():
+            return axes
+        args, kwargs = trees.unflatten(structure, list(range(count)))
+        numbered = self._by_position(args, kwargs)
+        for spec, arg in zip(self.specs, numbered, strict=False):
+            for number, found in _open_axes(spec, arg):
+                axes[number] = found
+        return axes
+
+    def _by_position(
+        self, args: Sequence[Any], kwargs: dict[str, Any]
+    ) -> Sequence[Any]:
+        """Returns the arguments in order, without the object of a method."""
+        if kwargs:
+            args = inspect.signature(self._fn).bind(*args, **kwargs).args
+        return args[1:] if self.is_method else args
 
 
 def _check(spec: Any, arg: Any) -> None:
@@ -36,25 +94,6 @@ def _check(spec: Any, arg: Any) -> None:
     elif isinstance(spec, tuple | list):
         for inner, inner_arg in zip(spec, arg, strict=True):
             _check(inner, inner_arg)
-
-
-Axes = tuple[int, ...] | None
-"""Which sizes of an argument are left open; None for all, however many there are."""
-
-
-def open_axes(specs: Sequence[Any], numbered: Sequence[Any], count: int) -> list[Axes]:
-    """Returns which sizes of each leaf of the arguments `specs` leave open.
-
-    Args:
-        specs: The signature.
-        numbered: The arguments, with the number of each leaf in its place.
-        count: How many leaves there are.
-    """
-    axes: list[Axes] = [()] * count
-    for spec, arg in zip(specs, numbered, strict=False):
-        for number, found in _open_axes(spec, arg):
-            axes[number] = found
-    return axes
 
 
 def _open_axes(spec: Any, arg: Any) -> Iterator[tuple[int, Axes]]:
