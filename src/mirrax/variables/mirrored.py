@@ -117,7 +117,7 @@ class MirroredVariable(DistributedVariable):
         if not isinstance(given, np.ndarray):
             given = replicate(given, self.topology)
         with lending.lock:
-            new = change(self.old_for(change), given)
+            new = change(self._old_for(change), given)
             self.store(replicate(new, self.topology))
             return self.copies()
 

@@ -220,7 +220,7 @@ class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
 
     # What engines need. A kind of variable overrides what is different about it.
 
-    def old_for(self, change: Change) -> jax.Array:
+    def _old_for(self, change: Change) -> jax.Array:
         """Returns what a change starts from; hold the lock until it is stored."""
         if change is not replace:
             lending.require_alive(self)
@@ -280,7 +280,7 @@ class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
             with jax.default_device(device):
                 given = to_device(given, device)
                 with lending.lock:
-                    self.store(change(self.old_for(change), given))
+                    self.store(change(self._old_for(change), given))
             return self
         if isinstance(frame, stack.Replica) and frame.context.num_replicas_in_sync > 1:
             raise RuntimeError(

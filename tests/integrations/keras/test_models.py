@@ -244,3 +244,28 @@ def test_training_goes_on_where_a_killed_process_was(tmp_path):
     losses, resumed = interrupted.train(str(tmp_path))
     assert len(losses) == 2
     assert_same((losses, resumed), (expected[-2:], weights))
+
+
+class StepOfTensorFlow(keras.Model):
+    """A model whose steps are written for another backend."""
+
+    def __init__(self):
+        super().__init__()
+        self.dense = keras.layers.Dense(1)
+
+    def call(self, inputs):
+        return self.dense(inputs)
+
+    def train_step(self, data):
+        return {"loss": 0.0}
+
+
+def test_a_step_written_for_tensorflow_is_refused(two_replicas):
+    with two_replicas.scope():
+        model = StepOfTensorFlow()
+        model.compile("sgd", "mse")
+    message = (
+        r"`train_step\(self, state, data\)`.*Received: StepOfTensorFlow.train_step"
+    )
+    with pytest.raises(TypeError, match=message):
+        model.fit(np.ones((4, 2)), np.ones((4, 1)), verbose=0)

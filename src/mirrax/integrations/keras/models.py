@@ -179,6 +179,7 @@ def _make_function(
     strategy = strategy_of(model)
     if strategy is None:
         return original(model, *args, **kw)
+    _require_step(model, original.__name__.split("_")[1])
     if getattr(model, original.__name__.removeprefix("make_")) is None:
         # Variables of metrics that were made elsewhere are known only now.
         adopt(_variables_of(model), strategy)
@@ -190,6 +191,22 @@ def _make_function(
         function = workers.gathered(model.predict_function, strategy.topology)
         model.predict_function = function
     return made
+
+
+def _require_step(model: Any, what: str) -> None:
+    """Raises if the model's own step is not written for the JAX backend."""
+    step = getattr(model, f"{what}_step")
+    try:
+        inspect.signature(step).bind("state", "data")
+    except TypeError:
+        result = "outputs, state" if what == "predict" else "logs, state"
+        raise TypeError(
+            f"On the JAX backend Keras calls `{what}_step(self, state, data)`, which "
+            f"returns `{result}`. Received: {type(model).__name__}.{what}_step"
+            f"{inspect.signature(step)}. Write it so (see Keras' guide 'Customizing "
+            "what happens in fit() with JAX'), or call a step of TensorFlow's kind in "
+            "a loop of your own: `strategy.run(step, args=(batch,))`."
+        ) from None
 
 
 def _save(original: Callable[..., Any], model: Any, *args: Any, **kw: Any) -> Any:
