@@ -295,3 +295,35 @@ def test_functions_without_open_sizes_take_no_symbols():
     step = mirrax.function(list, input_signature=[spec])
     assert len(step(rows(4))) == 4
     assert step.trace_count == 1
+
+
+def test_sizes_that_differ_become_open_on_request():
+    step = mirrax.function(lambda x: x.sum(), reduce_retracing=True)
+    counts = []
+    for shape in [(2, 3), (4, 3), (5, 3), (2, 3), (1, 3), (5, 7), (6, 8), (2, 3)]:
+        assert float(step(np.ones(shape, "float32"))) == np.prod(shape)
+        counts.append(step.trace_count)
+    # As TensorFlow counts.
+    assert counts == [1, 2, 2, 2, 2, 3, 3, 3]
+
+
+def test_sizes_of_another_dtype_or_rank_are_others():
+    step = mirrax.function(lambda x: x.sum(), reduce_retracing=True)
+    for value in [np.ones(2, "float32"), np.ones(3, "int32"), np.ones((4, 4), "int32")]:
+        step(value)
+    assert step.trace_count == 3
+    step(np.ones(5, "float32"))
+    step(np.ones(6, "float32"))
+    assert step.trace_count == 4
+
+
+def test_sizes_of_parts_become_open_on_request(two_replicas):
+    step = mirrax.function(lambda x: x.sum(), reduce_retracing=True)
+    sums = []
+    for rows_per_part in (1, 2, 3, 4):
+        batch = two_replicas.experimental_distribute_values_from_function(
+            lambda _, count=rows_per_part: np.ones((count, 3), "float32")
+        )
+        sums.append(float(two_replicas.run(step, args=(batch,)).values[1]))
+    assert sums == [3, 6, 9, 12]
+    assert step.over(two_replicas, None).trace_count == 2

@@ -56,3 +56,10 @@ def test_a_shape_answers_what_a_tensor_is_asked():
 
     assert int(step(rows(4))) == 4
     assert seen == [(np.int32, (2,), 1, 2)]
+
+
+def test_reduce_retracing_opens_what_differs():
+    step = tf.function(tf.shape, reduce_retracing=True)
+    shapes = [step(rows(count)).tolist() for count in (2, 4, 1, 3)]
+    assert shapes == [[2, 3], [4, 3], [1, 3], [3, 3]]
+    assert step.trace_count == 2

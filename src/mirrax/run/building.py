@@ -20,7 +20,7 @@ from mirrax.run.arguments import (
 )
 from mirrax.run.donation import Donation
 from mirrax.run.program import Program, trace_program
-from mirrax.run.signatures import Signature
+from mirrax.run.signatures import Relaxing, Signature
 from mirrax.trees import Tree
 from mirrax.variables import libraries
 
@@ -93,6 +93,7 @@ class Builder:
         python_decisions: Whether Python may decide on values of arrays.
         is_run: Whether it is the `run` of a strategy.
         count_trace: Called whenever the function is traced.
+        relaxing: Says which sizes have differed between calls; None to leave them.
     """
 
     def __init__(
@@ -104,6 +105,7 @@ class Builder:
         python_decisions: bool,
         is_run: bool,
         count_trace: Callable[[], None],
+        relaxing: Relaxing | None = None,
     ) -> None:
         self._name = name
         self._call = call
@@ -112,6 +114,7 @@ class Builder:
         self._watched = decisions.noticing if python_decisions else decisions.hinting
         self._is_run = is_run
         self._count_trace = count_trace
+        self._relaxing = relaxing
         self._sized: unknown_sizes.SizedTraces | None = None
 
     def build(self, key: Any, given: Given) -> Program | OnlyPython:
@@ -126,10 +129,13 @@ class Builder:
         forms = [form_of_slot(slot) for slot in given.dynamic]
         flags = self._donation.flags(given.structure, len(given.leaves))
         axes = self._open_axes(given)
+        kind = without_shapes(key, given.slots)
+        if self._relaxing is not None and self._signature.can_be_relaxed:
+            shapes = [getattr(described, "shape", ()) for described in stand_ins]
+            axes = self._relaxing.open_axes(kind, shapes)
         try:
             if any(found != () for found in axes):
                 opened = unknown_sizes.Opened(stand_ins, forms, axes)
-                kind = without_shapes(key, given.slots)
                 traced = self._traces().find(kind, body, opened, self._count_trace)
             else:
                 self._count_trace()

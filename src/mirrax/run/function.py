@@ -26,7 +26,7 @@ from mirrax.run.concrete import Bound, ConcreteFunction
 from mirrax.run.donation import Donation
 from mirrax.run.over_workers import agreed_arguments, agreed_parts
 from mirrax.run.programs import MAX_PROGRAMS, Latest, Programs
-from mirrax.run.signatures import Signature
+from mirrax.run.signatures import Relaxing, Signature
 from mirrax.run.spelling import Spelling
 from mirrax.trees import Same, Tree
 from mirrax.variables import libraries
@@ -43,6 +43,7 @@ def function(
     donate_argnums: int | Sequence[int] = (),
     static_numbers: bool = False,
     python_decisions: bool = False,
+    reduce_retracing: bool = False,
 ) -> Any:
     """Returns `fn` as a function that is traced once and then runs compiled.
 
@@ -61,6 +62,8 @@ def function(
         python_decisions: Whether Python may decide on values of arrays, as in
             `if x > 0:`. The Python of such a function runs on every call; each `run`
             in it is compiled, unless its function decides as well.
+        reduce_retracing: Whether a size that differs from an earlier call is left open,
+            so that one more trace serves all sizes.
 
     >>> import numpy as np
     >>> @function
@@ -74,6 +77,7 @@ def function(
         "donate_argnums": donate_argnums,
         "static_numbers": static_numbers,
         "python_decisions": python_decisions,
+        "reduce_retracing": reduce_retracing,
     }
     if fn is None:
         return functools.partial(function, **options)
@@ -94,6 +98,7 @@ class Function:
         drive: What to call where one program cannot do it; by default the Python
             function, with each `run` in it compiled.
         topology: The devices it runs on, if it is the `run` of a strategy.
+        reduce_retracing: Whether sizes that differ between calls are left open.
     """
 
     runs_eagerly: ClassVar[bool] = False
@@ -108,6 +113,7 @@ class Function:
         python_decisions: bool = False,
         drive: Drive | None = None,
         topology: Topology | None = None,
+        reduce_retracing: bool = False,
     ) -> None:
         if not callable(fn):
             raise TypeError(f"`mirrax.function` takes a function. Received: {fn!r}.")
@@ -138,7 +144,9 @@ class Function:
             python_decisions,
             topology is not None,
             self.programs.count_trace,
+            Relaxing() if reduce_retracing else None,
         )
+        self.reduce_retracing = reduce_retracing
 
     @property
     def input_signature(self) -> tuple[Any, ...] | None:
@@ -221,6 +229,7 @@ class Function:
                 self.python_decisions,
                 drive(self, reference),
                 strategy.topology,
+                self.reduce_retracing,
             )
             found._signature.is_method = self._signature.is_method
         self._latest_over = (weakref.ref(strategy), found)

@@ -48,6 +48,11 @@ class Signature:
         for spec, arg in zip(self.specs, args, strict=True):
             _check(spec, arg)
 
+    @property
+    def can_be_relaxed(self) -> bool:
+        """Whether sizes may be left open that nobody described."""
+        return self.specs is None and not jax_internals.is_distributed()
+
     def open_axes(self, structure: Any, count: int) -> list[Axes]:
         """Returns which sizes of each leaf of the arguments are left open.
 
@@ -109,3 +114,28 @@ def _open_axes_of(spec: TensorSpec) -> Axes:
     if spec.shape is None:
         return None
     return tuple(axis for axis, size in enumerate(spec.shape) if size is None)
+
+
+class Relaxing:
+    """Which sizes have differed between the calls of a function without a signature."""
+
+    def __init__(self) -> None:
+        self._seen: dict[Any, list[list[int | None]]] = {}
+
+    def open_axes(self, kind: Any, shapes: Sequence[Sequence[int]]) -> list[Axes]:
+        """Returns which sizes of the arguments are left open from this call on.
+
+        Args:
+            kind: What calls have in common that may share a program.
+            shapes: The shapes of the arguments.
+        """
+        key = (kind, tuple(map(len, shapes)))
+        seen = self._seen.get(key) or [list(shape) for shape in shapes]
+        self._seen[key] = merged = [
+            [old if old == new else None for old, new in zip(known, shape, strict=True)]
+            for known, shape in zip(seen, shapes, strict=True)
+        ]
+        return [
+            tuple(axis for axis, size in enumerate(shape) if size is None)
+            for shape in merged
+        ]

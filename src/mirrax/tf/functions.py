@@ -72,7 +72,8 @@ def function(
 ) -> Any:
     """`tf.function`: Python numbers are part of the program, as in TensorFlow.
 
-    The options after `input_signature` are accepted and have no meaning here.
+    `jit_compile`, and options that start with `experimental_`, are accepted and have no
+    meaning here.
     """
     unknown = [name for name in experimental if not name.startswith("experimental_")]
     if unknown:
@@ -85,4 +86,5 @@ def function(
         input_signature=input_signature,
         static_numbers=True,
         python_decisions=bool(autograph),
+        reduce_retracing=bool(reduce_retracing),
     )
