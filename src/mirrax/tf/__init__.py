@@ -94,6 +94,7 @@ from mirrax.tf.math import square as square
 from mirrax.tf.math import subtract as subtract
 from mirrax.tf.math import tan as tan
 from mirrax.tf.math import tanh as tanh
+from mirrax.tf.math import truediv as realdiv  # noqa: F401
 from mirrax.tf.math import truediv as truediv
 from mirrax.tf.math import truncatediv as truncatediv
 from mirrax.tf.math import truncatemod as truncatemod
@@ -103,6 +104,7 @@ from mirrax.tf.python_side import *  # noqa: F403
 from mirrax.tf.shapes import *  # noqa: F403
 from mirrax.tf.specs import TypeSpec as TypeSpec
 from mirrax.tf.specs import type_spec_from_value as type_spec_from_value
+from mirrax.tf.strings import as_string as as_string
 from mirrax.tf.tensor_arrays import TensorArray as TensorArray
 from mirrax.tf.tensors import Tensor as Tensor
 from mirrax.tf.variables import Variable as Variable

@@ -31,11 +31,14 @@ __all__ = [
     "assert_positive",
     "assert_rank",
     "assert_rank_at_least",
+    "assert_rank_in",
     "assert_scalar",
     "assert_shapes",
     "assert_type",
     "check_numerics",
+    "get_log_device_placement",
     "is_numeric_tensor",
+    "set_log_device_placement",
 ]
 
 
@@ -137,6 +140,19 @@ def assert_rank_at_least(
 ) -> None:
     found = tensor(x)
     _require_known(found.ndim >= rank, message, f"a rank of at least {rank}", found)
+
+
+def assert_rank_in(x: Any, ranks: Any, message: Any = None, name: Any = None) -> None:
+    found = tensor(x)
+    _require_known(found.ndim in ranks, message, f"a rank in {ranks}", found)
+
+
+def set_log_device_placement(enabled: bool) -> None:
+    """Does nothing: `array.devices()` tells where an array lies."""
+
+
+def get_log_device_placement() -> bool:
+    return False
 
 
 def assert_scalar(tensor: Any, message: Any = None, name: Any = None) -> Any:

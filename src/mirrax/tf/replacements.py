@@ -96,6 +96,10 @@ REPLACEMENTS: dict[str, str] = {
     "tf.sets": "`jnp.unique`, `jnp.intersect1d`",
     "tf.signal": "`jax.numpy.fft` and `jax.scipy.signal`",
     "tf.sparse": "`jax.experimental.sparse`",
+    "tf.strings.to_hash_bucket_fast": (
+        "`zlib.crc32(text) % num_buckets` in `Dataset.map`; its buckets are others "
+        "than those of FarmHash in TensorFlow"
+    ),
     "tf.strings": "Python's `str` in the input pipeline (`Dataset.map`)",
     "tf.summary": "`tf.summary.scalar`, `histogram`, `text`, `image`, `audio`",
     "tf.sysconfig": "nothing: there is no library to link to",

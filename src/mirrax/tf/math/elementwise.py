@@ -40,6 +40,7 @@ __all__ = [
     "equal",
     "erf",
     "erfc",
+    "erfcinv",
     "erfinv",
     "exp",
     "expm1",
@@ -123,6 +124,7 @@ digamma = of_one(special.digamma)
 erf = of_one(special.erf)
 erfc = of_one(special.erfc)
 erfinv = of_one(special.erfinv)
+erfcinv = of_one(lambda x: special.erfinv(1 - x))
 exp = of_one(jnp.exp)
 expm1 = of_one(jnp.expm1)
 floor = of_one(jnp.floor)

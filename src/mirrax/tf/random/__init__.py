@@ -1,6 +1,7 @@
 """`tf.random`: numbers are JAX's, and differ from TensorFlow's for the same seed."""
 
 from mirrax.tf.absent import names_of
+from mirrax.tf.random import experimental as experimental
 from mirrax.tf.random.ambient import set_seed as set_seed
 from mirrax.tf.random.generator import Algorithm as Algorithm
 from mirrax.tf.random.generator import Generator as Generator
