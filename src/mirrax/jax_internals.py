@@ -447,6 +447,11 @@ def raising_as_a_whole(function: Any, name: str) -> Any:
     return function
 
 
+def is_jit_disabled() -> bool:
+    """Returns whether JAX runs programs operation by operation (`disable_jit`)."""
+    return bool(_config.disable_jit.value)
+
+
 def get_local_config() -> LocalConfig:
     """Returns all thread-local JAX settings."""
     return [state.get_local() for state in _config_states]

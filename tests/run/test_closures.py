@@ -274,3 +274,23 @@ def test_identity_tells_equal_numbers_of_different_types_apart():
 
     keys = {closures.identity(returning(value)) for value in (1, 1.0, True, 0.0, -0.0)}
     assert len(keys) == 5
+
+
+class Setting:
+    weight = 1.0
+
+
+class Loss:
+    def __init__(self):
+        self.weight = Setting.weight
+
+
+def weight_of_a_new_loss():
+    return Loss().weight
+
+
+def test_identity_changes_with_what_a_constructor_reads(monkeypatch):
+    before = closures.identity(weight_of_a_new_loss)
+    assert closures.identity(weight_of_a_new_loss) == before
+    monkeypatch.setattr(Setting, "weight", 2.0)
+    assert closures.identity(weight_of_a_new_loss) != before

@@ -6,8 +6,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.experimental import io_callback
 
 import mirrax
+from tests.devices.fresh import run_fresh
 from tests.programs import create
 
 
@@ -185,3 +187,98 @@ def test_a_variable_that_a_failed_step_has_cost_says_so(strategy):
     assert "'Variable:0' are lost" in caught.value.__notes__[0]
     variable.assign(jnp.ones(4))
     assert variable.numpy().tolist() == [1] * 4
+
+
+def test_an_array_on_several_devices_that_an_earlier_call_took_is_refused():
+    # In a process of its own, because XLA would end it.
+    printed = run_fresh("""
+        import jax.numpy as jnp, mirrax
+        strategy = mirrax.MirroredStrategy(["CPU:0", "CPU:1"])
+        taking = mirrax.function(lambda x: x + 1, donate_argnums=0)
+        double = mirrax.function(lambda x: x * 2)
+        state = strategy.run(taking, args=(jnp.zeros(4),))
+        strategy.run(double, args=(state,))
+        strategy.run(taking, args=(state,))
+        for step in (double, taking):
+            try:
+                strategy.run(step, args=(state,))
+            except ValueError as error:
+                print("is gone after it" in str(error))
+    """)
+    assert printed.split() == ["True", "True"]
+
+
+def test_variables_that_a_callback_moves_keep_what_is_written():
+    first, second = mirrax.Variable(0.0), mirrax.Variable(0.0)
+
+    @mirrax.function
+    def note(x):
+        first.assign_add(x)
+        second.assign_add(x)
+
+    def callback(x):
+        note(np.float32(10))
+        return np.float32(7)
+
+    @mirrax.function
+    def step():
+        shape = jax.ShapeDtypeStruct((), jnp.float32)
+        first.assign(io_callback(callback, shape, 1.0))
+        return first.value
+
+    assert (float(step()), float(first.numpy())) == (7, 7)
+
+
+def test_without_jit_variables_share_no_array_that_is_overwritten():
+    left, right = mirrax.Variable(jnp.zeros(3)), mirrax.Variable(jnp.ones(3))
+    given = jnp.full(3, 5.0)
+
+    def copy(x):
+        left.assign(right.value)
+        right.assign(x)
+
+    increase = mirrax.function(lambda: [left.assign_add(jnp.ones(3))])
+    double = mirrax.function(lambda: [right.assign_add(right.value)])
+    with jax.disable_jit():
+        mirrax.function(copy)(given)
+    for _ in range(2):
+        increase()
+        double()
+    assert left.numpy().tolist() == [3] * 3
+    assert right.numpy().tolist() == [20] * 3
+    assert given.tolist() == [5] * 3
+
+
+def test_a_function_leaves_variables_on_the_device_of_their_strategy():
+    strategy = mirrax.OneDeviceStrategy("CPU:1")
+    with strategy.scope():
+        variable = mirrax.Variable(jnp.ones(2))
+        mirrax.function(lambda: [variable.assign_add(jnp.ones(2))])()
+    mirrax.function(lambda: [variable.assign_add(jnp.ones(2))])()
+    assert variable.numpy().tolist() == [3, 3]
+    assert variable.device.endswith("CPU:1")
+
+
+@pytest.mark.parametrize("signature", [None, [None]], ids=["plain", "open"])
+def test_threads_lose_nothing_on_unequal_parts(two_replicas, signature):
+    variable = create(two_replicas, 0.0)
+    parts = mirrax.PerReplica((jnp.ones(3), jnp.ones(2)))
+    specs = signature and [mirrax.TensorSpec([None], jnp.float32)]
+
+    @mirrax.function(input_signature=specs)
+    def step(x):
+        total = mirrax.get_replica_context().all_reduce("SUM", x.sum())
+        variable.assign_add(total)
+
+    two_replicas.run(step, args=(parts,))
+
+    def work():
+        for _ in range(20):
+            two_replicas.run(step, args=(parts,))
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert variable.numpy() == 5 * 61

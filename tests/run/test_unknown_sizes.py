@@ -1,5 +1,7 @@
 """A function whose signature leaves sizes open is traced once for many shapes."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -327,3 +329,26 @@ def test_sizes_of_parts_become_open_on_request(two_replicas):
         sums.append(float(two_replicas.run(step, args=(batch,)).values[1]))
     assert sums == [3, 6, 9, 12]
     assert step.over(two_replicas, None).trace_count == 2
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class Sized:
+    x: jax.Array
+    size: int = dataclasses.field(metadata={"static": True})
+
+
+@pytest.mark.parametrize(
+    ("wrap", "size_of"),
+    [
+        (lambda x: Sized(x, x.shape[0]), lambda result: result.size),
+        (lambda x: {x.shape[0]: x}, lambda result: next(iter(result))),
+    ],
+    ids=["static field", "key"],
+)
+def test_sizes_beside_the_leaves_of_a_result_are_numbers(wrap, size_of):
+    signature = [mirrax.TensorSpec([None], jnp.float32)]
+    wrapped = mirrax.function(wrap, input_signature=signature)
+    sizes = [size_of(wrapped(np.ones(n, np.float32))) for n in (2, 5, 2)]
+    assert sizes == [2, 5, 2]
+    assert {type(size) for size in sizes} == {int}

@@ -252,3 +252,16 @@ def test_loggers_are_those_of_python():
     tf.compat.v1.logging.set_verbosity(tf.compat.v1.logging.ERROR)
     assert tf.get_logger().level == tf.compat.v1.logging.get_verbosity() == 40
     tf.get_logger().setLevel(0)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_what_was_read_takes_arrays_on_its_right(compiled):
+    variable = tf.Variable([1.0, 2.0])
+
+    def compute(x):
+        return variable.value * x, variable.value[0] * x, variable.value == x
+
+    compute = tf.function(compute) if compiled else compute
+    product, scaled, equal = compute(tf.constant([1.0, 3.0]))
+    assert [product.numpy().tolist(), scaled.numpy().tolist()] == [[1, 6], [1, 3]]
+    assert equal.numpy().tolist() == [True, False]

@@ -33,7 +33,8 @@ _SEQUENCES = (list, tuple, collections.deque)
 _NAMESPACES = (types.SimpleNamespace, types.ModuleType)
 # What libraries call on behalf of the user's code.
 _ALWAYS_NAMED = frozenset({"call", "forward"})
-_NEVER_CALLED = frozenset({"__init__", "__new__", "__repr__", "__str__", "__del__"})
+_CONSTRUCTORS = frozenset({"__init__", "__new__"})
+_NEVER_CALLED = frozenset({"__repr__", "__str__", "__del__"})
 # What reads attributes by names that are no part of the code.
 _DYNAMIC = frozenset({"getattr", "vars", "__dict__", "eval", "exec", "globals"})
 
@@ -88,8 +89,9 @@ class _Reach:
             names = self._names - added
             if names:
                 is_all = not _DYNAMIC.isdisjoint(names)
-                for name, value in _attributes(self._holders[number]):
-                    is_implied = not added and _is_operator(name, value)
+                holder = self._holders[number]
+                for name, value in _attributes(holder):
+                    is_implied = not added and _is_implied(name, value, holder)
                     if name in names or is_implied or is_all:
                         self._put(name)
                         self.add(value)
@@ -191,10 +193,13 @@ def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
                 yield name, attribute
 
 
-def _is_operator(name: str, value: Any) -> bool:
+def _is_implied(name: str, value: Any, holder: Any) -> bool:
     """Returns whether code can call an attribute without naming it, as `a + b` does."""
-    is_special = name.startswith("__") and name not in _NEVER_CALLED
-    return is_special and isinstance(value, types.FunctionType)
+    if not name.startswith("__") or not isinstance(value, types.FunctionType):
+        return False
+    if name in _CONSTRUCTORS:
+        return isinstance(holder, type)
+    return name not in _NEVER_CALLED
 
 
 @functools.lru_cache(maxsize=4096)

@@ -109,6 +109,9 @@ class Holdings:
 
     def store(self, outputs: Iterable[jax.Array], num_rest: int) -> Sequence[jax.Array]:
         """Gives variables their new arrays; returns what comes after them."""
+        # A callback of the program may have moved them.
+        if self._moves != lending.ledger.moves:
+            self._find()
         if not self._handed_on and not self._localized:
             results = self._written_at.write(outputs, num_rest)
         else:
@@ -133,7 +136,7 @@ class Holdings:
         row = self.row()
         if row is None:
             return None
-        count = len(row)
+        count = len(self.changed)
         read_only = self._read_only_at.read() if self.read_only else []
         calls = map(run, (row,), (read_only,), (donated,), (kept,))
         row[:] = itertools.chain.from_iterable(calls)
@@ -144,6 +147,11 @@ class Holdings:
     def lend_forwarded(self) -> None:
         """Notes which arrays a call may have handed through to the user."""
         for variable in self._forwarded:
+            lending.mark(variable)
+
+    def lend_all(self) -> None:
+        """Notes that all arrays may be others' as well."""
+        for variable in (*self.written, *self.read_only):
             lending.mark(variable)
 
     def _take_back(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import jax
@@ -17,6 +18,19 @@ def placement(array: Any) -> Any:
     return (array.sharding, array.committed) if is_array else type(array)
 
 
+def refuse_taken(arrays: Iterable[Any]) -> None:
+    """Raises if an earlier call has taken one of these; XLA would end the process."""
+    for array in arrays:
+        is_deleted = getattr(array, "is_deleted", None)
+        if is_deleted is not None and is_deleted():
+            raise ValueError(
+                "An array that a call was given through `donate_argnums` is gone after "
+                "it. Received: such an array as an argument. Use what that call "
+                "returned, give it a copy (`jnp.copy(x)`), or leave the argument out "
+                "of its `donate_argnums`."
+            )
+
+
 def own_each(donated: list[Any], kept: list[Any]) -> list[Any]:
     """Returns donated arguments, each in an array that may be overwritten.
 
@@ -29,19 +43,11 @@ def own_each(donated: list[Any], kept: list[Any]) -> list[Any]:
         and {jax_internals.ArrayImpl}.issuperset(map(type, donated))
         and numbers.isdisjoint(map(id, kept))
         and not lending.has_views(numbers)
-        and not any(map(jax_internals.ArrayImpl.is_deleted, donated))
     ):
         return donated
     seen = {id(array) for array in kept}
     owned = []
     for array in donated:
-        if jax_internals.is_stored(array) and array.is_deleted():
-            raise ValueError(
-                "An argument in `donate_argnums` is overwritten by the call, so it "
-                "cannot be given again. Received: an array that an earlier call took. "
-                "Use what that call returned, or leave the argument out of "
-                "`donate_argnums`."
-            )
         is_shared = id(array) in seen or lending.is_view(array)
         seen.add(id(array))
         owned.append(jnp.copy(array) if is_shared else array)

@@ -115,6 +115,13 @@ class Lockstep:
     failures: Failures | None = None
 
     def __call__(self, arrays: Sequence[Sequence[Any]]) -> Tree:
+        if self.failures is not None:
+            # A callback may read variables itself, in another thread.
+            return self._run(arrays)
+        with lending.lock:
+            return self._run(arrays)
+
+    def _run(self, arrays: Sequence[Sequence[Any]]) -> Tree:
         devices = self.topology.local_devices
         for variable in self.traces[0].reads:
             if isinstance(variable, ForeignVariable):

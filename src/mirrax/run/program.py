@@ -19,7 +19,7 @@ from mirrax.run.compiling import compiled
 from mirrax.run.failed_calls import explain
 from mirrax.run.forms import Form, only_topology, split_outputs
 from mirrax.run.holdings import Holdings
-from mirrax.run.inputs import own_each, placement
+from mirrax.run.inputs import own_each, placement, refuse_taken
 from mirrax.run.over_workers import on_all_workers
 from mirrax.run.presentation import Presentation
 from mirrax.run.tracing import Traced, trace
@@ -27,6 +27,7 @@ from mirrax.trees import Tree
 from mirrax.variables import lending
 from mirrax.variables.distributed import DistributedVariable
 from mirrax.variables.foreign import ForeignVariable
+from mirrax.variables.variable import Variable
 
 if TYPE_CHECKING:
     from mirrax.run import fingerprints
@@ -114,12 +115,15 @@ class Program:
             self._run = on_all_workers(self._run, topology, name, *plain)
         is_single = topology is not None and topology.is_single
         self._device = topology.devices[0] if is_single and topology else None
+        # Then an array that is given may be the one that is stored.
+        self._is_unjitted = jax_internals.is_jit_disabled()
         self._placements: list[Any] = []
         # Whether there is nothing to do but to exchange the arrays of variables.
         self._is_simple = (
             self._holdings.are_simple
             and self._is_local
             and self._device is None
+            and not self._is_unjitted
             and not self._donated_arguments
             and not self._unplaced
         )
@@ -131,6 +135,7 @@ class Program:
 
     def __call__(self, arrays: list[Any]) -> Tree:
         """Runs the program on the dynamic arguments; returns what the user gets."""
+        refuse_taken(arrays)
         with lending.lock:
             results: Sequence[jax.Array] | None = None
             try:
@@ -139,7 +144,7 @@ class Program:
                 if results is None:
                     results = self._call_with_care(arrays)
             except Exception as error:
-                explain(error, arrays, self._holdings.changed)
+                explain(error, self._holdings.changed)
                 raise
         return self._presentation(results)
 
@@ -156,6 +161,8 @@ class Program:
             with jax.default_device(self._device):
                 results = self._execute(changed, read_only, donated, kept)
         self._holdings.lend_forwarded()
+        if self._is_unjitted:
+            self._holdings.lend_all()
         return results
 
     def _execute(
@@ -218,11 +225,18 @@ def _topology_of(
     traced: Traced, used: set[Topology], forms: Sequence[Form]
 ) -> Topology | None:
     """Returns the devices that a program runs on; None if it does not matter."""
-    of_variables = [
-        variable.topology
-        for variable in (*traced.reads, *traced.writes)
-        if isinstance(variable, DistributedVariable)
-        and not isinstance(variable, ForeignVariable)
-    ]
-    of_arguments = [form.topology for form in forms if form.topology is not None]
-    return only_topology({*used, *of_arguments, *of_variables})
+    variables = (*traced.reads, *traced.writes)
+    of_variables = [_topology_of_variable(variable) for variable in variables]
+    of_arguments = [form.topology for form in forms]
+    found = {*used, *of_arguments, *of_variables}
+    return only_topology({topology for topology in found if topology is not None})
+
+
+def _topology_of_variable(variable: Variable) -> Topology | None:
+    """Returns the devices that a variable belongs to; None if to none."""
+    if isinstance(variable, ForeignVariable):
+        return None
+    if isinstance(variable, DistributedVariable):
+        return variable.topology
+    topology: Topology | None = getattr(variable.owner, "topology", None)
+    return topology if topology is not None and topology.is_single else None

@@ -137,15 +137,19 @@ class Unequal:
         Args:
             arguments: The dynamic arguments; those in unequal parts as tuples.
         """
+        with lending.lock:
+            return self._presented(self._run(arguments))
+
+    def _run(self, arguments: Sequence[Any]) -> list[Any]:
+        """Gives variables their new values, and returns the results."""
         reads, writes = self._traced.reads, self._traced.writes
         for variable in reads:
             if isinstance(variable, ForeignVariable):
                 variable.settle_as_it_is(self._topology)
-        with lending.lock:
-            held = [variable.stored for variable in reads]
-            for variable in reads:
-                # The steps may hand what they are given through to the results.
-                lending.mark(variable)
+        held = [variable.stored for variable in reads]
+        for variable in reads:
+            # The steps may hand what they are given through to the results.
+            lending.mark(variable)
         values = initial_values(self._closed, [*arguments, *held])
         for step in self._steps:
             step(values, self._topology)
@@ -159,7 +163,7 @@ class Unequal:
                 variable.stored = array
         for variable in writes:
             lending.mark(variable)
-        return self._presented(outputs[len(writes) :])
+        return outputs[len(writes) :]
 
     def _presented(self, outputs: Sequence[Any]) -> Tree:
         structure, forms, rest, _ = self._traced.result

@@ -243,12 +243,21 @@ def _as_result(leaf: Any) -> Any:
 
 def _hides_sizes(traced: Traced) -> bool:
     """Returns whether there are sizes where no numbers can take their places."""
-    _, _, rest, _ = traced.result
+    structure, _, rest, _ = traced.result
     return any(
         isinstance(value, Size)
-        for root in (*callbacks_of(traced.jaxpr), *rest)
+        for root in (*callbacks_of(traced.jaxpr), *rest, *_beside_leaves(structure))
         for _, value in reachable(root)
     )
+
+
+def _beside_leaves(structure: Any) -> Iterator[Any]:
+    """Yields what a structure holds beside its leaves: keys, and static fields."""
+    data = structure.node_data()
+    if data is not None:
+        yield data[1]
+    for child in structure.children():
+        yield from _beside_leaves(child)
 
 
 def _reshaped(stand_in: Any, shape: Sequence[Any]) -> jax.ShapeDtypeStruct:

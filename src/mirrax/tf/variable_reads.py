@@ -132,7 +132,8 @@ class VariableSlice(VariableRead):
 
 
 def _plain(value: Any) -> Any:
-    return value.__jax_array__() if hasattr(value, "__jax_array__") else value
+    is_array = isinstance(value, jax.Array) or not hasattr(value, "__jax_array__")
+    return value if is_array else value.__jax_array__()
 
 
 def _add_operator(name: str) -> None:
