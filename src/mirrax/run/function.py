@@ -121,6 +121,7 @@ class Function:
         self._name = getattr(fn, "__name__", repr(fn))
         self.python_function = fn
         self._signature = Signature(self._name, fn, input_signature)
+        self.input_signature = self._signature.specs
         self._donation = Donation(self._name, donate_argnums)
         self.static_numbers = static_numbers
         self.python_decisions = python_decisions
@@ -147,11 +148,6 @@ class Function:
             Relaxing() if reduce_retracing else None,
         )
         self.reduce_retracing = reduce_retracing
-
-    @property
-    def input_signature(self) -> tuple[Any, ...] | None:
-        """Descriptions that the arguments must fit."""
-        return self._signature.specs
 
     @property
     def trace_count(self) -> int:

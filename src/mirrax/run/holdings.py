@@ -83,23 +83,11 @@ class Holdings:
         special = self._fetched or self._handed_on or self._localized or self._forwarded
         return not special and len(self.written) == len(self.changed) > 0
 
-    def row(self) -> list[Any] | None:
-        """Returns what it changes as one list, where it lies; None if it is scattered.
-
-        Ready to be overwritten.
-        """
-        ledger = lending.ledger
-        if self._lent_count != ledger.count:
-            self._take_back()
-        if self._moves != ledger.moves:
-            self._find()
-        return self._row
-
     def arrays(self) -> tuple[list[Any], list[Any]]:
         """Returns the arrays of `changed`, ready to be overwritten, and `read_only`."""
         for foreign, aval, is_changed in self._foreign:
             foreign.settle(self._topology, aval, is_changed)
-        self.row()
+        self._prepare()
         for variable, cell in self._fetched:
             cell[0] = variable.stored
         changed, read_only = self._changed_at.read(), self._read_only_at.read()
@@ -133,7 +121,10 @@ class Holdings:
         None if there is no row. One step for Python, so that an interruption comes
         before it or after it, never between a program and its variables.
         """
-        row = self.row()
+        ledger = lending.ledger
+        if self._lent_count != ledger.count or self._moves != ledger.moves:
+            self._prepare()
+        row = self._row
         if row is None:
             return None
         count = len(self.changed)
@@ -153,6 +144,13 @@ class Holdings:
         """Notes that all arrays may be others' as well."""
         for variable in (*self.written, *self.read_only):
             lending.mark(variable)
+
+    def _prepare(self) -> None:
+        """Makes what it changes ready to be overwritten, and finds where all is."""
+        if self._lent_count != lending.ledger.count:
+            self._take_back()
+        if self._moves != lending.ledger.moves:
+            self._find()
 
     def _take_back(self) -> None:
         """Gives variables that users may look at arrays that can be overwritten."""

@@ -29,7 +29,7 @@ class Presentation:
         rest: Sequence[Any],
         is_over_many: bool,
     ) -> None:
-        self._structure = structure
+        self._unflatten = structure.unflatten
         self._rest = rest
         self._presenters: list[Any] = [
             None if form is None else _presenter(form, is_over_many) for form in forms
@@ -47,13 +47,13 @@ class Presentation:
         if self._is_one_array:
             return self._presenters[0](arrays[0])
         if self._are_bare:
-            return trees.unflatten(self._structure, arrays)
+            return self._unflatten(arrays)
         given = iter(arrays)
         leaves = [
             rest if present is None else present(next(given))
             for present, rest in zip(self._presenters, self._rest, strict=True)
         ]
-        return trees.unflatten(self._structure, leaves)
+        return self._unflatten(leaves)
 
 
 def _presenter(form: Form, is_over_many: bool) -> Callable[[jax.Array], Any]:

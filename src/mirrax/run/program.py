@@ -135,7 +135,8 @@ class Program:
 
     def __call__(self, arrays: list[Any]) -> Tree:
         """Runs the program on the dynamic arguments; returns what the user gets."""
-        refuse_taken(arrays)
+        if arrays:
+            refuse_taken(arrays)
         with lending.lock:
             results: Sequence[jax.Array] | None = None
             try:
