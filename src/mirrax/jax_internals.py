@@ -16,7 +16,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeGuard
 
 import jax
+import numpy as np
 from jax.sharding import NamedSharding
+
+from mirrax.jaxlib_internals import put_copy
 
 try:
     from jax._src import callback as _callback
@@ -130,7 +133,18 @@ def assembled(
     return array
 
 
+def copied(value: np.ndarray[Any, Any], device: jax.Device) -> jax.Array:
+    """Returns a copy of `value` on `device`, not tied to it.
+
+    As `jax.device_put`, which takes ten times as long.
+    """
+    aval = _aval(value.shape, value.dtype)
+    array: jax.Array = put_copy(aval, _sharding(device), value, device)
+    return array
+
+
 _aval = functools.lru_cache(maxsize=1024)(jax.core.ShapedArray)
+_sharding = functools.lru_cache(maxsize=1024)(jax.sharding.SingleDeviceSharding)
 
 
 def _as_key(like: jax.Array, data: jax.Array) -> jax.Array:

@@ -15,6 +15,8 @@ try:
     _get_service = _jax.get_distributed_runtime_service
     _get_client = _jax.get_distributed_runtime_client
     _make_gloo = _jax.make_gloo_tcp_collectives
+    _put = _jax.batched_device_put
+    _COPY = _jax.HostBufferSemantics.IMMUTABLE_ONLY_DURING_CALL
 except (ImportError, AttributeError) as error:
     raise ImportError(
         "Mirrax was tested with jaxlib 0.10.2 and does not know this version. "
@@ -54,3 +56,15 @@ def make_coordination_client(address: str, process_index: int) -> Any:
 def make_gloo(client: Any, host: str) -> Any:
     """Returns collectives between CPUs that listen on one address of this machine."""
     return _make_gloo(distributed_client=client, hostname=host)
+
+
+def put_copy(aval: Any, sharding: Any, value: Any, device: Any) -> Any:
+    """Returns a copy of NumPy's `value` as an array on `device`, not tied to it."""
+    return _put(
+        aval,
+        sharding,
+        [value],
+        [device],
+        committed=False,
+        host_buffer_semantics=_COPY,
+    )

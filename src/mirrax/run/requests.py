@@ -13,7 +13,7 @@ import jax
 from typing_extensions import override
 
 from mirrax import jax_internals
-from mirrax.collectives import agreement
+from mirrax.collectives import agreement, small_sums
 from mirrax.collectives.gather import gather
 from mirrax.collectives.reduce import reduce
 from mirrax.context import stack
@@ -67,6 +67,10 @@ class AllReduce(Request):
         collective = call.collective
         if self.options is not collective.options:
             collective = dataclasses.replace(collective, options=self.options)
+        rows = [request.values for request in requests]
+        answers = small_sums.all_reduce(collective, self.op, rows)
+        if answers is not None:
+            return answers
         values = _columns(call, requests, f"all_reduce {self.op.name}")
         reduced = reduce(collective, self.op, values, axis=None)
         return _hand_out(reduced, len(requests))
