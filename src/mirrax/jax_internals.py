@@ -434,6 +434,7 @@ def eager_fingerprint() -> object:
     """Returns `config_fingerprint()`, or None while a transformation is under way."""
     if _trace_state.value is not _eval_trace:
         return None
+    # Asked on every call, so it does not call the other.
     return _trace_context(), _config.debug_nans.value, _config.debug_infs.value
 
 

@@ -35,11 +35,12 @@ def run(
 ) -> Tree:
     """Returns the merged results of `fn` on every replica of `strategy`."""
     driver, is_traced = stack.driver(), stack.overlay() is not None
-    is_usual = type(args) is tuple and type(kwargs) is dict and driver is None
-    is_compiled = not (is_traced or Function.runs_eagerly)
-    if isinstance(fn, Function) and is_usual and is_compiled:
-        # The most frequent way, and the shortest.
-        return _run_compiled(strategy, fn, args, kwargs)
+    if type(fn) is Function and type(args) is tuple and not kwargs:
+        # The most frequent way, and the shortest: as the call before.
+        latest, compiled = fn.latest_over
+        is_compiled = driver is None and not is_traced and not Function.runs_eagerly
+        if latest() is strategy and is_compiled and fn.input_signature is None:
+            return compiled.call(args, kwargs)
     if not callable(fn):
         raise TypeError(
             "`run` takes a function and its arguments: run(fn, args=(...)). Received: "

@@ -132,7 +132,7 @@ class Function:
         self._created: set[Any] = set()
         self._latest: Latest | None = None
         # Read and written as one, because several threads may call.
-        self._latest_over: tuple[Callable[[], Any], Function] = (lambda: None, self)
+        self.latest_over: tuple[Callable[[], Any], Function] = (lambda: None, self)
         self._inner: collections.OrderedDict[Any, Function] = collections.OrderedDict()
         self._over: weakref.WeakKeyDictionary[Any, Function] = (
             weakref.WeakKeyDictionary()
@@ -206,7 +206,7 @@ class Function:
             strategy: The strategy.
             drive: Makes the function to call where one program cannot do it.
         """
-        latest, latest_over = self._latest_over
+        latest, latest_over = self.latest_over
         if latest() is strategy:
             return latest_over
         found = self._over.get(strategy)
@@ -228,7 +228,7 @@ class Function:
                 self.reduce_retracing,
             )
             found._signature.is_method = self._signature.is_method
-        self._latest_over = (weakref.ref(strategy), found)
+        self.latest_over = (weakref.ref(strategy), found)
         return found
 
     def compiled(self, fn: Callable[..., Any]) -> Function:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -19,6 +19,8 @@ from mirrax.variables.distributed import DistributedVariable
 from mirrax.variables.foreign import ForeignVariable
 from mirrax.variables.places import Places, in_order_of_row, row_of
 from mirrax.variables.variable import Variable
+
+_WHOLE = slice(None)
 
 
 class Holdings:
@@ -130,7 +132,9 @@ class Holdings:
         count = len(self.changed)
         read_only = self._read_only_at.read() if self.read_only else []
         calls = map(run, (row,), (read_only,), (donated,), (kept,))
-        row[:] = itertools.chain.from_iterable(calls)
+        next(map(operator.setitem, (row,), (_WHOLE,), calls))
+        if len(row) == count:
+            return []
         results = row[count:]
         del row[count:]
         return results

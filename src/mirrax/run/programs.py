@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import logging
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -82,7 +83,14 @@ class Latest:
             outside of a scope.
     """
 
-    __slots__ = ("_is_run", "_keys", "_num_libraries", "_settings", "program")
+    __slots__ = (
+        "_is_run",
+        "_keys",
+        "_num_libraries",
+        "_num_modules",
+        "_settings",
+        "program",
+    )
 
     def __init__(self, program: Program, slots: Sequence[Slot], is_run: bool) -> None:
         self.program = program
@@ -90,14 +98,20 @@ class Latest:
         self._is_run = is_run
         self._settings = jax_internals.eager_fingerprint()
         self._num_libraries = len(libraries.connect())
+        self._num_modules = len(sys.modules)
 
     def arrays_of(self, args: Sequence[Any]) -> list[Any] | None:
         """Returns the inputs of the program for a call; None if it may be another."""
         if (
             len(args) != len(self._keys)
             or jax_internals.eager_fingerprint() != self._settings
-            or len(libraries.connect()) != self._num_libraries
+            or (len(sys.modules) != self._num_modules and self._are_libraries_new())
             or not (self._is_run or stack.frame() is None)
         ):
             return None
         return known_arrays(args, self._keys) if args else []
+
+    def _are_libraries_new(self) -> bool:
+        """Returns whether a library that takes part was imported since."""
+        self._num_modules = len(sys.modules)
+        return len(libraries.connect()) != self._num_libraries
