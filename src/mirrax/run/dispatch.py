@@ -17,6 +17,7 @@ from mirrax.run.call import ReplicaCall
 from mirrax.run.eager import run_eager
 from mirrax.run.function import Drive, Function
 from mirrax.run.meeting import Alone
+from mirrax.run.on_replicas import OnReplicas
 from mirrax.run.replica_context import ReplicaContext
 from mirrax.run.spmd import run_traced
 from mirrax.run.spmd_meeting import run_within
@@ -37,10 +38,12 @@ def run(
     driver, is_traced = stack.driver(), stack.overlay() is not None
     if type(fn) is Function and type(args) is tuple and not kwargs:
         # The most frequent way, and the shortest: as the call before.
-        latest, compiled = fn.latest_over
+        latest, latest_over = fn.latest_over
         is_compiled = driver is None and not is_traced and not Function.runs_eagerly
         if latest() is strategy and is_compiled and fn.input_signature is None:
-            return compiled.call(args, kwargs)
+            compiled = latest_over()
+            if compiled is not None:
+                return compiled.call(args, kwargs)
     if not callable(fn):
         raise TypeError(
             "`run` takes a function and its arguments: run(fn, args=(...)). Received: "
@@ -123,11 +126,11 @@ def _run_driven(
     return result
 
 
-def _run_one_by_one(fn: Function, strategy: Callable[[], Any]) -> Drive:
-    """Returns what runs `fn` on replicas that need programs of their own, or Python."""
+def _run_one_by_one(on_replicas: OnReplicas) -> Drive:
+    """Returns what runs a function on replicas that need programs of their own."""
 
     def run(args: Sequence[Any], kwargs: dict[str, Any], is_deciding: bool) -> Tree:
-        owner = strategy()
+        fn, owner = on_replicas.fn, on_replicas.strategy
         call = ReplicaCall(
             owner,
             owner.collective,

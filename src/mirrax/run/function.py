@@ -24,6 +24,7 @@ from mirrax.run.arguments import (
 from mirrax.run.building import Builder, Given, OnlyPython
 from mirrax.run.concrete import Bound, ConcreteFunction
 from mirrax.run.donation import Donation
+from mirrax.run.on_replicas import OnReplicas
 from mirrax.run.over_workers import agreed_arguments, agreed_parts
 from mirrax.run.programs import MAX_PROGRAMS, Latest, Programs
 from mirrax.run.signatures import Relaxing, Signature
@@ -132,11 +133,12 @@ class Function:
         self._created: set[Any] = set()
         self._latest: Latest | None = None
         # Read and written as one, because several threads may call.
-        self.latest_over: tuple[Callable[[], Any], Function] = (lambda: None, self)
-        self._inner: collections.OrderedDict[Any, Function] = collections.OrderedDict()
-        self._over: weakref.WeakKeyDictionary[Any, Function] = (
-            weakref.WeakKeyDictionary()
+        self.latest_over: tuple[Callable[[], Any], Callable[[], Function | None]] = (
+            lambda: None,
+            lambda: None,
         )
+        self._inner: collections.OrderedDict[Any, Function] = collections.OrderedDict()
+        self._over: weakref.WeakSet[Function] = weakref.WeakSet()
         self._builder = Builder(
             self._name,
             self._call_python,
@@ -179,8 +181,8 @@ class Function:
 
     def experimental_get_tracing_count(self) -> int:
         """Returns how often it was traced, also for the replicas of strategies."""
-        own, over = self.trace_count, list(self._over.values())
-        return own + sum(function.trace_count for function in over)
+        over = sum(function.trace_count for function in list(self._over))
+        return self.trace_count + over
 
     def get_concrete_function(self, *args: Any, **kwargs: Any) -> ConcreteFunction:
         """Returns the function for arguments such as these.
@@ -199,7 +201,7 @@ class Function:
         """Raises unless the arguments fit the input signature."""
         self._signature.check(args, kwargs)
 
-    def over(self, strategy: Any, drive: Callable[[Function, Any], Drive]) -> Function:
+    def over(self, strategy: Any, drive: Callable[[OnReplicas], Drive]) -> Function:
         """Returns the function that runs this one on every replica of `strategy`.
 
         Args:
@@ -207,28 +209,25 @@ class Function:
             drive: Makes the function to call where one program cannot do it.
         """
         latest, latest_over = self.latest_over
-        if latest() is strategy:
-            return latest_over
-        found = self._over.get(strategy)
+        found = latest_over() if latest() is strategy else None
+        if found is not None:
+            return found
+        found = strategy.functions.get(self)
         if found is None:
-            reference = weakref.ref(strategy)
-
-            def run_on_all(*args: Any, **kwargs: Any) -> Tree:
-                return reference().run(self.python_function, args, kwargs)  # type: ignore[union-attr]
-
-            functools.update_wrapper(run_on_all, self)
-            found = self._over[strategy] = Function(
-                run_on_all,
+            on_replicas = OnReplicas(self, strategy)
+            found = strategy.functions[self] = Function(
+                on_replicas,
                 self.input_signature,
                 self._donation.numbers,
                 self.static_numbers,
                 self.python_decisions,
-                drive(self, reference),
+                drive(on_replicas),
                 strategy.topology,
                 self.reduce_retracing,
             )
             found._signature.is_method = self._signature.is_method
-        self.latest_over = (weakref.ref(strategy), found)
+            self._over.add(found)
+        self.latest_over = (weakref.ref(strategy), weakref.ref(found))
         return found
 
     def compiled(self, fn: Callable[..., Any]) -> Function:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -108,6 +109,10 @@ class Strategy:
         self._creator = StrategyCreator(self, self._collective, create)
         self._cluster_resolver = cluster_resolver
         self._frame = stack.CrossReplica(self)
+        # What was compiled to run a function on all replicas, by that function.
+        self.functions: weakref.WeakKeyDictionary[Any, Any] = (
+            weakref.WeakKeyDictionary()
+        )
 
     @property
     def topology(self) -> Topology:
