@@ -1,11 +1,14 @@
 """A callback that raises is an error of the call, on every device, and nothing else."""
 
+import threading
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import mirrax
+from mirrax.run.callbacks import Failures
 from tests.programs import create, replica_id
 
 SCALAR = jax.ShapeDtypeStruct((), jnp.float32)
@@ -148,3 +151,132 @@ def test_a_callback_can_assign_a_variable_of_one_device(two_replicas):
     step()
     step()
     assert float(count.numpy()) == 2
+
+
+def counting(variable, fn):
+    """Returns a function that adds 1 to `variable`, and calls `fn` before."""
+
+    @mirrax.function
+    def step():
+        before = variable.value
+        jax.experimental.io_callback(lambda: [fn()] and np.float32(0), SCALAR)
+        variable.assign(before + 1)
+
+    return step
+
+
+def in_a_thread(fn):
+    thread = threading.Thread(target=fn)
+    thread.start()
+    thread.join()
+
+
+@pytest.mark.parametrize("who", [lambda fn: fn(), in_a_thread], ids=["own", "thread"])
+def test_a_value_that_is_assigned_meanwhile_is_not_lost(who):
+    variable = mirrax.Variable(0.0)
+    step = counting(variable, lambda: who(lambda: variable.assign(10.0)))
+    with pytest.raises(RuntimeError, match=r"(?s)nobody else may.*'Variable:0'"):
+        step()
+    assert variable.numpy() == 10
+
+
+def test_a_value_that_a_program_gives_meanwhile_is_not_lost():
+    variable = mirrax.Variable(0.0)
+    other = mirrax.function(lambda: [variable.assign_add(10.0)])
+    with pytest.raises(RuntimeError, match="nobody else may"):
+        counting(variable, lambda: in_a_thread(other))()
+    assert variable.numpy() == 10
+
+
+def test_others_may_read_meanwhile():
+    variable, seen = mirrax.Variable(0.0), []
+    counting(variable, lambda: in_a_thread(lambda: seen.append(variable.numpy())))()
+    assert (seen, variable.numpy()) == ([0], 1)
+
+
+def test_a_value_that_is_assigned_during_an_uneven_step_is_not_lost(
+    two_replicas, monkeypatch
+):
+    variable = create(two_replicas, jnp.float32(0))
+
+    @mirrax.function
+    def step(part):
+        jax.debug.callback(lambda _: None, part.sum())
+        total = mirrax.get_replica_context().all_reduce("SUM", part.sum())
+        variable.assign_add(total)
+
+    parts = mirrax.PerReplica((jnp.ones(2), jnp.ones(1)))
+    two_replicas.run(step, args=(parts,))
+    # What another thread would do before the call goes on.
+    monkeypatch.setattr(
+        Failures, "raise_first", lambda *_: in_a_thread(lambda: variable.assign(10.0))
+    )
+    with pytest.raises(RuntimeError, match="nobody else may"):
+        two_replicas.run(step, args=(parts,))
+    assert variable.numpy() == 10
+
+
+def test_a_function_with_callbacks_is_refused_in_a_callback(strategy):
+    inner = mirrax.function(lambda: jax.debug.callback(lambda: None))
+    strategy.run(inner)
+    outer = mirrax.function(calling_back(lambda: strategy.run(inner)))
+    with pytest.raises(RuntimeError, match="would wait there for ever"):
+        strategy.run(outer)
+
+
+def test_a_callback_can_run_a_function_that_changes_a_variable_of_the_program():
+    variable = mirrax.Variable(jnp.zeros(3))
+    inner = mirrax.function(lambda: [variable.assign_add(jnp.ones(3))])
+    inner()
+
+    @mirrax.function
+    def outer():
+        before = variable.value
+        jax.debug.callback(lambda _: inner() and None, before)
+        return before * 2
+
+    assert outer().tolist() == [2, 2, 2]
+    assert variable.numpy().tolist() == [2, 2, 2]
+
+
+def test_a_callback_in_another_thread_can_assign_what_the_program_reads():
+    """XLA runs callbacks on large arrays in threads of its own."""
+    strategy = mirrax.OneDeviceStrategy("CPU:0")
+    with strategy.scope():
+        variable = mirrax.Variable(jnp.zeros(3))
+    in_other_thread = lambda x: in_a_thread(lambda: variable.assign(x + 1))  # noqa: E731
+
+    @mirrax.function
+    def step():
+        jax.debug.callback(in_other_thread, variable.value * 2)
+
+    for _ in range(3):
+        strategy.run(step)
+    assert variable.numpy().tolist() == [7, 7, 7]
+
+
+@pytest.mark.parametrize("checks_nan", [False, True], ids=["callbacks", "nan"])
+def test_threads_with_such_programs_lose_no_update(strategy, checks_nan):
+    with strategy.scope():
+        variable = mirrax.Variable(0)
+
+    def make():
+        @mirrax.function
+        def step():
+            if not checks_nan:
+                jax.debug.callback(lambda _: None, variable.value)
+            variable.assign_add(1)
+
+        return step
+
+    def work(step):
+        with jax.debug_nans(checks_nan):
+            for _ in range(20):
+                strategy.run(step)
+
+    threads = [threading.Thread(target=work, args=(make(),)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert variable.numpy() == 40

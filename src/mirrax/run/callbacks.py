@@ -14,6 +14,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from mirrax import jax_internals
 from mirrax.jax_internals import ClosedJaxpr, Jaxpr, JaxprEqn
 from mirrax.run.jaxprs import all_equations
 
@@ -29,9 +30,8 @@ class Failures:
     def __init__(self) -> None:
         self._errors: list[BaseException] = []
 
-    def raise_first(self, outputs: Any) -> None:
-        """Waits for what a program makes; raises what its first callback raised."""
-        jax.block_until_ready(outputs)
+    def raise_first(self) -> None:
+        """Waits for all callbacks; raises what the first of them raised."""
         jax.effects_barrier()
         if self._errors:
             error = self._errors[0]
@@ -61,6 +61,17 @@ class _Catching:
         except BaseException as error:
             self.failures.add(error)
             return [np.zeros(aval.shape, aval.dtype) for aval in self.result_avals]
+
+
+def refuse_in_callback() -> None:
+    """Raises in a callback, which cannot wait for other callbacks."""
+    if jax_internals.is_in_callback():
+        raise RuntimeError(
+            "A callback of a program runs while the program does, so a function that "
+            "has callbacks itself, such as a print, would wait there for ever. "
+            "Received: a call of such a function in a callback. Call it after the "
+            "program, or leave its callbacks out."
+        )
 
 
 def has_callbacks(jaxpr: Jaxpr) -> bool:

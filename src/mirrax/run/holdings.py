@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -71,6 +72,7 @@ class Holdings:
         self._forwarded = [
             v for v, var in zip(traced.reads, inputs, strict=True) if var in outputs
         ]
+        self._rewritten = rewritten(traced)
         self._topology = topology
         self._lent_count = self._moves = -1
 
@@ -139,6 +141,14 @@ class Holdings:
         del row[count:]
         return results
 
+    def require_unchanged(self, read_only: Sequence[Any]) -> None:
+        """Raises if a variable that it is to write is not what it has read.
+
+        Args:
+            read_only: What `arrays` returned for `read_only`.
+        """
+        require_unchanged(self.read_only, read_only, self._rewritten)
+
     def lend_forwarded(self) -> None:
         """Notes which arrays a call may have handed through to the user."""
         for variable in self._forwarded:
@@ -171,6 +181,68 @@ class Holdings:
         self._read_only_at = _places(self.read_only, self._fetched)
         self._written_at = _places(self.written, self._localized + self._handed_on)
         self._moves = lending.ledger.moves
+
+
+def borrowed(variables: Sequence[Variable], topology: Topology) -> list[jax.Array]:
+    """Returns the arrays of variables, for pieces of programs to read.
+
+    The pieces may hand them through to the results, so nobody may overwrite them.
+    """
+    for variable in variables:
+        if isinstance(variable, ForeignVariable):
+            variable.settle_as_it_is(topology)
+    arrays = [variable.stored for variable in variables]
+    for variable in variables:
+        lending.mark(variable)
+    return arrays
+
+
+def replace(variables: Sequence[Variable], arrays: Sequence[jax.Array]) -> None:
+    """Gives variables new arrays, all or none; the results may have them as well."""
+    with interruptions.deferred():
+        for variable, array in zip(variables, arrays, strict=True):
+            variable.stored = array
+    for variable in variables:
+        lending.mark(variable)
+
+
+def rewritten(traced: Traced) -> set[Variable]:
+    """Returns our own variables whose new value a program computes from the old one."""
+    jaxpr = traced.jaxpr
+    atoms = itertools.chain(*(eqn.invars for eqn in jaxpr.eqns), jaxpr.outvars)
+    used = {atom for atom in atoms if isinstance(atom, Var)}
+    inputs = zip(traced.reads, traced.variable_inputs, strict=True)
+    read = {v for v, var in inputs if var in used and not _is_foreign(v)}
+    return read.intersection(traced.writes)
+
+
+def _is_foreign(variable: Variable) -> bool:
+    return isinstance(variable, ForeignVariable)
+
+
+def require_unchanged(
+    reads: Sequence[Variable], arrays: Sequence[Any], rewritten: set[Variable]
+) -> None:
+    """Raises if what was computed from variables is not to be written to them any more.
+
+    A program with callbacks does not hold the lock while it runs, so that they can read
+    variables. What others wrote meanwhile would be lost.
+
+    Args:
+        reads: The variables that were read.
+        arrays: What they were.
+        rewritten: Which of them are to be written.
+    """
+    for variable, array in zip(reads, arrays, strict=True):
+        if variable in rewritten and variable.stored is not array:
+            raise RuntimeError(
+                "While a call with callbacks changes a variable, nobody else may. "
+                f"Received: another value of variable '{variable.name}', which a "
+                "callback of the call or another thread has assigned meanwhile. The "
+                "call has changed no variable. Return the value from the callback, and "
+                "assign it in the function; in threads, hold a lock of your own around "
+                "calls that change the same variables."
+            )
 
 
 def _with_cells(variables: Iterable[Variable]) -> list[tuple[Variable, list[Any]]]:

@@ -14,8 +14,13 @@ from mirrax import jax_internals
 from mirrax.collectives.guarding import guarded
 from mirrax.devices.topology import AXIS, Topology
 from mirrax.jax_internals import JaxprEqn
-from mirrax.run import interruptions
-from mirrax.run.callbacks import Failures
+from mirrax.run.callbacks import Failures, refuse_in_callback
+from mirrax.run.holdings import (
+    borrowed,
+    replace,
+    require_unchanged,
+    rewritten,
+)
 from mirrax.run.jaxprs import Values, bind, initial_values, kind_of, read
 from mirrax.run.results import join_result
 from mirrax.run.segments import Cut
@@ -26,7 +31,6 @@ from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import merge
 from mirrax.variables import lending
 from mirrax.variables.distributed import DistributedVariable
-from mirrax.variables.foreign import ForeignVariable
 from mirrax.variables.sync_on_read import SyncOnReadVariable
 from mirrax.variables.variable import Variable
 
@@ -115,47 +119,63 @@ class Lockstep:
     failures: Failures | None = None
 
     def __call__(self, arrays: Sequence[Sequence[Any]]) -> Tree:
-        if self.failures is not None:
-            # A callback may read variables itself, in another thread.
-            return self._run(arrays)
-        with lending.lock:
-            return self._run(arrays)
+        if self.failures is None:
+            with lending.lock:
+                return self._call_locked(arrays)
+        refuse_in_callback()
+        with lending.turn, lending.lock:
+            return self._call_locked(arrays)
 
-    def _run(self, arrays: Sequence[Sequence[Any]]) -> Tree:
+    def _call_locked(self, arrays: Sequence[Sequence[Any]]) -> Tree:
+        reads, writes = self.traces[0].reads, self.traces[0].writes
+        count = len(writes)
+        held = borrowed(reads, self.topology)
+        inputs = self._inputs(arrays, held)
+        run = SideBySide(self.topology, self.cuts, self.meetings)
+        if self.failures is None:
+            columns = run(inputs)
+        else:
+            # A callback may read variables itself, in another thread.
+            lending.lock.release()
+            try:
+                columns = jax.block_until_ready(run(inputs))
+                self.failures.raise_first()
+            finally:
+                lending.lock.acquire()
+            require_unchanged(reads, held, rewritten(self.traces[0]))
+        replace(
+            writes,
+            [
+                self._stored(variable, parts)
+                for variable, parts in zip(writes, columns[:count], strict=True)
+            ],
+        )
+        return self._presented(columns[count:])
+
+    def _inputs(
+        self, arrays: Sequence[Sequence[Any]], held: Sequence[jax.Array]
+    ) -> list[list[Any]]:
+        """Returns the arguments and the parts of variables of each replica."""
         devices = self.topology.local_devices
-        for variable in self.traces[0].reads:
-            if isinstance(variable, ForeignVariable):
-                variable.settle_as_it_is(self.topology)
-        held = [_parts(variable, len(devices)) for variable in self.traces[0].reads]
-        inputs = [
+        parts_of_held = [
+            _parts(variable, array, len(devices))
+            for variable, array in zip(self.traces[0].reads, held, strict=True)
+        ]
+        return [
             [
                 *(to_device(array, device) for array in own),
-                *(parts[index] for parts in held),
+                *(parts[index] for parts in parts_of_held),
             ]
             for index, (own, device) in enumerate(zip(arrays, devices, strict=True))
         ]
-        for variable in self.traces[0].reads:
-            lending.mark(variable)
-        columns = SideBySide(self.topology, self.cuts, self.meetings)(inputs)
-        if self.failures is not None:
-            self.failures.raise_first(columns)
-        writes = self.traces[0].writes
-        count = len(writes)
-        new = [
-            self._stored(variable, parts)
-            for variable, parts in zip(writes, columns[:count], strict=True)
-        ]
-        with interruptions.deferred():
-            for variable, array in zip(writes, new, strict=True):
-                variable.stored = array
-        for variable in writes:
-            # The pieces may have handed what they were given through to the results.
-            lending.mark(variable)
+
+    def _presented(self, columns: Sequence[tuple[Any, ...]]) -> Tree:
+        """Returns what the user gets."""
         results = [
             PerReplica(self._on_devices(parts))
             if varies
             else mirror(parts, self.topology)
-            for parts, varies in zip(columns[count:], self.varying, strict=True)
+            for parts, varies in zip(columns, self.varying, strict=True)
         ]
         structure, is_array, _ = self.traces[0].result
         rest = [merge(parts) for parts in zip(*(t.result[2] for t in self.traces))]
@@ -205,10 +225,10 @@ def meeting_program(topology: Topology, eqns: tuple[JaxprEqn, ...]) -> Any:
     return guarded(topology, "uneven step", program)
 
 
-def _parts(variable: Variable, count: int) -> Sequence[jax.Array]:
-    """Returns what each local replica reads of `variable`."""
+def _parts(variable: Variable, array: jax.Array, count: int) -> Sequence[jax.Array]:
+    """Returns what each local replica reads of a variable with this array."""
     if isinstance(variable, SyncOnReadVariable):
         return [variable.part(index) for index in range(count)]
     if isinstance(variable, DistributedVariable):
-        return jax_internals.shards(variable.stored)
-    return (variable.stored,) * count
+        return jax_internals.shards(array)
+    return (array,) * count

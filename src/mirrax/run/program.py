@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 from collections.abc import Callable, Sequence
@@ -14,7 +15,12 @@ from mirrax.context import stack
 from mirrax.devices.topology import Topology
 from mirrax.later import Later
 from mirrax.run import interruptions
-from mirrax.run.callbacks import Failures, catch_failures, has_callbacks
+from mirrax.run.callbacks import (
+    Failures,
+    catch_failures,
+    has_callbacks,
+    refuse_in_callback,
+)
 from mirrax.run.compiling import compiled
 from mirrax.run.failed_calls import explain
 from mirrax.run.forms import Form, only_topology, split_outputs
@@ -90,12 +96,17 @@ class Program:
             for number, index in enumerate(self._kept_arguments)
             if forms[index].topology is None
         ]
-        calls_back = has_callbacks(traced.jaxpr)
+        self._calls_back = calls_back = has_callbacks(traced.jaxpr)
         self._can_raise = calls_back or jax_internals.checks_results()
         self._failures = Failures()
         self._presentation = Presentation(structure, result_forms, rest, is_over_many)
         many = topology if is_over_many else None
         self._holdings = Holdings(traced, many, not self._can_raise)
+        self._lock: contextlib.AbstractContextManager[Any] = lending.lock
+        if self._can_raise:
+            # It takes `lending.lock` by itself, to let go of it.
+            writes = bool(self._holdings.written)
+            self._lock = lending.turn if writes else contextlib.nullcontext()
         if calls_back and self._is_local:
             closed = catch_failures(traced.closed, self._failures)
             traced = dataclasses.replace(traced, closed=closed)
@@ -137,7 +148,7 @@ class Program:
         """Runs the program on the dynamic arguments; returns what the user gets."""
         if arrays:
             refuse_taken(arrays)
-        with lending.lock:
+        with self._lock:
             results: Sequence[jax.Array] | None = None
             try:
                 if self._is_simple and self._placements:
@@ -150,6 +161,10 @@ class Program:
         return self._presentation(results)
 
     def _call_with_care(self, arrays: list[Any]) -> Sequence[jax.Array]:
+        with lending.lock:
+            return self._call_locked(arrays)
+
+    def _call_locked(self, arrays: list[Any]) -> Sequence[jax.Array]:
         donated, kept = [], arrays
         if self._donated_arguments:
             donated = [arrays[i] for i in self._donated_arguments]
@@ -171,16 +186,10 @@ class Program:
     ) -> Sequence[jax.Array]:
         """Runs the program, gives variables their new arrays, returns the results."""
         num_results = self._presentation.num_arrays
-        if self._can_raise or not changed or not self._is_local:
+        if self._can_raise:
+            return self._execute_unlocked(changed, read_only, donated, kept)
+        if not changed or not self._is_local:
             outputs = self._run(changed, read_only, donated, kept)
-            if self._can_raise:
-                # What a callback raises must come out before variables change. It may
-                # read variables itself, in another thread.
-                lending.lock.release()
-                try:
-                    self._failures.raise_first(outputs)
-                finally:
-                    lending.lock.acquire()
             is_pure = num_results == len(outputs)
             return outputs if is_pure else self._holdings.store(outputs, num_results)
         # Run when the first output is taken, so that an interruption does not come
@@ -198,6 +207,26 @@ class Program:
             results = self._holdings.store(outputs, num_results)
         self._placements = [*self._placements[-_NUM_PLACEMENTS:], places]
         return results
+
+    def _execute_unlocked(self, *inputs: Any) -> Sequence[jax.Array]:
+        """Does the same while others may use variables: callbacks, in other threads.
+
+        What callbacks raise, and what JAX finds in the results, must come out before
+        variables change.
+        """
+        if self._calls_back:
+            refuse_in_callback()
+        self._holdings.lend_all()
+        lending.lock.release()
+        try:
+            outputs = jax.block_until_ready(self._run(*inputs))
+            if self._calls_back:
+                self._failures.raise_first()
+        finally:
+            lending.lock.acquire()
+        _, read_only, _, _ = inputs
+        self._holdings.require_unchanged(read_only)
+        return self._holdings.store(outputs, self._presentation.num_arrays)
 
     def _plain_inputs(
         self, forms: Sequence[Form], is_run: bool

@@ -19,9 +19,9 @@ from mirrax.context.guards import MustDrive
 from mirrax.devices.topology import AXIS, Topology
 from mirrax.jax_internals import Jaxpr, JaxprEqn, Var
 from mirrax.jax_symbols import Numbers
-from mirrax.run import interruptions
 from mirrax.run.callbacks import has_callbacks
 from mirrax.run.forms import Form, only_topology
+from mirrax.run.holdings import borrowed, replace
 from mirrax.run.jaxprs import Values, initial_values, read, rebuilt
 from mirrax.run.lockstep import SideBySide, meeting_program
 from mirrax.run.numbered import has_sizes, numbered, numbered_for_replica
@@ -143,13 +143,7 @@ class Unequal:
     def _run(self, arguments: Sequence[Any]) -> list[Any]:
         """Gives variables their new values, and returns the results."""
         reads, writes = self._traced.reads, self._traced.writes
-        for variable in reads:
-            if isinstance(variable, ForeignVariable):
-                variable.settle_as_it_is(self._topology)
-        held = [variable.stored for variable in reads]
-        for variable in reads:
-            # The steps may hand what they are given through to the results.
-            lending.mark(variable)
+        held = borrowed(reads, self._topology)
         values = initial_values(self._closed, [*arguments, *held])
         for step in self._steps:
             step(values, self._topology)
@@ -158,11 +152,7 @@ class Unequal:
             _placed(value, _sharding_of(variable, self._topology))
             for variable, value in zip(writes, outputs, strict=False)
         ]
-        with interruptions.deferred():
-            for variable, array in zip(writes, new, strict=True):
-                variable.stored = array
-        for variable in writes:
-            lending.mark(variable)
+        replace(writes, new)
         return outputs[len(writes) :]
 
     def _presented(self, outputs: Sequence[Any]) -> Tree:

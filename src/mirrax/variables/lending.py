@@ -12,6 +12,10 @@ import jax
 lock = threading.RLock()
 """Held while a program runs on variables, and while their arrays are read."""
 
+turn = threading.RLock()
+"""Held, from reading variables to writing them, by a program with callbacks, which lets
+go of `lock` while it runs. Taken before `lock`."""
+
 _views: dict[int, weakref.ref[jax.Array]] = {}
 
 
