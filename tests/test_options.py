@@ -102,3 +102,24 @@ def test_run_options_have_tensorflows_defaults():
     assert options.experimental_enable_dynamic_batch_size
     assert not options.experimental_bucketizing_dynamic_shape
     assert options.experimental_xla_options is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("bytes_per_pack", "many"),
+        ("bytes_per_pack", 1.5),
+        ("bytes_per_pack", True),
+        ("timeout_seconds", -1),
+        ("timeout_seconds", 0),
+        ("timeout_seconds", "soon"),
+    ],
+    ids=repr,
+)
+def test_hints_that_mean_nothing_are_refused(name, value):
+    with pytest.raises(ValueError, match=f"`{name}` must be .*Received: {name}="):
+        CommunicationOptions(**{name: value})
+
+
+def test_an_integer_number_of_seconds_will_do():
+    assert CommunicationOptions(timeout_seconds=2).timeout_seconds == 2

@@ -53,6 +53,10 @@ try:
 
     _CALLBACKS = _callback.__file__
     _trace_context = _config.trace_context
+    _transfer_guards = (
+        _config.transfer_guard_host_to_device,
+        _config.transfer_guard_device_to_host,
+    )
     _config_states = tuple(_config.config_states.values())
 except (ImportError, AttributeError) as error:
     raise ImportError(
@@ -84,6 +88,12 @@ def shards(array: jax.Array) -> Sequence[jax.Array]:
         )
     if not isinstance(array, ArrayImpl):
         return [_as_key(array, part) for part in shards(jax.random.key_data(array))]
+    if array._arrays is None:
+        raise ValueError(
+            "An array that a call was given through `donate_argnums`, or that was "
+            f"deleted, is gone. Received: such an array of shape {array.shape}. Use "
+            "what that call returned, or give it a copy."
+        )
     return array._arrays
 
 
@@ -444,6 +454,11 @@ def checks_results() -> bool:
     If it finds one it raises, when the arrays that were donated are gone.
     """
     return bool(_config.debug_nans.value or _config.debug_infs.value)
+
+
+def guards_transfers() -> bool:
+    """Returns whether JAX refuses or reports moves between host and device."""
+    return any(guard.value not in (None, "allow") for guard in _transfer_guards)
 
 
 def raising_as_a_whole(function: Any, name: str) -> Any:

@@ -91,10 +91,16 @@ class CommunicationOptions:
     implementation: CollectiveCommunication = CollectiveCommunication.AUTO
 
     def __post_init__(self) -> None:
-        if self.bytes_per_pack < 0:
+        if not _is_number(self.bytes_per_pack, int) or self.bytes_per_pack < 0:
             raise ValueError(
                 "`bytes_per_pack` must be 0 (XLA decides) or a number of bytes. "
-                f"Received: bytes_per_pack={self.bytes_per_pack}."
+                f"Received: bytes_per_pack={self.bytes_per_pack!r}."
+            )
+        seconds = self.timeout_seconds
+        if seconds is not None and not (_is_number(seconds, float) and seconds > 0):
+            raise ValueError(
+                "`timeout_seconds` must be a number above 0, or None for no limit. "
+                f"Received: timeout_seconds={seconds!r}."
             )
         choice = parse_enum(CollectiveCommunication, self.implementation)
         object.__setattr__(self, "implementation", choice)
@@ -114,6 +120,10 @@ class RunOptions:
     experimental_enable_dynamic_batch_size: bool = True
     experimental_bucketizing_dynamic_shape: bool = False
     experimental_xla_options: Any = None
+
+
+def _is_number(value: object, kind: type) -> bool:
+    return isinstance(value, kind | int) and not isinstance(value, bool)
 
 
 def parse_reduce_op(op: ReduceOp | str) -> ReduceOp:

@@ -314,3 +314,8 @@ def test_reduction_inside_a_function_is_part_of_the_program(strategy):
         return strategy.reduce("SUM", result, axis=None) * 10
 
     assert step(jnp.float32(1)) == 10 * (count + sum(range(count)))
+
+
+def test_an_axis_can_be_a_number_of_numpys(two_replicas):
+    value = two_replicas.run(lambda: MATRIX * (replica_id() + 1))
+    assert two_replicas.reduce("SUM", value, axis=np.int64(0)).tolist() == [12, 18]

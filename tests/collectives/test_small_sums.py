@@ -123,3 +123,25 @@ def test_different_shapes_are_refused(two_replicas):
 
     with pytest.raises(ValueError, match="same shape and dtype on each"):
         two_replicas.run(step)
+
+
+def test_64_bits_stay_64_bits(two_replicas):
+    def step():
+        with jax.enable_x64(True):
+            return all_reduce("SUM", jnp.float64(1.1))
+
+    for total in two_replicas.run(step).values:
+        assert total.dtype == jnp.float64
+        assert np.asarray(total) == 2.2
+
+
+def test_nothing_is_moved_where_jax_guards_transfers(two_replicas):
+    values = two_replicas.run(lambda: jnp.ones(3) * (replica_id() + 1))
+
+    def step(value):
+        return all_reduce("SUM", value)
+
+    two_replicas.run(step, args=(values,))
+    with jax.transfer_guard("disallow"):
+        result = two_replicas.run(step, args=(values,))
+    assert [value.tolist() for value in result.values] == [[3, 3, 3]] * 2

@@ -52,3 +52,12 @@ def test_all_gather_joins_in_replica_order():
 
 def test_first_is_the_value_of_replica_0():
     assert over_replicas(within.first, jnp.array([7, 8, 9])).tolist() == [7, 7, 7]
+
+
+def test_a_mean_of_integers_does_not_overflow():
+    mean = jax.vmap(
+        lambda x: within.all_reduce(ReduceOp.MEAN, [x], 2, AllReduce(), OPTIONS),
+        axis_name="replica",
+    )
+    (result,) = mean(jnp.array([2_000_000_000, 2_000_000_000]))
+    assert result.tolist() == [2e9, 2e9]

@@ -428,3 +428,9 @@ def test_all_equations_are_found_at_any_depth():
 
     names = [equation.primitive.name for equation in all_equations(trace(fn, ()))]
     assert {"gt", "cond", "sin", "cos"} <= set(names)
+
+
+@pytest.mark.parametrize("wrap", [lambda fn: fn, jax.jit], ids=["plain", "in_a_call"])
+def test_numbers_that_a_device_draws_by_itself_vary(wrap):
+    draw = wrap(lambda: lax.rng_uniform(0.0, 1.0, (2,)))
+    assert varying(lambda x: (x, draw()), MIRRORED) == [MIRRORED, VARYING]

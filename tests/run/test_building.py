@@ -21,7 +21,7 @@ def builder(fn, python_decisions=False):
     signature, donation = Signature("mine", fn, None), Donation("mine", ())
     built = Builder(
         "mine",
-        fn,
+        lambda: fn,
         signature,
         donation,
         python_decisions,

@@ -464,8 +464,8 @@ def test_replicas_that_call_different_collectives_are_named(two_replicas):
         return all_reduce(1.0) if replica_id() else meet()
 
     message = (
-        r"replica 0 calls merge_call at .*test_eager.py:\d+; "
-        r"replica 1 calls all_reduce at .*test_eager.py:\d+"
+        r"replica 0 calls merge_call of \S+ at .*test_eager.py:\d+; "
+        r"replica 1 calls all_reduce SUM of \S+ at .*test_eager.py:\d+"
     )
     with pytest.raises(ReplicaError, match=message):
         two_replicas.run(step)
@@ -671,3 +671,34 @@ def test_each_replica_can_have_a_random_key(two_replicas):
         True,
         True,
     ]
+
+
+@pytest.mark.parametrize(
+    ("values", "shown"),
+    [
+        (({"loss": 1.0}, {"accuracy": 1.0}), r"replica 1 calls .*'accuracy'"),
+        (([1.0], (1.0,)), r"SUM of PyTreeDef\(\[\*\]\)"),
+    ],
+    ids=["keys", "kinds"],
+)
+def test_values_that_are_nested_differently_are_not_added_up(
+    two_replicas, values, shown
+):
+    def step():
+        context = mirrax.get_replica_context()
+        return context.all_reduce("SUM", values[context.replica_id_in_sync_group])
+
+    with pytest.raises(ReplicaError, match=shown):
+        two_replicas.run(step)
+
+
+def test_a_sum_beside_a_mean_is_told_apart(two_replicas):
+    def step():
+        context = mirrax.get_replica_context()
+        op = "MEAN" if context.replica_id_in_sync_group else "SUM"
+        return context.all_reduce(op, 1.0)
+
+    with pytest.raises(
+        ReplicaError, match=r"calls all_reduce SUM.*calls all_reduce MEAN"
+    ):
+        two_replicas.run(step)

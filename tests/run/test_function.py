@@ -671,3 +671,76 @@ def test_threads_get_programs_of_their_own():
     for thread in threads:
         thread.join()
     assert wrong == []
+
+
+@mirrax.function
+def increase_all():
+    for variable in created:
+        variable.assign_add(jnp.ones(2))
+
+
+created = []
+
+
+def test_a_function_keeps_no_strategy_alive_that_it_ran_on():
+    def train():
+        strategy = mirrax.MirroredStrategy(["CPU:0", "CPU:1"])
+        with strategy.scope():
+            created.append(mirrax.Variable(jnp.ones(2)))
+        strategy.run(increase_all)
+        return weakref.ref(strategy), weakref.ref(created.pop())
+
+    references = [train() for _ in range(2)]
+    gc.collect()
+    assert [reference() for pair in references for reference in pair] == [None] * 4
+
+
+def test_what_was_compiled_goes_at_once_with_the_function(two_replicas):
+    """Without waiting for Python to look for cycles: arrays can be large."""
+    with two_replicas.scope():
+        variable = mirrax.Variable(jnp.ones(2))
+    step = mirrax.function(functools.partial(add_one, variable))
+    two_replicas.run(step)
+    reference = weakref.ref(variable)
+    gc.disable()
+    try:
+        del variable, step
+        assert reference() is None
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("given", [[1.0, 2.0], (1.0, 2.0)], ids=["list", "tuple"])
+def test_a_list_for_an_array_becomes_one(strategy, given):
+    spec = mirrax.TensorSpec([None])
+    double = mirrax.function(lambda x: x * 2, input_signature=[spec])
+    assert double(given).tolist() == [2, 4]
+    assert double(x=given).tolist() == [2, 4]
+    assert strategy.run(double, args=(given,)).tolist() == [2, 4]
+
+
+def test_a_list_in_a_nested_argument_becomes_an_array():
+    spec = mirrax.TensorSpec([2])
+    last = mirrax.function(
+        lambda tree: tree["x"][0].shape, input_signature=[{"x": [spec]}]
+    )
+    assert last({"x": [[1.0, 2.0]]}) == (2,)
+
+
+@pytest.mark.parametrize("signature", [3, [3], "float32", [float]], ids=repr)
+def test_a_signature_of_something_else_is_refused(signature):
+    with pytest.raises(TypeError, match="is a list with a description for each"):
+        mirrax.function(lambda x: x, input_signature=signature)
+
+
+def test_a_program_between_calls_of_other_kinds_is_kept(monkeypatch):
+    monkeypatch.setattr(programs_module, "MAX_PROGRAMS", 3)
+    same = mirrax.function(lambda x: x)
+    array = jnp.ones(1)
+    for size in range(2, 6):
+        same({"key": jnp.ones(size)})
+        same(array)
+    same(jnp.ones(9))
+    count = same.trace_count
+    same(array)
+    assert same.trace_count == count

@@ -403,3 +403,19 @@ def test_the_results_of_all_reduce_are_equal_bit_for_bit(four_replicas):
 
     first, *others = parts(four_replicas, four_replicas.run(step))
     assert [other.tobytes() == first.tobytes() for other in others] == [True] * 3
+
+
+@engines
+@pytest.mark.parametrize("value", [2_000_000_000, np.uint8(200)], ids=repr)
+def test_engines_agree_on_a_mean_of_integers(two_replicas, engine, value):
+    step = engine(lambda x: mirrax.get_replica_context().all_reduce("MEAN", x))
+    means = two_replicas.run(step, args=(jnp.asarray(value),))
+    for mean in two_replicas.experimental_local_results(means):
+        assert mean == value
+
+
+def test_hints_are_of_their_own_kind(strategy):
+    with pytest.raises(TypeError, match="is a `CommunicationOptions`"):
+        strategy.run(
+            lambda: mirrax.get_replica_context().all_reduce("SUM", 1.0, options=3)
+        )

@@ -1,4 +1,6 @@
 import contextvars
+import gc
+import weakref
 
 import pytest
 
@@ -76,3 +78,25 @@ def test_what_ends_a_program_comes_out_too(error):
         raise error
 
     assert isinstance(Worker().start(task).error, error)
+
+
+class Thing:
+    """Something that can be referred to weakly."""
+
+
+def test_nothing_of_an_ended_task_is_kept():
+    worker, things = Worker(), []
+
+    def make():
+        thing = Thing()
+        NAME.set(thing)
+        things.append(weakref.ref(thing))
+        return thing
+
+    def fail():
+        raise ValueError(make())
+
+    assert isinstance(worker.start(make).result, Thing)
+    worker.start(fail)
+    gc.collect()
+    assert [reference() for reference in things] == [None, None]

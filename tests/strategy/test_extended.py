@@ -529,3 +529,25 @@ def test_reduce_to_takes_structures(two_replicas, numbers):
     plain = two_replicas.extended.reduce_to("SUM", numbers, v)
     nested = two_replicas.extended.reduce_to("SUM", {"a": [numbers]}, v)
     assert parts(two_replicas, nested["a"][0]) == parts(two_replicas, plain)
+
+
+@engines
+def test_update_in_a_replica_is_done_once(strategy, engine):
+    with strategy.scope():
+        variable = mirrax.Variable(3.0)
+
+    def step(delta):
+        total = mirrax.get_replica_context().all_reduce("MEAN", delta)
+        strategy.extended.update(variable, lambda v, x: v.assign_add(x), args=(total,))
+
+    strategy.run(engine(step), args=(jnp.float32(2),))
+    assert variable.numpy() == 5
+
+
+def test_update_non_slot_belongs_outside_of_replicas(two_replicas):
+    with two_replicas.scope():
+        variable = mirrax.Variable(3.0)
+    with pytest.raises(RuntimeError, match="belongs in cross-replica context"):
+        two_replicas.run(
+            lambda: two_replicas.extended.update_non_slot(variable, lambda: 1)
+        )

@@ -90,3 +90,12 @@ def test_str_prints_tensors_as_tensorflow_does():
         "  1: tf.Tensor([1. 2.], shape=(2,), dtype=float32)\n"
         "}"
     )
+
+
+def test_a_value_whose_array_was_given_away_says_so(two_replicas):
+    value = two_replicas.run(mirrax.function(lambda: jnp.ones(2) * replica_id()))
+    take = mirrax.function(lambda x: x * 2, donate_argnums=0)
+    two_replicas.run(take, args=(value,))
+    for look in (repr, two_replicas.experimental_local_results):
+        with pytest.raises(ValueError, match=r"is gone.*or give it a copy"):
+            look(value)

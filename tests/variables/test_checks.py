@@ -232,3 +232,13 @@ def test_initial_array_is_not_tied_to_a_device(two_replicas):
     tied = jax.device_put(jnp.ones(2), jax.devices("cpu")[3])
     v = create(two_replicas, tied)
     assert (v.value + jax.device_put(1.0, jax.devices("cpu")[0])).tolist() == [2.0, 2.0]
+
+
+def test_the_option_that_was_probably_meant_is_named(strategy):
+    with pytest.raises(ValueError, match=r"Use VariableSynchronization.ON_READ\."):
+        create(strategy, 1.0, synchronization="on_read")
+
+
+def test_truth_values_have_no_sum(strategy):
+    with pytest.raises(ValueError, match="no truth value"):
+        create(strategy, True, aggregation=mirrax.VariableAggregation.SUM)

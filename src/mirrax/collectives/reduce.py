@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.sharding import PartitionSpec
 
 from mirrax import jax_internals
@@ -141,12 +142,12 @@ def _reduce_within(
 
 def reduce_one(op: ReduceOp, value: jax.Array, axis: Axis) -> jax.Array:
     """Returns one replica's value combined along `axis`; means are floats."""
-    value = _countable(jnp.asarray(value))
-    if axis is not None:
-        total = jnp.sum(value, axis, dtype=value.dtype)
-        return total if op is ReduceOp.SUM else total / _count(value.shape, axis)
-    integral = jnp.issubdtype(value.dtype, jnp.integer)
-    return value / 1 if op is ReduceOp.MEAN and integral else value
+    value = jnp.asarray(value)
+    if axis is None:
+        return within.countable(op, value)
+    value = within.countable(ReduceOp.SUM, value)
+    total = jnp.sum(value, axis, dtype=value.dtype)
+    return total if op is ReduceOp.SUM else total / _count(value.shape, axis)
 
 
 def _reduce_uneven(
@@ -233,7 +234,8 @@ def _require_axis(layout: Layout, axis: Axis) -> None:
 
 def require_axis(axis: object, ndim: int, what: str) -> None:
     """Raises unless values of `ndim` dimensions have this axis."""
-    if not isinstance(axis, int) or isinstance(axis, bool) or not -ndim <= axis < ndim:
+    is_number = isinstance(axis, int | np.integer) and not isinstance(axis, bool)
+    if not is_number or not -ndim <= axis < ndim:  # type: ignore[operator]
         raise ValueError(
             f"`axis` of {what} must be a dimension of each replica's value. Received: "
             f"axis={axis!r} for values with {ndim} dimension(s)."
@@ -243,7 +245,3 @@ def require_axis(axis: object, ndim: int, what: str) -> None:
 def _count(shape: tuple[int, ...], axis: Axis) -> int:
     axes = axis if isinstance(axis, tuple) else (axis,)
     return math.prod(shape[a] for a in axes if a is not None)
-
-
-def _countable(value: jax.Array) -> jax.Array:
-    return value.astype(jnp.int32) if value.dtype == bool else value

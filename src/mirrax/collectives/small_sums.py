@@ -23,6 +23,16 @@ from mirrax.options import ReduceOp
 MAX_BYTES = 1 << 16
 """Up to which size the values of one replica together are small."""
 
+# Not bfloat16 and the like, which collectives add up as float32; nor what has 64 bits,
+# which JAX cuts off where that is not enabled.
+_DTYPES = {
+    np.dtype(name)
+    for name in (
+        *("bool", "int8", "int16", "int32", "uint8", "uint16", "uint32"),
+        *("float16", "float32", "complex64"),
+    )
+}
+
 
 def all_reduce(
     collective: Collective, op: ReduceOp, rows: Sequence[Sequence[jax.Array]]
@@ -54,6 +64,7 @@ def _is_applicable(collective: Collective) -> bool:
         and type(collective.ops) is AllReduce
         and jax_internals.is_eager()
         and not jax_internals.checks_results()
+        and not jax_internals.guards_transfers()
     )
 
 
@@ -73,8 +84,7 @@ def _are_small(rows: Sequence[Sequence[Any]]) -> bool:
                 type(value) is not jax_internals.ArrayImpl
                 or value.shape != like.shape
                 or value.dtype != like.dtype
-                # Collectives add up bfloat16 and the like as float32.
-                or value.dtype.isbuiltin != 1
+                or value.dtype not in _DTYPES
             ):
                 return False
     return True

@@ -27,12 +27,20 @@ def all_reduce(
     """Returns sums or means over the replicas; means of integers are floats."""
     if not values:
         return []
-    values = [v.astype(jnp.int32) if v.dtype == bool else v for v in values]
+    values = [countable(op, value) for value in values]
     sums = ops.sum_over_replicas(values, num_replicas, options)
     sums = [promise_mirrored(total) for total in sums]
     if op is ReduceOp.SUM:
         return sums
     return [total / num_replicas for total in sums]
+
+
+def countable(op: ReduceOp, value: jax.Array) -> jax.Array:
+    """Returns a value that can be added up: numbers, and floats if it is for a mean."""
+    if value.dtype == bool:
+        value = value.astype(jnp.int32)
+    is_integer = jnp.issubdtype(value.dtype, jnp.integer)
+    return value / 1 if op is ReduceOp.MEAN and is_integer else value
 
 
 def all_gather(values: Sequence[jax.Array], axis: int) -> list[jax.Array]:

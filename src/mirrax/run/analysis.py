@@ -25,6 +25,8 @@ else:
 
 _COMBINING = {"psum", "psum_invariant", "pmax", "pmin", "all_gather"}
 _OTHER_COLLECTIVES = {"all_to_all", "ppermute", "reduce_scatter", "psum_scatter"}
+# What gives each replica its own, whatever it is given.
+_OWN = {"axis_index", "io_callback", "rng_uniform"}
 
 
 def find_varying(jaxpr: Jaxpr, inputs: Sequence[bool]) -> list[bool]:
@@ -62,7 +64,7 @@ def _outputs(equation: JaxprEqn, inputs: list[bool]) -> list[bool]:
         return [False]
     if name in _COMBINING and AXIS in _axes(equation):
         return [equation.params.get("axis_index_groups") is not None] * count
-    if name == "axis_index" or is_collective(equation) or name == "io_callback":
+    if name in _OWN or is_collective(equation):
         return [True] * count
     if name == "cond":
         return _of_cond(equation, inputs)
@@ -74,8 +76,7 @@ def _outputs(equation: JaxprEqn, inputs: list[bool]) -> list[bool]:
     if called is not None:
         return find_varying(called.jaxpr, inputs)
     inside = any(
-        inner_equation.primitive.name == "axis_index"
-        or _depends_on_size(inner_equation)
+        inner_equation.primitive.name in _OWN or _depends_on_size(inner_equation)
         for inner in inner_jaxprs(equation)
         for inner_equation in all_equations(inner)
     )

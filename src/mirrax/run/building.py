@@ -87,7 +87,7 @@ class Builder:
 
     Args:
         name: The name of the function.
-        call: Calls its Python.
+        call: Gives what calls its Python, for as long as the function is there.
         signature: What it takes.
         donation: Which arguments it may overwrite.
         python_decisions: Whether Python may decide on values of arrays.
@@ -99,7 +99,7 @@ class Builder:
     def __init__(
         self,
         name: str,
-        call: Callable[..., Any],
+        call: Callable[[], Callable[..., Any] | None],
         signature: Signature,
         donation: Donation,
         python_decisions: bool,
@@ -178,9 +178,12 @@ class Builder:
         """Returns the Python function, of the inputs of the program alone."""
         libraries.check_arguments(trees.unflatten(given.structure, given.leaves))
 
+        call = self._call()
+        assert call is not None
+
         def body(*values: Any) -> Tree:
             args, kwargs = given.filled(values)
-            return self._call(*args, **kwargs)
+            return call(*args, **kwargs)
 
         body.__name__ = self._name
         return self._watched(body)

@@ -99,9 +99,7 @@ def _unpacked(
 def _run_compiled(
     strategy: Any, fn: Function, args: Sequence[Any], kwargs: dict[str, Any]
 ) -> Tree:
-    if fn.input_signature is not None:
-        own_args, own_kwargs = select((args, kwargs), 0)
-        fn.check_signature(own_args, own_kwargs)
+    args, kwargs = fn.fitted(args, kwargs)
     compiled = fn.over(strategy, _run_one_by_one)
     if stack.driver() is None:
         return compiled.call(args, kwargs)

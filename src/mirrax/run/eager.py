@@ -246,23 +246,32 @@ class _EagerMeeting:
         return self._replica.ask(MergeCall(fn, args, kwargs))
 
     def all_reduce(
-        self, op: ReduceOp, values: list[jax.Array], options: CommunicationOptions
+        self,
+        op: ReduceOp,
+        values: list[jax.Array],
+        options: CommunicationOptions,
+        structure: Any = None,
     ) -> list[jax.Array]:
         if self._is_differentiated("all_reduce", values):
-            again = functools.partial(self.all_reduce, op, options=options)
+            again = functools.partial(
+                self.all_reduce, op, options=options, structure=structure
+            )
             return differentiable_reduce(again, values)
-        answer: list[jax.Array] = self._replica.ask(AllReduce(op, values, options))
+        request = AllReduce(op, values, options, structure)
+        answer: list[jax.Array] = self._replica.ask(request)
         return answer
 
-    def all_gather(self, values: list[jax.Array], axis: int) -> list[jax.Array]:
+    def all_gather(
+        self, values: list[jax.Array], axis: int, structure: Any = None
+    ) -> list[jax.Array]:
         if self._is_differentiated("all_gather", values):
             add_up = functools.partial(
                 self.all_reduce, ReduceOp.SUM, options=self._collective.options
             )
-            return differentiable_gather(
-                self.all_gather, add_up, values, axis, self.replica_id
-            )
-        answer: list[jax.Array] = self._replica.ask(AllGather(values, axis))
+            again = functools.partial(self.all_gather, structure=structure)
+            return differentiable_gather(again, add_up, values, axis, self.replica_id)
+        request = AllGather(values, axis, structure)
+        answer: list[jax.Array] = self._replica.ask(request)
         return answer
 
     def _is_differentiated(self, kind: str, values: Sequence[Any]) -> bool:

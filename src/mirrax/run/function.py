@@ -128,7 +128,7 @@ class Function:
         self.python_decisions = python_decisions
         self._spelling = Spelling(fn) if static_numbers else None
         self.programs = Programs(self._name)
-        self._drive = drive or self._drive_steps
+        self._drive_instead = drive
         self._topology = topology
         self._created: set[Any] = set()
         self._latest: Latest | None = None
@@ -141,7 +141,9 @@ class Function:
         self._over: weakref.WeakSet[Function] = weakref.WeakSet()
         self._builder = Builder(
             self._name,
-            self._call_python,
+            # Else it would keep us, and everything that was compiled, until Python
+            # looks for cycles.
+            weakref.WeakMethod(self._call_python),
             self._signature,
             self._donation,
             python_decisions,
@@ -164,11 +166,11 @@ class Function:
         if isinstance(frame, stack.Replica) and frame.context.num_replicas_in_sync > 1:
             if frame.is_alone:
                 # The others may not come here.
-                self.check_signature(args, kwargs)
+                args, kwargs = self.fitted(args, kwargs)
                 return self.python_function(*args, **kwargs)
             # The replicas of an eager `run` call the program together.
             return frame.context.merge_call(_run_together, (self, args, kwargs))
-        self.check_signature(args, kwargs)
+        args, kwargs = self.fitted(args, kwargs)
         return self.call(args, kwargs)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
@@ -197,9 +199,9 @@ class Function:
             args = (*args, *self.input_signature)
         return ConcreteFunction(self, self.python_function, args, kwargs)
 
-    def check_signature(self, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
-        """Raises unless the arguments fit the input signature."""
-        self._signature.check(args, kwargs)
+    def fitted(self, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        """Returns arguments as the input signature wants them, or raises."""
+        return self._signature.fitted(args, kwargs)
 
     def over(self, strategy: Any, drive: Callable[[OnReplicas], Drive]) -> Function:
         """Returns the function that runs this one on every replica of `strategy`.
@@ -264,6 +266,8 @@ class Function:
 
     def _call_by_key(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Tree:
         """Returns what the program for the key of such arguments returns."""
+        # Else calls of the latest kind would not keep its program from being dropped.
+        self._latest = None
         if not jax_internals.is_eager():
             # Part of the derivative that is under way.
             return self.python_function(*args, **kwargs)
@@ -319,10 +323,12 @@ class Function:
         flags = self._donation.flags(structure, len(leaves))
         return agreed_arguments(leaves, topology, self.static_numbers, flags)
 
-    def _drive_steps(
+    def _drive(
         self, args: Sequence[Any], kwargs: dict[str, Any], is_deciding: bool
     ) -> Tree:
-        """Runs the Python, with each `run` in it compiled."""
+        """Runs the Python, with each `run` in it compiled, or what was given."""
+        if self._drive_instead is not None:
+            return self._drive_instead(args, kwargs, is_deciding)
         with stack.driving(self):
             return self.python_function(*args, **kwargs)
 

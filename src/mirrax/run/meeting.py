@@ -27,11 +27,17 @@ class Meeting(Protocol):
         """Calls `fn` once for all replicas with what each brought."""
 
     def all_reduce(
-        self, op: ReduceOp, values: list[jax.Array], options: CommunicationOptions
+        self,
+        op: ReduceOp,
+        values: list[jax.Array],
+        options: CommunicationOptions,
+        structure: Any = None,
     ) -> list[jax.Array]:
-        """Returns the values combined over all replicas."""
+        """Returns the values, which are nested in this way, combined over replicas."""
 
-    def all_gather(self, values: list[jax.Array], axis: int) -> list[jax.Array]:
+    def all_gather(
+        self, values: list[jax.Array], axis: int, structure: Any = None
+    ) -> list[jax.Array]:
         """Returns the values of all replicas joined along `axis`."""
 
 
@@ -50,11 +56,17 @@ class Alone:
             return select(fn(self._strategy, *args, **kwargs), 0)
 
     def all_reduce(
-        self, op: ReduceOp, values: list[jax.Array], options: CommunicationOptions
+        self,
+        op: ReduceOp,
+        values: list[jax.Array],
+        options: CommunicationOptions,
+        structure: Any = None,
     ) -> list[jax.Array]:
         return [strong(reduce_one(op, value, axis=None)) for value in values]
 
-    def all_gather(self, values: list[jax.Array], axis: int) -> list[jax.Array]:
+    def all_gather(
+        self, values: list[jax.Array], axis: int, structure: Any = None
+    ) -> list[jax.Array]:
         return values
 
 

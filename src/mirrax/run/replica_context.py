@@ -85,8 +85,13 @@ class ReplicaContext:
         self._require_current("all_reduce")
         op = parse_reduce_op(reduce_op)
         leaves, structure = trees.flatten(value)
+        if options is not None and not isinstance(options, CommunicationOptions):
+            raise TypeError(
+                "`options` of all_reduce is a `CommunicationOptions`. Received: "
+                f"{options!r}. Leave it out, or write CommunicationOptions(...)."
+            )
         options = options or self._strategy.collective.options
-        reduced = self._meeting.all_reduce(op, as_arrays(leaves), options)
+        reduced = self._meeting.all_reduce(op, as_arrays(leaves), options, structure)
         return trees.unflatten(structure, reduced)
 
     def all_gather(
@@ -97,7 +102,7 @@ class ReplicaContext:
         leaves, structure = trees.flatten(value)
         arrays = as_arrays(leaves)
         require_gatherable(arrays, axis)
-        gathered = self._meeting.all_gather(arrays, axis)
+        gathered = self._meeting.all_gather(arrays, axis, structure)
         return trees.unflatten(structure, gathered)
 
     def _require_current(self, what: str) -> None:

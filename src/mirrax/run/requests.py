@@ -55,12 +55,17 @@ class AllReduce(Request):
     op: ReduceOp
     values: list[jax.Array]
     options: CommunicationOptions
+    structure: Any
     kind: ClassVar[str] = "all_reduce"
 
     @property
     @override
     def signature(self) -> object:
-        return self.kind, self.op, len(self.values), self.options
+        return self.kind, self.op, self.structure, self.options
+
+    @override
+    def __str__(self) -> str:
+        return f"{self.kind} {self.op.name} of {self.structure}"
 
     @override
     def answer_all(self, call: ReplicaCall, requests: Sequence[Any]) -> list[Any]:
@@ -82,12 +87,17 @@ class AllGather(Request):
 
     values: list[jax.Array]
     axis: int
+    structure: Any
     kind: ClassVar[str] = "all_gather"
 
     @property
     @override
     def signature(self) -> object:
-        return self.kind, self.axis, len(self.values)
+        return self.kind, self.axis, self.structure
+
+    @override
+    def __str__(self) -> str:
+        return f"{self.kind} along axis {self.axis} of {self.structure}"
 
     @override
     def answer_all(self, call: ReplicaCall, requests: Sequence[Any]) -> list[Any]:
@@ -109,6 +119,10 @@ class MergeCall(Request):
     @override
     def signature(self) -> object:
         return self.kind, _definition(self.fn)
+
+    @override
+    def __str__(self) -> str:
+        return f"{self.kind} of {getattr(self.fn, '__qualname__', self.fn)}"
 
     @override
     def answer_all(self, call: ReplicaCall, requests: Sequence[Any]) -> list[Any]:
@@ -139,12 +153,13 @@ def matching(asked: Mapping[int, Request | None]) -> list[Request]:
         )
     if any(request.signature != requests[0].signature for request in requests):
         calls = "; ".join(
-            f"replica {number} calls {request.kind} at {request.where}"
+            f"replica {number} calls {request} at {request.where}"
             for number, request in zip(asked, requests, strict=True)
         )
         raise ReplicaError(
-            "All replicas must make the same collective calls, in the same order. "
-            f"Received: {calls}."
+            "All replicas must make the same collective calls, in the same order, of "
+            f"values nested alike. Received: {calls}. Take the calls out of conditions "
+            "that differ between replicas."
         )
     return requests
 

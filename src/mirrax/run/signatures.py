@@ -6,6 +6,8 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from mirrax import jax_internals, trees
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import select
@@ -32,21 +34,24 @@ class Signature:
     ) -> None:
         self._name = name
         self._fn = fn
-        self.specs = None if specs is None else tuple(specs)
+        self.specs = None if specs is None else _required_specs(specs)
         self.is_method = False
 
-    def check(self, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
-        """Raises unless these arguments fit."""
+    def fitted(self, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        """Returns these arguments, lists as arrays; raises unless they fit."""
         if self.specs is None:
-            return
-        args = self._by_position(args, kwargs)
-        if len(args) != len(self.specs):
+            return args, kwargs
+        if kwargs:
+            bound = inspect.signature(self._fn).bind(*args, **kwargs)
+            args, kwargs = bound.args, bound.kwargs
+        first = int(self.is_method)
+        if len(args) - first != len(self.specs):
             raise TypeError(
                 f"{self._name} takes {len(self.specs)} argument(s), as its "
-                f"`input_signature` says. Received: {len(args)}."
+                f"`input_signature` says. Received: {len(args) - first}."
             )
-        for spec, arg in zip(self.specs, args, strict=True):
-            _check(spec, arg)
+        own = [_fitted(s, a) for s, a in zip(self.specs, args[first:], strict=True)]
+        return (*args[:first], *own), kwargs
 
     @property
     def can_be_relaxed(self) -> bool:
@@ -79,21 +84,34 @@ class Signature:
         return args[1:] if self.is_method else args
 
 
-def _check(spec: Any, arg: Any) -> None:
+def _required_specs(specs: Any) -> tuple[Any, ...]:
+    is_list = isinstance(specs, list | tuple)
+    if not is_list or any(isinstance(s, int | float | str | type) for s in specs):
+        raise TypeError(
+            "`input_signature` is a list with a description for each argument, such as "
+            f"[TensorSpec([None, 2])]. Received: {specs!r}."
+        )
+    return tuple(specs)
+
+
+def _fitted(spec: Any, arg: Any) -> Any:
+    """Returns an argument that fits its description, or raises."""
     if isinstance(spec, TensorSpec):
         spec.check(select(arg, 0))
-    elif isinstance(spec, PerReplicaSpec):
-        if isinstance(arg, PerReplica):
-            for part_spec, part in zip(spec.parts, arg.values, strict=True):
-                part_spec.check(part)
-        else:
-            spec.parts[0].check(arg)
+        return np.asarray(arg) if isinstance(arg, list | tuple) else arg
+    if isinstance(spec, PerReplicaSpec):
+        if not isinstance(arg, PerReplica):
+            return _fitted(spec.parts[0], arg)
+        for part_spec, part in zip(spec.parts, arg.values, strict=True):
+            part_spec.check(part)
     elif isinstance(spec, dict):
-        for name, inner in spec.items():
-            _check(inner, arg[name])
+        return {**arg, **{name: _fitted(s, arg[name]) for name, s in spec.items()}}
+    elif isinstance(spec, tuple | list) and type(arg) in (tuple, list):
+        return type(arg)(_fitted(s, a) for s, a in zip(spec, arg, strict=True))
     elif isinstance(spec, tuple | list):
         for inner, inner_arg in zip(spec, arg, strict=True):
-            _check(inner, inner_arg)
+            _fitted(inner, inner_arg)
+    return arg
 
 
 def _open_axes(spec: Any, arg: Any) -> Iterator[tuple[int, Axes]]:

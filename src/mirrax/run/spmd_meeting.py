@@ -87,12 +87,18 @@ class SpmdMeeting:
         return trees.map_leaves(_own_part, merged)
 
     def all_reduce(
-        self, op: ReduceOp, values: list[jax.Array], options: CommunicationOptions
+        self,
+        op: ReduceOp,
+        values: list[jax.Array],
+        options: CommunicationOptions,
+        structure: Any = None,
     ) -> list[jax.Array]:
         count = self._collective.topology.num_replicas
         return within.all_reduce(op, values, count, self._collective.ops, options)
 
-    def all_gather(self, values: list[jax.Array], axis: int) -> list[jax.Array]:
+    def all_gather(
+        self, values: list[jax.Array], axis: int, structure: Any = None
+    ) -> list[jax.Array]:
         return self._gather(values, axis)
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import greenlet
 
 _MAX_IDLE = 64
+_ENDED = object()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,6 +41,9 @@ class Worker:
 
     def __init__(self) -> None:
         self._greenlet = greenlet.greenlet(self._work)
+        self._outcome: Finished | Failed | None = None
+        # To where it waits for a task: it would keep what it is started with for ever.
+        self._greenlet.switch()
 
     def start(self, task: Callable[[], Any]) -> Any:
         """Runs `task` in a copy of this context until it pauses or ends.
@@ -52,12 +56,12 @@ class Worker:
     def resume(self, value: Any) -> Any:
         """Lets the task go on: `pause` returns `value` in it."""
         self._greenlet.parent = greenlet.getcurrent()
-        return self._greenlet.switch(value)
+        return self._taken(self._greenlet.switch(value))
 
     def cancel(self) -> Any:
         """Lets the task go on: `pause` raises `Cancelled` in it."""
         self._greenlet.parent = greenlet.getcurrent()
-        return self._greenlet.throw(Cancelled)
+        return self._taken(self._greenlet.throw(Cancelled))
 
     def pause(self, value: Any) -> Any:
         """Gives `value` to whoever started or resumed the task, and waits."""
@@ -65,15 +69,23 @@ class Worker:
         assert parent is not None
         return parent.switch(value)
 
-    def _work(self, task: Callable[[], Any]) -> Any:
+    def _work(self) -> None:
         while True:
-            outcome: Finished | Failed
+            task = self.pause(_ENDED)
             try:
-                outcome = Finished(task())
+                self._outcome = Finished(task())
             except BaseException as error:
-                outcome = Failed(error)
+                self._outcome = Failed(error)
             del task
-            task = self.pause(outcome)
+
+    def _taken(self, paused: Any) -> Any:
+        """Returns what the task paused with, or its outcome, which is then let go."""
+        if paused is not _ENDED:
+            return paused
+        outcome, self._outcome = self._outcome, None
+        # Of the strategy, say.
+        self._greenlet.gr_context = None
+        return outcome
 
 
 class _Idle(threading.local):

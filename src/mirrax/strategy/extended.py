@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ from mirrax.context import guards, stack
 from mirrax.devices.topology import Topology
 from mirrax.options import CommunicationOptions, ReduceOp, parse_reduce_op
 from mirrax.strategy.combine import as_per_replica, reduce_tree
-from mirrax.trees import Tree
+from mirrax.trees import Same, Tree
 from mirrax.values.array_like import as_array, on_host
 from mirrax.values.layouts import Alike, Spmd, replicate
 from mirrax.values.mirrored import Mirrored
@@ -163,6 +164,11 @@ class StrategyExtended:
             group: Whether to return one merged result, mirrored if it is equal for all
                 copies, or one for each copy.
         """
+        frame = stack.frame()
+        if isinstance(frame, stack.Replica):
+            # Once for all replicas, as for any write.
+            merge = functools.partial(_update_merged, Same(var), fn, group)
+            return frame.context.merge_call(merge, (tuple(args), kwargs or {}))
         topology = var.topology if isinstance(var, DistributedVariable) else None
         return self._update(topology, fn, (var, *args), kwargs, group)
 
@@ -175,6 +181,7 @@ class StrategyExtended:
         group: bool = True,
     ) -> Any:
         """Calls `fn` on each device of `colocate_with`, to update what lives there."""
+        guards.require_cross_replica("`extended.update_non_slot`")
         devices = devices_of(colocate_with, self._collective.topology)
         return self._update(Topology(devices), fn, tuple(args), kwargs, group)
 
@@ -234,6 +241,18 @@ class StrategyExtended:
         return trees.map_leaves(
             lambda leaf: local_results(leaf, self._collective.topology), merged
         )
+
+
+def _update_merged(
+    var: Same,
+    fn: Callable[..., Any],
+    group: bool,
+    strategy: Any,
+    args: Any,
+    kwargs: Any,
+) -> Any:
+    """Updates a variable with what all replicas brought."""
+    return strategy.extended.update(var.value, fn, args, kwargs, group)
 
 
 def _default_device(device: jax.Device | None) -> Any:

@@ -39,7 +39,8 @@ def regroup(results: Sequence[Tree], topology: Topology | None = None) -> Tree:
             # An AssertionError, because that is what TensorFlow programs meet.
             raise AssertionError(
                 "Every replica must return the same structure. Received: replica 0 "
-                f"returned {structure}, replica {index} returned {other}."
+                f"returned {structure}, replica {index} returned {other}. Return the "
+                "same keys and lengths on all; None can stand for what is missing."
             )
     columns = zip(*(leaves for leaves, _ in flat), strict=True)
     return jax.tree.unflatten(

@@ -57,7 +57,8 @@ class TensorSpec:
         if found != wanted or not self.allows(value.shape):
             raise SignatureMismatch(
                 "An argument must fit its entry in `input_signature`. Received: "
-                f"{value.dtype}{list(value.shape)} for {self}."
+                f"{value.dtype}{list(value.shape)} for {self}. Convert or reshape the "
+                "argument, or leave sizes open in the signature with None."
             )
 
     def allows(self, shape: tuple[int, ...]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -27,7 +28,7 @@ def require_options(
         if not isinstance(value, kind):
             raise ValueError(
                 f"`{name}` of a variable must be a `{kind.__name__}`. Received: "
-                f"{name}={value!r}. Use {kind.__name__}.{list(kind)[1].name}, say."
+                f"{name}={value!r}. Use {kind.__name__}.{_meant(kind, value)}."
             )
     if aggregation is VariableAggregation.MEAN and not jnp.issubdtype(
         dtype, jnp.inexact
@@ -37,6 +38,19 @@ def require_options(
             f"floating variable. Received: dtype={dtype}. Use SUM or "
             "ONLY_FIRST_REPLICA, or a floating dtype."
         )
+    if aggregation is VariableAggregation.SUM and dtype == np.bool_:
+        raise ValueError(
+            "The sum of truth values is no truth value, so `aggregation=SUM` needs a "
+            f"variable of numbers. Received: dtype={dtype}. Use ONLY_FIRST_REPLICA, or "
+            "an integer dtype."
+        )
+
+
+def _meant(kind: type[enum.Enum], value: Any) -> str:
+    """Returns the name of the option that was probably meant, or of one there is."""
+    names = [option.name for option in kind]
+    is_name = isinstance(value, str) and value.upper() in names
+    return value.upper() if is_name else names[-1]
 
 
 def initial_array(initial_value: Any, dtype: Any) -> jax.Array:
@@ -102,7 +116,8 @@ def fitting(value: Any, shape: tuple[int, ...], dtype: np.dtype[Any], name: str)
         if not _is_safe(plain.dtype, dtype) or not _is_in_range(plain, dtype):
             raise LossyConversion(
                 f"Variable '{name}' has dtype {dtype} and keeps it. Received: "
-                f"{value!r}, which does not convert without loss."
+                f"{value!r}, which does not convert without loss. Convert it first: "
+                f"`np.asarray(value).astype({str(dtype)!r})`."
             )
         value = plain.astype(dtype)
     if value.shape != shape:
