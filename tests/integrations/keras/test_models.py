@@ -14,6 +14,9 @@ from tests.conftest import mirrored
 from tests.devices.fresh import run_fresh
 from tests.integrations.keras import interrupted, programs
 
+# Where the answers of one device are known already.
+pytestmark = pytest.mark.xdist_group("keras_models")
+
 
 @functools.cache
 def on_one_device(name):
