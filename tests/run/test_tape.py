@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import mirrax
+from tests.programs import create, engines, parts
 
 
 def context():
@@ -330,6 +331,67 @@ def test_a_variable_can_be_watched(weight):
         return tape.gradient(loss, weight)
 
     assert float(in_function(step)) == 6
+
+
+# Variables that are not trainable are sources only if they are watched.
+
+
+@engines
+@pytest.mark.parametrize("persistent", [False, True], ids=["once", "persistent"])
+def test_a_variable_that_is_not_trainable_is_no_source(strategy, engine, persistent):
+    weight = create(strategy, 3.0)
+    fixed = create(strategy, 2.0, trainable=False)
+
+    def step():
+        with mirrax.GradientTape(persistent=persistent) as tape:
+            loss = weight**2 * fixed
+        return *tape.gradient(loss, [weight, fixed]), len(tape.watched_variables())
+
+    gradient, missing, num_watched = strategy.run(engine(step))
+    assert parts(strategy, gradient)[0] == 12
+    assert missing is None
+    assert num_watched == 1
+
+
+@engines
+@pytest.mark.parametrize("watches_others", [True, False], ids=["all", "only_this"])
+def test_a_variable_that_is_not_trainable_can_be_watched(
+    strategy, engine, watches_others
+):
+    weight = create(strategy, 3.0)
+    fixed = create(strategy, 2.0, trainable=False)
+
+    def step():
+        with mirrax.GradientTape(watch_accessed_variables=watches_others) as tape:
+            before = 100 * weight * fixed
+            tape.watch(fixed)
+            loss = weight**2 * fixed + before
+        return tape.gradient(loss, [weight, fixed])
+
+    by_weight, by_fixed = strategy.run(engine(step))
+    # What was read before it was watched is a constant.
+    assert parts(strategy, by_fixed)[0] == 9
+    if watches_others:
+        assert parts(strategy, by_weight)[0] == 212
+    else:
+        assert by_weight is None
+
+
+@engines
+def test_each_tape_watches_for_itself(weight, engine):
+    fixed = mirrax.Variable(2.0, trainable=False)
+
+    def step():
+        with mirrax.GradientTape() as outer:
+            outer.watch(fixed)
+            with mirrax.GradientTape() as inner:
+                loss = weight**2 * fixed**2
+            gradient, missing = inner.gradient(loss, [weight, fixed])
+        return missing, *outer.gradient(gradient, [weight, fixed])
+
+    missing, by_weight, by_fixed = engine(step)()
+    assert missing is None
+    assert (float(by_weight), float(by_fixed)) == (8, 24)
 
 
 # In a strategy.
