@@ -333,6 +333,81 @@ def test_a_variable_can_be_watched(weight):
     assert float(in_function(step)) == 6
 
 
+# Tapes in tapes, whose sources are not the same.
+
+
+@engines
+def test_a_second_derivative_by_another_variable_is_right(weight, engine):
+    other = mirrax.Variable(2.0)
+
+    def step():
+        with mirrax.GradientTape() as outer:
+            with mirrax.GradientTape() as inner:
+                loss = weight**2 * other**2
+            slope = inner.gradient(loss, weight)
+        return slope, outer.gradient(slope, other)
+
+    # 2 * w * o**2, and 4 * w * o.
+    assert [float(x) for x in engine(step)()] == [24, 24]
+
+
+@engines
+def test_a_third_derivative_by_other_variables_is_right(weight, engine):
+    other = mirrax.Variable(2.0)
+
+    def step():
+        with mirrax.GradientTape() as outer:
+            with mirrax.GradientTape() as middle:
+                with mirrax.GradientTape() as inner:
+                    loss = weight**3 * other**3
+                first = inner.gradient(loss, weight)
+            second = middle.gradient(first, other)
+        return first, second, outer.gradient(second, weight)
+
+    # 3 * w**2 * o**3, 9 * w**2 * o**2, 18 * w * o**2.
+    assert [float(x) for x in engine(step)()] == [216, 324, 216]
+
+
+@engines
+def test_an_outer_tape_may_start_after_what_the_inner_one_recorded(weight, engine):
+    other = mirrax.Variable(2.0)
+
+    def step():
+        with mirrax.GradientTape() as early:
+            square = weight**2
+            with mirrax.GradientTape() as late:
+                slope = early.gradient(square * other, weight)
+        return slope, late.gradient(slope, other)
+
+    assert [float(x) for x in engine(step)()] == [12, 6]
+
+
+@engines
+def test_a_penalty_on_gradients_by_the_input_is_differentiated(weight, engine):
+    def step(x):
+        with mirrax.GradientTape() as outer:
+            with mirrax.GradientTape() as inner:
+                inner.watch(x)
+                score = weight * x**2 * x
+            penalty = (inner.gradient(score, x) - 1) ** 2
+        return penalty, outer.gradient(penalty, weight)
+
+    # The slope 3 * w * x**2 is 36; 2 * (36 - 1) * 3 * x**2 is 840.
+    assert [float(x) for x in engine(step)(jnp.float32(2))] == [1225, 840]
+
+
+def test_a_value_on_the_way_of_an_inner_tape_is_a_source_of_the_outer(weight):
+    def step():
+        with mirrax.GradientTape() as outer:
+            with mirrax.GradientTape() as inner:
+                double = weight * 2
+                loss = double**2
+            slope = inner.gradient(loss, weight)
+        return slope, outer.gradient(slope, double), outer.gradient(slope, weight)
+
+    assert [float(x) for x in in_function(step)] == [24, 4, 8]
+
+
 # Variables that are not trainable are sources only if they are watched.
 
 
