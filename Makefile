@@ -21,7 +21,7 @@ demo: $(INSTALLED) ## Trains a small model on handwritten digits.
 	$(BIN)/python examples/digits.py $(ARGS)
 
 test: $(INSTALLED) ## Runs the tests, then the conformance cases.
-	$(BIN)/pytest -n $(JOBS) --dist loadgroup
+	$(BIN)/pytest -n $(JOBS)
 	$(BIN)/pytest -n $(JOBS) tests/conformance
 
 check: $(INSTALLED) ## Checks format, lint, types and layers, in seconds.

@@ -46,9 +46,11 @@ def test_public_names_are_the_documented_ones():
 # What engines need of a variable.
 INNER = {
     "is_lent",
+    "is_written_together",
     "lend",
     "read_stored",
     "refuse_foreign_trace",
+    "refuse_write_in_transformation",
     "store",
     "place",
     "stored",

@@ -85,11 +85,7 @@ def split(strategy, rows):
     )
 
 
-@pytest.fixture(
-    scope="module",
-    params=[pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in MODELS],
-    ids=str,
-)
+@pytest.fixture(scope="module", params=MODELS, ids=str)
 def on_one_replica(request):
     """The name of a model, and what training it on one device gives."""
     strategy = mirrax.OneDeviceStrategy("CPU:0")

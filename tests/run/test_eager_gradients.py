@@ -134,6 +134,36 @@ def test_integers_beside_floats_are_allowed_inside_grad(two_replicas, engine):
 
 
 @engines
+@pytest.mark.parametrize("dtype", ["int32", "bool"])
+def test_integers_beside_floats_are_gathered_inside_grad(two_replicas, engine, dtype):
+    def step():
+        def loss(x):
+            values, flags = context().all_gather([x, jnp.arange(2).astype(dtype)], 0)
+            return (values**2 * flags).sum()
+
+        return jax.grad(loss)(jnp.ones(2))
+
+    # Two losses, in which every second value counts.
+    result = two_replicas.run(engine(step))
+    np.testing.assert_array_equal(parts(two_replicas, result), [[0, 4], [0, 4]])
+
+
+@engines
+def test_a_mean_of_integers_beside_floats_is_a_constant_inside_grad(
+    two_replicas, engine
+):
+    def step():
+        def loss(x):
+            count = context().replica_id_in_sync_group * jnp.int32(3)
+            mean, scale = context().all_reduce("MEAN", [x, count])
+            return mean * scale
+
+        return jax.grad(loss)(own_number())
+
+    assert parts(two_replicas, two_replicas.run(engine(step))) == [1.5, 1.5]
+
+
+@engines
 def test_an_output_that_is_not_used_has_no_gradient(two_replicas, engine):
     def step():
         def loss(x, y):
@@ -284,6 +314,142 @@ def test_a_tape_around_a_derivative_follows_what_is_constant_inside(
         return tape.gradient(slope, weight)
 
     assert parts(two_replicas, two_replicas.run(engine(step))) == [4, 4]
+
+
+# Forward mode: x_i is i + 1, and its tangent too, so that of x_0**2 + x_1**2 is 10.
+
+
+def sum_of_squares(x):
+    return context().all_reduce("SUM", x * x)
+
+
+@engines
+@pytest.mark.parametrize(("op", "value"), [("SUM", 5), ("MEAN", 2.5)])
+def test_a_reduction_has_a_forward_derivative(two_replicas, engine, op, value):
+    def step():
+        own = own_number()
+        return jax.jvp(lambda x: context().all_reduce(op, x * x), (own,), (own,))
+
+    found, tangent = two_replicas.run(engine(step))
+    assert parts(two_replicas, found) == [value] * 2
+    assert parts(two_replicas, tangent) == [2 * value] * 2
+
+
+@engines
+def test_a_gather_has_a_forward_derivative(two_replicas, engine):
+    def step():
+        own = jnp.full((2, 1), own_number())
+        return jax.jvp(lambda x: context().all_gather(x * x, axis=-1), (own,), (own,))
+
+    found, tangent = two_replicas.run(engine(step))
+    np.testing.assert_array_equal(parts(two_replicas, found)[0], [[1, 4]] * 2)
+    np.testing.assert_array_equal(parts(two_replicas, tangent)[0], [[2, 8]] * 2)
+
+
+def test_a_gather_of_unequal_parts_has_a_forward_derivative(two_replicas):
+    def step():
+        own = jnp.full(context().replica_id_in_sync_group + 1, own_number())
+        return jax.jvp(lambda x: context().all_gather(x * x, axis=0), (own,), (own,))
+
+    _, tangent = two_replicas.run(step)
+    np.testing.assert_array_equal(parts(two_replicas, tangent)[0], [2, 8, 8])
+
+
+@engines
+def test_integers_beside_floats_have_no_forward_derivative(two_replicas, engine):
+    def step():
+        def total(x):
+            sums = context().all_reduce("SUM", {"x": x * x, "count": jnp.int32(2)})
+            return sums["x"] * sums["count"]
+
+        return jax.jvp(total, (own_number(),), (own_number(),))[1]
+
+    assert parts(two_replicas, two_replicas.run(engine(step))) == [40, 40]
+
+
+@engines
+def test_a_linearized_sum_can_be_called_repeatedly(two_replicas, engine):
+    def step():
+        _, linear = jax.linearize(sum_of_squares, own_number())
+        return linear(own_number()), linear(2 * own_number())
+
+    once, twice = two_replicas.run(engine(step))
+    assert parts(two_replicas, once) == [10, 10]
+    assert parts(two_replicas, twice) == [20, 20]
+
+
+# With n * s**2 for the loss, where s is 5 and its tangent 10, the slope by x is
+# 3 * 4 * s * x, whose tangent is 3 * 4 * (10 * x + s * x); and the tangent of the loss
+# is n * 2 * s * 10.
+
+
+@engines
+@pytest.mark.parametrize("order", ["forward of reverse", "reverse of forward"])
+def test_forward_and_reverse_derivatives_can_be_mixed(two_replicas, engine, order):
+    def loss(x):
+        return own_number() * sum_of_squares(x) ** 2
+
+    def tangent(fn, x):
+        return jax.jvp(fn, (x,), (own_number(),))[1]
+
+    def step():
+        if order == "forward of reverse":
+            return tangent(jax.grad(loss), own_number())
+        return jax.grad(lambda x: tangent(loss, x))(own_number())
+
+    assert parts(two_replicas, two_replicas.run(engine(step))) == [180, 360]
+
+
+@engines
+def test_a_forward_derivative_of_a_forward_derivative_is_right(two_replicas, engine):
+    def step():
+        def tangent(x):
+            return jax.jvp(lambda y: sum_of_squares(y) ** 2, (x,), (own_number(),))[1]
+
+        return jax.jvp(tangent, (own_number(),), (own_number(),))
+
+    # 2 * s * s' is 100; 2 * (s' * s' + s * s''), where s'' is 10, is 300.
+    first, second = two_replicas.run(engine(step))
+    assert parts(two_replicas, first) == [100, 100]
+    assert parts(two_replicas, second) == [300, 300]
+
+
+@engines
+def test_a_sum_is_differentiated_three_times(two_replicas, engine):
+    def step():
+        third = jax.grad(jax.grad(jax.grad(quarter_of_square)))
+        return third(own_number())
+
+    # Both second ones are 3 * (2 * s + 2 * (x_0 + x_1)**2), so 12 * (x_i + x_0 + x_1).
+    assert parts(two_replicas, two_replicas.run(engine(step))) == [48, 60]
+
+
+@engines
+def test_a_tape_records_a_forward_derivative(two_replicas, engine):
+    with two_replicas.scope():
+        weight = mirrax.Variable(3.0)
+
+    def step():
+        with mirrax.GradientTape() as tape:
+            _, tangent = jax.jvp(
+                lambda x: sum_of_squares(x * weight), (own_number(),), (own_number(),)
+            )
+        return tape.gradient(tangent, weight)
+
+    # Each of two tangents has 2 * (w * x_i)**2, whose slope is 4 * w * x_i**2.
+    assert parts(two_replicas, two_replicas.run(engine(step))) == [24, 96]
+
+
+@pytest.mark.parametrize("transform", [jax.jit, jax.vmap], ids=["jit", "vmap"])
+def test_a_derivative_in_which_replicas_cannot_meet_is_refused(two_replicas, transform):
+    def step():
+        _, linear = jax.linearize(sum_of_squares, jnp.ones(2))
+        return transform(linear)(jnp.ones((2, 2) if transform is jax.vmap else 2))
+
+    with pytest.raises(
+        RuntimeError, match=r"meeting of all replicas.*mirrax\.function"
+    ):
+        two_replicas.run(step)
 
 
 @pytest.mark.parametrize(

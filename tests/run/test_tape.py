@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import mirrax
+from tests.programs import create, engines, parts
 
 
 def context():
@@ -330,6 +331,142 @@ def test_a_variable_can_be_watched(weight):
         return tape.gradient(loss, weight)
 
     assert float(in_function(step)) == 6
+
+
+# Tapes in tapes, whose sources are not the same.
+
+
+@engines
+def test_a_second_derivative_by_another_variable_is_right(weight, engine):
+    other = mirrax.Variable(2.0)
+
+    def step():
+        with mirrax.GradientTape() as outer:
+            with mirrax.GradientTape() as inner:
+                loss = weight**2 * other**2
+            slope = inner.gradient(loss, weight)
+        return slope, outer.gradient(slope, other)
+
+    # 2 * w * o**2, and 4 * w * o.
+    assert [float(x) for x in engine(step)()] == [24, 24]
+
+
+@engines
+def test_a_third_derivative_by_other_variables_is_right(weight, engine):
+    other = mirrax.Variable(2.0)
+
+    def step():
+        with mirrax.GradientTape() as outer:
+            with mirrax.GradientTape() as middle:
+                with mirrax.GradientTape() as inner:
+                    loss = weight**3 * other**3
+                first = inner.gradient(loss, weight)
+            second = middle.gradient(first, other)
+        return first, second, outer.gradient(second, weight)
+
+    # 3 * w**2 * o**3, 9 * w**2 * o**2, 18 * w * o**2.
+    assert [float(x) for x in engine(step)()] == [216, 324, 216]
+
+
+@engines
+def test_an_outer_tape_may_start_after_what_the_inner_one_recorded(weight, engine):
+    other = mirrax.Variable(2.0)
+
+    def step():
+        with mirrax.GradientTape() as early:
+            square = weight**2
+            with mirrax.GradientTape() as late:
+                slope = early.gradient(square * other, weight)
+        return slope, late.gradient(slope, other)
+
+    assert [float(x) for x in engine(step)()] == [12, 6]
+
+
+@engines
+def test_a_penalty_on_gradients_by_the_input_is_differentiated(weight, engine):
+    def step(x):
+        with mirrax.GradientTape() as outer:
+            with mirrax.GradientTape() as inner:
+                inner.watch(x)
+                score = weight * x**2 * x
+            penalty = (inner.gradient(score, x) - 1) ** 2
+        return penalty, outer.gradient(penalty, weight)
+
+    # The slope 3 * w * x**2 is 36; 2 * (36 - 1) * 3 * x**2 is 840.
+    assert [float(x) for x in engine(step)(jnp.float32(2))] == [1225, 840]
+
+
+def test_a_value_on_the_way_of_an_inner_tape_is_a_source_of_the_outer(weight):
+    def step():
+        with mirrax.GradientTape() as outer:
+            with mirrax.GradientTape() as inner:
+                double = weight * 2
+                loss = double**2
+            slope = inner.gradient(loss, weight)
+        return slope, outer.gradient(slope, double), outer.gradient(slope, weight)
+
+    assert [float(x) for x in in_function(step)] == [24, 4, 8]
+
+
+# Variables that are not trainable are sources only if they are watched.
+
+
+@engines
+@pytest.mark.parametrize("persistent", [False, True], ids=["once", "persistent"])
+def test_a_variable_that_is_not_trainable_is_no_source(strategy, engine, persistent):
+    weight = create(strategy, 3.0)
+    fixed = create(strategy, 2.0, trainable=False)
+
+    def step():
+        with mirrax.GradientTape(persistent=persistent) as tape:
+            loss = weight**2 * fixed
+        return *tape.gradient(loss, [weight, fixed]), len(tape.watched_variables())
+
+    gradient, missing, num_watched = strategy.run(engine(step))
+    assert parts(strategy, gradient)[0] == 12
+    assert missing is None
+    assert num_watched == 1
+
+
+@engines
+@pytest.mark.parametrize("watches_others", [True, False], ids=["all", "only_this"])
+def test_a_variable_that_is_not_trainable_can_be_watched(
+    strategy, engine, watches_others
+):
+    weight = create(strategy, 3.0)
+    fixed = create(strategy, 2.0, trainable=False)
+
+    def step():
+        with mirrax.GradientTape(watch_accessed_variables=watches_others) as tape:
+            before = 100 * weight * fixed
+            tape.watch(fixed)
+            loss = weight**2 * fixed + before
+        return tape.gradient(loss, [weight, fixed])
+
+    by_weight, by_fixed = strategy.run(engine(step))
+    # What was read before it was watched is a constant.
+    assert parts(strategy, by_fixed)[0] == 9
+    if watches_others:
+        assert parts(strategy, by_weight)[0] == 212
+    else:
+        assert by_weight is None
+
+
+@engines
+def test_each_tape_watches_for_itself(weight, engine):
+    fixed = mirrax.Variable(2.0, trainable=False)
+
+    def step():
+        with mirrax.GradientTape() as outer:
+            outer.watch(fixed)
+            with mirrax.GradientTape() as inner:
+                loss = weight**2 * fixed**2
+            gradient, missing = inner.gradient(loss, [weight, fixed])
+        return missing, *outer.gradient(gradient, [weight, fixed])
+
+    missing, by_weight, by_fixed = engine(step)()
+    assert missing is None
+    assert (float(by_weight), float(by_fixed)) == (8, 24)
 
 
 # In a strategy.

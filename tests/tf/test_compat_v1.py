@@ -112,3 +112,10 @@ def test_train_has_what_is_the_same_in_version_2():
     assert v1.train.latest_checkpoint is tf.train.latest_checkpoint
     with pytest.raises(AttributeError, match=r"v1.train.FtrlOptimizer.*Optax"):
         _ = v1.train.FtrlOptimizer
+
+
+def test_optimizer_differentiates_by_what_it_is_given_also_if_not_trainable():
+    fixed = tf.Variable(3.0, trainable=False)
+    optimizer = v1.train.GradientDescentOptimizer(0.1)
+    ((gradient, _),) = optimizer.compute_gradients(lambda: fixed * fixed, [fixed])
+    assert float(gradient) == 6.0

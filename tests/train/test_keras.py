@@ -11,8 +11,6 @@ from mirrax.errors import CheckpointMismatchError
 from mirrax.train import Checkpoint
 from tests.programs import mirrored
 
-pytestmark = pytest.mark.xdist_group("keras_checkpoints")
-
 X = np.random.default_rng(0).normal(size=(8, 3)).astype(np.float32)
 Y = X.sum(axis=1, keepdims=True)
 

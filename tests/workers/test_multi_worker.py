@@ -22,15 +22,7 @@ def train_here():
     return programs.train()
 
 
-@pytest.fixture(
-    params=[
-        pytest.param(
-            (2, devices), marks=pytest.mark.xdist_group(f"workers_2x{devices}")
-        )
-        for devices in (1, 2)
-    ],
-    ids=["2x1", "2x2"],
-)
+@pytest.fixture(params=[(2, 1), (2, 2)], ids=["2x1", "2x2"])
 def shape(request):
     return request.param
 

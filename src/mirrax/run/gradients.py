@@ -11,7 +11,7 @@ import jax
 from mirrax import jax_internals, trees
 from mirrax.context import stack
 from mirrax.trees import Tree
-from mirrax.variables import libraries
+from mirrax.variables import derivative_writes, libraries
 from mirrax.variables.overlay import ValueOverlay
 from mirrax.variables.variable import Variable
 
@@ -58,11 +58,7 @@ def value_and_grad(
         current = [variable.read_value() for variable in leaves]
         transformed = jax.value_and_grad(pure, has_aux=True)
         (value, (aux, new)), gradients = transformed(current)
-        for variable, changed in zip(written, new, strict=True):
-            if outer is not None:
-                outer.write(variable, changed)
-            else:
-                variable.assign(changed)
+        derivative_writes.hand_on(dict(zip(written, new, strict=True)))
         found = dict(zip(leaves, gradients, strict=True))
         assembled = libraries.assemble(sources, [found[v] for v in listed])
         gradients = trees.unflatten(structure, assembled)

@@ -23,7 +23,7 @@ from mirrax import jax_internals
 from mirrax.context import stack
 from mirrax.jax_internals import RecordedTracer, RecordingTrace, set_current_trace
 from mirrax.run.repeating import repeatable
-from mirrax.variables import libraries
+from mirrax.variables import derivative_writes, libraries
 from mirrax.variables.overlay import Overlay, ValueOverlay, Watcher
 from mirrax.variables.sync_on_read import SyncOnReadVariable
 from mirrax.variables.variable import Variable
@@ -63,15 +63,11 @@ class Recording:
     def stop(self) -> None:
         """Notes no more, and hands on what was assigned to variables."""
         self._entered.close()
-        overlay, outer = self._overlay, stack.overlay()
+        overlay = self._overlay
         # It leads back here: without it, what was noted goes as soon as the tape does.
         del self._overlay
-        for variable in overlay.written:
-            value = overlay.values[variable]
-            if outer is None:
-                variable.assign(value)
-            else:
-                outer.write(variable, value)
+        written = {variable: overlay.values[variable] for variable in overlay.written}
+        derivative_writes.hand_on(written)
 
     def forget(self) -> None:
         """Forgets what was noted so far."""
@@ -173,6 +169,12 @@ class _Reads(ValueOverlay):
         super().__init__({}, parent)
         self._watcher = watcher
         self._recording = trace
+        self._is_in_derivative = parent is not None and parent.has_derivative
+
+    @property
+    @override
+    def has_derivative(self) -> bool:
+        return self._is_in_derivative
 
     @override
     def knows(self, variable: Variable) -> bool:

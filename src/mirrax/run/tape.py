@@ -37,7 +37,8 @@ class GradientTape:
 
     Args:
         persistent: Accepted for ported programs; every tape can be asked repeatedly.
-        watch_accessed_variables: Whether variables are watched without `watch`.
+        watch_accessed_variables: Whether trainable variables are watched without
+            `watch`.
 
     >>> w = mirrax.Variable(3.0)
     >>> @mirrax.function
@@ -90,8 +91,8 @@ class GradientTape:
         for leaf in libraries.flatten_sources(tensor)[0]:
             source = libraries.sources_of(leaf)
             variables = set(source.variables if source else ())
-            if self._trace is not None and not self._uses.watches_all:
-                self._set_apart(variables - self._uses.watched)
+            if self._trace is not None:
+                self._set_apart(v for v in variables if not self._uses.watches(v))
             self._uses.watched |= variables
 
     def gradient(
@@ -148,7 +149,7 @@ class GradientTape:
             self._recording.forget()
 
     def watched_variables(self) -> tuple[Variable, ...]:
-        """Returns the variables that were read while the tape recorded."""
+        """Returns the watched variables that were read while the tape recorded."""
         return tuple(self._uses.values)
 
     def _derivatives(
@@ -237,15 +238,20 @@ class GradientTape:
 class _Uses:
     """The values of variables that a tape saw, in the order of their reads."""
 
-    def __init__(self, watches_all: bool) -> None:
+    def __init__(self, watches_trainable: bool) -> None:
         self.watched: set[Variable] = set()
         self.values: dict[Variable, list[Any]] = {}
         self.traces: Sequence[Any] = ()
-        self.watches_all = watches_all
+        self._watches_trainable = watches_trainable
+
+    def watches(self, variable: Variable) -> bool:
+        """Returns whether a read of `variable` is one of a source, from now on."""
+        is_watched = self._watches_trainable and variable.trainable
+        return is_watched or variable in self.watched
 
     def saw(self, variable: Variable, value: Any) -> None:
         """Keeps a value that was read, if the variable is watched by now."""
-        if not self.watches_all and variable not in self.watched:
+        if not self.watches(variable):
             return
         if self.traces and not self.is_known(value):
             # Of a derivative inside, which takes care of it itself.

@@ -57,8 +57,8 @@ def differentiate(
         return closed
 
     def program(*inputs: Any) -> list[Any]:
-        values = initial_values(closed, inputs)
-        _evaluate(closed.jaxpr.eqns, values, axis_env)
+        values, eqns = initial_values(closed, inputs), closed.jaxpr.eqns
+        _evaluate(eqns, _Program(eqns, axis_env), values, {})
         return [read(values, atom) for atom in closed.jaxpr.outvars]
 
     return jax.make_jaxpr(program, axis_env=list(axis_env))(*stand_ins(closed.jaxpr))
@@ -68,29 +68,41 @@ def _has_tape(jaxpr: Jaxpr) -> bool:
     return any(eqn.primitive in _TAPE for eqn in all_equations(jaxpr))
 
 
+class _Program:
+    """All equations of a program, of which a derivative evaluates some again."""
+
+    def __init__(
+        self, eqns: Sequence[JaxprEqn], axis_env: Sequence[tuple[str, int]]
+    ) -> None:
+        self.axis_env = axis_env
+        self._eqns = eqns
+        self._positions = {id(eqn): index for index, eqn in enumerate(eqns)}
+
+    def before(self, eqn: JaxprEqn) -> Sequence[JaxprEqn]:
+        """Returns the equations that come before one of them."""
+        return self._eqns[: self._positions[id(eqn)]]
+
+
 def _evaluate(
-    eqns: Sequence[JaxprEqn],
-    values: Values,
-    axis_env: Sequence[tuple[str, int]],
-    changes: Values | None = None,
+    eqns: Sequence[JaxprEqn], program: _Program, values: Values, changes: Values
 ) -> None:
     """Evaluates equations, and adds to what they compute the changes that are given."""
-    for index, eqn in enumerate(eqns):
+    for eqn in eqns:
         if eqn.primitive is gradient_p:
-            _gradient(eqns[:index], eqn, values, axis_env)
+            _gradient(eqn, program, values, changes)
         elif eqn.primitive is mark_p:
             values[eqn.outvars[0]] = jnp.zeros((), jnp.bool_)
         elif eqn.primitive is source_p:
             values[eqn.outvars[0]] = read(values, eqn.invars[0])
         else:
             params = {
-                name: _differentiated(value, axis_env)
+                name: _differentiated(value, program.axis_env)
                 for name, value in eqn.params.items()
             }
             inputs = [read(values, atom) for atom in eqn.invars]
             values.update(zip(eqn.outvars, bind(eqn, inputs, params), strict=True))
         for var in eqn.outvars:
-            if changes is not None and var in changes:
+            if var in changes:
                 values[var] = values[var] + changes[var]
 
 
@@ -103,34 +115,43 @@ def _differentiated(parameter: Any, axis_env: Sequence[tuple[str, int]]) -> Any:
     return parameter
 
 
-def _gradient(
-    before: Sequence[JaxprEqn],
-    eqn: JaxprEqn,
-    values: Values,
-    axis_env: Sequence[tuple[str, int]],
-) -> None:
+def _gradient(eqn: JaxprEqn, program: _Program, values: Values, outer: Values) -> None:
     """Evaluates one wanted gradient.
 
     What was recorded is evaluated again as a function of the sources; the values that
     it gives replace the first ones, so that XLA drops the first evaluation. A source
     that is computed from others gets a change of zero added, so that the gradient of
-    those reaches through it.
+    those reaches through it. So does every source where the gradient of another tape
+    is among what was recorded, which evaluates again what leads to that source.
+
+    Args:
+        eqn: Where it is wanted.
+        program: What is around it.
+        values: What is known so far.
+        outer: The changes of the gradients in which this one is evaluated.
     """
     target: Any = eqn.invars[0]
     sources: list[Any] = list(dict.fromkeys(eqn.invars[1:]))
-    recorded = _depending(_recorded(before, eqn.params["tape"]), sources, target)
+    everything = _recorded(program.before(eqn), eqn.params["tape"])
+    recorded = _depending(everything, sources, target)
     made = [var for item in recorded for var in item.outvars]
     computed = set(made).intersection(sources)
+    is_nested = any(item.primitive is gradient_p for item in recorded)
+    changed = set(sources) if is_nested else computed
 
     def forward(given: list[Any]) -> tuple[Any, list[Any]]:
-        inner = dict(values)
-        inner.update((s, v) for s, v in zip(sources, given) if s not in computed)
-        changes = {s: v for s, v in zip(sources, given) if s in computed}
-        _evaluate(recorded, inner, axis_env, changes)
+        inner, changes = dict(values), dict(outer)
+        for source, value in zip(sources, given, strict=True):
+            if source in changed:
+                changes[source] = changes[source] + value if source in outer else value
+            if source not in computed:
+                is_whole = source not in changed
+                inner[source] = value if is_whole else read(inner, source) + value
+        _evaluate(recorded, program, inner, changes)
         return read(inner, target), [inner[var] for var in made]
 
     start = [
-        jnp.zeros_like(value) if source in computed else value
+        jnp.zeros_like(value) if source in changed else value
         for source, value in ((s, read(values, s)) for s in sources)
     ]
     total, backward, results = jax.vjp(forward, start, has_aux=True)

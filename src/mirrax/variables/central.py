@@ -11,8 +11,14 @@ from mirrax.collectives.reduce import Collective
 from mirrax.context import stack
 from mirrax.trees import Same
 from mirrax.values.layouts import to_device
+from mirrax.variables import derivative_writes
 from mirrax.variables.aggregation import Write, aggregate
-from mirrax.variables.variable import Change, Variable, register_as_pytree
+from mirrax.variables.variable import (
+    Change,
+    Variable,
+    register_as_pytree,
+    replace,
+)
 
 
 class CentralVariable(Variable):
@@ -23,6 +29,8 @@ class CentralVariable(Variable):
         device: The device that keeps it.
         arguments: Those of `Variable`.
     """
+
+    is_written_together = True
 
     def __init__(
         self, collective: Collective, device: jax.Device, **arguments: Any
@@ -41,12 +49,18 @@ class CentralVariable(Variable):
         frame = stack.frame()
         if not isinstance(frame, stack.Replica):
             return super()._write(change, given)
+        if derivative_writes.are_kept(stack.overlay()):
+            return derivative_writes.write(self, change, self._fitting(given))
         write = Write(Same(self), change)
         return frame.context.merge_call(write, args=(self._fitting(given),))
 
     def write_merged(self, change: Change, value: Any, num_replicas: int) -> Any:
         """Writes what the values of all replicas amount to."""
         return self._write(change, aggregate(self, value, num_replicas))
+
+    def keep(self, value: Any) -> None:
+        """Stores a value that is the same on all replicas, seen from outside."""
+        self._write(replace, value)
 
 
 register_as_pytree(CentralVariable)

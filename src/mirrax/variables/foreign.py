@@ -57,6 +57,9 @@ class ForeignVariable(MirroredVariable):
             a sum or a count: the changes of all replicas are added.
     """
 
+    # Replicas meet for it once their function has ended.
+    is_written_together = False
+
     def __init__(
         self,
         name: str,

@@ -15,14 +15,16 @@ from mirrax.trees import Same
 from mirrax.values.layouts import Alike, Spmd, replicate
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica
-from mirrax.variables import lending
+from mirrax.variables import derivative_writes, lending
 from mirrax.variables.aggregation import Write, aggregate, require_equal
 from mirrax.variables.distributed import DistributedVariable
-from mirrax.variables.variable import Change, register_as_pytree
+from mirrax.variables.variable import Change, register_as_pytree, replace
 
 
 class MirroredVariable(DistributedVariable):
     """A variable with an equal copy on every replica, kept equal on every write."""
+
+    is_written_together = True
 
     @override
     def copies(self) -> PerReplica:
@@ -70,6 +72,8 @@ class MirroredVariable(DistributedVariable):
         match stack.frame():
             case stack.Replica(context=context) as frame:
                 self._require_strategy(frame.strategy)
+                if derivative_writes.are_kept(stack.overlay()):
+                    return derivative_writes.write(self, change, self._fitting(given))
                 write = Write(Same(self), change)
                 return context.merge_call(write, args=(self._fitting(given),))
             case stack.Update(index=index, pending=pending) if stack.overlay() is None:
@@ -107,6 +111,10 @@ class MirroredVariable(DistributedVariable):
     def write_merged(self, change: Change, value: Any, num_replicas: int) -> Any:
         """Writes what the values of all replicas amount to."""
         return self._write_all(change, aggregate(self, value, num_replicas))
+
+    def keep(self, value: Any) -> None:
+        """Stores a value that is the same on all replicas, seen from outside."""
+        self._write_all(replace, value)
 
     def _write_all(self, change: Change, given: Any) -> Any:
         overlay = stack.overlay()

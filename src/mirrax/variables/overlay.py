@@ -67,6 +67,11 @@ class Overlay(abc.ABC):
         return False
 
     @property
+    def has_derivative(self) -> bool:
+        """Whether a derivative by variables is under way, and no tape alone."""
+        return False
+
+    @property
     def is_current(self) -> bool:
         """Whether a write at this place can reach the overlay."""
         return jax_internals.current_trace() is self._trace
@@ -92,6 +97,13 @@ class Overlay(abc.ABC):
 
     def write(self, variable: Variable, value: jax.Array) -> None:
         """Makes `value` what `variable` has from this point on."""
+        self.require_current(variable)
+        self.values[variable] = self._kept(value)
+        self.written[variable] = None
+        self._forget_traces()
+
+    def require_current(self, variable: Variable) -> None:
+        """Raises where a write of `variable` cannot reach the overlay."""
         if not self.is_current:
             if guards.may_be_driven():
                 raise guards.NeedsPython(
@@ -105,9 +117,6 @@ class Overlay(abc.ABC):
                 "get out. Return the new value from the transformed function and "
                 "assign it outside, or use `mirrax.value_and_grad` for `jax.grad`."
             )
-        self.values[variable] = self._kept(value)
-        self.written[variable] = None
-        self._forget_traces()
 
     def _kept(self, value: jax.Array) -> jax.Array:
         """Returns what is kept of a value that is written."""
@@ -162,6 +171,11 @@ class ValueOverlay(Overlay):
     @override
     def is_eager(self) -> bool:
         return self._parent is None or self._parent.is_eager
+
+    @property
+    @override
+    def has_derivative(self) -> bool:
+        return True
 
     @override
     def knows(self, variable: Variable) -> bool:

@@ -59,6 +59,9 @@ class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
     <tf.Variable 'Variable:0' shape=(2,) dtype=float32, numpy=array([2., 3.], ...)>
     """
 
+    # Whether the replicas of an eager `run` meet for each write.
+    is_written_together = False
+
     def __init__(
         self,
         initial_value: Any = None,
@@ -263,6 +266,11 @@ class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
 
     def _fitting(self, given: Any) -> Any:
         """Returns a value that is assigned, checked; raises where it cannot be."""
+        self.refuse_write_in_transformation()
+        return checks.fitting(given, self._shape, self._dtype, self.name)
+
+    def refuse_write_in_transformation(self) -> None:
+        """Raises where a value that is assigned could not get out."""
         if stack.overlay() is None and not jax_internals.is_eager():
             raise RuntimeError(
                 f"Variable '{self.name}' is assigned inside a JAX transformation "
@@ -270,7 +278,6 @@ class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
                 "get out. Use `@mirrax.function` in place of `jax.jit` and "
                 "`mirrax.value_and_grad` in place of `jax.grad`, or assign outside."
             )
-        return checks.fitting(given, self._shape, self._dtype, self.name)
 
     def _write(self, change: Change, given: Any) -> Any:
         given = self._fitting(given)

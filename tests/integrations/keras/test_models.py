@@ -14,9 +14,6 @@ from tests.conftest import mirrored
 from tests.devices.fresh import run_fresh
 from tests.integrations.keras import interrupted, programs
 
-# Where the answers of one device are known already.
-pytestmark = pytest.mark.xdist_group("keras_models")
-
 
 @functools.cache
 def on_one_device(name):

@@ -10,6 +10,7 @@ import pytest
 
 import mirrax
 from tests.conftest import mirrored
+from tests.programs import engines, parts
 
 
 def number():
@@ -142,3 +143,26 @@ def test_variable_outside_of_all_is_as_keras_made_it():
     variable.assign_add(np.full(3, 3.0))
     np.testing.assert_array_equal(variable.numpy(), [2, 3, 4])
     assert "_mirrax_twin" not in vars(variable)
+
+
+@engines
+@pytest.mark.parametrize("takes_tape", [False, True], ids=["value_and_grad", "tape"])
+def test_writes_in_a_derivative_are_aggregated_once(two_replicas, engine, takes_tape):
+    with two_replicas.scope():
+        variable = keras.Variable(1.0, aggregation="sum")
+
+    def loss():
+        variable.assign_add(1.0)
+        return variable.value**2
+
+    def step():
+        if not takes_tape:
+            return mirrax.value_and_grad(loss, variable)()
+        with mirrax.GradientTape() as tape:
+            value = loss()
+        return value, tape.gradient(value, variable)
+
+    value, gradient = two_replicas.run(engine(step))
+    assert parts(two_replicas, value) == [9, 9]
+    assert parts(two_replicas, gradient) == [6, 6]
+    assert float(variable.value) == 3

@@ -9,9 +9,6 @@ from mirrax.testing import launch_processes
 from tests.integrations.keras import programs, worker_programs
 from tests.integrations.keras.test_models import assert_same, on_one_device
 
-# Where the answers of one device are known already.
-pytestmark = pytest.mark.xdist_group("keras_models")
-
 
 def launch(program, num_workers, *args):
     quickly = {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}

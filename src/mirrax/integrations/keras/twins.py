@@ -109,16 +109,6 @@ class MirroredTwin(_HeldByKeras, MirroredVariable):
     def put(self, array: Any) -> None:
         super().put(mirror(array, self.topology))
 
-    @override
-    def _write(self, change: Change, given: Any) -> Any:
-        overlay = stack.overlay()
-        if overlay is not None and overlay.is_eager:
-            # In the derivative of one replica, where replicas cannot meet; what was
-            # written is assigned once the derivative is known.
-            overlay.write(self, change(overlay.read(self), self._fitting(given)))
-            return overlay.read(self)
-        return super()._write(change, given)
-
 
 class OnReadTwin(Twin, SyncOnReadVariable):
     """Stands for a Keras variable that each replica changes for itself.

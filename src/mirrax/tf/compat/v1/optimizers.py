@@ -62,6 +62,7 @@ class Optimizer(abc.ABC):
             is_leaf=lambda x: isinstance(x, mirrax.Variable),
         )
         with GradientTape() as tape:
+            tape.watch(variables)
             value = loss()
         return list(zip(tape.gradient(value, variables), variables, strict=True))
 
