@@ -1,4 +1,4 @@
-"""Which feed a worker gets, where its values go, and how workers end together."""
+"""Which feed a worker gets, where its values go, and how workers shuffle alike."""
 
 import json
 
@@ -10,25 +10,16 @@ from mirrax.data import AutoShardPolicy, Dataset
 from mirrax.devices.peers import Alone
 from mirrax.input.context import InputOptions
 from mirrax.input.distribute import with_common_seeds
-from mirrax.input.in_step import InStep
 from tests.data.plans import values
 from tests.input.several import with_policy
+from tests.peers import FakeJob
 
 ON_HOST = InputOptions(experimental_fetch_to_device=False)
 
 
-class Others:
-    """Other workers that have data for so many steps, and their seeds."""
-
-    def __init__(self, num_steps=0, seeds=()):
-        self._num_steps = num_steps
-        self._seeds = list(seeds)
-
-    def exchange(self, topic, payload):
-        if "seeds" in topic:
-            return [json.dumps(self._seeds).encode(), payload]
-        self._num_steps -= 1
-        return [b"[]" if self._num_steps >= 0 else b"null", payload]
+def others_with(seeds):
+    """Returns a job whose first worker has these seeds."""
+    return FakeJob(lambda topic, payload: [json.dumps(seeds).encode(), payload])
 
 
 def test_values_stay_on_the_host_if_asked_to(strategy):
@@ -78,26 +69,15 @@ def test_as_many_elements_are_made_ready_as_asked_for(two_replicas, size, most):
     assert len(read) == 1 + most + 1
 
 
-def test_who_has_no_more_gets_empty_batches_until_all_are_done():
-    workers = InStep(Others(num_steps=3), lambda: "empty")
-    found = [workers.after(step) for step in (("a",), ("b",), None, None, None)]
-    assert found == [("a",), ("b",), ("empty",), None, None]
-
-
-def test_who_has_more_goes_on():
-    workers = InStep(Others(num_steps=0), lambda: "empty")
-    assert [workers.after(("a",)), workers.after(None)] == [("a",), None]
-
-
 def test_every_worker_shuffles_as_the_first_does():
     dataset = Dataset.range(20).shuffle(20).map(lambda x: x).shuffle(5)
     first = Dataset.range(20).shuffle(20, seed=3).map(lambda x: x).shuffle(5, seed=4)
-    assert values(with_common_seeds(dataset, Others(seeds=[3, 4]))) == values(first)
+    assert values(with_common_seeds(dataset, others_with([3, 4]))) == values(first)
 
 
 def test_workers_that_read_everything_keep_their_own_order():
     dataset = with_policy(Dataset.range(20).shuffle(20), AutoShardPolicy.OFF)
-    assert with_common_seeds(dataset, Others(seeds=[3])) is dataset
+    assert with_common_seeds(dataset, others_with([3])) is dataset
 
 
 def test_who_is_alone_keeps_the_seeds():

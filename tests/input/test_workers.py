@@ -106,15 +106,6 @@ def test_workers_share_one_file_as_recorded(tmp_path, count, answers, policy):
     assert [as_text(steps) for steps in found] == [a[policy.name] for a in answers]
 
 
-def test_without_sharding_the_sizes_of_parts_go_round():
-    feeds = open_feeds(lambda: Dataset.range(10).batch(5), OFF, 2)
-    found = by_worker(take_all(feeds), 2)
-    assert [[len(part) for (part,) in steps] for steps in found] == [
-        [3, 2, 3, 2],
-        [2, 3, 2, 3],
-    ]
-
-
 # Nothing is lost or doubled.
 
 
@@ -297,16 +288,6 @@ def test_the_next_epoch_after_a_restored_one_is_the_next(files):
     assert epochs(make(), 2, save(feeds)) == first
 
 
-@pytest.mark.parametrize("after", [1, 3])
-def test_datasets_of_each_workers_own_need_as_many_workers(after):
-    def make():
-        return Dataset.range(9).batch(3)
-
-    states = save(open_feeds(make, OFF, 2))
-    with pytest.raises(ValueError, match=rf"2 worker\(s\), on {after}"):
-        restore(open_feeds(make, OFF, after), states)
-
-
 def test_the_positions_of_all_workers_are_needed_for_another_number(files):
     def make():
         return TextLineDataset(files).batch(3)
@@ -316,13 +297,6 @@ def test_the_positions_of_all_workers_are_needed_for_another_number(files):
         restore(open_feeds(make, FILE, 1), states[0])
 
 
-def test_positions_of_different_steps_are_refused(files):
-    feeds = open_feeds(lambda: TextLineDataset(files).batch(3), FILE, 2)
-    feeds[0].step()
-    with pytest.raises(ValueError, match=r"after \[0, 1\] step"):
-        restore(feeds, save(feeds))
-
-
 def test_a_position_of_another_policy_is_refused(files):
     def make():
         return TextLineDataset(files).batch(3)
@@ -330,13 +304,6 @@ def test_a_position_of_another_policy_is_refused(files):
     states = save(open_feeds(make, FILE, 2))
     with pytest.raises(ValueError, match="shared in the same way"):
         restore(open_feeds(make, DATA, 2), states)
-
-
-@pytest.mark.parametrize("state", [None, {}, [], {"version": 0}], ids=str)
-def test_something_else_is_no_position(state):
-    feeds = open_feeds(lambda: Dataset.range(4).batch(2), DATA, 1)
-    with pytest.raises(ValueError, match="must come from `save_state`"):
-        restore(feeds, state)
 
 
 # Who takes part.

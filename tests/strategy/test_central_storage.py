@@ -3,7 +3,7 @@ import jax.numpy as jnp
 import pytest
 
 import mirrax
-from tests.programs import create, engines, parts, replica_id
+from tests.programs import create, engines, replica_id
 
 
 @pytest.fixture
@@ -17,36 +17,6 @@ def test_variables_are_on_the_parameter_device(strategy):
     assert strategy.extended.parameter_devices == (variable.device,)
     assert len(strategy.extended.worker_devices) == 2
     assert strategy.extended.variable_created_in_scope(variable)
-
-
-@engines
-def test_replicas_read_the_variable(strategy, engine):
-    variable = create(strategy, 2.0)
-    read = engine(lambda: variable * (replica_id() + 1))
-    assert parts(strategy, strategy.run(read)) == [2, 4]
-
-
-@engines
-@pytest.mark.parametrize(
-    ("aggregation", "expected"),
-    [("SUM", 4), ("MEAN", 2.5), ("ONLY_FIRST_REPLICA", 2)],
-    ids=str,
-)
-def test_replicas_write_together(strategy, engine, aggregation, expected):
-    chosen = mirrax.VariableAggregation[aggregation]
-    variable = create(strategy, 1.0, aggregation=chosen)
-    step = engine(lambda: [variable.assign_add(replica_id() + 1.0), variable * 1.0][1])
-    result = strategy.run(step)
-    assert variable.numpy() == expected
-    assert parts(strategy, strategy.per_replica(result)) == [expected, expected]
-    assert variable.device.endswith("CPU:2")
-
-
-@engines
-def test_unequal_writes_without_aggregation_are_refused(strategy, engine):
-    variable = create(strategy, 1.0)
-    with pytest.raises(ValueError, match=r"assign(ed)? the same value"):
-        strategy.run(engine(lambda: [variable.assign(replica_id() * 1.0)]))
 
 
 @engines
@@ -68,13 +38,6 @@ def test_training_equals_that_of_mirrored_variables(strategy, engine):
 
     mirrored = mirrax.MirroredStrategy(["CPU:0", "CPU:1"])
     assert train(strategy) == pytest.approx(train(mirrored))
-
-
-def test_assigning_outside_run_keeps_the_device(strategy):
-    variable = create(strategy, 1.0)
-    variable.assign_add(2.0)
-    assert variable.numpy() == 3
-    assert variable.device.endswith("CPU:2")
 
 
 def test_one_cpu_computes_by_default():

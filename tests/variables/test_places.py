@@ -43,14 +43,6 @@ def test_nothing_changes_when_the_arrays_cannot_be_made():
     assert row == [1]
 
 
-def test_a_variable_is_at_its_place():
-    variable = mirrax.Variable(1.0)
-    holder, key = variable.place()
-    assert holder[key] is variable.stored
-    variable.assign(2.0)
-    assert holder[key] is variable.stored
-
-
 def test_a_copy_has_a_place_of_its_own():
     import copy
 

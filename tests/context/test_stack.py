@@ -1,0 +1,271 @@
+"""All ambient state: set for a block, for a thread, and for what JAX keeps."""
+
+import contextvars
+import dataclasses
+import threading
+import types
+
+import jax
+import pytest
+
+from mirrax.context import stack
+from mirrax.context.stack import CrossReplica, Replica, Update
+
+FRAME = CrossReplica("strategy")
+
+
+def alone(test):
+    """Returns a test that changes nothing for those after it."""
+
+    def run():
+        contextvars.copy_context().run(test)
+
+    run.__name__ = test.__name__
+    return run
+
+
+# What is set for a block.
+
+
+def test_nothing_is_in_force_outside():
+    found = (stack.frame(), stack.overlay(), stack.driver(), stack.refusals())
+    assert found == (None, None, None, None)
+    assert stack.creators() == ()
+    assert stack.installed() is None
+
+
+SETTERS = [
+    (stack.entered, stack.frame),
+    (stack.overlaid, stack.overlay),
+    (stack.driving, stack.driver),
+    (stack.noting_refusals, stack.refusals),
+]
+setters = pytest.mark.parametrize(
+    ("setter", "getter"), SETTERS, ids=["frame", "overlay", "driver", "refusals"]
+)
+
+
+@setters
+def test_innermost_is_in_force(setter, getter):
+    with setter("outer"):
+        with setter("inner"):
+            assert getter() == "inner"
+        assert getter() == "outer"
+    assert getter() is None
+
+
+@setters
+def test_none_leaves_what_is_outside(setter, getter):
+    with setter("outer"), setter(None):
+        assert getter() is None
+
+
+@setters
+def test_error_ends_the_block_and_gets_out(setter, getter):
+    with pytest.raises(KeyError, match="reason"), setter("inside"):
+        raise KeyError("reason")
+    assert getter() is None
+
+
+@setters
+def test_other_threads_see_nothing_of_it(setter, getter):
+    seen = []
+    with setter("inside"):
+        thread = threading.Thread(target=lambda: seen.append(getter()))
+        thread.start()
+        thread.join()
+    assert seen == [None]
+
+
+def test_each_is_set_on_its_own():
+    with stack.entered(FRAME), stack.driving("driver"), stack.overlaid("overlay"):
+        with stack.entered(None):
+            assert (stack.driver(), stack.overlay()) == ("driver", "overlay")
+        assert stack.frame() is FRAME
+
+
+def test_creators_add_up_outermost_first():
+    with stack.creating("outer"):
+        with stack.creating("inner"):
+            assert stack.creators() == ("outer", "inner")
+        assert stack.creators() == ("outer",)
+    assert stack.creators() == ()
+
+
+# What is set for a thread.
+
+
+@alone
+def test_installed_frame_and_creators_stay():
+    stack.install(FRAME, ("creator",))
+    assert stack.installed() is FRAME
+    assert stack.frame() is FRAME
+    assert stack.creators() == ("creator",)
+
+
+@alone
+def test_installed_frame_is_there_again_after_a_block():
+    stack.install(FRAME, ("outer",))
+    with stack.entered(CrossReplica("other")), stack.creating("inner"):
+        assert stack.installed() is FRAME
+        assert stack.creators() == ("outer", "inner")
+    assert stack.frame() is FRAME
+    assert stack.creators() == ("outer",)
+
+
+@alone
+def test_what_is_installed_can_be_taken_away():
+    stack.install(FRAME, ("creator",))
+    stack.install(None, ())
+    assert (stack.installed(), stack.frame(), stack.creators()) == (None, None, ())
+
+
+@alone
+def test_other_threads_have_nothing_installed():
+    stack.install(FRAME, ())
+    seen = []
+    thread = threading.Thread(target=lambda: seen.append(stack.installed()))
+    thread.start()
+    thread.join()
+    assert seen == [None]
+
+
+# Frames.
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [FRAME, Replica("strategy", "context", 0), Update("strategy", 0, {})],
+    ids=["cross-replica", "replica", "update"],
+)
+def test_frames_cannot_be_changed(frame):
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        frame.strategy = "other"
+
+
+def test_each_replica_has_its_own_pending_writes():
+    first, second = Replica("s", "c", 0), Replica("s", "c", 1)
+    first.pending["variable"] = 1
+    assert second.pending == {}
+
+
+def test_pending_writes_make_no_other_replica():
+    assert Replica("s", "c", 0, pending={"v": 1}) == Replica("s", "c", 0)
+    assert Replica("s", "c", 0) != Replica("s", "c", 1)
+    assert Replica("s", "c", 0) != Replica("s", "c", 0, is_alone=True)
+
+
+# What JAX keeps of traces.
+
+
+class Traced:
+    """A function that JAX compiles, and that counts how often it is traced."""
+
+    def __init__(self):
+        self.count = 0
+        self.call = jax.jit(self._body)
+
+    def _body(self, x):
+        self.count += 1
+        return x
+
+    def in_blocks(self, *blocks):
+        """Returns how often it is traced when called in each block in turn."""
+        for block in blocks:
+            with block:
+                self.call(1.0)
+        return self.count
+
+
+def test_overlay_traces_anew():
+    traced = Traced()
+    assert traced.in_blocks(stack.overlaid("a"), stack.overlaid("a")) == 2
+
+
+def test_overlays_of_one_place_share_what_is_traced():
+    first, second = stack.overlaid("a", "here"), stack.overlaid("b", "here")
+    assert Traced().in_blocks(first, second) == 1
+
+
+def test_overlays_of_other_places_share_nothing():
+    first, second = stack.overlaid("a", "here"), stack.overlaid("a", "there")
+    assert Traced().in_blocks(first, second) == 2
+
+
+def test_calls_in_one_overlay_share_what_is_traced():
+    traced = Traced()
+    with stack.overlaid("a"):
+        traced.call(1.0)
+        traced.call(1.0)
+    assert traced.count == 1
+
+
+def test_overlay_leaves_the_traces_outside_as_they_are():
+    traced = Traced()
+    traced.call(1.0)
+    with stack.overlaid("a"):
+        pass
+    traced.call(1.0)
+    assert traced.count == 1
+
+
+def test_traces_can_be_forgotten_in_an_overlay():
+    traced = Traced()
+    with stack.overlaid("a", "here"):
+        traced.call(1.0)
+        stack.forget_traces()
+        traced.call(1.0)
+    traced.in_blocks(stack.overlaid("a", "here"))
+    assert traced.count == 2
+
+
+def test_traces_of_replicas_are_kept_apart():
+    places = [(0, 2), (0, 2), (1, 2), (0, 4)]
+    assert Traced().in_blocks(*(stack.seen_from(*place) for place in places)) == 3
+
+
+def strategy():
+    return types.SimpleNamespace()
+
+
+PLACES = pytest.mark.parametrize(
+    "place_of", [stack.derivative_place, stack.tape_place], ids=["derivative", "tape"]
+)
+
+
+@PLACES
+def test_place_is_the_same_in_the_same_replica(place_of):
+    here = strategy()
+    with stack.entered(Replica(here, "context", 1)):
+        first = place_of()
+    with stack.entered(Replica(here, "another context", 1)):
+        assert place_of() == first
+    assert hash(first) == hash(first)
+
+
+@PLACES
+@pytest.mark.parametrize("kind", ["outside", "cross", "index", "strategy"])
+def test_place_is_another_one_elsewhere(place_of, kind):
+    here, there = strategy(), strategy()
+    frame = {
+        "outside": None,
+        "cross": CrossReplica(here),
+        "index": Replica(here, "context", 1),
+        "strategy": Replica(there, "context", 0),
+    }[kind]
+    with stack.entered(Replica(here, "context", 0)):
+        first = place_of()
+    with stack.entered(frame):
+        assert place_of() != first
+
+
+def test_places_of_tapes_and_derivatives_differ():
+    assert stack.tape_place() != stack.derivative_place()
+
+
+def test_spent_traces_make_the_next_derivative_another_place():
+    derivative, tape = stack.derivative_place(), stack.tape_place()
+    assert stack.derivative_place() == derivative
+    stack.spend_traces()
+    assert stack.derivative_place() != derivative
+    assert stack.tape_place() == tape
