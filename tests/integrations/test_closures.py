@@ -136,6 +136,65 @@ def test_what_names_nothing_reaches_nothing(value):
     assert find(value) == []
 
 
+class Holder:
+    """An object of the user's."""
+
+    def __init__(self, held):
+        self.held = held
+
+    def step(self, x):
+        return self.held
+
+
+class Step(Holder):
+    """One that can be called."""
+
+    def __call__(self, x):
+        return self.held
+
+
+@pytest.mark.parametrize(
+    "put",
+    [
+        lambda model: {"model": model},
+        lambda model: [1, (2, model)],
+        lambda model: {model},
+        Holder,
+        lambda model: Holder(Holder(model)),
+        lambda model: Holder([model]),
+        lambda model: Holder({"models": [model]}),
+        Step,
+        lambda model: Holder(model).step,
+    ],
+    ids=range(9),
+)
+def test_what_holds_it_is_searched(put):
+    model = Model()
+    held = put(model)
+    assert find(lambda x: held) == [model]
+
+
+def test_what_an_object_that_is_called_names_is_searched():
+    class Trainer:
+        def __call__(self, x):
+            return MODEL(x)
+
+    assert find(Trainer()) == [MODEL]
+
+
+def test_data_are_not_searched():
+    model = Model()
+    rows, table = [0] * 2000 + [model], dict.fromkeys(range(2000), model)
+    assert find(lambda x: (rows, table)) == []
+
+
+def test_what_holds_itself_is_searched_once():
+    model = Model()
+    holder = Holder([model])
+    holder.held.append(holder)
+    assert find(lambda x: holder) == [model]
+
+
 # What it gives.
 
 
@@ -222,7 +281,7 @@ def nested(depth, model):
     return step
 
 
-@pytest.mark.parametrize("depth", range(4))
+@pytest.mark.parametrize("depth", range(7))
 def test_search_goes_some_calls_deep(depth):
     model = Model()
     assert find(nested(depth, model)) == [model]

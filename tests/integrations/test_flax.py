@@ -471,3 +471,22 @@ def test_a_program_that_reads_a_model_keeps_no_hold_of_its_arrays(two_replicas):
     reference = sys.getrefcount(before)
     two_replicas.run(read)
     assert sys.getrefcount(before) == reference
+
+
+@pytest.mark.parametrize(
+    "put",
+    [lambda model: {"model": model}, lambda model: {"model": [model]}],
+    ids=["dict", "nested"],
+)
+def test_a_module_in_a_container_can_change_its_mode(put):
+    model = nnx.Dropout(0.999, rngs=nnx.Rngs(0))
+    held = put(model)
+
+    @mirrax.function
+    def total(x):
+        (found,) = jax.tree.leaves(held, is_leaf=lambda x: x is model)
+        return found(x).sum()
+
+    assert float(total(jnp.ones(100))) != 100
+    model.eval()
+    assert float(total(jnp.ones(100))) == 100

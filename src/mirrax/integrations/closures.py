@@ -8,14 +8,19 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-_MAX_DEPTH = 4
+from mirrax.run.closures import is_users_type
+
+_MAX_DEPTH = 8
+# A longer list holds data.
+_MAX_ITEMS = 1000
+_CONTAINERS = (list, tuple, set, frozenset)
 
 
 def find_objects(fn: Callable[..., Any], kinds: tuple[type, ...]) -> list[Any]:
     """Returns the objects of these kinds that `fn` names: closures, globals, `self`.
 
-    It looks into functions that `fn` calls by name, and into the attributes of the
-    object whose method it is; not further.
+    It looks into functions that `fn` calls by name, into lists and dictionaries, and
+    into the attributes of objects of the user's own classes.
     """
     found: dict[int, Any] = {}
     _search(fn, kinds, found, set(), _MAX_DEPTH)
@@ -31,15 +36,26 @@ def _search(
 ) -> None:
     if isinstance(value, kinds):
         found[id(value)] = value
-    elif rest and id(value) not in seen and callable(value):
+    elif rest and id(value) not in seen:
         seen.add(id(value))
         for reached in _reached(value):
             _search(reached, kinds, found, seen, rest - 1)
 
 
 def _reached(value: Any) -> Iterator[Any]:
+    """Yields what a value names or holds."""
+    if isinstance(value, dict):
+        yield from list(value.values()) if len(value) <= _MAX_ITEMS else ()
+    elif isinstance(value, _CONTAINERS):
+        yield from list(value) if len(value) <= _MAX_ITEMS else ()
+    elif callable(value):
+        yield from _named(inspect.unwrap(value))
+    elif is_users_type(type(value)):
+        yield from list(getattr(value, "__dict__", {}).values())
+
+
+def _named(value: Any) -> Iterator[Any]:
     """Yields what a callable names."""
-    value = inspect.unwrap(value)
     if isinstance(value, functools.partial):
         yield from (value.func, *value.args, *value.keywords.values())
     elif isinstance(value, types.MethodType):
@@ -55,6 +71,9 @@ def _reached(value: Any) -> Iterator[Any]:
         for name in _names(value.__code__):
             if name in value.__globals__:
                 yield value.__globals__[name]
+    elif not isinstance(value, type) and is_users_type(type(value)):
+        yield from list(getattr(value, "__dict__", {}).values())
+        yield type(value).__call__
 
 
 _EMPTY = types.CellType()

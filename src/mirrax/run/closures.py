@@ -173,7 +173,7 @@ class _Reach:
             is_users = _is_users_file(getattr(value, "__file__", None))
         else:
             kind = value if isinstance(value, type) else type(value)
-            is_users = isinstance(value, _NAMESPACES) or _is_users_type(kind)
+            is_users = isinstance(value, _NAMESPACES) or is_users_type(kind)
         if is_users:
             self._holders.append(value)
             self._added.append(set())
@@ -184,7 +184,7 @@ def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
     yield from list(getattr(value, "__dict__", {}).items())
     kind = value if isinstance(value, type) else type(value)
     for base in kind.__mro__:
-        if base is value or not _is_users_type(base):
+        if base is value or not is_users_type(base):
             continue
         for name, attribute in list(vars(base).items()):
             if isinstance(attribute, types.MemberDescriptorType):
@@ -219,7 +219,8 @@ def _is_users_file(file: str | None) -> bool:
     return where.is_users(file) and not file.startswith(_STANDARD_LIBRARY)
 
 
-def _is_users_type(kind: type) -> bool:
+def is_users_type(kind: type) -> bool:
+    """Returns whether a class belongs to the user's program, and to no library."""
     module = sys.modules.get(kind.__module__)
     if module is None or kind.__module__ == "__main__":
         return True

@@ -105,13 +105,22 @@ def _fitted(spec: Any, arg: Any) -> Any:
         for part_spec, part in zip(spec.parts, arg.values, strict=True):
             part_spec.check(part)
     elif isinstance(spec, dict):
-        return {**arg, **{name: _fitted(s, arg[name]) for name, s in spec.items()}}
-    elif isinstance(spec, tuple | list) and type(arg) in (tuple, list):
-        return type(arg)(_fitted(s, a) for s, a in zip(spec, arg, strict=True))
+        if not isinstance(arg, dict) or spec.keys() != arg.keys():
+            raise _nested_differently(spec, arg)
+        return {name: _fitted(inner, arg[name]) for name, inner in spec.items()}
     elif isinstance(spec, tuple | list):
-        for inner, inner_arg in zip(spec, arg, strict=True):
-            _fitted(inner, inner_arg)
+        if not isinstance(arg, tuple | list) or len(spec) != len(arg):
+            raise _nested_differently(spec, arg)
+        fitted = [_fitted(s, a) for s, a in zip(spec, arg, strict=True)]
+        return type(arg)(fitted) if type(arg) in (tuple, list) else arg
     return arg
+
+
+def _nested_differently(spec: Any, arg: Any) -> TypeError:
+    return TypeError(
+        "An argument must be nested as its entry in `input_signature`: the same keys, "
+        f"the same lengths. Received: {trees.flatten(arg)[1]} for {spec}."
+    )
 
 
 def _open_axes(spec: Any, arg: Any) -> Iterator[tuple[int, Axes]]:
