@@ -301,65 +301,6 @@ def test_a_batch_is_not_kept(two_replicas):
     assert collected(reference)
 
 
-# Signatures.
-
-
-def test_arguments_that_fit_the_signature_are_accepted():
-    spec = mirrax.TensorSpec([None, 2], np.float32)
-    total = mirrax.function(lambda x: x.sum(), input_signature=[spec])
-    assert float(total(jnp.ones((3, 2)))) == 6
-    assert float(total(np.ones((1, 2), np.float32))) == 2
-
-
-@pytest.mark.parametrize(
-    "argument",
-    [jnp.ones((3, 3)), jnp.ones(2), jnp.ones((3, 2), int)],
-    ids=["size", "rank", "dtype"],
-)
-def test_arguments_that_do_not_fit_the_signature_are_refused(argument):
-    spec = mirrax.TensorSpec([None, 2], np.float32)
-    total = mirrax.function(lambda x: x.sum(), input_signature=[spec])
-    # TensorFlow raises a TypeError.
-    with pytest.raises(TypeError, match="must fit its entry in `input_signature`"):
-        total(argument)
-    with pytest.raises(ValueError, match="must fit its entry in `input_signature`"):
-        total(argument)
-
-
-def test_another_number_of_arguments_than_in_the_signature_is_refused():
-    total = mirrax.function(lambda x: x, input_signature=[mirrax.TensorSpec([])])
-    with pytest.raises(TypeError, match=r"takes 1 argument.*Received: 2"):
-        total(1.0, 2.0)
-
-
-def test_an_argument_in_the_signature_can_be_given_by_name():
-    total = mirrax.function(lambda x: x + 1, input_signature=[mirrax.TensorSpec([])])
-    assert float(total(x=1.0)) == 2
-
-
-def test_a_signature_can_be_nested():
-    spec = {"x": (mirrax.TensorSpec([2]),)}
-    total = mirrax.function(lambda tree: tree["x"][0] + 1, input_signature=[spec])
-    np.testing.assert_array_equal(total({"x": (jnp.ones(2),)}), [2, 2])
-    with pytest.raises(ValueError, match="must fit its entry"):
-        total({"x": (jnp.ones(3),)})
-
-
-def test_the_signature_holds_for_what_a_replica_gets(two_replicas):
-    step = mirrax.function(lambda x: x + 1, input_signature=[mirrax.TensorSpec([2])])
-    fits, too_long = (
-        mirrax.PerReplica(
-            [jax.device_put(jnp.ones(n), d) for d in two_replicas.topology.devices]
-        )
-        for n in (2, 4)
-    )
-    np.testing.assert_array_equal(
-        two_replicas.run(step, args=(fits,)).values, [[2, 2], [2, 2]]
-    )
-    with pytest.raises(ValueError, match="must fit its entry"):
-        two_replicas.run(step, args=(too_long,))
-
-
 # Methods, nesting, transformations.
 
 
@@ -593,21 +534,6 @@ def test_partial_function_given_to_run_is_one_program(two_replicas):
 def test_set_as_an_argument_is_refused():
     with pytest.raises(TypeError, match="unhashable type: 'set'"):
         mirrax.function(lambda x: None)({1})
-
-
-@pytest.mark.parametrize("numbers", ["x", -1, 1.5, (True,), (0, None)], ids=repr)
-def test_donated_arguments_are_named_by_number(numbers):
-    with pytest.raises(ValueError, match="is the number of a positional argument"):
-        mirrax.function(lambda x: x, donate_argnums=numbers)
-
-
-@pytest.mark.parametrize(
-    ("args", "kwargs"), [((), {"x": 1}), ((1,), {})], ids=["by_name", "too_few"]
-)
-def test_donated_argument_that_is_not_given_by_position_is_refused(args, kwargs):
-    step = mirrax.function(lambda x, y=1: x, donate_argnums=1)
-    with pytest.raises(ValueError, match=r"donate_argnums=\(1,\).*by position"):
-        step(*args, **kwargs)
 
 
 class Compared:
