@@ -480,21 +480,6 @@ def test_state_can_be_donated_to_run(num_replicas):
     np.testing.assert_array_equal(third, [3] * 4)
 
 
-def test_donating_the_value_of_a_variable_leaves_the_variable(strategy):
-    with strategy.scope():
-        variable = mirrax.Variable(jnp.ones(4))
-    step = mirrax.function(lambda x: x + 1, donate_argnums=0)
-    step(variable.value)
-    np.testing.assert_array_equal(variable.numpy(), [1] * 4)
-
-
-def test_numpy_arguments_can_be_donated():
-    array = np.ones(4, np.float32)
-    step = mirrax.function(functools.partial(jnp.add, 1), donate_argnums=0)
-    np.testing.assert_array_equal(step(array), [2] * 4)
-    np.testing.assert_array_equal(array, [1] * 4)
-
-
 @dataclasses.dataclass
 class Scaler:
     """Has no hash, as every dataclass that can be compared and changed."""

@@ -111,12 +111,6 @@ def test_a_sync_on_read_variable_is_read_and_written_outside_run(two_replicas):
     assert [part.numpy() for part in variable.values] == [5, 5]
 
 
-def test_two_strategies_in_one_function_are_refused(two_replicas, four_replicas):
-    left, right = variable_in(two_replicas, 1.0), variable_in(four_replicas, 1.0)
-    with pytest.raises(ValueError, match=r"the devices of one strategy.*and on"):
-        mirrax.function(lambda: left + right)()
-
-
 def test_an_error_in_run_leaves_variables_as_they_were(strategy):
     variable = variable_in(strategy, 1.0)
 
