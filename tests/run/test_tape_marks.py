@@ -113,11 +113,12 @@ def test_a_gradient_reaches_through_a_source_to_those_before_it():
     def fn(x):
         mark("start")
         y = x * x
-        target = y * 5.0
+        target = y * y
         mark("stop")
-        return gradient(target, x, y)
+        by_x, by_y, again = gradient(target, x, y, y)
+        return y, target, by_x, by_y, again
 
-    assert evaluated(fn, 3.0) == [30, 5]
+    assert evaluated(fn, 3.0) == [9, 81, 108, 18, 18]
 
 
 def test_a_source_that_is_named_twice_has_its_gradient_twice():
