@@ -177,6 +177,8 @@ def test_a_row_goes_into_the_program_and_takes_what_comes_out(three):
     assert {float(first.numpy()), float(second.numpy())} == {8, 9}
     by_name = dict(zip(names(held.changed), (8, 9), strict=True))
     assert float(first.numpy()) == by_name["a:0"]
+    held.exchange(run, [], [])
+    assert given[1][0] == [8, 9]
 
 
 def test_a_program_without_results_gives_none(three):
