@@ -111,12 +111,6 @@ def test_a_sync_on_read_variable_is_read_and_written_outside_run(two_replicas):
     assert [part.numpy() for part in variable.values] == [5, 5]
 
 
-def test_two_strategies_in_one_function_are_refused(two_replicas, four_replicas):
-    left, right = variable_in(two_replicas, 1.0), variable_in(four_replicas, 1.0)
-    with pytest.raises(ValueError, match=r"the devices of one strategy.*and on"):
-        mirrax.function(lambda: left + right)()
-
-
 def test_an_error_in_run_leaves_variables_as_they_were(strategy):
     variable = variable_in(strategy, 1.0)
 
@@ -362,25 +356,3 @@ def test_an_argument_can_be_spread_over_other_devices(two_replicas, four_replica
     array = jax.device_put(jnp.ones(2), four_replicas.topology.replicated)
     step = mirrax.function(lambda x: x + 1)
     np.testing.assert_array_equal(two_replicas.run(step, args=(array,)), [2, 2])
-
-
-@pytest.mark.parametrize("numpy", [np, jnp], ids=["numpy", "jax"])
-def test_parts_that_do_not_lie_on_the_replicas_are_traced_once(two_replicas, numpy):
-    traces = []
-    step = mirrax.function(lambda x: traces.append(None) or x + 1)
-    batches = [
-        mirrax.PerReplica([numpy.full(2, i), numpy.full(2, i + 1)]) for i in range(3)
-    ]
-    results = [two_replicas.run(step, args=(batch,)) for batch in batches]
-    assert [part.tolist() for part in results[2].values] == [[3, 3], [4, 4]]
-    assert len(traces) == 1
-
-
-def test_parts_that_are_numbers_are_traced_once(two_replicas):
-    traces = []
-    step = mirrax.function(lambda x: traces.append(None) or x + 1)
-    results = [
-        two_replicas.run(step, args=(mirrax.PerReplica([i, i + 1]),)) for i in range(3)
-    ]
-    assert [int(part) for part in results[2].values] == [3, 4]
-    assert len(traces) == 1

@@ -13,12 +13,6 @@ from tests.devices.fresh import run_fresh
 from tests.programs import create
 
 
-def test_results_are_new_containers_at_each_call():
-    step = mirrax.function(lambda: {"log": []})
-    step()["log"].append(1)
-    assert step() == {"log": []}
-
-
 @pytest.mark.parametrize(
     ("check", "compute"),
     [(jax.debug_nans, lambda x: x / x), (jax.debug_infs, lambda x: 1 / x)],
@@ -159,16 +153,6 @@ def test_nan_is_found_by_reduce_and_gather(two_replicas):
         two_replicas.reduce("SUM", nans, axis=None)
     with jax.debug_nans(True), pytest.raises(FloatingPointError, match="nan"):
         two_replicas.gather(nans, axis=0)
-
-
-@pytest.mark.parametrize("is_run", [False, True], ids=["function", "run"])
-def test_an_array_that_an_earlier_call_took_is_refused(two_replicas, is_run):
-    taking = mirrax.function(lambda x: x + 1, donate_argnums=0)
-    step = mirrax.function(lambda x: x * 2)
-    taken = taking(jnp.zeros(4))
-    taking(taken)
-    with pytest.raises(ValueError, match=r"through `donate_argnums` is gone.*a copy"):
-        two_replicas.run(step, args=(taken,)) if is_run else step(taken)
 
 
 def test_a_variable_that_a_failed_step_has_cost_says_so(strategy):

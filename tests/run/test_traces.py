@@ -101,21 +101,6 @@ def test_a_branch_on_the_shape_between_collectives(two_replicas):
     assert parts(two_replicas, mean) == [1, 1]
 
 
-def test_donating_one_array_twice_copies_it(two_replicas):
-    step = mirrax.function(lambda s: {k: v + 1 for k, v in s.items()}, donate_argnums=0)
-    array = jax.device_put(jnp.zeros(4), two_replicas.topology.replicated)
-    state = two_replicas.run(step, args=({"a": array, "b": array},))
-    assert state["b"].tolist() == [1] * 4
-
-
-def test_an_array_that_was_donated_is_refused(two_replicas):
-    step = mirrax.function(lambda x: x + 1, donate_argnums=0)
-    state = two_replicas.run(step, args=(jnp.zeros(4),))
-    two_replicas.run(step, args=(state,))
-    with pytest.raises(ValueError, match="is gone after it"):
-        two_replicas.run(step, args=(state,))
-
-
 @pytest.mark.parametrize("engine", [lambda f: f, mirrax.function], ids=["eager", "F"])
 def test_too_many_parts_are_refused(two_replicas, engine):
     value = mirrax.PerReplica([jnp.ones(1)] * 4)

@@ -1,0 +1,185 @@
+"""`input_signature`: which arguments fit it, and which sizes it leaves open."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import mirrax
+from mirrax import PerReplica, TensorSpec, trees
+from mirrax.run.signatures import Relaxing, Signature
+from mirrax.values.specs import PerReplicaSpec
+
+ROWS = TensorSpec([None, 2])
+
+
+def signature(*specs, fn=lambda x, y=None: None):
+    return Signature("step", fn, specs)
+
+
+def open_axes(described, *args, **kwargs):
+    leaves, structure = trees.flatten((args, kwargs))
+    return described.open_axes(structure, len(leaves))
+
+
+def test_without_a_signature_everything_fits_and_nothing_is_open():
+    free = Signature("step", lambda *_: None, None)
+    free.check((object(), 1), {"x": "text"})
+    assert free.specs is None
+    assert free.can_be_relaxed
+    assert open_axes(free, jnp.ones(2), 1.0) == [(), ()]
+
+
+def test_an_empty_signature_takes_no_arguments():
+    nothing = signature()
+    nothing.check((), {})
+    assert not nothing.can_be_relaxed
+    with pytest.raises(TypeError, match=r"step takes 0 argument.*Received: 1"):
+        nothing.check((1.0,), {})
+
+
+@pytest.mark.parametrize(
+    "argument",
+    [np.ones((0, 2), np.float32), jnp.ones((3, 2)), [[1.0, 2.0]], ((1.0, 2.0),)],
+    ids=["empty", "array", "list", "tuple"],
+)
+def test_what_can_become_an_array_fits(argument):
+    signature(ROWS).check((argument,), {})
+
+
+def test_each_argument_is_held_against_its_own_entry():
+    both = signature(ROWS, TensorSpec([], np.int32))
+    both.check((jnp.ones((3, 2)), 1), {})
+    with pytest.raises(TypeError, match=r"float32\[3\] for TensorSpec"):
+        both.check((jnp.ones((3, 2)), jnp.ones(3)), {})
+
+
+def test_arguments_by_name_take_their_places():
+    both = signature(ROWS, TensorSpec([]))
+    both.check((), {"y": 1.0, "x": jnp.ones((1, 2))})
+    with pytest.raises(TypeError, match="must fit its entry"):
+        both.check((), {"x": 1.0, "y": jnp.ones((1, 2))})
+    assert open_axes(both, y=1.0, x=jnp.ones((1, 2))) == [(0,), ()]
+
+
+def test_a_method_is_checked_without_its_object():
+    method = signature(ROWS, fn=lambda self, x: None)
+    method.is_method = True
+    method.check((object(), jnp.ones((1, 2))), {})
+    method.check((object(),), {"x": jnp.ones((1, 2))})
+    assert open_axes(method, "object", jnp.ones((1, 2))) == [(), (0,)]
+    with pytest.raises(TypeError, match=r"takes 1 argument.*Received: 2"):
+        method.check((object(), 1.0, 2.0), {})
+
+
+def test_every_part_is_held_against_its_own_entry():
+    parts = signature(PerReplicaSpec((TensorSpec([2]), TensorSpec([3]))))
+    parts.check((PerReplica((jnp.ones(2), jnp.ones(3))),), {})
+    parts.check((jnp.ones(2),), {})
+    with pytest.raises(TypeError, match="must fit its entry"):
+        parts.check((PerReplica((jnp.ones(2), jnp.ones(2))),), {})
+    with pytest.raises(TypeError, match="must fit its entry"):
+        parts.check((jnp.ones(3),), {})
+
+
+def test_an_entry_for_an_array_holds_for_a_part():
+    pair = signature(TensorSpec([2]))
+    pair.check((PerReplica((jnp.ones(2), jnp.ones(2))),), {})
+    with pytest.raises(TypeError, match="must fit its entry"):
+        pair.check((PerReplica((jnp.ones(4), jnp.ones(4))),), {})
+
+
+def test_open_sizes_are_found_in_structures():
+    nested = signature(
+        {"a": [ROWS, TensorSpec([None, None])], "b": TensorSpec(None)}, TensorSpec([])
+    )
+    value = {"a": [jnp.ones((1, 2)), jnp.ones((1, 1))], "b": jnp.ones(1)}
+    assert open_axes(nested, value, 1.0) == [(0,), (0, 1), None, ()]
+
+
+def test_open_sizes_of_parts_are_those_of_the_first():
+    parts = signature(PerReplicaSpec((ROWS, ROWS)))
+    assert open_axes(parts, PerReplica((jnp.ones((1, 2)),) * 2)) == [(0,)]
+
+
+def test_a_list_for_one_array_leaves_no_size_open():
+    """Each of its numbers is an argument of its own."""
+    assert open_axes(signature(ROWS), [[1.0, 2.0]]) == [(), ()]
+
+
+def test_sizes_that_have_differed_stay_open():
+    relaxing = Relaxing()
+    assert relaxing.open_axes("kind", [(3, 2), ()]) == [(), ()]
+    assert relaxing.open_axes("kind", [(4, 2), ()]) == [(0,), ()]
+    assert relaxing.open_axes("kind", [(4, 2), ()]) == [(0,), ()]
+    assert relaxing.open_axes("kind", [(4, 5), ()]) == [(0, 1), ()]
+
+
+def test_sizes_are_compared_between_calls_of_one_kind_and_rank():
+    relaxing = Relaxing()
+    relaxing.open_axes("kind", [(3, 2)])
+    assert relaxing.open_axes("other", [(4, 2)]) == [()]
+    assert relaxing.open_axes("kind", [(4,)]) == [()]
+    assert relaxing.open_axes("kind", [(4, 2)]) == [(0,)]
+
+
+def test_calls_without_arrays_have_no_sizes():
+    relaxing = Relaxing()
+    assert relaxing.open_axes("kind", []) == []
+    assert relaxing.open_axes("kind", []) == []
+
+
+def test_arguments_that_fit_the_signature_are_accepted():
+    spec = mirrax.TensorSpec([None, 2], np.float32)
+    total = mirrax.function(lambda x: x.sum(), input_signature=[spec])
+    assert float(total(jnp.ones((3, 2)))) == 6
+    assert float(total(np.ones((1, 2), np.float32))) == 2
+
+
+@pytest.mark.parametrize(
+    "argument",
+    [jnp.ones((3, 3)), jnp.ones(2), jnp.ones((3, 2), int)],
+    ids=["size", "rank", "dtype"],
+)
+def test_arguments_that_do_not_fit_the_signature_are_refused(argument):
+    spec = mirrax.TensorSpec([None, 2], np.float32)
+    total = mirrax.function(lambda x: x.sum(), input_signature=[spec])
+    # TensorFlow raises a TypeError.
+    with pytest.raises(TypeError, match="must fit its entry in `input_signature`"):
+        total(argument)
+    with pytest.raises(ValueError, match="must fit its entry in `input_signature`"):
+        total(argument)
+
+
+def test_another_number_of_arguments_than_in_the_signature_is_refused():
+    total = mirrax.function(lambda x: x, input_signature=[mirrax.TensorSpec([])])
+    with pytest.raises(TypeError, match=r"takes 1 argument.*Received: 2"):
+        total(1.0, 2.0)
+
+
+def test_an_argument_in_the_signature_can_be_given_by_name():
+    total = mirrax.function(lambda x: x + 1, input_signature=[mirrax.TensorSpec([])])
+    assert float(total(x=1.0)) == 2
+
+
+def test_a_signature_can_be_nested():
+    spec = {"x": (mirrax.TensorSpec([2]),)}
+    total = mirrax.function(lambda tree: tree["x"][0] + 1, input_signature=[spec])
+    np.testing.assert_array_equal(total({"x": (jnp.ones(2),)}), [2, 2])
+    with pytest.raises(ValueError, match="must fit its entry"):
+        total({"x": (jnp.ones(3),)})
+
+
+def test_the_signature_holds_for_what_a_replica_gets(two_replicas):
+    step = mirrax.function(lambda x: x + 1, input_signature=[mirrax.TensorSpec([2])])
+    fits, too_long = (
+        mirrax.PerReplica(
+            [jax.device_put(jnp.ones(n), d) for d in two_replicas.topology.devices]
+        )
+        for n in (2, 4)
+    )
+    np.testing.assert_array_equal(
+        two_replicas.run(step, args=(fits,)).values, [[2, 2], [2, 2]]
+    )
+    with pytest.raises(ValueError, match="must fit its entry"):
+        two_replicas.run(step, args=(too_long,))
