@@ -61,7 +61,9 @@ def test_arrays_and_numbers_by_position_are_flat():
 
 
 @pytest.mark.parametrize(
-    "value", [None, (), [1], {"a": 1}, True, "text", np.float32(1), object()], ids=repr
+    "value",
+    [None, (), [1], {"a": 1}, True, "text", np.float32(1), object()],
+    ids=["None", "tuple", "list", "dict", "bool", "text", "number", "object"],
 )
 def test_what_may_have_structure_is_not_flat(value):
     assert not are_flat((1, value), {})

@@ -24,7 +24,7 @@ def open_axes(described, *args, **kwargs):
 
 def test_without_a_signature_everything_fits_and_nothing_is_open():
     free = Signature("step", lambda *_: None, None)
-    free.check((object(), 1), {"x": "text"})
+    free.fitted((object(), 1), {"x": "text"})
     assert free.specs is None
     assert free.can_be_relaxed
     assert open_axes(free, jnp.ones(2), 1.0) == [(), ()]
@@ -32,10 +32,10 @@ def test_without_a_signature_everything_fits_and_nothing_is_open():
 
 def test_an_empty_signature_takes_no_arguments():
     nothing = signature()
-    nothing.check((), {})
+    nothing.fitted((), {})
     assert not nothing.can_be_relaxed
     with pytest.raises(TypeError, match=r"step takes 0 argument.*Received: 1"):
-        nothing.check((1.0,), {})
+        nothing.fitted((1.0,), {})
 
 
 @pytest.mark.parametrize(
@@ -44,49 +44,49 @@ def test_an_empty_signature_takes_no_arguments():
     ids=["empty", "array", "list", "tuple"],
 )
 def test_what_can_become_an_array_fits(argument):
-    signature(ROWS).check((argument,), {})
+    signature(ROWS).fitted((argument,), {})
 
 
 def test_each_argument_is_held_against_its_own_entry():
     both = signature(ROWS, TensorSpec([], np.int32))
-    both.check((jnp.ones((3, 2)), 1), {})
+    both.fitted((jnp.ones((3, 2)), 1), {})
     with pytest.raises(TypeError, match=r"float32\[3\] for TensorSpec"):
-        both.check((jnp.ones((3, 2)), jnp.ones(3)), {})
+        both.fitted((jnp.ones((3, 2)), jnp.ones(3)), {})
 
 
 def test_arguments_by_name_take_their_places():
     both = signature(ROWS, TensorSpec([]))
-    both.check((), {"y": 1.0, "x": jnp.ones((1, 2))})
+    both.fitted((), {"y": 1.0, "x": jnp.ones((1, 2))})
     with pytest.raises(TypeError, match="must fit its entry"):
-        both.check((), {"x": 1.0, "y": jnp.ones((1, 2))})
+        both.fitted((), {"x": 1.0, "y": jnp.ones((1, 2))})
     assert open_axes(both, y=1.0, x=jnp.ones((1, 2))) == [(0,), ()]
 
 
 def test_a_method_is_checked_without_its_object():
     method = signature(ROWS, fn=lambda self, x: None)
     method.is_method = True
-    method.check((object(), jnp.ones((1, 2))), {})
-    method.check((object(),), {"x": jnp.ones((1, 2))})
+    method.fitted((object(), jnp.ones((1, 2))), {})
+    method.fitted((object(),), {"x": jnp.ones((1, 2))})
     assert open_axes(method, "object", jnp.ones((1, 2))) == [(), (0,)]
     with pytest.raises(TypeError, match=r"takes 1 argument.*Received: 2"):
-        method.check((object(), 1.0, 2.0), {})
+        method.fitted((object(), 1.0, 2.0), {})
 
 
 def test_every_part_is_held_against_its_own_entry():
     parts = signature(PerReplicaSpec((TensorSpec([2]), TensorSpec([3]))))
-    parts.check((PerReplica((jnp.ones(2), jnp.ones(3))),), {})
-    parts.check((jnp.ones(2),), {})
+    parts.fitted((PerReplica((jnp.ones(2), jnp.ones(3))),), {})
+    parts.fitted((jnp.ones(2),), {})
     with pytest.raises(TypeError, match="must fit its entry"):
-        parts.check((PerReplica((jnp.ones(2), jnp.ones(2))),), {})
+        parts.fitted((PerReplica((jnp.ones(2), jnp.ones(2))),), {})
     with pytest.raises(TypeError, match="must fit its entry"):
-        parts.check((jnp.ones(3),), {})
+        parts.fitted((jnp.ones(3),), {})
 
 
 def test_an_entry_for_an_array_holds_for_a_part():
     pair = signature(TensorSpec([2]))
-    pair.check((PerReplica((jnp.ones(2), jnp.ones(2))),), {})
+    pair.fitted((PerReplica((jnp.ones(2), jnp.ones(2))),), {})
     with pytest.raises(TypeError, match="must fit its entry"):
-        pair.check((PerReplica((jnp.ones(4), jnp.ones(4))),), {})
+        pair.fitted((PerReplica((jnp.ones(4), jnp.ones(4))),), {})
 
 
 def test_open_sizes_are_found_in_structures():
@@ -183,3 +183,19 @@ def test_the_signature_holds_for_what_a_replica_gets(two_replicas):
     )
     with pytest.raises(ValueError, match="must fit its entry"):
         two_replicas.run(step, args=(too_long,))
+
+
+@pytest.mark.parametrize(
+    ("nested", "given"),
+    [
+        ({"a": TensorSpec([])}, {"b": 1.0}),
+        ({"a": TensorSpec([])}, {"a": 1.0, "b": 1.0}),
+        ({"a": TensorSpec([])}, [1.0]),
+        ([TensorSpec([]), TensorSpec([])], [1.0]),
+        ((TensorSpec([]),), 1.0),
+    ],
+    ids=repr,
+)
+def test_an_argument_that_is_nested_differently_is_refused(nested, given):
+    with pytest.raises(TypeError, match="must be nested as its entry"):
+        signature(nested).fitted((given,), {})
