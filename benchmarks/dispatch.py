@@ -20,10 +20,13 @@ def by_hand(strategy, count):
         out_shardings=[sharding] * count,
     )
 
+    def last():
+        return state[0]
+
     def call():
         nonlocal state
         state = step(state)
-        return state[0]
+        return last
 
     return call
 
@@ -38,9 +41,12 @@ def with_mirrax(strategy, count):
         for variable in variables:
             variable.assign_add(1.0)
 
+    def last():
+        return variables[0].stored
+
     def call():
         strategy.run(step)
-        return variables[0].stored
+        return last
 
     return call
 

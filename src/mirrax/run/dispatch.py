@@ -42,8 +42,11 @@ def run(
         is_compiled = driver is None and not is_traced and not Function.runs_eagerly
         if latest() is strategy and is_compiled and fn.input_signature is None:
             compiled = latest_over()
-            if compiled is not None:
-                return compiled.call(args, kwargs)
+            known = None if compiled is None else compiled.latest
+            if known is not None:
+                arrays = known.arrays_of(args)
+                if arrays is not None:
+                    return known.program(arrays)
     if not callable(fn):
         raise TypeError(
             "`run` takes a function and its arguments: run(fn, args=(...)). Received: "

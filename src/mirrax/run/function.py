@@ -131,7 +131,7 @@ class Function:
         self._drive_instead = drive
         self._topology = topology
         self._created: set[Any] = set()
-        self._latest: Latest | None = None
+        self.latest: Latest | None = None
         # Read and written as one, because several threads may call.
         self.latest_over: tuple[Callable[[], Any], Callable[[], Function | None]] = (
             lambda: None,
@@ -257,7 +257,7 @@ class Function:
 
     def call(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Tree:
         """Returns what the program for such arguments returns."""
-        latest = self._latest
+        latest = self.latest
         if latest is not None and not kwargs:
             arrays = latest.arrays_of(args)
             if arrays is not None:
@@ -267,7 +267,7 @@ class Function:
     def _call_by_key(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Tree:
         """Returns what the program for the key of such arguments returns."""
         # Else calls of the latest kind would not keep its program from being dropped.
-        self._latest = None
+        self.latest = None
         if not jax_internals.is_eager():
             # Part of the derivative that is under way.
             return self.python_function(*args, **kwargs)
@@ -306,7 +306,7 @@ class Function:
             and place is None
             and not program.can_be_outdated
         ):
-            self._latest = Latest(program, slots, self._topology is not None)
+            self.latest = Latest(program, slots, self._topology is not None)
         try:
             return program(given.arrays)
         except Outdated:

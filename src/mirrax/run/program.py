@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 
-from mirrax import jax_internals
+from mirrax import jax_internals, trees
 from mirrax.context import stack
 from mirrax.devices.topology import Topology
 from mirrax.later import Later
@@ -100,6 +100,7 @@ class Program:
         self._can_raise = calls_back or jax_internals.checks_results()
         self._failures = Failures()
         self._presentation = Presentation(structure, result_forms, rest, is_over_many)
+        self._returns_none = structure == trees.flatten(None)[1]
         many = topology if is_over_many else None
         self._holdings = Holdings(traced, many, not self._can_raise)
         self._lock: contextlib.AbstractContextManager[Any] = lending.lock
@@ -158,7 +159,7 @@ class Program:
             except Exception as error:
                 explain(error, self._holdings.changed)
                 raise
-        return self._presentation(results)
+        return None if self._returns_none else self._presentation(results)
 
     def _call_with_care(self, arrays: list[Any]) -> Sequence[jax.Array]:
         with lending.lock:
