@@ -73,6 +73,12 @@ def test_programs_in_another_order_are_found_out():
     assert "as number 3 worker 0 ran c and worker 1 ran d" in str(error)
 
 
+def test_names_are_told_apart_where_they_meet():
+    names, others = ["x", "x", "ab", "c"], ["x", "x", "a", "bc"]
+    error, _ = meet(running(names), running(others))
+    assert "as number 3 worker 0 ran ab and worker 1 ran a;" in str(error)
+
+
 def test_worker_that_differs_from_the_first_is_named():
     same, other = running(["a", "b"]), running(["a", "c"])
     errors = meet(same, same, other)

@@ -78,7 +78,7 @@ def test_worker_that_is_ahead_of_those_with_more_is_refused():
 
 @pytest.mark.parametrize(
     "state",
-    [None, {}, [], {"version": 0}, "text", 3, [None], [{}]],
+    [None, {}, [], {"version": 0}, {"version": 1}, "text", 3, [None], [{}]],
     ids=repr,
 )
 def test_something_else_is_no_position(state):

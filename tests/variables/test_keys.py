@@ -79,3 +79,16 @@ def test_keys_of_the_replicas_are_shown_by_their_data(two_replicas, engine):
     step = engine(lambda: jax.random.fold_in(shared, replica_id()))
     shown = repr(two_replicas.run(step))
     assert shown.startswith("PerReplica:{\n  0: <tf.Tensor: shape=(), dtype=key<fry>,")
+
+
+@engines
+def test_the_key_of_the_first_replica_is_kept(two_replicas, engine):
+    with two_replicas.scope():
+        variable = mirrax.Variable(
+            jax.random.key(0),
+            aggregation=mirrax.VariableAggregation.ONLY_FIRST_REPLICA,
+        )
+    two_replicas.run(
+        engine(lambda: [variable.assign(jax.random.key(7 + replica_id()))])
+    )
+    assert data(variable.value) == [0, 7]

@@ -31,7 +31,7 @@ class Trail:
     def add(self, name: str) -> None:
         """Notes that the program `name` is run; compares notes from time to time."""
         self._count += 1
-        self._checksum = zlib.crc32(name.encode(), self._checksum)
+        self._checksum = zlib.crc32(f"{name}\n".encode(), self._checksum)
         self._recent.append(name)
         # After 1, 2, 4, ... and then at equal distances.
         if self._count % min(_INTERVAL, 1 << (self._count.bit_length() - 1)) == 0:

@@ -12,6 +12,7 @@ from jax import lax
 from mirrax.collectives.promise import promise_mirrored
 from mirrax.devices.topology import AXIS
 from mirrax.options import CommunicationOptions, ReduceOp
+from mirrax.values.array_like import is_key
 
 if TYPE_CHECKING:
     from mirrax.collectives.cross_device_ops import CrossDeviceOps
@@ -66,5 +67,9 @@ def all_gather_uneven(value: jax.Array, axis: int, sizes: Sequence[int]) -> jax.
 
 def first(value: jax.Array) -> jax.Array:
     """Returns the first replica's value."""
+    if is_key(value):
+        data = first(jax.random.key_data(value))
+        key: jax.Array = jax.random.wrap_key_data(data, impl=jax.random.key_impl(value))
+        return key
     gathered: jax.Array = lax.all_gather(value, AXIS)
     return gathered[0]

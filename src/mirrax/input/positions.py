@@ -74,7 +74,9 @@ def load(state: Any) -> Position:
 
 
 def _load_one(dump: Any) -> Position:
-    if not isinstance(dump, dict) or dump.get("version") != _VERSION:
+    # The position of a plain dataset has no rows.
+    is_dump = isinstance(dump, dict) and "rows" in dump
+    if not is_dump or dump.get("version") != _VERSION:
         raise _no_position(dump)
     rows = {int(index): (state, used) for index, (state, used) in dump["rows"].items()}
     return Position(
