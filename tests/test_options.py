@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
 
 from mirrax import (
@@ -121,5 +122,11 @@ def test_hints_that_mean_nothing_are_refused(name, value):
         CommunicationOptions(**{name: value})
 
 
-def test_an_integer_number_of_seconds_will_do():
-    assert CommunicationOptions(timeout_seconds=2).timeout_seconds == 2
+@pytest.mark.parametrize("seconds", [2, 2.0, np.float32(2)], ids=repr)
+def test_any_number_of_seconds_will_do(seconds):
+    assert CommunicationOptions(timeout_seconds=seconds).timeout_seconds == 2
+
+
+@pytest.mark.parametrize("size", [1024, np.int64(1024), 1.024e3], ids=repr)
+def test_any_number_of_bytes_will_do(size):
+    assert CommunicationOptions(bytes_per_pack=size).bytes_per_pack == 1024

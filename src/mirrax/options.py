@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import numbers
 from typing import Any, TypeVar
 
 E = TypeVar("E", bound=enum.Enum)
@@ -91,13 +92,14 @@ class CommunicationOptions:
     implementation: CollectiveCommunication = CollectiveCommunication.AUTO
 
     def __post_init__(self) -> None:
-        if not _is_number(self.bytes_per_pack, int) or self.bytes_per_pack < 0:
+        size = self.bytes_per_pack
+        if not _is_number(size) or size < 0 or size != int(size):
             raise ValueError(
                 "`bytes_per_pack` must be 0 (XLA decides) or a number of bytes. "
                 f"Received: bytes_per_pack={self.bytes_per_pack!r}."
             )
         seconds = self.timeout_seconds
-        if seconds is not None and not (_is_number(seconds, float) and seconds > 0):
+        if seconds is not None and not (_is_number(seconds) and seconds > 0):
             raise ValueError(
                 "`timeout_seconds` must be a number above 0, or None for no limit. "
                 f"Received: timeout_seconds={seconds!r}."
@@ -122,8 +124,8 @@ class RunOptions:
     experimental_xla_options: Any = None
 
 
-def _is_number(value: object, kind: type) -> bool:
-    return isinstance(value, kind | int) and not isinstance(value, bool)
+def _is_number(value: object) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
 def parse_reduce_op(op: ReduceOp | str) -> ReduceOp:

@@ -32,6 +32,9 @@ class Same:
     def __init__(self, value: Any) -> None:
         self.value = value
 
+    def __repr__(self) -> str:
+        return repr(getattr(self.value, "name", self.value))
+
     def __hash__(self) -> int:
         return id(self.value)
 

@@ -285,3 +285,44 @@ def nested(depth, model):
 def test_search_goes_some_calls_deep(depth):
     model = Model()
     assert find(nested(depth, model)) == [model]
+
+
+def test_the_search_through_much_data_ends():
+    model = Model()
+    holder = Holder([[float(i) for i in range(100)] for _ in range(1000)])
+    tables = [[[] for _ in range(900)] for _ in range(50)]
+    assert find(lambda x: (model, holder, tables)) == [model]
+
+
+def test_what_is_near_is_found_however_else_it_is_reached():
+    holder = Holder([MODEL])
+    far = holder
+    for _ in range(6):
+        far = [far]
+    assert find(lambda x: (far, holder)) == [MODEL]
+
+
+class Anything:
+    """Answers for every attribute."""
+
+    def __getattr__(self, name):
+        return self
+
+    def __call__(self):
+        return None
+
+
+class Nothing:
+    """Raises for each."""
+
+    def __getattr__(self, name):
+        raise KeyError(name)
+
+    def __call__(self):
+        return None
+
+
+@pytest.mark.parametrize("kind", [Anything, Nothing], ids=["anything", "nothing"])
+def test_objects_that_answer_strangely_are_passed_over(kind):
+    model, strange = Model(), kind()
+    assert find(lambda x: (strange, model)) == [model]

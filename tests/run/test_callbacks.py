@@ -280,3 +280,46 @@ def test_threads_with_such_programs_lose_no_update(strategy, checks_nan):
     for thread in threads:
         thread.join()
     assert variable.numpy() == 40
+
+
+def test_a_function_that_prints_and_writes_is_refused_in_a_callback(two_replicas):
+    """Before it waits for its turn, which the program has that called back."""
+    with two_replicas.scope():
+        outside = mirrax.Variable(0.0, aggregation=MEAN)
+    inside = mirrax.Variable(0.0)
+
+    @mirrax.function
+    def inner():
+        jax.debug.callback(lambda: None)
+        inside.assign_add(1.0)
+
+    def call_back(x):
+        inner()
+        return np.float32(x)
+
+    @mirrax.function
+    def outer(x):
+        outside.assign_add(jax.experimental.io_callback(call_back, SCALAR, x))
+
+    with pytest.raises(RuntimeError, match="would wait there for ever"):
+        two_replicas.run(outer, args=(jnp.float32(1),))
+    assert (outside.numpy(), inside.numpy()) == (0, 0)
+
+
+def test_a_function_that_is_checked_for_nan_can_be_called_in_a_callback(two_replicas):
+    with two_replicas.scope():
+        outside = mirrax.Variable(0.0, aggregation=MEAN)
+    inside = mirrax.Variable(0.0)
+    inner = mirrax.function(lambda: [inside.assign_add(1.0)])
+
+    def call_back(x):
+        with jax.debug_nans(True):
+            inner()
+        return np.float32(x)
+
+    @mirrax.function
+    def outer(x):
+        outside.assign_add(jax.experimental.io_callback(call_back, SCALAR, x))
+
+    two_replicas.run(outer, args=(jnp.float32(1),))
+    assert (outside.numpy(), inside.numpy()) == (1, 2)

@@ -532,3 +532,21 @@ def test_a_gather_keeps_every_dtype(two_replicas, engine, dtype):
     (first, *_) = parts(two_replicas, two_replicas.run(engine(step)))
     assert first.tolist() == [0, 1]
     assert str(first.dtype) == dtype
+
+
+def test_an_eager_tape_reaches_through_all_gather(two_replicas):
+    with two_replicas.scope():
+        variable = mirrax.Variable(1.0)
+
+    def step():
+        x = jnp.array([1.0, 1.0])
+        with mirrax.GradientTape() as tape:
+            gathered = mirrax.get_replica_context().all_gather(variable * x, axis=0)
+            loss = jnp.sum(gathered**2)
+        return tape.gradient(loss, variable)
+
+    eager, compiled = (
+        two_replicas.experimental_local_results(two_replicas.run(how(step)))
+        for how in (lambda fn: fn, mirrax.function)
+    )
+    assert [float(g) for g in eager] == [float(g) for g in compiled]

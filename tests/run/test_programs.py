@@ -1,5 +1,7 @@
 """The program of the latest call, and when another one is needed."""
 
+import sys
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,6 +10,7 @@ import pytest
 import mirrax
 from mirrax.run.arguments import slots_of
 from mirrax.run.programs import Latest, Programs
+from mirrax.variables import libraries
 
 
 def latest_of(args, is_run=False):
@@ -115,3 +118,12 @@ def test_building_without_a_trace_counts_none():
     assert programs.trace_count == 0
     programs.get("other", programs.count_trace)
     assert programs.trace_count == 1
+
+
+def test_a_library_that_is_new_stays_new_however_often_it_is_asked(monkeypatch):
+    latest = latest_of([])
+    monkeypatch.setitem(sys.modules, "mirrax_tests_something_new", sys)
+    assert latest.arrays_of([]) == []
+    monkeypatch.setitem(sys.modules, "mirrax_tests_a_library", sys)
+    monkeypatch.setattr(libraries, "connect", lambda: range(99))
+    assert [latest.arrays_of([]), latest.arrays_of([])] == [None, None]

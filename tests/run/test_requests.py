@@ -5,6 +5,7 @@ import sys
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import mirrax
@@ -289,3 +290,31 @@ def test_different_merge_functions_are_refused(two_replicas, functions):
 def test_different_numbers_of_values_are_refused(two_replicas):
     with pytest.raises(ReplicaError, match="the same collective calls"):
         two_replicas.run(lambda: all_reduce([1.0] * (replica_id() + 1)))
+
+
+class Named:
+    """A node whose own data cannot be compared."""
+
+    def __init__(self, value, name):
+        self.value, self.name = value, name
+
+
+jax.tree_util.register_pytree_node(
+    Named, lambda node: ([node.value], node.name), lambda name, v: Named(v[0], name)
+)
+
+
+@pytest.mark.parametrize(
+    "trees",
+    [
+        [jax.tree_util.Partial(lambda x: x, 1.0) for _ in range(2)],
+        [Named(1.0, np.ones(2)) for _ in range(2)],
+    ],
+    ids=["functions", "arrays"],
+)
+def test_values_in_the_same_places_fit_whatever_else_the_nodes_hold(call, trees):
+    requests = [
+        AllReduce(ReduceOp.SUM, [jnp.float32(1)], OPTIONS, jax.tree.structure(tree))
+        for tree in trees
+    ]
+    assert matching(dict(enumerate(requests))) == requests

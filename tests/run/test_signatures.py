@@ -1,5 +1,7 @@
 """`input_signature`: which arguments fit it, and which sizes it leaves open."""
 
+import collections
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -199,3 +201,18 @@ def test_the_signature_holds_for_what_a_replica_gets(two_replicas):
 def test_an_argument_that_is_nested_differently_is_refused(nested, given):
     with pytest.raises(TypeError, match="must be nested as its entry"):
         signature(nested).fitted((given,), {})
+
+
+def test_a_list_of_distributed_values_is_left_alone(two_replicas):
+    parts = PerReplica((jnp.float32(1), jnp.float32(2)))
+    total = mirrax.function(
+        lambda pair: pair[0] + pair[1], input_signature=[TensorSpec([2])]
+    )
+    result = two_replicas.run(total, args=([parts, parts],))
+    assert [float(part) for part in result.values] == [2, 4]
+
+
+def test_a_dictionary_of_another_kind_stays_what_it_is():
+    given = collections.OrderedDict(a=1.0)
+    ((fitted,), _) = signature({"a": TensorSpec([])}).fitted((given,), {})
+    assert fitted is given

@@ -6,6 +6,7 @@ import pytest
 
 import mirrax
 from mirrax import VariableAggregation, VariableSynchronization
+from mirrax.errors import ReplicaError
 from mirrax.variables import MirroredVariable
 from tests.programs import (
     create,
@@ -551,3 +552,37 @@ def test_update_non_slot_belongs_outside_of_replicas(two_replicas):
         two_replicas.run(
             lambda: two_replicas.extended.update_non_slot(variable, lambda: 1)
         )
+
+
+def test_update_in_a_derivative_is_part_of_it(two_replicas):
+    with two_replicas.scope():
+        variable = mirrax.Variable(2.0)
+
+    def step():
+        def loss():
+            two_replicas.extended.update(
+                variable, lambda v, x: v.assign(x), args=(variable.value * 2,)
+            )
+            return variable.value**2
+
+        return mirrax.value_and_grad(loss, variable)()
+
+    value, gradient = two_replicas.run(step)
+    for part in two_replicas.experimental_local_results(value):
+        assert float(part) == 16
+    for part in two_replicas.experimental_local_results(gradient):
+        assert float(part) == 16
+    assert variable.numpy() == 4
+
+
+def test_replicas_must_update_the_same_variable(two_replicas):
+    with two_replicas.scope():
+        variables = [mirrax.Variable(0.0, name=name) for name in "ab"]
+
+    def step():
+        variable = variables[replica_id()]
+        two_replicas.extended.update(variable, lambda v: v.assign_add(1.0))
+
+    with pytest.raises(ReplicaError, match=r"variable='a:0'.*variable='b:0'"):
+        two_replicas.run(step)
+    assert [variable.numpy() for variable in variables] == [0, 0]

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import collections
 import functools
 import inspect
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
+
 from mirrax.run.closures import is_users_type
 
 _MAX_DEPTH = 8
 # A longer list holds data.
 _MAX_ITEMS = 1000
+# A longer search is through data, too.
+_MAX_OBJECTS = 10_000
+_PLAIN = {int, float, complex, bool, str, bytes, type(None), np.ndarray}
 _CONTAINERS = (list, tuple, set, frozenset)
 
 
@@ -23,23 +29,18 @@ def find_objects(fn: Callable[..., Any], kinds: tuple[type, ...]) -> list[Any]:
     into the attributes of objects of the user's own classes.
     """
     found: dict[int, Any] = {}
-    _search(fn, kinds, found, set(), _MAX_DEPTH)
+    # Nearest first; what was seen is kept, so that no other object gets its number.
+    seen: dict[int, Any] = {}
+    waiting: collections.deque[tuple[Any, int]] = collections.deque([(fn, _MAX_DEPTH)])
+    while waiting and len(seen) < _MAX_OBJECTS:
+        value, rest = waiting.popleft()
+        if isinstance(value, kinds):
+            found[id(value)] = value
+        elif rest and id(value) not in seen:
+            seen[id(value)] = value
+            reached = (v for v in _reached(value) if type(v) not in _PLAIN)
+            waiting.extend((v, rest - 1) for v in reached)
     return list(found.values())
-
-
-def _search(
-    value: Any,
-    kinds: tuple[type, ...],
-    found: dict[int, Any],
-    seen: set[int],
-    rest: int,
-) -> None:
-    if isinstance(value, kinds):
-        found[id(value)] = value
-    elif rest and id(value) not in seen:
-        seen.add(id(value))
-        for reached in _reached(value):
-            _search(reached, kinds, found, seen, rest - 1)
 
 
 def _reached(value: Any) -> Iterator[Any]:
@@ -49,9 +50,17 @@ def _reached(value: Any) -> Iterator[Any]:
     elif isinstance(value, _CONTAINERS):
         yield from list(value) if len(value) <= _MAX_ITEMS else ()
     elif callable(value):
-        yield from _named(inspect.unwrap(value))
+        yield from _named(_unwrapped(value))
     elif is_users_type(type(value)):
         yield from list(getattr(value, "__dict__", {}).values())
+
+
+def _unwrapped(value: Any) -> Any:
+    try:
+        return inspect.unwrap(value)
+    except Exception:
+        # An object of the user's own that answers for any attribute, or for none.
+        return value
 
 
 def _named(value: Any) -> Iterator[Any]:

@@ -48,7 +48,8 @@ def differentiable_gather(
         axis: The dimension along which arrays are joined.
         replica_id: The number of this replica.
     """
-    sizes = gather([jnp.array([value.shape[axis]]) for value in values], 0)
+    with jax_internals.evaluated():
+        sizes = gather([jnp.array([value.shape[axis]]) for value in values], 0)
     pieces = [
         _Piece(
             start=int(size[:replica_id].sum()),

@@ -104,7 +104,7 @@ class Program:
         many = topology if is_over_many else None
         self._holdings = Holdings(traced, many, not self._can_raise)
         self._lock: contextlib.AbstractContextManager[Any] = lending.lock
-        if self._can_raise:
+        if calls_back:
             # It takes `lending.lock` by itself, to let go of it.
             writes = bool(self._holdings.written)
             self._lock = lending.turn if writes else contextlib.nullcontext()
@@ -149,6 +149,8 @@ class Program:
         """Runs the program on the dynamic arguments; returns what the user gets."""
         if arrays:
             refuse_taken(arrays)
+        if self._calls_back:
+            refuse_in_callback()
         with self._lock:
             results: Sequence[jax.Array] | None = None
             try:
@@ -187,10 +189,13 @@ class Program:
     ) -> Sequence[jax.Array]:
         """Runs the program, gives variables their new arrays, returns the results."""
         num_results = self._presentation.num_arrays
-        if self._can_raise:
+        if self._calls_back:
             return self._execute_unlocked(changed, read_only, donated, kept)
-        if not changed or not self._is_local:
+        if self._can_raise or not changed or not self._is_local:
             outputs = self._run(changed, read_only, donated, kept)
+            if self._can_raise:
+                # What JAX finds in the results must come out before variables change.
+                jax.block_until_ready(outputs)
             is_pure = num_results == len(outputs)
             return outputs if is_pure else self._holdings.store(outputs, num_results)
         # Run when the first output is taken, so that an interruption does not come
@@ -212,17 +217,13 @@ class Program:
     def _execute_unlocked(self, *inputs: Any) -> Sequence[jax.Array]:
         """Does the same while others may use variables: callbacks, in other threads.
 
-        What callbacks raise, and what JAX finds in the results, must come out before
-        variables change.
+        What callbacks raise must come out before variables change.
         """
-        if self._calls_back:
-            refuse_in_callback()
         self._holdings.lend_all()
         lending.lock.release()
         try:
             outputs = jax.block_until_ready(self._run(*inputs))
-            if self._calls_back:
-                self._failures.raise_first()
+            self._failures.raise_first()
         finally:
             lending.lock.acquire()
         _, read_only, _, _ = inputs

@@ -113,5 +113,8 @@ class Latest:
 
     def _are_libraries_new(self) -> bool:
         """Returns whether a library that takes part was imported since."""
-        self._num_modules = len(sys.modules)
-        return len(libraries.connect()) != self._num_libraries
+        num_modules = len(sys.modules)
+        if len(libraries.connect()) != self._num_libraries:
+            return True
+        self._num_modules = num_modules
+        return False

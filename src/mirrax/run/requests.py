@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import jax
 from typing_extensions import override
 
-from mirrax import jax_internals
+from mirrax import jax_internals, trees
 from mirrax.collectives import agreement, small_sums
 from mirrax.collectives.gather import gather
 from mirrax.collectives.reduce import reduce
@@ -61,7 +61,7 @@ class AllReduce(Request):
     @property
     @override
     def signature(self) -> object:
-        return self.kind, self.op, self.structure, self.options
+        return self.kind, self.op, _Nesting(self.structure), self.options
 
     @override
     def __str__(self) -> str:
@@ -93,7 +93,7 @@ class AllGather(Request):
     @property
     @override
     def signature(self) -> object:
-        return self.kind, self.axis, self.structure
+        return self.kind, self.axis, _Nesting(self.structure)
 
     @override
     def __str__(self) -> str:
@@ -132,6 +132,37 @@ class MergeCall(Request):
         with stack.entered(stack.CrossReplica(call.strategy)):
             merged = self.fn(call.strategy, *args, **kwargs)
         return [select(merged, index) for index in range(len(requests))]
+
+
+class _Nesting:
+    """How values are nested: equal if they are found in the same places."""
+
+    __slots__ = ("_structure",)
+
+    def __init__(self, structure: Any) -> None:
+        self._structure = structure
+
+    def __eq__(self, other: object) -> bool:
+        assert isinstance(other, _Nesting)
+        try:
+            if self._structure == other._structure:
+                return True
+        except Exception:
+            # Nodes of the user's own may hold what cannot be compared.
+            return self._places() == other._places()
+        return self._places() == other._places()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _places(self) -> list[str]:
+        count = 0 if self._structure is None else self._structure.num_leaves
+        try:
+            tree = trees.unflatten(self._structure, list(range(count)))
+            found = jax.tree_util.tree_leaves_with_path(tree, is_leaf=trees.is_leaf)
+        except Exception:
+            # Nodes of the user's own may take arrays only.
+            return [str(index) for index in range(count)]
+        return [jax.tree_util.keystr(path) for path, _ in found]
 
 
 def matching(asked: Mapping[int, Request | None]) -> list[Request]:

@@ -6,9 +6,10 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import numpy as np
+import jax.numpy as jnp
 
 from mirrax import jax_internals, trees
+from mirrax.values.array_like import is_array_like
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import select
 from mirrax.values.specs import PerReplicaSpec, TensorSpec
@@ -98,7 +99,7 @@ def _fitted(spec: Any, arg: Any) -> Any:
     """Returns an argument that fits its description, or raises."""
     if isinstance(spec, TensorSpec):
         spec.check(select(arg, 0))
-        return np.asarray(arg) if isinstance(arg, list | tuple) else arg
+        return jnp.asarray(arg) if _is_list_of_numbers(arg) else arg
     if isinstance(spec, PerReplicaSpec):
         if not isinstance(arg, PerReplica):
             return _fitted(spec.parts[0], arg)
@@ -107,13 +108,19 @@ def _fitted(spec: Any, arg: Any) -> Any:
     elif isinstance(spec, dict):
         if not isinstance(arg, dict) or spec.keys() != arg.keys():
             raise _nested_differently(spec, arg)
-        return {name: _fitted(inner, arg[name]) for name, inner in spec.items()}
+        fitted = {name: _fitted(inner, arg[name]) for name, inner in spec.items()}
+        return fitted if type(arg) is dict else arg
     elif isinstance(spec, tuple | list):
         if not isinstance(arg, tuple | list) or len(spec) != len(arg):
             raise _nested_differently(spec, arg)
-        fitted = [_fitted(s, a) for s, a in zip(spec, arg, strict=True)]
-        return type(arg)(fitted) if type(arg) in (tuple, list) else arg
+        items = [_fitted(s, a) for s, a in zip(spec, arg, strict=True)]
+        return type(arg)(items) if type(arg) in (tuple, list) else arg
     return arg
+
+
+def _is_list_of_numbers(arg: Any) -> bool:
+    is_list = isinstance(arg, list | tuple)
+    return is_list and all(is_array_like(leaf) for leaf in trees.leaves(arg))
 
 
 def _nested_differently(spec: Any, arg: Any) -> TypeError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import functools
+import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -22,6 +22,7 @@ from mirrax.values.layouts import Alike, Spmd, replicate
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import local_results, regroup, select
+from mirrax.variables import derivative_writes
 from mirrax.variables.aggregation import are_equal
 from mirrax.variables.distributed import DistributedVariable, VariablePart
 from mirrax.variables.variable import Variable
@@ -154,7 +155,7 @@ class StrategyExtended:
         """Calls `fn(var, *args, **kwargs)` for each copy of `var`, on its device.
 
         All copies must come out equal. Mirrored arguments are replaced by the part on
-        that device.
+        that device. Inside `run` all replicas must call it, and it is done once.
 
         Args:
             var: A variable.
@@ -166,9 +167,12 @@ class StrategyExtended:
         """
         frame = stack.frame()
         if isinstance(frame, stack.Replica):
-            # Once for all replicas, as for any write.
-            merge = functools.partial(_update_merged, Same(var), fn, group)
-            return frame.context.merge_call(merge, (tuple(args), kwargs or {}))
+            kwargs = kwargs or {}
+            if derivative_writes.are_kept(stack.overlay()):
+                # What it writes is part of the derivative of this replica.
+                return fn(var, *args, **kwargs)
+            update = _Update(Same(var), getattr(fn, "__code__", fn), group, fn)
+            return frame.context.merge_call(update, (tuple(args), kwargs))
         topology = var.topology if isinstance(var, DistributedVariable) else None
         return self._update(topology, fn, (var, *args), kwargs, group)
 
@@ -243,16 +247,18 @@ class StrategyExtended:
         )
 
 
-def _update_merged(
-    var: Same,
-    fn: Callable[..., Any],
-    group: bool,
-    strategy: Any,
-    args: Any,
-    kwargs: Any,
-) -> Any:
-    """Updates a variable with what all replicas brought."""
-    return strategy.extended.update(var.value, fn, args, kwargs, group)
+@dataclasses.dataclass(frozen=True)
+class _Update:
+    """The merge function of an update: replicas must update the same variable alike."""
+
+    variable: Same
+    definition: Any
+    group: bool
+    fn: Callable[..., Any] = dataclasses.field(compare=False, repr=False)
+
+    def __call__(self, strategy: Any, args: Any, kwargs: Any) -> Any:
+        variable = self.variable.value
+        return strategy.extended.update(variable, self.fn, args, kwargs, self.group)
 
 
 def _default_device(device: jax.Device | None) -> Any:

@@ -13,8 +13,8 @@ lock = threading.RLock()
 """Held while a program runs on variables, and while their arrays are read."""
 
 turn = threading.RLock()
-"""Held, from reading variables to writing them, by a program with callbacks, which lets
-go of `lock` while it runs. Taken before `lock`."""
+"""Held, from reading variables to writing them, by a program with callbacks that does
+both. It lets go of `lock` while it runs. Taken before `lock`, never in a callback."""
 
 _views: dict[int, weakref.ref[jax.Array]] = {}
 
