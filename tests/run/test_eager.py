@@ -642,7 +642,7 @@ def test_each_replica_can_have_a_random_key(two_replicas):
     ("values", "shown"),
     [
         (({"loss": 1.0}, {"accuracy": 1.0}), r"replica 1 calls .*'accuracy'"),
-        (([1.0], (1.0,)), r"SUM of PyTreeDef\(\[\*\]\)"),
+        (([1.0], {"loss": 1.0}), r"SUM of PyTreeDef\(\[\*\]\)"),
     ],
     ids=["keys", "kinds"],
 )
