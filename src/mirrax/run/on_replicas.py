@@ -28,11 +28,11 @@ class OnReplicas:
     @property
     def __wrapped__(self) -> Any:
         # Where Python, and we ourselves, look for signatures and closures.
-        return self._fn()
+        return self.fn
 
     @property
     def __name__(self) -> str:
-        return str(self.__wrapped__.__name__)
+        return str(self.fn.__name__)
 
     @property
     def fn(self) -> Any:

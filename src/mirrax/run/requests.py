@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import contextlib
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
@@ -144,12 +145,10 @@ class _Nesting:
 
     def __eq__(self, other: object) -> bool:
         assert isinstance(other, _Nesting)
-        try:
+        # Nodes of the user's own may hold what cannot be compared.
+        with contextlib.suppress(Exception):
             if self._structure == other._structure:
                 return True
-        except Exception:
-            # Nodes of the user's own may hold what cannot be compared.
-            return self._places() == other._places()
         return self._places() == other._places()
 
     __hash__ = None  # type: ignore[assignment]

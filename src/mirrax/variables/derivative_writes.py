@@ -16,27 +16,18 @@ import jax
 import jax.numpy as jnp
 
 from mirrax import jax_internals
-from mirrax.collectives.reduce import Collective
 from mirrax.context import stack
 from mirrax.options import VariableAggregation
 from mirrax.trees import Same
 from mirrax.values.layouts import replicate
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.regroup import parts_of
-from mirrax.variables.aggregation import REDUCTIONS, aggregate
+from mirrax.variables.aggregation import REDUCTIONS, Aggregated, aggregate
 from mirrax.variables.variable import Change
 
 
-class Shared(Protocol):
+class Shared(Aggregated, Protocol):
     """A variable that all replicas write together."""
-
-    collective: Collective
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def aggregation(self) -> VariableAggregation: ...
 
     def keep(self, value: Any) -> None:
         """Stores a value that is the same on all replicas, seen from outside."""
