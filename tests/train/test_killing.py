@@ -2,7 +2,9 @@ import random
 
 import pytest
 
-from tests.train.killing import kill_while_saving
+from mirrax.train import files, latest_checkpoint
+from tests.train import killed
+from tests.train.killing import kill_while_saving, run_program
 
 
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["waiting", "background"])
@@ -13,3 +15,27 @@ def test_killed_process_leaves_its_newest_whole_checkpoint(tmp_path, asynchronou
         for _ in range(2)
     ]
     assert 0 < numbers[0] < numbers[1]
+
+
+def test_checkpoint_that_is_replaced_is_never_lost(tmp_path):
+    num_changes = int(run_program(killed.__file__, str(tmp_path)))
+    assert num_changes > 10
+    seen = []
+    for change in range(1, num_changes + 1):
+        directory = tmp_path / str(change)
+        run, manager = killed.manage(directory)
+        path = manager.restore_or_initialize()
+        assert path == latest_checkpoint(directory)
+        seen.append((path.rsplit("/")[-1], run.round))
+        assert float(run.weight) == {1: 0, 2: 2, 3: 3}[run.round]
+        assert files.is_whole(directory / seen[-1][0])
+        # The next save removes what is left of the killed one.
+        manager.save(3)
+        folders = sorted(path.name for path in directory.glob("*/*"))
+        assert [folder.rstrip("0123456789") for folder in folders] == [
+            "mirrax-arrays-",
+            "mirrax-manifest",
+        ]
+        assert [path.name for path in directory.iterdir()] == ["ckpt-3"]
+    assert sorted(set(seen)) == [("ckpt-1", 1), ("ckpt-1", 2), ("ckpt-2", 3)]
+    assert seen == sorted(seen)
