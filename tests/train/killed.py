@@ -14,6 +14,7 @@ import shutil
 import signal
 import sys
 
+import numpy as np
 import orbax.checkpoint  # noqa: F401
 from absl import logging
 
@@ -52,7 +53,7 @@ def fork(program, *args):
 
 
 def manage(directory):
-    run = mirrax.train.Checkpoint(weight=mirrax.Variable(0.0), round=1)
+    run = mirrax.train.Checkpoint(weight=np.full(3, 1.0), round=1)
     return run, mirrax.train.CheckpointManager(run, directory, max_to_keep=1)
 
 
@@ -66,7 +67,7 @@ def save_again(directory, change):
     run, manager = manage(directory)
     kill_before(change, directory)
     for number, run.round in ((1, 2), (2, 3)):
-        run.weight.assign(run.round)
+        run.weight = np.full(3, float(run.round))
         manager.save(number)
 
 
