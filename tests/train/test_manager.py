@@ -168,12 +168,13 @@ def test_damaged_checkpoint_is_left_for_the_one_before(tmp_path, weight, caplog)
     assert "Trying the one before it" in caplog.text
 
 
-def test_background_saves_are_whole_after_wait(tmp_path, weight):
+def test_background_saves_are_whole_after_wait(tmp_path, weight, caplog):
     manager = manage(weight, tmp_path, asynchronous=True, max_to_keep=2)
     for _ in range(4):
         manager.save()
     manager.wait()
     assert names(manager) == ["ckpt-3", "ckpt-4"]
+    assert "without a complete checkpoint" not in caplog.text
 
 
 def test_nothing_to_keep_is_refused(tmp_path, weight):

@@ -97,6 +97,7 @@ class CheckpointManager:
         """
         workers = agreement.current_peers()
         if checkpoint_number is None:
+            self.wait()
             checkpoint_number = agreement.choose(workers, self._next_number())
             check_interval = False
         number = int(checkpoint_number)
