@@ -120,8 +120,9 @@ def test_equal_programs_stay_as_they_are():
         lambda index: (
             lambda x: jax.jit(lambda y: jnp.sin(y) * 0 + (index + 1.0))(x) + x
         ),
+        lambda index: lambda x: jax.jit(lambda y: y + np.full(3, index + 1.0))(x)[0],
     ],
-    ids=["number", "array", "in_jit"],
+    ids=["number", "array", "in_jit", "array_in_jit"],
 )
 def test_a_constant_of_each_worker_is_looked_up_by_replica(make):
     assert tables(make) == [[11, 12], [11, 12]]
@@ -194,10 +195,13 @@ def test_steps_inside_others_are_compared():
     assert " = sin " in message
 
 
-def test_a_whole_program_has_the_same_constants():
-    message = mismatch(require, lambda index: lambda x: x + (index + 1.0))
+@pytest.mark.parametrize("wrap", [lambda fn: fn, jax.jit], ids=["plain", "in_jit"])
+def test_a_whole_program_has_the_same_constants(wrap):
+    message = mismatch(
+        require, lambda index: wrap(lambda x: (x + np.array([index + 1.0, 0])).sum())
+    )
     assert "where worker 0 has `constant " in message
-    assert "(1.0) and worker 1" in message
+    assert "[1. 0.]" in message
 
 
 def test_equal_programs_have_one_mark_and_others_another():

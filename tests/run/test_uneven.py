@@ -7,6 +7,7 @@ import pytest
 
 import mirrax
 
+SCALAR = jax.ShapeDtypeStruct((), "float32")
 ON_READ = {
     "synchronization": mirrax.VariableSynchronization.ON_READ,
     "aggregation": mirrax.VariableAggregation.SUM,
@@ -352,8 +353,9 @@ def test_a_write_that_differs_is_refused_by_name():
     [
         lambda x: jnp.float32(context().replica_id_in_sync_group),
         lambda x: jnp.float32(x.shape[0]),
+        lambda x: jax.pure_callback(lambda: np.float32(x.shape[0]), SCALAR),
     ],
-    ids=["number", "size"],
+    ids=["number", "size", "callback"],
 )
 def test_a_write_of_a_constant_that_differs_is_refused_by_name(value):
     strategy = strategy_for((1, 2))
