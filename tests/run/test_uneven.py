@@ -338,6 +338,13 @@ def test_the_sizes_of_the_parts_add_up(count):
     assert parts(strategy, result)[0] == 11
 
 
+def test_arrays_chosen_by_the_size_of_a_part_add_up():
+    strategy = strategy_for((1, 2))
+    weights = [jnp.float32(0), jnp.float32(10), jnp.float32(20)]
+    step = mirrax.function(lambda x: all_reduce(weights[x.shape[0]]))
+    assert strategy.run(step, args=(uneven(rows(3), (1, 2)),)) == 30
+
+
 def test_a_write_that_differs_is_refused_by_name():
     strategy = strategy_for((1, 2))
     with strategy.scope():

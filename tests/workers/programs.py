@@ -213,7 +213,20 @@ def own_values():
     def advance(state):
         return mirrax.get_replica_context().all_reduce("SUM", state)
 
+    def make():
+        replica = mirrax.get_replica_context().replica_id_in_sync_group
+        return jnp.full(2, 1.0) * (replica + 1)
+
+    closed_over = {
+        "values": values(lambda c: jnp.full(2, 1.0 + c.replica_id_in_sync_group)),
+        "uneven": values(lambda c: jnp.ones(1 + c.replica_id_in_sync_group)),
+        "eager": strategy.run(make),
+        "compiled": strategy.run(mirrax.function(make)),
+    }
     return {
+        "closed_over": {
+            name: _closed_over(strategy, value) for name, value in closed_over.items()
+        },
         "even": plain(add_up(even)),
         "even_again": plain(add_up(even)),
         "uneven": plain(add_up(uneven)),
@@ -221,6 +234,34 @@ def own_values():
             lambda: strategy.run(advance, args=(np.full(2, 1.0 * worker),))
         ),
     }
+
+
+def _closed_over(strategy, value):
+    """Returns what functions make of a value of replicas that they close over."""
+
+    def merged():
+        return mirrax.get_replica_context().merge_call(
+            lambda strategy: strategy.reduce("SUM", value, axis=0)
+        )
+
+    bodies = {
+        "gathered": lambda: strategy.gather(value, axis=0),
+        "reduced": lambda: strategy.reduce("SUM", value, axis=0),
+        "merged": lambda: strategy.reduce("MEAN", strategy.run(merged), axis=None),
+        "run": lambda: strategy.gather(strategy.run(jnp.negative, (value,)), axis=0),
+        "returned": lambda: value,
+    }
+    found = {name: mirrax.function(body)() for name, body in bodies.items()}
+    found["merged_in_run"] = strategy.run(mirrax.function(merged))
+    found["returned"] = strategy.gather(found["returned"], axis=0)
+    if isinstance(value, jax.Array):
+        # A worker with one replica has an array, which differs between workers.
+        found["all_reduced"] = strategy.run(
+            mirrax.function(
+                lambda: mirrax.get_replica_context().all_reduce("SUM", value)
+            )
+        )
+    return plain(found)
 
 
 def train(num_steps=12, clip=1.0):

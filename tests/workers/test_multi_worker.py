@@ -149,6 +149,20 @@ def test_functions_around_run_take_values_of_workers_own(shape):
         assert "must start with the same" in text
 
 
+def test_functions_close_over_values_of_workers_own(shape):
+    count = shape[0] * shape[1]
+    numbers = np.arange(1.0, count + 1)
+    rows = {"uneven": np.ones(int(numbers.sum()))}
+    for answer in answers_of("own_values", *shape):
+        for name, found in answer["closed_over"].items():
+            expected = rows.get(name, np.repeat(numbers, 2))
+            assert found["gathered"] == found["returned"] == expected.tolist(), name
+            assert found["run"] == (-expected).tolist(), name
+            assert found["reduced"] == found["merged"] == expected.sum(), name
+            assert found["merged_in_run"] in (expected.sum(), [expected.sum()] * 2)
+            assert found.get("all_reduced", [numbers.sum()] * 2) == [numbers.sum()] * 2
+
+
 def test_python_decides_on_values_of_replicas_and_of_all():
     answers = answers_of("decisions", 2, 2)
     for parts, answer in zip([[1.0, 2.0], [30.0, 40.0]], answers, strict=True):

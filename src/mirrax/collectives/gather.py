@@ -30,6 +30,7 @@ from mirrax.values.layouts import (
     to_device,
 )
 from mirrax.values.per_replica import PerReplica
+from mirrax.values.regroup import refuse_captured
 
 
 def gather(topology: Topology, value: PerReplica, axis: int) -> jax.Array:
@@ -37,6 +38,7 @@ def gather(topology: Topology, value: PerReplica, axis: int) -> jax.Array:
 
     Sizes may differ along `axis` only. The result is replicated over the topology.
     """
+    refuse_captured(value, topology)
     layout = value.layout
     if isinstance(layout, Spmd):
         require_axis(axis, layout.value.ndim, "gather")
