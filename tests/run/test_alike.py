@@ -6,6 +6,11 @@ from jax import lax
 
 from mirrax.run.alike import differing_columns, output_digests
 
+# Too many to be printed; they differ in one.
+MANY_KEYS = [
+    jax.random.split(jax.random.key(0), 2000),
+    jax.random.split(jax.random.key(0), 2000).at[999].set(jax.random.key(1)),
+]
 AXIS_ENV = [("replica", 2)]
 
 
@@ -38,6 +43,7 @@ def deep_constant(x, constant):
         (lambda i, x: lax.psum(x, "replica") * (i + 1), True),
         (lambda i, x: jax.jit(lambda y: y + i)(x), True),
         (lambda i, x: jax.jit(lambda y: deep_constant(y, np.full(3, i)))(x), True),
+        (lambda i, x: jax.random.normal(MANY_KEYS[i][999]) + x, True),
         (lambda i, x: jax.nn.relu(x), False),
     ],
     ids=[
@@ -50,6 +56,7 @@ def deep_constant(x, constant):
         "after_a_collective",
         "inside_a_call",
         "inside_a_branch_in_a_call",
+        "key",
         "custom_derivative",
     ],
 )

@@ -148,6 +148,17 @@ def test_constants_of_any_dtype_are_looked_up(dtype):
     assert tables(make) == [[0, 1], [0, 1]]
 
 
+@pytest.mark.parametrize("wrap", [lambda fn: fn, jax.jit], ids=["plain", "in_jit"])
+def test_keys_of_each_worker_are_looked_up(wrap):
+    def make(index):
+        keys = jax.random.split(jax.random.key(index))
+        return wrap(lambda x: jax.random.uniform(keys[1]) + x * 0)
+
+    keys = [jax.random.split(jax.random.key(index))[1] for index in (0, 1)]
+    expected = [float(jax.random.uniform(key)) for key in keys]
+    assert tables(make) == [expected, expected]
+
+
 def test_a_constant_of_each_worker_in_a_loop_is_refused():
     def make(index):
         def body(total, _):

@@ -12,11 +12,10 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from mirrax.jax_internals import ClosedJaxpr, Jaxpr, Var
 from mirrax.run.analysis import is_collective
 from mirrax.run.jaxprs import all_equations, inner_programs
+from mirrax.values.array_like import on_host
 
 _ADDRESS = re.compile(r"0x[0-9a-f]+")
 
@@ -73,7 +72,7 @@ def _bytes_of(thing: Any) -> bytes:
         return b"(" + b",".join(map(_bytes_of, thing)) + b")"
     if hasattr(thing, "shape") and hasattr(thing, "dtype") and not callable(thing):
         try:
-            array = np.asarray(thing)
+            array = on_host(thing)
             return f"{array.dtype}{array.shape}".encode() + array.tobytes()
         except TypeError:
             return repr(thing).encode()

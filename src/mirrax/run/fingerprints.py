@@ -152,13 +152,13 @@ def _literals(atoms: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
     return ((atom, atom.val) for atom in atoms if isinstance(atom, Literal))
 
 
-def _tables(topology: Topology, own: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
+def _tables(topology: Topology, own: Sequence[Any]) -> list[Any]:
     """Returns for each value a table with that of each replica."""
     arrays = [on_host(value) for value in own]
     text = json.dumps([base64.b64encode(a.tobytes()).decode() for a in arrays])
     rows = [json.loads(a) for a in agreement.exchange(topology, "constants", text)]
     count = len(topology.local_devices)
-    return [
+    tables = [
         np.repeat(
             np.stack(
                 [
@@ -173,6 +173,7 @@ def _tables(topology: Topology, own: Sequence[Any]) -> list[np.ndarray[Any, Any]
         )
         for array, column in zip(arrays, zip(*rows, strict=True), strict=True)
     ]
+    return [agreement.like(value, t) for value, t in zip(own, tables, strict=True)]
 
 
 class _Rewrite:
@@ -183,9 +184,7 @@ class _Rewrite:
         tables: The values of those constants, by the `id` of what stands for them.
     """
 
-    def __init__(
-        self, closed: ClosedJaxpr, tables: dict[int, np.ndarray[Any, Any]]
-    ) -> None:
+    def __init__(self, closed: ClosedJaxpr, tables: dict[int, Any]) -> None:
         self._closed = closed
         self._tables = tables
 
@@ -225,7 +224,7 @@ class _Rewrite:
         )
 
 
-def _look_up(table: np.ndarray[Any, Any]) -> jax.Array:
+def _look_up(table: Any) -> jax.Array:
     index = lax.axis_index(AXIS)
     found: jax.Array = lax.dynamic_index_in_dim(
         jnp.asarray(table), index, keepdims=False
