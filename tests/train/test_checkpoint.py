@@ -172,6 +172,18 @@ def test_random_generator_goes_on_where_it_was(tmp_path):
     np.testing.assert_array_equal(jax.random.key_data(generator.key()), expected)
 
 
+def test_variable_that_holds_a_random_key_is_restored(tmp_path, two_replicas):
+    with two_replicas.scope():
+        variable = mirrax.Variable(jax.random.key(1))
+    saved = Checkpoint(key=variable)
+    path = saved.save(tmp_path / "ckpt")
+    variable.assign(jax.random.key(2))
+    saved.restore(path).assert_consumed()
+    assert variable.value == jax.random.key(1)
+    with pytest.raises(ValueError, match=r"'key' has shape"):
+        Checkpoint(key=mirrax.Variable(1.0)).restore(path)
+
+
 def test_checkpoint_can_be_part_of_another(tmp_path):
     inner = Checkpoint(v=mirrax.Variable(1.0), step=3)
     outer = Checkpoint(inner=inner)

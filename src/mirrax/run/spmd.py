@@ -12,6 +12,7 @@ import numpy as np
 from jax.sharding import PartitionSpec
 
 from mirrax import trees
+from mirrax.collectives import agreement
 from mirrax.context import stack
 from mirrax.context.guards import MustDrive
 from mirrax.devices.topology import AXIS, Topology
@@ -28,6 +29,7 @@ from mirrax.values.distributed import DistributedValues
 from mirrax.values.layouts import Alike, Joined
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica
+from mirrax.values.regroup import refuse_captured
 from mirrax.variables.sync_on_read import SyncOnReadVariable
 from mirrax.variables.variable import Variable
 
@@ -45,6 +47,10 @@ def run_traced(call: ReplicaCall) -> Tree:
     leaves, structure = trees.flatten((call.args, call.kwargs))
     inputs = [argument_of(leaf, topology) for leaf in leaves]
     dynamic = [item for item in inputs if item.is_dynamic]
+    constants = [x.value for x in dynamic if not isinstance(x.value, jax.core.Tracer)]
+    if any(agreement.differing(topology, "arguments of a function", constants)):
+        # Outside of a trace, each worker may bring its own.
+        raise MustDrive
 
     def body(*values: Any) -> tuple[Sequence[jax.Array], Any]:
         given = iter(values)
@@ -104,6 +110,7 @@ def argument_of(leaf: Any, topology: Topology) -> Argument:
     if isinstance(leaf, Mirrored):
         return _plain_argument(leaf.array)
     assert isinstance(leaf, PerReplica)
+    refuse_captured(leaf, topology)
     layout = leaf.layout
     if isinstance(layout, Alike):
         return _plain_argument(layout.array)

@@ -11,7 +11,9 @@ import jax
 import numpy as np
 from typing_extensions import override
 
+from mirrax.collectives import agreement
 from mirrax.train import placing
+from mirrax.values.array_like import is_key, on_host
 from mirrax.variables import libraries
 from mirrax.variables.variable import Variable
 
@@ -80,15 +82,17 @@ class VariableEntry(ArrayEntry):
     @property
     @override
     def kind(self) -> Any:
-        return self._variable
+        return self._variable.value if is_key(self._variable) else self._variable
 
     @override
     def get(self) -> Any:
-        return self._variable.numpy()
+        # Random keys have no array of NumPy.
+        is_plain = self.kind is self._variable
+        return self._variable.numpy() if is_plain else on_host(self.kind)
 
     @override
     def set(self, value: Any) -> None:
-        placing.assign(self._variable, value)
+        placing.assign(self._variable, agreement.like(self.kind, value))
 
 
 class KeptEntry(ArrayEntry):
