@@ -101,12 +101,12 @@ def differing(topology: Topology, topic: str, values: Sequence[Any]) -> list[boo
     return [len(set(column)) > 1 for column in columns]
 
 
-def require_equal(topology: Topology, name: str, value: Any) -> None:
+def require_equal(topology: Topology, variable: Any, value: Any) -> None:
     """Raises if workers would assign different values to a variable."""
-    if any(differing(topology, f"assign {name}", [value])):
+    if any(differing(topology, f"assign {variable.role}", [value])):
         raise ValueError(
-            f"Variable '{name}' is one for all workers, so each of them must assign "
-            f"the same value. Received: {on_host(value)} on worker "
+            f"Variable '{variable.name}' is one for all workers, so each of them must "
+            f"assign the same value. Received: {on_host(value)} on worker "
             f"{topology.worker_index}, and something else on others. Combine the "
             "values first (`strategy.reduce`), or assign inside `strategy.run` with an "
             "`aggregation`."
