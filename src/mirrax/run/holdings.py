@@ -22,6 +22,7 @@ from mirrax.variables.places import Places, in_order_of_row, row_of
 from mirrax.variables.variable import Variable
 
 _WHOLE = slice(None)
+_is_deleted = operator.methodcaller("is_deleted")
 
 
 class Holdings:
@@ -94,7 +95,7 @@ class Holdings:
         self._prepare()
         for variable, cell in self._fetched:
             cell[0] = variable.stored
-        changed, read_only = self._changed_at.read(), self._read_only_at.read()
+        changed, read_only = self._changed_at.read(), self._read()
         for _, cell in self._fetched:
             cell[0] = None
         return changed, read_only
@@ -132,7 +133,7 @@ class Holdings:
         if row is None:
             return None
         count = len(self.changed)
-        read_only = self._read_only_at.read() if self.read_only else []
+        read_only = self._read() if self.read_only else []
         calls = map(run, (row,), (read_only,), (donated,), (kept,))
         next(map(operator.setitem, (row,), (_WHOLE,), calls))
         if len(row) == count:
@@ -170,9 +171,18 @@ class Holdings:
         """Gives variables that users may look at arrays that can be overwritten."""
         for variable in self.changed:
             if variable.is_lent:
-                lending.require_alive(variable)
+                lending.require_alive(variable, variable.stored)
                 variable.store(jnp.copy(variable.stored))
+        self._reads_lent = any(variable.is_lent for variable in self.read_only)
         self._lent_count = lending.ledger.count
+
+    def _read(self) -> list[Any]:
+        """Returns the arrays of `read_only`, which users may have donated."""
+        arrays = self._read_only_at.read()
+        if self._reads_lent and any(map(_is_deleted, arrays)):
+            for variable, array in zip(self.read_only, arrays, strict=True):
+                lending.require_alive(variable, array)
+        return arrays
 
     def _find(self) -> None:
         """Finds where variables are read and written without calling their code."""
@@ -192,7 +202,8 @@ def borrowed(variables: Sequence[Variable], topology: Topology) -> list[jax.Arra
         if isinstance(variable, ForeignVariable):
             variable.settle_as_it_is(topology)
     arrays = [variable.stored for variable in variables]
-    for variable in variables:
+    for variable, array in zip(variables, arrays, strict=True):
+        lending.require_alive(variable, array)
         lending.mark(variable)
     return arrays
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import json
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -30,6 +31,7 @@ from mirrax.run.callbacks import Failures, catch_failures, has_callbacks
 from mirrax.run.eager import run_eager
 from mirrax.run.function import Function
 from mirrax.run.gathered import GatheredSizes, UnknownSizes
+from mirrax.run.inputs import refuse_taken
 from mirrax.run.lockstep import Lockstep, meeting_program
 from mirrax.run.results import split_result
 from mirrax.run.segments import Cut, NotSegmentable, cut
@@ -85,6 +87,7 @@ class _Arguments:
     def of(cls, call: ReplicaCall, fn: Function) -> _Arguments:
         leaves, structure = trees.flatten((call.args, call.kwargs))
         columns = [parts_of(leaf, call.topology) for leaf in leaves]
+        refuse_taken(itertools.chain.from_iterable(columns))
         numbers = () if fn.static_numbers else NUMBERS
         return cls(
             structure,

@@ -213,6 +213,7 @@ class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
         other.__dict__.update(self.__dict__)
         other._place = [None], 0
         with lending.lock:
+            lending.require_alive(self, self.stored)
             other.store(jnp.copy(self.stored))
         return other
 
@@ -231,7 +232,7 @@ class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
     def _old_for(self, change: Change) -> jax.Array:
         """Returns what a change starts from; hold the lock until it is stored."""
         if change is not replace:
-            lending.require_alive(self)
+            lending.require_alive(self, self.stored)
         return self.stored
 
     def read_stored(self) -> jax.Array:
@@ -263,8 +264,9 @@ class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
             return lending.register(jax_internals.view(self._shard(index)))
 
     def _shard(self, index: int) -> jax.Array:
-        lending.require_alive(self)
-        return jax_internals.shards(self.stored)[index]
+        array = self.stored
+        lending.require_alive(self, array)
+        return jax_internals.shards(array)[index]
 
     def _store_initial(self, array: jax.Array) -> jax.Array:
         return array
