@@ -21,7 +21,6 @@ STAGES = (
     "trees",
     "jaxlib_internals",
     "jax_internals",
-    "jax_symbols",
     "devices",
     "cluster",
     "context",
@@ -53,7 +52,7 @@ PUBLIC_MODULES = (
 
 # The modules for each library that may use its private names.
 HOMES_OF_PRIVATE_NAMES = {
-    "jax": ("jax_internals.py", "jax_symbols.py"),
+    "jax": ("jax_internals.py",),
     "jaxlib": ("jaxlib_internals.py",),
     "keras": ("integrations/keras/internals.py",),
     "flax": ("integrations/flax/internals.py",),

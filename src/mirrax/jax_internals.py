@@ -183,11 +183,6 @@ def is_stored(value: object) -> bool:
     return is_array and hasattr(value, "sharding")
 
 
-def is_size(value: object) -> bool:
-    """Returns whether `value` is a size that is a symbol, not a number."""
-    return getattr(value, "dimension_as_value", None) is not None
-
-
 def current_trace() -> Any:
     """Returns the JAX trace that is under way in this thread."""
     return _trace_state.value

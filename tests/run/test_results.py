@@ -49,19 +49,6 @@ def test_a_mirrored_value_is_its_array():
     assert arrays[0] is array
 
 
-def test_a_size_that_is_a_symbol_is_an_array():
-    (size,) = jax.export.symbolic_shape("rows")
-    found = []
-
-    def fn(x):
-        arrays, rest = split_result((x.shape[0], "text"))
-        found.append(join_result(rest, ["size"]))
-        return arrays
-
-    jax.make_jaxpr(fn)(jax.ShapeDtypeStruct((size,), "float32"))
-    assert found == [("size", "text")]
-
-
 def test_containers_are_new_each_time():
     given = {"log": []}
     _, rest = split_result(given)

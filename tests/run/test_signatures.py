@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import mirrax
-from mirrax import PerReplica, TensorSpec, trees
-from mirrax.run.signatures import Relaxing, Signature
+from mirrax import PerReplica, TensorSpec
+from mirrax.run.signatures import Signature
 from mirrax.values.specs import PerReplicaSpec
 
 ROWS = TensorSpec([None, 2])
@@ -19,23 +19,15 @@ def signature(*specs, fn=lambda x, y=None: None):
     return Signature("step", fn, specs)
 
 
-def open_axes(described, *args, **kwargs):
-    leaves, structure = trees.flatten((args, kwargs))
-    return described.open_axes(structure, len(leaves))
-
-
-def test_without_a_signature_everything_fits_and_nothing_is_open():
+def test_without_a_signature_everything_fits():
     free = Signature("step", lambda *_: None, None)
     free.fitted((object(), 1), {"x": "text"})
     assert free.specs is None
-    assert free.can_be_relaxed
-    assert open_axes(free, jnp.ones(2), 1.0) == [(), ()]
 
 
 def test_an_empty_signature_takes_no_arguments():
     nothing = signature()
     nothing.fitted((), {})
-    assert not nothing.can_be_relaxed
     with pytest.raises(TypeError, match=r"step takes 0 argument.*Received: 1"):
         nothing.fitted((1.0,), {})
 
@@ -61,7 +53,6 @@ def test_arguments_by_name_take_their_places():
     both.fitted((), {"y": 1.0, "x": jnp.ones((1, 2))})
     with pytest.raises(TypeError, match="must fit its entry"):
         both.fitted((), {"x": 1.0, "y": jnp.ones((1, 2))})
-    assert open_axes(both, y=1.0, x=jnp.ones((1, 2))) == [(0,), ()]
 
 
 def test_a_method_is_checked_without_its_object():
@@ -69,7 +60,6 @@ def test_a_method_is_checked_without_its_object():
     method.is_method = True
     method.fitted((object(), jnp.ones((1, 2))), {})
     method.fitted((object(),), {"x": jnp.ones((1, 2))})
-    assert open_axes(method, "object", jnp.ones((1, 2))) == [(), (0,)]
     with pytest.raises(TypeError, match=r"takes 1 argument.*Received: 2"):
         method.fitted((object(), 1.0, 2.0), {})
 
@@ -89,46 +79,6 @@ def test_an_entry_for_an_array_holds_for_a_part():
     pair.fitted((PerReplica((jnp.ones(2), jnp.ones(2))),), {})
     with pytest.raises(TypeError, match="must fit its entry"):
         pair.fitted((PerReplica((jnp.ones(4), jnp.ones(4))),), {})
-
-
-def test_open_sizes_are_found_in_structures():
-    nested = signature(
-        {"a": [ROWS, TensorSpec([None, None])], "b": TensorSpec(None)}, TensorSpec([])
-    )
-    value = {"a": [jnp.ones((1, 2)), jnp.ones((1, 1))], "b": jnp.ones(1)}
-    assert open_axes(nested, value, 1.0) == [(0,), (0, 1), None, ()]
-
-
-def test_open_sizes_of_parts_are_those_of_the_first():
-    parts = signature(PerReplicaSpec((ROWS, ROWS)))
-    assert open_axes(parts, PerReplica((jnp.ones((1, 2)),) * 2)) == [(0,)]
-
-
-def test_a_list_for_one_array_leaves_no_size_open():
-    """Each of its numbers is an argument of its own."""
-    assert open_axes(signature(ROWS), [[1.0, 2.0]]) == [(), ()]
-
-
-def test_sizes_that_have_differed_stay_open():
-    relaxing = Relaxing()
-    assert relaxing.open_axes("kind", [(3, 2), ()]) == [(), ()]
-    assert relaxing.open_axes("kind", [(4, 2), ()]) == [(0,), ()]
-    assert relaxing.open_axes("kind", [(4, 2), ()]) == [(0,), ()]
-    assert relaxing.open_axes("kind", [(4, 5), ()]) == [(0, 1), ()]
-
-
-def test_sizes_are_compared_between_calls_of_one_kind_and_rank():
-    relaxing = Relaxing()
-    relaxing.open_axes("kind", [(3, 2)])
-    assert relaxing.open_axes("other", [(4, 2)]) == [()]
-    assert relaxing.open_axes("kind", [(4,)]) == [()]
-    assert relaxing.open_axes("kind", [(4, 2)]) == [(0,)]
-
-
-def test_calls_without_arrays_have_no_sizes():
-    relaxing = Relaxing()
-    assert relaxing.open_axes("kind", []) == []
-    assert relaxing.open_axes("kind", []) == []
 
 
 def test_arguments_that_fit_the_signature_are_accepted():

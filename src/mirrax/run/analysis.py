@@ -8,20 +8,13 @@ computed under a condition that varies, varies too.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from mirrax import jax_internals
 from mirrax.collectives.promise import promise_p
 from mirrax.devices.topology import AXIS
 from mirrax.jax_internals import Jaxpr, JaxprEqn, Literal, Var
-from mirrax.later import Later
 from mirrax.run import where
 from mirrax.run.jaxprs import all_equations, called_jaxpr, inner_jaxprs
-
-if TYPE_CHECKING:
-    from mirrax import jax_symbols
-else:
-    jax_symbols = Later("mirrax.jax_symbols")
 
 _COMBINING = {"psum", "psum_invariant", "pmax", "pmin", "all_gather"}
 _OTHER_COLLECTIVES = {"all_to_all", "ppermute", "reduce_scatter", "psum_scatter"}
@@ -76,22 +69,11 @@ def _outputs(equation: JaxprEqn, inputs: list[bool]) -> list[bool]:
     if called is not None:
         return find_varying(called.jaxpr, inputs)
     inside = any(
-        inner_equation.primitive.name in _OWN or _depends_on_size(inner_equation)
+        inner_equation.primitive.name in _OWN
         for inner in inner_jaxprs(equation)
         for inner_equation in all_equations(inner)
     )
-    return [any(inputs) or inside or _depends_on_size(equation)] * count
-
-
-def _depends_on_size(equation: JaxprEqn) -> bool:
-    """Returns whether an equation makes what another number of rows would change."""
-    sizes = [
-        *equation.params.values(),
-        *(size for var in equation.outvars for size in getattr(var.aval, "shape", ())),
-    ]
-    return any(
-        jax_internals.is_size(size) and jax_symbols.is_of_parts(size) for size in sizes
-    )
+    return [any(inputs) or inside] * count
 
 
 def _of_cond(equation: JaxprEqn, inputs: list[bool]) -> list[bool]:
@@ -126,8 +108,6 @@ def _of_while(equation: JaxprEqn, inputs: list[bool]) -> list[bool]:
 
 def _of_scan(equation: JaxprEqn, inputs: list[bool]) -> list[bool]:
     parameters = equation.params
-    if _depends_on_size(equation):
-        inputs = [True] * len(inputs)
     num_consts, num_carry = parameters["num_consts"], parameters["num_carry"]
     consts = inputs[:num_consts]
     carry = inputs[num_consts : num_consts + num_carry]

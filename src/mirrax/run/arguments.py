@@ -151,67 +151,10 @@ def _slot_of_parts(value: PerReplica, layout: Parts, topology: Topology | None) 
     return _slot_of_layout(joined)
 
 
-def unequal_slots(
-    leaves: Sequence[Any], static_numbers: bool, topology: Topology | None
-) -> list[Slot]:
-    """Returns how a program takes its arguments, some of them in unequal parts.
-
-    Those have the key of equal parts, as large as the first, and come as tuples.
-    """
-    return [
-        _slot_of_unequal(leaf.layout, topology) or DRIVEN
-        if slot is DRIVEN and isinstance(leaf, PerReplica)
-        else slot
-        for leaf, slot in zip(
-            leaves, slots_of(leaves, static_numbers, topology), strict=True
-        )
-    ]
-
-
-def _slot_of_unequal(layout: Layout, topology: Topology | None) -> Slot | None:
-    if not isinstance(layout, Parts):
-        return None
-    topology = topology or layout.topology or _find_topology(layout.held)
-    parts = tuple(as_arrays(layout.held))
-    kinds = {(part.ndim, part.dtype, part.aval.weak_type) for part in parts}
-    if topology is None or not topology.is_local or len(kinds) > 1 or not parts[0].ndim:
-        return None
-    shape = (parts[0].shape[0] * topology.num_replicas, *parts[0].shape[1:])
-    form = Form("joined", topology)
-    return (shape, parts[0].dtype, (False, False, topology)), parts, form
-
-
-def without_shapes(key: Any, slots: Sequence[Any]) -> Any:
-    """Returns the key of a call without the shapes of its arguments."""
-    structure, _, *rest = key
-    kinds = [
-        kind[1:] if layout is not None and type(kind[0]) is tuple else kind
-        for kind, _, layout in slots
-    ]
-    return structure, tuple(kinds), *rest
-
-
-def shapes_of(array: Any) -> Any:
-    """Returns the shapes of unequal parts; None for all other arguments."""
-    is_unequal = isinstance(array, tuple)
-    return tuple(part.shape for part in array) if is_unequal else None
-
-
-def stand_ins_of(slot: Slot) -> Any:
-    """Returns what to trace with instead of an argument.
-
-    For unequal parts one for each replica: as if all parts were like that one's.
-    """
+def stand_in_of(slot: Slot) -> Any:
+    """Returns what to trace with instead of an argument."""
     _, array, _ = slot
-    if type(array) in NUMBERS:
-        return array
-    if not isinstance(array, tuple):
-        return stand_in(array)
-    count = len(array)
-    return tuple(
-        jax.ShapeDtypeStruct((count * part.shape[0], *part.shape[1:]), part.dtype)
-        for part in array
-    )
+    return array if type(array) in NUMBERS else stand_in(array)
 
 
 def topology_of_workers(leaves: Sequence[Any]) -> Topology | None:

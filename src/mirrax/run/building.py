@@ -5,31 +5,16 @@ from __future__ import annotations
 import dataclasses
 import enum
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mirrax import trees
 from mirrax.context.guards import MustDrive, NeedsVariable
-from mirrax.later import Later
 from mirrax.run import decisions
-from mirrax.run.arguments import (
-    DRIVEN,
-    Slot,
-    form_of_slot,
-    stand_ins_of,
-    without_shapes,
-)
+from mirrax.run.arguments import Slot, form_of_slot, stand_in_of
 from mirrax.run.donation import Donation
 from mirrax.run.program import Program, trace_program
-from mirrax.run.signatures import Relaxing, Signature
 from mirrax.trees import Tree
 from mirrax.variables import libraries
-
-if TYPE_CHECKING:
-    from mirrax.run import unequal, unknown_sizes
-else:
-    # Take in `jax.export`, which most programs do not need.
-    unequal = Later("mirrax.run.unequal")
-    unknown_sizes = Later("mirrax.run.unknown_sizes")
 
 
 class OnlyPython(enum.Enum):
@@ -88,58 +73,41 @@ class Builder:
     Args:
         name: The name of the function.
         call: Gives what calls its Python, for as long as the function is there.
-        signature: What it takes.
         donation: Which arguments it may overwrite.
         python_decisions: Whether Python may decide on values of arrays.
         is_run: Whether it is the `run` of a strategy.
         count_trace: Called whenever the function is traced.
-        relaxing: Says which sizes have differed between calls; None to leave them.
     """
 
     def __init__(
         self,
         name: str,
         call: Callable[[], Callable[..., Any] | None],
-        signature: Signature,
         donation: Donation,
         python_decisions: bool,
         is_run: bool,
         count_trace: Callable[[], None],
-        relaxing: Relaxing | None = None,
     ) -> None:
         self._name = name
         self._call = call
-        self._signature = signature
         self._donation = donation
         self._watched = decisions.noticing if python_decisions else decisions.hinting
         self._is_run = is_run
         self._count_trace = count_trace
-        self._relaxing = relaxing
-        self._sized: unknown_sizes.SizedTraces | None = None
 
-    def build(self, key: Any, given: Given) -> Program | OnlyPython:
+    def build(self, given: Given) -> Program | OnlyPython:
         """Returns the program for arguments such as these, if there can be one.
 
         Args:
-            key: What decides on the program.
             given: The arguments.
         """
         body = self._body(given)
-        stand_ins = [stand_ins_of(slot) for slot in given.dynamic]
+        stand_ins = [stand_in_of(slot) for slot in given.dynamic]
         forms = [form_of_slot(slot) for slot in given.dynamic]
         flags = self._donation.flags(given.structure, len(given.leaves))
-        axes = self._open_axes(given)
-        kind = without_shapes(key, given.slots)
-        if self._relaxing is not None and self._signature.can_be_relaxed:
-            shapes = [getattr(described, "shape", ()) for described in stand_ins]
-            axes = self._relaxing.open_axes(kind, shapes)
         try:
-            if any(found != () for found in axes):
-                opened = unknown_sizes.Opened(stand_ins, forms, axes)
-                traced = self._traces().find(kind, body, opened, self._count_trace)
-            else:
-                self._count_trace()
-                traced = trace_program(body, stand_ins, forms)
+            self._count_trace()
+            traced = trace_program(body, stand_ins, forms)
         except decisions.Decided as decided:
             cost = decisions.ON_REPLICAS if self._is_run else decisions.IN_STEPS
             decisions.tell(self._name, decided, cost)
@@ -149,30 +117,6 @@ class Builder:
         except MustDrive:
             return OnlyPython.ITERATING
         return Program(traced, forms, given.of_dynamic(flags), self._name, self._is_run)
-
-    def build_unequal(self, key: Any, given: Given) -> Any:
-        """Returns what runs on parts of unequal shapes; None if only Python can.
-
-        Args:
-            key: What decides on the program, beside those shapes.
-            given: The arguments; those in parts come as tuples.
-        """
-        axes = self._open_axes(given)
-        if DRIVEN in given.slots or all(found == () for found in axes):
-            return None
-        opened = unknown_sizes.Opened(
-            [stand_ins_of(slot) for slot in given.dynamic],
-            [form_of_slot(slot) for slot in given.dynamic],
-            axes,
-        )
-        kind = without_shapes(key, given.slots)
-        return unequal.plan_unequal(
-            self._traces(), kind, self._body(given), opened, self._count_trace
-        )
-
-    def _traces(self) -> unknown_sizes.SizedTraces:
-        self._sized = self._sized or unknown_sizes.SizedTraces()
-        return self._sized
 
     def _body(self, given: Given) -> Callable[..., Tree]:
         """Returns the Python function, of the inputs of the program alone."""
@@ -187,8 +131,3 @@ class Builder:
 
         body.__name__ = self._name
         return self._watched(body)
-
-    def _open_axes(self, given: Given) -> list[Any]:
-        """Returns which sizes of the inputs the signature leaves open."""
-        axes = self._signature.open_axes(given.structure, len(given.leaves))
-        return given.of_dynamic(axes)

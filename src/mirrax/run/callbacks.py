@@ -79,17 +79,6 @@ def has_callbacks(jaxpr: Jaxpr) -> bool:
     return any(eqn.primitive.name in CALLBACKS for eqn in all_equations(jaxpr))
 
 
-def callbacks_of(jaxpr: Jaxpr) -> list[Any]:
-    """Returns what a program calls back with: functions, and what they are told."""
-    return [
-        value
-        for eqn in all_equations(jaxpr)
-        if eqn.primitive.name in CALLBACKS
-        for name, value in eqn.params.items()
-        if name != "result_avals"
-    ]
-
-
 def catch_failures(closed: ClosedJaxpr, failures: Failures) -> ClosedJaxpr:
     """Returns a program whose callbacks report to `failures` what they raise."""
     return ClosedJaxpr(_rewritten(closed.jaxpr, failures), closed.consts)

@@ -16,10 +16,8 @@ from mirrax.run.arguments import (
     DRIVEN,
     are_flat,
     flat_structure,
-    shapes_of,
     slots_of,
     topology_of_workers,
-    unequal_slots,
 )
 from mirrax.run.building import Builder, Given, OnlyPython
 from mirrax.run.concrete import Bound, ConcreteFunction
@@ -27,7 +25,7 @@ from mirrax.run.donation import Donation
 from mirrax.run.on_replicas import OnReplicas
 from mirrax.run.over_workers import agreed_arguments, agreed_parts
 from mirrax.run.programs import MAX_PROGRAMS, Latest, Programs
-from mirrax.run.signatures import Relaxing, Signature
+from mirrax.run.signatures import Signature
 from mirrax.run.spelling import Spelling
 from mirrax.trees import Same, Tree
 from mirrax.variables import libraries
@@ -44,7 +42,6 @@ def function(
     donate_argnums: int | Sequence[int] = (),
     static_numbers: bool = False,
     python_decisions: bool = False,
-    reduce_retracing: bool = False,
 ) -> Any:
     """Returns `fn` as a function that is traced once and then runs compiled.
 
@@ -63,8 +60,6 @@ def function(
         python_decisions: Whether Python may decide on values of arrays, as in
             `if x > 0:`. The Python of such a function runs on every call; each `run`
             in it is compiled, unless its function decides as well.
-        reduce_retracing: Whether a size that differs from an earlier call is left open,
-            so that one more trace serves all sizes.
 
     >>> import numpy as np
     >>> @function
@@ -78,7 +73,6 @@ def function(
         "donate_argnums": donate_argnums,
         "static_numbers": static_numbers,
         "python_decisions": python_decisions,
-        "reduce_retracing": reduce_retracing,
     }
     if fn is None:
         return functools.partial(function, **options)
@@ -99,7 +93,6 @@ class Function:
         drive: What to call where one program cannot do it; by default the Python
             function, with each `run` in it compiled.
         topology: The devices it runs on, if it is the `run` of a strategy.
-        reduce_retracing: Whether sizes that differ between calls are left open.
     """
 
     runs_eagerly: ClassVar[bool] = False
@@ -114,7 +107,6 @@ class Function:
         python_decisions: bool = False,
         drive: Drive | None = None,
         topology: Topology | None = None,
-        reduce_retracing: bool = False,
     ) -> None:
         if not callable(fn):
             raise TypeError(f"`mirrax.function` takes a function. Received: {fn!r}.")
@@ -144,14 +136,11 @@ class Function:
             # Else it would keep us, and everything that was compiled, until Python
             # looks for cycles.
             weakref.WeakMethod(self._call_python),
-            self._signature,
             self._donation,
             python_decisions,
             topology is not None,
             self.programs.count_trace,
-            Relaxing() if reduce_retracing else None,
         )
-        self.reduce_retracing = reduce_retracing
 
     @property
     def trace_count(self) -> int:
@@ -225,7 +214,6 @@ class Function:
                 self.python_decisions,
                 drive(on_replicas),
                 strategy.topology,
-                self.reduce_retracing,
             )
             found._signature.is_method = self._signature.is_method
             self._over.add(found)
@@ -284,17 +272,15 @@ class Function:
             leaves = self._agree(leaves, structure, topology)
         slots = slots_of(leaves, self.static_numbers, self._topology)
         keys = tuple([key for key, _, _ in slots])
-        if DRIVEN[0] in keys and (self.input_signature is None or not is_local):
+        if DRIVEN[0] in keys:
             args, kwargs = trees.unflatten(structure, leaves)
             return self._drive(args, kwargs, False)
         fingerprint = libraries.fingerprint(self.python_function, leaves)
         # The `run` of a strategy does the same inside and outside of its scope.
         place = _place() if self._topology is None else None
         key = (structure, keys, fingerprint, place, jax_internals.config_fingerprint())
-        if DRIVEN[0] in keys:
-            return self._call_unequal(key, leaves, structure)
         given = Given(leaves, structure, slots)
-        program = self.programs.get(key, self._builder.build, key, given)
+        program = self.programs.get(key, self._builder.build, given)
         if program is OnlyPython.CREATING:
             return self._create(key, args, kwargs)
         if isinstance(program, OnlyPython):
@@ -345,18 +331,6 @@ class Function:
             )
         self._created.add(key)
         return self._drive(args, kwargs, True)
-
-    def _call_unequal(self, key: Any, leaves: list[Any], structure: Any) -> Tree:
-        """Returns what the function returns for parts of unequal shapes."""
-        slots = unequal_slots(leaves, self.static_numbers, self._topology)
-        shapes = tuple([(kind, shapes_of(array)) for kind, array, _ in slots])
-        given = Given(leaves, structure, slots)
-        build = self._builder.build_unequal
-        plan = self.programs.get((*key, shapes), build, key, given)
-        if plan is None:
-            args, kwargs = trees.unflatten(structure, leaves)
-            return self._drive(args, kwargs, False)
-        return plan(given.arrays)
 
     def _call_python(self, *args: Any, **kwargs: Any) -> Any:
         return self.python_function(*args, **kwargs)

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from mirrax import jax_internals, trees
+from mirrax import trees
 from mirrax.run.hidden import refuse_hidden_tracers
 from mirrax.trees import Tree
 from mirrax.values.array_like import as_arrays
@@ -19,19 +18,13 @@ from mirrax.values.mirrored import Mirrored
 def split_result(result: Tree) -> tuple[list[jax.Array], Any]:
     """Returns the arrays in a result, and what is needed to put it together again."""
     leaves, structure = trees.flatten(result)
-    leaves = [_unwrap(leaf) for leaf in leaves]
+    leaves = [x.array if isinstance(x, Mirrored) else x for x in leaves]
     is_array = [isinstance(x, jax.Array | np.ndarray | np.generic) for x in leaves]
     arrays = as_arrays([x for x, flag in zip(leaves, is_array, strict=True) if flag])
     rest = [None if flag else x for x, flag in zip(leaves, is_array, strict=True)]
     for leaf in rest:
         refuse_hidden_tracers(leaf)
     return arrays, (structure, is_array, rest)
-
-
-def _unwrap(leaf: Any) -> Any:
-    if isinstance(leaf, Mirrored):
-        return leaf.array
-    return jnp.asarray(leaf) if jax_internals.is_size(leaf) else leaf
 
 
 def join_result(result: Any, values: Sequence[Any]) -> Tree:

@@ -1,21 +1,18 @@
-"""The `input_signature` of a function: which arguments fit it, what it leaves open."""
+"""The `input_signature` of a function: which arguments fit it."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax.numpy as jnp
 
-from mirrax import jax_internals, trees
+from mirrax import trees
 from mirrax.values.array_like import is_array_like
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import select
 from mirrax.values.specs import PerReplicaSpec, TensorSpec
-
-Axes = tuple[int, ...] | None
-"""Which sizes of an argument are left open; None for all, however many there are."""
 
 
 class Signature:
@@ -53,36 +50,6 @@ class Signature:
             )
         own = [_fitted(s, a) for s, a in zip(self.specs, args[first:], strict=True)]
         return (*args[:first], *own), kwargs
-
-    @property
-    def can_be_relaxed(self) -> bool:
-        """Whether sizes may be left open that nobody described."""
-        return self.specs is None and not jax_internals.is_distributed()
-
-    def open_axes(self, structure: Any, count: int) -> list[Axes]:
-        """Returns which sizes of each leaf of the arguments are left open.
-
-        Args:
-            structure: How the arguments are nested.
-            count: How many leaves there are.
-        """
-        axes: list[Axes] = [()] * count
-        if self.specs is None or jax_internals.is_distributed():
-            return axes
-        args, kwargs = trees.unflatten(structure, list(range(count)))
-        numbered = self._by_position(args, kwargs)
-        for spec, arg in zip(self.specs, numbered, strict=False):
-            for number, found in _open_axes(spec, arg):
-                axes[number] = found
-        return axes
-
-    def _by_position(
-        self, args: Sequence[Any], kwargs: dict[str, Any]
-    ) -> Sequence[Any]:
-        """Returns the arguments in order, without the object of a method."""
-        if kwargs:
-            args = inspect.signature(self._fn).bind(*args, **kwargs).args
-        return args[1:] if self.is_method else args
 
 
 def _required_specs(specs: Any) -> tuple[Any, ...]:
@@ -128,48 +95,3 @@ def _nested_differently(spec: Any, arg: Any) -> TypeError:
         "An argument must be nested as its entry in `input_signature`: the same keys, "
         f"the same lengths. Received: {trees.flatten(arg)[1]} for {spec}."
     )
-
-
-def _open_axes(spec: Any, arg: Any) -> Iterator[tuple[int, Axes]]:
-    if isinstance(spec, PerReplicaSpec):
-        spec = spec.parts[0]
-    if isinstance(spec, TensorSpec):
-        if isinstance(arg, int):
-            yield arg, _open_axes_of(spec)
-    elif isinstance(spec, dict):
-        for name, inner in spec.items():
-            yield from _open_axes(inner, arg[name])
-    elif isinstance(spec, tuple | list):
-        for inner, inner_arg in zip(spec, arg, strict=True):
-            yield from _open_axes(inner, inner_arg)
-
-
-def _open_axes_of(spec: TensorSpec) -> Axes:
-    if spec.shape is None:
-        return None
-    return tuple(axis for axis, size in enumerate(spec.shape) if size is None)
-
-
-class Relaxing:
-    """Which sizes have differed between the calls of a function without a signature."""
-
-    def __init__(self) -> None:
-        self._seen: dict[Any, list[list[int | None]]] = {}
-
-    def open_axes(self, kind: Any, shapes: Sequence[Sequence[int]]) -> list[Axes]:
-        """Returns which sizes of the arguments are left open from this call on.
-
-        Args:
-            kind: What calls have in common that may share a program.
-            shapes: The shapes of the arguments.
-        """
-        key = (kind, tuple(map(len, shapes)))
-        seen = self._seen.get(key) or [list(shape) for shape in shapes]
-        self._seen[key] = merged = [
-            [old if old == new else None for old, new in zip(known, shape, strict=True)]
-            for known, shape in zip(seen, shapes, strict=True)
-        ]
-        return [
-            tuple(axis for axis, size in enumerate(shape) if size is None)
-            for shape in merged
-        ]

@@ -72,8 +72,8 @@ def function(
 ) -> Any:
     """`tf.function`: Python numbers are part of the program, as in TensorFlow.
 
-    `jit_compile`, and options that start with `experimental_`, are accepted and have no
-    meaning here.
+    `jit_compile`, `reduce_retracing` and options that start with `experimental_` are
+    accepted and have no meaning here: each new shape is a new trace.
     """
     unknown = [name for name in experimental if not name.startswith("experimental_")]
     if unknown:
@@ -86,5 +86,4 @@ def function(
         input_signature=input_signature,
         static_numbers=True,
         python_decisions=bool(autograph),
-        reduce_retracing=bool(reduce_retracing),
     )

@@ -14,7 +14,6 @@ import numpy as np
 from mirrax import TensorShape
 from mirrax.tf.dtypes import canonical, int32
 from mirrax.tf.host_tensors import host
-from mirrax.tf.open_shapes import OpenShape, is_open
 from mirrax.tf.tensors import axes, is_row_stand_in, sizes, tensor
 
 __all__ = [
@@ -51,10 +50,7 @@ newaxis = None
 
 def shape(input: Any, out_type: Any = int32, name: Any = None) -> Any:
     """Returns the shape as a tensor; sizes are known while a function is traced."""
-    found = _known_shape(input)
-    if any(map(is_open, found)):
-        return OpenShape(found, canonical(out_type))
-    return host(np.array(found, canonical(out_type)))
+    return host(np.array(_known_shape(input), canonical(out_type)))
 
 
 def shape_n(input: Any, out_type: Any = int32, name: Any = None) -> list[Any]:
@@ -67,7 +63,7 @@ def rank(input: Any, name: Any = None) -> Any:
 
 def size(input: Any, out_type: Any = int32, name: Any = None) -> Any:
     count = math.prod(_known_shape(input))
-    return count if is_open(count) else host(canonical(out_type).type(count))
+    return host(canonical(out_type).type(count))
 
 
 def reshape(tensor: Any, shape: Any, name: Any = None) -> Any:

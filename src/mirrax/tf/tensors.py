@@ -17,7 +17,6 @@ import mirrax
 from mirrax import TensorShape
 from mirrax.tf.dtypes import canonical, string
 from mirrax.tf.host_tensors import HostTensor
-from mirrax.tf.open_shapes import is_open
 
 _NUMBERS = (bool, int, float, complex)
 
@@ -102,15 +101,11 @@ def axes(axis: Any) -> Any:
 
 def sizes(shape: Any) -> tuple[int, ...]:
     """Returns a shape, given as numbers or as an array, as a tuple."""
-    if isinstance(shape, int | np.integer) or is_open(shape):
-        return (_size(shape),)
+    if isinstance(shape, int | np.integer):
+        return (int(shape),)
     if isinstance(shape, jax.Array | np.ndarray):
         return tuple(np.asarray(shape).reshape(-1).tolist())
-    return tuple(map(_size, shape))
-
-
-def _size(size: Any) -> Any:
-    return size if is_open(size) else int(size)
+    return tuple(map(int, shape))
 
 
 def _holds_strings(value: Any) -> bool:
