@@ -23,7 +23,7 @@ from mirrax.options import (
     VariableAggregation,
     VariableSynchronization,
 )
-from mirrax.run.function import function
+from mirrax.run.function import Function, function
 from mirrax.run.gradients import value_and_grad
 from mirrax.run.replica_context import ReplicaContext
 from mirrax.strategy import (
@@ -65,6 +65,7 @@ __all__ = [
     "DistributedDataset",
     "DistributedIterator",
     "DistributedValues",
+    "Function",
     "GradientTape",
     "HierarchicalCopyAllReduce",
     "InputContext",

@@ -85,7 +85,7 @@ def test_place_and_reason_are_logged_once(caplog, untold):
     def fn(x):
         return x if x > 0 else -x
 
-    line = fn.python_function.__code__.co_firstlineno + 2
+    line = fn.fn.__code__.co_firstlineno + 2
     with caplog.at_level(logging.WARNING):
         for x in (1.0, -1.0, np.ones(1, np.float32)):
             fn(x)

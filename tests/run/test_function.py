@@ -126,13 +126,6 @@ def test_numbers_are_inputs_of_the_program():
     assert double.count == 1
 
 
-def test_static_numbers_are_part_of_the_program():
-    seen = []
-    power = mirrax.function(lambda x, n: seen.append(n) or x**n, static_numbers=True)
-    assert [float(power(jnp.float32(2), n)) for n in (2, 3, 2)] == [4, 8, 4]
-    assert seen == [2, 3]
-
-
 def test_booleans_and_strings_are_part_of_the_program():
     @mirrax.function
     def choose(x, negate, name):

@@ -18,9 +18,9 @@ class Recorder:
 class Named:
     """A function as `mirrax.function` makes them."""
 
-    def __init__(self, python_function):
-        self.python_function = python_function
-        self.__name__ = python_function.__name__
+    def __init__(self, fn):
+        self.fn = fn
+        self.__name__ = fn.__name__
 
 
 def step(x, scale=2):

@@ -14,7 +14,7 @@ from mirrax.variables import libraries
 
 
 def latest_of(args, is_run=False):
-    return Latest("program", slots_of(args, False, None), is_run)
+    return Latest("program", slots_of(args, None), is_run)
 
 
 def test_a_call_of_the_same_kind_gets_its_arrays():

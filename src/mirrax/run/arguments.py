@@ -48,17 +48,14 @@ def flat_structure(count: int) -> Any:
 _FLAT = {jax_internals.ArrayImpl, np.ndarray, PerReplica, OwnPart, *NUMBERS}
 
 
-def slots_of(
-    leaves: Sequence[Any], static_numbers: bool, topology: Topology | None
-) -> list[Slot]:
+def slots_of(leaves: Sequence[Any], topology: Topology | None) -> list[Slot]:
     """Returns how a program takes its arguments.
 
     Args:
         leaves: The arguments.
-        static_numbers: Whether Python numbers are part of the program.
         topology: The devices of the program, if it is the `run` of a strategy.
     """
-    return [_slot_of(leaf, static_numbers, topology) for leaf in leaves]
+    return [_slot_of(leaf, topology) for leaf in leaves]
 
 
 def known_arrays(leaves: Sequence[Any], keys: Sequence[Any]) -> list[Any] | None:
@@ -81,7 +78,7 @@ def known_arrays(leaves: Sequence[Any], keys: Sequence[Any]) -> list[Any] | None
     return arrays
 
 
-def _slot_of(leaf: Any, static_numbers: bool, topology: Topology | None) -> Slot:
+def _slot_of(leaf: Any, topology: Topology | None) -> Slot:
     if isinstance(leaf, PerReplica):
         layout = leaf.layout
         if isinstance(layout, Parts):
@@ -97,8 +94,6 @@ def _slot_of(leaf: Any, static_numbers: bool, topology: Topology | None) -> Slot
         dtype = jax.dtypes.canonicalize_dtype(leaf.dtype)
         return (leaf.shape, dtype, False), leaf, PLAIN
     if type(leaf) in NUMBERS:
-        if static_numbers:
-            return ("number", type(leaf), repr(leaf)), None, None
         return ("number", type(leaf)), leaf, PLAIN
     if isinstance(leaf, jax.Array):
         return (leaf.shape, leaf.dtype, leaf.aval.weak_type), leaf, PLAIN

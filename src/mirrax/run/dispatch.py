@@ -57,7 +57,7 @@ def run(
     if isinstance(fn, functools.partial):
         fn, args, kwargs = _unpacked(fn, args, kwargs)
     if isinstance(fn, Function) and Function.runs_eagerly:
-        fn, driver = fn.python_function, None
+        fn, driver = fn.fn, None
     if driver is not None and not is_traced and not isinstance(fn, Function):
         return _run_driven(driver, strategy, fn, args, kwargs)
     if isinstance(fn, Function) and not is_traced:
@@ -118,9 +118,9 @@ def _run_driven(
     kwargs: dict[str, Any],
 ) -> Tree:
     compiled = driver.compiled(fn)
-    count = compiled.experimental_get_tracing_count()
+    count = compiled.trace_count
     result = _run_compiled(strategy, compiled, args, kwargs)
-    if compiled.experimental_get_tracing_count() != count:
+    if compiled.trace_count != count:
         # Its Python may have changed what it reaches, such as a counter, or made a
         # variable, which is no reason to trace it again.
         driver.remember(closures.identity(fn), compiled)
@@ -135,7 +135,7 @@ def _run_one_by_one(on_replicas: OnReplicas) -> Drive:
         call = ReplicaCall(
             owner,
             owner.collective,
-            fn.python_function,
+            fn.fn,
             tuple(args),
             kwargs,
             is_deciding,
@@ -148,7 +148,7 @@ def _run_one_by_one(on_replicas: OnReplicas) -> Drive:
 
 def _run_inside_trace(call: ReplicaCall) -> Tree:
     if isinstance(call.fn, Function):
-        call = dataclasses.replace(call, fn=call.fn.python_function)
+        call = dataclasses.replace(call, fn=call.fn.fn)
     if jax_internals.is_recording() and not call.topology.is_single:
         raise RuntimeError(
             "A `GradientTape` in eager code follows one replica, and `strategy.run` is "

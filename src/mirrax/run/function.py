@@ -20,13 +20,11 @@ from mirrax.run.arguments import (
     topology_of_workers,
 )
 from mirrax.run.building import Builder, Given, OnlyPython
-from mirrax.run.concrete import Bound, ConcreteFunction
 from mirrax.run.donation import Donation
 from mirrax.run.on_replicas import OnReplicas
 from mirrax.run.over_workers import agreed_arguments, agreed_parts
 from mirrax.run.programs import MAX_PROGRAMS, Latest, Programs
 from mirrax.run.signatures import Signature
-from mirrax.run.spelling import Spelling
 from mirrax.trees import Same, Tree
 from mirrax.variables import libraries
 from mirrax.variables.foreign import Outdated
@@ -40,7 +38,6 @@ def function(
     *,
     input_signature: Sequence[Any] | None = None,
     donate_argnums: int | Sequence[int] = (),
-    static_numbers: bool = False,
     python_decisions: bool = False,
 ) -> Any:
     """Returns `fn` as a function that is traced once and then runs compiled.
@@ -55,8 +52,6 @@ def function(
         fn: The function; leave it out to use `@function(...)` with options.
         input_signature: Descriptions that the arguments must fit.
         donate_argnums: Positional arguments whose arrays may be overwritten.
-        static_numbers: Whether Python numbers are part of the program, so that each
-            new number is a new trace.
         python_decisions: Whether Python may decide on values of arrays, as in
             `if x > 0:`. The Python of such a function runs on every call; each `run`
             in it is compiled, unless its function decides as well.
@@ -71,7 +66,6 @@ def function(
     options: dict[str, Any] = {
         "input_signature": input_signature,
         "donate_argnums": donate_argnums,
-        "static_numbers": static_numbers,
         "python_decisions": python_decisions,
     }
     if fn is None:
@@ -88,7 +82,6 @@ class Function:
         fn: The Python function.
         input_signature: Descriptions that the arguments must fit.
         donate_argnums: Positional arguments whose arrays may be overwritten.
-        static_numbers: Whether Python numbers are part of the program.
         python_decisions: Whether Python may decide on values of arrays.
         drive: What to call where one program cannot do it; by default the Python
             function, with each `run` in it compiled.
@@ -103,7 +96,6 @@ class Function:
         fn: Callable[..., Any],
         input_signature: Sequence[Any] | None = None,
         donate_argnums: int | Sequence[int] = (),
-        static_numbers: bool = False,
         python_decisions: bool = False,
         drive: Drive | None = None,
         topology: Topology | None = None,
@@ -112,13 +104,11 @@ class Function:
             raise TypeError(f"`mirrax.function` takes a function. Received: {fn!r}.")
         functools.update_wrapper(self, fn)
         self._name = getattr(fn, "__name__", repr(fn))
-        self.python_function = fn
+        self.fn = fn
         self._signature = Signature(self._name, fn, input_signature)
         self.input_signature = self._signature.specs
         self._donation = Donation(self._name, donate_argnums)
-        self.static_numbers = static_numbers
         self.python_decisions = python_decisions
-        self._spelling = Spelling(fn) if static_numbers else None
         self.programs = Programs(self._name)
         self._drive_instead = drive
         self._topology = topology
@@ -144,19 +134,20 @@ class Function:
 
     @property
     def trace_count(self) -> int:
-        """How often the function was traced."""
-        return self.programs.trace_count
+        """How often the function was traced, also for the replicas of strategies."""
+        over = sum(function.trace_count for function in list(self._over))
+        return self.programs.trace_count + over
 
     def __call__(self, *args: Any, **kwargs: Any) -> Tree:
         frame = stack.frame()
         if stack.overlay() is not None or Function.runs_eagerly:
             # Part of the trace that is under way, if any.
-            return self.python_function(*args, **kwargs)
+            return self.fn(*args, **kwargs)
         if isinstance(frame, stack.Replica) and frame.context.num_replicas_in_sync > 1:
             if frame.is_alone:
                 # The others may not come here.
                 args, kwargs = self.fitted(args, kwargs)
-                return self.python_function(*args, **kwargs)
+                return self.fn(*args, **kwargs)
             # The replicas of an eager `run` call the program together.
             return frame.context.merge_call(_run_together, (self, args, kwargs))
         args, kwargs = self.fitted(args, kwargs)
@@ -165,31 +156,21 @@ class Function:
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None:
             return self
-        return Bound(self, instance)
+        return functools.partial(self, instance)
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._signature.is_method = True
 
-    def experimental_get_tracing_count(self) -> int:
-        """Returns how often it was traced, also for the replicas of strategies."""
-        over = sum(function.trace_count for function in list(self._over))
-        return self.trace_count + over
-
-    def get_concrete_function(self, *args: Any, **kwargs: Any) -> ConcreteFunction:
-        """Returns the function for arguments such as these.
-
-        Args:
-            args: A `TensorSpec` or an array for each array that it will be given, and
-                the other objects; none with an `input_signature`.
-            kwargs: The same, by name.
-        """
-        num_bound = int(self._signature.is_method)
-        if self.input_signature is not None and len(args) + len(kwargs) == num_bound:
-            args = (*args, *self.input_signature)
-        return ConcreteFunction(self, self.python_function, args, kwargs)
+    @property
+    def is_method(self) -> bool:
+        """Whether the first argument is the object that it is called on."""
+        return self._signature.is_method
 
     def fitted(self, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        """Returns arguments as the input signature wants them, or raises."""
+        """Returns the arguments of a call as the program takes them, or raises.
+
+        They must fit the input signature.
+        """
         return self._signature.fitted(args, kwargs)
 
     def over(self, strategy: Any, drive: Callable[[OnReplicas], Drive]) -> Function:
@@ -210,7 +191,6 @@ class Function:
                 on_replicas,
                 self.input_signature,
                 self._donation.numbers,
-                self.static_numbers,
                 self.python_decisions,
                 drive(on_replicas),
                 strategy.topology,
@@ -232,7 +212,7 @@ class Function:
             found = Function(fn, python_decisions=self.python_decisions)
             self.remember(key, found)
         # What the one before closes over may have changed since.
-        found.python_function = fn
+        found.fn = fn
         return found
 
     def remember(self, key: Any, compiled: Function) -> None:
@@ -258,10 +238,8 @@ class Function:
         self.latest = None
         if not jax_internals.is_eager():
             # Part of the derivative that is under way.
-            return self.python_function(*args, **kwargs)
+            return self.fn(*args, **kwargs)
         libraries.connect()
-        if self._spelling is not None:
-            args, kwargs = self._spelling.unify(args, kwargs)
         if are_flat(args, kwargs):
             leaves, structure = list(args), flat_structure(len(args))
         else:
@@ -270,12 +248,12 @@ class Function:
         is_local = topology is None or topology.job is None
         if topology is not None and not is_local:
             leaves = self._agree(leaves, structure, topology)
-        slots = slots_of(leaves, self.static_numbers, self._topology)
+        slots = slots_of(leaves, self._topology)
         keys = tuple([key for key, _, _ in slots])
         if DRIVEN[0] in keys:
             args, kwargs = trees.unflatten(structure, leaves)
             return self._drive(args, kwargs, False)
-        fingerprint = libraries.fingerprint(self.python_function, leaves)
+        fingerprint = libraries.fingerprint(self.fn, leaves)
         # The `run` of a strategy does the same inside and outside of its scope.
         place = _place() if self._topology is None else None
         key = (structure, keys, fingerprint, place, jax_internals.config_fingerprint())
@@ -307,7 +285,7 @@ class Function:
         if self._topology is None:
             return agreed_parts(leaves, topology)
         flags = self._donation.flags(structure, len(leaves))
-        return agreed_arguments(leaves, topology, self.static_numbers, flags)
+        return agreed_arguments(leaves, topology, flags)
 
     def _drive(
         self, args: Sequence[Any], kwargs: dict[str, Any], is_deciding: bool
@@ -316,7 +294,7 @@ class Function:
         if self._drive_instead is not None:
             return self._drive_instead(args, kwargs, is_deciding)
         with stack.driving(self):
-            return self.python_function(*args, **kwargs)
+            return self.fn(*args, **kwargs)
 
     def _create(self, key: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Tree:
         """Runs the Python, which makes variables of computed values, this one time."""
@@ -333,7 +311,7 @@ class Function:
         return self._drive(args, kwargs, True)
 
     def _call_python(self, *args: Any, **kwargs: Any) -> Any:
-        return self.python_function(*args, **kwargs)
+        return self.fn(*args, **kwargs)
 
 
 def _place() -> Any:

@@ -45,4 +45,4 @@ class OnReplicas:
         return self._strategy()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Tree:
-        return self.strategy.run(self.fn.python_function, args, kwargs)
+        return self.strategy.run(self.fn.fn, args, kwargs)

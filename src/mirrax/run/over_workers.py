@@ -26,7 +26,6 @@ def agreed_parts(leaves: Sequence[Any], topology: Topology) -> list[Any]:
 def agreed_arguments(
     leaves: Sequence[Any],
     topology: Topology,
-    static_numbers: bool,
     is_donated: Sequence[bool],
 ) -> list[Any]:
     """Returns arguments of `run` with what all workers know about them.
@@ -38,7 +37,6 @@ def agreed_arguments(
     Args:
         leaves: The arguments.
         topology: The devices of all workers.
-        static_numbers: Whether Python numbers are part of the program.
         is_donated: Which arguments are overwritten: state, which all workers share.
     """
     plain = [
@@ -47,7 +45,6 @@ def agreed_arguments(
         if is_array_like(leaf)
         and not isinstance(leaf, bool)
         and not is_mirrored_array(leaf, topology)
-        and not (static_numbers and isinstance(leaf, int | float | complex))
     ]
     result, own = _agreed(leaves, topology, plain)
     if any(is_donated[i] for i in own):

@@ -51,7 +51,7 @@ _ADVICE = (
 
 def run_uneven(call: ReplicaCall, fn: Function) -> Tree:
     """Returns the merged results of `fn`; eagerly if its program cannot be cut."""
-    arguments = _Arguments.of(call, fn)
+    arguments = _Arguments.of(call)
     kinds = _kinds_of_all(call)
     config = jax_internals.config_fingerprint()
     key = ("uneven", call.collective, arguments.key, kinds, config)
@@ -82,14 +82,13 @@ class _Arguments:
     is_own: list[bool]
 
     @classmethod
-    def of(cls, call: ReplicaCall, fn: Function) -> _Arguments:
+    def of(cls, call: ReplicaCall) -> _Arguments:
         leaves, structure = trees.flatten((call.args, call.kwargs))
         columns = [parts_of(leaf, call.topology) for leaf in leaves]
-        numbers = () if fn.static_numbers else NUMBERS
         return cls(
             structure,
             list(zip(*columns, strict=True)),
-            [_is_array(parts[0]) or type(parts[0]) in numbers for parts in columns],
+            [_is_array(parts[0]) or type(parts[0]) in NUMBERS for parts in columns],
             [_is_own(leaf) for leaf in leaves],
         )
 

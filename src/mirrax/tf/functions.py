@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import enum
+import functools
 from collections.abc import Callable
 from typing import Any, NoReturn
 
 import jax.numpy as jnp
+from typing_extensions import override
 
 import mirrax
 from mirrax.tf.absent import replacement_of
+from mirrax.tf.call_arguments import (
+    CallArguments,
+    taking_static_numbers,
+    with_static_numbers,
+)
+from mirrax.tf.concrete_functions import BoundFunction, ConcreteFunction
 
 __all__ = ["GradientTape", "UnconnectedGradients", "function"]
 
@@ -81,9 +89,58 @@ def function(
             f"`tf.function` has no option {unknown[0]!r}. Use `input_signature`, or "
             "one of TensorFlow's."
         )
-    return mirrax.function(
-        func,
-        input_signature=input_signature,
-        static_numbers=True,
-        python_decisions=bool(autograph),
-    )
+    options = {"input_signature": input_signature, "autograph": bool(autograph)}
+    if func is None:
+        return functools.partial(function, **options)
+    return func if isinstance(func, Function) else Function(func, **options)
+
+
+class Function(mirrax.Function):
+    """What `tf.function` returns.
+
+    Args:
+        func: The Python function.
+        input_signature: Descriptions that the arguments must fit.
+        autograph: Whether Python may decide on values of tensors.
+    """
+
+    def __init__(
+        self,
+        func: Callable[..., Any],
+        input_signature: Any = None,
+        autograph: bool = True,
+    ) -> None:
+        if not callable(func):
+            raise TypeError(f"`tf.function` takes a function. Received: {func!r}.")
+        called = taking_static_numbers(func)
+        super().__init__(called, input_signature, python_decisions=autograph)
+        self.python_function = func
+        self._call_arguments = CallArguments(func)
+
+    @override
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else BoundFunction(self, instance)
+
+    @override
+    def fitted(self, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        args, kwargs = super().fitted(args, kwargs)
+        if self.input_signature is not None:
+            return args, kwargs
+        args, kwargs = with_static_numbers(self._call_arguments.unify(args, kwargs))
+        return args, kwargs
+
+    def experimental_get_tracing_count(self) -> int:
+        return self.trace_count
+
+    def get_concrete_function(self, *args: Any, **kwargs: Any) -> ConcreteFunction:
+        """Returns the function for arguments such as these.
+
+        Args:
+            args: A `TensorSpec` or an array for each array that it will be given, and
+                the other objects; none with an `input_signature`.
+            kwargs: The same, by name.
+        """
+        num_bound = int(self.is_method)
+        if self.input_signature is not None and len(args) + len(kwargs) == num_bound:
+            args = (*args, *self.input_signature)
+        return ConcreteFunction(self, self.python_function, args, kwargs)

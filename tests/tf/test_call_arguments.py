@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 import mirrax
-from mirrax.run.spelling import Spelling
+from mirrax import tf
+from mirrax.tf.call_arguments import CallArguments
 
 
 @pytest.mark.parametrize(
@@ -19,34 +20,34 @@ def test_defaults_are_left_out(args, kwargs):
     def positional(x, y=2, z="a"):
         return x, y, z
 
-    spelling = Spelling(positional if len(args) == 3 else fn)
-    assert spelling.unify(args, kwargs) == ((1,), {})
+    arguments = CallArguments(positional if len(args) == 3 else fn)
+    assert arguments.unify(args, kwargs) == ((1,), {})
 
 
 @pytest.mark.parametrize("value", [3, 2.0, True, np.int32(2)], ids=repr)
 def test_other_values_and_types_are_kept(value):
-    args, kwargs = Spelling(lambda x, y=2: x).unify((1,), {"y": value})
+    args, kwargs = CallArguments(lambda x, y=2: x).unify((1,), {"y": value})
     assert (args, kwargs) == ((1, value), {})
     assert type(args[1]) is type(value)
 
 
 def test_a_default_before_another_value_is_left_out():
-    assert Spelling(lambda x, y=2, z=3: x).unify((1, 2, 5), {}) == ((1,), {"z": 5})
+    assert CallArguments(lambda x, y=2, z=3: x).unify((1, 2, 5), {}) == ((1,), {"z": 5})
 
 
 @pytest.mark.parametrize(
     "fn", [lambda x, y=2, *rest: x, lambda x, y=2, /: x, max], ids=["rest", "/", "max"]
 )
 def test_arguments_without_names_stay_as_they_are(fn):
-    assert Spelling(fn).unify((1, 2), {}) == ((1, 2), {})
+    assert CallArguments(fn).unify((1, 2), {}) == ((1, 2), {})
 
 
 def test_wrong_calls_are_left_to_the_function():
-    assert Spelling(lambda x: x).unify((1, 2), {"z": 3}) == ((1, 2), {"z": 3})
+    assert CallArguments(lambda x: x).unify((1, 2), {"z": 3}) == ((1, 2), {"z": 3})
 
 
 def test_an_explicit_default_is_no_new_trace():
-    @mirrax.function(static_numbers=True)
+    @tf.function
     def add(x, y=2):
         return x + y
 
@@ -61,7 +62,7 @@ def test_an_explicit_default_in_run_is_no_new_trace():
     strategy = mirrax.MirroredStrategy(["CPU:0", "CPU:1"])
     traces = []
 
-    @mirrax.function(static_numbers=True)
+    @tf.function
     def add(x, y=2):
         traces.append(1)
         return x + y
@@ -71,9 +72,24 @@ def test_an_explicit_default_in_run_is_no_new_trace():
     assert len(traces) == 1
 
 
-@pytest.mark.parametrize("static_numbers", [False, True])
-def test_numbers_of_numpy_are_traced_like_arrays(static_numbers):
-    double = mirrax.function(lambda x: x * 2, static_numbers=static_numbers)
+@pytest.mark.parametrize("function", [mirrax.function, tf.function])
+def test_numbers_of_numpy_are_traced_like_arrays(function):
+    double = function(lambda x: x * 2)
     numbers = [np.int32(3), np.int32(4), np.array(5, np.int32), jnp.int32(6)]
     assert [int(double(number)) for number in numbers] == [6, 8, 10, 12]
     assert double.trace_count == 1
+
+
+def test_python_numbers_are_part_of_the_program():
+    seen = []
+    power = tf.function(lambda x, n: seen.append(n) or x**n)
+    assert [float(power(jnp.float32(2), n)) for n in (2, 3, 2)] == [4, 8, 4]
+    assert seen == [2, 3]
+
+
+def test_python_numbers_inside_structures_are_part_of_the_program():
+    seen = []
+    scaled = tf.function(lambda x, options: seen.append(options["n"]) or x)
+    for n in (2, 2.0, 2):
+        scaled(jnp.float32(2), {"n": n})
+    assert [type(n) for n in seen] == [int, float]

@@ -1,15 +1,67 @@
-"""One way to write each call, so that equal calls share one program."""
+"""The arguments of a `tf.function`: equal calls share one program.
+
+Calls are written in one way, and Python numbers are part of the program.
+"""
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-_PLAIN = (bool, int, float, complex, str, bytes)
+from mirrax.tf import nest
+
+_NUMBERS = (int, float, complex)
+_PLAIN = (bool, *_NUMBERS, str, bytes)
 
 
-class Spelling:
+class StaticNumber:
+    """A Python number that is part of the program, so that another is another trace.
+
+    Args:
+        value: The number.
+    """
+
+    def __init__(self, value: complex) -> None:
+        self.value = value
+        self._key = (type(value), repr(value))
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, StaticNumber) and self._key == other._key
+
+    def __repr__(self) -> str:
+        return repr(self.value)
+
+
+def with_static_numbers(tree: Any) -> Any:
+    """Returns arguments with a `StaticNumber` for each Python number."""
+    if not any(type(leaf) in _NUMBERS for leaf in nest.flatten(tree)):
+        return tree
+    return nest.map_structure(
+        lambda leaf: StaticNumber(leaf) if type(leaf) in _NUMBERS else leaf, tree
+    )
+
+
+def taking_static_numbers(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns `fn` as a function that gets each `StaticNumber` as the number."""
+
+    @functools.wraps(fn)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        args, kwargs = nest.map_structure(
+            lambda leaf: leaf.value if isinstance(leaf, StaticNumber) else leaf,
+            (args, kwargs),
+        )
+        return fn(*args, **kwargs)
+
+    called.__name__ = getattr(fn, "__name__", repr(fn))
+    return called
+
+
+class CallArguments:
     """How the arguments of one function are written.
 
     Arguments come by position where that is possible, and those that equal their
@@ -18,10 +70,10 @@ class Spelling:
     Args:
         fn: The function.
 
-    >>> spelling = Spelling(lambda x, y=2: x)
-    >>> spelling.unify((), {"x": 1, "y": 2})
+    >>> arguments = CallArguments(lambda x, y=2: x)
+    >>> arguments.unify((), {"x": 1, "y": 2})
     ((1,), {})
-    >>> spelling.unify((1,), {"y": 3})
+    >>> arguments.unify((1,), {"y": 3})
     ((1, 3), {})
     """
 

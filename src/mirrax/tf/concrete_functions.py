@@ -10,9 +10,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from mirrax import trees
-from mirrax.trees import Tree
-from mirrax.values.specs import TensorSpec
+from mirrax import TensorSpec
+from mirrax.tf import nest
 
 
 class ConcreteFunction:
@@ -27,7 +26,7 @@ class ConcreteFunction:
 
     def __init__(
         self,
-        fn: Callable[..., Tree],
+        fn: Callable[..., Any],
         python_function: Callable[..., Any],
         args: Sequence[Any],
         kwargs: dict[str, Any],
@@ -35,8 +34,8 @@ class ConcreteFunction:
         bound = inspect.signature(python_function).bind(*args, **kwargs)
         self._fn = fn
         self._name = getattr(python_function, "__name__", repr(python_function))
-        leaves, self._structure = trees.flatten((bound.args, bound.kwargs))
-        self._leaves = [_described(leaf) for leaf in leaves]
+        self._structure = (bound.args, bound.kwargs)
+        self._leaves = [_described(leaf) for leaf in nest.flatten(self._structure)]
         self._open = [
             index
             for index, leaf in enumerate(self._leaves)
@@ -45,12 +44,12 @@ class ConcreteFunction:
         self._names = _names_of(bound.arguments)
 
     @property
-    def structured_input_signature(self) -> Tree:
+    def structured_input_signature(self) -> Any:
         """The arguments, by position and by name, with descriptions of arrays."""
-        return trees.unflatten(self._structure, self._leaves)
+        return nest.pack_sequence_as(self._structure, self._leaves)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Tree:
-        given = trees.leaves(args)
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        given = nest.flatten(args)
         for name in self._names[len(given) :]:
             if name in kwargs:
                 given.append(kwargs.pop(name))
@@ -65,7 +64,7 @@ class ConcreteFunction:
         for index, value in zip(self._open, given, strict=True):
             self._leaves[index].check(value)
             filled[index] = value
-        own_args, own_kwargs = trees.unflatten(self._structure, filled)
+        own_args, own_kwargs = nest.pack_sequence_as(self._structure, filled)
         return self._fn(*own_args, **own_kwargs)
 
     def __repr__(self) -> str:
@@ -83,13 +82,13 @@ def _names_of(arguments: dict[str, Any]) -> list[str]:
     """Returns the names under which arrays can be given, in the order of the arrays."""
     names = []
     for name, value in arguments.items():
-        found = [_described(leaf) for leaf in trees.leaves(value)]
+        found = [_described(leaf) for leaf in nest.flatten(value)]
         specs = [leaf for leaf in found if isinstance(leaf, TensorSpec)]
         names += [spec.name or name for spec in specs]
     return names
 
 
-class Bound(functools.partial[Tree]):
+class BoundFunction(functools.partial[Any]):
     """A `function` that is a method, bound to its object."""
 
     @property
