@@ -24,7 +24,6 @@ from mirrax.jaxlib_internals import put_copy
 try:
     from jax._src import callback as _callback
     from jax._src import config as _config
-    from jax._src import core as _core
     from jax._src.array import ArrayImpl as ArrayImpl
     from jax._src.core import ClosedJaxpr as ClosedJaxpr
     from jax._src.core import DebugInfo as DebugInfo
@@ -65,9 +64,6 @@ except (ImportError, AttributeError) as error:
     ) from error
 
 _PACKAGE = f"{pathlib.Path(__file__).parent}{os.sep}"
-# Where tracers and variables answer the questions of others.
-_ASKED = (_core.__file__, _PACKAGE)
-_watched: set[type[Exception]] = set()
 
 
 def backend_is_up() -> bool:
@@ -193,36 +189,6 @@ def is_traced_in(value: object, trace: Any) -> bool:
     return isinstance(value, jax.core.Tracer) and value._trace is trace
 
 
-def watch_refusals(
-    kinds: Sequence[type[Exception]], note: Callable[[str, int], None]
-) -> None:
-    """Makes JAX tell who asked for the value of a tracer, whenever it refuses it.
-
-    Args:
-        kinds: The errors that it raises. From now on they call `note`, also where
-            somebody catches them.
-        note: Takes file and line of whoever asked.
-    """
-    for kind in kinds:
-        if kind not in _watched:
-            _watched.add(kind)
-            kind.__init__ = _noting_init(kind.__init__, note)  # type: ignore[method-assign]
-
-
-def _noting_init(
-    init: Callable[..., None], note: Callable[[str, int], None]
-) -> Callable[..., None]:
-    @functools.wraps(init)
-    def noting(self: Exception, *args: Any, **kwargs: Any) -> None:
-        init(self, *args, **kwargs)
-        frame = sys._getframe(1)
-        while frame.f_back is not None and frame.f_code.co_filename.startswith(_ASKED):
-            frame = frame.f_back
-        note(frame.f_code.co_filename, frame.f_lineno)
-
-    return noting
-
-
 def places_of(equation: JaxprEqn) -> list[str]:
     """Returns file:line of the frames an equation was traced in, innermost first."""
     frames = _user_frames(equation.source_info.traceback)
@@ -296,21 +262,13 @@ class RecordingTrace(_Trace):
     Args:
         note: Takes what was done.
         read: Gives the value of what a `RecordedTracer` stands for.
-        repeatable: Makes of an operation what is called now, and perhaps again.
     """
 
-    def __init__(
-        self,
-        note: Note,
-        read: Callable[[Any], Any],
-        repeatable: Callable[[Operation], Callable[..., Any]],
-    ) -> None:
+    def __init__(self, note: Note, read: Callable[[Any], Any]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.parent_trace = current_trace()
         self.note = note
         self._read = read
-        self._repeatable = repeatable
-        _note_compiled_calls()
         self.requires_low = self.parent_trace.requires_low
 
     def stage_value(self, val: Any) -> Any:
@@ -320,7 +278,7 @@ class RecordingTrace(_Trace):
 
     def process_primitive(self, primitive: Any, args: Any, params: Any, /) -> Any:
         plain = [self._plain(x) for x in args]
-        operation = self._repeatable(Operation(primitive, params))
+        operation = Operation(primitive, params)
         with set_current_trace(self.parent_trace):
             return self.note(operation, plain, operation(*plain))
 
@@ -352,32 +310,6 @@ class Operation:
 
     def __call__(self, *values: Any) -> Any:
         return self.primitive.bind(*values, **self.params)
-
-
-_call_compiled: Any = jax.stages.Compiled.__call__
-
-
-def _note_compiled_calls() -> None:
-    """Lets traces see calls of programs that were compiled ahead of time."""
-    kind: Any = jax.stages.Compiled
-    kind.__call__ = _call_and_note
-
-
-def _call_and_note(compiled: Any, /, *args: Any, **kwargs: Any) -> Any:
-    result = _call_compiled(compiled, *args, **kwargs)
-    for trace in _traces(None):
-        if isinstance(trace, RecordingTrace):
-            given, made = jax.tree.leaves((args, kwargs)), jax.tree.leaves(result)
-            trace.note(_refuse_compiled, given, made)
-    return result
-
-
-def _refuse_compiled(*_: Any) -> Any:
-    raise RuntimeError(
-        "A function that was compiled ahead of time, `jax.jit(f).lower(x).compile()`, "
-        "has no derivative. Received: a call of one in a `GradientTape`, on the way to "
-        "what the gradient is wanted of. Call `jax.jit(f)` there."
-    )
 
 
 class RecordedTracer(_Tracer[Any]):

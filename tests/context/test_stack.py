@@ -28,7 +28,7 @@ def alone(test):
 
 
 def test_nothing_is_in_force_outside():
-    found = (stack.frame(), stack.overlay(), stack.driver(), stack.refusals())
+    found = (stack.frame(), stack.overlay(), stack.driver(), stack.decides())
     assert found == (None, None, None, None)
     assert stack.creators() == ()
     assert stack.installed() is None
@@ -38,10 +38,10 @@ SETTERS = [
     (stack.entered, stack.frame),
     (stack.overlaid, stack.overlay),
     (stack.driving, stack.driver),
-    (stack.noting_refusals, stack.refusals),
+    (stack.deciding, stack.decides),
 ]
 setters = pytest.mark.parametrize(
-    ("setter", "getter"), SETTERS, ids=["frame", "overlay", "driver", "refusals"]
+    ("setter", "getter"), SETTERS, ids=["frame", "overlay", "driver", "decides"]
 )
 
 

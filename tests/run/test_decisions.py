@@ -124,29 +124,6 @@ def test_variable_made_by_the_trace_that_was_given_up_is_used_on():
     assert len(made) == 1
 
 
-@pytest.mark.parametrize("kind", [Exception, TypeError, BaseException])
-def test_what_the_user_catches_is_not_taken_for_the_result(kind):
-    @deciding
-    def fn(x):
-        try:
-            return 2 * x if x > 0 else x
-        except kind:
-            return 0 * x
-
-    assert [float(fn(1.0)), float(fn(-1.0))] == [2.0, -1.0]
-
-
-def test_error_that_the_user_makes_of_the_refusal_is_not_raised():
-    @deciding
-    def fn(x):
-        try:
-            return 2 * x if x > 0 else x
-        except TypeError as error:
-            raise ValueError("no") from error
-
-    assert float(fn(1.0)) == 2.0
-
-
 def test_error_of_the_user_comes_out():
     @deciding
     def fn(x):

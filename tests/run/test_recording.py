@@ -296,3 +296,37 @@ def test_variables_that_are_combined_on_reading_can_be_assigned(two_replicas):
     with GradientTape():
         total.assign(4.0)
     assert float(total.numpy()) == 4
+
+
+def test_a_program_that_reads_variables_is_traced_once():
+    w = mirrax.Variable(0.0)
+    traces = []
+
+    @jax.jit
+    def scaled(x):
+        traces.append(1)
+        return x * w * w
+
+    found = []
+    for value in (1.0, 2.0):
+        w.assign(value)
+        with GradientTape() as tape:
+            before = scaled(1.0)
+            w.assign(10.0)
+            after = scaled(1.0)
+        found += [float(tape.gradient(y, w)) for y in (before, after)]
+    assert found == [2, 20, 4, 20]
+    assert len(traces) == 1
+
+
+def test_a_program_kept_for_tapes_is_not_used_elsewhere():
+    w = mirrax.Variable(3.0)
+    square = jax.jit(lambda x: x * w * w)
+    with GradientTape() as tape:
+        value, slope = mirrax.value_and_grad(lambda: square(1.0), w)()
+        y = square(1.0)
+    assert [float(x) for x in (value, slope, tape.gradient(y, w))] == [9, 6, 6]
+    assert float(mirrax.value_and_grad(lambda: square(1.0), w)()[1]) == 6
+    assert float(mirrax.function(lambda: square(1.0))()) == 9
+    with pytest.raises(RuntimeError, match=r"is read inside jax.jit"):
+        square(1.0)

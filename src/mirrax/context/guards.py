@@ -32,7 +32,7 @@ class NeedsVariable(MustDrive):
 
 def may_be_driven() -> bool:
     """Returns whether Python may run the function that is traced here instead."""
-    return stack.refusals() is not None
+    return bool(stack.decides())
 
 
 def require_cross_replica(what: str) -> None:

@@ -82,8 +82,8 @@ _driver: contextvars.ContextVar[Any] = contextvars.ContextVar(
 _creators: contextvars.ContextVar[tuple[Creator, ...]] = contextvars.ContextVar(
     "mirrax_creators", default=()
 )
-_refusals: contextvars.ContextVar[list[str] | None] = contextvars.ContextVar(
-    "mirrax_refusals", default=None
+_decides: contextvars.ContextVar[bool | None] = contextvars.ContextVar(
+    "mirrax_decides", default=None
 )
 
 
@@ -102,8 +102,8 @@ creators = _creators.get
 """Returns the variable creators in force, outermost first."""
 
 
-refusals = _refusals.get
-"""Returns where the trace under way was refused values; None if nobody asks."""
+decides = _decides.get
+"""Returns whether Python may decide on values in the function that is traced here."""
 
 
 class _Set:
@@ -205,9 +205,9 @@ def driving(new_driver: Any) -> _Set:
     return _Set(_driver, new_driver)
 
 
-def noting_refusals(places: list[str]) -> _Set:
-    """Makes `places` what `refusals` returns for the `with` block."""
-    return _Set(_refusals, places)
+def deciding(may_decide: bool) -> _Set:
+    """Makes `may_decide` what `decides` returns for the `with` block."""
+    return _Set(_decides, may_decide)
 
 
 def creating(new_creator: Creator) -> _Set:

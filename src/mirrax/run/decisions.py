@@ -14,7 +14,6 @@ from typing import Any
 
 import jax
 
-from mirrax import jax_internals
 from mirrax.context import stack
 from mirrax.context.guards import MustDrive, NeedsPython
 from mirrax.run import where
@@ -64,31 +63,20 @@ class Decided(MustDrive):
 
 
 def noticing(body: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns `body` as a function that raises `Decided` where it needs a value.
-
-    Also where the user's code catches the error of JAX and goes on: without the value
-    it has gone a way that it would not go otherwise.
-    """
-    jax_internals.watch_refusals(REFUSALS, _note)
+    """Returns `body` as a function that raises `Decided` where it needs a value."""
 
     @functools.wraps(body)
     def noticed(*args: Any, **kwargs: Any) -> Any:
-        places: list[str] = []
-        with stack.noting_refusals(places):
+        with stack.deciding(True):
             try:
-                result = body(*args, **kwargs)
+                return body(*args, **kwargs)
             except NeedsPython as signal:
                 place = where.origin(signal)
                 raise Decided(place, signal.what, signal.advice) from signal
             except Exception as error:
                 if _is_refusal(error):
                     raise Decided(where.origin(error)) from error
-                if places:
-                    raise Decided(places[0]) from error
                 raise
-        if places:
-            raise Decided(places[0])
-        return result
 
     return noticed
 
@@ -129,10 +117,3 @@ def _is_refusal(error: Exception) -> bool:
     # Of sizes that are traced; JAX has no class for it.
     text = str(error) if type(error) is TypeError else ""
     return text.startswith("Shapes must be 1D sequences") and "using `jit`" in text
-
-
-def _note(file: str, line: int) -> None:
-    places = stack.refusals()
-    # Libraries try things out, and know what to do where they are refused.
-    if places is not None and where.is_users(file):
-        places.append(f"{file}:{line}")

@@ -22,7 +22,6 @@ from typing_extensions import override
 from mirrax import jax_internals
 from mirrax.context import stack
 from mirrax.jax_internals import RecordedTracer, RecordingTrace, set_current_trace
-from mirrax.run.repeating import repeatable
 from mirrax.variables import derivative_writes, libraries
 from mirrax.variables.overlay import Overlay, ValueOverlay, Watcher
 from mirrax.variables.sync_on_read import SyncOnReadVariable
@@ -53,7 +52,7 @@ class Recording:
     def start(self) -> None:
         """Notes what happens from now on."""
         outer = stack.overlay()
-        trace = RecordingTrace(self._note, self._read, repeatable)
+        trace = RecordingTrace(self._note, self._read)
         place = stack.tape_place() if outer is None or outer.is_eager else None
         self._entered.enter_context(libraries.routed())
         self._entered.enter_context(jax_internals.set_current_trace(trace))
