@@ -15,14 +15,10 @@ from mirrax.later import Later
 from mirrax.run import closures
 from mirrax.run.call import ReplicaCall
 from mirrax.run.eager import run_eager
-from mirrax.run.function import Drive, Function
-from mirrax.run.meeting import Alone
-from mirrax.run.on_replicas import OnReplicas
-from mirrax.run.replica_context import ReplicaContext
+from mirrax.run.function import Function
 from mirrax.run.spmd import run_traced
-from mirrax.run.spmd_meeting import run_within
+from mirrax.run.spmd_meeting import call_alone, run_within
 from mirrax.trees import Tree
-from mirrax.values.regroup import select
 from mirrax.variables import libraries
 
 if TYPE_CHECKING:
@@ -72,7 +68,7 @@ def _run_by_python(call: ReplicaCall) -> Tree:
     if not call.topology.is_single:
         return run_eager(call)
     with jax.default_device(call.topology.devices[0]):
-        return _call_alone(call)
+        return call_alone(call)
 
 
 def _refuse_arguments(args: Any, kwargs: Any) -> None:
@@ -127,23 +123,9 @@ def _run_driven(
     return result
 
 
-def _run_one_by_one(on_replicas: OnReplicas) -> Drive:
-    """Returns what runs a function on replicas that need programs of their own."""
-
-    def run(args: Sequence[Any], kwargs: dict[str, Any], is_deciding: bool) -> Tree:
-        fn, owner = on_replicas.fn, on_replicas.strategy
-        call = ReplicaCall(
-            owner,
-            owner.collective,
-            fn.fn,
-            tuple(args),
-            kwargs,
-            is_deciding,
-        )
-        with owner.scope():
-            return _run_by_python(call) if is_deciding else uneven.run_uneven(call, fn)
-
-    return run
+def _run_one_by_one(call: ReplicaCall, fn: Function) -> Tree:
+    """Runs replicas that one program cannot serve: of other shapes, or deciding."""
+    return _run_by_python(call) if call.is_deciding else uneven.run_uneven(call, fn)
 
 
 def _run_inside_trace(call: ReplicaCall) -> Tree:
@@ -159,13 +141,4 @@ def _run_inside_trace(call: ReplicaCall) -> Tree:
         return run_within(call)
     if not call.topology.is_single:
         return run_traced(call)
-    stack.overlay().topologies.add(call.topology)
-    return _call_alone(call)
-
-
-def _call_alone(call: ReplicaCall) -> Tree:
-    context = ReplicaContext(call.strategy, Alone(call.strategy))
-    place = stack.seen_from(0, 1)
-    with place, stack.entered(stack.Replica(call.strategy, context, index=0)):
-        args, kwargs = select((call.args, call.kwargs), 0)
-        return call.fn(*args, **kwargs)
+    return call_alone(call)

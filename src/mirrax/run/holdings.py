@@ -68,7 +68,7 @@ class Holdings:
             if isinstance(v, ForeignVariable)
         ]
         # JAX hands the arrays of results that are plain reads through to the user.
-        outputs = {atom for atom in traced.jaxpr.outvars if isinstance(atom, Var)}
+        outputs = traced.forwarded
         self._forwarded = [
             v for v, var in zip(traced.reads, inputs, strict=True) if var in outputs
         ]

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import PartitionSpec
+from typing_extensions import override
 
 from mirrax import trees
 from mirrax.context import stack
@@ -39,11 +40,70 @@ else:
 
 def run_traced(call: ReplicaCall) -> Tree:
     """Returns the results of a function on all replicas, in the current trace."""
-    topology = call.topology
     overlay = stack.overlay()
-    overlay.topologies.add(topology)
+    overlay.topologies.add(call.topology)
     leaves, structure = trees.flatten((call.args, call.kwargs))
-    inputs = [argument_of(leaf, topology) for leaf in leaves]
+    inputs = [argument_of(leaf, call.topology) for leaf in leaves]
+    mapped = trace_replica(call, inputs, structure)
+    held = [overlay.read(variable) for variable in mapped.reads]
+    given = [item.value for item in inputs if item.is_dynamic]
+    outputs = mapped.evaluate(given, held)
+    count = len(mapped.writes)
+    for variable, value in zip(mapped.writes, outputs[:count], strict=True):
+        overlay.write(variable, value)
+    wrapped = [
+        _wrap(value, varies, is_scalar, call.topology)
+        for value, varies, is_scalar in zip(
+            outputs[count:], mapped.varying, mapped.scalars, strict=True
+        )
+    ]
+    return join_result(mapped.result, wrapped)
+
+
+@dataclasses.dataclass(frozen=True)
+class MappedTrace(Traced):
+    """What one replica does, to be mapped over all of them.
+
+    Args:
+        topology: The devices.
+        arguments: How the arguments reach the replicas.
+        varying: Which results vary between them.
+    """
+
+    topology: Topology
+    arguments: Sequence[Argument]
+    varying: Sequence[bool]
+
+    @property
+    def scalars(self) -> list[bool]:
+        """Which results are scalars on each replica."""
+        outputs = self.jaxpr.outvars[len(self.writes) :]
+        return [kind_of(atom)[0] == () for atom in outputs]
+
+    @property
+    @override
+    def forwarded(self) -> set[Any]:
+        return set()  # What is mapped comes out in memory of its own.
+
+    @override
+    def evaluate(self, arguments: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
+        mapped = _map_over_replicas(self)
+        inputs = (list(self.closed.consts), list(arguments), list(variables))
+        new, results = mapped(*inputs)
+        return [*new, *results]
+
+
+def trace_replica(
+    call: ReplicaCall, inputs: Sequence[Argument], structure: Any
+) -> MappedTrace:
+    """Returns what a replica does with such arguments.
+
+    Args:
+        call: The function, and its strategy.
+        inputs: The leaves of its arguments.
+        structure: How they are nested.
+    """
+    topology = call.topology
     dynamic = [item for item in inputs if item.is_dynamic]
 
     def body(*values: Any) -> tuple[Sequence[jax.Array], Any]:
@@ -61,21 +121,15 @@ def run_traced(call: ReplicaCall) -> Tree:
     traced = fingerprints.with_tables(traced, topology)
     varying = find_varying_outputs(traced, [item.is_split for item in dynamic])
     refuse_varying_writes(traced, varying)
-    varying = varying[len(traced.writes) :]
-    consts = traced.closed.consts
-    held = [overlay.read(variable) for variable in traced.reads]
-    new, results = _map_over_replicas(topology, traced, dynamic, varying)(
-        list(consts), [item.value for item in dynamic], held
+    return MappedTrace(
+        traced.closed,
+        traced.reads,
+        traced.writes,
+        traced.result,
+        topology,
+        dynamic,
+        varying[len(traced.writes) :],
     )
-    for variable, value in zip(traced.writes, new, strict=True):
-        overlay.write(variable, value)
-    wrapped = [
-        _wrap(value, varies, is_scalar, topology)
-        for value, varies, is_scalar in zip(
-            results, varying, _scalars(traced), strict=True
-        )
-    ]
-    return join_result(traced.result, wrapped)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,6 +150,21 @@ class Argument:
     def is_dynamic(self) -> bool:
         return self.local is not None
 
+    @classmethod
+    def of_input(cls, described: Any, form: Any) -> Argument:
+        """Returns how an input of a program, of this form, reaches the replicas.
+
+        Args:
+            described: A number, or the shape and dtype of an array.
+            form: How it lies on the devices.
+        """
+        if form.kind != "joined":
+            is_number = not isinstance(described, jax.ShapeDtypeStruct)
+            local = stand_in(jnp.asarray(described)) if is_number else described
+            return cls(None, local)
+        local = _local_kind(described, form.is_scalar, form.is_weak, form.topology)
+        return cls(None, local, is_split=True)
+
 
 def argument_of(leaf: Any, topology: Topology) -> Argument:
     """Returns how `leaf` reaches the replicas."""
@@ -114,12 +183,17 @@ def argument_of(leaf: Any, topology: Topology) -> Argument:
         if all(part is parts[0] for part in parts):
             return _plain_argument(parts[0])
         layout = join_traced(as_arrays(parts), topology)
-    rows = layout.array.shape[0] // topology.num_replicas
-    shape = () if layout.is_scalar else (rows, *layout.array.shape[1:])
-    dtype, is_weak = layout.array.dtype, layout.is_weak
-    local = jax.ShapeDtypeStruct(shape, dtype, weak_type=is_weak)
-    value = layout.array
-    return Argument(value, local, is_split=True)
+    local = _local_kind(layout.array, layout.is_scalar, layout.is_weak, topology)
+    return Argument(layout.array, local, is_split=True)
+
+
+def _local_kind(
+    joined: Any, is_scalar: bool, is_weak: bool, topology: Topology
+) -> jax.ShapeDtypeStruct:
+    """Returns the shape and dtype of one replica's part of a joined array."""
+    rows = joined.shape[0] // topology.num_replicas
+    shape = () if is_scalar else (rows, *joined.shape[1:])
+    return jax.ShapeDtypeStruct(shape, joined.dtype, weak_type=is_weak)
 
 
 def join_traced(parts: Sequence[jax.Array], topology: Topology) -> Joined:
@@ -175,12 +249,7 @@ def refuse_varying_writes(traced: Traced, varying: Sequence[bool]) -> None:
             )
 
 
-def _map_over_replicas(
-    topology: Topology,
-    traced: Traced,
-    dynamic: Sequence[Argument],
-    varying: Sequence[bool],
-) -> Callable[..., Any]:
+def _map_over_replicas(traced: MappedTrace) -> Callable[..., Any]:
     """Returns the traced work of one replica as a function over all of them."""
     whole, split = PartitionSpec(), PartitionSpec(AXIS)
     is_own = [isinstance(variable, SyncOnReadVariable) for variable in traced.reads]
@@ -193,7 +262,7 @@ def _map_over_replicas(
     ) -> tuple[list[Any], list[Any]]:
         arguments = [
             value.reshape(item.local.shape) if item.is_split else value
-            for value, item in zip(values, dynamic, strict=True)
+            for value, item in zip(values, traced.arguments, strict=True)
         ]
         variables = [
             value.reshape(variable.shape) if own else value
@@ -201,7 +270,7 @@ def _map_over_replicas(
         ]
         outputs = jax.core.eval_jaxpr(traced.jaxpr, consts, *arguments, *variables)
         count = len(traced.writes)
-        flags = [*is_own_new, *varying]
+        flags = [*is_own_new, *traced.varying]
         outputs = [
             jnp.atleast_1d(value) if flag else value
             for value, flag in zip(outputs, flags, strict=True)
@@ -210,23 +279,18 @@ def _map_over_replicas(
 
     return jax.shard_map(
         one_replica,
-        mesh=topology.mesh,
+        mesh=traced.topology.mesh,
         in_specs=(
             [whole] * len(traced.closed.consts),
-            [split if item.is_split else whole for item in dynamic],
+            [split if item.is_split else whole for item in traced.arguments],
             [split if own else whole for own in is_own],
         ),
         out_specs=(
             [split if own else whole for own in is_own_new],
-            [split if varies else whole for varies in varying],
+            [split if varies else whole for varies in traced.varying],
         ),
         check_vma=False,
     )
-
-
-def _scalars(traced: Traced) -> list[bool]:
-    outputs = traced.jaxpr.outvars[len(traced.writes) :]
-    return [kind_of(atom)[0] == () for atom in outputs]
 
 
 def _wrap(value: jax.Array, varies: bool, is_scalar: bool, topology: Topology) -> Any:

@@ -17,13 +17,14 @@ from mirrax.context import stack
 from mirrax.devices.topology import AXIS
 from mirrax.options import CommunicationOptions, ReduceOp
 from mirrax.run.call import ReplicaCall
-from mirrax.run.meeting import Meeting
+from mirrax.run.meeting import Alone, Meeting
 from mirrax.run.replica_context import ReplicaContext
 from mirrax.trees import Tree
 from mirrax.values.array_like import as_arrays
 from mirrax.values.layouts import Parts, Spmd
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica
+from mirrax.values.regroup import select
 
 
 def call_in_replica(
@@ -50,6 +51,17 @@ def run_within(call: ReplicaCall) -> Tree:
     """
     args, kwargs = trees.map_leaves(_own_part, (call.args, call.kwargs))
     return trees.map_leaves(_as_per_replica, call_in_replica(call, args, kwargs))
+
+
+def call_alone(call: ReplicaCall) -> Tree:
+    """Returns what the function returns on the only replica."""
+    if stack.overlay() is not None:
+        stack.overlay().topologies.add(call.topology)
+    context = ReplicaContext(call.strategy, Alone(call.strategy))
+    place = stack.seen_from(0, 1)
+    with place, stack.entered(stack.Replica(call.strategy, context, index=0)):
+        args, kwargs = select((call.args, call.kwargs), 0)
+        return call.fn(*args, **kwargs)
 
 
 class SpmdMeeting:

@@ -51,6 +51,11 @@ class Traced:
         inputs: Sequence[Var] = self.jaxpr.invars
         return inputs[len(inputs) - len(self.reads) :]
 
+    @property
+    def forwarded(self) -> set[Var]:
+        """The inputs that may come out as they are, in the same memory."""
+        return {atom for atom in self.jaxpr.outvars if isinstance(atom, Var)}
+
     def evaluate(self, arguments: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
         """Returns the outputs for these inputs."""
         inputs = (*arguments, *variables)
