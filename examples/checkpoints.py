@@ -50,6 +50,7 @@ def train(strategy, directory, steps):
         strategy.run(step, next(run.batches))
         run.step += 1
         manager.save(run.step)
+    manager.save(run.step, check_interval=False)
     manager.wait()
     return run.weight.numpy()
 

@@ -51,6 +51,7 @@ INNER = {
     "read_stored",
     "refuse_foreign_trace",
     "refuse_write_in_transformation",
+    "role",
     "store",
     "place",
     "stored",

@@ -46,6 +46,10 @@ class CheckpointDamagedError(OSError):
     """A checkpoint was completed once, but cannot be read any more."""
 
 
+class CheckpointWriteError(OSError):
+    """A checkpoint was not written; what was there before is still as it was."""
+
+
 class JobError(RuntimeError):
     """Something happened to another worker, so that this one cannot go on.
 

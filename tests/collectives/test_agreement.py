@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import mirrax
 from mirrax.collectives.agreement import (
     all_kinds,
     differing,
@@ -220,7 +221,7 @@ def test_nothing_differs_where_there_is_nothing_to_compare(job, values, expected
 
 def test_equal_values_may_be_assigned():
     job = FakeJob()
-    require_equal(topology_of(job), "v:0", np.ones(2))
+    require_equal(topology_of(job), mirrax.Variable(0, name="v"), np.ones(2))
     assert job.topics == ["assign v:0"]
 
 
@@ -234,7 +235,7 @@ def test_different_values_may_not_be_assigned():
         r"something else on others. Combine the values first \(`strategy.reduce`\)"
     )
     with pytest.raises(ValueError, match=message):
-        require_equal(topology_of(job), "v:0", 3.0)
+        require_equal(topology_of(job), mirrax.Variable(0, name="v"), 3.0)
 
 
 # Digests.

@@ -31,7 +31,7 @@ print(mesh.size, "devices")
 """
 
 
-def run_fresh(*code, expected_code=0, **environment):
+def run_fresh(*code, expected_code=0, timeout=600, **environment):
     """Returns what the pieces of code print; fails if they end otherwise."""
     inherited = {k: v for k, v in os.environ.items() if k not in OWN_VARIABLES}
     program = "\n".join(textwrap.dedent(piece) for piece in code)
@@ -45,7 +45,7 @@ def run_fresh(*code, expected_code=0, **environment):
         },
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=timeout,
         check=False,
     )
     assert done.returncode == expected_code, done.stderr

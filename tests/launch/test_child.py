@@ -1,6 +1,9 @@
 import os
+import pathlib
 import sys
 import time
+
+import pytest
 
 from mirrax.launch.child import Child
 
@@ -13,10 +16,10 @@ except ZeroDivisionError as error:
 """
 
 
-def run(program):
+def run(program, log=None):
     shown = []
     command = [sys.executable, "-c", program]
-    child = Child("worker 0", command, dict(os.environ), shown.append)
+    child = Child("worker 0", command, dict(os.environ), shown.append, log)
     deadline = time.monotonic() + 30
     while child.exit_code is None and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -56,3 +59,13 @@ def test_good_end_is_described_as_an_early_one():
 def test_odd_bytes_are_shown_somehow():
     _, shown = run(r"import os; os.write(1, b'\xff ok\n')")
     assert shown == ["\ufffd ok"]
+
+
+@pytest.mark.parametrize("log", ["/dev/full", "/dev/null/worker-0.log"])
+def test_log_that_cannot_be_written_is_one_warning(log):
+    child, shown = run("for i in range(3): print(i)", pathlib.Path(log))
+    assert child.exit_code == 0
+    warnings = [line for line in shown if line.startswith(f"mirrax launch: {log}")]
+    assert len(warnings) == 1
+    assert "cannot be written" in warnings[0]
+    assert [line for line in shown if line not in warnings] == ["0", "1", "2"]

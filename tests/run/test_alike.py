@@ -6,6 +6,11 @@ from jax import lax
 
 from mirrax.run.alike import differing_columns, output_digests
 
+# Too many to be printed; they differ in one.
+MANY_KEYS = [
+    jax.random.split(jax.random.key(0), 2000),
+    jax.random.split(jax.random.key(0), 2000).at[999].set(jax.random.key(1)),
+]
 AXIS_ENV = [("replica", 2)]
 
 
@@ -20,6 +25,12 @@ def compare(function, *shapes):
     return differing_columns([output_digests(each) for each in programs])
 
 
+def deep_constant(x, constant):
+    """Adds an array that is a constant of a program in a branch."""
+    added = jax.jit(lambda y: y + constant)
+    return lax.cond(x.sum() > 0, added, lambda y: y, x)
+
+
 @pytest.mark.parametrize(
     ("function", "expected"),
     [
@@ -31,6 +42,8 @@ def compare(function, *shapes):
         (lambda i, x: lax.psum(x * (i + 1), "replica"), False),
         (lambda i, x: lax.psum(x, "replica") * (i + 1), True),
         (lambda i, x: jax.jit(lambda y: y + i)(x), True),
+        (lambda i, x: jax.jit(lambda y: deep_constant(y, np.full(3, i)))(x), True),
+        (lambda i, x: jax.random.normal(MANY_KEYS[i][999]) + x, True),
         (lambda i, x: jax.nn.relu(x), False),
     ],
     ids=[
@@ -42,6 +55,8 @@ def compare(function, *shapes):
         "before_a_collective",
         "after_a_collective",
         "inside_a_call",
+        "inside_a_branch_in_a_call",
+        "key",
         "custom_derivative",
     ],
 )

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 from jax import lax
+from jax.experimental import buffer_callback
 
 from mirrax.collectives.promise import promise_mirrored
 from mirrax.run.analysis import find_varying, has_collective
@@ -364,23 +365,21 @@ def test_a_loop_inside_a_loop_is_followed():
 # Callbacks and the rest.
 
 
-def test_a_pure_callback_is_as_its_inputs():
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda shape, x: jax.pure_callback(lambda y: y, shape, x),
+        lambda shape, x: jax.experimental.io_callback(lambda y: y, shape, x),
+        lambda shape, x: buffer_callback.buffer_callback(print, shape)(x),
+        lambda shape, x: jax.vmap(
+            lambda y: jax.pure_callback(lambda z: z, shape, y, vmap_method="sequential")
+        )(x[None])[0],
+    ],
+    ids=["pure", "with_effects", "of_buffers", "in_a_loop"],
+)
+def test_what_a_callback_returns_varies(call):
     shape = jax.ShapeDtypeStruct((), "float32")
-
-    def fn(x):
-        return jax.pure_callback(lambda y: y, shape, x)
-
-    assert varying(fn, MIRRORED) == [MIRRORED]
-    assert varying(fn, VARYING) == [VARYING]
-
-
-def test_what_a_callback_with_effects_returns_varies():
-    shape = jax.ShapeDtypeStruct((), "float32")
-
-    def fn(x):
-        return jax.experimental.io_callback(lambda y: y, shape, x)
-
-    assert varying(fn, MIRRORED) == [VARYING]
+    assert varying(lambda x: call(shape, x), MIRRORED) == [VARYING]
 
 
 def test_random_numbers_from_a_shared_key_are_mirrored():

@@ -1,5 +1,6 @@
 """A callback that raises is an error of the call, on every device, and nothing else."""
 
+import itertools
 import threading
 
 import jax
@@ -73,6 +74,19 @@ def test_error_comes_out_of_an_uneven_step(two_replicas):
     assert variable.numpy() == 0
     two_replicas.run(step, args=(mirrax.PerReplica((jnp.ones(2), jnp.ones(1))),))
     assert variable.numpy() == 3
+
+
+@pytest.mark.parametrize("call", [jax.pure_callback, jax.experimental.io_callback])
+def test_what_a_callback_gives_differs_between_replicas(two_replicas, call):
+    variable = create(two_replicas, jnp.float32(0))
+    numbers = itertools.count(1)
+
+    def number():
+        return call(lambda: np.float32(next(numbers)), SCALAR)
+
+    with pytest.raises(ValueError, match=r"the same value by every replica"):
+        two_replicas.run(mirrax.function(lambda: [variable.assign(number())]))
+    assert sorted(two_replicas.run(mirrax.function(number)).values) == [1, 2]
 
 
 def test_print_that_cannot_be_formatted_leaves_variables_as_they_were():

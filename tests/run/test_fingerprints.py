@@ -120,8 +120,9 @@ def test_equal_programs_stay_as_they_are():
         lambda index: (
             lambda x: jax.jit(lambda y: jnp.sin(y) * 0 + (index + 1.0))(x) + x
         ),
+        lambda index: lambda x: jax.jit(lambda y: y + np.full(3, index + 1.0))(x)[0],
     ],
-    ids=["number", "array", "in_jit"],
+    ids=["number", "array", "in_jit", "array_in_jit"],
 )
 def test_a_constant_of_each_worker_is_looked_up_by_replica(make):
     assert tables(make) == [[11, 12], [11, 12]]
@@ -145,6 +146,17 @@ def test_constants_of_any_dtype_are_looked_up(dtype):
         return lambda x: jnp.asarray(constant)[0].astype("float32")
 
     assert tables(make) == [[0, 1], [0, 1]]
+
+
+@pytest.mark.parametrize("wrap", [lambda fn: fn, jax.jit], ids=["plain", "in_jit"])
+def test_keys_of_each_worker_are_looked_up(wrap):
+    def make(index):
+        keys = jax.random.split(jax.random.key(index))
+        return wrap(lambda x: jax.random.uniform(keys[1]) + x * 0)
+
+    keys = [jax.random.split(jax.random.key(index))[1] for index in (0, 1)]
+    expected = [float(jax.random.uniform(key)) for key in keys]
+    assert tables(make) == [expected, expected]
 
 
 def test_a_constant_of_each_worker_in_a_loop_is_refused():
@@ -194,10 +206,13 @@ def test_steps_inside_others_are_compared():
     assert " = sin " in message
 
 
-def test_a_whole_program_has_the_same_constants():
-    message = mismatch(require, lambda index: lambda x: x + (index + 1.0))
+@pytest.mark.parametrize("wrap", [lambda fn: fn, jax.jit], ids=["plain", "in_jit"])
+def test_a_whole_program_has_the_same_constants(wrap):
+    message = mismatch(
+        require, lambda index: wrap(lambda x: (x + np.array([index + 1.0, 0])).sum())
+    )
     assert "where worker 0 has `constant " in message
-    assert "(1.0) and worker 1" in message
+    assert "[1. 0.]" in message
 
 
 def test_equal_programs_have_one_mark_and_others_another():

@@ -93,14 +93,24 @@ def test_other_objects_are_no_outputs():
 
 
 def test_values_of_replicas_are_outputs_in_their_form(pair):
-    joined = Joined(join((1.0, 2.0), pair), True, pair)
-    alike = Alike(replicate(1.0, pair), pair)
-    mirrored = Mirrored(replicate(3.0, pair))
-    result = [PerReplica(joined), PerReplica(alike), mirrored]
-    arrays, (_, forms, _) = split_outputs(result)
-    expected = [joined.array, alike.array, mirrored.array]
-    assert [a is b for a, b in zip(arrays, expected, strict=True)] == [True] * 3
-    assert forms == [form_of(joined), form_of(alike), Form("mirrored")]
+    def body(first, second, third):
+        joined, alike = Joined(first, True, pair), Alike(second, pair)
+        result = [PerReplica(joined), PerReplica(alike), Mirrored(third)]
+        arrays, (_, forms, _) = split_outputs(result)
+        assert forms == [form_of(joined), form_of(alike), Form("mirrored")]
+        return arrays
+
+    found = jax.jit(body)(jnp.arange(2), 3, 4)
+    assert [array.tolist() for array in found] == [[0, 1], 3, 4]
+
+
+def test_values_of_replicas_from_outside_stay_what_they_are(pair):
+    joined = PerReplica(Joined(join((1.0, 2.0), pair), True, pair))
+    alike = PerReplica(Alike(replicate(1.0, pair), pair))
+    arrays, (_, forms, rest) = split_outputs([joined, alike])
+    assert arrays == []
+    assert forms == [None, None]
+    assert [a is b for a, b in zip(rest, [joined, alike], strict=True)] == [True, True]
 
 
 def test_parts_that_were_put_together_in_a_function_are_joined(pair):

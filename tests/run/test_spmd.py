@@ -156,6 +156,22 @@ def test_a_replica_can_close_over_values_of_the_outer_trace(strategy):
     assert parts(strategy, outer(jnp.float32(7)))[0] == 15
 
 
+def test_functions_can_close_over_values_of_replicas(two_replicas):
+    value = two_replicas.run(mirrax.function(own_number))
+    total = mirrax.function(lambda: two_replicas.reduce("SUM", value, axis=None))
+
+    @mirrax.function
+    def merged():
+        return mirrax.get_replica_context().merge_call(
+            lambda strategy: strategy.reduce("SUM", value, axis=None)
+        )
+
+    assert mirrax.function(lambda: value.values[1] + 1)() == 3
+    assert [int(part) for part in value.values] == [1, 2]
+    assert mirrax.function(lambda: value)().values == value.values
+    assert total() == two_replicas.run(merged) == 3
+
+
 def test_a_replica_can_close_over_arrays(two_replicas):
     array = jnp.arange(2.0)
     result = two_replicas.run(mirrax.function(lambda: array + own_number()))

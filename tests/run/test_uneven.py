@@ -7,6 +7,7 @@ import pytest
 
 import mirrax
 
+SCALAR = jax.ShapeDtypeStruct((), "float32")
 ON_READ = {
     "synchronization": mirrax.VariableSynchronization.ON_READ,
     "aggregation": mirrax.VariableAggregation.SUM,
@@ -337,6 +338,13 @@ def test_the_sizes_of_the_parts_add_up(count):
     assert parts(strategy, result)[0] == 11
 
 
+def test_arrays_chosen_by_the_size_of_a_part_add_up():
+    strategy = strategy_for((1, 2))
+    weights = [jnp.float32(0), jnp.float32(10), jnp.float32(20)]
+    step = mirrax.function(lambda x: all_reduce(weights[x.shape[0]]))
+    assert strategy.run(step, args=(uneven(rows(3), (1, 2)),)) == 30
+
+
 def test_a_write_that_differs_is_refused_by_name():
     strategy = strategy_for((1, 2))
     with strategy.scope():
@@ -352,8 +360,9 @@ def test_a_write_that_differs_is_refused_by_name():
     [
         lambda x: jnp.float32(context().replica_id_in_sync_group),
         lambda x: jnp.float32(x.shape[0]),
+        lambda x: jax.pure_callback(lambda: np.float32(x.shape[0]), SCALAR),
     ],
-    ids=["number", "size"],
+    ids=["number", "size", "callback"],
 )
 def test_a_write_of_a_constant_that_differs_is_refused_by_name(value):
     strategy = strategy_for((1, 2))

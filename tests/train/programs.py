@@ -1,5 +1,7 @@
 """What the workers of the tests do; each function runs in fresh interpreters."""
 
+import resource
+
 import jax.numpy as jnp
 import numpy as np
 
@@ -56,6 +58,34 @@ def restore(directory):
         "step": checkpoint.step,
         "next": next_rows(strategy, checkpoint.data),
     }
+
+
+def fail_to_save(directory):
+    """Returns what comes of four saves: two bad places, and twice too little room."""
+    strategy, checkpoint = build()
+    if strategy.topology.worker_index == 0:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))
+    noise = np.random.default_rng(0).normal(size=1 << 15)
+    large = mirrax.train.Checkpoint(noise=noise)
+
+    def save_twice():
+        large.save(f"{directory}/ckpt", asynchronous=True)
+        large.save(f"{directory}/ckpt", asynchronous=True)
+
+    return [
+        _failure_of(lambda: checkpoint.write(f"{directory}/folder")),
+        _failure_of(lambda: checkpoint.write("/proc/ckpt")),
+        _failure_of(lambda: large.write(f"{directory}/ckpt")),
+        _failure_of(save_twice),
+    ]
+
+
+def _failure_of(save):
+    try:
+        save()
+    except Exception as error:
+        return type(error).__name__, str(error)
+    return "nothing", ""
 
 
 def save_on_the_chief_only(directory):

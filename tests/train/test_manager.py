@@ -1,9 +1,12 @@
 import logging
+import pathlib
+import shutil
 
 import jax.numpy as jnp
 import pytest
 
 import mirrax
+from mirrax.errors import CheckpointWriteError
 from mirrax.train import Checkpoint, CheckpointManager, latest_checkpoint
 
 
@@ -40,8 +43,74 @@ def test_numbers_are_compared_as_numbers(tmp_path, weight):
 def test_interval_leaves_steps_out(tmp_path, weight):
     manager = manage(weight, tmp_path, save_interval=10)
     saved = [step for step in range(1, 30) if manager.save(step)]
-    assert saved == [1, 11, 21]
-    assert manager.save(22, check_interval=False)
+    assert saved == [10, 20]
+    assert manager.save(29, check_interval=False)
+    assert manager.save().endswith("ckpt-30")
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        ([7, 14, 21, 28], [14, 21]),
+        ([25, 50], [25, 50]),
+        ([20, 15, 16, 20], [20, 15, 20]),
+    ],
+    ids=["multiples_left_out", "longer_steps", "rolled_back"],
+)
+def test_interval_holds_for_any_steps(tmp_path, weight, steps, expected):
+    manager = manage(weight, tmp_path, save_interval=10)
+    assert [step for step in steps if manager.save(step)] == expected
+
+
+def test_newest_is_the_one_that_was_saved_last(tmp_path, weight):
+    manager = manage(weight, tmp_path, max_to_keep=2)
+    for number in (99, 100):
+        manager.save(number)
+    manager.checkpoint.restore(tmp_path / "ckpt-99")
+    path = manager.save(1)
+    assert names(manager) == ["ckpt-100", "ckpt-1"]
+    assert latest_checkpoint(tmp_path) == manager.latest_checkpoint == path
+    assert manage(weight, tmp_path).restore_or_initialize() == path
+    assert manager.save().endswith("ckpt-101")
+
+
+def test_copied_directory_keeps_its_order(tmp_path, weight):
+    manager = manage(weight, tmp_path / "from")
+    for number in (2, 1):
+        manager.save(number)
+    for number in (1, 2):
+        shutil.copytree(
+            tmp_path / "from" / f"ckpt-{number}", tmp_path / "to" / f"ckpt-{number}"
+        )
+    assert latest_checkpoint(tmp_path / "to").endswith("ckpt-1")
+
+
+def test_clock_that_is_put_back_does_not_change_the_order(
+    tmp_path, weight, monkeypatch
+):
+    manager = manage(weight, tmp_path)
+    manager.save(2)
+    monkeypatch.setattr("time.time_ns", lambda: 1)
+    manager.save(1)
+    assert names(manager) == ["ckpt-2", "ckpt-1"]
+
+
+@pytest.mark.parametrize("number", [-1, -100])
+def test_number_below_zero_is_refused(tmp_path, weight, number):
+    with pytest.raises(ValueError, match=rf"0 or more.*Received: {number}"):
+        manage(weight, tmp_path).save(number)
+    assert not list(tmp_path.iterdir())
+
+
+def test_removing_leaves_what_others_put_there(tmp_path, weight):
+    manager = manage(weight, tmp_path, max_to_keep=1)
+    note = pathlib.Path(manager.save(1)) / "note.txt"
+    note.write_text("mine")
+    manager.save(2)
+    assert names(manager) == ["ckpt-2"]
+    assert [path.name for path in note.parent.iterdir()] == ["note.txt"]
+    with pytest.raises(CheckpointWriteError, match=r"a folder with \['note.txt'\]"):
+        manager.save(1)
 
 
 def test_restore_or_initialize_restores_the_newest(tmp_path, weight):
@@ -66,16 +135,19 @@ def test_restore_or_initialize_initializes_where_there_is_nothing(tmp_path, weig
 def test_partial_directories_are_ignored_with_one_warning(tmp_path, weight, caplog):
     manager = manage(weight, tmp_path)
     manager.save(1)
-    partial = tmp_path / "ckpt-2.orbax-checkpoint-tmp"
-    partial.mkdir()
+    partial = tmp_path / "ckpt-2"
+    (partial / "mirrax-arrays-1").mkdir(parents=True)
     with caplog.at_level(logging.WARNING, logger="mirrax"):
         for _ in range(3):
             assert names(manager) == ["ckpt-1"]
             assert latest_checkpoint(tmp_path).endswith("ckpt-1")
-    assert len([r for r in caplog.records if "not completed" in r.message]) == 1
-    manager.save(2)
+    assert (
+        len([r for r in caplog.records if "without a complete checkpoint" in r.message])
+        == 1
+    )
+    manager.save(3)
     assert not partial.exists()
-    assert names(manager) == ["ckpt-1", "ckpt-2"]
+    assert names(manager) == ["ckpt-1", "ckpt-3"]
 
 
 def test_damaged_checkpoint_is_left_for_the_one_before(tmp_path, weight, caplog):
@@ -83,7 +155,7 @@ def test_damaged_checkpoint_is_left_for_the_one_before(tmp_path, weight, caplog)
     for value in (1.0, 2.0):
         weight.assign(jnp.full(8, value))
         manager.save()
-    for file in (tmp_path / "ckpt-2" / "arrays").rglob("*"):
+    for file in (tmp_path / "ckpt-2").rglob("mirrax-arrays-*/**/*"):
         if file.is_file():
             file.write_bytes(b"")
     with pytest.raises(
@@ -96,17 +168,20 @@ def test_damaged_checkpoint_is_left_for_the_one_before(tmp_path, weight, caplog)
     assert "Trying the one before it" in caplog.text
 
 
-def test_background_saves_are_whole_after_wait(tmp_path, weight):
+def test_background_saves_are_whole_after_wait(tmp_path, weight, caplog):
     manager = manage(weight, tmp_path, asynchronous=True, max_to_keep=2)
     for _ in range(4):
         manager.save()
     manager.wait()
     assert names(manager) == ["ckpt-3", "ckpt-4"]
+    assert "without a complete checkpoint" not in caplog.text
 
 
 def test_nothing_to_keep_is_refused(tmp_path, weight):
     with pytest.raises(ValueError, match=r"at least 1.*Received: 0"):
         manage(weight, tmp_path, max_to_keep=0)
+    with pytest.raises(ValueError, match=r"at least 1.*Received: 0"):
+        manage(weight, tmp_path, save_interval=0)
 
 
 def test_latest_of_nothing_is_none(tmp_path):

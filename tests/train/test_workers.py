@@ -22,6 +22,24 @@ def test_workers_save_together_and_any_number_restores(tmp_path, num_workers):
         }
 
 
+def test_failure_to_write_is_raised_on_all_workers(tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "mine.txt").write_text("mine")
+    answers = launch_processes(
+        programs.fail_to_save,
+        2,
+        args=(str(tmp_path),),
+        environment={"MIRRAX_STUCK_TIMEOUT": "30"},
+    )
+    for answer in answers:
+        assert [kind for kind, _ in answer] == ["CheckpointWriteError"] * 4
+        for (_, message), part in zip(
+            answer, ["nothing but another", "/proc/ckpt", "too large", "too large"]
+        ):
+            assert part in message
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+
+
 def test_save_that_only_the_chief_calls_is_an_error(tmp_path):
     answers = launch_processes(
         programs.save_on_the_chief_only,

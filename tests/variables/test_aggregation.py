@@ -46,6 +46,7 @@ class Written:
     job: FakeJob | None = None
     num_replicas: int = 2
     name: str = "v:0"
+    role: str = "v:0"
 
     @property
     def collective(self):

@@ -213,7 +213,21 @@ def own_values():
     def advance(state):
         return mirrax.get_replica_context().all_reduce("SUM", state)
 
+    def make():
+        replica = mirrax.get_replica_context().replica_id_in_sync_group
+        return jnp.full(2, 1.0) * (replica + 1)
+
+    closed_over = {
+        "values": values(lambda c: jnp.full(2, 1.0 + c.replica_id_in_sync_group)),
+        "uneven": values(lambda c: jnp.ones(1 + c.replica_id_in_sync_group)),
+        "eager": strategy.run(make),
+        "compiled": strategy.run(mirrax.function(make)),
+    }
     return {
+        "closed_over": {
+            name: _closed_over(strategy, value) for name, value in closed_over.items()
+        },
+        "keys": _keys(strategy),
         "even": plain(add_up(even)),
         "even_again": plain(add_up(even)),
         "uneven": plain(add_up(uneven)),
@@ -221,6 +235,79 @@ def own_values():
             lambda: strategy.run(advance, args=(np.full(2, 1.0 * worker),))
         ),
     }
+
+
+def _keys(strategy):
+    """Uses random keys in all ways in which they reach replicas and come back."""
+    context = mirrax.get_replica_context
+    worker = strategy.topology.worker_index
+    same, own = jax.random.key(7), jax.random.key(worker)
+    values = strategy.experimental_distribute_values_from_function
+    uneven = values(lambda c: jax.random.split(same, 1 + c.replica_id_in_sync_group))
+    with strategy.scope():
+        stored = mirrax.Variable(same)
+
+    def total(key):
+        return context().all_reduce("SUM", jax.random.key_data(key)[-1] // 64)
+
+    def fold(key):
+        return jax.random.fold_in(key, context().replica_id_in_sync_group)
+
+    def advance():
+        stored.assign(jax.random.split(stored.value)[0])
+
+    def run(fn, *args):
+        return strategy.run(mirrax.function(fn), args)
+
+    run(advance)
+    found = {
+        "argument": run(total, same),
+        "own_argument": run(total, own),
+        "closed_over": run(lambda: total(same)),
+        "own_closed_over": run(lambda: total(own)),
+        "returned": run(total, run(lambda key: jax.random.split(key)[0], same)),
+        "of_replicas": run(total, run(fold, same)),
+        "uneven": run(lambda keys: total(keys[-1]), uneven),
+        "with_uneven": run(lambda keys, key: total(key) + len(keys) * 0, uneven, same),
+        "variable": run(lambda: total(stored.value)),
+    }
+    gathered = {
+        name: plain(jax.random.key_data(strategy.gather(value, axis=0)))
+        for name, value in {
+            "uneven": uneven,
+            "even": values(lambda c: jax.random.split(same)),
+        }.items()
+    }
+    results = strategy.experimental_local_results
+    return {name: int(results(value)[0]) for name, value in found.items()}, gathered
+
+
+def _closed_over(strategy, value):
+    """Returns what functions make of a value of replicas that they close over."""
+
+    def merged():
+        return mirrax.get_replica_context().merge_call(
+            lambda strategy: strategy.reduce("SUM", value, axis=0)
+        )
+
+    bodies = {
+        "gathered": lambda: strategy.gather(value, axis=0),
+        "reduced": lambda: strategy.reduce("SUM", value, axis=0),
+        "merged": lambda: strategy.reduce("MEAN", strategy.run(merged), axis=None),
+        "run": lambda: strategy.gather(strategy.run(jnp.negative, (value,)), axis=0),
+        "returned": lambda: value,
+    }
+    found = {name: mirrax.function(body)() for name, body in bodies.items()}
+    found["merged_in_run"] = strategy.run(mirrax.function(merged))
+    found["returned"] = strategy.gather(found["returned"], axis=0)
+    if isinstance(value, jax.Array):
+        # A worker with one replica has an array, which differs between workers.
+        found["all_reduced"] = strategy.run(
+            mirrax.function(
+                lambda: mirrax.get_replica_context().all_reduce("SUM", value)
+            )
+        )
+    return plain(found)
 
 
 def train(num_steps=12, clip=1.0):

@@ -2,6 +2,7 @@
 
 import functools
 
+import jax
 import numpy as np
 import pytest
 
@@ -147,6 +148,50 @@ def test_functions_around_run_take_values_of_workers_own(shape):
         kind, text = answer["state"]
         assert kind == "ValueError"
         assert "must start with the same" in text
+
+
+def test_functions_close_over_values_of_workers_own(shape):
+    count = shape[0] * shape[1]
+    numbers = np.arange(1.0, count + 1)
+    rows = {"uneven": np.ones(int(numbers.sum()))}
+    for answer in answers_of("own_values", *shape):
+        for name, found in answer["closed_over"].items():
+            expected = rows.get(name, np.repeat(numbers, 2))
+            assert found["gathered"] == found["returned"] == expected.tolist(), name
+            assert found["run"] == (-expected).tolist(), name
+            assert found["reduced"] == found["merged"] == expected.sum(), name
+            assert found["merged_in_run"] in (expected.sum(), [expected.sum()] * 2)
+            assert found.get("all_reduced", [numbers.sum()] * 2) == [numbers.sum()] * 2
+
+
+def test_random_keys_are_values_like_others(shape):
+    workers, devices = shape
+    count = workers * devices
+
+    def number(key):
+        return int(jax.random.key_data(key)[-1]) // 64
+
+    same = jax.random.key(7)
+    split = [jax.random.split(same, 1 + i) for i in range(count)]
+    following = jax.random.split(same)[0]
+    own = devices * sum(number(jax.random.key(i)) for i in range(workers))
+    folded = sum(number(jax.random.fold_in(same, i)) for i in range(count))
+    for answer in answers_of("own_values", *shape):
+        found, gathered = answer["keys"]
+        assert found == {
+            "argument": count * number(same),
+            "own_argument": own,
+            "closed_over": count * number(same),
+            "own_closed_over": own,
+            "returned": count * number(following) % 2**32,
+            "of_replicas": folded % 2**32,
+            "uneven": sum(number(keys[-1]) for keys in split) % 2**32,
+            "with_uneven": count * number(same),
+            "variable": count * number(following) % 2**32,
+        }
+        expected = np.concatenate([jax.random.key_data(keys) for keys in split])
+        assert gathered["uneven"] == expected.tolist()
+        assert gathered["even"] == jax.random.key_data(split[1]).tolist() * count
 
 
 def test_python_decides_on_values_of_replicas_and_of_all():

@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mirrax import jax_internals
 from mirrax.devices.topology import Topology
 from mirrax.errors import ProgramMismatch
 from mirrax.values.array_like import is_key, on_host
@@ -100,12 +101,12 @@ def differing(topology: Topology, topic: str, values: Sequence[Any]) -> list[boo
     return [len(set(column)) > 1 for column in columns]
 
 
-def require_equal(topology: Topology, name: str, value: Any) -> None:
+def require_equal(topology: Topology, variable: Any, value: Any) -> None:
     """Raises if workers would assign different values to a variable."""
-    if any(differing(topology, f"assign {name}", [value])):
+    if any(differing(topology, f"assign {variable.role}", [value])):
         raise ValueError(
-            f"Variable '{name}' is one for all workers, so each of them must assign "
-            f"the same value. Received: {on_host(value)} on worker "
+            f"Variable '{variable.name}' is one for all workers, so each of them must "
+            f"assign the same value. Received: {on_host(value)} on worker "
             f"{topology.worker_index}, and something else on others. Combine the "
             "values first (`strategy.reduce`), or assign inside `strategy.run` with an "
             "`aggregation`."
@@ -124,5 +125,6 @@ def like(value: Any, made: np.ndarray[Any, Any]) -> Any:
     """Returns what `on_host` made of `value` as that kind of value again."""
     if isinstance(value, jax.Array) and is_key(value):
         impl = jax.random.key_impl(value)
-        return jax.random.wrap_key_data(jnp.asarray(made), impl=impl)
+        with jax_internals.evaluated():
+            return jax.random.wrap_key_data(jnp.asarray(made), impl=impl)
     return made

@@ -17,7 +17,7 @@ from mirrax.collectives import agreement, guarding, within
 from mirrax.collectives.reduce import require_axis
 from mirrax.devices.topology import AXIS, Topology
 from mirrax.errors import InvalidArgumentError
-from mirrax.values.array_like import as_arrays
+from mirrax.values.array_like import as_arrays, is_key
 from mirrax.values.layouts import (
     Alike,
     Joined,
@@ -30,6 +30,7 @@ from mirrax.values.layouts import (
     to_device,
 )
 from mirrax.values.per_replica import PerReplica
+from mirrax.values.regroup import refuse_captured
 
 
 def gather(topology: Topology, value: PerReplica, axis: int) -> jax.Array:
@@ -37,6 +38,7 @@ def gather(topology: Topology, value: PerReplica, axis: int) -> jax.Array:
 
     Sizes may differ along `axis` only. The result is replicated over the topology.
     """
+    refuse_captured(value, topology)
     layout = value.layout
     if isinstance(layout, Spmd):
         require_axis(axis, layout.value.ndim, "gather")
@@ -77,6 +79,12 @@ def _gather_padded(
 ) -> jax.Array:
     """Gathers parts of different sizes from all workers, filled up on their way."""
     along = axis % parts[0].ndim
+    if is_key(parts[0]):
+        data = [jax.random.key_data(part) for part in parts]
+        gathered = _gather_padded(topology, data, kinds, along)
+        impl = jax.random.key_impl(parts[0])
+        keys: jax.Array = jax.random.wrap_key_data(gathered, impl=impl)
+        return keys
     sizes = tuple(shape[along] for shape, _ in kinds)
 
     def filled(part: jax.Array) -> jax.Array:
@@ -85,9 +93,8 @@ def _gather_padded(
         return jnp.pad(part, missing)
 
     joined = join(tuple(map(filled, parts)), topology)
-    whole: jax.Array = _trim_program(topology, along, sizes)(
-        _gather_joined(topology, joined, along)
-    )
+    gathered = _gather_joined(topology, joined, along)
+    whole: jax.Array = _trim_program(topology, along, sizes)(gathered)
     return whole
 
 

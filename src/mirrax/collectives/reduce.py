@@ -30,6 +30,7 @@ from mirrax.values.layouts import (
     require_parts,
 )
 from mirrax.values.per_replica import PerReplica
+from mirrax.values.regroup import refuse_captured
 
 if TYPE_CHECKING:
     from mirrax.collectives.cross_device_ops import CrossDeviceOps
@@ -62,6 +63,8 @@ def reduce(
         purpose: What errors say that it was done for.
     """
     purpose = purpose or f"reduce {op.name}"
+    for value in values:
+        refuse_captured(value, collective.topology)
     layouts = [_arrays(value.layout) for value in values]
     for layout in layouts:
         if isinstance(layout, Parts):

@@ -28,12 +28,20 @@ def all_reduce(
     """Returns sums or means over the replicas; means of integers are floats."""
     if not values:
         return []
-    values = [countable(op, value) for value in values]
+    values = [_staged(countable(op, value)) for value in values]
     sums = ops.sum_over_replicas(values, num_replicas, options)
     sums = [promise_mirrored(total) for total in sums]
     if op is ReduceOp.SUM:
         return sums
     return [total / num_replicas for total in sums]
+
+
+def _staged(value: jax.Array) -> jax.Array:
+    """Returns a constant as a value of the program, as which it may differ.
+
+    Of a constant, JAX takes the sum to be a multiple.
+    """
+    return value if isinstance(value, jax.core.Tracer) else jnp.copy(value)
 
 
 def countable(op: ReduceOp, value: jax.Array) -> jax.Array:

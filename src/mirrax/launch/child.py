@@ -38,7 +38,12 @@ class Child:
         self.name = name
         self.lines: list[str] = []
         self._show = show
-        self._log: IO[str] | None = None if log is None else log.open("w")
+        self._log: IO[str] | None = None
+        if log is not None:
+            try:
+                self._log = log.open("w")
+            except OSError as error:
+                self._warn_of_log(log, error)
         self._process = subprocess.Popen(
             command,
             env=environment,
@@ -110,8 +115,24 @@ class Child:
                 self.lines.append(line)
                 del self.lines[:-_KEPT_LINES]
                 self._show(line)
-                if self._log is not None:
-                    self._log.write(f"{line}\n")
-                    self._log.flush()
+                self._write_log(line)
         if self._log is not None:
             self._log.close()
+
+    def _write_log(self, line: str) -> None:
+        if self._log is None:
+            return
+        try:
+            self._log.write(f"{line}\n")
+            self._log.flush()
+        except OSError as error:
+            self._warn_of_log(self._log.name, error)
+            with contextlib.suppress(OSError):
+                self._log.close()
+            self._log = None
+
+    def _warn_of_log(self, log: object, error: OSError) -> None:
+        self._show(
+            f"mirrax launch: {log} cannot be written: {error.strerror or error}. More "
+            "output of this worker is shown here only."
+        )

@@ -12,10 +12,10 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from mirrax.jax_internals import ClosedJaxpr, Jaxpr, Var
 from mirrax.run.analysis import is_collective
+from mirrax.run.jaxprs import all_equations, inner_programs
+from mirrax.values.array_like import on_host
 
 _ADDRESS = re.compile(r"0x[0-9a-f]+")
 
@@ -72,23 +72,18 @@ def _bytes_of(thing: Any) -> bytes:
         return b"(" + b",".join(map(_bytes_of, thing)) + b")"
     if hasattr(thing, "shape") and hasattr(thing, "dtype") and not callable(thing):
         try:
-            array = np.asarray(thing)
+            array = on_host(thing)
             return f"{array.dtype}{array.shape}".encode() + array.tobytes()
         except TypeError:
             return repr(thing).encode()
-    if callable(thing) and getattr(thing, "__closure__", None):
-        cells = [cell.cell_contents for cell in thing.__closure__]
-        plain = [c for c in cells if isinstance(c, int | float | str | tuple)]
-        return _ADDRESS.sub("", f"{thing!r}{plain!r}").encode()
     return _ADDRESS.sub("", repr(thing)).encode()
 
 
 def _inner(jaxpr: Jaxpr) -> bytes:
     """Returns a program inside another as text, with the constants inside it."""
     consts = [
-        _bytes_of(parameter)
-        for eqn in jaxpr.eqns
-        for parameter in eqn.params.values()
-        if isinstance(parameter, ClosedJaxpr)
+        _bytes_of(closed.consts)
+        for eqn in all_equations(jaxpr)
+        for closed in inner_programs(eqn)
     ]
     return _ADDRESS.sub("", str(jaxpr)).encode() + b"".join(consts)

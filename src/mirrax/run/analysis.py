@@ -14,12 +14,13 @@ from mirrax.collectives.promise import promise_p
 from mirrax.devices.topology import AXIS
 from mirrax.jax_internals import Jaxpr, JaxprEqn, Literal, Var
 from mirrax.run import where
+from mirrax.run.callbacks import CALLBACKS
 from mirrax.run.jaxprs import all_equations, called_jaxpr, inner_jaxprs
 
 _COMBINING = {"psum", "psum_invariant", "pmax", "pmin", "all_gather"}
 _OTHER_COLLECTIVES = {"all_to_all", "ppermute", "reduce_scatter", "psum_scatter"}
 # What gives each replica its own, whatever it is given.
-_OWN = {"axis_index", "io_callback", "rng_uniform"}
+_OWN = {"axis_index", "rng_uniform", *CALLBACKS}
 
 
 def find_varying(jaxpr: Jaxpr, inputs: Sequence[bool]) -> list[bool]:

@@ -20,7 +20,7 @@ from mirrax.run.jaxprs import all_equations
 
 _WRAPPED = {"pure_callback", "io_callback", "debug_callback"}
 
-CALLBACKS = {*_WRAPPED, "debug_print"}
+CALLBACKS = {*_WRAPPED, "buffer_callback", "debug_print"}
 """The operations that call Python while a program runs."""
 
 

@@ -31,6 +31,7 @@ from mirrax.run.jaxprs import (
     called_jaxpr,
     initial_values,
     inner_jaxprs,
+    inner_programs,
     kind_of,
     read,
     stand_ins,
@@ -45,7 +46,7 @@ def require_same_program(closed: ClosedJaxpr, topology: Topology) -> str:
     """Raises unless all workers have traced this program; returns a mark of it."""
     constants = [
         (f"constant {agreement.digest(value)}", str(value))
-        for value in _constants(closed)
+        for _, value in _constants(closed)
     ]
     return _require_same_lines(topology, [*_describe(closed.jaxpr), *constants])
 
@@ -58,15 +59,18 @@ def with_tables(traced: Traced, topology: Topology) -> Traced:
     if topology.is_local:
         return traced
     _require_same_lines(topology, [*_describe(traced.jaxpr)])
-    values = list(_constants(traced.closed))
+    found = list(_constants(traced.closed))
+    values = [value for _, value in found]
     is_own = agreement.differing(topology, "constants of a program", values)
     if not any(is_own):
         return traced
-    own = [value for value, flag in zip(values, is_own, strict=True) if flag]
-    tables = iter(_tables(topology, own))
-    numbered = {i: next(tables) for i, flag in enumerate(is_own) if flag}
+    own = [pair for pair, flag in zip(found, is_own, strict=True) if flag]
+    tables = _tables(topology, [value for _, value in own])
     axis_env = [(AXIS, topology.num_replicas)]
-    rewrite = _Rewrite(traced.closed, numbered)
+    rewrite = _Rewrite(
+        traced.closed,
+        {id(atom): table for (atom, _), table in zip(own, tables, strict=True)},
+    )
     closed = jax.make_jaxpr(rewrite, axis_env=axis_env)(*stand_ins(traced.jaxpr))
     return dataclasses.replace(traced, closed=closed)
 
@@ -134,28 +138,27 @@ def _is_program(value: Any) -> bool:
     return any(isinstance(item, ClosedJaxpr | Jaxpr) for item in items)
 
 
-def _constants(closed: ClosedJaxpr) -> Iterator[Any]:
-    """Yields the values of all constants, in a fixed order."""
-    yield from closed.consts
-    for atom in _literals(closed.jaxpr):
-        yield atom.val
+def _constants(closed: ClosedJaxpr) -> Iterator[tuple[Any, Any]]:
+    """Yields what stands for each constant, and its value, in a fixed order."""
+    yield from zip(closed.jaxpr.constvars, closed.consts, strict=False)
+    for equation in closed.jaxpr.eqns:
+        yield from _literals(equation.invars)
+        for inner in inner_programs(equation):
+            yield from _constants(inner)
+    yield from _literals(closed.jaxpr.outvars)
 
 
-def _literals(jaxpr: Jaxpr) -> Iterator[Any]:
-    for equation in jaxpr.eqns:
-        yield from (atom for atom in equation.invars if isinstance(atom, Literal))
-        for inner in inner_jaxprs(equation):
-            yield from _literals(inner)
-    yield from (atom for atom in jaxpr.outvars if isinstance(atom, Literal))
+def _literals(atoms: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
+    return ((atom, atom.val) for atom in atoms if isinstance(atom, Literal))
 
 
-def _tables(topology: Topology, own: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
+def _tables(topology: Topology, own: Sequence[Any]) -> list[Any]:
     """Returns for each value a table with that of each replica."""
     arrays = [on_host(value) for value in own]
     text = json.dumps([base64.b64encode(a.tobytes()).decode() for a in arrays])
     rows = [json.loads(a) for a in agreement.exchange(topology, "constants", text)]
     count = len(topology.local_devices)
-    return [
+    tables = [
         np.repeat(
             np.stack(
                 [
@@ -170,30 +173,23 @@ def _tables(topology: Topology, own: Sequence[Any]) -> list[np.ndarray[Any, Any]
         )
         for array, column in zip(arrays, zip(*rows, strict=True), strict=True)
     ]
+    return [agreement.like(value, t) for value, t in zip(own, tables, strict=True)]
 
 
 class _Rewrite:
-    """A program in which some constants are looked up for each replica."""
+    """A program in which some constants are looked up for each replica.
 
-    def __init__(
-        self, closed: ClosedJaxpr, tables: dict[int, np.ndarray[Any, Any]]
-    ) -> None:
+    Args:
+        closed: The program.
+        tables: The values of those constants, by the `id` of what stands for them.
+    """
+
+    def __init__(self, closed: ClosedJaxpr, tables: dict[int, Any]) -> None:
         self._closed = closed
-        self._consts = list(closed.consts)
-        self._tables: dict[int, np.ndarray[Any, Any]] = {}
-        count = len(self._consts)
-        atoms = list(_literals(closed.jaxpr))
-        for number, table in tables.items():
-            if number >= count:
-                self._tables[id(atoms[number - count])] = table
-        self._const_tables = {n: t for n, t in tables.items() if n < count}
+        self._tables = tables
 
     def __call__(self, *inputs: Any) -> list[Any]:
-        consts = [
-            _look_up(self._const_tables[i]) if i in self._const_tables else value
-            for i, value in enumerate(self._consts)
-        ]
-        return self._evaluate(ClosedJaxpr(self._closed.jaxpr, consts), inputs)
+        return self._evaluate(self._closed, inputs)
 
     def _evaluate(self, closed: ClosedJaxpr, inputs: Sequence[Any]) -> list[Any]:
         values = initial_values(closed, inputs)
@@ -223,12 +219,12 @@ class _Rewrite:
     def _is_inside(self, equation: JaxprEqn) -> bool:
         return any(
             id(atom) in self._tables
-            for inner in inner_jaxprs(equation)
-            for atom in _literals(inner)
+            for inner in inner_programs(equation)
+            for atom, _ in _constants(inner)
         )
 
 
-def _look_up(table: np.ndarray[Any, Any]) -> jax.Array:
+def _look_up(table: Any) -> jax.Array:
     index = lax.axis_index(AXIS)
     found: jax.Array = lax.dynamic_index_in_dim(
         jnp.asarray(table), index, keepdims=False

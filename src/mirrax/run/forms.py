@@ -85,6 +85,9 @@ def _output(leaf: Any) -> tuple[Any, Form | None]:
             return layout.array, form_of(layout)
         case PerReplica(layout=layout):
             assert isinstance(layout, Joined | Alike)
+            if not isinstance(layout.array, jax.core.Tracer):
+                # From outside: it lies where it lies.
+                return leaf, None
             return layout.array, form_of(layout)
         case bool() | int() | float() | complex() | np.ndarray() | np.generic():
             return leaf, PLAIN

@@ -41,12 +41,18 @@ def all_equations(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:
 
 def inner_jaxprs(equation: JaxprEqn | Operation) -> Iterator[Jaxpr]:
     """Yields the programs among the parameters of an equation."""
+    for closed in inner_programs(equation):
+        yield closed.jaxpr
+
+
+def inner_programs(equation: JaxprEqn | Operation) -> Iterator[ClosedJaxpr]:
+    """Yields the programs among the parameters of an equation, with their constants."""
     for parameter in equation.params.values():
         for item in parameter if isinstance(parameter, tuple | list) else (parameter,):
             if isinstance(item, ClosedJaxpr):
-                yield item.jaxpr
-            elif isinstance(item, Jaxpr):
                 yield item
+            elif isinstance(item, Jaxpr):
+                yield ClosedJaxpr(item, ())
 
 
 def called_jaxpr(equation: JaxprEqn) -> ClosedJaxpr | None:

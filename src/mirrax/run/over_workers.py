@@ -12,7 +12,7 @@ import numpy as np
 from mirrax.collectives import agreement
 from mirrax.collectives.guarding import guarded
 from mirrax.devices.topology import Topology
-from mirrax.values.array_like import as_arrays, is_array_like
+from mirrax.values.array_like import as_arrays, is_array_like, is_key
 from mirrax.values.layouts import Parts, replicate
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import is_mirrored_array
@@ -67,7 +67,7 @@ def _agreed(
     held: dict[int, tuple[Any, ...]] = {
         i: tuple(as_arrays(leaves[i].values)) for i in parts
     }
-    held |= {i: (np.asarray(leaves[i]),) * count for i in plain}
+    held |= {i: (_plain(leaves[i]),) * count for i in plain}
     kinds = [[agreement.kind_of(part) for part in held[i]] for i in held]
     digests = [agreement.digest(held[i][0]) for i in plain]
     answers = agreement.exchange(
@@ -87,6 +87,12 @@ def _agreed(
             else:
                 result[i] = PerReplica(layout)
     return result, [i for i in plain if is_own[i]]
+
+
+def _plain(value: Any) -> Any:
+    """Returns an array of NumPy; of random keys, which have none, what is given."""
+    is_array = isinstance(value, jax.Array)
+    return value if is_array and is_key(value) else np.asarray(value)
 
 
 def _has_unknown_kinds(leaf: Any) -> bool:

@@ -13,6 +13,7 @@ from jax.sharding import PartitionSpec
 from typing_extensions import override
 
 from mirrax import trees
+from mirrax.collectives import agreement
 from mirrax.context import stack
 from mirrax.context.guards import MustDrive
 from mirrax.devices.topology import AXIS, Topology
@@ -29,6 +30,7 @@ from mirrax.values.distributed import DistributedValues
 from mirrax.values.layouts import Alike, Joined
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica
+from mirrax.values.regroup import refuse_captured
 from mirrax.variables.sync_on_read import SyncOnReadVariable
 from mirrax.variables.variable import Variable
 
@@ -105,6 +107,10 @@ def trace_replica(
     """
     topology = call.topology
     dynamic = [item for item in inputs if item.is_dynamic]
+    constants = [x.value for x in dynamic if not isinstance(x.value, jax.core.Tracer)]
+    if any(agreement.differing(topology, "arguments of a function", constants)):
+        # Outside of a trace, each worker may bring its own.
+        raise MustDrive
 
     def body(*values: Any) -> tuple[Sequence[jax.Array], Any]:
         given = iter(values)
@@ -173,6 +179,7 @@ def argument_of(leaf: Any, topology: Topology) -> Argument:
     if isinstance(leaf, Mirrored):
         return _plain_argument(leaf.array)
     assert isinstance(leaf, PerReplica)
+    refuse_captured(leaf, topology)
     layout = leaf.layout
     if isinstance(layout, Alike):
         return _plain_argument(layout.array)

@@ -24,7 +24,7 @@ from mirrax.values.array_like import as_arrays
 from mirrax.values.layouts import Parts, Spmd
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica
-from mirrax.values.regroup import select
+from mirrax.values.regroup import refuse_captured, select
 
 
 def call_in_replica(
@@ -122,6 +122,7 @@ def _own_part(leaf: Any) -> Any:
         case PerReplica(layout=Spmd(value=value)):
             return value
         case PerReplica(layout=Parts(held=parts)):
+            refuse_captured(leaf)
             return jnp.stack(as_arrays(parts))[lax.axis_index(AXIS)]
         case _:
             return leaf

@@ -20,7 +20,7 @@ import numpy as np
 from mirrax import jax_internals, trees
 from mirrax.collectives import within
 from mirrax.collectives.agreement import exchange
-from mirrax.context.guards import NeedsVariable
+from mirrax.context.guards import MustDrive
 from mirrax.devices.topology import AXIS, Topology
 from mirrax.run import decisions
 from mirrax.run.alike import differing_columns, output_digests
@@ -87,7 +87,10 @@ class _Arguments:
         columns = [parts_of(leaf, call.topology) for leaf in leaves]
         return cls(
             structure,
-            list(zip(*columns, strict=True)),
+            [
+                tuple(parts[i] for parts in columns)
+                for i in range(len(call.topology.local_devices))
+            ],
             [_is_array(parts[0]) or type(parts[0]) in NUMBERS for parts in columns],
             [_is_own(leaf) for leaf in leaves],
         )
@@ -226,7 +229,7 @@ def _cut_all(
         name = getattr(call.fn, "__name__", repr(call.fn))
         decisions.tell(name, decided, decisions.ON_REPLICAS)
         return [], []
-    except NeedsVariable:
+    except MustDrive:
         return [], []
     if any(piece.meetings != cuts[0].meetings for piece in cuts) or any(
         _shape(traced) != _shape(traces[0]) for traced in traces

@@ -16,13 +16,19 @@ from mirrax.collectives.reduce import (
     require_axis,
 )
 from mirrax.context import stack
+from mirrax.context.guards import MustDrive
 from mirrax.options import ReduceOp
 from mirrax.trees import Tree
 from mirrax.values.array_like import as_array
 from mirrax.values.layouts import Alike
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica
-from mirrax.values.regroup import is_mirrored_array, local_results, regroup
+from mirrax.values.regroup import (
+    is_mirrored_array,
+    is_program_traced,
+    local_results,
+    regroup,
+)
 from mirrax.variables.distributed import DistributedVariable
 from mirrax.variables.variable import Variable
 
@@ -58,7 +64,10 @@ def as_per_replica(leaf: Any, collective: Collective) -> PerReplica | None:
         return PerReplica(Alike(leaf, topology))
     if isinstance(leaf, DistributedVariable):
         return leaf.copies()
-    if not topology.is_local and stack.overlay() is None:
+    if not topology.is_local:
+        if is_program_traced():
+            # A program is the same on all workers.
+            raise MustDrive
         # Each worker brings its own value, which is that of its replicas.
         return PerReplica((leaf,) * len(topology.local_devices))
     return None

@@ -80,7 +80,7 @@ class CheckpointManager(train.CheckpointManager):
     ) -> None:
         if keep_checkpoint_every_n_hours is not None:
             raise NotImplementedError(
-                "Checkpoints are kept by their number only. Received: "
+                "Only the newest checkpoints are kept. Received: "
                 f"keep_checkpoint_every_n_hours={keep_checkpoint_every_n_hours}. Use "
                 "`max_to_keep`, or a second manager in another directory."
             )
@@ -89,10 +89,10 @@ class CheckpointManager(train.CheckpointManager):
             directory,
             max_to_keep,
             checkpoint_name,
-            checkpoint_interval or 1,
             init_fn=init_fn,
         )
         self._step_counter = step_counter
+        self._checkpoint_interval = checkpoint_interval
 
     def save(
         self,
@@ -103,6 +103,11 @@ class CheckpointManager(train.CheckpointManager):
         if checkpoint_number is None and self._step_counter is not None:
             checkpoint_number = int(self._step_counter)
         return super().save(checkpoint_number, check_interval)
+
+    def _is_due(self, number: int) -> bool:
+        # At the first call, and so many steps after the last one that was saved.
+        last, interval = self._last_saved, self._checkpoint_interval
+        return last is None or interval is None or number - last >= interval
 
 
 __getattr__ = names_of("tf.train")

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from mirrax.cluster import current_job
 from mirrax.devices.peers import Alone, Peers, exchange_json
-from mirrax.errors import CheckpointMismatchError, NotFoundError
+from mirrax.errors import (
+    CheckpointDamagedError,
+    CheckpointMismatchError,
+    CheckpointWriteError,
+    NotFoundError,
+)
 from mirrax.train.contents import Entry, PositionEntry
+
+T = TypeVar("T")
 
 
 def current_peers() -> Peers:
@@ -60,9 +67,18 @@ def own_positions(workers: Peers, plain: Mapping[str, Any]) -> dict[str, Any]:
     return own
 
 
-def require_everywhere(workers: Peers, path: pathlib.Path, is_there: bool) -> None:
-    """Raises unless all workers restore the same checkpoint, and can read it."""
-    own = {"path": path.name, "is_there": is_there}
+def require_everywhere(
+    workers: Peers, path: pathlib.Path, error: Exception | None
+) -> None:
+    """Raises unless all workers restore the same checkpoint, and all of them can.
+
+    Args:
+        workers: All of them.
+        path: The checkpoint.
+        error: Why this worker cannot.
+    """
+    kind = None if error is None else type(error).__name__
+    own = {"path": path.name, "kind": kind, "problem": str(error)}
     everybody = exchange_json(workers, "restoring a checkpoint", own)
     names = [other["path"] for other in everybody]
     if len(set(names)) > 1:
@@ -70,21 +86,44 @@ def require_everywhere(workers: Peers, path: pathlib.Path, is_there: bool) -> No
             f"All workers must restore the same checkpoint. Received: {names}, in the "
             "order of the workers. Let `restore_or_initialize` choose for all."
         )
-    missing = [i for i, other in enumerate(everybody) if not other["is_there"]]
-    if missing and len(missing) < len(everybody):
+    kinds = [other["kind"] for other in everybody]
+    missing = [i for i, other in enumerate(kinds) if other == NotFoundError.__name__]
+    if missing and len(missing) < len(kinds):
         raise NotFoundError(
             f"All workers must be able to read the checkpoint. Received: '{path}', "
             f"which worker(s) {missing} cannot see. Use a directory that all workers "
             "share."
         )
+    if error is not None:
+        raise error
+    for index, other in enumerate(everybody):
+        if other["kind"] is not None:
+            is_damaged = other["kind"] == CheckpointDamagedError.__name__
+            raise (CheckpointDamagedError if is_damaged else CheckpointMismatchError)(
+                "All workers must be able to restore the checkpoint. Received: worker "
+                f"{index} cannot: {other['problem']} Nothing was restored."
+            )
 
 
-def choose(workers: Peers, candidates: list[str]) -> list[str]:
-    """Returns the checkpoints that the chief sees."""
-    chosen: list[str] = exchange_json(workers, "choosing a checkpoint", candidates)[0]
+def choose(workers: Peers, own: T) -> T:
+    """Returns what the chief gives: its checkpoints, or the number of a new one."""
+    chosen: T = exchange_json(workers, "choosing a checkpoint", own)[0]
     return chosen
 
 
-def tell(workers: Peers, problem: str) -> str:
-    """Tells all workers whether the chief has written; returns what it says."""
-    return workers.exchange("writing a checkpoint", problem.encode())[0].decode()
+def let_chief(workers: Peers, path: pathlib.Path, write: Callable[[], None]) -> None:
+    """Calls `write` on the chief; raises on all workers if it fails there."""
+    cause: Exception | None = None
+    if workers.is_chief:
+        try:
+            write()
+        except Exception as error:
+            cause = error
+    own = "" if cause is None else f"{type(cause).__name__}: {cause}"
+    problem = workers.exchange("writing a checkpoint", own.encode())[0].decode()
+    if cause is not None:
+        raise cause
+    if problem:
+        raise CheckpointWriteError(
+            f"The chief could not write '{path}'. Received: {problem}"
+        )

@@ -12,7 +12,13 @@ import numpy as np
 
 from mirrax.context import guards, stack
 from mirrax.train import agreement, files
-from mirrax.train.contents import Entry, find_entries, find_objects
+from mirrax.train.contents import (
+    Entry,
+    find_entries,
+    find_objects,
+    move_iterators,
+    set_values,
+)
 from mirrax.train.files import Saved
 from mirrax.train.matching import COUNTER, group_of, require_match
 from mirrax.variables import libraries
@@ -48,6 +54,7 @@ class Checkpoint:
         self.__dict__["_objects"] = {}
         self.__dict__["_pending"] = {}
         self.__dict__["_writer"] = files.Writer()
+        self.__dict__["_unfinished"] = None
         self._objects[COUNTER] = 0
         for name, value in objects.items():
             setattr(self, name, value)
@@ -77,11 +84,16 @@ class Checkpoint:
             asynchronous: Whether to return once everything is copied, and write in the
                 background. `wait`, or the next `save`, raises if that failed.
         """
+        _require_path(file_prefix)
         self._objects[COUNTER] += 1
         return self.write(f"{os.fspath(file_prefix)}-{self.save_counter}", asynchronous)
 
     def write(self, file_prefix: Path, asynchronous: bool = False) -> str:
-        """Writes a checkpoint at exactly this path; returns it."""
+        """Writes a checkpoint at exactly this path; returns it.
+
+        It may replace another checkpoint, which counts until the new one is complete,
+        but nothing else.
+        """
         guards.require_cross_replica("`Checkpoint.save`")
         if stack.overlay() is not None:
             raise RuntimeError(
@@ -89,22 +101,23 @@ class Checkpoint:
                 "yet. Received: `save` or `write` while a function is traced. Call it "
                 "outside."
             )
+        _require_path(file_prefix)
         path = pathlib.Path(file_prefix).absolute()
+        self.wait()
         self._restore_pending()
         entries = self._named_entries()
         workers = agreement.current_peers()
         # Before any value is read, because reading may need the other workers.
         positions = agreement.agree(workers, path, entries)
         saved = _collect(entries, positions)
-        if workers.is_chief:
-            try:
-                self._writer.write(path, saved, wait=not asynchronous)
-            except Exception as error:
-                agreement.tell(workers, f"{type(error).__name__}: {error}")
-                raise
-        problem = agreement.tell(workers, "")
-        if problem:
-            raise OSError(f"The chief could not write '{path}'. Received: {problem}.")
+
+        def write() -> None:
+            self._writer.start(path, saved)
+            if not asynchronous:
+                self._writer.wait()
+
+        agreement.let_chief(workers, path, write)
+        self.__dict__["_unfinished"] = path if asynchronous else None
         return str(path)
 
     def save_number(self, number: int) -> None:
@@ -112,8 +125,13 @@ class Checkpoint:
         self._objects[COUNTER] = number
 
     def wait(self) -> None:
-        """Waits until what is written in the background is complete, or raises."""
-        self._writer.wait()
+        """Waits until what is written in the background is complete, or raises.
+
+        Every worker calls it, also once before the program ends.
+        """
+        path, self.__dict__["_unfinished"] = self._unfinished, None
+        if path is not None:
+            agreement.let_chief(agreement.current_peers(), path, self._writer.wait)
 
     def restore(self, save_path: Path | None, partial: bool = False) -> LoadStatus:
         """Gives all objects what they had when the checkpoint was written.
@@ -129,18 +147,26 @@ class Checkpoint:
         if save_path is None:
             return LoadStatus(self)
         path = pathlib.Path(save_path).absolute()
-        self._writer.wait()
+        self.wait()
         workers = agreement.current_peers()
-        agreement.require_everywhere(workers, path, files.is_whole(path))
-        saved = files.read(path)
-        values = {**saved.arrays, **agreement.own_positions(workers, saved.plain)}
-        entries = dict(self._entries())
-        require_match(path, entries, values, partial)
+        problem: Exception | None = None
+        try:
+            saved = files.read(path)
+            values = {**saved.arrays, **agreement.own_positions(workers, saved.plain)}
+            entries = dict(self._entries())
+            require_match(path, entries, values, partial)
+            go_back = move_iterators(entries, values)
+        except Exception as error:
+            problem = error
+        try:
+            agreement.require_everywhere(workers, path, problem)
+        except Exception:
+            if problem is None:
+                go_back()
+            raise
         saved_names = frozenset(values)
         names = frozenset() if partial else saved_names
-        for name, entry in entries.items():
-            if name in values:
-                entry.set(values.pop(name))
+        set_values(entries, values)
         self.__dict__["_pending"] = values
         self._await_objects(names)
         return LoadStatus(self, saved_names)
@@ -219,8 +245,8 @@ class Checkpoint:
         entries = dict(self._entries(only))
         found = {name: e for name, e in entries.items() if name in self._pending}
         require_match(None, found, self._pending, partial=True)
-        for name, entry in found.items():
-            entry.set(self._pending.pop(name))
+        move_iterators(found, self._pending)
+        set_values(found, self._pending)
 
 
 class LoadStatus:
@@ -262,6 +288,14 @@ class LoadStatus:
     def expect_partial(self) -> LoadStatus:
         """Says that values without an object are meant to be left alone."""
         return self
+
+
+def _require_path(path: Path) -> None:
+    if not os.fspath(path):
+        raise ValueError(
+            "A checkpoint needs a path that is not empty. Received: ''. Give the "
+            "directory and a name, such as 'checkpoints/ckpt'."
+        )
 
 
 def _collect(entries: Mapping[str, Entry], positions: Mapping[str, list[Any]]) -> Saved:

@@ -11,7 +11,9 @@ import jax
 import numpy as np
 from typing_extensions import override
 
+from mirrax.collectives import agreement
 from mirrax.train import placing
+from mirrax.values.array_like import is_key, on_host
 from mirrax.variables import libraries
 from mirrax.variables.variable import Variable
 
@@ -62,7 +64,7 @@ class ArrayEntry(Entry):
     @override
     def difference(self, value: Any) -> str | None:
         if not isinstance(value, np.ndarray):
-            return f"is an array, but {value!r} was saved"
+            return f"is an array, but {_describe(value)} was saved"
         shape, dtype = self.kind.shape, placing.saved_dtype(self.kind)
         if value.shape != placing.saved_shape(self.kind):
             return f"has shape {shape}, but shape {value.shape} was saved"
@@ -80,15 +82,17 @@ class VariableEntry(ArrayEntry):
     @property
     @override
     def kind(self) -> Any:
-        return self._variable
+        return self._variable.value if is_key(self._variable) else self._variable
 
     @override
     def get(self) -> Any:
-        return self._variable.numpy()
+        # Random keys have no array of NumPy.
+        is_plain = self.kind is self._variable
+        return self._variable.numpy() if is_plain else on_host(self.kind)
 
     @override
     def set(self, value: Any) -> None:
-        placing.assign(self._variable, value)
+        placing.assign(self._variable, agreement.like(self.kind, value))
 
 
 class KeptEntry(ArrayEntry):
@@ -125,6 +129,12 @@ class PositionEntry(Entry):
     def set(self, value: Any) -> None:
         self._iterator.restore_state(value)
 
+    @override
+    def difference(self, value: Any) -> str | None:
+        if isinstance(value, dict | list):
+            return None
+        return f"is an iterator, but {_describe(value)} was saved"
+
 
 class LeafEntry(ArrayEntry):
     """An array or a number in a structure, which is replaced."""
@@ -152,9 +162,9 @@ class LeafEntry(ArrayEntry):
     def difference(self, value: Any) -> str | None:
         if placing.is_array(self._leaf):
             return super().difference(value)
-        if isinstance(value, np.ndarray):
-            return f"is {self._leaf!r}, but an array was saved"
-        return None
+        if _can_become(value, self._leaf):
+            return None
+        return f"is {self._leaf!r}, but {_describe(value)} was saved"
 
 
 class Structure:
@@ -209,6 +219,52 @@ def find_objects(value: Any) -> Iterator[Any]:
             yield from find_objects(dict(leaf.checkpoint_contents()))
         elif _is_whole(leaf):
             yield leaf
+
+
+def move_iterators(
+    entries: Mapping[str, Entry], values: Mapping[str, Any]
+) -> Callable[[], None]:
+    """Lets iterators go to their saved positions, all of them or none.
+
+    Returns what lets them go back.
+    """
+    before: list[tuple[Entry, Any]] = []
+
+    def go_back() -> None:
+        for entry, position in before:
+            entry.set(position)
+
+    try:
+        for name, entry in entries.items():
+            if isinstance(entry, PositionEntry) and name in values:
+                before.append((entry, entry.get()))
+                entry.set(values[name])
+    except BaseException:
+        go_back()
+        raise
+    return go_back
+
+
+def set_values(entries: Mapping[str, Entry], values: dict[str, Any]) -> None:
+    """Gives objects their values, but not iterators, and takes both out of `values`."""
+    for name, entry in entries.items():
+        if name in values:
+            value = values.pop(name)
+            if not isinstance(entry, PositionEntry):
+                entry.set(value)
+
+
+def _can_become(value: Any, old: Any) -> bool:
+    """Returns whether a saved number or text can take the place of another one."""
+    if isinstance(old, str) or not isinstance(value, int | float):
+        return isinstance(old, str) and isinstance(value, str)
+    return isinstance(old, float) or float(value).is_integer()
+
+
+def _describe(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return "an array"
+    return "a position" if isinstance(value, dict | list) else repr(value)
 
 
 def _is_whole(value: Any) -> bool:

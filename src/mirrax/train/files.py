@@ -1,31 +1,45 @@
-"""Checkpoints as directories, written by Orbax.
+"""Checkpoints as directories.
 
-A directory gets its name when everything in it is complete. What a process left behind
-that ended in the middle has another name, and is never read.
+    <path>/mirrax-arrays-<order>/   the arrays, written by Orbax
+    <path>/mirrax-manifest          everything else, with checksums of all files
+
+The manifest is written last, and replaced in one step. Until then the one before
+counts, with its own arrays. So the process can be killed at any moment: either the old
+checkpoint or the new one is whole.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import json
 import logging
+import os
 import pathlib
 import re
 import shutil
-from collections.abc import Mapping
+import threading
+import time
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import google_crc32c
 import jax
 import numpy as np
 
-from mirrax.errors import CheckpointDamagedError, NotFoundError
+from mirrax.errors import (
+    CheckpointDamagedError,
+    CheckpointWriteError,
+    NotFoundError,
+)
 
 _logger = logging.getLogger(__name__)
 
 _VERSION = 1
-_NUMBERED = re.compile(r"(?P<name>.+)-(?P<number>\d+)")
-_PARTIAL = ".orbax-checkpoint-tmp"
-_REMOVED = f"{_PARTIAL}-removed"
+_NUMBERED = re.compile(r"(?P<name>.*)-(?P<number>\d+)")
+_MANIFEST = "mirrax-manifest"
+_NEW_MANIFEST = "mirrax-manifest-new"
+_ARRAYS = "mirrax-arrays-"
 
 _warned: set[pathlib.Path] = set()
 
@@ -44,96 +58,103 @@ class Saved:
 
 
 class Writer:
-    """Writes checkpoints, one at a time, in the background if so wished."""
+    """Writes checkpoints in a thread, one at a time."""
 
     def __init__(self) -> None:
-        self._checkpointer: Any = None
+        self._thread: threading.Thread | None = None
+        self._error: CheckpointWriteError | None = None
 
-    def write(self, path: pathlib.Path, saved: Saved, wait: bool) -> None:
-        """Writes a checkpoint; waits for an earlier one first, and raises its error."""
-        ocp = _orbax()
+    def start(self, path: pathlib.Path, saved: Saved) -> None:
+        """Starts to write a checkpoint; raises at once if it cannot be there."""
         self.wait()
-        self._checkpointer = _checkpointer(ocp)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        contents = {"facts": ocp.args.JsonSave(_facts(saved))}
-        stored = {name: array for name, array in saved.arrays.items() if array.size}
-        if stored:
-            contents["arrays"] = ocp.args.StandardSave(stored)
-        self._checkpointer.save(path, args=ocp.args.Composite(**contents), force=True)
-        if wait:
-            self.wait()
+        ocp = _orbax()
+        try:
+            _require_own(path)
+            others = filter(is_whole, _find_numbered(path.parent, None))
+            # The time alone would not do: clocks are put back.
+            order = max(time.time_ns(), 0, *(_order_of(other) + 1 for other in others))
+            folder = path / f"{_ARRAYS}{order}"
+            folder.mkdir(parents=True)
+        except CheckpointWriteError:
+            raise
+        except OSError as error:
+            raise _not_written(path, error) from error
+        # Not with Orbax' own threads, which wait five minutes after a failure.
+        self._thread = threading.Thread(
+            target=self._write, args=(ocp, folder, order, saved), name="mirrax-saving"
+        )
+        self._thread.start()
 
     def wait(self) -> None:
-        """Waits until what was written is complete; raises what went wrong."""
-        checkpointer, self._checkpointer = self._checkpointer, None
-        if checkpointer is None:
-            return
+        """Waits until what was started is written; raises what went wrong."""
+        if self._thread is not None:
+            self._thread.join()
+        self._thread = None
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+    def _write(self, ocp: Any, folder: pathlib.Path, order: int, saved: Saved) -> None:
+        path = folder.parent
         try:
-            checkpointer.wait_until_finished()
-        finally:
-            checkpointer.close()
+            _write_arrays(ocp, folder, saved.arrays)
+            _write_manifest(folder, order, saved)
+        except Exception as error:
+            self._error = _not_written(path, error)
+            self._error.__cause__ = error
+            _remove_arrays(path, [folder])
+        else:
+            _remove_arrays(path, [old for old in _arrays_in(path) if old != folder])
 
 
 def read(path: pathlib.Path) -> Saved:
     """Returns what the checkpoint at `path` holds, bit by bit as it was saved."""
     ocp = _orbax()
-    if not is_whole(path):
-        raise NotFoundError(
-            f"There is no whole checkpoint at '{path}'. Received: a path that "
-            f"{'is no directory' if not path.exists() else 'was not completed'}. "
-            "`mirrax.train.latest_checkpoint(directory)` finds the newest whole one."
-        )
-    checkpointer = _checkpointer(ocp)
+    facts = _read_manifest(path)
+    folder = path / facts["folder"]
     try:
-        facts = _restore(checkpointer, path, facts=ocp.args.JsonRestore()).facts
-        if facts.get("version") != _VERSION:
-            raise CheckpointDamagedError(
-                f"'{path}' was written by another version of Mirrax. Received: "
-                f"version {facts.get('version')}; this one reads {_VERSION}."
-            )
+        changed = [
+            name
+            for name, described in facts["files"].items()
+            if _describe(folder / name) != described
+        ]
+        if changed:
+            raise ValueError(f"other bits than were written in {', '.join(changed)}")
         arrays = {
-            name: np.zeros(fact["shape"], np.dtype(fact["dtype"]))
-            for name, fact in facts["arrays"].items()
-            if 0 in fact["shape"]
+            name: np.zeros(shape, np.dtype(dtype))
+            for name, (shape, dtype) in facts["empty"].items()
         }
-        if len(arrays) < len(facts["arrays"]):
+        if facts["files"]:
             restored = ocp.args.StandardRestore()
-            arrays.update(_restore(checkpointer, path, arrays=restored).arrays)
-    finally:
-        checkpointer.close()
-    _check(path, arrays, facts["arrays"])
+            with contextlib.closing(_handler(ocp)) as handler:
+                arrays.update(handler.restore(folder, args=restored))
+    except Exception as error:
+        raise _damaged(path, str(error)) from error
     return Saved(arrays, facts["plain"])
 
 
 def is_whole(path: pathlib.Path) -> bool:
     """Returns whether there is a checkpoint at `path` that was completed."""
-    return (
-        path.is_dir()
-        and _PARTIAL not in path.name
-        and (path / "facts").is_dir()
-        and bool(_orbax().utils.is_checkpoint_finalized(path))
-    )
+    return (path / _MANIFEST).is_file()
 
 
 def numbered(directory: pathlib.Path, name: str | None = None) -> list[pathlib.Path]:
-    """Returns the whole checkpoints in a directory, oldest first.
+    """Returns the whole checkpoints in a directory, in the order of their saving.
 
     Args:
         directory: Where they are.
         name: The part before the number; None for any.
     """
-    if not directory.is_dir():
-        return []
-    entries = [path for path in directory.iterdir() if path.is_dir()]
-    _warn_of_partial([path for path in entries if _PARTIAL in path.name])
-    found = []
-    for path in entries:
-        match = _NUMBERED.fullmatch(path.name)
-        if match and name in (None, match["name"]) and is_whole(path):
-            found.append((match["name"], int(match["number"]), path))
-    if len({prefix for prefix, _, _ in found}) > 1:
-        return sorted((p for _, _, p in found), key=lambda p: p.stat().st_mtime_ns)
-    return [path for _, _, path in sorted(found)]
+    found = _find_numbered(directory, name)
+    new = sorted({path for path in found if _is_partial(path)} - _warned)
+    _warned.update(new)
+    if new:
+        _logger.warning(
+            "Ignoring %d directories without a complete checkpoint: %s",
+            len(new),
+            ", ".join(str(path) for path in new),
+        )
+    return sorted(filter(is_whole, found), key=_order_of)
 
 
 def number_of(path: pathlib.Path) -> int:
@@ -144,15 +165,19 @@ def number_of(path: pathlib.Path) -> int:
 
 def remove(path: pathlib.Path) -> None:
     """Removes a checkpoint; one that is half removed never looks whole."""
-    doomed = path.with_name(path.name + _REMOVED)
-    path.rename(doomed)
-    shutil.rmtree(doomed, ignore_errors=True)
+    try:
+        (path / _MANIFEST).unlink()
+    except OSError as error:
+        _logger.warning("The old checkpoint '%s' cannot be removed: %s", path, error)
+    else:
+        _remove_arrays(path, _arrays_in(path))
 
 
 def remove_partial(directory: pathlib.Path, name: str) -> None:
     """Removes what interrupted saves left; only for who writes there."""
-    for path in directory.glob(f"{name}-*{_PARTIAL}*"):
-        shutil.rmtree(path, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        for path in filter(_is_partial, _find_numbered(directory, name)):
+            _remove_arrays(path, _arrays_in(path))
 
 
 def _orbax() -> Any:
@@ -167,7 +192,7 @@ def _orbax() -> Any:
     return ocp
 
 
-def _checkpointer(ocp: Any) -> Any:
+def _handler(ocp: Any) -> Any:
     own = jax.process_index()
     # Each process works alone; Orbax must not wait for the others.
     alone = ocp.options.MultiprocessingOptions(
@@ -175,64 +200,144 @@ def _checkpointer(ocp: Any) -> Any:
         active_processes={own},
         barrier_sync_key_prefix=f"mirrax{own}",
     )
-    handler = ocp.CompositeCheckpointHandler(
-        composite_options=ocp.CompositeOptions(multiprocessing_options=alone),
-        arrays=ocp.StandardCheckpointHandler(multiprocessing_options=alone),
-        facts=ocp.JsonCheckpointHandler(multiprocessing_options=alone),
-    )
-    return ocp.AsyncCheckpointer(handler, multiprocessing_options=alone)
+    return ocp.StandardCheckpointHandler(multiprocessing_options=alone)
 
 
-def _restore(checkpointer: Any, path: pathlib.Path, **items: Any) -> Any:
-    try:
-        return checkpointer.restore(path, args=_orbax().args.Composite(**items))
-    except Exception as error:
-        raise CheckpointDamagedError(
-            f"The checkpoint at '{path}' cannot be read, although it was completed. "
-            f"Received: {type(error).__name__}: {error}. Restore an older one."
-        ) from error
+def _write_arrays(
+    ocp: Any, folder: pathlib.Path, arrays: Mapping[str, np.ndarray[Any, Any]]
+) -> None:
+    # Orbax does not take empty ones; the manifest has their shapes.
+    stored = {name: array for name, array in arrays.items() if array.size}
+    if stored:
+        with contextlib.closing(_handler(ocp)) as handler:
+            handler.save(folder, args=ocp.args.StandardSave(stored))
+            handler.finalize(folder)
 
 
-def _facts(saved: Saved) -> dict[str, Any]:
-    return {
+def _write_manifest(folder: pathlib.Path, order: int, saved: Saved) -> None:
+    files = [file for file in sorted(folder.rglob("*")) if file.is_file()]
+    facts = {
         "version": _VERSION,
-        "arrays": {
-            name: {
-                "shape": list(array.shape),
-                "dtype": str(array.dtype),
-                "crc32c": _crc(array),
-            }
+        "order": order,
+        "folder": folder.name,
+        "files": {str(f.relative_to(folder)): _describe(f, sync=True) for f in files},
+        "empty": {
+            name: [array.shape, str(array.dtype)]
             for name, array in saved.arrays.items()
+            if not array.size
         },
         "plain": dict(saved.plain),
     }
+    body = json.dumps(facts).encode()
+    new = folder.parent / _NEW_MANIFEST
+    with new.open("wb") as stream:
+        stream.write(_checksum_line(body) + body)
+        stream.flush()
+        os.fsync(stream.fileno())
+    os.replace(new, folder.parent / _MANIFEST)
 
 
-def _crc(array: np.ndarray[Any, Any]) -> int:
-    return int(google_crc32c.value(np.ascontiguousarray(array).tobytes()))
-
-
-def _check(
-    path: pathlib.Path, arrays: Mapping[str, Any], facts: Mapping[str, Any]
-) -> None:
-    damaged = [
-        name
-        for name, fact in facts.items()
-        if name not in arrays or _crc(arrays[name]) != fact["crc32c"]
-    ]
-    if damaged:
+def _read_manifest(path: pathlib.Path) -> Any:
+    if not is_whole(path):
+        raise NotFoundError(
+            f"There is no whole checkpoint at '{path}'. Received: a path that "
+            f"{'is no directory' if not path.is_dir() else 'was not completed'}. "
+            "`mirrax.train.latest_checkpoint(directory)` finds the newest whole one."
+        )
+    try:
+        line, end, body = (path / _MANIFEST).read_bytes().partition(b"\n")
+    except OSError as error:
+        raise _damaged(path, str(error)) from error
+    if line + end != _checksum_line(body):
+        raise _damaged(path, f"other bits than were written in {_MANIFEST}")
+    facts = json.loads(body)
+    if facts["version"] != _VERSION:
         raise CheckpointDamagedError(
-            f"The checkpoint at '{path}' is not as it was saved. Received: other bits "
-            f"than were written for {', '.join(sorted(damaged))}. Restore an older one."
+            f"'{path}' was written by another version of Mirrax. Received: "
+            f"version {facts['version']}; this one reads {_VERSION}."
         )
+    return facts
 
 
-def _warn_of_partial(paths: list[pathlib.Path]) -> None:
-    new = sorted(set(paths) - _warned)
-    _warned.update(new)
-    if new:
-        _logger.warning(
-            "Ignoring %d directories of checkpoints that were not completed: %s",
-            len(new),
-            ", ".join(str(path) for path in new),
-        )
+def _checksum_line(body: bytes) -> bytes:
+    return b"%08x\n" % google_crc32c.value(body)
+
+
+def _describe(file: pathlib.Path, sync: bool = False) -> list[int]:
+    """Returns size and checksum of a file, which goes to the disk first if need be."""
+    checksum = size = 0
+    with file.open("rb") as stream:
+        if sync:
+            os.fsync(stream.fileno())
+        while data := stream.read(1 << 20):
+            checksum = google_crc32c.extend(checksum, data)
+            size += len(data)
+    return [size, checksum]
+
+
+def _order_of(path: pathlib.Path) -> int:
+    """Returns a number that is higher the later a checkpoint was saved."""
+    try:
+        return int(_read_manifest(path)["order"])
+    except OSError:
+        # Nearly the same, if the file is where it was written.
+        with contextlib.suppress(OSError):
+            return (path / _MANIFEST).stat().st_mtime_ns
+        return 0
+
+
+def _find_numbered(directory: pathlib.Path, name: str | None) -> list[pathlib.Path]:
+    if not directory.is_dir():
+        return []
+    matches = [(path, _NUMBERED.fullmatch(path.name)) for path in directory.iterdir()]
+    return [path for path, match in matches if match and name in (None, match["name"])]
+
+
+def _is_partial(path: pathlib.Path) -> bool:
+    """Returns whether at `path` is a checkpoint of ours that was not completed."""
+    return path.is_dir() and not is_whole(path) and not _find_foreign(path)
+
+
+def _find_foreign(path: pathlib.Path) -> list[str]:
+    names = (child.name for child in path.iterdir())
+    return sorted(n for n in names if n != _NEW_MANIFEST and not n.startswith(_ARRAYS))
+
+
+def _arrays_in(path: pathlib.Path) -> list[pathlib.Path]:
+    return list(path.glob(f"{_ARRAYS}*"))
+
+
+def _require_own(path: pathlib.Path) -> None:
+    if not os.path.lexists(path) or is_whole(path) or _is_partial(path):
+        return
+    what = f"a folder with {_find_foreign(path)[:3]}" if path.is_dir() else "a file"
+    raise CheckpointWriteError(
+        "A checkpoint can replace nothing but another checkpoint. Received: "
+        f"'{path}', where there is {what}. Nothing was changed. Choose another path."
+    )
+
+
+def _remove_arrays(path: pathlib.Path, arrays: Iterable[pathlib.Path]) -> None:
+    """Removes arrays from a directory, and the directory if nothing else is in it."""
+    for folder in arrays:
+        shutil.rmtree(folder, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        (path / _NEW_MANIFEST).unlink(missing_ok=True)
+        path.rmdir()
+
+
+def _not_written(path: pathlib.Path, error: Exception) -> CheckpointWriteError:
+    # What follows in TensorStore's messages is its own settings.
+    reason = str(error).partition(" [tensorstore_spec")[0]
+    return CheckpointWriteError(
+        "A checkpoint needs a place with room for it where this process may write. "
+        f"Received: '{path}', where it failed with {type(error).__name__}: {reason}. "
+        "An older checkpoint there is still whole. Make room, or choose another place."
+    )
+
+
+def _damaged(path: pathlib.Path, reason: str) -> CheckpointDamagedError:
+    return CheckpointDamagedError(
+        f"The checkpoint at '{path}' cannot be read, although it was completed. "
+        f"Received: {reason}. Restore an older one."
+    )

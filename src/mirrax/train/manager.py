@@ -22,7 +22,7 @@ class CheckpointManager:
         directory: Where; created if need be.
         max_to_keep: How many to keep; None for all.
         checkpoint_name: How they are called, before the number.
-        save_interval: How many steps lie between two checkpoints at least.
+        save_interval: At multiples of how many steps `save` writes.
         asynchronous: Whether to write in the background, while training goes on.
         init_fn: What `restore_or_initialize` calls where there is no checkpoint.
 
@@ -51,6 +51,11 @@ class CheckpointManager:
                 "`max_to_keep` is how many checkpoints are kept: at least 1, or None "
                 f"for all. Received: {max_to_keep}."
             )
+        if save_interval < 1:
+            raise ValueError(
+                "`save_interval` is a number of steps: at least 1. Received: "
+                f"{save_interval}."
+            )
         self._checkpoint = checkpoint
         self._directory = pathlib.Path(directory).absolute()
         self._max_to_keep = max_to_keep
@@ -70,7 +75,7 @@ class CheckpointManager:
 
     @property
     def checkpoints(self) -> list[str]:
-        """The paths of all whole checkpoints, oldest first."""
+        """The paths of all whole checkpoints, in the order of their saving."""
         return [str(path) for path in files.numbered(self._directory, self._name)]
 
     @property
@@ -85,19 +90,26 @@ class CheckpointManager:
 
         Args:
             checkpoint_number: Its number, such as the step; by default one more than
-                the last.
-            check_interval: Whether to do nothing, and return None, if the last one is
-                less than `save_interval` steps old.
+                the highest, whatever the interval.
+            check_interval: Whether to do nothing, and return None, unless the number
+                has reached another multiple of `save_interval`. The last step of a
+                program is saved with False.
         """
-        number = self._next_number() if checkpoint_number is None else checkpoint_number
-        number = int(number)
-        is_early = (
-            self._last_saved is not None and number - self._last_saved < self._interval
-        )
-        if check_interval and is_early:
+        workers = agreement.current_peers()
+        if checkpoint_number is None:
+            self.wait()
+            checkpoint_number = agreement.choose(workers, self._next_number())
+            check_interval = False
+        number = int(checkpoint_number)
+        if number < 0:
+            raise ValueError(
+                "A checkpoint has a number that is 0 or more, such as the step. "
+                f"Received: {number}."
+            )
+        if check_interval and not self._is_due(number):
             return None
         self.wait()
-        if agreement.current_peers().is_chief:
+        if workers.is_chief:
             files.remove_partial(self._directory, self._name)
         self._checkpoint.save_number(number)
         path = self._checkpoint.write(
@@ -131,10 +143,17 @@ class CheckpointManager:
             self._init_fn()
         return None
 
+    def _is_due(self, number: int) -> bool:
+        """Returns whether `save` writes at this number, or leaves it out."""
+        # Programs that leave out steps may leave out the multiples.
+        periods = number // self._interval, (self._last_saved or 0) // self._interval
+        return number % self._interval == 0 or periods[0] != periods[1]
+
     def _next_number(self) -> int:
-        latest = self.latest_checkpoint
-        newest = files.number_of(pathlib.Path(latest)) if latest else 0
-        return max(newest, int(self._checkpoint.save_counter)) + 1
+        found = files.numbered(self._directory, self._name)
+        return 1 + max(
+            int(self._checkpoint.save_counter), *map(files.number_of, found), 0
+        )
 
     def _remove_old(self) -> None:
         if self._max_to_keep is None or not agreement.current_peers().is_chief:
@@ -144,7 +163,9 @@ class CheckpointManager:
 
 
 def latest_checkpoint(directory: Path) -> str | None:
-    """Returns the path of the newest whole checkpoint in a directory, or None.
+    """Returns the path of the whole checkpoint in a directory that was saved last.
+
+    None if there is none. How it is numbered does not count.
 
     >>> import tempfile
     >>> latest_checkpoint(tempfile.mkdtemp()) is None

@@ -11,6 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mirrax import jax_internals
+
 
 class ArrayLike(abc.ABC):
     """An object that stands for an array: in expressions, in `jnp` and in `numpy`."""
@@ -116,10 +118,11 @@ def is_key(array: Any) -> bool:
 
 def on_host(value: Any) -> np.ndarray[Any, Any]:
     """Returns `value` in the memory of the host; of random keys, their data."""
-    is_array = isinstance(value, jax.Array)
-    return np.asarray(
-        jax.random.key_data(value) if is_array and is_key(value) else value
-    )
+    if isinstance(value, jax.Array) and is_key(value):
+        # Also a key that a program which is traced closes over has data.
+        with jax_internals.evaluated():
+            return np.asarray(jax.random.key_data(value))
+    return np.asarray(value)
 
 
 def strong(array: jax.Array) -> jax.Array:

@@ -66,18 +66,18 @@ class Joined(Layout):
     @functools.cached_property
     def parts(self) -> tuple[Any, ...]:
         if isinstance(self.array, jax.core.Tracer):
-            pieces = self._cut()
-        else:
-            pieces = list(jax_internals.shards(self.array))
-        if self.is_scalar:
-            pieces = [piece.reshape(()) for piece in pieces]
-        if isinstance(self.array, jax.core.Tracer):
-            return tuple(pieces)
-        return tuple(jax_internals.uncommitted(piece) for piece in pieces)
+            return tuple(self._shaped(self._cut()))
+        # Kept, so they must be no values of the trace that happens to ask for them.
+        with jax_internals.evaluated():
+            pieces = self._shaped(jax_internals.shards(self.array))
+            return tuple(jax_internals.uncommitted(piece) for piece in pieces)
 
     def _cut(self) -> list[jax.Array]:
         num_replicas = self.topology.num_replicas
         return list(self.array.reshape(num_replicas, -1, *self.array.shape[1:]))
+
+    def _shaped(self, pieces: Sequence[jax.Array]) -> list[jax.Array]:
+        return [piece.reshape(()) if self.is_scalar else piece for piece in pieces]
 
 
 @dataclasses.dataclass(eq=False)

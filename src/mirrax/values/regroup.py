@@ -8,11 +8,12 @@ from typing import Any
 import jax
 
 from mirrax import jax_internals, trees
+from mirrax.context import stack
 from mirrax.context.guards import MustDrive
 from mirrax.devices.topology import Topology
 from mirrax.trees import Tree
 from mirrax.values.distributed import DistributedValues
-from mirrax.values.layouts import Parts, require_parts
+from mirrax.values.layouts import Parts, Spmd, require_parts
 from mirrax.values.per_replica import PerReplica
 
 _PLAIN = (bool, int, float, complex, str, bytes)
@@ -73,6 +74,32 @@ def _refuse_traced(value: PerReplica) -> None:
     array = getattr(value.layout, "array", None)
     if isinstance(array, jax.core.Tracer):
         raise MustDrive
+
+
+def refuse_captured(value: PerReplica, topology: Topology | None = None) -> None:
+    """Leaves it to Python to combine a value that a trace has from outside.
+
+    One program is traced for all workers, and in a replica for all replicas, so the
+    parts of such a value are no constants of it.
+
+    Args:
+        value: The value.
+        topology: The devices that it is combined on.
+    """
+    layout = value.layout
+    if isinstance(layout, Spmd) or not is_program_traced():
+        return
+    is_for_one = topology is not None and topology.is_local
+    if is_for_one and not stack.overlay().inside_replica:
+        return
+    held = layout.held if isinstance(layout, Parts) else (layout.array,)  # type: ignore[attr-defined]
+    if not any(isinstance(array, jax.core.Tracer) for array in held):
+        raise MustDrive
+
+
+def is_program_traced() -> bool:
+    """Returns whether a program with variables is traced here, not a derivative."""
+    return stack.overlay() is not None and jax_internals.is_staging()
 
 
 def parts_of(leaf: Any, topology: Topology) -> Sequence[Any]:

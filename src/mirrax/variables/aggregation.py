@@ -35,6 +35,9 @@ class Aggregated(Protocol):
     def name(self) -> str: ...
 
     @property
+    def role(self) -> str: ...
+
+    @property
     def aggregation(self) -> VariableAggregation: ...
 
 
@@ -67,10 +70,10 @@ def _aggregate_over_workers(variable: Aggregated, value: Any) -> Any:
         op = REDUCTIONS[variable.aggregation]
         return reduce(variable.collective, op, [PerReplica(parts)], axis=None)[0]
     if variable.aggregation is VariableAggregation.ONLY_FIRST_REPLICA:
-        topic = f"assign {variable.name}"
+        topic = f"assign {variable.role}"
         return agreement.from_first(topology, topic, parts[0])
     require_equal(variable.name, parts)
-    agreement.require_equal(topology, variable.name, parts[0])
+    agreement.require_equal(topology, variable, parts[0])
     return parts[0] if is_key(parts[0]) else np.asarray(parts[0])
 
 

@@ -147,7 +147,7 @@ class ForeignVariable(MirroredVariable):
         if topology is not None:
             if array.sharding != topology.replicated:
                 # All workers start with what the first one has.
-                copied = agreement.from_first(topology, f"place {self.name}", copied)
+                copied = agreement.from_first(topology, f"place {self.role}", copied)
             copied = replicate(copied, topology)
         self.stored = copied
         self._settled_on = topology

@@ -91,7 +91,7 @@ class MirroredVariable(DistributedVariable):
                 given = self._fitting(given)
                 if stack.overlay() is not None:
                     return self._write_all(change, given)
-                agreement.require_equal(self.topology, self.name, given)
+                agreement.require_equal(self.topology, self, given)
                 with lending.lock:
                     self._write_all(change, given)
                     return Mirrored(self.stored)
@@ -105,7 +105,7 @@ class MirroredVariable(DistributedVariable):
                 f"Received: an update that leaves out replica(s) {missing}."
             )
         require_equal(self.name, values)
-        agreement.require_equal(self.topology, self.name, values[0])
+        agreement.require_equal(self.topology, self, values[0])
         self.store(replicate(values[0], self.topology))
 
     def write_merged(self, change: Change, value: Any, num_replicas: int) -> Any:

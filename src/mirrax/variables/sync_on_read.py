@@ -136,7 +136,7 @@ class SyncOnReadVariable(DistributedVariable):
             # A tape that records eager code does not follow what is assigned.
             self._refuse_in_callback("an assignment")
             with take_current_trace():
-                agreement.require_equal(self.topology, self.name, given)
+                agreement.require_equal(self.topology, self, given)
                 with lending.lock:
                     parts = tuple(change(part, given) for part in self._parts())
                     self.store(join(parts, self.topology))
@@ -168,7 +168,7 @@ class SyncOnReadVariable(DistributedVariable):
 
     def _combine(self, value: PerReplica) -> jax.Array:
         # Part of the error when only some workers read.
-        topic = f"read of {self.name} (ON_READ: all workers read it together)"
+        topic = f"read of {self.role} (ON_READ: all workers read it together)"
         if self.aggregation in REDUCTIONS:
             op = REDUCTIONS[self.aggregation]
             return reduce(self.collective, op, [value], axis=None, purpose=topic)[0]

@@ -95,6 +95,11 @@ class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
         return f"{self._name}:0"
 
     @property
+    def role(self) -> str:
+        """What workers call it among themselves; the same on all of them."""
+        return self.name
+
+    @property
     def lies_on(self) -> tuple[jax.Device, ...]:
         """The devices that hold it."""
         return tuple(self.stored.devices())

@@ -74,6 +74,15 @@ def test_backup_of_the_first_worker_is_restored_on_all(trained):
     assert any(np.abs(w).max() > 0 for w in first["resumed"])
 
 
+def test_models_go_on_from_what_was_saved_in_any_way(tmp_path):
+    first, second = launch(worker_programs.save_and_load, 2, str(tmp_path))
+    assert_same(first, second)
+    assert first.pop("exists")
+    assert len(first.pop("history")["loss"]) == 2
+    first.pop("early")
+    assert {name: same for name, (same, _) in first.items() if not same} == {}
+
+
 def test_other_batches_on_another_worker_are_refused(trained):
     for answer in trained[1]:
         assert "All workers are given the same batches" in answer["other batches"]

@@ -89,8 +89,85 @@ def train(folder):
     return results
 
 
+def save_and_load(folder):
+    """Trains with callbacks, and with what was saved in every way."""
+    strategy = mirrax.MultiWorkerMirroredStrategy()
+    folder = pathlib.Path(folder)
+    keras.utils.set_random_seed(strategy.topology.worker_index)
+    results = {}
+
+    def build(**options):
+        with strategy.scope():
+            model = keras.Sequential(programs.linear())
+            model.compile(keras.optimizers.Adam(0.1, **options), programs.loss())
+        return model
+
+    def load(name):
+        with strategy.scope():
+            return keras.models.load_model(folder / name)
+
+    def train(model, *callbacks, epochs=1):
+        x, y = programs.data_for(model, rows=8)
+        history = model.fit(x, y, epochs=epochs, verbose=0, callbacks=[*callbacks])
+        return history.history
+
+    def note(name, model, saved):
+        same = map(np.array_equal, model.get_weights(), saved.get_weights())
+        train(saved)
+        results[name] = all(same), saved.get_weights()
+
+    class Saves(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            self.model.save(folder / "own.keras")
+
+    callbacks = keras.callbacks
+    model = build()
+    train(
+        model,
+        callbacks.ModelCheckpoint(folder / "whole.keras"),
+        callbacks.ModelCheckpoint(folder / "only.weights.h5", save_weights_only=True),
+        callbacks.LearningRateScheduler(lambda epoch, rate: rate / 2),
+    )
+    note("checkpoint", model, load("whole.keras"))
+    restored = build()
+    restored.load_weights(folder / "only.weights.h5")
+    note("checkpoint of weights", model, restored)
+    train(model, Saves())
+    results["exists"] = (folder / "own.keras").exists()
+    note("own callback", model, load("own.keras"))
+    keras.saving.save_model(model, folder / "function.keras")
+    keras.models.save_model(model, folder / "function.keras")
+    note("function", model, load("function.keras"))
+    keras.saving.save_weights(model, folder / "function.weights.h5")
+    keras.saving.load_weights(model, folder / "function.weights.h5")
+    with strategy.scope():
+        cloned = keras.models.clone_model(model)
+        cloned.compile("adam", programs.loss())
+    cloned.set_weights(model.get_weights())
+    note("clone", model, cloned)
+    model.save(folder / "model.h5")
+    loaded = load("model.h5")
+    loaded.compile("sgd", programs.loss())
+    note("HDF5", model, loaded)
+    if strategy.topology.worker_index == 0:
+        # Which makes names and variables of its own.
+        alone = keras.models.load_model(folder / "own.keras")
+        train(alone)
+        alone.save(folder / "alone.keras")
+    model = build(use_ema=True)
+    history = train(
+        model,
+        callbacks.EarlyStopping("loss", 100.0, restore_best_weights=True),
+        callbacks.ReduceLROnPlateau("loss", 0.5, 0, min_delta=100.0),
+        callbacks.SwapEMAWeights(swap_on_epoch=True),
+        callbacks.TerminateOnNaN(),
+        epochs=4,
+    )
+    return {**results, "history": history, "early": model.get_weights()}
+
+
 def custom_loop():
-    """Trains with a step of the user's, and counts with a metric."""
+    """Trains with a step of the user's, compiled, then eager; counts with a metric."""
     strategy = mirrax.MultiWorkerMirroredStrategy()
     with strategy.scope():
         keras.utils.set_random_seed(programs.SEED)
@@ -103,7 +180,6 @@ def custom_loop():
     )
     losses = programs.loss(reduction="none")
 
-    @mirrax.function
     def step(x, y):
         def loss_of():
             outputs = model(x, training=True)
@@ -116,7 +192,8 @@ def custom_loop():
         return value
 
     values = [
-        float(strategy.reduce("SUM", strategy.run(step, args=batch), axis=None))
+        float(strategy.reduce("SUM", strategy.run(fn, args=batch), axis=None))
+        for fn in (mirrax.function(step), step)
         for batch in dataset
     ]
     return {

@@ -6,6 +6,7 @@ Everything here was tested with Keras 3.15. Whoever raises the version reads thi
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -62,6 +63,8 @@ _NOTES = (
     "symbolic_scope",
 )
 
+_NUMBERS = re.compile(r"_\d+(?=[_/]|$)")
+
 
 def stateless_scope() -> Any:
     """Returns the scope in which Keras keeps values apart from variables, if any."""
@@ -76,6 +79,14 @@ def array_of(variable: Any) -> Any:
 def set_array(variable: Any, array: jax.Array | None) -> None:
     """Makes a variable hold `array`."""
     variable._value = array
+
+
+def role_of(variable: Any) -> str:
+    """Returns the path of a variable without the numbers that Keras counts.
+
+    It counts in each process for itself, also objects that it makes to write a file.
+    """
+    return _NUMBERS.sub("", variable.path)
 
 
 def place_of(variable: Any) -> tuple[dict[str, Any], str]:
@@ -138,6 +149,7 @@ __all__ = [
     "initial_epoch",
     "notes_set_aside",
     "place_of",
+    "role_of",
     "set_array",
     "set_initial_epoch",
     "stateless_scope",

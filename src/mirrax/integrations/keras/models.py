@@ -47,6 +47,9 @@ def install() -> None:
         hooks.wrap(trainer, f"make_{name}_function", _make_function)
     for name in ("save", "save_weights", "export"):
         hooks.wrap(keras.Model, name, _save)
+    hooks.wrap(keras.models, "save_model", _save)
+    for name in ("save_model", "save_weights"):
+        hooks.wrap(keras.saving, name, _save)
     hooks.wrap(*internals.GET_BATCHES, _get_batches)
     hooks.wrap(*internals.PLACE_BATCH, _place_batch)
 
@@ -108,7 +111,7 @@ def _over_batches(
         with _without_warning() if isinstance(x, DatasetAdapter) else _NOTHING:
             result = original(**{"self": model, **arguments, **extra})
     if original.__name__ == "fit":
-        workers.await_files(topology, callbacks)
+        workers.await_files(topology)
     return result
 
 

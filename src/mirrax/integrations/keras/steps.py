@@ -16,6 +16,7 @@ from mirrax.integrations.keras.faces import faces_of
 from mirrax.integrations.keras.variables import adopt
 from mirrax.options import ReduceOp
 from mirrax.values.per_replica import PerReplica
+from mirrax.values.regroup import parts_of
 
 
 def install() -> None:
@@ -64,6 +65,13 @@ def _apply_merged(
     grads: list[Any],
     variables: list[Any] | None,
 ) -> None:
+    topology = strategy.topology
+    if not topology.is_local and stack.overlay() is None:
+        # What one replica on each worker brings comes as it is.
+        grads = [
+            None if grad is None else PerReplica(tuple(parts_of(grad, topology)))
+            for grad in grads
+        ]
     known = [grad for grad in grads if isinstance(grad, PerReplica)]
     summed = iter(reduce(strategy.collective, ReduceOp.SUM, known, axis=None))
     count = strategy.num_replicas_in_sync

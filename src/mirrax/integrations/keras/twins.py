@@ -53,6 +53,11 @@ class Twin(Variable):
 
     @property
     @override
+    def role(self) -> str:
+        return internals.role_of(self.original)
+
+    @property
+    @override
     def trainable(self) -> bool:
         return bool(self.original.trainable)
 

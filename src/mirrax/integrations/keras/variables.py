@@ -80,7 +80,7 @@ def adopt(variables: Iterable[Any], strategy: Any) -> None:
         elif internals.array_of(variable) is not None:
             twin = attach(variable, make_twin(variable, strategy))
             with jax.ensure_compile_time_eval():
-                twin.put(agreed(strategy.topology, variable.path, twin.whole()))
+                twin.put(agreed(strategy.topology, variable, twin.whole()))
 
 
 def _create(original: Callable[..., None], self: Any, *args: Any, **kw: Any) -> None:
@@ -171,7 +171,7 @@ def _require_same_everywhere(twin: Any, value: Any) -> None:
     if topology.is_local or is_on_chief or isinstance(value, jax.core.Tracer):
         return
     if not (isinstance(value, jax.Array) and value.sharding == topology.replicated):
-        agreement.require_equal(topology, twin.name, value)
+        agreement.require_equal(topology, twin, value)
 
 
 def _require_same(twin: Variable, strategy: Any) -> None:

@@ -47,10 +47,11 @@ def is_chief(topology: Topology) -> bool:
     return topology.worker_index == 0
 
 
-def agreed(topology: Topology, name: str, array: Any) -> Any:
+def agreed(topology: Topology, variable: Any, array: Any) -> Any:
     """Returns what the first worker has; sent only where another has something else."""
-    if any(agreement.differing(topology, f"Keras variable {name}", [array])):
-        return agreement.from_first(topology, f"Keras variable {name}", array)
+    topic = f"Keras variable {internals.role_of(variable)}"
+    if any(agreement.differing(topology, topic, [array])):
+        return agreement.from_first(topology, topic, array)
     return array
 
 
@@ -114,11 +115,9 @@ def write_on_chief(strategy: Any, what: str, write: Callable[[], Any]) -> Any:
     return None
 
 
-def await_files(topology: Topology, callbacks: Any) -> None:
+def await_files(topology: Topology) -> None:
     """Returns once the files are there that callbacks of the first worker write."""
-    if not topology.is_local and any(
-        isinstance(c, _WRITERS) for c in _listed(callbacks)
-    ):
+    if not topology.is_local:
         agreement.exchange(topology, "files of callbacks", "")
 
 
@@ -138,18 +137,10 @@ def callbacks_of(worker: Topology, callbacks: Any) -> Any:
     is_ready = isinstance(callbacks, keras.callbacks.CallbackList)
     if worker.is_local or callbacks is None or is_ready:
         return callbacks
-    callbacks = _listed(callbacks)
+    callbacks = callbacks if isinstance(callbacks, Sequence) else [callbacks]
     restores = any(isinstance(c, keras.callbacks.BackupAndRestore) for c in callbacks)
     kept = [c for c in callbacks if is_chief(worker) or not isinstance(c, _WRITERS)]
     return [*kept, _FollowChief(worker)] if restores else kept
-
-
-def _listed(callbacks: Any) -> Sequence[Any]:
-    if isinstance(callbacks, keras.callbacks.CallbackList):
-        return callbacks.callbacks  # type: ignore[no-any-return]
-    if callbacks is None:
-        return []
-    return callbacks if isinstance(callbacks, Sequence) else [callbacks]
 
 
 class _FollowChief(keras.callbacks.Callback):  # type: ignore[misc]
@@ -166,4 +157,4 @@ class _FollowChief(keras.callbacks.Callback):  # type: ignore[misc]
         internals.set_initial_epoch(self.model, int(epoch))
         variables = [*self.model.variables, *self.model.optimizer.variables]
         for variable in variables:
-            variable.assign(agreed(self._topology, variable.path, variable.numpy()))
+            variable.assign(agreed(self._topology, variable, variable.numpy()))
