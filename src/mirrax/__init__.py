@@ -23,8 +23,8 @@ from mirrax.options import (
     VariableAggregation,
     VariableSynchronization,
 )
-from mirrax.run.function import Function, function
-from mirrax.run.gradients import value_and_grad
+from mirrax.run.compiled.function import Function, function
+from mirrax.run.gradients.value_and_grad import value_and_grad
 from mirrax.run.replica_context import ReplicaContext
 from mirrax.strategy import (
     MirroredStrategy,
@@ -52,8 +52,8 @@ if TYPE_CHECKING:
         InputOptions,
         InputReplicationMode,
     )
-    from mirrax.run.accumulation import accumulate_gradients
-    from mirrax.run.tape import GradientTape
+    from mirrax.run.gradients.accumulate_gradients import accumulate_gradients
+    from mirrax.run.gradients.tape import GradientTape
     from mirrax.strategy.central_storage import CentralStorageStrategy
     from mirrax.strategy.multi_worker import MultiWorkerMirroredStrategy
 
@@ -113,12 +113,12 @@ _LATER = {
     "CentralStorageStrategy": "mirrax.strategy.central_storage",
     "DistributedDataset": "mirrax.input",
     "DistributedIterator": "mirrax.input",
-    "GradientTape": "mirrax.run.tape",
+    "GradientTape": "mirrax.run.gradients.tape",
     "InputContext": "mirrax.input",
     "InputOptions": "mirrax.input",
     "InputReplicationMode": "mirrax.input",
     "MultiWorkerMirroredStrategy": "mirrax.strategy.multi_worker",
-    "accumulate_gradients": "mirrax.run.accumulation",
+    "accumulate_gradients": "mirrax.run.gradients.accumulate_gradients",
 }
 _LATER_MODULES = ("cluster_resolver", "data", "launch", "nn", "train")
 

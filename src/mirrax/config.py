@@ -9,7 +9,7 @@ from mirrax.devices.logical import LogicalDevice as LogicalDevice
 from mirrax.devices.logical import local_devices, set_cpu_devices
 from mirrax.devices.names import KINDS, find_kind
 from mirrax.devices.physical import count_physical_devices
-from mirrax.run.function import Function
+from mirrax.run.compiled.function import Function
 
 
 @dataclasses.dataclass(frozen=True)

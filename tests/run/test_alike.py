@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from mirrax.run.alike import differing_columns, output_digests
+from mirrax.run.uneven.output_digests import differing_columns, output_digests
 
 # Too many to be printed; they differ in one.
 MANY_KEYS = [

@@ -9,7 +9,7 @@ from jax import lax
 from jax.experimental import buffer_callback
 
 from mirrax.collectives.promise import promise_mirrored
-from mirrax.run.analysis import find_varying, has_collective
+from mirrax.run.compiled.varying import find_varying, has_collective
 from mirrax.run.jaxprs import all_equations
 
 VARYING, MIRRORED = True, False

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import mirrax
-from mirrax.run.callbacks import Failures
+from mirrax.run.compiled.callbacks import Failures
 from tests.programs import create, replica_id
 
 SCALAR = jax.ShapeDtypeStruct((), jnp.float32)

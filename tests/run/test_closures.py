@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import mirrax
-from mirrax.run import closures
+from mirrax.run import function_identity
 
 NUMBER = 1.0
 DATASET = mirrax.data.Dataset.from_tensor_slices(np.zeros(1, np.float32))
@@ -259,20 +259,20 @@ def test_new_shape_sees_what_the_function_of_this_call_closes_over(two_replicas)
 
 def test_identity_is_unknown_where_too_much_is_in_reach():
     many = list(range(20_000))
-    assert closures.identity(lambda: many[0]) is None
+    assert function_identity.identity(lambda: many[0]) is None
 
 
 def test_identity_survives_objects_that_hold_each_other():
     first, second = Adder(), Adder()
     first.number, second.number = second, first
-    assert closures.identity(first) == closures.identity(first)
+    assert function_identity.identity(first) == function_identity.identity(first)
 
 
 def test_identity_tells_equal_numbers_of_different_types_apart():
     def returning(value):
         return lambda: value
 
-    keys = {closures.identity(returning(value)) for value in (1, 1.0, True, 0.0, -0.0)}
+    keys = {function_identity.identity(returning(value)) for value in (1, 1.0, True, 0.0, -0.0)}
     assert len(keys) == 5
 
 
@@ -290,7 +290,7 @@ def weight_of_a_new_loss():
 
 
 def test_identity_changes_with_what_a_constructor_reads(monkeypatch):
-    before = closures.identity(weight_of_a_new_loss)
-    assert closures.identity(weight_of_a_new_loss) == before
+    before = function_identity.identity(weight_of_a_new_loss)
+    assert function_identity.identity(weight_of_a_new_loss) == before
     monkeypatch.setattr(Setting, "weight", 2.0)
-    assert closures.identity(weight_of_a_new_loss) != before
+    assert function_identity.identity(weight_of_a_new_loss) != before

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import mirrax
-from mirrax.run import decisions
+from mirrax.run.compiled import decisions
 
 
 @pytest.fixture

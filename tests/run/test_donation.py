@@ -4,7 +4,7 @@ import pytest
 
 import mirrax
 from mirrax import trees
-from mirrax.run.donation import Donation
+from mirrax.run.compiled.arguments import Donation
 
 
 def flags(argnums, *args, **kwargs):

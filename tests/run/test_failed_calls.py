@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 
 import mirrax
-from mirrax.run.failed_calls import explain
+from mirrax.run.compiled.program import explain
 
 
 def explained(*changed):

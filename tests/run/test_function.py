@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import mirrax
-from mirrax.run.function import Function
+from mirrax.run.compiled.function import Function
 
-programs_module = __import__("mirrax.run.programs", fromlist=["MAX_PROGRAMS"])
+programs_module = __import__("mirrax.run.compiled.program_cache", fromlist=["MAX_PROGRAMS"])
 
 
 class Traced:

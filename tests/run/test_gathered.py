@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from mirrax.run.gathered import GatheredSizes, UnknownSizes
+from mirrax.run.uneven.gather_sizes import GatheredSizes, UnknownSizes
 
 AXIS_ENV = [("replica", 2)]
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import mirrax
-from mirrax.run.inputs import own_each, placement, refuse_taken
+from mirrax.run.compiled.arguments import own_each, placement, refuse_taken
 
 
 def test_arrays_that_lie_elsewhere_are_placed_differently(two_replicas):

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from mirrax.run import interruptions
+from mirrax.run.compiled import variable_io
 from tests.devices.fresh import run_fresh
 
 # Sends SIGINT to this process from another thread, again and again, as long as it runs.
@@ -116,7 +116,7 @@ def test_interruption_comes_at_the_end_of_a_deferral():
     reached = []
 
     def call():
-        with interruptions.deferred():
+        with variable_io.deferred():
             signal.raise_signal(signal.SIGINT)
             reached.append("end")
 
@@ -130,7 +130,7 @@ def test_handlers_of_the_user_are_put_back_and_called():
     calls = []
     before = signal.signal(signal.SIGTERM, lambda number, frame: calls.append(number))
     try:
-        with interruptions.deferred():
+        with variable_io.deferred():
             signal.raise_signal(signal.SIGTERM)
             assert calls == []
         assert calls == [signal.SIGTERM]
@@ -144,7 +144,7 @@ def test_other_threads_have_nothing_to_defer():
     seen = []
 
     def work():
-        with interruptions.deferred():
+        with variable_io.deferred():
             seen.append(signal.getsignal(signal.SIGINT))
 
     thread = threading.Thread(target=work)

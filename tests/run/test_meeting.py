@@ -6,7 +6,7 @@ import pytest
 
 import mirrax
 from mirrax.options import CommunicationOptions, ReduceOp
-from mirrax.run.meeting import Alone, require_gatherable
+from mirrax.run.replica_context import Alone, require_gatherable
 
 OPTIONS = CommunicationOptions()
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import mirrax
-from mirrax.run.function import Function
+from mirrax.run.compiled.function import Function
 from tests.devices.fresh import run_fresh
 
 ON_READ = {

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import mirrax
-from mirrax.run.arguments import slots_of
-from mirrax.run.programs import Latest, Programs
+from mirrax.run.compiled.arguments import slots_of
+from mirrax.run.compiled.program_cache import Latest, Programs
 from mirrax.variables import libraries
 
 

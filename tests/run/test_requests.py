@@ -13,8 +13,8 @@ from mirrax.collectives import small_sums
 from mirrax.collectives.reduce import Collective
 from mirrax.errors import InvalidArgumentError, ReplicaError
 from mirrax.options import CommunicationOptions, ReduceOp
-from mirrax.run.call import ReplicaCall
-from mirrax.run.requests import AllGather, AllReduce, MergeCall, matching, say_where
+from mirrax.run.replica_context import ReplicaCall
+from mirrax.run.eager.collective_requests import (AllGather, AllReduce, MergeCall, matching, say_where)
 from tests.programs import replica_id
 
 OPTIONS = CommunicationOptions()

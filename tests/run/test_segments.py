@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from mirrax.run.segments import NotSegmentable, cut
+from mirrax.run.uneven.segments import NotSegmentable, cut
 
 AXIS_ENV = [("replica", 2)]
 

@@ -9,7 +9,7 @@ import pytest
 
 import mirrax
 from mirrax import PerReplica, TensorSpec
-from mirrax.run.signatures import Signature
+from mirrax.run.compiled.input_signature import Signature
 from mirrax.values.specs import PerReplicaSpec
 
 ROWS = TensorSpec([None, 2])

@@ -6,13 +6,7 @@ import pytest
 from jax import lax
 
 from mirrax.run.jaxprs import all_equations
-from mirrax.run.tape_marks import (
-    connected,
-    differentiate,
-    gradient_p,
-    mark_p,
-    source_p,
-)
+from mirrax.run.gradients.tape_rewrite import (connected, differentiate, gradient_p, mark_p, source_p)
 
 
 def mark(what, tape=0):

@@ -7,7 +7,7 @@ import pytest
 
 import mirrax
 from mirrax.context import stack
-from mirrax.run.tracing import trace
+from mirrax.run.compiled.tracing import trace
 from mirrax.variables.overlay import read_p
 
 SCALAR = jax.ShapeDtypeStruct((), "float32")

@@ -7,7 +7,7 @@ import jax
 import pytest
 
 import mirrax
-from mirrax.run import where
+from mirrax.run import user_frames
 
 
 def this_line():
@@ -16,18 +16,18 @@ def this_line():
 
 def call_from(filename):
     """Returns what `where.caller` says to code in a file of this name."""
-    names = {"caller": where.caller}
+    names = {"caller": user_frames.caller}
     exec(compile("found = caller()", filename, "exec"), names)
     return names["found"]
 
 
 def test_the_caller_is_the_line_that_calls():
-    assert (where.caller(), this_line()) == (f"{__file__}:{this_line()}", this_line())
+    assert (user_frames.caller(), this_line()) == (f"{__file__}:{this_line()}", this_line())
 
 
 def test_the_caller_is_found_through_mirrax():
     found = []
-    mirrax.function(lambda: found.append(where.caller()))()
+    mirrax.function(lambda: found.append(user_frames.caller()))()
     assert found == [f"{__file__}:{this_line() - 1}"]
 
 
@@ -53,15 +53,15 @@ def test_the_origin_is_the_innermost_line_of_the_user():
     with pytest.raises(KeyError) as caught:
         fail()
     line = fail.__code__.co_firstlineno + 1
-    assert where.origin(caught.value) == f"{__file__}:{line}"
+    assert user_frames.origin(caught.value) == f"{__file__}:{line}"
 
 
 def test_the_origin_is_found_through_jax():
     with pytest.raises(KeyError) as caught:
         jax.eval_shape(fail)
     line = fail.__code__.co_firstlineno + 1
-    assert where.origin(caught.value) == f"{__file__}:{line}"
+    assert user_frames.origin(caught.value) == f"{__file__}:{line}"
 
 
 def test_an_error_that_was_never_raised_has_no_origin():
-    assert where.origin(KeyError("mine")) == "an unknown place"
+    assert user_frames.origin(KeyError("mine")) == "an unknown place"

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mirrax.run.closures import is_users_type
+from mirrax.run.function_identity import is_users_type
 
 _MAX_DEPTH = 8
 # A longer list holds data.

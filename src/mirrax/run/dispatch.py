@@ -12,19 +12,19 @@ import jax
 from mirrax import jax_internals
 from mirrax.context import stack
 from mirrax.later import Later
-from mirrax.run import closures
-from mirrax.run.call import ReplicaCall
-from mirrax.run.eager import run_eager
-from mirrax.run.function import Function
-from mirrax.run.spmd import run_traced
-from mirrax.run.spmd_meeting import call_alone, run_within
+from mirrax.run import function_identity
+from mirrax.run.replica_context import ReplicaCall
+from mirrax.run.eager.scheduler import run_eager
+from mirrax.run.compiled.function import Function
+from mirrax.run.compiled.replica_trace import run_traced
+from mirrax.run.compiled.spmd_communicator import call_alone, run_within
 from mirrax.trees import Tree
 from mirrax.variables import libraries
 
 if TYPE_CHECKING:
-    from mirrax.run import uneven
+    from mirrax.run.uneven import runner
 else:
-    uneven = Later("mirrax.run.uneven")
+    runner = Later("mirrax.run.uneven.runner")
 
 
 def run(
@@ -119,13 +119,13 @@ def _run_driven(
     if compiled.trace_count != count:
         # Its Python may have changed what it reaches, such as a counter, or made a
         # variable, which is no reason to trace it again.
-        driver.remember(closures.identity(fn), compiled)
+        driver.remember(function_identity.identity(fn), compiled)
     return result
 
 
 def _run_one_by_one(call: ReplicaCall, fn: Function) -> Tree:
     """Runs replicas that one program cannot serve: of other shapes, or deciding."""
-    return _run_by_python(call) if call.is_deciding else uneven.run_uneven(call, fn)
+    return _run_by_python(call) if call.is_deciding else runner.run_uneven(call, fn)
 
 
 def _run_inside_trace(call: ReplicaCall) -> Tree:

@@ -15,7 +15,7 @@ from mirrax.context import guards
 from mirrax.devices.logical import default_devices
 from mirrax.devices.topology import Topology
 from mirrax.later import Later
-from mirrax.run.meeting import Alone
+from mirrax.run.replica_context import Alone
 from mirrax.run.replica_context import ReplicaContext
 from mirrax.strategy.creators import leave
 from mirrax.strategy.extended import StrategyExtended

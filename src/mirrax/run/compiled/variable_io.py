@@ -1,0 +1,290 @@
+"""The variables of a program: their arrays go in, the new ones come out.
+
+An interruption between the two would lose arrays, so it is deferred.
+"""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+import jax
+import jax.numpy as jnp
+from mirrax import jax_internals
+from mirrax.devices.topology import Topology
+from mirrax.jax_internals import Var
+from mirrax.run.compiled.tracing import Traced
+from mirrax.variables import lending
+from mirrax.variables.distributed import DistributedVariable
+from mirrax.variables.foreign import ForeignVariable
+from mirrax.variables.places import Places, in_order_of_row, row_of
+from mirrax.variables.variable import Variable
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator
+
+
+_WHOLE = slice(None)
+
+
+class Holdings:
+    """The variables that a program reads and writes.
+
+    Whoever calls a method holds `lending.lock`.
+
+    Args:
+        traced: The program.
+        topology: The devices it runs on, if they are several.
+        may_overwrite: Whether it may overwrite the arrays of variables it changes.
+
+    Attributes:
+        changed: The variables whose arrays it overwrites.
+        read_only: The other ones that it reads.
+        written: Those it gives new arrays: first `changed`, then the others.
+    """
+
+    def __init__(
+        self, traced: Traced, topology: Topology | None, may_overwrite: bool
+    ) -> None:
+        is_over_many = topology is not None
+        writes = set(traced.writes) if may_overwrite else set()
+        changed = [
+            v
+            for v in traced.reads
+            if v in writes and (isinstance(v, DistributedVariable) or not is_over_many)
+        ]
+        self.changed = in_order_of_row(changed)
+        self.read_only = [v for v in traced.reads if v not in set(changed)]
+        others = [v for v in traced.writes if v not in set(changed)]
+        self.written = [*self.changed, *others]
+        # Variables of other libraries, which a program calls to get and to set.
+        self._fetched = _with_cells(v for v in traced.reads if v.place() is None)
+        self._handed_on = _with_cells(v for v in traced.writes if v.place() is None)
+        # Plain variables stay on one device, whatever the program runs on.
+        self._localized = _with_cells(
+            v for v in others if is_over_many and not isinstance(v, DistributedVariable)
+        )
+        inputs = traced.variable_inputs
+        self._foreign = [
+            (v, var.aval, v in set(changed))
+            for v, var in zip(traced.reads, inputs, strict=True)
+            if isinstance(v, ForeignVariable)
+        ]
+        # JAX hands the arrays of results that are plain reads through to the user.
+        outputs = traced.forwarded
+        self._forwarded = [
+            v for v, var in zip(traced.reads, inputs, strict=True) if var in outputs
+        ]
+        self._rewritten = rewritten(traced)
+        self._topology = topology
+        self._lent_count = self._moves = -1
+
+    @property
+    def has_foreign(self) -> bool:
+        """Whether variables of other libraries are among them."""
+        return bool(self._foreign)
+
+    @property
+    def are_simple(self) -> bool:
+        """Whether what it changes is all it writes, and nothing needs care."""
+        special = self._fetched or self._handed_on or self._localized or self._forwarded
+        return not special and len(self.written) == len(self.changed) > 0
+
+    def arrays(self) -> tuple[list[Any], list[Any]]:
+        """Returns the arrays of `changed`, ready to be overwritten, and `read_only`."""
+        for foreign, aval, is_changed in self._foreign:
+            foreign.settle(self._topology, aval, is_changed)
+        self._prepare()
+        for variable, cell in self._fetched:
+            cell[0] = variable.stored
+        changed, read_only = self._changed_at.read(), self._read_only_at.read()
+        for _, cell in self._fetched:
+            cell[0] = None
+        return changed, read_only
+
+    def store(self, outputs: Iterable[jax.Array], num_rest: int) -> Sequence[jax.Array]:
+        """Gives variables their new arrays; returns what comes after them."""
+        # A callback of the program may have moved them.
+        if self._moves != lending.ledger.moves:
+            self._find()
+        if not self._handed_on and not self._localized:
+            results = self._written_at.write(outputs, num_rest)
+        else:
+            with deferred():
+                results = self._written_at.write(outputs, num_rest)
+                for variable, cell in self._handed_on:
+                    variable.stored, cell[0] = cell[0], None
+                for variable, cell in self._localized:
+                    local = jax_internals.shards(cell[0])[0]
+                    variable.store(jax_internals.view(local))
+                    cell[0] = None
+        return results
+
+    def exchange(
+        self, run: Callable[..., Any], donated: list[Any], kept: list[Any]
+    ) -> list[jax.Array] | None:
+        """Runs the program on a row, which gets the new arrays; returns the results.
+
+        None if there is no row. One step for Python, so that an interruption comes
+        before it or after it, never between a program and its variables.
+        """
+        ledger = lending.ledger
+        if self._lent_count != ledger.count or self._moves != ledger.moves:
+            self._prepare()
+        row = self._row
+        if row is None:
+            return None
+        count = len(self.changed)
+        read_only = self._read_only_at.read() if self.read_only else []
+        calls = map(run, (row,), (read_only,), (donated,), (kept,))
+        next(map(operator.setitem, (row,), (_WHOLE,), calls))
+        if len(row) == count:
+            return []
+        results = row[count:]
+        del row[count:]
+        return results
+
+    def require_unchanged(self, read_only: Sequence[Any]) -> None:
+        """Raises if a variable that it is to write is not what it has read.
+
+        Args:
+            read_only: What `arrays` returned for `read_only`.
+        """
+        require_unchanged(self.read_only, read_only, self._rewritten)
+
+    def lend_forwarded(self) -> None:
+        """Notes which arrays a call may have handed through to the user."""
+        for variable in self._forwarded:
+            lending.mark(variable)
+
+    def lend_all(self) -> None:
+        """Notes that all arrays may be others' as well."""
+        for variable in (*self.written, *self.read_only):
+            lending.mark(variable)
+
+    def _prepare(self) -> None:
+        """Makes what it changes ready to be overwritten, and finds where all is."""
+        if self._lent_count != lending.ledger.count:
+            self._take_back()
+        if self._moves != lending.ledger.moves:
+            self._find()
+
+    def _take_back(self) -> None:
+        """Gives variables that users may look at arrays that can be overwritten."""
+        for variable in self.changed:
+            if variable.is_lent:
+                lending.require_alive(variable)
+                variable.store(jnp.copy(variable.stored))
+        self._lent_count = lending.ledger.count
+
+    def _find(self) -> None:
+        """Finds where variables are read and written without calling their code."""
+        self._row = row_of(self.changed)
+        self._changed_at = _places(self.changed, self._fetched)
+        self._read_only_at = _places(self.read_only, self._fetched)
+        self._written_at = _places(self.written, self._localized + self._handed_on)
+        self._moves = lending.ledger.moves
+
+
+def borrowed(variables: Sequence[Variable], topology: Topology) -> list[jax.Array]:
+    """Returns the arrays of variables, for pieces of programs to read.
+
+    The pieces may hand them through to the results, so nobody may overwrite them.
+    """
+    for variable in variables:
+        if isinstance(variable, ForeignVariable):
+            variable.settle_as_it_is(topology)
+    arrays = [variable.stored for variable in variables]
+    for variable in variables:
+        lending.mark(variable)
+    return arrays
+
+
+def replace(variables: Sequence[Variable], arrays: Sequence[jax.Array]) -> None:
+    """Gives variables new arrays, all or none; the results may have them as well."""
+    with deferred():
+        for variable, array in zip(variables, arrays, strict=True):
+            variable.stored = array
+    for variable in variables:
+        lending.mark(variable)
+
+
+def rewritten(traced: Traced) -> set[Variable]:
+    """Returns our own variables whose new value a program computes from the old one."""
+    jaxpr = traced.jaxpr
+    atoms = itertools.chain(*(eqn.invars for eqn in jaxpr.eqns), jaxpr.outvars)
+    used = {atom for atom in atoms if isinstance(atom, Var)}
+    inputs = zip(traced.reads, traced.variable_inputs, strict=True)
+    read = {v for v, var in inputs if var in used and not _is_foreign(v)}
+    return read.intersection(traced.writes)
+
+
+def _is_foreign(variable: Variable) -> bool:
+    return isinstance(variable, ForeignVariable)
+
+
+def require_unchanged(
+    reads: Sequence[Variable], arrays: Sequence[Any], rewritten: set[Variable]
+) -> None:
+    """Raises if what was computed from variables is not to be written to them any more.
+
+    A program with callbacks does not hold the lock while it runs, so that they can read
+    variables. What others wrote meanwhile would be lost.
+
+    Args:
+        reads: The variables that were read.
+        arrays: What they were.
+        rewritten: Which of them are to be written.
+    """
+    for variable, array in zip(reads, arrays, strict=True):
+        if variable in rewritten and variable.stored is not array:
+            raise RuntimeError(
+                "While a call with callbacks changes a variable, nobody else may. "
+                f"Received: another value of variable '{variable.name}', which a "
+                "callback of the call or another thread has assigned meanwhile. The "
+                "call has changed no variable. Return the value from the callback, and "
+                "assign it in the function; in threads, hold a lock of your own around "
+                "calls that change the same variables."
+            )
+
+
+def _with_cells(variables: Iterable[Variable]) -> list[tuple[Variable, list[Any]]]:
+    """Returns variables that are not reached directly, each with room for an array."""
+    return [(variable, [None]) for variable in variables]
+
+
+def _places(
+    variables: Sequence[Variable], cells: Sequence[tuple[Variable, list[Any]]]
+) -> Places:
+    """Returns where the arrays of variables are, with `cells` in place of some."""
+    instead = {variable: (cell, 0) for variable, cell in cells}
+    places = [instead.get(variable) or variable.place() for variable in variables]
+    return Places([place for place in places if place is not None])
+
+
+@contextlib.contextmanager
+def deferred() -> Iterator[None]:
+    """Makes signals wait for the end of the `with` block."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    with _waiting(signal.SIGTERM), _waiting(signal.SIGINT):
+        yield
+
+
+@contextlib.contextmanager
+def _waiting(number: signal.Signals) -> Iterator[None]:
+    handler = signal.getsignal(number)
+    if not callable(handler):
+        yield
+        return
+    came: list[Any] = []
+    try:
+        signal.signal(number, lambda *_: came.append(number))
+        yield
+    finally:
+        signal.signal(number, handler)
+        if came:
+            signal.raise_signal(number)

@@ -1,0 +1,232 @@
+"""Comparing the programs that workers have traced, before they run.
+
+Programs that differ would wait for each other for ever, or add up what does not belong
+together. A constant may differ, such as the number of the worker: it becomes a table
+with the value of each replica, and so the programs are equal again.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import hashlib
+import itertools
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from mirrax import jax_internals
+from mirrax.collectives import agreement
+from mirrax.devices.topology import AXIS, Topology
+from mirrax.errors import ProgramMismatch
+from mirrax.jax_internals import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
+from mirrax.run.jaxprs import (
+    bind,
+    called_jaxpr,
+    initial_values,
+    inner_jaxprs,
+    inner_programs,
+    kind_of,
+    read,
+    stand_ins,
+)
+from mirrax.run.compiled.tracing import Traced
+from mirrax.values.array_like import on_host
+
+_ADDRESS = re.compile(r"0x[0-9a-f]+")
+
+
+def require_same_program(closed: ClosedJaxpr, topology: Topology) -> str:
+    """Raises unless all workers have traced this program; returns a mark of it."""
+    constants = [
+        (f"constant {agreement.digest(value)}", str(value))
+        for _, value in _constants(closed)
+    ]
+    return _require_same_lines(topology, [*_describe(closed.jaxpr), *constants])
+
+
+def with_tables(traced: Traced, topology: Topology) -> Traced:
+    """Returns what a replica does, the same on all workers.
+
+    Raises if workers have traced different programs.
+    """
+    if topology.is_local:
+        return traced
+    _require_same_lines(topology, [*_describe(traced.jaxpr)])
+    found = list(_constants(traced.closed))
+    values = [value for _, value in found]
+    is_own = agreement.differing(topology, "constants of a program", values)
+    if not any(is_own):
+        return traced
+    own = [pair for pair, flag in zip(found, is_own, strict=True) if flag]
+    tables = _tables(topology, [value for _, value in own])
+    axis_env = [(AXIS, topology.num_replicas)]
+    rewrite = _Rewrite(
+        traced.closed,
+        {id(atom): table for (atom, _), table in zip(own, tables, strict=True)},
+    )
+    closed = jax.make_jaxpr(rewrite, axis_env=axis_env)(*stand_ins(traced.jaxpr))
+    return dataclasses.replace(traced, closed=closed)
+
+
+_Line = tuple[str, str]
+"""A step of a program, and where it comes from."""
+
+
+def _require_same_lines(topology: Topology, lines: list[_Line]) -> str:
+    total = hashlib.blake2b(digest_size=16)
+    for line, _ in lines:
+        total.update(line.encode())
+    digests = agreement.exchange(topology, "a new program", total.hexdigest())
+    if len(set(digests)) == 1:
+        return total.hexdigest()[:6]
+    assert topology.job is not None
+    other = next(i for i, digest in enumerate(digests) if digest != digests[0])
+    texts = [
+        json.loads(text)
+        for text in agreement.exchange(topology, "text of a program", json.dumps(lines))
+    ]
+    pairs = itertools.zip_longest(texts[0], texts[other], fillvalue=("its end", ""))
+    (own, own_place), (found, place) = next(p for p in pairs if p[0][0] != p[1][0])
+    workers = topology.job.workers
+    raise ProgramMismatch(
+        "All workers must run the same program. Received: programs that differ, first "
+        f"where {workers[0].name} has `{own.strip()}` ({own_place}) and "
+        f"{workers[other].name} has `{found.strip()}` ({place}). Let nothing in a "
+        "program depend on the worker, but for the values of its data."
+    )
+
+
+def _describe(jaxpr: Jaxpr, depth: int = 0) -> Iterator[_Line]:
+    """Yields a line for each step of a program, without the values of constants."""
+    names: dict[Any, int] = {}
+
+    def name(atom: Any) -> str:
+        shape, dtype = kind_of(atom)
+        if isinstance(atom, Literal):
+            return f"constant:{dtype}{list(shape)}"
+        number = names.setdefault(atom, len(names))
+        return f"v{number}:{dtype}{list(shape)}"
+
+    indent = "  " * depth
+    inputs = [name(var) for var in (*jaxpr.constvars, *jaxpr.invars)]
+    yield f"{indent}inputs {inputs}", ""
+    for equation in jaxpr.eqns:
+        given = " ".join(name(atom) for atom in equation.invars)
+        made = " ".join(name(atom) for atom in equation.outvars)
+        params = {
+            key: value
+            for key, value in sorted(equation.params.items())
+            if not _is_program(value)
+        }
+        text = _ADDRESS.sub("", repr(params))
+        step = f"{indent}{made} = {equation.primitive.name} {given} {text}"
+        yield step, jax_internals.source_of(equation)
+        for inner in inner_jaxprs(equation):
+            yield from _describe(inner, depth + 1)
+    yield f"{indent}outputs {[name(atom) for atom in jaxpr.outvars]}", ""
+
+
+def _is_program(value: Any) -> bool:
+    items = value if isinstance(value, tuple | list) else (value,)
+    return any(isinstance(item, ClosedJaxpr | Jaxpr) for item in items)
+
+
+def _constants(closed: ClosedJaxpr) -> Iterator[tuple[Any, Any]]:
+    """Yields what stands for each constant, and its value, in a fixed order."""
+    yield from zip(closed.jaxpr.constvars, closed.consts, strict=False)
+    for equation in closed.jaxpr.eqns:
+        yield from _literals(equation.invars)
+        for inner in inner_programs(equation):
+            yield from _constants(inner)
+    yield from _literals(closed.jaxpr.outvars)
+
+
+def _literals(atoms: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
+    return ((atom, atom.val) for atom in atoms if isinstance(atom, Literal))
+
+
+def _tables(topology: Topology, own: Sequence[Any]) -> list[Any]:
+    """Returns for each value a table with that of each replica."""
+    arrays = [on_host(value) for value in own]
+    text = json.dumps([base64.b64encode(a.tobytes()).decode() for a in arrays])
+    rows = [json.loads(a) for a in agreement.exchange(topology, "constants", text)]
+    count = len(topology.local_devices)
+    tables = [
+        np.repeat(
+            np.stack(
+                [
+                    np.frombuffer(base64.b64decode(sent), array.dtype).reshape(
+                        array.shape
+                    )
+                    for sent in column
+                ]
+            ),
+            count,
+            axis=0,
+        )
+        for array, column in zip(arrays, zip(*rows, strict=True), strict=True)
+    ]
+    return [agreement.like(value, t) for value, t in zip(own, tables, strict=True)]
+
+
+class _Rewrite:
+    """A program in which some constants are looked up for each replica.
+
+    Args:
+        closed: The program.
+        tables: The values of those constants, by the `id` of what stands for them.
+    """
+
+    def __init__(self, closed: ClosedJaxpr, tables: dict[int, Any]) -> None:
+        self._closed = closed
+        self._tables = tables
+
+    def __call__(self, *inputs: Any) -> list[Any]:
+        return self._evaluate(self._closed, inputs)
+
+    def _evaluate(self, closed: ClosedJaxpr, inputs: Sequence[Any]) -> list[Any]:
+        values = initial_values(closed, inputs)
+
+        def value_of(atom: Any) -> Any:
+            table = self._tables.get(id(atom))
+            return read(values, atom) if table is None else _look_up(table)
+
+        for equation in closed.jaxpr.eqns:
+            arguments = [value_of(atom) for atom in equation.invars]
+            if not self._is_inside(equation):
+                outputs = bind(equation, arguments, equation.params)
+            else:
+                called = called_jaxpr(equation)
+                if called is None:
+                    raise ProgramMismatch(
+                        "A constant that is another one on each worker cannot stand "
+                        "inside a loop or a branch. Received: one in "
+                        f"{equation.primitive.name} at "
+                        f"{jax_internals.source_of(equation)}. Pass it as an argument "
+                        "of `strategy.run`."
+                    )
+                outputs = self._evaluate(called, arguments)
+            values.update(zip(equation.outvars, outputs, strict=True))
+        return [value_of(atom) for atom in closed.jaxpr.outvars]
+
+    def _is_inside(self, equation: JaxprEqn) -> bool:
+        return any(
+            id(atom) in self._tables
+            for inner in inner_programs(equation)
+            for atom, _ in _constants(inner)
+        )
+
+
+def _look_up(table: Any) -> jax.Array:
+    index = lax.axis_index(AXIS)
+    found: jax.Array = lax.dynamic_index_in_dim(
+        jnp.asarray(table), index, keepdims=False
+    )
+    return found
