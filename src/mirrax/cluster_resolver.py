@@ -11,7 +11,7 @@ from mirrax.cluster.resolvers import (
     TPUClusterResolver,
     UnionResolver,
 )
-from mirrax.cluster.spec import ClusterSpec
+from mirrax.cluster.cluster_spec import ClusterSpec
 
 __all__ = [
     "ClusterResolver",

@@ -11,7 +11,8 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from mirrax import errors
-from mirrax.cluster import bootstrap, join
+from mirrax.cluster.worker import join as join_module
+from mirrax.cluster import join
 from mirrax.cluster_resolver import TFConfigClusterResolver
 
 
@@ -95,7 +96,7 @@ FAULTS = {
 def die_while_starting(name, culprit):
     """Lets one worker die in the middle of its start."""
     if f'"index": {culprit}}}' in os.environ["TF_CONFIG"]:
-        setattr(bootstrap, name, lambda *_: FAULTS["kill"](None))
+        setattr(join_module, name, lambda *_: FAULTS["kill"](None))
 
 
 if __name__ == "__main__":

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from mirrax.cluster import gloo
-from mirrax.cluster.sockets import list_sockets, shut_down
+from mirrax.cluster.worker import gloo
+from mirrax.cluster.net.sockets import list_sockets, shut_down
 
 QUIET = """
 import os, sys

@@ -2,7 +2,7 @@ import dataclasses
 
 import pytest
 
-from mirrax.cluster import handshake
+from mirrax.cluster.net import handshake
 
 KEY = handshake.derive_key("a:1", "", "secret")
 BODY = {"worker": 1}

@@ -2,10 +2,10 @@
 
 import pytest
 
-from mirrax.cluster.hub import Hub
-from mirrax.cluster.position import Position
-from mirrax.cluster.wire import Message
-from mirrax.cluster.workers import Worker
+from mirrax.cluster.coordinator.job_state import Hub
+from mirrax.cluster.failure import Position
+from mirrax.cluster.net.messages import Message
+from mirrax.cluster.membership import Worker
 
 WORKERS = [Worker("worker", index, f"h{index}:1") for index in range(3)]
 

@@ -4,7 +4,7 @@ import warnings
 import pytest
 
 from mirrax import errors
-from mirrax.cluster.link import dial
+from mirrax.cluster.worker.coordinator_client import dial
 
 
 def test_forked_process_does_not_hide_the_end_of_its_parent(make_cluster):

@@ -7,9 +7,9 @@ import struct
 import pytest
 
 from mirrax import errors
-from mirrax.cluster.handshake import derive_key
-from mirrax.cluster.link import dial
-from mirrax.cluster.wire import Message, encode
+from mirrax.cluster.net.handshake import derive_key
+from mirrax.cluster.worker.coordinator_client import dial
+from mirrax.cluster.net.messages import Message, encode
 
 GARBAGE = [
     b"",

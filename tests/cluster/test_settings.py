@@ -1,6 +1,6 @@
 import pytest
 
-from mirrax.cluster.settings import JobOptions, read_options
+from mirrax.cluster.job_options import JobOptions, read_options
 
 
 def test_variables_set_options():

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from mirrax.cluster.tf_config import TFConfig, parse
+from mirrax.cluster.tf_config_parser import TFConfig, parse
 
 WORKERS = {"worker": ["a:1", "b:1"]}
 FIRST = {"type": "worker", "index": 0}

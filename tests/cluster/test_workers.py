@@ -1,6 +1,6 @@
 import pytest
 
-from mirrax.cluster.workers import find_membership, split_address
+from mirrax.cluster.membership import find_membership, split_address
 from mirrax.cluster_resolver import ClusterSpec, SimpleClusterResolver
 
 WORKERS = {"worker": ["a:1", "b:1"]}

@@ -8,7 +8,7 @@ import pathlib
 import sys
 from collections.abc import Sequence
 
-from mirrax.cluster.settings import read_options
+from mirrax.cluster.job_options import read_options
 from mirrax.launch.plan import Plan, plan_hosts, plan_local
 from mirrax.launch.supervisor import Supervisor, show_line
 

@@ -12,11 +12,11 @@ from importlib import metadata
 
 import jax
 
-from mirrax.cluster import tf_config
-from mirrax.cluster.settings import read_options
-from mirrax.cluster.spec import ClusterSpec
-from mirrax.cluster.wire import Decoder, WireError
-from mirrax.cluster.workers import list_workers, split_address
+from mirrax.cluster import tf_config_parser
+from mirrax.cluster.job_options import read_options
+from mirrax.cluster.cluster_spec import ClusterSpec
+from mirrax.cluster.net.messages import Decoder, WireError
+from mirrax.cluster.membership import list_workers, split_address
 from mirrax.devices import default_devices, kind_of
 
 _PACKAGES = ("mirrax", "jax", "jaxlib", "numpy", "keras", "flax", "orbax-checkpoint")
@@ -70,19 +70,19 @@ def _examine_devices() -> Finding:
 
 
 def _examine_cluster(timeout: float) -> Iterator[Finding]:
-    text = os.environ.get(tf_config.VARIABLE, "")
+    text = os.environ.get(tf_config_parser.VARIABLE, "")
     if not text:
-        yield True, tf_config.VARIABLE, "not set, so this process trains alone"
+        yield True, tf_config_parser.VARIABLE, "not set, so this process trains alone"
         return
     try:
-        config = tf_config.parse(text)
+        config = tf_config_parser.parse(text)
         read_options()
     except ValueError as error:
-        yield False, tf_config.VARIABLE, str(error)
+        yield False, tf_config_parser.VARIABLE, str(error)
         return
     workers = list_workers(ClusterSpec(config.cluster).as_dict())
     task = f"{config.task_type} {config.task_id}"
-    yield True, tf_config.VARIABLE, f"{len(workers)} workers, this is {task}"
+    yield True, tf_config_parser.VARIABLE, f"{len(workers)} workers, this is {task}"
     for position, worker in enumerate(workers):
         found = _examine_peer(worker.address, timeout, is_first=position == 0)
         yield found[0], str(worker), found[1]

@@ -6,8 +6,8 @@ import dataclasses
 import signal
 from collections.abc import Sequence
 
-from mirrax.cluster.job import EXIT_CODE
-from mirrax.cluster.verdict import Verdict
+from mirrax.cluster.worker.job import EXIT_CODE
+from mirrax.cluster.failure import Verdict
 from mirrax.launch.child import Child
 from mirrax.launch.plan import Plan
 

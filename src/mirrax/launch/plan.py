@@ -9,7 +9,7 @@ import secrets
 import socket
 from collections.abc import Mapping, Sequence
 
-from mirrax.cluster.workers import Worker, join_address, split_address
+from mirrax.cluster.membership import Worker, join_address, split_address
 from mirrax.devices import cpu_pool
 from mirrax.devices.cpu_pool import required_threads
 from mirrax.devices.requested import count_requested

@@ -10,10 +10,10 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from mirrax.cluster.coordinator import Coordinator
-from mirrax.cluster.handshake import derive_key
-from mirrax.cluster.settings import read_options
-from mirrax.cluster.workers import join_address
+from mirrax.cluster.coordinator.process import Coordinator
+from mirrax.cluster.net.handshake import derive_key
+from mirrax.cluster.job_options import read_options
+from mirrax.cluster.membership import join_address
 from mirrax.launch.child import Child
 from mirrax.launch.guardian import Guardian
 from mirrax.launch.outcome import Outcome, conclude

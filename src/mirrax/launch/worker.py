@@ -8,7 +8,7 @@ import pickle
 import runpy
 import sys
 
-from mirrax.cluster.tf_config import parse
+from mirrax.cluster.tf_config_parser import parse
 
 
 def main(folder: pathlib.Path) -> None:

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 import jax
 
-from mirrax.cluster import bootstrap
+from mirrax.cluster.worker import join
 from mirrax.cluster.resolvers import ClusterResolver, TFConfigClusterResolver
-from mirrax.cluster.settings import JobOptions, read_options
+from mirrax.cluster.job_options import JobOptions, read_options
 from mirrax.collectives.all_reduce import AllReduce
 from mirrax.collectives.transport import check_choice
 from mirrax.devices import kind_of
@@ -58,7 +58,7 @@ class MultiWorkerMirroredStrategy(Strategy):
         options = communication_options or CommunicationOptions()
         resolver = cluster_resolver or TFConfigClusterResolver()
         _reserve_cpu_devices(devices)
-        job = bootstrap.join(resolver, options=_job_options(options))
+        job = join.join(resolver, options=_job_options(options))
         local = _own_devices(devices)
         topology: Topology = (
             local_topology(local) if job is None else job_topology(job, local)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 
-from mirrax.cluster.spec import ClusterSpec
+from mirrax.cluster.cluster_spec import ClusterSpec
 from mirrax.devices.physical import count_physical_devices
 
 

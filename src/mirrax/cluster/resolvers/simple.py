@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing_extensions import override
 
 from mirrax.cluster.resolvers.base import ClusterResolver, format_master
-from mirrax.cluster.spec import ClusterSpec
+from mirrax.cluster.cluster_spec import ClusterSpec
 
 
 class SimpleClusterResolver(ClusterResolver):

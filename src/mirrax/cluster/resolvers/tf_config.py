@@ -6,9 +6,9 @@ import os
 
 from typing_extensions import override
 
-from mirrax.cluster import tf_config
+from mirrax.cluster import tf_config_parser
 from mirrax.cluster.resolvers.base import ClusterResolver
-from mirrax.cluster.spec import ClusterSpec
+from mirrax.cluster.cluster_spec import ClusterSpec
 
 
 class TFConfigClusterResolver(ClusterResolver):
@@ -73,5 +73,5 @@ class TFConfigClusterResolver(ClusterResolver):
         return _read().environment if self._environment is None else self._environment
 
 
-def _read() -> tf_config.TFConfig:
-    return tf_config.parse(os.environ.get(tf_config.VARIABLE, ""))
+def _read() -> tf_config_parser.TFConfig:
+    return tf_config_parser.parse(os.environ.get(tf_config_parser.VARIABLE, ""))

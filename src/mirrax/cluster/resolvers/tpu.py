@@ -7,7 +7,7 @@ import os
 from typing_extensions import override
 
 from mirrax.cluster.resolvers.base import ClusterResolver
-from mirrax.cluster.spec import ClusterSpec
+from mirrax.cluster.cluster_spec import ClusterSpec
 from mirrax.devices.physical import count_physical_devices
 
 _PORT = 8470

@@ -7,7 +7,7 @@ from typing import Any
 from typing_extensions import override
 
 from mirrax.cluster.resolvers.base import ClusterResolver
-from mirrax.cluster.spec import ClusterSpec
+from mirrax.cluster.cluster_spec import ClusterSpec
 
 
 class UnionResolver(ClusterResolver):

@@ -1,12 +1,11 @@
-"""What ended a job: decided once by the coordinator, raised by every worker."""
+"""Where a worker is in its program, and the failure that ends a job."""
 
 from __future__ import annotations
 
 import dataclasses
-
-from mirrax.cluster.position import Position
-from mirrax.cluster.seat import Seat
-from mirrax.cluster.wire import Message, WireError
+from typing import Any
+from mirrax.cluster.coordinator.worker_state import Seat
+from mirrax.cluster.net.messages import Message, WireError
 from mirrax.errors import (
     CollectiveTimeout,
     JobError,
@@ -14,6 +13,45 @@ from mirrax.errors import (
     WorkerFailed,
     WorkerLost,
 )
+
+
+@dataclasses.dataclass(frozen=True)
+class Position:
+    """How far a worker has come.
+
+    Args:
+        count: How many times it has waited for the others, or is about to.
+        phase: What it does, or did last, together with the others.
+        step: In which step.
+        waiting: For how many seconds it has been waiting; None if it is not.
+        limit: After how many seconds it takes the others for stuck.
+    """
+
+    count: int = 0
+    phase: str = "start-up"
+    step: int | None = None
+    waiting: float | None = None
+    limit: float = float("inf")
+
+    def as_fields(self) -> dict[str, Any]:
+        """Returns the position as fields of a message."""
+        return dataclasses.asdict(self)
+
+    def describe(self) -> str:
+        """Returns phase and step in words.
+
+        >>> Position(3, "run", step=7).describe()
+        "phase 'run', step 7"
+        """
+        step = "" if self.step is None else f", step {self.step}"
+        return f"phase '{self.phase}'{step}"
+
+
+def read_position(fields: dict[str, Any]) -> Position:
+    """Returns the position that the fields of a message tell."""
+    names = [field.name for field in dataclasses.fields(Position)]
+    return Position(**{name: fields[name] for name in names if name in fields})
+
 
 _ERRORS: dict[str, type[JobError]] = {
     kind.__name__: kind

@@ -9,11 +9,11 @@ import socket
 import time
 from typing import Protocol
 
-from mirrax.cluster import handshake
-from mirrax.cluster.hub import Hub
-from mirrax.cluster.tunnel import pump_both_ways
-from mirrax.cluster.verdict import Verdict
-from mirrax.cluster.wire import MEMBER_LIMIT, Decoder, Message, WireError, encode
+from mirrax.cluster.net import handshake
+from mirrax.cluster.coordinator.job_state import Hub
+from mirrax.cluster.net.tunnel import pump_both_ways
+from mirrax.cluster.failure import Verdict
+from mirrax.cluster.net.messages import (MEMBER_LIMIT, Decoder, Message, WireError, encode)
 
 _TICK_SECONDS = 0.1
 # Strangers get this long to prove who they are, and only so many at a time.

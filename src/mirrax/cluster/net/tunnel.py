@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from mirrax.cluster.sockets import list_sockets
+from mirrax.cluster.net.sockets import list_sockets
 
 _CHUNK = 1 << 16
 _LOOKS = 25

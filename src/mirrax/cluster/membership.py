@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Protocol
 
-from mirrax.cluster.spec import ClusterSpec
+from mirrax.cluster.cluster_spec import ClusterSpec
 
 # In this order; TensorFlow's first worker is its chief when there is no other.
 CHIEFS = ("chief", "master")

@@ -10,13 +10,13 @@ from types import TracebackType
 
 import jax
 
-from mirrax.cluster.link import Link
-from mirrax.cluster.member import EXIT_CODE as EXIT_CODE
-from mirrax.cluster.member import Member
-from mirrax.cluster.progress import Progress, Stretch
-from mirrax.cluster.verdict import Verdict
-from mirrax.cluster.wire import Message
-from mirrax.cluster.workers import Membership, Worker
+from mirrax.cluster.worker.coordinator_client import Link
+from mirrax.cluster.worker.heartbeat import EXIT_CODE as EXIT_CODE
+from mirrax.cluster.worker.heartbeat import Member
+from mirrax.cluster.worker.progress import Progress, Stretch
+from mirrax.cluster.failure import Verdict
+from mirrax.cluster.net.messages import Message
+from mirrax.cluster.membership import Membership, Worker
 from mirrax.errors import JobError
 
 _MAX_TRACEBACK = 20_000

@@ -10,13 +10,13 @@ import time
 import traceback
 from collections.abc import Callable
 
-from mirrax.cluster import gloo
-from mirrax.cluster.link import Link
-from mirrax.cluster.progress import Progress
-from mirrax.cluster.stacks import describe_main_thread
-from mirrax.cluster.verdict import Verdict, read_verdict
-from mirrax.cluster.wire import Message, WireError
-from mirrax.cluster.workers import Membership
+from mirrax.cluster.worker import gloo
+from mirrax.cluster.worker.coordinator_client import Link
+from mirrax.cluster.worker.progress import Progress
+from mirrax.cluster.worker.stack_traces import describe_main_thread
+from mirrax.cluster.failure import Verdict, read_verdict
+from mirrax.cluster.net.messages import Message, WireError
+from mirrax.cluster.membership import Membership
 from mirrax.errors import CollectiveTimeout, JobError, WorkerLost
 
 EXIT_CODE = 75

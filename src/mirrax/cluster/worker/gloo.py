@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 import jax
 
-from mirrax.cluster.sockets import Socket, list_sockets, shut_down
+from mirrax.cluster.net.sockets import Socket, list_sockets, shut_down
 
 # A process that was started meanwhile may hold the output open.
 _FILTER_SECONDS = 1.0

@@ -10,14 +10,14 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from mirrax.cluster import suspicion
-from mirrax.cluster.exchanges import Exchanges
-from mirrax.cluster.position import read_position
-from mirrax.cluster.reports import Reports
-from mirrax.cluster.seat import Seat
-from mirrax.cluster.verdict import Verdict, judge
-from mirrax.cluster.wire import Message
-from mirrax.cluster.workers import Worker
+from mirrax.cluster.coordinator import liveness
+from mirrax.cluster.coordinator.exchanges import Exchanges
+from mirrax.cluster.failure import read_position
+from mirrax.cluster.coordinator.liveness import Reports
+from mirrax.cluster.coordinator.worker_state import Seat
+from mirrax.cluster.failure import Verdict, judge
+from mirrax.cluster.net.messages import Message
+from mirrax.cluster.membership import Worker
 from mirrax.errors import CollectiveTimeout, ProgramMismatch, WorkerFailed, WorkerLost
 
 BEAT_SECONDS = 1.0
@@ -125,7 +125,7 @@ class Hub:
             self._fail(index, message)
         elif message.kind == "broken":
             seat.position = read_position(message.fields)
-            finished = suspicion.find_finished(self.seats, [index])
+            finished = liveness.find_finished(self.seats, [index])
             if finished is not None:
                 self._decide(finished)
         elif message.kind == "stuck":
@@ -196,7 +196,7 @@ class Hub:
         first = next(seat for seat in self.seats if seat.has_come)
         for index, seat in enumerate(self.seats):
             if seat.has_come and seat.configuration != first.configuration:
-                difference = suspicion.find_difference(
+                difference = liveness.find_difference(
                     seat.configuration, first.configuration
                 )
                 text = (
@@ -238,7 +238,7 @@ class Hub:
         return f"; refused: {', '.join(self._refused)}" if self._refused else ""
 
     def _check_progress(self, now: float) -> None:
-        verdict = suspicion.find_verdict(self.seats, now, self._silence_timeout)
+        verdict = liveness.find_verdict(self.seats, now, self._silence_timeout)
         if verdict is None:
             return
         # A suspect that is alive tells where it is, so that the error can say it.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from mirrax.cluster.position import Position
-from mirrax.cluster.workers import Worker
+from mirrax.cluster.failure import Position
+from mirrax.cluster.membership import Worker
 
 
 @dataclasses.dataclass

@@ -10,16 +10,16 @@ from typing import Any
 
 import jax
 
-from mirrax.cluster import exits, gloo
-from mirrax.cluster.connection import connect_jax, warm_up
-from mirrax.cluster.coordinator import Coordinator
-from mirrax.cluster.handshake import derive_key
-from mirrax.cluster.job import Job
-from mirrax.cluster.link import dial
-from mirrax.cluster.settings import JobOptions, read_options
-from mirrax.cluster.sockets import list_sockets
-from mirrax.cluster.tunnel import Tunnel
-from mirrax.cluster.workers import Membership, Resolver, find_membership, split_address
+from mirrax.cluster.worker import exit, gloo
+from mirrax.cluster.worker.jax_distributed import connect_jax, warm_up
+from mirrax.cluster.coordinator.process import Coordinator
+from mirrax.cluster.net.handshake import derive_key
+from mirrax.cluster.worker.job import Job
+from mirrax.cluster.worker.coordinator_client import dial
+from mirrax.cluster.job_options import JobOptions, read_options
+from mirrax.cluster.net.sockets import list_sockets
+from mirrax.cluster.net.tunnel import Tunnel
+from mirrax.cluster.membership import (Membership, Resolver, find_membership, split_address)
 from mirrax.devices import cpu_pool
 from mirrax.devices.requested import requested_cpu_devices
 from mirrax.jax_internals import backend_is_up, is_distributed
@@ -63,7 +63,7 @@ def current_job() -> Job | None:
 
 def _start(membership: Membership, options: JobOptions) -> Job:
     _check_jax_is_free()
-    exits.install_exit_code()
+    exit.install_exit_code()
     # One more than there are devices: each blocks a thread while it waits for others.
     cpu_pool.reserve(max(2, requested_cpu_devices()))
     address = options.coordinator or membership.workers[0].address
@@ -79,7 +79,7 @@ def _start(membership: Membership, options: JobOptions) -> Job:
     }
     link = dial(address, key, {**body, "role": "worker"}, options.join_timeout)
     job = Job(membership, link, options.stuck_timeout, options.silence_timeout)
-    exits.install(job, hosted)
+    exit.install(job, hosted)
     try:
         job.wait_for_start()
         tunnel = Tunnel(

@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 
-from mirrax.cluster.position import Position
+from mirrax.cluster.failure import Position
 
 _MIN_STUCK_SECONDS = 300.0
 _STEPS_UNTIL_STUCK = 10.0

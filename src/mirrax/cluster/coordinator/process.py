@@ -28,10 +28,10 @@ import time
 from collections.abc import Sequence
 from typing import IO, Any
 
-from mirrax.cluster.hub import Hub
-from mirrax.cluster.server import Server
-from mirrax.cluster.verdict import Verdict
-from mirrax.cluster.workers import Worker
+from mirrax.cluster.coordinator.job_state import Hub
+from mirrax.cluster.coordinator.server import Server
+from mirrax.cluster.failure import Verdict
+from mirrax.cluster.membership import Worker
 from mirrax.jaxlib_internals import start_coordination_service
 
 _PACKAGE = pathlib.Path(__file__).resolve().parent.parent

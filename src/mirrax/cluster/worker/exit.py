@@ -13,9 +13,9 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, NoReturn
 
-from mirrax.cluster.coordinator import Coordinator
-from mirrax.cluster.job import EXIT_CODE, Job
-from mirrax.cluster.stacks import describe_user_line
+from mirrax.cluster.coordinator.process import Coordinator
+from mirrax.cluster.worker.job import EXIT_CODE, Job
+from mirrax.cluster.worker.stack_traces import describe_user_line
 from mirrax.errors import JobError
 from mirrax.jax_internals import forget_distributed
 

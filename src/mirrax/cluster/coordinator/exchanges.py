@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from mirrax.cluster.seat import Seat
-from mirrax.cluster.verdict import Verdict, judge
-from mirrax.cluster.wire import Message
+from mirrax.cluster.coordinator.worker_state import Seat
+from mirrax.cluster.failure import Verdict, judge
+from mirrax.cluster.net.messages import Message
 from mirrax.errors import ProgramMismatch
 
 

@@ -12,7 +12,7 @@ import json
 import secrets
 from typing import Any
 
-from mirrax.cluster.wire import Message
+from mirrax.cluster.net.messages import Message
 
 PROTOCOL = 1
 

@@ -1,0 +1,1 @@
+"""The coordinator: a process that knows every worker and decides what failed."""

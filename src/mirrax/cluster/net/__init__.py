@@ -1,0 +1,1 @@
+"""Connections: sockets, handshake, messages, the tunnel of JAX's service."""
