@@ -3,7 +3,7 @@
 import pytest
 
 import mirrax
-from mirrax.later import Later
+from mirrax.lazy_modules import Later
 from tests.devices.fresh import run_fresh
 
 

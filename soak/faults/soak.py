@@ -17,7 +17,7 @@ import statistics
 import sys
 import time
 
-from mirrax.launch.plan import plan_local
+from mirrax.launch.worker_plan import plan_local
 from mirrax.launch.supervisor import Supervisor
 
 PROGRAM = pathlib.Path(__file__).with_name("program.py")

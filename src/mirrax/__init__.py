@@ -39,8 +39,8 @@ from mirrax.strategy import (
     in_cross_replica_context,
 )
 from mirrax.values import DistributedValues, Mirrored, PerReplica
-from mirrax.values.specs import TensorSpec
-from mirrax.values.tensor_shape import TensorShape
+from mirrax.values.tensor_spec import TensorSpec
+from mirrax.values.tensor_spec import TensorShape
 from mirrax.variables import Variable, variable_creator_scope
 
 if TYPE_CHECKING:
@@ -54,8 +54,8 @@ if TYPE_CHECKING:
     )
     from mirrax.run.gradients.accumulate_gradients import accumulate_gradients
     from mirrax.run.gradients.tape import GradientTape
-    from mirrax.strategy.central_storage import CentralStorageStrategy
-    from mirrax.strategy.multi_worker import MultiWorkerMirroredStrategy
+    from mirrax.strategy.central_storage_strategy import CentralStorageStrategy
+    from mirrax.strategy.multi_worker_mirrored_strategy import MultiWorkerMirroredStrategy
 
 __all__ = [
     "CentralStorageStrategy",
@@ -110,14 +110,14 @@ __all__ = [
 
 # What is imported when it is first asked for, because not every program needs it.
 _LATER = {
-    "CentralStorageStrategy": "mirrax.strategy.central_storage",
+    "CentralStorageStrategy": "mirrax.strategy.central_storage_strategy",
     "DistributedDataset": "mirrax.input",
     "DistributedIterator": "mirrax.input",
     "GradientTape": "mirrax.run.gradients.tape",
     "InputContext": "mirrax.input",
     "InputOptions": "mirrax.input",
     "InputReplicationMode": "mirrax.input",
-    "MultiWorkerMirroredStrategy": "mirrax.strategy.multi_worker",
+    "MultiWorkerMirroredStrategy": "mirrax.strategy.multi_worker_mirrored_strategy",
     "accumulate_gradients": "mirrax.run.gradients.accumulate_gradients",
 }
 _LATER_MODULES = ("cluster_resolver", "data", "launch", "nn", "train")

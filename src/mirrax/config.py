@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from mirrax.devices.logical import LogicalDevice as LogicalDevice
-from mirrax.devices.logical import local_devices, set_cpu_devices
-from mirrax.devices.names import KINDS, find_kind
-from mirrax.devices.physical import count_physical_devices
+from mirrax.devices.logical_devices import LogicalDevice as LogicalDevice
+from mirrax.devices.logical_devices import local_devices, set_cpu_devices
+from mirrax.devices.device_names import KINDS, find_kind
+from mirrax.devices.physical_devices import count_physical_devices
 from mirrax.run.compiled.function import Function
 
 

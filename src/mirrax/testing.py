@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from mirrax.errors import JobError
-from mirrax.launch.function import run
+from mirrax.launch.run_function import run
 
 __all__ = ["launch_processes", "run_in_processes"]
 

@@ -2,14 +2,14 @@
 
 Mirrax' own containers (variables, distributed values) are pytree nodes for JAX, so that
 JAX functions accept them; for us each is one leaf.
-"""
+ || Arguments that make a function drive compiled steps from Python."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
-
 import jax
+
 
 Tree = Any
 """A nested structure of the user's."""
@@ -77,3 +77,9 @@ def unflatten(structure: Any, values: Sequence[Any]) -> Tree:
 def map_leaves(fn: Callable[..., Any], tree: Tree, *rest: Tree) -> Tree:
     """Returns `tree` with `fn` applied to its leaves, and to those of `rest`."""
     return jax.tree.map(fn, tree, *rest, is_leaf=_is_leaf)
+
+
+class Driving(Leaf):
+    """Base of what only Python can work through, such as datasets and iterators."""
+
+    __slots__ = ()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirrax.collectives.hierarchical import group_size, stages
+from mirrax.collectives.hierarchical_copy import group_size, stages
 
 
 @given(num_replicas=st.integers(1, 200))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import mirrax
-from mirrax.collectives import reduce, small_sums
+from mirrax.collectives import reduce, cpu_all_reduce
 from tests.programs import mirrored, replica_id
 
 DTYPES = ["float32", "float16", "int32", "uint8", "bool", "complex64"]
@@ -40,7 +40,7 @@ def test_equal_to_the_collective_to_the_bit(num_replicas, dtype, op, monkeypatch
     with monkeypatch.context() as patch:
         patch.setattr(reduce, "_reduce_program", refuse)
         quick = strategy.run(step)
-    monkeypatch.setattr(small_sums, "MAX_BYTES", -1)
+    monkeypatch.setattr(cpu_all_reduce, "MAX_BYTES", -1)
     for ours, theirs in zip(quick.values, strategy.run(step).values, strict=True):
         assert ours.aval == theirs.aval
         assert np.asarray(ours).tobytes() == np.asarray(theirs).tobytes()

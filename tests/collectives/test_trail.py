@@ -3,7 +3,7 @@
 import jax
 import pytest
 
-from mirrax.collectives.trail import Trail, trail_of
+from mirrax.collectives.worker_guard import Trail, trail_of
 from mirrax.devices.topology import Topology
 from mirrax.errors import ProgramMismatch
 from tests.peers import FakeJob, meet

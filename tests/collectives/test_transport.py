@@ -4,7 +4,7 @@ import pytest
 
 import mirrax
 from mirrax import CollectiveCommunication, CommunicationOptions
-from mirrax.collectives.transport import check_choice
+from mirrax.strategy.multi_worker_mirrored_strategy import check_choice
 
 
 @pytest.mark.parametrize(

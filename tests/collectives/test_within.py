@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import pytest
 
 from mirrax import CommunicationOptions, ReduceOp
-from mirrax.collectives import AllReduce, within
+from mirrax.collectives import AllReduce, spmd
 
 OPTIONS = CommunicationOptions()
 
@@ -32,7 +32,7 @@ def test_all_reduce_has_a_dtype_that_holds_the_result(
     op, dtype, expected, expected_dtype
 ):
     (result,) = over_replicas(
-        lambda x: within.all_reduce(op, [x], 3, AllReduce(), OPTIONS),
+        lambda x: spmd.all_reduce(op, [x], 3, AllReduce(), OPTIONS),
         jnp.array([1, 2, 3], dtype),
     )
     assert result.tolist() == [expected] * 3
@@ -40,23 +40,23 @@ def test_all_reduce_has_a_dtype_that_holds_the_result(
 
 
 def test_all_reduce_of_nothing_is_nothing():
-    assert within.all_reduce(ReduceOp.SUM, [], 3, AllReduce(), OPTIONS) == []
+    assert spmd.all_reduce(ReduceOp.SUM, [], 3, AllReduce(), OPTIONS) == []
 
 
 def test_all_gather_joins_in_replica_order():
     (result,) = over_replicas(
-        lambda x: within.all_gather([x], 0), jnp.array([[1, 2], [3, 4], [5, 6]])
+        lambda x: spmd.all_gather([x], 0), jnp.array([[1, 2], [3, 4], [5, 6]])
     )
     assert result[2].tolist() == [1, 2, 3, 4, 5, 6]
 
 
 def test_first_is_the_value_of_replica_0():
-    assert over_replicas(within.first, jnp.array([7, 8, 9])).tolist() == [7, 7, 7]
+    assert over_replicas(spmd.first, jnp.array([7, 8, 9])).tolist() == [7, 7, 7]
 
 
 def test_a_mean_of_integers_does_not_overflow():
     mean = jax.vmap(
-        lambda x: within.all_reduce(ReduceOp.MEAN, [x], 2, AllReduce(), OPTIONS),
+        lambda x: spmd.all_reduce(ReduceOp.MEAN, [x], 2, AllReduce(), OPTIONS),
         axis_name="replica",
     )
     (result,) = mean(jnp.array([2_000_000_000, 2_000_000_000]))

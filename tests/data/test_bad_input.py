@@ -17,7 +17,7 @@ from mirrax.data import (
     TFRecordWriter,
 )
 from mirrax.errors import DataLossError, InvalidArgumentError
-from mirrax.values.specs import TensorSpec
+from mirrax.values.tensor_spec import TensorSpec
 
 NUMBERS = Dataset.range(4)
 PAIRS = Dataset.zip(NUMBERS, NUMBERS)

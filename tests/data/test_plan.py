@@ -3,7 +3,7 @@
 from mirrax.data import Dataset
 from mirrax.data.nodes.batching import Batch
 from mirrax.data.nodes.indexed import Range
-from mirrax.data.plan import find
+from mirrax.data.node import find
 
 
 def test_explain_prints_the_last_step_first():

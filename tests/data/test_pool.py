@@ -7,7 +7,7 @@ import threading
 import pytest
 
 import mirrax
-from mirrax.data.pool import Pool, wait_for
+from mirrax.data.thread_pool import Pool, wait_for
 from tests.devices.fresh import run_fresh
 
 

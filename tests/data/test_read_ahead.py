@@ -4,8 +4,8 @@ import threading
 import pytest
 
 from mirrax.data import Dataset
-from mirrax.data.plan import takes_work
-from mirrax.data.read_ahead import ReadAhead
+from mirrax.data.node import takes_work
+from mirrax.data.prefetcher import ReadAhead
 
 
 class Numbers:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mirrax.devices.cpu_pool import configured_threads, required_threads
+from mirrax.devices.cpu_threads import configured_threads, required_threads
 from tests.devices.fresh import SUM_200_TIMES, run_fresh
 
 PRINT_VARIABLE = """

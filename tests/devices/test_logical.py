@@ -3,15 +3,7 @@
 import jax
 import pytest
 
-from mirrax.devices.logical import (
-    default_devices,
-    ensure_cpu_devices,
-    kind_of,
-    local_devices,
-    name_of,
-    resolve,
-    set_cpu_devices,
-)
+from mirrax.devices.logical_devices import (default_devices, ensure_cpu_devices, kind_of, local_devices, name_of, resolve, set_cpu_devices)
 from mirrax.errors import DuplicateDevice
 from tests.devices.fresh import SUM_200_TIMES, run_fresh
 

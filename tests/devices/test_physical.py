@@ -6,8 +6,8 @@ import importlib.util
 import jax
 import pytest
 
-from mirrax.devices import physical
-from mirrax.devices.physical import count_physical_devices
+from mirrax.devices import physical_devices
+from mirrax.devices.physical_devices import count_physical_devices
 
 
 def refuse(*_):
@@ -17,8 +17,8 @@ def refuse(*_):
 @pytest.fixture
 def untouched(monkeypatch):
     """A process in which JAX has not started, on a machine without drivers."""
-    monkeypatch.setattr(physical, "backend_is_up", lambda: False)
-    monkeypatch.setattr(physical, "local_devices", refuse)
+    monkeypatch.setattr(physical_devices, "backend_is_up", lambda: False)
+    monkeypatch.setattr(physical_devices, "local_devices", refuse)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: ())
     monkeypatch.delenv("TPU_LIBRARY_PATH", raising=False)
@@ -80,7 +80,7 @@ def test_machine_without_drivers_has_no_accelerators(kind):
 def test_accelerators_are_counted_where_there_is_a_driver(untouched, install):
     install(untouched)
     devices = {"GPU": ("first", "second"), "TPU": ()}
-    untouched.setattr(physical, "local_devices", devices.__getitem__)
+    untouched.setattr(physical_devices, "local_devices", devices.__getitem__)
     assert count_physical_devices("GPU") == 2
     assert count_physical_devices("TPU") == 0
 
@@ -93,8 +93,8 @@ def test_drivers_that_jax_may_not_use_are_not_started(untouched, install):
 
 
 def test_jax_is_asked_once_it_has_started(untouched):
-    untouched.setattr(physical, "backend_is_up", lambda: True)
-    untouched.setattr(physical, "local_devices", {"GPU": ("one",)}.__getitem__)
+    untouched.setattr(physical_devices, "backend_is_up", lambda: True)
+    untouched.setattr(physical_devices, "local_devices", {"GPU": ("one",)}.__getitem__)
     assert count_physical_devices("GPU") == 1
 
 

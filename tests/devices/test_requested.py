@@ -2,7 +2,7 @@
 
 import pytest
 
-from mirrax.devices.requested import count_requested
+from mirrax.devices.cpu_device_count import count_requested
 from tests.devices.fresh import run_fresh
 
 FLAG = "--xla_force_host_platform_device_count"

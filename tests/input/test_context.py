@@ -2,7 +2,7 @@
 
 import pytest
 
-from mirrax.input.context import InputContext, InputOptions, InputReplicationMode
+from mirrax.input.input_context import InputContext, InputOptions, InputReplicationMode
 
 
 def test_the_batch_size_of_a_replica_divides():

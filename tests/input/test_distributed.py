@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 import mirrax
 from mirrax.data import AutoShardPolicy, Dataset, Options, TextLineDataset
 from mirrax.errors import InvalidArgumentError, OutOfRangeError
-from mirrax.input.context import InputOptions, InputReplicationMode
-from mirrax.values.specs import PerReplicaSpec, TensorSpec
+from mirrax.input.input_context import InputOptions, InputReplicationMode
+from mirrax.values.tensor_spec import PerReplicaSpec, TensorSpec
 from tests.conftest import mirrored
 from tests.data.plans import quick, through_json
 

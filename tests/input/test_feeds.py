@@ -9,8 +9,8 @@ import pytest
 from mirrax.data import Dataset
 from mirrax.errors import InvalidArgumentError
 from mirrax.input.feeds import Batches, Turns
-from mirrax.input.positions import Position, load
-from mirrax.input.workers import Share
+from mirrax.input.dataset_position import Position, load
+from mirrax.input.worker_share import Share
 from tests.data.plans import through_json
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from mirrax.devices.peers import Alone
 from mirrax.devices.topology import Topology
-from mirrax.input.in_step import InStep
+from mirrax.input.synchronized_feed import InStep
 from mirrax.values.layouts import Parts
 from mirrax.values.per_replica import PerReplica
 from tests.peers import FakeJob, meet

@@ -4,9 +4,9 @@ import jax
 import numpy as np
 import pytest
 
-from mirrax.input.placing import empty_parts, part_spec, place
+from mirrax.input.device_prefetch import empty_parts, part_spec, place
 from mirrax.values.layouts import Joined, Parts
-from mirrax.values.specs import PerReplicaSpec, TensorSpec
+from mirrax.values.tensor_spec import PerReplicaSpec, TensorSpec
 from tests.conftest import mirrored
 
 TOPOLOGY = mirrored(3).topology

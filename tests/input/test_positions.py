@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from mirrax.input.positions import Position, load, require_pipelines
+from mirrax.input.dataset_position import Position, load, require_pipelines
 from tests.data.plans import through_json
 
 

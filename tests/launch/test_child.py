@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from mirrax.launch.child import Child
+from mirrax.launch.worker_process import Child
 
 CHAINED = """
 print("before")

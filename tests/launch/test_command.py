@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from mirrax.launch import cli, command
+from mirrax.launch import cli, launch_command
 from tests.launch import interrupted, scripts
 
 INTERRUPTED = str(pathlib.Path(interrupted.__file__))
@@ -171,7 +171,7 @@ def test_deaf_workers_are_ended_after_the_grace():
     ids=["workers", "index", "address", "devices", "grace", "logs", "script"],
 )
 def test_wrong_arguments_are_explained(capsys, arguments, message):
-    assert command.main(arguments) == 2
+    assert launch_command.main(arguments) == 2
     assert message in capsys.readouterr().err
 
 
@@ -186,7 +186,7 @@ def test_address_of_another_machine_is_explained():
 
 def test_wrong_setting_is_explained(capsys, monkeypatch):
     monkeypatch.setenv("MIRRAX_JOIN_TIMEOUT", "soon")
-    assert command.main([SCRIPT]) == 2
+    assert launch_command.main([SCRIPT]) == 2
     assert "MIRRAX_JOIN_TIMEOUT must be a number of" in capsys.readouterr().err
 
 

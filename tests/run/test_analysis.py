@@ -8,7 +8,7 @@ import pytest
 from jax import lax
 from jax.experimental import buffer_callback
 
-from mirrax.collectives.promise import promise_mirrored
+from mirrax.collectives.spmd import promise_mirrored
 from mirrax.run.compiled.varying import find_varying, has_collective
 from mirrax.run.jaxprs import all_equations
 

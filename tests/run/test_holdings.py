@@ -8,8 +8,8 @@ import mirrax
 from mirrax.run.compiled.variable_io import Holdings
 from mirrax.run.compiled.tracing import trace
 from mirrax.values.layouts import replicate
-from mirrax.variables import lending
-from mirrax.variables.foreign import Outdated
+from mirrax.variables import aliasing
+from mirrax.variables.foreign_variable import Outdated
 from tests.programs import create
 from tests.variables.library import Box
 
@@ -17,7 +17,7 @@ from tests.variables.library import Box
 @pytest.fixture(autouse=True)
 def locked():
     """Whoever uses holdings holds the lock."""
-    with lending.lock:
+    with aliasing.lock:
         yield
 
 

@@ -10,7 +10,7 @@ import pytest
 import mirrax
 from mirrax.run.compiled.arguments import slots_of
 from mirrax.run.compiled.program_cache import Latest, Programs
-from mirrax.variables import libraries
+from mirrax.variables import foreign_libraries
 
 
 def latest_of(args, is_run=False):
@@ -125,5 +125,5 @@ def test_a_library_that_is_new_stays_new_however_often_it_is_asked(monkeypatch):
     monkeypatch.setitem(sys.modules, "mirrax_tests_something_new", sys)
     assert latest.arrays_of([]) == []
     monkeypatch.setitem(sys.modules, "mirrax_tests_a_library", sys)
-    monkeypatch.setattr(libraries, "connect", lambda: range(99))
+    monkeypatch.setattr(foreign_libraries, "connect", lambda: range(99))
     assert [latest.arrays_of([]), latest.arrays_of([])] == [None, None]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import mirrax
-from mirrax.collectives import small_sums
+from mirrax.collectives import cpu_all_reduce
 from mirrax.collectives.reduce import Collective
 from mirrax.errors import InvalidArgumentError, ReplicaError
 from mirrax.options import CommunicationOptions, ReduceOp
@@ -62,7 +62,7 @@ def waiting(request):
 def size(request, monkeypatch):
     """Small values are added up here, large ones by a collective of the devices."""
     if request.param == "large":
-        monkeypatch.setattr(small_sums, "MAX_BYTES", -1)
+        monkeypatch.setattr(cpu_all_reduce, "MAX_BYTES", -1)
 
 
 @pytest.mark.usefixtures("size")

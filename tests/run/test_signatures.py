@@ -10,7 +10,7 @@ import pytest
 import mirrax
 from mirrax import PerReplica, TensorSpec
 from mirrax.run.compiled.input_signature import Signature
-from mirrax.values.specs import PerReplicaSpec
+from mirrax.values.tensor_spec import PerReplicaSpec
 
 ROWS = TensorSpec([None, 2])
 

@@ -9,7 +9,7 @@ import pytest
 
 import mirrax
 from mirrax.errors import CheckpointDamagedError, NotFoundError
-from mirrax.train import Checkpoint, CheckpointManager, files
+from mirrax.train import Checkpoint, CheckpointManager, checkpoint_files
 
 
 def build():
@@ -72,9 +72,9 @@ def test_no_flipped_bit_goes_unnoticed(directory):
             with pytest.raises(
                 CheckpointDamagedError, match=f"written in .*{file.name}"
             ):
-                files.read(path)
+                checkpoint_files.read(path)
         file.write_bytes(whole)
-    assert files.read(path).plain["step"] == 10
+    assert checkpoint_files.read(path).plain["step"] == 10
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 
 import mirrax
-from mirrax.values.distributed import describe, describe_parts
+from mirrax.values.distributed_values import describe, describe_parts
 
 
 def test_scalar_is_shown_as_the_documents_show_tensors():

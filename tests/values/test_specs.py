@@ -6,7 +6,7 @@ import pytest
 
 import mirrax
 from mirrax import TensorSpec
-from mirrax.values.specs import PerReplicaSpec
+from mirrax.values.tensor_spec import PerReplicaSpec
 
 
 def test_spec_is_float32_by_default():

@@ -10,7 +10,7 @@ import pytest
 
 from mirrax.collectives.all_reduce import AllReduce
 from mirrax.collectives.reduce import Collective
-from mirrax.collectives.trail import trail_of
+from mirrax.collectives.worker_guard import trail_of
 from mirrax.context import stack
 from mirrax.devices.topology import Topology
 from mirrax.options import VariableAggregation

@@ -12,7 +12,7 @@ from mirrax.collectives.all_reduce import AllReduce
 from mirrax.collectives.reduce import Collective
 from mirrax.devices.topology import Topology
 from mirrax.values.per_replica import PerReplica
-from mirrax.variables.central import CentralVariable
+from mirrax.variables.central_variable import CentralVariable
 from mirrax.variables.variable import replace
 from tests.programs import create, device_of, engines, parts, replica_id
 

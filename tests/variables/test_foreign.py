@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 import mirrax
-from mirrax.variables import libraries
+from mirrax.variables import foreign_libraries
 from tests.variables.library import MEAN, Box, BoxLibrary
 
 
 @pytest.fixture(autouse=True)
 def connected(monkeypatch):
     """The library takes part during the test, and only then."""
-    monkeypatch.setattr(libraries, "_connected", [*libraries.connect(), BoxLibrary()])
+    monkeypatch.setattr(foreign_libraries, "_connected", [*foreign_libraries.connect(), BoxLibrary()])
 
 
 @pytest.fixture(params=[False, True], ids=["eager", "compiled"])

@@ -5,36 +5,36 @@ import jax.numpy as jnp
 import pytest
 
 import mirrax
-from mirrax.variables import lending
+from mirrax.variables import aliasing
 from tests.programs import create
 
 
 def test_value_of_a_variable_is_a_view():
     variable = mirrax.Variable(jnp.ones(3))
-    assert lending.is_view(variable.value)
+    assert aliasing.is_view(variable.value)
 
 
 def test_other_arrays_are_no_views():
-    assert not lending.is_view(jnp.ones(3))
+    assert not aliasing.is_view(jnp.ones(3))
 
 
 def test_views_are_forgotten_with_the_array():
     variable = mirrax.Variable(jnp.ones(3))
-    before = len(lending._views)
+    before = len(aliasing._views)
     view = variable.value
-    assert len(lending._views) == before + 1
+    assert len(aliasing._views) == before + 1
     del view
     gc.collect()
-    assert len(lending._views) == before
+    assert len(aliasing._views) == before
 
 
 def test_reading_marks_a_variable_as_lent_and_counts():
     variable = mirrax.Variable(1.0)
-    count = lending.ledger.count
+    count = aliasing.ledger.count
     assert not variable.is_lent
     _ = variable.value
     assert variable.is_lent
-    assert lending.ledger.count == count + 1
+    assert aliasing.ledger.count == count + 1
 
 
 def test_numpy_lends_nothing():

@@ -9,16 +9,16 @@ import pytest
 import mirrax
 from mirrax import trees
 from mirrax.context import stack
-from mirrax.variables import libraries
-from mirrax.variables.libraries import Kept, Library, Sources
+from mirrax.variables import foreign_libraries
+from mirrax.variables.foreign_libraries import Kept, Library, Sources
 
 
 @pytest.fixture(autouse=True)
 def no_libraries(monkeypatch):
     """A process that knows no library, whatever was imported before."""
-    monkeypatch.setattr(libraries, "_expected", {})
-    monkeypatch.setattr(libraries, "_connected", [])
-    monkeypatch.setattr(libraries, "_fingerprints", [])
+    monkeypatch.setattr(foreign_libraries, "_expected", {})
+    monkeypatch.setattr(foreign_libraries, "_connected", [])
+    monkeypatch.setattr(foreign_libraries, "_fingerprints", [])
     monkeypatch.setattr(trees, "_leaf_types", trees._leaf_types)
     monkeypatch.setattr(trees, "_is_leaf", trees._is_leaf)
 
@@ -30,7 +30,7 @@ def imported(monkeypatch):
     def imported(*added):
         for library in added:
             name = f"library_{id(library)}"
-            libraries.expect(name, lambda library=library: library)
+            foreign_libraries.expect(name, lambda library=library: library)
             monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
         return added
 
@@ -43,7 +43,7 @@ def connect(imported):
 
     def connect(*added):
         imported(*added)
-        assert libraries.connect() == list(added)
+        assert foreign_libraries.connect() == list(added)
         return added
 
     return connect
@@ -106,27 +106,27 @@ class Noting(Library):
 
 
 def test_nothing_is_connected_before_it_is_imported():
-    libraries.expect("no_such_library", lambda: pytest.fail("It was loaded."))
-    assert libraries.connect() == []
+    foreign_libraries.expect("no_such_library", lambda: pytest.fail("It was loaded."))
+    assert foreign_libraries.connect() == []
 
 
 def test_library_is_connected_once_it_is_imported(monkeypatch):
     library, loaded = Noting(), []
-    libraries.expect("a_library", lambda: loaded.append(1) or library)
+    foreign_libraries.expect("a_library", lambda: loaded.append(1) or library)
     monkeypatch.setitem(sys.modules, "a_library", types.ModuleType("a_library"))
-    assert libraries.connect() == [library]
-    assert libraries.connect() == [library]
+    assert foreign_libraries.connect() == [library]
+    assert foreign_libraries.connect() == [library]
     assert loaded == [1]
 
 
 def test_libraries_are_connected_together(monkeypatch):
     first, second = Noting(), Noting(Other)
-    libraries.expect("first_library", lambda: first)
-    libraries.expect("absent_library", lambda: pytest.fail("It was loaded."))
-    libraries.expect("second_library", lambda: second)
+    foreign_libraries.expect("first_library", lambda: first)
+    foreign_libraries.expect("absent_library", lambda: pytest.fail("It was loaded."))
+    foreign_libraries.expect("second_library", lambda: second)
     for name in ("first_library", "second_library"):
         monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
-    assert libraries.connect() == [first, second]
+    assert foreign_libraries.connect() == [first, second]
 
 
 def test_objects_of_a_connected_library_are_leaves(connect):
@@ -145,14 +145,14 @@ def test_library_must_say_how_its_variables_take_part():
 
 
 def test_nothing_is_routed_without_libraries():
-    with libraries.routed() as nothing:
+    with foreign_libraries.routed() as nothing:
         assert nothing is None
 
 
 def test_all_libraries_are_routed_for_the_block(connect):
     noted = []
     connect(Noting(Thing, noted), Noting(Other, noted))
-    with libraries.routed():
+    with foreign_libraries.routed():
         noted.append("inside")
     assert noted == [
         "enter Thing",
@@ -164,16 +164,16 @@ def test_all_libraries_are_routed_for_the_block(connect):
 
 
 def test_library_imported_in_between_is_routed_the_next_time(imported):
-    with libraries.routed():
+    with foreign_libraries.routed():
         (library,) = imported(Noting())
     assert library.noted == []
-    with libraries.routed():
+    with foreign_libraries.routed():
         assert library.noted == ["enter Thing"]
 
 
 def test_error_ends_the_routing_and_gets_out(connect):
     (library,) = connect(Noting())
-    with pytest.raises(KeyError, match="reason"), libraries.routed():
+    with pytest.raises(KeyError, match="reason"), foreign_libraries.routed():
         raise KeyError("reason")
     assert library.noted == ["enter Thing", "leave Thing"]
 
@@ -181,7 +181,7 @@ def test_error_ends_the_routing_and_gets_out(connect):
 def test_function_is_routed_while_it_is_called(connect):
     (library,) = connect(Noting())
 
-    @libraries.routing
+    @foreign_libraries.routing
     def add(x, y=1):
         """Adds."""
         return x + y, list(library.noted)
@@ -201,20 +201,20 @@ def replica_of(num_replicas):
 
 
 def test_nothing_takes_part_outside():
-    assert not libraries.takes_part()
+    assert not foreign_libraries.takes_part()
     with stack.entered(stack.CrossReplica("strategy")):
-        assert not libraries.takes_part()
+        assert not foreign_libraries.takes_part()
 
 
 def test_variables_take_part_in_a_trace():
     with stack.overlaid("overlay"):
-        assert libraries.takes_part()
+        assert foreign_libraries.takes_part()
 
 
 @pytest.mark.parametrize(("num_replicas", "expected"), [(1, False), (2, True)])
 def test_variables_take_part_in_replicas_if_there_are_several(num_replicas, expected):
     with stack.entered(replica_of(num_replicas)):
-        assert libraries.takes_part() is expected
+        assert foreign_libraries.takes_part() is expected
 
 
 # Arguments.
@@ -223,15 +223,15 @@ def test_variables_take_part_in_replicas_if_there_are_several(num_replicas, expe
 def test_refused_argument_is_found_wherever_it_is(connect):
     thing = types.SimpleNamespace()
     arguments = (None, {"a": [1, {"b": (thing,)}]})
-    libraries.check_arguments(arguments)
+    foreign_libraries.check_arguments(arguments)
     connect(Noting(Other), Noting(types.SimpleNamespace))
     with pytest.raises(TypeError, match=r"No namespace\(\) here."):
-        libraries.check_arguments(arguments)
+        foreign_libraries.check_arguments(arguments)
 
 
 def test_arguments_that_no_library_refuses_are_accepted(connect):
     connect(Smallest(), Noting())
-    libraries.check_arguments(([1, None, "x", {"a": 2.0}], {}))
+    foreign_libraries.check_arguments(([1, None, "x", {"a": 2.0}], {}))
 
 
 # Fingerprints.
@@ -239,7 +239,7 @@ def test_arguments_that_no_library_refuses_are_accepted(connect):
 
 def test_program_depends_on_nothing_without_fingerprints(connect):
     connect(Smallest())
-    assert libraries.fingerprint(print, [1]) is None
+    assert foreign_libraries.fingerprint(print, [1]) is None
 
 
 def test_program_depends_on_what_each_library_says(connect):
@@ -250,7 +250,7 @@ def test_program_depends_on_what_each_library_says(connect):
 
     connect(library("a"), Smallest(), library("b"))
     expected = (("a", print, 2), ("b", print, 2))
-    assert libraries.fingerprint(print, [1, 2]) == expected
+    assert foreign_libraries.fingerprint(print, [1, 2]) == expected
 
 
 # Gradients.
@@ -258,7 +258,7 @@ def test_program_depends_on_what_each_library_says(connect):
 
 def test_variable_is_a_source_by_itself():
     variable = mirrax.Variable(1.0)
-    sources = libraries.sources_of(variable)
+    sources = foreign_libraries.sources_of(variable)
     assert len(sources.variables) == 1
     assert sources.variables[0] is variable
     assert sources.assemble(["gradient"]) == "gradient"
@@ -266,7 +266,7 @@ def test_variable_is_a_source_by_itself():
 
 def test_object_of_a_library_is_the_source_that_it_says(connect):
     connect(Smallest(), Noting(Other), Noting(Thing))
-    sources = libraries.sources_of(Thing([1, 2]))
+    sources = foreign_libraries.sources_of(Thing([1, 2]))
     assert sources.variables == [1, 2]
     assert sources.assemble(["a", "b"]) == ("a", "b")
 
@@ -274,13 +274,13 @@ def test_object_of_a_library_is_the_source_that_it_says(connect):
 @pytest.mark.parametrize("value", [None, 1.0, "x", Thing()], ids=repr)
 def test_other_values_are_no_sources(connect, value):
     connect(Smallest(), Noting(Other))
-    assert libraries.sources_of(value) is None
+    assert foreign_libraries.sources_of(value) is None
 
 
 def test_sources_in_a_structure_are_its_leaves(connect):
     connect(Noting())
     thing, variable = Thing([1, 2]), mirrax.Variable(1.0)
-    leaves, structure = libraries.flatten_sources({"a": [thing, None], "b": variable})
+    leaves, structure = foreign_libraries.flatten_sources({"a": [thing, None], "b": variable})
     assert leaves[0] is thing
     assert leaves[1] is variable
     assert structure.unflatten([1, 2]) == {"a": [1, None], "b": 2}
@@ -296,12 +296,12 @@ def test_source_is_a_leaf_though_it_is_a_structure_for_jax(connect):
             return Sources(value, tuple) if isinstance(value, tuple) else None
 
     connect(Pairs())
-    assert libraries.flatten_sources([(1, 2), [(3,)]])[0] == [(1, 2), (3,)]
+    assert foreign_libraries.flatten_sources([(1, 2), [(3,)]])[0] == [(1, 2), (3,)]
 
 
 def test_distributed_value_in_a_structure_is_one_leaf():
     value = mirrax.PerReplica((1.0, 2.0))
-    leaves, _ = libraries.flatten_sources([value])
+    leaves, _ = foreign_libraries.flatten_sources([value])
     assert len(leaves) == 1
     assert leaves[0] is value
 
@@ -309,9 +309,9 @@ def test_distributed_value_in_a_structure_is_one_leaf():
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda thing: libraries.sources_of(thing) is not None,
-        lambda thing: libraries.kept_of(thing) is not None,
-        lambda thing: libraries.flatten_sources([thing])[0] == [thing],
+        lambda thing: foreign_libraries.sources_of(thing) is not None,
+        lambda thing: foreign_libraries.kept_of(thing) is not None,
+        lambda thing: foreign_libraries.flatten_sources([thing])[0] == [thing],
     ],
     ids=["sources", "kept", "flatten"],
 )
@@ -322,11 +322,11 @@ def test_who_asks_about_an_object_connects_its_library(imported, ask):
 
 def test_gradients_are_dealt_out_to_their_sources():
     sources = [Sources([1, 2], tuple), Sources([], tuple), Sources([3], list)]
-    assert libraries.assemble(sources, ["a", "b", "c"]) == [("a", "b"), (), ["c"]]
+    assert foreign_libraries.assemble(sources, ["a", "b", "c"]) == [("a", "b"), (), ["c"]]
 
 
 def test_gradients_of_nothing_are_none():
-    assert libraries.assemble([], []) == []
+    assert foreign_libraries.assemble([], []) == []
 
 
 # Checkpoints.
@@ -334,16 +334,16 @@ def test_gradients_of_nothing_are_none():
 
 def test_what_is_kept_of_an_object_is_what_its_library_says(connect):
     connect(Smallest(), Noting(Other), Noting(Thing))
-    assert list(libraries.kept_of(Thing())) == ["Thing"]
-    assert list(libraries.kept_of(Other())) == ["Other"]
-    assert libraries.kept_of([1]) is None
+    assert list(foreign_libraries.kept_of(Thing())) == ["Thing"]
+    assert list(foreign_libraries.kept_of(Other())) == ["Other"]
+    assert foreign_libraries.kept_of([1]) is None
 
 
 def test_every_library_may_wait_until_an_object_is_complete(connect):
     _, first, second = connect(Smallest(), Noting(Thing), Noting(Other))
-    libraries.when_complete("model", lambda: True)
+    foreign_libraries.when_complete("model", lambda: True)
     assert first.noted == second.noted == [("model", True)]
 
 
 def test_exported_names_are_there():
-    assert all(hasattr(libraries, name) for name in libraries.__all__)
+    assert all(hasattr(foreign_libraries, name) for name in foreign_libraries.__all__)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import mirrax
-from mirrax.variables import lending
-from mirrax.variables.places import Places, in_order_of_row, row_of
+from mirrax.variables import aliasing
+from mirrax.variables.array_storage import Places, in_order_of_row, row_of
 
 
 def test_places_are_read_in_order():
@@ -119,10 +119,10 @@ def test_a_row_keeps_nothing_of_a_variable_that_is_gone():
 
 def test_moves_are_counted():
     variables = variables_of(2)
-    before = lending.ledger.moves
+    before = aliasing.ledger.moves
     row_of(variables)
     row_of(variables)
-    assert lending.ledger.moves == before + 1
+    assert aliasing.ledger.moves == before + 1
 
 
 def test_programs_over_some_of_the_variables_see_one_anothers_changes():

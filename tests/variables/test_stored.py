@@ -4,8 +4,8 @@ import gc
 import threading
 
 import mirrax
-from mirrax.variables import lending
-from mirrax.variables.stored import Stored
+from mirrax.variables import aliasing
+from mirrax.variables.array_storage import Stored
 
 
 class Held(Stored):
@@ -52,10 +52,10 @@ def test_nobody_reads_while_an_array_is_stored():
     free = []
 
     def try_to_lock():
-        is_free = lending.lock.acquire(blocking=False)
+        is_free = aliasing.lock.acquire(blocking=False)
         free.append(is_free)
         if is_free:
-            lending.lock.release()
+            aliasing.lock.release()
 
     class Row(list):
         is_watched = False

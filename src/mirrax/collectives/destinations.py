@@ -7,9 +7,9 @@ from typing import Any, Protocol, runtime_checkable
 import jax
 
 from mirrax import jax_internals
-from mirrax.devices.logical import resolve
+from mirrax.devices.logical_devices import resolve
 from mirrax.devices.topology import Topology
-from mirrax.values.distributed import DistributedValues
+from mirrax.values.distributed_values import DistributedValues
 from mirrax.values.layouts import to_device
 from mirrax.values.mirrored import Mirrored
 

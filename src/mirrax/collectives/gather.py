@@ -13,7 +13,7 @@ import numpy as np
 from jax.sharding import PartitionSpec
 
 from mirrax import jax_internals
-from mirrax.collectives import agreement, guarding, within
+from mirrax.collectives import worker_exchange, worker_guard, spmd
 from mirrax.collectives.reduce import require_axis
 from mirrax.devices.topology import AXIS, Topology
 from mirrax.errors import InvalidArgumentError
@@ -42,7 +42,7 @@ def gather(topology: Topology, value: PerReplica, axis: int) -> jax.Array:
     layout = value.layout
     if isinstance(layout, Spmd):
         require_axis(axis, layout.value.ndim, "gather")
-        return within.all_gather([layout.value], axis)[0]
+        return spmd.all_gather([layout.value], axis)[0]
     if isinstance(layout, Alike) and isinstance(layout.array, jax.core.Tracer):
         require_axis(axis, layout.array.ndim, "gather")
         return jnp.concatenate([layout.array] * topology.num_replicas, axis)
@@ -56,10 +56,10 @@ def gather(topology: Topology, value: PerReplica, axis: int) -> jax.Array:
 
 
 def _gather_parts(topology: Topology, layout: Layout, axis: int) -> jax.Array:
-    (layout,) = agreement.with_kinds(topology, [layout], f"gather, axis {axis}")
+    (layout,) = worker_exchange.with_kinds(topology, [layout], f"gather, axis {axis}")
     parts = layout.parts
     known = layout.kinds if isinstance(layout, Parts) else None
-    kinds = known or [agreement.kind_of(part) for part in parts]
+    kinds = known or [worker_exchange.kind_of(part) for part in parts]
     for shape, _ in kinds:
         require_axis(axis, len(shape), "gather")
     require_joinable(kinds, axis)
@@ -136,7 +136,7 @@ def _gather_program(topology: Topology, axis: int) -> Any:
     program = jax.jit(
         jax_internals.raising_as_a_whole(
             jax.shard_map(
-                lambda part: within.all_gather([part], axis)[0],
+                lambda part: spmd.all_gather([part], axis)[0],
                 mesh=topology.mesh,
                 in_specs=PartitionSpec(AXIS),
                 out_specs=PartitionSpec(),
@@ -145,4 +145,4 @@ def _gather_program(topology: Topology, axis: int) -> Any:
             "gather",
         )
     )
-    return guarding.guarded(topology, "gather", program)
+    return worker_guard.guarded(topology, "gather", program)

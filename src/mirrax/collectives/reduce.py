@@ -14,7 +14,7 @@ import numpy as np
 from jax.sharding import PartitionSpec
 
 from mirrax import jax_internals
-from mirrax.collectives import agreement, guarding, within
+from mirrax.collectives import worker_exchange, worker_guard, spmd
 from mirrax.devices.topology import AXIS, Topology
 from mirrax.errors import InvalidArgumentError
 from mirrax.options import CommunicationOptions, ReduceOp
@@ -69,7 +69,7 @@ def reduce(
     for layout in layouts:
         if isinstance(layout, Parts):
             require_parts(layout.held, collective.topology)
-    layouts = agreement.with_kinds(
+    layouts = worker_exchange.with_kinds(
         collective.topology, layouts, f"reduce {op.name}, axis {axis}"
     )
     for layout in layouts:
@@ -99,7 +99,7 @@ def _reduce_even(
         "alike" if isinstance(j, Alike) else "scalar" if j.is_scalar else "array"
         for j in joined
     )
-    program = guarding.guarded(
+    program = worker_guard.guarded(
         topology, purpose, _reduce_program(collective, op, kinds, axis)
     )
     return list(program(*[j.array for j in joined]))
@@ -138,7 +138,7 @@ def _reduce_within(
 ) -> list[jax.Array]:
     local = [reduce_one(op, value, axis) for value in values]
     num_replicas = collective.topology.num_replicas
-    return within.all_reduce(
+    return spmd.all_reduce(
         op, local, num_replicas, collective.ops, collective.options
     )
 
@@ -147,8 +147,8 @@ def reduce_one(op: ReduceOp, value: jax.Array, axis: Axis) -> jax.Array:
     """Returns one replica's value combined along `axis`; means are floats."""
     value = jnp.asarray(value)
     if axis is None:
-        return within.countable(op, value)
-    value = within.countable(ReduceOp.SUM, value)
+        return spmd.countable(op, value)
+    value = spmd.countable(ReduceOp.SUM, value)
     total = jnp.sum(value, axis, dtype=value.dtype)
     return total if op is ReduceOp.SUM else total / _count(value.shape, axis)
 
@@ -211,7 +211,7 @@ def _kinds(layout: Layout) -> Sequence[Kind]:
     """Returns shape and dtype of the part on each replica."""
     if isinstance(layout, Parts) and layout.kinds is not None:
         return layout.kinds
-    return [agreement.kind_of(part) for part in layout.parts]
+    return [worker_exchange.kind_of(part) for part in layout.parts]
 
 
 def _without(shape: tuple[int, ...], axis: int | tuple[int, ...]) -> tuple[int, ...]:

@@ -1,8 +1,4 @@
-"""All ambient state of Mirrax: frame, overlay, driver, creators, notes of a trace.
-
-Each is a `ContextVar`, so each thread has its own, and so has each greenlet that runs a
-replica.
-"""
+"""All ambient state: which strategy, replica, overlay and driver are in force."""
 
 from __future__ import annotations
 
@@ -11,8 +7,10 @@ import dataclasses
 import itertools
 from collections.abc import Callable
 from typing import Any
-
 import jax
+import contextlib
+from contextlib import AbstractContextManager, ExitStack
+
 
 Creator = Callable[..., Any]
 """A variable creator: called with `next_creator` and the arguments of the variable."""
@@ -225,3 +223,22 @@ def install(new_frame: Frame | None, new_creators: tuple[Creator, ...]) -> None:
     _installed.set(new_frame)
     _frame.set(new_frame)
     _creators.set(new_creators)
+
+
+_keepers: list[Callable[[], AbstractContextManager[None]]] = []
+_NOTHING = contextlib.nullcontext()
+
+
+def register(keeper: Callable[[], AbstractContextManager[None]]) -> None:
+    """Lets `keeper()` put a library's notes away, and back at the end of its block."""
+    _keepers.append(keeper)
+
+
+def set_aside() -> AbstractContextManager[object]:
+    """Puts away what libraries noted in this thread, for the `with` block."""
+    if not _keepers:
+        return _NOTHING
+    entered = ExitStack()
+    for keeper in _keepers:
+        entered.enter_context(keeper())
+    return entered

@@ -19,7 +19,7 @@ from mirrax.data.file_datasets import TextLineDataset as TextLineDataset
 from mirrax.data.file_datasets import TFRecordDataset as TFRecordDataset
 from mirrax.data.iterator import DatasetIterator as DatasetIterator
 from mirrax.data.operations import AUTOTUNE as AUTOTUNE
-from mirrax.data.options import AutoShardPolicy as AutoShardPolicy
-from mirrax.data.options import DistributeOptions as DistributeOptions
-from mirrax.data.options import Options as Options
+from mirrax.data.dataset_options import AutoShardPolicy as AutoShardPolicy
+from mirrax.data.dataset_options import DistributeOptions as DistributeOptions
+from mirrax.data.dataset_options import Options as Options
 from mirrax.data.tfrecord_writer import TFRecordWriter as TFRecordWriter

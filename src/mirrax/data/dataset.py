@@ -22,14 +22,14 @@ from mirrax.data.nodes.generated import Generated
 from mirrax.data.nodes.indexed import Range, one_element, slices
 from mirrax.data.nodes.mapping import Map
 from mirrax.data.operations import plan_of
-from mirrax.data.options import Options
-from mirrax.data.plan import INFINITE, UNKNOWN, Node, rewritten
+from mirrax.data.dataset_options import Options
+from mirrax.data.node import (INFINITE, UNKNOWN, Node, rewritten)
 from mirrax.data.seeds import random_seed
-from mirrax.data.successive import Successive
+from mirrax.data.sequential_operations import Successive
 from mirrax.errors import NotFoundError
 from mirrax.trees import Tree
-from mirrax.values.driving import Driving
-from mirrax.values.specs import TensorSpec
+from mirrax.trees import Driving
+from mirrax.values.tensor_spec import TensorSpec
 
 INFINITE_CARDINALITY = INFINITE
 UNKNOWN_CARDINALITY = UNKNOWN

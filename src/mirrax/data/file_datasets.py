@@ -12,7 +12,7 @@ from mirrax.data.dataset import Dataset
 from mirrax.data.nodes.array_records import ArrayRecords
 from mirrax.data.nodes.files import Files, MakeReader
 from mirrax.data.nodes.parquet import ParquetRows
-from mirrax.data.pool import num_threads
+from mirrax.data.thread_pool import num_threads
 from mirrax.data.readers import FixedLengthReader, TextLineReader, TFRecordReader
 
 

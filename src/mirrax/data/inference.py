@@ -9,8 +9,8 @@ import jax
 import numpy as np
 
 from mirrax.data import columns as cols
-from mirrax.data.plan import Node
-from mirrax.values.specs import TensorSpec
+from mirrax.data.node import Node
+from mirrax.values.tensor_spec import TensorSpec
 
 
 def spec_of_function(function: Callable[..., Any], source: Node, mapped: Node) -> Any:

@@ -12,10 +12,10 @@ from mirrax.context.guards import MustDrive
 from mirrax.data import columns as cols
 from mirrax.data.columns import Columns
 from mirrax.data.optional_element import GetNext
-from mirrax.data.plan import Node, refuse_position
+from mirrax.data.node import Node, refuse_position
 from mirrax.data.seeds import seeds_of, with_seeds
 from mirrax.trees import Tree
-from mirrax.values.driving import Driving
+from mirrax.trees import Driving
 
 _VERSION = 1
 

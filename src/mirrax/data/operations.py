@@ -22,9 +22,9 @@ from mirrax.data.nodes.prefetching import Prefetch
 from mirrax.data.nodes.rebatching import Rebatch, Unbatch
 from mirrax.data.nodes.shuffling import Shuffle
 from mirrax.data.nodes.windows import Window
-from mirrax.data.plan import Node
-from mirrax.data.pool import AUTOTUNE as AUTOTUNE
-from mirrax.data.pool import num_threads
+from mirrax.data.node import Node
+from mirrax.data.thread_pool import AUTOTUNE as AUTOTUNE
+from mirrax.data.thread_pool import num_threads
 from mirrax.data.seeds import random_seed
 from mirrax.errors import InvalidArgumentError
 from mirrax.trees import Tree

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from mirrax.errors import InvalidArgumentError, OutOfRangeError
 from mirrax.trees import Tree
-from mirrax.values.driving import Driving
+from mirrax.trees import Driving
 
 
 class OptionalElement(Driving):

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mirrax.data.indices import random_for
-from mirrax.data.plan import Node, rewritten
+from mirrax.data.node import Node, rewritten
 
 
 class Seeded(abc.ABC):

@@ -12,15 +12,9 @@ import jax
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
-from mirrax.devices import cpu_pool
-from mirrax.devices.logical import (
-    LogicalDevice,
-    default_devices,
-    kind_of,
-    name_of,
-    resolve,
-)
-from mirrax.devices.names import LOCAL_TASK
+from mirrax.devices import cpu_threads
+from mirrax.devices.logical_devices import (LogicalDevice, default_devices, kind_of, name_of, resolve)
+from mirrax.devices.device_names import LOCAL_TASK
 from mirrax.devices.peers import Alone, Peers
 from mirrax.errors import DuplicateDevice
 
@@ -160,7 +154,7 @@ def local_topology(
     topology = Topology(chosen)
     _check_local(topology)
     if kind_of(chosen[0]) == "CPU":
-        cpu_pool.check(topology.num_replicas)
+        cpu_threads.check(topology.num_replicas)
     return topology
 
 
@@ -190,7 +184,7 @@ def job_topology(job: Peers, devices: Sequence[jax.Device]) -> Topology:
         for place in places
     )
     if kind_of(chosen[0]) == "CPU":
-        cpu_pool.check(len(places))
+        cpu_threads.check(len(places))
     return Topology(chosen, job=job)
 
 

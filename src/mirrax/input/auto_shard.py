@@ -10,8 +10,8 @@ from mirrax.data.nodes.choosing import Choose
 from mirrax.data.nodes.files import FileNode
 from mirrax.data.nodes.interleaving import Interleave
 from mirrax.data.nodes.ordering import Shard
-from mirrax.data.options import AutoShardPolicy
-from mirrax.data.plan import Node
+from mirrax.data.dataset_options import AutoShardPolicy
+from mirrax.data.node import Node
 
 
 def chosen_policy(plan: Node, policy: AutoShardPolicy) -> AutoShardPolicy:

@@ -10,11 +10,11 @@ import numpy as np
 
 from mirrax.data.iterator import DatasetIterator
 from mirrax.errors import InvalidArgumentError
-from mirrax.input import positions
-from mirrax.input.positions import Position
-from mirrax.input.rows import num_rows, rows
-from mirrax.input.split import split_batch
-from mirrax.input.workers import Share
+from mirrax.input import dataset_position
+from mirrax.input.dataset_position import Position
+from mirrax.input.batch_rows import num_rows, rows
+from mirrax.input.split_batch import split_batch
+from mirrax.input.worker_share import Share
 from mirrax.trees import Tree
 
 
@@ -66,7 +66,7 @@ class Batches:
         return Position(self._step, 1, False, {0: state})
 
     def go_to(self, position: Position) -> None:
-        positions.require_pipelines(position, 1)
+        dataset_position.require_pipelines(position, 1)
         state, self._to_skip = position.of(0)
         self._source.restore_state(state)
         self._step = position.step
@@ -99,7 +99,7 @@ class Turns:
         return Position(self._step, self._share.num_workers, True, rows)
 
     def go_to(self, position: Position) -> None:
-        positions.require_pipelines(position, self._share.num_workers)
+        dataset_position.require_pipelines(position, self._share.num_workers)
         own, _ = position.of(self._share.worker_index)
         for source, state in zip(self._distinct(), own, strict=True):
             source.restore_state(state)

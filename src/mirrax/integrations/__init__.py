@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import importlib
 
-from mirrax.integrations.loading import when_imported
-from mirrax.variables import libraries
-from mirrax.variables.libraries import Library
+from mirrax.integrations.import_hooks import when_imported
+from mirrax.variables import foreign_libraries
+from mirrax.variables.foreign_libraries import Library
 
 
 def await_libraries() -> None:
     """Connects each library as soon as it is imported, now or later."""
     # Models of Keras belong to a strategy from their creation on.
     when_imported("keras", "mirrax.integrations.keras")
-    libraries.expect("flax.nnx", _load_flax)
+    foreign_libraries.expect("flax.nnx", _load_flax)
 
 
 def _load_flax() -> Library:

@@ -12,7 +12,7 @@ _SOURCES = pathlib.Path(__file__).parents[2]
 # Each module has a `main(arguments) -> exit code`; only the one that is asked for is
 # imported. A layer that was deleted takes its subcommand with it.
 _MODULES = {
-    "launch": ("mirrax.launch.command", "starts a script on several workers"),
+    "launch": ("mirrax.launch.launch_command", "starts a script on several workers"),
     "migrate": ("mirrax.tf.migrate", "tells what of a TensorFlow program works"),
     "doctor": ("mirrax.launch.doctor", "checks this machine and its cluster"),
 }

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from mirrax.cluster.worker.job import EXIT_CODE
 from mirrax.cluster.failure import Verdict
-from mirrax.launch.child import Child
-from mirrax.launch.plan import Plan
+from mirrax.launch.worker_process import Child
+from mirrax.launch.worker_plan import Plan
 
 _KILLED = 128 + signal.SIGKILL
 

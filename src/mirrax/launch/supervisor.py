@@ -14,10 +14,10 @@ from mirrax.cluster.coordinator.process import Coordinator
 from mirrax.cluster.net.handshake import derive_key
 from mirrax.cluster.job_options import read_options
 from mirrax.cluster.membership import join_address
-from mirrax.launch.child import Child
-from mirrax.launch.guardian import Guardian
+from mirrax.launch.worker_process import Child
+from mirrax.launch.orphan_guard import Guardian
 from mirrax.launch.outcome import Outcome, conclude
-from mirrax.launch.plan import Plan, make_environment
+from mirrax.launch.worker_plan import Plan, make_environment
 
 _POLL_SECONDS = 0.02
 # How long the launcher's word on how a worker ended may take.

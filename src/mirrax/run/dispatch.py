@@ -11,7 +11,7 @@ import jax
 
 from mirrax import jax_internals
 from mirrax.context import stack
-from mirrax.later import Later
+from mirrax.lazy_modules import Later
 from mirrax.run import function_identity
 from mirrax.run.replica_context import ReplicaCall
 from mirrax.run.eager.scheduler import run_eager
@@ -19,7 +19,7 @@ from mirrax.run.compiled.function import Function
 from mirrax.run.compiled.replica_trace import run_traced
 from mirrax.run.compiled.spmd_communicator import call_alone, run_within
 from mirrax.trees import Tree
-from mirrax.variables import libraries
+from mirrax.variables import foreign_libraries
 
 if TYPE_CHECKING:
     from mirrax.run.uneven import runner
@@ -58,7 +58,7 @@ def run(
         return _run_driven(driver, strategy, fn, args, kwargs)
     if isinstance(fn, Function) and not is_traced:
         return _run_compiled(strategy, fn, args, kwargs)
-    libraries.connect()
+    foreign_libraries.connect()
     call = ReplicaCall(strategy, strategy.collective, fn, tuple(args), kwargs)
     with strategy.scope():
         return _run_inside_trace(call) if is_traced else _run_by_python(call)

@@ -15,7 +15,7 @@ from mirrax.collectives.reduce import Collective
 from mirrax.context import guards, stack
 from mirrax.devices.topology import Topology
 from mirrax.options import CommunicationOptions, ReduceOp, parse_reduce_op
-from mirrax.strategy.combine import as_per_replica, reduce_tree
+from mirrax.strategy.reduce_tree import as_per_replica, reduce_tree
 from mirrax.trees import Same, Tree
 from mirrax.values.array_like import as_array, on_host
 from mirrax.values.layouts import Alike, Spmd, replicate
@@ -24,7 +24,7 @@ from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import local_results, regroup, select
 from mirrax.variables import derivative_writes
 from mirrax.variables.aggregation import are_equal
-from mirrax.variables.distributed import DistributedVariable, VariablePart
+from mirrax.variables.distributed_variable import DistributedVariable, VariablePart
 from mirrax.variables.variable import Variable
 
 

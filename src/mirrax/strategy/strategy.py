@@ -18,7 +18,7 @@ from mirrax.collectives.gather import gather
 from mirrax.collectives.reduce import Axis, Collective
 from mirrax.context import guards, stack
 from mirrax.devices.topology import Topology
-from mirrax.later import Later
+from mirrax.lazy_modules import Later
 from mirrax.options import (
     CommunicationOptions,
     ReduceOp,
@@ -26,12 +26,8 @@ from mirrax.options import (
     parse_reduce_op,
 )
 from mirrax.run import dispatch
-from mirrax.strategy.combine import (
-    as_per_replica,
-    reduce_tree,
-    spread,
-)
-from mirrax.strategy.creators import StrategyCreator
+from mirrax.strategy.reduce_tree import as_per_replica, reduce_tree, spread
+from mirrax.strategy.variable_creators import StrategyCreator
 from mirrax.strategy.extended import StrategyExtended
 from mirrax.trees import Tree
 from mirrax.values.layouts import Parts, to_device
@@ -40,12 +36,12 @@ from mirrax.values.regroup import local_results, parts_of
 
 if TYPE_CHECKING:
     from mirrax import data
-    from mirrax.input import context as input_context
-    from mirrax.input import distribute
+    from mirrax.input import input_context
+    from mirrax.input import distribute_dataset
 else:
     data = Later("mirrax.data")
-    input_context = Later("mirrax.input.context")
-    distribute = Later("mirrax.input.distribute")
+    input_context = Later("mirrax.input.input_context")
+    distribute_dataset = Later("mirrax.input.distribute_dataset")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -263,7 +259,7 @@ class Strategy:
                 "be made for each. Received: InputReplicationMode.PER_REPLICA. Use "
                 "`distribute_datasets_from_function`."
             )
-        return distribute.distribute(dataset, self.topology, options)
+        return distribute_dataset.distribute(dataset, self.topology, options)
 
     def distribute_datasets_from_function(
         self,
@@ -276,7 +272,7 @@ class Strategy:
         is batched, divided or sharded.
         """
         guards.require_cross_replica("`distribute_datasets_from_function`")
-        return distribute.distribute_from_function(dataset_fn, self.topology, options)
+        return distribute_dataset.distribute_from_function(dataset_fn, self.topology, options)
 
     def experimental_distribute_datasets_from_function(
         self,

@@ -11,17 +11,11 @@ from typing import Any
 import numpy as np
 
 from mirrax.context import guards, stack
-from mirrax.train import agreement, files
-from mirrax.train.contents import (
-    Entry,
-    find_entries,
-    find_objects,
-    move_iterators,
-    set_values,
-)
-from mirrax.train.files import Saved
-from mirrax.train.matching import COUNTER, group_of, require_match
-from mirrax.variables import libraries
+from mirrax.train import worker_sync, checkpoint_files
+from mirrax.train.saved_objects import (Entry, find_entries, find_objects, move_iterators, set_values)
+from mirrax.train.checkpoint_files import Saved
+from mirrax.train.saved_objects import COUNTER, group_of, require_match
+from mirrax.variables import foreign_libraries
 
 Path = str | os.PathLike[str]
 
@@ -53,7 +47,7 @@ class Checkpoint:
     def __init__(self, **objects: Any) -> None:
         self.__dict__["_objects"] = {}
         self.__dict__["_pending"] = {}
-        self.__dict__["_writer"] = files.Writer()
+        self.__dict__["_writer"] = checkpoint_files.Writer()
         self.__dict__["_unfinished"] = None
         self._objects[COUNTER] = 0
         for name, value in objects.items():
@@ -106,9 +100,9 @@ class Checkpoint:
         self.wait()
         self._restore_pending()
         entries = self._named_entries()
-        workers = agreement.current_peers()
+        workers = worker_sync.current_peers()
         # Before any value is read, because reading may need the other workers.
-        positions = agreement.agree(workers, path, entries)
+        positions = worker_sync.agree(workers, path, entries)
         saved = _collect(entries, positions)
 
         def write() -> None:
@@ -116,7 +110,7 @@ class Checkpoint:
             if not asynchronous:
                 self._writer.wait()
 
-        agreement.let_chief(workers, path, write)
+        worker_sync.let_chief(workers, path, write)
         self.__dict__["_unfinished"] = path if asynchronous else None
         return str(path)
 
@@ -131,7 +125,7 @@ class Checkpoint:
         """
         path, self.__dict__["_unfinished"] = self._unfinished, None
         if path is not None:
-            agreement.let_chief(agreement.current_peers(), path, self._writer.wait)
+            worker_sync.let_chief(worker_sync.current_peers(), path, self._writer.wait)
 
     def restore(self, save_path: Path | None, partial: bool = False) -> LoadStatus:
         """Gives all objects what they had when the checkpoint was written.
@@ -148,18 +142,18 @@ class Checkpoint:
             return LoadStatus(self)
         path = pathlib.Path(save_path).absolute()
         self.wait()
-        workers = agreement.current_peers()
+        workers = worker_sync.current_peers()
         problem: Exception | None = None
         try:
-            saved = files.read(path)
-            values = {**saved.arrays, **agreement.own_positions(workers, saved.plain)}
+            saved = checkpoint_files.read(path)
+            values = {**saved.arrays, **worker_sync.own_positions(workers, saved.plain)}
             entries = dict(self._entries())
             require_match(path, entries, values, partial)
             go_back = move_iterators(entries, values)
         except Exception as error:
             problem = error
         try:
-            agreement.require_everywhere(workers, path, problem)
+            worker_sync.require_everywhere(workers, path, problem)
         except Exception:
             if problem is None:
                 go_back()
@@ -194,7 +188,7 @@ class Checkpoint:
         return sorted(held - names)
 
     def _entries(self, only: str | None = None) -> Iterator[tuple[str, Entry]]:
-        libraries.connect()
+        foreign_libraries.connect()
         for name, value in list(self._objects.items()):
             if only in (None, name):
                 replace = functools.partial(self._objects.__setitem__, name)
@@ -217,7 +211,7 @@ class Checkpoint:
             if self._awaits(name):
                 then = functools.partial(self._restore_late, name, self._pending, names)
                 for found in find_objects(value):
-                    libraries.when_complete(found, then)
+                    foreign_libraries.when_complete(found, then)
 
     def _awaits(self, name: str) -> bool:
         return any(key == name or key.startswith(f"{name}/") for key in self._pending)

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from mirrax.train import files
-from mirrax.train.manager import latest_checkpoint
+from mirrax.train import checkpoint_files
+from mirrax.train.checkpoint_manager import latest_checkpoint
 
 Path = str | os.PathLike[str]
 
@@ -42,9 +42,9 @@ def load_variable(path: Path, name: str) -> np.ndarray[Any, Any]:
 
 def _arrays(path: Path) -> dict[str, np.ndarray[Any, Any]]:
     place = pathlib.Path(path).absolute()
-    if not files.is_whole(place):
+    if not checkpoint_files.is_whole(place):
         place = pathlib.Path(latest_checkpoint(place) or place)
-    saved = files.read(place)
+    saved = checkpoint_files.read(place)
     numbers = {
         name: np.asarray(value)
         for name, value in saved.plain.items()

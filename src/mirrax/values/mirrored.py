@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from mirrax import jax_internals
 from mirrax.values.array_like import ArrayLike
-from mirrax.values.distributed import DistributedValues, describe_parts, print_part
+from mirrax.values.distributed_values import DistributedValues, describe_parts, print_part
 
 
 class Mirrored(DistributedValues, ArrayLike):

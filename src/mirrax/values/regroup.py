@@ -12,7 +12,7 @@ from mirrax.context import stack
 from mirrax.context.guards import MustDrive
 from mirrax.devices.topology import Topology
 from mirrax.trees import Tree
-from mirrax.values.distributed import DistributedValues
+from mirrax.values.distributed_values import DistributedValues
 from mirrax.values.layouts import Parts, Spmd, require_parts
 from mirrax.values.per_replica import PerReplica
 

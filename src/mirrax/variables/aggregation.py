@@ -8,13 +8,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from mirrax.collectives import agreement, within
+from mirrax.collectives import worker_exchange, spmd
 from mirrax.collectives.reduce import Collective, reduce
 from mirrax.context import stack
 from mirrax.options import ReduceOp, VariableAggregation
 from mirrax.trees import Same
 from mirrax.values.array_like import is_key, on_host
-from mirrax.values.distributed import DistributedValues
+from mirrax.values.distributed_values import DistributedValues
 from mirrax.values.layouts import Spmd
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import parts_of
@@ -56,7 +56,7 @@ def aggregate(variable: Aggregated, value: Any, num_replicas: int) -> Any:
     if isinstance(value.layout, Spmd):
         is_first = aggregation is VariableAggregation.ONLY_FIRST_REPLICA
         # With NONE the analysis of the traced program refuses unequal values.
-        return within.first(value.layout.value) if is_first else value.layout.value
+        return spmd.first(value.layout.value) if is_first else value.layout.value
     if aggregation is VariableAggregation.NONE:
         require_equal(variable.name, value.values)
     first = value.values[0]
@@ -71,9 +71,9 @@ def _aggregate_over_workers(variable: Aggregated, value: Any) -> Any:
         return reduce(variable.collective, op, [PerReplica(parts)], axis=None)[0]
     if variable.aggregation is VariableAggregation.ONLY_FIRST_REPLICA:
         topic = f"assign {variable.role}"
-        return agreement.from_first(topology, topic, parts[0])
+        return worker_exchange.from_first(topology, topic, parts[0])
     require_equal(variable.name, parts)
-    agreement.require_equal(topology, variable, parts[0])
+    worker_exchange.require_equal(topology, variable, parts[0])
     return parts[0] if is_key(parts[0]) else np.asarray(parts[0])
 
 

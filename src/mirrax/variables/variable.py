@@ -15,14 +15,14 @@ from typing_extensions import override
 
 from mirrax import jax_internals
 from mirrax.context import stack
-from mirrax.devices.logical import name_of
+from mirrax.devices.logical_devices import name_of
 from mirrax.options import VariableAggregation, VariableSynchronization
 from mirrax.trees import Leaf
 from mirrax.values.array_like import ArrayLike, on_host
 from mirrax.values.layouts import to_device
-from mirrax.values.tensor_shape import TensorShape
-from mirrax.variables import checks, creation, lending
-from mirrax.variables.stored import Stored
+from mirrax.values.tensor_spec import TensorShape
+from mirrax.variables import validation, creator_scope, aliasing
+from mirrax.variables.array_storage import Stored
 
 Change = Callable[[Any, Any], Any]
 """How a written value becomes the new one: (old, given) -> new."""
@@ -33,7 +33,7 @@ class VariableType(abc.ABCMeta):
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         if cls is Variable:
-            return creation.create(super().__call__, *args, **kwargs)
+            return creator_scope.create(super().__call__, *args, **kwargs)
         return super().__call__(*args, **kwargs)
 
 
@@ -74,8 +74,8 @@ class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
         device: jax.Device | None = None,
     ) -> None:
         with contextlib.nullcontext() if device is None else jax.default_device(device):
-            array = checks.initial_array(initial_value, dtype)
-        checks.require_options(aggregation, synchronization, array.dtype)
+            array = validation.initial_array(initial_value, dtype)
+        validation.require_options(aggregation, synchronization, array.dtype)
         is_on_read = synchronization is VariableSynchronization.ON_READ
         self._name = name or "Variable"
         self._trainable = not is_on_read if trainable is None else trainable
@@ -192,11 +192,11 @@ class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
         overlay = stack.overlay()
         if overlay is not None and overlay.knows(self):
             return super().numpy()
-        with lending.lock:
+        with aliasing.lock:
             try:
                 return np.array(self._peek())
             except jax.errors.JaxRuntimeError as error:
-                error.add_note(lending.loss_of([self.name]))
+                error.add_note(aliasing.loss_of([self.name]))
                 raise
 
     @override
@@ -212,7 +212,7 @@ class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
         memo[id(self)] = other
         other.__dict__.update(self.__dict__)
         other._place = [None], 0
-        with lending.lock:
+        with aliasing.lock:
             other.store(jnp.copy(self.stored))
         return other
 
@@ -231,7 +231,7 @@ class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
     def _old_for(self, change: Change) -> jax.Array:
         """Returns what a change starts from; hold the lock until it is stored."""
         if change is not replace:
-            lending.require_alive(self)
+            aliasing.require_alive(self)
         return self.stored
 
     def read_stored(self) -> jax.Array:
@@ -258,12 +258,12 @@ class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
 
     def lend(self, index: int) -> jax.Array:
         """Returns a view of the stored copy `index`, which the user may keep."""
-        with lending.lock:
-            lending.mark(self)
-            return lending.register(jax_internals.view(self._shard(index)))
+        with aliasing.lock:
+            aliasing.mark(self)
+            return aliasing.register(jax_internals.view(self._shard(index)))
 
     def _shard(self, index: int) -> jax.Array:
-        lending.require_alive(self)
+        aliasing.require_alive(self)
         return jax_internals.shards(self.stored)[index]
 
     def _store_initial(self, array: jax.Array) -> jax.Array:
@@ -272,7 +272,7 @@ class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
     def _fitting(self, given: Any) -> Any:
         """Returns a value that is assigned, checked; raises where it cannot be."""
         self.refuse_write_in_transformation()
-        return checks.fitting(given, self._shape, self._dtype, self.name)
+        return validation.fitting(given, self._shape, self._dtype, self.name)
 
     def refuse_write_in_transformation(self) -> None:
         """Raises where a value that is assigned could not get out."""
@@ -291,7 +291,7 @@ class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
             (device,) = self.stored.sharding.device_set
             with jax.default_device(device):
                 given = to_device(given, device)
-                with lending.lock:
+                with aliasing.lock:
                     self.store(change(self._old_for(change), given))
             return self
         if isinstance(frame, stack.Replica) and frame.context.num_replicas_in_sync > 1:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import mirrax
-from mirrax.integrations.keras.faces import face_of
+from mirrax.integrations.keras.optimizer_variables import face_of
 
 
 @pytest.mark.parametrize("is_compiled", [False, True], ids=["eager", "compiled"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 
 from mirrax.cluster.cluster_spec import ClusterSpec
-from mirrax.devices.physical import count_physical_devices
+from mirrax.devices.physical_devices import count_physical_devices
 
 
 class ClusterResolver(abc.ABC):

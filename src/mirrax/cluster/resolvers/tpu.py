@@ -8,7 +8,7 @@ from typing_extensions import override
 
 from mirrax.cluster.resolvers.base import ClusterResolver
 from mirrax.cluster.cluster_spec import ClusterSpec
-from mirrax.devices.physical import count_physical_devices
+from mirrax.devices.physical_devices import count_physical_devices
 
 _PORT = 8470
 

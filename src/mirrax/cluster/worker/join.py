@@ -20,8 +20,8 @@ from mirrax.cluster.job_options import JobOptions, read_options
 from mirrax.cluster.net.sockets import list_sockets
 from mirrax.cluster.net.tunnel import Tunnel
 from mirrax.cluster.membership import (Membership, Resolver, find_membership, split_address)
-from mirrax.devices import cpu_pool
-from mirrax.devices.requested import requested_cpu_devices
+from mirrax.devices import cpu_threads
+from mirrax.devices.cpu_device_count import requested_cpu_devices
 from mirrax.jax_internals import backend_is_up, is_distributed
 
 # JAX is connected once in the life of a process, so there is one job.
@@ -65,7 +65,7 @@ def _start(membership: Membership, options: JobOptions) -> Job:
     _check_jax_is_free()
     exit.install_exit_code()
     # One more than there are devices: each blocks a thread while it waits for others.
-    cpu_pool.reserve(max(2, requested_cpu_devices()))
+    cpu_threads.reserve(max(2, requested_cpu_devices()))
     address = options.coordinator or membership.workers[0].address
     key = derive_key(address, options.token, options.secret)
     hosted = None

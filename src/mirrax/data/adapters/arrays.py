@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from mirrax.data.nodes.indexed import slices
-from mirrax.data.plan import Node
+from mirrax.data.node import Node
 
 
 def adapt(value: Any) -> Node | None:

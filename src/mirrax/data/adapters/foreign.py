@@ -14,8 +14,8 @@ from typing_extensions import override
 
 from mirrax.data.adapters.elements import as_element
 from mirrax.data.columns import STRING, Columns, from_rows
-from mirrax.data.plan import UNKNOWN, Epoch, Node, State, Stream, refuse_position
-from mirrax.values.specs import TensorSpec
+from mirrax.data.node import (UNKNOWN, Epoch, Node, State, Stream, refuse_position)
+from mirrax.values.tensor_spec import TensorSpec
 
 
 class Cursor(abc.ABC):

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from mirrax.data.adapters.foreign import Counting, Cursor, Foreign, Numbered
-from mirrax.data.plan import Node
-from mirrax.values.driving import Driving
+from mirrax.data.node import Node
+from mirrax.trees import Driving
 
 
 def adapt(value: Any) -> Node | None:

@@ -8,7 +8,7 @@ from typing import Any
 from typing_extensions import override
 
 from mirrax.data.adapters.foreign import Foreign, Numbered
-from mirrax.data.plan import INFINITE, Node
+from mirrax.data.node import INFINITE, Node
 
 
 def adapt(value: Any) -> Node | None:

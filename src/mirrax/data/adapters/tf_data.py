@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from mirrax.data.adapters.foreign import Counting, Foreign
-from mirrax.data.plan import Node
+from mirrax.data.node import Node
 
 _NAME = "tf.data.Dataset"
 

@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from mirrax.data.adapters.foreign import Counting, Foreign
-from mirrax.data.plan import UNKNOWN, Node
+from mirrax.data.node import UNKNOWN, Node
 
 _NAME = "torch.utils.data.DataLoader"
 

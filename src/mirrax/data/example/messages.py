@@ -5,7 +5,7 @@ from typing import Self
 
 from typing_extensions import override
 
-from mirrax.data.example.kinds import BYTES, FLOAT, INT64
+from mirrax.data.example.features import BYTES, FLOAT, INT64
 from mirrax.data.example.lists import BytesList, FloatList, Int64List, Message
 from mirrax.data.example.spans import (
     Spans,
@@ -15,7 +15,7 @@ from mirrax.data.example.spans import (
     read_features,
     values_of,
 )
-from mirrax.data.example.wire import delimited
+from mirrax.data.example.protobuf import delimited
 
 
 class Feature(Message):

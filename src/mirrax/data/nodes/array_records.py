@@ -14,10 +14,10 @@ from mirrax.data.columns import STRING, Columns, as_strings
 from mirrax.data.indices import Counted, Indices
 from mirrax.data.nodes.files import FileNode
 from mirrax.data.nodes.indexed import IndexedNode
-from mirrax.data.plan import Epoch
+from mirrax.data.node import Epoch
 from mirrax.data.readers.base import check_files
 from mirrax.errors import DataLossError
-from mirrax.values.specs import TensorSpec
+from mirrax.values.tensor_spec import TensorSpec
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -12,14 +12,9 @@ from typing_extensions import override
 
 from mirrax.data import columns as cols
 from mirrax.data.columns import Columns
-from mirrax.data.plan import (
-    Epoch,
-    Node,
-    PassingStream,
-    Stream,
-)
+from mirrax.data.node import (Epoch, Node, PassingStream, Stream)
 from mirrax.errors import InvalidArgumentError
-from mirrax.values.specs import TensorSpec
+from mirrax.values.tensor_spec import TensorSpec
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -9,8 +9,8 @@ import numpy as np
 
 from mirrax.data import columns as cols
 from mirrax.data.columns import Columns
-from mirrax.data.plan import State, Stream
-from mirrax.data.pool import Future, Pool, wait_for
+from mirrax.data.node import State, Stream
+from mirrax.data.thread_pool import Future, Pool, wait_for
 
 
 class Buffered:

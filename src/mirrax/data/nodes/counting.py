@@ -12,10 +12,10 @@ from typing_extensions import override
 from mirrax.data import columns as cols
 from mirrax.data.columns import Columns
 from mirrax.data.indices import random_for
-from mirrax.data.plan import INFINITE, Epoch, Node, State, Stream
+from mirrax.data.node import (INFINITE, Epoch, Node, State, Stream)
 from mirrax.data.seeds import Seeded
 from mirrax.errors import InvalidArgumentError
-from mirrax.values.specs import TensorSpec
+from mirrax.values.tensor_spec import TensorSpec
 
 _ROWS = 256
 """How many numbers are made at once."""

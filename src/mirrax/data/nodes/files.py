@@ -9,15 +9,9 @@ from typing import Any
 from typing_extensions import override
 
 from mirrax.data.columns import STRING, Columns, as_objects
-from mirrax.data.plan import (
-    UNKNOWN,
-    Epoch,
-    Node,
-    State,
-    Stream,
-)
+from mirrax.data.node import (UNKNOWN, Epoch, Node, State, Stream)
 from mirrax.data.readers import Reader
-from mirrax.values.specs import TensorSpec
+from mirrax.values.tensor_spec import TensorSpec
 
 MakeReader = Callable[[tuple[str, ...]], Reader]
 """Opens files that are read one after another."""

@@ -12,14 +12,8 @@ import numpy as np
 from typing_extensions import override
 
 from mirrax.data.columns import STRING, Columns, from_rows
-from mirrax.data.plan import (
-    UNKNOWN,
-    Epoch,
-    Node,
-    ReplayedStream,
-    Stream,
-)
-from mirrax.values.specs import TensorSpec
+from mirrax.data.node import (UNKNOWN, Epoch, Node, ReplayedStream, Stream)
+from mirrax.values.tensor_spec import TensorSpec
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

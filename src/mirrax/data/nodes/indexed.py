@@ -16,13 +16,8 @@ from mirrax.data.indices import (
     Counted,
     Indices,
 )
-from mirrax.data.plan import (
-    Epoch,
-    Node,
-    State,
-    Stream,
-)
-from mirrax.values.specs import TensorSpec
+from mirrax.data.node import (Epoch, Node, State, Stream)
+from mirrax.values.tensor_spec import TensorSpec
 
 _IN_MEMORY = 256
 

@@ -17,14 +17,7 @@ from mirrax.data.indices import (
     Strided,
 )
 from mirrax.data.nodes.indexed import IndexedNode
-from mirrax.data.plan import (
-    INFINITE,
-    UNKNOWN,
-    Epoch,
-    Node,
-    State,
-    Stream,
-)
+from mirrax.data.node import (INFINITE, UNKNOWN, Epoch, Node, State, Stream)
 
 
 class OrderingNode(IndexedNode):

@@ -12,8 +12,8 @@ from typing_extensions import override
 
 from mirrax.data import columns as cols
 from mirrax.data.columns import Columns
-from mirrax.data.plan import State, Stream
-from mirrax.data.pool import Future, Pool, wait_for
+from mirrax.data.node import State, Stream
+from mirrax.data.thread_pool import Future, Pool, wait_for
 
 Call = Callable[[Any, Any, int], Any]
 """Returns the leaves of a result and their nesting, for the nesting of an element, its

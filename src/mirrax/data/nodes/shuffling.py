@@ -16,12 +16,7 @@ from mirrax.data.indices import (
     random_for,
 )
 from mirrax.data.nodes.ordering import OrderingNode
-from mirrax.data.plan import (
-    Epoch,
-    Node,
-    ReplayedStream,
-    Stream,
-)
+from mirrax.data.node import (Epoch, Node, ReplayedStream, Stream)
 from mirrax.data.seeds import Seeded
 
 

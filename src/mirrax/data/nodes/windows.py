@@ -11,14 +11,8 @@ from typing_extensions import override
 
 from mirrax.data import columns as cols
 from mirrax.data.columns import Columns
-from mirrax.data.plan import (
-    UNKNOWN,
-    Epoch,
-    Node,
-    ReplayedStream,
-    Stream,
-)
-from mirrax.values.specs import TensorSpec
+from mirrax.data.node import (UNKNOWN, Epoch, Node, ReplayedStream, Stream)
+from mirrax.values.tensor_spec import TensorSpec
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ import jax
 from flax import nnx
 
 from mirrax.context import stack
-from mirrax.integrations import closures
+from mirrax.integrations.flax import reachable_modules
 from mirrax.integrations.flax import internals
 
 OBJECTS = (nnx.Module, nnx.Optimizer, nnx.Metric, nnx.Rngs, nnx.RngStream)
@@ -54,7 +54,7 @@ class Graphs:
         """Returns the static parts of the modules that a function closes over."""
         known = self._closures.get(fn)
         if known is None or known[0] != self._version:
-            roots = closures.find_objects(fn, OBJECTS)
+            roots = reachable_modules.find_objects(fn, OBJECTS)
             known = self._version, tuple(self.of(root) for root in roots)
             self._closures[fn] = known
         return known[1]

@@ -13,10 +13,10 @@ from typing_extensions import override
 from mirrax.integrations.flax import hooks
 from mirrax.integrations.flax.graphs import OBJECTS, Graphs
 from mirrax.integrations.flax.stand_ins import require_stand_in
-from mirrax.variables import libraries
+from mirrax.variables import foreign_libraries
 
 
-class FlaxLibrary(libraries.Library):
+class FlaxLibrary(foreign_libraries.Library):
     """Flax NNX, as a library whose variables take part."""
 
     def __init__(self) -> None:
@@ -32,9 +32,9 @@ class FlaxLibrary(libraries.Library):
         return hooks.routed()
 
     @override
-    def sources(self, value: Any) -> libraries.Sources | None:
+    def sources(self, value: Any) -> foreign_libraries.Sources | None:
         if isinstance(value, nnx.Variable):
-            return libraries.Sources(
+            return foreign_libraries.Sources(
                 [require_stand_in(value)], lambda gradients: gradients[0]
             )
         if isinstance(value, nnx.Module):
@@ -49,7 +49,7 @@ class FlaxLibrary(libraries.Library):
             pairs = zip(variables, gradients, strict=True)
             return jax.tree.unflatten(structure, [v.copy(g) for v, g in pairs])
 
-        return libraries.Sources([require_stand_in(v) for v in variables], assemble)
+        return foreign_libraries.Sources([require_stand_in(v) for v in variables], assemble)
 
     @override
     def refusal(self, value: Any) -> str | None:
@@ -63,7 +63,7 @@ class FlaxLibrary(libraries.Library):
         )
 
     @override
-    def kept_of(self, value: Any) -> dict[str, libraries.Kept] | None:
+    def kept_of(self, value: Any) -> dict[str, foreign_libraries.Kept] | None:
         if isinstance(value, nnx.Variable):
             return {"": _kept(value)}
         if not isinstance(value, OBJECTS):
@@ -80,6 +80,6 @@ class FlaxLibrary(libraries.Library):
         return (self._graphs.of_closure(fn), *own)
 
 
-def _kept(variable: Any) -> libraries.Kept:
+def _kept(variable: Any) -> foreign_libraries.Kept:
     stand_in = require_stand_in(variable)
-    return libraries.Kept(stand_in.get_array, stand_in.set_array)
+    return foreign_libraries.Kept(stand_in.get_array, stand_in.set_array)

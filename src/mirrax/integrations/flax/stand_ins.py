@@ -16,8 +16,8 @@ from mirrax.context import stack
 from mirrax.integrations.flax import internals
 from mirrax.integrations.flax.internals import TraceState
 from mirrax.options import VariableAggregation
-from mirrax.variables import libraries
-from mirrax.variables.foreign import ForeignVariable
+from mirrax.variables import foreign_libraries
+from mirrax.variables.foreign_variable import ForeignVariable
 
 _AGGREGATIONS = {
     nnx.BatchStat: VariableAggregation.MEAN,
@@ -110,7 +110,7 @@ class Local(TraceState):
 
 def stand_in_of(variable: Any) -> StandIn | None:
     """Returns what stands for `variable` at this place; None where nothing does."""
-    if not libraries.takes_part():
+    if not foreign_libraries.takes_part():
         return None
     state = internals.state_of(variable)
     if type(state) is Adopted:

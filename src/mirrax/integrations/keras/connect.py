@@ -8,9 +8,9 @@ from typing import Any
 
 import keras
 
-from mirrax.context import aside
+from mirrax.context import stack
 from mirrax.integrations.keras import hooks
-from mirrax.variables import libraries
+from mirrax.variables import foreign_libraries
 
 _MODULES = ("variables", "restoring", "models", "steps", "workers")
 
@@ -25,9 +25,9 @@ def connect() -> None:
     for module in _MODULES:
         importlib.import_module(f"mirrax.integrations.keras.{module}").install()
     internals = importlib.import_module("mirrax.integrations.keras.internals")
-    aside.register(internals.notes_set_aside)
+    stack.register(internals.notes_set_aside)
     library = importlib.import_module("mirrax.integrations.keras.library")
-    libraries.expect("keras", library.KerasLibrary)
+    foreign_libraries.expect("keras", library.KerasLibrary)
 
 
 def _find_obstacle() -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mirrax.context import stack
-from mirrax.strategy.default import DefaultStrategy
+from mirrax.strategy.default_strategy import DefaultStrategy
 
 
 @dataclasses.dataclass(frozen=True)

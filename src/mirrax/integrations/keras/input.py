@@ -15,11 +15,11 @@ from jax.experimental.sparse import JAXSparse
 from typing_extensions import override
 
 from mirrax import trees
-from mirrax.collectives import agreement
+from mirrax.collectives import worker_exchange
 from mirrax.collectives.gather import gather
 from mirrax.data.dataset import Dataset
 from mirrax.devices.topology import Topology
-from mirrax.input.distributed import DistributedDataset
+from mirrax.input.distributed_dataset import DistributedDataset
 from mirrax.integrations.keras import internals
 from mirrax.trees import Tree
 from mirrax.values.layouts import Joined, join
@@ -72,11 +72,11 @@ def _place_leaf(leaf: Any, topology: Topology) -> Any:
 
 def _joined(value: PerReplica, topology: Topology) -> jax.Array:
     """Returns the parts of all replicas as one batch, in the order of the replicas."""
-    (layout,) = agreement.with_kinds(topology, [value.layout])
+    (layout,) = worker_exchange.with_kinds(topology, [value.layout])
     if isinstance(layout, Joined):
         return layout.array
     parts = tuple(layout.parts)
-    kinds = getattr(layout, "kinds", None) or [agreement.kind_of(p) for p in parts]
+    kinds = getattr(layout, "kinds", None) or [worker_exchange.kind_of(p) for p in parts]
     if all(kind == kinds[0] for kind in kinds) and kinds[0][0][:1] != (0,):
         return join(parts, topology)
     return gather(topology, PerReplica(layout), 0)

@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from mirrax.integrations.keras import restoring
 from mirrax.integrations.keras.variables import put_whole, twin_of, whole_of
-from mirrax.variables.libraries import Kept, Library, Sources
+from mirrax.variables.foreign_libraries import Kept, Library, Sources
 
 
 class KerasLibrary(Library):

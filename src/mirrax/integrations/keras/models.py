@@ -18,7 +18,7 @@ from typing import Any
 import keras
 
 from mirrax.context import guards, stack
-from mirrax.integrations.keras import hooks, internals, workers
+from mirrax.integrations.keras import hooks, internals, multi_worker
 from mirrax.integrations.keras.input import (
     DatasetAdapter,
     as_input,
@@ -102,16 +102,16 @@ def _over_batches(
         arguments["validation_data"] = held_out
     topology = strategy.topology
     callbacks = arguments.get("callbacks")
-    arguments["callbacks"] = workers.callbacks_of(topology, callbacks)
-    if not workers.is_chief(topology):
+    arguments["callbacks"] = multi_worker.callbacks_of(topology, callbacks)
+    if not multi_worker.is_chief(topology):
         arguments["verbose"] = 0
     with _fitting(model, strategy, original.__name__):
         if original.__name__ == "fit":
-            workers.shared_order(topology)
+            multi_worker.shared_order(topology)
         with _without_warning() if isinstance(x, DatasetAdapter) else _NOTHING:
             result = original(**{"self": model, **arguments, **extra})
     if original.__name__ == "fit":
-        workers.await_files(topology)
+        multi_worker.await_files(topology)
     return result
 
 
@@ -137,7 +137,7 @@ def _on_batch(original: Callable[..., Any], model: Any, *args: Any, **kw: Any) -
     arguments = inspect.signature(original).bind(model, *args, **kw).arguments
     topology = strategy.topology
     given = {name: arguments.get(name) for name in ("x", "y", "sample_weight")}
-    workers.require_same_batch(given, topology)
+    multi_worker.require_same_batch(given, topology)
     if original.__name__ == "predict_on_batch":
         # Which Keras does not place.
         arguments["x"] = place(arguments["x"], topology)
@@ -191,7 +191,7 @@ def _make_function(
     is_for_predict = original.__name__ == "make_predict_function"
     if is_for_predict and not strategy.topology.is_local and made is None:
         # Only now was it made; Keras returns the one that it has.
-        function = workers.gathered(model.predict_function, strategy.topology)
+        function = multi_worker.gathered(model.predict_function, strategy.topology)
         model.predict_function = function
     return made
 
@@ -223,7 +223,7 @@ def _save(original: Callable[..., Any], model: Any, *args: Any, **kw: Any) -> An
     if strategy is None:
         return write()
     what = f"model.{original.__name__}"
-    return workers.write_on_chief(strategy, what, write)
+    return multi_worker.write_on_chief(strategy, what, write)
 
 
 @functools.lru_cache(maxsize=16)
@@ -241,7 +241,7 @@ def _get_batches(original: Callable[..., Any], iterator: Any) -> Any:
     topology = frame.strategy.topology
     batches = iterator.data_adapter.get_jax_iterator()
     if not isinstance(iterator.data_adapter, DatasetAdapter) and not topology.is_local:
-        batches = workers.same_first_batch(batches, topology)
+        batches = multi_worker.same_first_batch(batches, topology)
     return place_all(batches, topology)
 
 

@@ -12,7 +12,7 @@ import keras
 from mirrax.collectives.reduce import reduce
 from mirrax.context import stack
 from mirrax.integrations.keras import hooks, internals, restoring
-from mirrax.integrations.keras.faces import faces_of
+from mirrax.integrations.keras.optimizer_variables import faces_of
 from mirrax.integrations.keras.variables import adopt
 from mirrax.options import ReduceOp
 from mirrax.values.per_replica import PerReplica

@@ -13,11 +13,11 @@ import jax
 import jax.numpy as jnp
 import keras
 
-from mirrax.collectives import agreement
+from mirrax.collectives import worker_exchange
 from mirrax.context import stack
 from mirrax.integrations.keras import hooks, internals
-from mirrax.integrations.keras.twins import PlainTwin, Twin, make_twin
-from mirrax.integrations.keras.workers import agreed
+from mirrax.integrations.keras.twin_variables import PlainTwin, Twin, make_twin
+from mirrax.integrations.keras.multi_worker import agreed
 from mirrax.variables.variable import Variable
 
 _TWIN = "_mirrax_twin"
@@ -171,7 +171,7 @@ def _require_same_everywhere(twin: Any, value: Any) -> None:
     if topology.is_local or is_on_chief or isinstance(value, jax.core.Tracer):
         return
     if not (isinstance(value, jax.Array) and value.sharding == topology.replicated):
-        agreement.require_equal(topology, twin, value)
+        worker_exchange.require_equal(topology, twin, value)
 
 
 def _require_same(twin: Variable, strategy: Any) -> None:

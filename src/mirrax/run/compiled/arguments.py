@@ -8,14 +8,14 @@ from typing import Any
 import jax
 import numpy as np
 from mirrax import jax_internals, trees
-from mirrax.collectives.agreement import kind_of
+from mirrax.collectives.worker_exchange import kind_of
 from mirrax.context import stack
 from mirrax.devices.topology import Topology
 from mirrax.run.compiled.placement import PLAIN, Form, form_of
 from mirrax.run.compiled.replica_trace import stand_in
 from mirrax.trees import Same
 from mirrax.values.array_like import as_arrays, is_array_like
-from mirrax.values.driving import Driving
+from mirrax.trees import Driving
 from mirrax.values.layouts import Alike, Joined, Layout, Parts, join
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import OwnPart, PerReplica
@@ -23,7 +23,7 @@ from mirrax import trees
 from collections.abc import Iterable
 import jax.numpy as jnp
 from mirrax import jax_internals
-from mirrax.variables import lending
+from mirrax.variables import aliasing
 
 
 Slot = tuple[Any, Any, Layout | Form | None]
@@ -246,13 +246,13 @@ def own_each(donated: list[Any], kept: list[Any]) -> list[Any]:
         len(numbers) == len(donated)
         and {jax_internals.ArrayImpl}.issuperset(map(type, donated))
         and numbers.isdisjoint(map(id, kept))
-        and not lending.has_views(numbers)
+        and not aliasing.has_views(numbers)
     ):
         return donated
     seen = {id(array) for array in kept}
     owned = []
     for array in donated:
-        is_shared = id(array) in seen or lending.is_view(array)
+        is_shared = id(array) in seen or aliasing.is_view(array)
         seen.add(id(array))
         owned.append(jnp.copy(array) if is_shared else array)
     return owned

@@ -21,8 +21,8 @@ from mirrax.run.compiled.program import Program
 from mirrax.run.compiled.program_cache import Latest, Programs
 from mirrax.run.compiled.tracing import Traced
 from mirrax.trees import Same, Tree
-from mirrax.variables import libraries
-from mirrax.variables.foreign import Outdated
+from mirrax.variables import foreign_libraries
+from mirrax.variables.foreign_variable import Outdated
 
 
 class OnlyPython(enum.Enum):
@@ -153,7 +153,7 @@ class CompiledCall(abc.ABC):
         if not jax_internals.is_eager():
             # Part of the derivative that is under way.
             return self._call_python(args, kwargs)
-        libraries.connect()
+        foreign_libraries.connect()
         if are_flat(args, kwargs):
             leaves, structure = list(args), flat_structure(len(args))
         else:
@@ -203,7 +203,7 @@ class CompiledCall(abc.ABC):
 
     def _build(self, given: Given) -> Program | OnlyPython:
         """Returns the program for arguments such as these, if there can be one."""
-        libraries.check_arguments(trees.unflatten(given.structure, given.leaves))
+        foreign_libraries.check_arguments(trees.unflatten(given.structure, given.leaves))
         stand_ins = [stand_in_of(slot) for slot in given.dynamic]
         forms = [form_of_slot(slot) for slot in given.dynamic]
         flags = self._donation.flags(given.structure, len(given.leaves))

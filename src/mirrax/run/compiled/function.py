@@ -21,7 +21,7 @@ from mirrax.run.compiled.replica_function import ReplicaFunction
 from mirrax.run.compiled.input_signature import Signature
 from mirrax.run.compiled.tracing import Traced
 from mirrax.trees import Tree
-from mirrax.variables import libraries
+from mirrax.variables import foreign_libraries
 
 
 def function(
@@ -212,7 +212,7 @@ class Function(CompiledCall):
 
     @override
     def _fingerprint(self, leaves: list[Any]) -> Any:
-        return libraries.fingerprint(self.fn, leaves)
+        return foreign_libraries.fingerprint(self.fn, leaves)
 
 
 def _run_together(strategy: Any, fn: Any, args: Any, kwargs: Any) -> Tree:

@@ -12,7 +12,7 @@ from mirrax import trees
 from mirrax.values.array_like import is_array_like
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import select
-from mirrax.values.specs import PerReplicaSpec, TensorSpec
+from mirrax.values.tensor_spec import PerReplicaSpec, TensorSpec
 
 
 class Signature:

@@ -11,7 +11,7 @@ import jax
 from mirrax import jax_internals, trees
 from mirrax.context import stack
 from mirrax.devices.topology import Topology
-from mirrax.later import Later
+from mirrax.lazy_modules import Later
 from mirrax.run.compiled import variable_io
 from mirrax.run.compiled.callbacks import (Failures, catch_failures, has_callbacks, refuse_in_callback)
 from mirrax.run.compiled.program_jit import compiled
@@ -22,9 +22,9 @@ from mirrax.run.compiled.worker_arguments import on_all_workers
 from mirrax.run.compiled.placement import Presentation
 from mirrax.run.compiled.tracing import Traced, trace
 from mirrax.trees import Tree
-from mirrax.variables import lending
-from mirrax.variables.distributed import DistributedVariable
-from mirrax.variables.foreign import ForeignVariable
+from mirrax.variables import aliasing
+from mirrax.variables.distributed_variable import DistributedVariable
+from mirrax.variables.foreign_variable import ForeignVariable
 from mirrax.variables.variable import Variable
 from collections.abc import Sequence
 
@@ -97,11 +97,11 @@ class Program:
         self._returns_none = structure == trees.flatten(None)[1]
         many = topology if is_over_many else None
         self._holdings = Holdings(traced, many, not self._can_raise)
-        self._lock: contextlib.AbstractContextManager[Any] = lending.lock
+        self._lock: contextlib.AbstractContextManager[Any] = aliasing.lock
         if calls_back:
             # It takes `lending.lock` by itself, to let go of it.
             writes = bool(self._holdings.written)
-            self._lock = lending.turn if writes else contextlib.nullcontext()
+            self._lock = aliasing.turn if writes else contextlib.nullcontext()
         if calls_back and self._is_local:
             closed = catch_failures(traced.closed, self._failures)
             traced = dataclasses.replace(traced, closed=closed)
@@ -158,7 +158,7 @@ class Program:
         return None if self._returns_none else self._presentation(results)
 
     def _call_with_care(self, arrays: list[Any]) -> Sequence[jax.Array]:
-        with lending.lock:
+        with aliasing.lock:
             return self._call_locked(arrays)
 
     def _call_locked(self, arrays: list[Any]) -> Sequence[jax.Array]:
@@ -214,12 +214,12 @@ class Program:
         What callbacks raise must come out before variables change.
         """
         self._holdings.lend_all()
-        lending.lock.release()
+        aliasing.lock.release()
         try:
             outputs = jax.block_until_ready(self._run(*inputs))
             self._failures.raise_first()
         finally:
-            lending.lock.acquire()
+            aliasing.lock.acquire()
         _, read_only, _, _ = inputs
         self._holdings.require_unchanged(read_only)
         return self._holdings.store(outputs, self._presentation.num_arrays)
@@ -277,4 +277,4 @@ def explain(error: Exception, changed: Sequence[Variable]) -> None:
     """
     lost = [v for v in changed if v.stored.is_deleted()]
     if lost:
-        error.add_note(lending.loss_of([variable.name for variable in lost]))
+        error.add_note(aliasing.loss_of([variable.name for variable in lost]))

@@ -12,7 +12,7 @@ from mirrax.devices.topology import Topology
 from mirrax.run.compiled.placement import Form
 from mirrax.run.compiled.variable_io import Holdings
 from mirrax.run.compiled.tracing import Traced
-from mirrax.variables.sync_on_read import SyncOnReadVariable
+from mirrax.variables.sync_on_read_variable import SyncOnReadVariable
 from mirrax.variables.variable import Variable
 
 

@@ -20,7 +20,7 @@ from mirrax.run.compiled.replica_trace import (Argument, MappedTrace, argument_o
 from mirrax.run.compiled.spmd_communicator import call_alone
 from mirrax.run.compiled.tracing import Traced
 from mirrax.trees import Tree
-from mirrax.variables import libraries
+from mirrax.variables import foreign_libraries
 
 
 class ReplicaFunction(CompiledCall):
@@ -100,7 +100,7 @@ class ReplicaFunction(CompiledCall):
     def _fingerprint(self, leaves: list[Any]) -> Any:
         fn = self._fn()
         assert fn is not None
-        return libraries.fingerprint(fn, leaves)
+        return foreign_libraries.fingerprint(fn, leaves)
 
 
 def _as_program(mapped: MappedTrace) -> MappedTrace:

@@ -11,11 +11,11 @@ import numpy as np
 from jax.sharding import PartitionSpec
 from typing_extensions import override
 from mirrax import trees
-from mirrax.collectives import agreement
+from mirrax.collectives import worker_exchange
 from mirrax.context import stack
 from mirrax.context.guards import MustDrive
 from mirrax.devices.topology import AXIS, Topology
-from mirrax.later import Later
+from mirrax.lazy_modules import Later
 from mirrax.run.compiled.varying import find_varying
 from mirrax.run.replica_context import ReplicaCall
 from mirrax.run.jaxprs import kind_of
@@ -23,12 +23,12 @@ from mirrax.run.compiled.spmd_communicator import call_in_replica
 from mirrax.run.compiled.tracing import Traced, trace
 from mirrax.trees import Tree
 from mirrax.values.array_like import as_arrays, is_array_like
-from mirrax.values.distributed import DistributedValues
+from mirrax.values.distributed_values import DistributedValues
 from mirrax.values.layouts import Alike, Joined
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import refuse_captured
-from mirrax.variables.sync_on_read import SyncOnReadVariable
+from mirrax.variables.sync_on_read_variable import SyncOnReadVariable
 from mirrax.variables.variable import Variable
 from collections.abc import Sequence
 from typing import Any
@@ -110,7 +110,7 @@ def trace_replica(
     topology = call.topology
     dynamic = [item for item in inputs if item.is_dynamic]
     constants = [x.value for x in dynamic if not isinstance(x.value, jax.core.Tracer)]
-    if any(agreement.differing(topology, "arguments of a function", constants)):
+    if any(worker_exchange.differing(topology, "arguments of a function", constants)):
         # Outside of a trace, each worker may bring its own.
         raise MustDrive
 

@@ -11,7 +11,7 @@ import numpy as np
 from jax import lax
 
 from mirrax import trees
-from mirrax.collectives import within
+from mirrax.collectives import spmd
 from mirrax.collectives.reduce import Collective
 from mirrax.context import stack
 from mirrax.devices.topology import AXIS
@@ -79,7 +79,7 @@ class SpmdMeeting:
         strategy: Any,
         collective: Collective,
         number: int | None = None,
-        gather: Callable[[list[jax.Array], int], list[jax.Array]] = within.all_gather,
+        gather: Callable[[list[jax.Array], int], list[jax.Array]] = spmd.all_gather,
     ) -> None:
         self._strategy = strategy
         self._collective = collective
@@ -106,7 +106,7 @@ class SpmdMeeting:
         structure: Any = None,
     ) -> list[jax.Array]:
         count = self._collective.topology.num_replicas
-        return within.all_reduce(op, values, count, self._collective.ops, options)
+        return spmd.all_reduce(op, values, count, self._collective.ops, options)
 
     def all_gather(
         self, values: list[jax.Array], axis: int, structure: Any = None

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import jax
 from mirrax.context import stack
 from mirrax.jax_internals import ClosedJaxpr, Jaxpr, Var
-from mirrax.later import Later
+from mirrax.lazy_modules import Later
 from mirrax.run.jaxprs import rebuilt
-from mirrax.variables import libraries
+from mirrax.variables import foreign_libraries
 from mirrax.variables.overlay import TraceOverlay, read_p
 from mirrax.variables.variable import Variable
 import types
@@ -80,7 +80,7 @@ def trace(
 
     def flat(*values: Any) -> list[Any]:
         overlay = TraceOverlay(inside_replica)
-        with libraries.routed(), stack.overlaid(overlay):
+        with foreign_libraries.routed(), stack.overlaid(overlay):
             arrays, captured["result"] = body(*values)
         captured["writes"] = tuple(overlay.written)
         captured["inputs"] = overlay.inputs

@@ -15,10 +15,10 @@ from mirrax import jax_internals
 from mirrax.devices.topology import Topology
 from mirrax.jax_internals import Var
 from mirrax.run.compiled.tracing import Traced
-from mirrax.variables import lending
-from mirrax.variables.distributed import DistributedVariable
-from mirrax.variables.foreign import ForeignVariable
-from mirrax.variables.places import Places, in_order_of_row, row_of
+from mirrax.variables import aliasing
+from mirrax.variables.distributed_variable import DistributedVariable
+from mirrax.variables.foreign_variable import ForeignVariable
+from mirrax.variables.array_storage import Places, in_order_of_row, row_of
 from mirrax.variables.variable import Variable
 import contextlib
 import signal
@@ -107,7 +107,7 @@ class Holdings:
     def store(self, outputs: Iterable[jax.Array], num_rest: int) -> Sequence[jax.Array]:
         """Gives variables their new arrays; returns what comes after them."""
         # A callback of the program may have moved them.
-        if self._moves != lending.ledger.moves:
+        if self._moves != aliasing.ledger.moves:
             self._find()
         if not self._handed_on and not self._localized:
             results = self._written_at.write(outputs, num_rest)
@@ -130,7 +130,7 @@ class Holdings:
         None if there is no row. One step for Python, so that an interruption comes
         before it or after it, never between a program and its variables.
         """
-        ledger = lending.ledger
+        ledger = aliasing.ledger
         if self._lent_count != ledger.count or self._moves != ledger.moves:
             self._prepare()
         row = self._row
@@ -157,27 +157,27 @@ class Holdings:
     def lend_forwarded(self) -> None:
         """Notes which arrays a call may have handed through to the user."""
         for variable in self._forwarded:
-            lending.mark(variable)
+            aliasing.mark(variable)
 
     def lend_all(self) -> None:
         """Notes that all arrays may be others' as well."""
         for variable in (*self.written, *self.read_only):
-            lending.mark(variable)
+            aliasing.mark(variable)
 
     def _prepare(self) -> None:
         """Makes what it changes ready to be overwritten, and finds where all is."""
-        if self._lent_count != lending.ledger.count:
+        if self._lent_count != aliasing.ledger.count:
             self._take_back()
-        if self._moves != lending.ledger.moves:
+        if self._moves != aliasing.ledger.moves:
             self._find()
 
     def _take_back(self) -> None:
         """Gives variables that users may look at arrays that can be overwritten."""
         for variable in self.changed:
             if variable.is_lent:
-                lending.require_alive(variable)
+                aliasing.require_alive(variable)
                 variable.store(jnp.copy(variable.stored))
-        self._lent_count = lending.ledger.count
+        self._lent_count = aliasing.ledger.count
 
     def _find(self) -> None:
         """Finds where variables are read and written without calling their code."""
@@ -185,7 +185,7 @@ class Holdings:
         self._changed_at = _places(self.changed, self._fetched)
         self._read_only_at = _places(self.read_only, self._fetched)
         self._written_at = _places(self.written, self._localized + self._handed_on)
-        self._moves = lending.ledger.moves
+        self._moves = aliasing.ledger.moves
 
 
 def borrowed(variables: Sequence[Variable], topology: Topology) -> list[jax.Array]:
@@ -198,7 +198,7 @@ def borrowed(variables: Sequence[Variable], topology: Topology) -> list[jax.Arra
             variable.settle_as_it_is(topology)
     arrays = [variable.stored for variable in variables]
     for variable in variables:
-        lending.mark(variable)
+        aliasing.mark(variable)
     return arrays
 
 
@@ -208,7 +208,7 @@ def replace(variables: Sequence[Variable], arrays: Sequence[jax.Array]) -> None:
         for variable, array in zip(variables, arrays, strict=True):
             variable.stored = array
     for variable in variables:
-        lending.mark(variable)
+        aliasing.mark(variable)
 
 
 def rewritten(traced: Traced) -> set[Variable]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mirrax.collectives.promise import promise_p
+from mirrax.collectives.spmd import promise_p
 from mirrax.devices.topology import AXIS
 from mirrax.jax_internals import Jaxpr, JaxprEqn, Literal, Var
 from mirrax.run import user_frames

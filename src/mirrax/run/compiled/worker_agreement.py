@@ -22,7 +22,7 @@ import numpy as np
 from jax import lax
 
 from mirrax import jax_internals
-from mirrax.collectives import agreement
+from mirrax.collectives import worker_exchange
 from mirrax.devices.topology import AXIS, Topology
 from mirrax.errors import ProgramMismatch
 from mirrax.jax_internals import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
@@ -45,7 +45,7 @@ _ADDRESS = re.compile(r"0x[0-9a-f]+")
 def require_same_program(closed: ClosedJaxpr, topology: Topology) -> str:
     """Raises unless all workers have traced this program; returns a mark of it."""
     constants = [
-        (f"constant {agreement.digest(value)}", str(value))
+        (f"constant {worker_exchange.digest(value)}", str(value))
         for _, value in _constants(closed)
     ]
     return _require_same_lines(topology, [*_describe(closed.jaxpr), *constants])
@@ -61,7 +61,7 @@ def with_tables(traced: Traced, topology: Topology) -> Traced:
     _require_same_lines(topology, [*_describe(traced.jaxpr)])
     found = list(_constants(traced.closed))
     values = [value for _, value in found]
-    is_own = agreement.differing(topology, "constants of a program", values)
+    is_own = worker_exchange.differing(topology, "constants of a program", values)
     if not any(is_own):
         return traced
     own = [pair for pair, flag in zip(found, is_own, strict=True) if flag]
@@ -83,14 +83,14 @@ def _require_same_lines(topology: Topology, lines: list[_Line]) -> str:
     total = hashlib.blake2b(digest_size=16)
     for line, _ in lines:
         total.update(line.encode())
-    digests = agreement.exchange(topology, "a new program", total.hexdigest())
+    digests = worker_exchange.exchange(topology, "a new program", total.hexdigest())
     if len(set(digests)) == 1:
         return total.hexdigest()[:6]
     assert topology.job is not None
     other = next(i for i, digest in enumerate(digests) if digest != digests[0])
     texts = [
         json.loads(text)
-        for text in agreement.exchange(topology, "text of a program", json.dumps(lines))
+        for text in worker_exchange.exchange(topology, "text of a program", json.dumps(lines))
     ]
     pairs = itertools.zip_longest(texts[0], texts[other], fillvalue=("its end", ""))
     (own, own_place), (found, place) = next(p for p in pairs if p[0][0] != p[1][0])
@@ -156,7 +156,7 @@ def _tables(topology: Topology, own: Sequence[Any]) -> list[Any]:
     """Returns for each value a table with that of each replica."""
     arrays = [on_host(value) for value in own]
     text = json.dumps([base64.b64encode(a.tobytes()).decode() for a in arrays])
-    rows = [json.loads(a) for a in agreement.exchange(topology, "constants", text)]
+    rows = [json.loads(a) for a in worker_exchange.exchange(topology, "constants", text)]
     count = len(topology.local_devices)
     tables = [
         np.repeat(
@@ -173,7 +173,7 @@ def _tables(topology: Topology, own: Sequence[Any]) -> list[Any]:
         )
         for array, column in zip(arrays, zip(*rows, strict=True), strict=True)
     ]
-    return [agreement.like(value, t) for value, t in zip(own, tables, strict=True)]
+    return [worker_exchange.like(value, t) for value, t in zip(own, tables, strict=True)]
 
 
 class _Rewrite:

@@ -9,8 +9,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from mirrax.collectives import agreement
-from mirrax.collectives.guarding import guarded
+from mirrax.collectives import worker_exchange
+from mirrax.collectives.worker_guard import guarded
 from mirrax.devices.topology import Topology
 from mirrax.values.array_like import as_arrays, is_array_like, is_key
 from mirrax.values.layouts import Parts, replicate
@@ -68,13 +68,13 @@ def _agreed(
         i: tuple(as_arrays(leaves[i].values)) for i in parts
     }
     held |= {i: (_plain(leaves[i]),) * count for i in plain}
-    kinds = [[agreement.kind_of(part) for part in held[i]] for i in held]
-    digests = [agreement.digest(held[i][0]) for i in plain]
-    answers = agreement.exchange(
+    kinds = [[worker_exchange.kind_of(part) for part in held[i]] for i in held]
+    digests = [worker_exchange.digest(held[i][0]) for i in plain]
+    answers = worker_exchange.exchange(
         topology, "arguments of a function", json.dumps([kinds, digests])
     )
     all_kinds, all_digests = zip(*map(json.loads, answers), strict=True)
-    columns = agreement.merged_kinds(all_kinds)
+    columns = worker_exchange.merged_kinds(all_kinds)
     differs = [len(set(column)) > 1 for column in zip(*all_digests, strict=True)]
     is_own = dict.fromkeys(parts, True) | dict(zip(plain, differs, strict=True))
     result = list(leaves)
@@ -125,7 +125,7 @@ def on_all_workers(
     def run_everywhere(*inputs: list[Any]) -> Any:
         own = [inputs[group][i] for group, i in compared]
         own = [array for array in own if not _is_of_all_workers(array)]
-        if any(agreement.differing(topology, "values of arguments", own)):
+        if any(worker_exchange.differing(topology, "values of arguments", own)):
             raise ValueError(
                 "What a function takes from outside must be the same on all workers. "
                 "Received: an argument or a variable created outside the scope that "

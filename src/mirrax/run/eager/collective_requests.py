@@ -14,7 +14,7 @@ import jax
 from typing_extensions import override
 
 from mirrax import jax_internals, trees
-from mirrax.collectives import agreement, small_sums
+from mirrax.collectives import worker_exchange, cpu_all_reduce
 from mirrax.collectives.gather import gather
 from mirrax.collectives.reduce import reduce
 from mirrax.context import stack
@@ -74,7 +74,7 @@ class AllReduce(Request):
         if self.options is not collective.options:
             collective = dataclasses.replace(collective, options=self.options)
         rows = [request.values for request in requests]
-        answers = small_sums.all_reduce(collective, self.op, rows)
+        answers = cpu_all_reduce.all_reduce(collective, self.op, rows)
         if answers is not None:
             return answers
         values = _columns(call, requests, f"all_reduce {self.op.name}")
@@ -206,7 +206,7 @@ def _columns(call: ReplicaCall, requests: Sequence[Any], what: str) -> list[PerR
     """Returns what the replicas brought, one value for all of them after another."""
     rows = [request.values for request in requests]
     columns = [Parts(parts) for parts in zip(*rows, strict=True)]
-    layouts = agreement.with_kinds(call.topology, columns, what)
+    layouts = worker_exchange.with_kinds(call.topology, columns, what)
     return [PerReplica(layout) for layout in layouts]
 
 

@@ -18,7 +18,7 @@ import jax
 from mirrax import jax_internals, trees
 from mirrax.collectives.reduce import Collective
 from mirrax.context import stack
-from mirrax.context.aside import set_aside
+from mirrax.context.stack import set_aside
 from mirrax.jax_internals import take_current_trace
 from mirrax.options import CommunicationOptions, ReduceOp
 from mirrax.run import user_frames
@@ -29,7 +29,7 @@ from mirrax.run.eager.collective_requests import (AllGather, AllReduce, MergeCal
 from mirrax.run.eager.greenlets import (Failed, Finished, Worker, dismiss, hire)
 from mirrax.trees import Tree
 from mirrax.values.regroup import parts_of, regroup
-from mirrax.variables import foreign, libraries
+from mirrax.variables import foreign_variable, foreign_libraries
 
 ADVICE = (
     "Decorate the function given to `run` with `@mirrax.function`, or move the call "
@@ -44,7 +44,7 @@ _ADVICE_INSIDE_JIT = (
 _CANCEL_ATTEMPTS = 100
 
 
-@libraries.routing
+@foreign_libraries.routing
 def run_eager(call: ReplicaCall, advice: str = ADVICE) -> Tree:
     """Returns the merged results of a function, called once for each local replica.
 
@@ -56,7 +56,7 @@ def run_eager(call: ReplicaCall, advice: str = ADVICE) -> Tree:
     if jax_internals.is_staging():
         advice = _ADVICE_INSIDE_JIT
     topology = call.topology
-    libraries.check_arguments((call.args, call.kwargs))
+    foreign_libraries.check_arguments((call.args, call.kwargs))
     leaves, structure = trees.flatten((call.args, call.kwargs))
     columns = [parts_of(leaf, topology) for leaf in leaves]
 
@@ -172,7 +172,7 @@ class _Replica:
         frame = stack.Replica(strategy, context, self._index, self._call.is_deciding)
         with stack.entered(frame):
             result = self._body(self._index)
-            foreign.assign_pending(frame)
+            foreign_variable.assign_pending(frame)
             return result
 
     def _end(self) -> None:

@@ -14,7 +14,7 @@ from mirrax import trees
 from mirrax.context import stack
 from mirrax.options import ReduceOp
 from mirrax.trees import Tree
-from mirrax.variables import libraries
+from mirrax.variables import foreign_libraries
 from mirrax.variables.overlay import ValueOverlay
 from mirrax.variables.variable import Variable
 
@@ -119,7 +119,7 @@ def _scan(contribution: Callable[..., Any], leaves: list[Any], group: _Group) ->
 
     def one(values: list[Any], index: Any) -> tuple[list[Any], Any]:
         overlay = ValueOverlay(dict(zip(written, values, strict=True)), outer)
-        with libraries.routed(), stack.overlaid(overlay):
+        with foreign_libraries.routed(), stack.overlaid(overlay):
             result = contribution(_piece(leaves, group, index))
         found.update(overlay.written)
         return [overlay.values[variable] for variable in written], result

@@ -22,9 +22,9 @@ from typing_extensions import override
 from mirrax import jax_internals
 from mirrax.context import stack
 from mirrax.jax_internals import RecordedTracer, RecordingTrace, set_current_trace
-from mirrax.variables import derivative_writes, libraries
+from mirrax.variables import derivative_writes, foreign_libraries
 from mirrax.variables.overlay import Overlay, ValueOverlay, Watcher
-from mirrax.variables.sync_on_read import SyncOnReadVariable
+from mirrax.variables.sync_on_read_variable import SyncOnReadVariable
 from mirrax.variables.variable import Variable
 
 
@@ -54,7 +54,7 @@ class Recording:
         outer = stack.overlay()
         trace = RecordingTrace(self._note, self._read)
         place = stack.tape_place() if outer is None or outer.is_eager else None
-        self._entered.enter_context(libraries.routed())
+        self._entered.enter_context(foreign_libraries.routed())
         self._entered.enter_context(jax_internals.set_current_trace(trace))
         self._overlay = _Reads(self._watcher, trace, outer)
         self._entered.enter_context(stack.overlaid(self._overlay, place))

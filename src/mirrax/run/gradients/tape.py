@@ -20,7 +20,7 @@ from mirrax.run.gradients.eager_tape import Recording, added_up
 from mirrax.run.gradients.tape_rewrite import (connected, gradient_p, mark_p, source_p)
 from mirrax.trees import Tree
 from mirrax.values.array_like import as_array, as_arrays
-from mirrax.variables import libraries
+from mirrax.variables import foreign_libraries
 from mirrax.variables.variable import Variable
 
 _numbers = itertools.count()
@@ -88,8 +88,8 @@ class GradientTape:
 
     def watch(self, tensor: Tree) -> None:
         """Makes variables sources of gradients; every other value can be one anyway."""
-        for leaf in libraries.flatten_sources(tensor)[0]:
-            source = libraries.sources_of(leaf)
+        for leaf in foreign_libraries.flatten_sources(tensor)[0]:
+            source = foreign_libraries.sources_of(leaf)
             variables = set(source.variables if source else ())
             if self._trace is not None:
                 self._set_apart(v for v in variables if not self._uses.watches(v))
@@ -155,8 +155,8 @@ class GradientTape:
     def _derivatives(
         self, weigh: _Weigh, targets: list[Any], sources: Tree, unconnected: Any
     ) -> Tree:
-        given, structure = libraries.flatten_sources(sources)
-        resolved = [libraries.sources_of(leaf) or _array(leaf) for leaf in given]
+        given, structure = foreign_libraries.flatten_sources(sources)
+        resolved = [foreign_libraries.sources_of(leaf) or _array(leaf) for leaf in given]
         leaves = [leaf for source in resolved for leaf in source.variables]
         groups = [self._uses.of(leaf) for leaf in leaves]
         targets = [self._uses.latest(target) for target in targets]
@@ -171,7 +171,7 @@ class GradientTape:
                 jnp.zeros((*shape, *leaf.shape), leaf.dtype) if one is None else one
                 for leaf, one in zip(leaves, found, strict=True)
             ]
-        return trees.unflatten(structure, libraries.assemble(resolved, found))
+        return trees.unflatten(structure, foreign_libraries.assemble(resolved, found))
 
     def _pause(self, is_paused: bool) -> None:
         if self._recording is None:
@@ -288,8 +288,8 @@ def _require_traced(value: Any) -> None:
         )
 
 
-def _array(leaf: Any) -> libraries.Sources:
-    return libraries.Sources([leaf], lambda gradients: gradients[0])
+def _array(leaf: Any) -> foreign_libraries.Sources:
+    return foreign_libraries.Sources([leaf], lambda gradients: gradients[0])
 
 
 def _only(values: list[Any]) -> Any:

@@ -11,7 +11,7 @@ import jax
 from mirrax import jax_internals, trees
 from mirrax.context import stack
 from mirrax.trees import Tree
-from mirrax.variables import derivative_writes, libraries
+from mirrax.variables import derivative_writes, foreign_libraries
 from mirrax.variables.overlay import ValueOverlay
 from mirrax.variables.variable import Variable
 
@@ -34,7 +34,7 @@ def value_and_grad(
     >>> value_and_grad(lambda x: x * w * w, w)(2.0)
     (Array(18., dtype=float32), Array(12., dtype=float32))
     """
-    given, structure = libraries.flatten_sources(variables)
+    given, structure = foreign_libraries.flatten_sources(variables)
     sources = [_sources_of(leaf) for leaf in given]
     listed = [variable for source in sources for variable in source.variables]
     # One that is listed twice has one value, and its gradient goes to both places.
@@ -48,7 +48,7 @@ def value_and_grad(
             overlay = ValueOverlay(dict(zip(leaves, values, strict=True)), outer)
             is_eager = overlay.is_eager and not jax_internals.is_staging()
             place = stack.derivative_place() if is_eager else None
-            with libraries.routed(), stack.overlaid(overlay, place):
+            with foreign_libraries.routed(), stack.overlaid(overlay, place):
                 result = fn(*args, **kwargs)
             value, aux = result if has_aux else (result, None)
             written[:] = overlay.written
@@ -60,15 +60,15 @@ def value_and_grad(
         (value, (aux, new)), gradients = transformed(current)
         derivative_writes.hand_on(dict(zip(written, new, strict=True)))
         found = dict(zip(leaves, gradients, strict=True))
-        assembled = libraries.assemble(sources, [found[v] for v in listed])
+        assembled = foreign_libraries.assemble(sources, [found[v] for v in listed])
         gradients = trees.unflatten(structure, assembled)
         return ((value, aux) if has_aux else value), gradients
 
     return differentiated
 
 
-def _sources_of(leaf: Any) -> libraries.Sources:
-    found = libraries.sources_of(leaf)
+def _sources_of(leaf: Any) -> foreign_libraries.Sources:
+    found = foreign_libraries.sources_of(leaf)
     if found is None:
         raise TypeError(
             "`value_and_grad` differentiates by variables. Received: "

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import jax
 
-from mirrax.collectives import within
+from mirrax.collectives import spmd
 
 Gather = Callable[[list[jax.Array], int], list[jax.Array]]
 
@@ -44,9 +44,9 @@ class GatheredSizes:
             num_calls += 1
             columns = zip(*(sizes[i] for i in range(num_replicas)), strict=True)
             return [
-                within.all_gather_uneven(value, axis, column)
+                spmd.all_gather_uneven(value, axis, column)
                 if len(set(column)) > 1
-                else within.all_gather([value], axis)[0]
+                else spmd.all_gather([value], axis)[0]
                 for value, column in zip(values, columns, strict=True)
             ]
 

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax.sharding import PartitionSpec
 
 from mirrax import jax_internals
-from mirrax.collectives.guarding import guarded
+from mirrax.collectives.worker_guard import guarded
 from mirrax.devices.topology import AXIS, Topology
 from mirrax.jax_internals import JaxprEqn
 from mirrax.run.compiled.callbacks import Failures, refuse_in_callback
@@ -24,9 +24,9 @@ from mirrax.trees import Tree
 from mirrax.values.layouts import join, mirror, to_device
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import merge
-from mirrax.variables import lending
-from mirrax.variables.distributed import DistributedVariable
-from mirrax.variables.sync_on_read import SyncOnReadVariable
+from mirrax.variables import aliasing
+from mirrax.variables.distributed_variable import DistributedVariable
+from mirrax.variables.sync_on_read_variable import SyncOnReadVariable
 from mirrax.variables.variable import Variable
 
 
@@ -115,10 +115,10 @@ class Lockstep:
 
     def __call__(self, arrays: Sequence[Sequence[Any]]) -> Tree:
         if self.failures is None:
-            with lending.lock:
+            with aliasing.lock:
                 return self._call_locked(arrays)
         refuse_in_callback()
-        with lending.turn, lending.lock:
+        with aliasing.turn, aliasing.lock:
             return self._call_locked(arrays)
 
     def _call_locked(self, arrays: Sequence[Sequence[Any]]) -> Tree:
@@ -131,12 +131,12 @@ class Lockstep:
             columns = run(inputs)
         else:
             # A callback may read variables itself, in another thread.
-            lending.lock.release()
+            aliasing.lock.release()
             try:
                 columns = jax.block_until_ready(run(inputs))
                 self.failures.raise_first()
             finally:
-                lending.lock.acquire()
+                aliasing.lock.acquire()
             require_unchanged(reads, held, rewritten(self.traces[0]))
         replace(
             writes,

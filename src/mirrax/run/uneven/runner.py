@@ -18,8 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from mirrax import jax_internals, trees
-from mirrax.collectives import within
-from mirrax.collectives.agreement import exchange
+from mirrax.collectives import spmd
+from mirrax.collectives.worker_exchange import exchange
 from mirrax.context.guards import MustDrive
 from mirrax.devices.topology import AXIS, Topology
 from mirrax.run.compiled import decisions
@@ -189,7 +189,7 @@ def _trace_all(
             args, kwargs = arguments.filled(row, values)
             gather = gathers.seen_by(number, topology.num_replicas)
             if not topology.is_local:
-                gather = within.all_gather
+                gather = spmd.all_gather
             meeting = SpmdMeeting(call.strategy, call.collective, number, gather)
             return split_result(call_in_replica(call, args, kwargs, meeting))
 

@@ -1,0 +1,157 @@
+"""Threads for the CPU backend: enough of them that an all-reduce cannot stick.
+
+XLA's all-reduce between the CPU devices of one process blocks a thread of the backend's
+pool for each device. With fewer than two threads per device a program waits for ever,
+and XLA aborts the process after 40 s. The backend sizes its pool once, when it starts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import os
+import pathlib
+import re
+import sys
+import time
+from collections.abc import Mapping
+
+from mirrax.devices.cpu_device_count import requested_cpu_devices
+from mirrax.jax_internals import backend_is_up
+
+VARIABLE = "PJRT_NPROC"
+"""The environment variable that XLA reads the size of its pool from."""
+
+# XLA reads the second when the first holds no number.
+_VARIABLES = (VARIABLE, "NPROC")
+_NUMBER = re.compile(r"\s*[+-]?[0-9]+\s*", re.ASCII)
+# What XLA calls the threads of the pool.
+_THREAD_NAME = "tf_XLAEigen"
+_LOGGER = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Reservation:
+    """What the environment said when we last looked before the backend started."""
+
+    threads: int
+    is_ours: bool
+
+
+# Users may change the variable after the backend has read it, so what it says later
+# proves nothing.
+_reservation: _Reservation | None = None
+
+
+def required_threads(num_devices: int, cores: int) -> int:
+    """Returns how many threads keep the cores busy and an all-reduce going.
+
+    >>> required_threads(num_devices=8, cores=2)
+    16
+    """
+    return max(cores, 2 * num_devices)
+
+
+def configured_threads(environment: Mapping[str, str], cores: int) -> int:
+    """Returns how many threads an environment asks XLA for.
+
+    >>> configured_threads({"PJRT_NPROC": "4"}, cores=2)
+    4
+    """
+    for name in _VARIABLES:
+        value = environment.get(name, "")
+        if _NUMBER.fullmatch(value):
+            return max(0, int(value))
+    return cores
+
+
+def reserve(num_devices: int) -> None:
+    """Makes sure that the backend starts with threads for this many CPU devices.
+
+    Does nothing when the backend is up: see `check`. Never takes threads away.
+    """
+    global _reservation  # noqa: PLW0603
+    if backend_is_up():
+        return
+    cores = _count_cores()
+    configured = configured_threads(os.environ, cores)
+    is_ours = _reservation == _Reservation(configured, is_ours=True)
+    if num_devices > 1 and configured < 2 * num_devices:
+        # A value that we wrote for fewer devices is nobody's wish.
+        if VARIABLE in os.environ and not is_ours:
+            _warn_of_too_few(num_devices)
+        configured, is_ours = required_threads(num_devices, cores), True
+        os.environ[VARIABLE] = str(configured)
+    _reservation = _Reservation(configured, is_ours)
+
+
+def reserve_at_import() -> None:
+    """Reserves threads for the CPU devices that the user has asked for by now."""
+    reserve(requested_cpu_devices())
+
+
+def check(num_devices: int) -> None:
+    """Raises a RuntimeError if collectives over this many CPU devices could stick.
+
+    Passes while the backend is not up, because `reserve` still helps then.
+    """
+    needed = 2 * num_devices
+    if num_devices < 2 or not backend_is_up():
+        return
+    threads = _count_threads(needed)
+    if threads < needed:
+        raise RuntimeError(
+            "A collective over N CPU devices needs 2*N threads in JAX's CPU backend, "
+            "or it waits for ever; and JAX has already started with fewer. "
+            f"Received: {num_devices} devices, {threads} threads. Create the strategy, "
+            f"or call mirrax.config.set_logical_devices('CPU', {num_devices}), before "
+            "the first JAX operation; or start Python with the environment variable "
+            f"{VARIABLE}={required_threads(num_devices, _count_cores())}."
+        )
+
+
+def _warn_of_too_few(num_devices: int) -> None:
+    _LOGGER.warning(
+        "A collective over N CPU devices needs 2*N threads, or it waits for ever. "
+        "Received: %d devices, %s=%s. Mirrax raises the variable to what is needed.",
+        num_devices,
+        VARIABLE,
+        os.environ[VARIABLE],
+    )
+
+
+def _count_threads(needed: int) -> int:
+    configured = configured_threads(os.environ, _count_cores())
+    if _reservation is None:
+        return _count_running_threads(needed) or configured
+    promised = min(_reservation.threads, configured)
+    if promised >= needed:
+        return promised
+    return _count_running_threads(needed) or promised
+
+
+def _count_running_threads(expected: int) -> int:
+    """Returns how many threads the pool has, 0 where the system does not tell."""
+    # A thread takes its name only once it runs, a moment after the backend is up.
+    deadline = time.monotonic() + 1.0
+    while (count := _count_named_threads()) < expected and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return count
+
+
+def _count_named_threads() -> int:
+    paths = pathlib.Path("/proc/self/task").glob("*/comm")
+    return sum(_read_name(path) == _THREAD_NAME for path in paths)
+
+
+def _read_name(path: pathlib.Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:  # The thread has ended since it was listed.
+        return ""
+
+
+def _count_cores() -> int:
+    # As XLA counts them: only those that this process may use.
+    is_linux = sys.platform == "linux"
+    return len(os.sched_getaffinity(0)) if is_linux else os.cpu_count() or 1

@@ -1,0 +1,232 @@
+"""The Mirrax variables behind Keras variables.
+
+A Keras variable keeps its array itself. Its twin stands for it in everything that
+engines, traces and gradients do with variables, and holds its array where Keras does.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from typing_extensions import override
+
+from mirrax.context import stack
+from mirrax.devices.topology import AXIS, Topology
+from mirrax.integrations.keras import internals
+from mirrax.options import VariableAggregation, VariableSynchronization
+from mirrax.values.layouts import join, replicate
+from mirrax.variables import aliasing
+from mirrax.variables.mirrored_variable import MirroredVariable
+from mirrax.variables.array_storage import Place
+from mirrax.variables.sync_on_read_variable import SyncOnReadVariable
+from mirrax.variables.variable import Change, Variable, register_as_pytree
+
+_AGGREGATIONS = {
+    "none": VariableAggregation.NONE,
+    "sum": VariableAggregation.SUM,
+    "mean": VariableAggregation.MEAN,
+    "only_first_replica": VariableAggregation.ONLY_FIRST_REPLICA,
+}
+
+
+class Twin(Variable):
+    """What all twins have in common.
+
+    Args:
+        original: The Keras variable.
+        strategy: The strategy that it belongs to; None for one that belongs to none.
+    """
+
+    def __init__(self, original: Any, strategy: Any = None) -> None:
+        # Not `super().__init__`: the array is there already.
+        self.original = original
+        self.owner = strategy
+        self._name = original.path
+        self._aggregation = _aggregation_of(original)
+        self._shape = tuple(original.shape)
+        self._dtype = jnp.dtype(internals.dtype_of(original))
+        self.is_lent = True
+
+    @property
+    @override
+    def role(self) -> str:
+        return internals.role_of(self.original)
+
+    @property
+    @override
+    def trainable(self) -> bool:
+        return bool(self.original.trainable)
+
+    def whole(self) -> jax.Array:
+        """Returns the array that Keras sees outside of replicas and traces."""
+        aliasing.mark(self)
+        return internals.array_of(self.original)  # type: ignore[no-any-return]
+
+    def put(self, array: Any) -> None:
+        """Makes `array`, which the caller may hold as well, the value for everyone."""
+        internals.set_array(self.original, array)
+        aliasing.mark(self)
+
+    @override
+    def __deepcopy__(self, memo: dict[int, Any]) -> Variable:
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other.original = memo[id(self.original)]
+        other.is_lent = True
+        return other
+
+
+class _HeldByKeras(Twin):
+    """A twin whose array is the one that Keras holds."""
+
+    _synchronization = VariableSynchronization.ON_WRITE
+
+    @property
+    @override
+    def stored(self) -> jax.Array:
+        return internals.array_of(self.original)  # type: ignore[no-any-return]
+
+    @stored.setter
+    def stored(self, array: jax.Array) -> None:
+        internals.set_array(self.original, array)
+
+    @override
+    def place(self) -> Place:
+        return internals.place_of(self.original)
+
+
+class PlainTwin(_HeldByKeras):
+    """Stands for a Keras variable that belongs to no strategy."""
+
+
+class MirroredTwin(_HeldByKeras, MirroredVariable):
+    """Stands for a Keras variable with an equal copy on every replica."""
+
+    def __init__(self, original: Any, strategy: Any) -> None:
+        self.collective = strategy.collective
+        super().__init__(original, strategy)
+
+    @override
+    def put(self, array: Any) -> None:
+        super().put(mirror(array, self.topology))
+
+
+class OnReadTwin(Twin, SyncOnReadVariable):
+    """Stands for a Keras variable that each replica changes for itself.
+
+    Between programs there is either one array for everyone, which Keras holds, or one
+    that joins the copies of the replicas.
+    """
+
+    _synchronization = VariableSynchronization.ON_READ
+
+    def __init__(self, original: Any, strategy: Any) -> None:
+        self.collective = strategy.collective
+        self._joined: jax.Array | None = None
+        super().__init__(original, strategy)
+
+    @property
+    @override
+    def stored(self) -> jax.Array:
+        """The copies of all replicas, joined."""
+        if self._joined is None:
+            # It may be a trace that asks, and what it asks for is there for good.
+            with jax.ensure_compile_time_eval():
+                self.stored = self._copies_of(internals.array_of(self.original))
+        assert self._joined is not None
+        return self._joined
+
+    @stored.setter
+    def stored(self, array: jax.Array) -> None:
+        self._joined = array
+        internals.set_array(self.original, None)
+
+    @override
+    def place(self) -> None:
+        return None
+
+    @override
+    def whole(self) -> jax.Array:
+        if self._joined is not None:
+            self.put(self._combine(self.copies()))
+        return super().whole()
+
+    @override
+    def put(self, array: Any) -> None:
+        self._joined = None
+        super().put(mirror(array, self.topology))
+
+    def _copies_of(self, whole: jax.Array) -> jax.Array:
+        """Returns copies that amount to `whole`, joined, one on each device."""
+        first = np.atleast_1d(np.asarray(whole))
+        rest = np.zeros_like(first) if self._adds_up else first
+        rows = len(first)
+
+        def copy_of(index: Any) -> Any:
+            is_first = not index[0].start
+            return first if is_first else rest
+
+        shape = (rows * self.topology.num_replicas, *first.shape[1:])
+        return jax.make_array_from_callback(shape, self.topology.split, copy_of)
+
+    @property
+    def _adds_up(self) -> bool:
+        return self.aggregation is VariableAggregation.SUM
+
+    @override
+    def _write_all(self, change: Change, given: Any) -> Any:
+        if not self._adds_up:
+            return super()._write_all(change, given)
+        overlay = stack.overlay()
+        new = change(self.whole() if overlay is None else self.value, given)
+        if overlay is None:
+            self.put(new)
+        elif overlay.inside_replica:
+            is_first = lax.axis_index(AXIS) == 0
+            overlay.write(self, jnp.where(is_first, new, jnp.zeros_like(new)))
+        else:
+            rest = (jnp.zeros_like(new),) * (self.topology.num_replicas - 1)
+            overlay.write(self, join((new, *rest), self.topology))
+        return new
+
+
+def make_twin(variable: Any, strategy: Any) -> MirroredTwin | OnReadTwin:
+    """Returns the twin of a Keras variable that belongs to `strategy`."""
+    is_on_read = variable.synchronization == "on_read"
+    if is_on_read and not strategy.topology.is_single:
+        return OnReadTwin(variable, strategy)
+    return MirroredTwin(variable, strategy)
+
+
+def mirror(array: Any, topology: Topology) -> jax.Array:
+    """Returns `array` as one that lies whole on every device, and is tied to them."""
+    if isinstance(array, jax.core.Tracer):
+        raise RuntimeError(
+            "A Keras variable is assigned inside a JAX transformation (jax.jit, grad, "
+            "scan, cond, ...), from which the value cannot get out. Use "
+            "`@mirrax.function` in place of `jax.jit` and `mirrax.value_and_grad` in "
+            "place of `jax.grad`, or Keras' stateless methods."
+        )
+    if isinstance(array, jax.Array) and array.sharding == topology.replicated:
+        return array
+    if not topology.is_local:
+        return replicate(array, topology)
+    mirrored: jax.Array = jax.device_put(array, topology.replicated)
+    return mirrored
+
+
+def _aggregation_of(variable: Any) -> VariableAggregation:
+    aggregation = _AGGREGATIONS[variable.aggregation]
+    is_float = jnp.issubdtype(internals.dtype_of(variable), jnp.inexact)
+    if aggregation is VariableAggregation.NONE and is_float and not variable.trainable:
+        # Statistics of a layer, such as moving averages, which Keras does not mark.
+        return VariableAggregation.MEAN
+    return aggregation
+
+
+for _kind in (PlainTwin, MirroredTwin, OnReadTwin):
+    register_as_pytree(_kind)

@@ -1,0 +1,133 @@
+"""`MultiWorkerMirroredStrategy`: synchronous replicas on many workers."""
+
+from __future__ import annotations
+
+import warnings
+from mirrax.options import CollectiveCommunication as Choice
+import dataclasses
+import os
+from collections.abc import Sequence
+import jax
+from mirrax.cluster.worker import join
+from mirrax.cluster.resolvers import ClusterResolver, TFConfigClusterResolver
+from mirrax.cluster.job_options import JobOptions, read_options
+from mirrax.collectives.all_reduce import AllReduce
+from mirrax.devices import kind_of
+from mirrax.devices.logical_devices import ensure_cpu_devices, local_devices, resolve
+from mirrax.devices.topology import Topology, job_topology, local_topology
+from mirrax.jax_internals import backend_is_up
+from mirrax.options import CommunicationOptions
+from mirrax.strategy.variable_creators import mirror
+from mirrax.strategy.strategy import Strategy
+
+
+# For each kind of device what JAX uses, and which choices mean just that.
+_TRANSPORTS = {
+    "CPU": ("Gloo", {Choice.AUTO, Choice.RING}),
+    "GPU": ("NCCL", {Choice.AUTO, Choice.NCCL}),
+    "TPU": ("the TPU's own network", {Choice.AUTO}),
+}
+
+
+def check_choice(choice: Choice, device_kind: str) -> None:
+    """Warns if JAX cannot do as the user wishes, and says what it does instead.
+
+    No error, as in TensorFlow: it changes the speed and not the results, and a program
+    for GPUs can be tried on a CPU.
+
+    Args:
+        choice: What the options say.
+        device_kind: The kind of the devices: CPU, GPU or TPU.
+    """
+    if device_kind not in _TRANSPORTS:
+        return
+    used, accepted = _TRANSPORTS[device_kind]
+    if choice not in accepted:
+        warnings.warn(
+            f"Between {device_kind} devices data go over {used}. Received: "
+            f"CommunicationOptions(implementation={choice.name}), which has no effect "
+            "here. Leave it out, or use AUTO.",
+            stacklevel=3,
+        )
+
+
+# Between workers a message of this size takes as long as an empty one.
+_SMALL_BYTES = 64 * 1024
+
+DEVICES_PER_WORKER = "MIRRAX_DEVICES_PER_WORKER"
+"""The environment variable that says how many CPU devices each worker brings."""
+
+
+class MultiWorkerMirroredStrategy(Strategy):
+    """Synchronous data parallelism over the devices of several workers.
+
+    Every worker runs the same script. They find each other through TF_CONFIG in the
+    environment, which `mirrax launch` sets, or through a resolver. Without either there
+    is one worker.
+
+    Create it before anything else that uses JAX.
+
+    Args:
+        cluster_resolver: Who takes part; what TF_CONFIG says by default.
+        communication_options: Hints for collectives, and how long one may take.
+        devices: Names of the devices that this worker brings; all its GPUs or TPUs by
+            default, or else one CPU device, or as many as MIRRAX_DEVICES_PER_WORKER
+            says.
+
+    >>> MultiWorkerMirroredStrategy().num_replicas_in_sync
+    1
+    """
+
+    def __init__(
+        self,
+        cluster_resolver: ClusterResolver | None = None,
+        communication_options: CommunicationOptions | None = None,
+        *,
+        devices: Sequence[str] | None = None,
+    ) -> None:
+        options = communication_options or CommunicationOptions()
+        resolver = cluster_resolver or TFConfigClusterResolver()
+        _reserve_cpu_devices(devices)
+        job = join.join(resolver, options=_job_options(options))
+        local = _own_devices(devices)
+        topology: Topology = (
+            local_topology(local) if job is None else job_topology(job, local)
+        )
+        check_choice(options.implementation, kind_of(local[0]))
+        ops = AllReduce(_SMALL_BYTES)
+        super().__init__(topology, ops, mirror, resolver, options)
+
+
+def _job_options(options: CommunicationOptions) -> JobOptions:
+    settings = read_options()
+    if options.timeout_seconds is None:
+        return settings
+    return dataclasses.replace(settings, stuck_timeout=options.timeout_seconds)
+
+
+def _reserve_cpu_devices(devices: Sequence[str] | None) -> None:
+    """Makes JAX start with the CPU devices that this worker brings."""
+    if not backend_is_up():
+        wanted = _num_cpu_devices() if devices is None else len(devices)
+        ensure_cpu_devices(wanted)
+
+
+def _num_cpu_devices() -> int:
+    text = os.environ.get(DEVICES_PER_WORKER, "1")
+    if not text.isdecimal() or int(text) < 1:
+        raise ValueError(
+            f"{DEVICES_PER_WORKER} is the number of CPU devices of each worker. "
+            f"Received: {DEVICES_PER_WORKER}={text!r}. Set it to 1 or more."
+        )
+    return int(text)
+
+
+def _own_devices(devices: Sequence[str] | None) -> tuple[jax.Device, ...]:
+    if devices is not None:
+        return resolve(list(devices))
+    accelerators = local_devices("TPU") or local_devices("GPU")
+    if accelerators:
+        return accelerators
+    count = _num_cpu_devices()
+    ensure_cpu_devices(count)
+    return local_devices("CPU")[:count]

@@ -1,0 +1,107 @@
+"""Reductions of whole structures, seen from outside the replicas."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from mirrax import trees
+from mirrax.collectives.reduce import (
+    Axis,
+    Collective,
+    reduce,
+    reduce_one,
+    require_axis,
+)
+from mirrax.context import stack
+from mirrax.context.guards import MustDrive
+from mirrax.options import ReduceOp
+from mirrax.trees import Tree
+from mirrax.values.array_like import as_array
+from mirrax.values.layouts import Alike
+from mirrax.values.mirrored import Mirrored
+from mirrax.values.per_replica import PerReplica
+from mirrax.values.regroup import (
+    is_mirrored_array,
+    is_program_traced,
+    local_results,
+    regroup,
+)
+from mirrax.variables.distributed_variable import DistributedVariable
+from mirrax.variables.variable import Variable
+
+
+def reduce_tree(collective: Collective, op: ReduceOp, value: Tree, axis: Any) -> Tree:
+    """Returns each leaf of `value` combined over the replicas and along `axis`."""
+    if isinstance(axis, list):
+        axis = tuple(axis)
+    leaves, structure = trees.flatten(value)
+    results: list[Any] = [None] * len(leaves)
+    distributed = {}
+    for index, leaf in enumerate(leaves):
+        per_replica = as_per_replica(leaf, collective)
+        if per_replica is None:
+            results[index] = _reduce_plain(collective, op, leaf, axis)
+        else:
+            distributed[index] = per_replica
+    if distributed:
+        reduced = reduce(collective, op, list(distributed.values()), axis)
+        for index, result in zip(distributed, reduced, strict=True):
+            results[index] = result
+    return trees.unflatten(structure, results)
+
+
+def as_per_replica(leaf: Any, collective: Collective) -> PerReplica | None:
+    """Returns a leaf as a per-replica value; None if it is an ordinary one."""
+    topology = collective.topology
+    if isinstance(leaf, PerReplica):
+        return leaf
+    if isinstance(leaf, Mirrored):
+        return PerReplica(Alike(leaf.array, topology))
+    if is_mirrored_array(leaf, topology):
+        return PerReplica(Alike(leaf, topology))
+    if isinstance(leaf, DistributedVariable):
+        return leaf.copies()
+    if not topology.is_local:
+        if is_program_traced():
+            # A program is the same on all workers.
+            raise MustDrive
+        # Each worker brings its own value, which is that of its replicas.
+        return PerReplica((leaf,) * len(topology.local_devices))
+    return None
+
+
+def spread(leaf: Any, collective: Collective) -> Any:
+    """Returns a mirrored value as a `PerReplica` of equal parts; others as they are."""
+    topology = collective.topology
+    if isinstance(leaf, Variable) or topology.is_single:
+        return leaf.array if isinstance(leaf, Mirrored) else leaf
+    is_alike = isinstance(leaf, Mirrored) or is_mirrored_array(leaf, topology)
+    if not is_alike:
+        return leaf
+    if topology.is_local or stack.overlay() is not None:
+        return as_per_replica(leaf, collective)
+    # A worker with one replica sees tensors, as it would alone.
+    return regroup(list(local_results(leaf, topology)))
+
+
+def _reduce_plain(
+    collective: Collective, op: ReduceOp, leaf: Any, axis: Axis
+) -> jax.Array:
+    """Reduces a value that is not distributed, so every replica has the same."""
+    count = collective.topology.num_replicas
+    value = jnp.asarray(as_array(leaf))
+    if axis is None and op is ReduceOp.SUM and count > 1:
+        raise ValueError(
+            f"A sum over replicas needs a value of each. Received: {leaf!r} for "
+            f"{count} replicas; what all of them return as one object, or as one "
+            "number, comes out of `run` only once. Return an array that each replica "
+            "makes for itself, as in `jnp.array(x)`, or multiply by "
+            "`num_replicas_in_sync`."
+        )
+    for a in () if axis is None else axis if isinstance(axis, tuple) else (axis,):
+        require_axis(a, value.ndim, "reduce")
+    reduced = reduce_one(op, value, axis)
+    return reduced * count if op is ReduceOp.SUM and count > 1 else reduced

@@ -1,0 +1,77 @@
+"""What variables become inside the scope of a strategy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from mirrax.collectives import worker_exchange
+from mirrax.collectives.reduce import Collective
+from mirrax.context import stack
+from mirrax.options import VariableSynchronization
+from mirrax.variables import validation
+from mirrax.variables.mirrored_variable import MirroredVariable
+from mirrax.variables.sync_on_read_variable import SyncOnReadVariable
+
+
+def mirror(
+    owner: Any, collective: Collective, next_creator: Callable[..., Any], **kwargs: Any
+) -> Any:
+    """Returns a variable with a copy on every replica of `collective`."""
+    wanted = kwargs.pop("synchronization", VariableSynchronization.AUTO)
+    if wanted is VariableSynchronization.NONE:
+        raise ValueError(
+            "Copies of a variable on several replicas must be synchronized at some "
+            "time. Received: synchronization=NONE. Use ON_WRITE (the default) or "
+            "ON_READ."
+        )
+    name = kwargs.get("name") or "Variable"
+    array = validation.initial_array(kwargs.get("initial_value"), kwargs.get("dtype"))
+    if _has_outer_creators():
+        # Creators around the scope take part in making each copy.
+        for index in range(collective.topology.num_replicas):
+            copy = dict(kwargs, name=f"{name}/replica_{index}" if index else name)
+            made = next_creator(**dict(copy, initial_value=array))
+            if index == 0:
+                array = made.value
+                kwargs["trainable"] = made.trainable
+    array = worker_exchange.from_first(collective.topology, f"variable {name}", array)
+    is_on_read = wanted is VariableSynchronization.ON_READ
+    kind = SyncOnReadVariable if is_on_read else MirroredVariable
+    if wanted is VariableSynchronization.AUTO:
+        wanted = VariableSynchronization.ON_WRITE
+    arguments = dict(kwargs, initial_value=array, synchronization=wanted, owner=owner)
+    return kind(collective, **arguments)
+
+
+def place(
+    owner: Any, collective: Collective, next_creator: Callable[..., Any], **kwargs: Any
+) -> Any:
+    """Returns a plain variable on the one device of `collective`."""
+    device = collective.topology.devices[0]
+    return next_creator(**dict(kwargs, owner=owner, device=device))
+
+
+def leave(
+    owner: Any, collective: Collective, next_creator: Callable[..., Any], **kwargs: Any
+) -> Any:
+    """Returns a plain variable."""
+    return next_creator(**kwargs)
+
+
+def _has_outer_creators() -> bool:
+    return len(stack.creators()) > 1 and not isinstance(
+        stack.creators()[0], StrategyCreator
+    )
+
+
+class StrategyCreator:
+    """The creator that a scope adds."""
+
+    def __init__(self, owner: Any, collective: Collective, make: Any) -> None:
+        self._owner = owner
+        self._collective = collective
+        self._make = make
+
+    def __call__(self, next_creator: Callable[..., Any], **kwargs: Any) -> Any:
+        return self._make(self._owner, self._collective, next_creator, **kwargs)

@@ -1,0 +1,175 @@
+"""`CheckpointManager`: a directory with the newest checkpoints of a program."""
+
+from __future__ import annotations
+
+import logging
+import os
+import pathlib
+from collections.abc import Callable
+
+from mirrax.errors import CheckpointDamagedError
+from mirrax.train import worker_sync, checkpoint_files
+from mirrax.train.checkpoint import Checkpoint, Path
+
+_logger = logging.getLogger(__name__)
+
+
+class CheckpointManager:
+    """Keeps the newest checkpoints of a program in a directory.
+
+    Args:
+        checkpoint: What is saved.
+        directory: Where; created if need be.
+        max_to_keep: How many to keep; None for all.
+        checkpoint_name: How they are called, before the number.
+        save_interval: At multiples of how many steps `save` writes.
+        asynchronous: Whether to write in the background, while training goes on.
+        init_fn: What `restore_or_initialize` calls where there is no checkpoint.
+
+    >>> import tempfile
+    >>> import mirrax
+    >>> checkpoint = mirrax.train.Checkpoint(weight=mirrax.Variable(1.0))
+    >>> manager = mirrax.train.CheckpointManager(checkpoint, tempfile.mkdtemp())
+    >>> manager.restore_or_initialize()
+    >>> path = manager.save(100)
+    >>> manager.latest_checkpoint == path
+    True
+    """
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        directory: Path,
+        max_to_keep: int | None = 5,
+        checkpoint_name: str = "ckpt",
+        save_interval: int = 1,
+        asynchronous: bool = False,
+        init_fn: Callable[[], object] | None = None,
+    ) -> None:
+        if max_to_keep is not None and max_to_keep < 1:
+            raise ValueError(
+                "`max_to_keep` is how many checkpoints are kept: at least 1, or None "
+                f"for all. Received: {max_to_keep}."
+            )
+        if save_interval < 1:
+            raise ValueError(
+                "`save_interval` is a number of steps: at least 1. Received: "
+                f"{save_interval}."
+            )
+        self._checkpoint = checkpoint
+        self._directory = pathlib.Path(directory).absolute()
+        self._max_to_keep = max_to_keep
+        self._name = checkpoint_name
+        self._interval = save_interval
+        self._asynchronous = asynchronous
+        self._init_fn = init_fn
+        self._last_saved: int | None = None
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        return self._checkpoint
+
+    @property
+    def directory(self) -> str:
+        return str(self._directory)
+
+    @property
+    def checkpoints(self) -> list[str]:
+        """The paths of all whole checkpoints, in the order of their saving."""
+        return [str(path) for path in checkpoint_files.numbered(self._directory, self._name)]
+
+    @property
+    def latest_checkpoint(self) -> str | None:
+        """The path of the newest whole checkpoint; None if there is none."""
+        return next(reversed(self.checkpoints), None)
+
+    def save(
+        self, checkpoint_number: int | None = None, check_interval: bool = True
+    ) -> str | None:
+        """Writes a checkpoint and removes the oldest ones; returns its path.
+
+        Args:
+            checkpoint_number: Its number, such as the step; by default one more than
+                the highest, whatever the interval.
+            check_interval: Whether to do nothing, and return None, unless the number
+                has reached another multiple of `save_interval`. The last step of a
+                program is saved with False.
+        """
+        workers = worker_sync.current_peers()
+        if checkpoint_number is None:
+            self.wait()
+            checkpoint_number = worker_sync.choose(workers, self._next_number())
+            check_interval = False
+        number = int(checkpoint_number)
+        if number < 0:
+            raise ValueError(
+                "A checkpoint has a number that is 0 or more, such as the step. "
+                f"Received: {number}."
+            )
+        if check_interval and not self._is_due(number):
+            return None
+        self.wait()
+        if workers.is_chief:
+            checkpoint_files.remove_partial(self._directory, self._name)
+        self._checkpoint.save_number(number)
+        path = self._checkpoint.write(
+            self._directory / f"{self._name}-{number}", self._asynchronous
+        )
+        self._last_saved = number
+        if not self._asynchronous:
+            self._remove_old()
+        return path
+
+    def wait(self) -> None:
+        """Waits until what is written in the background is complete, or raises."""
+        self._checkpoint.wait()
+        self._remove_old()
+
+    def restore_or_initialize(self) -> str | None:
+        """Restores the newest checkpoint that can be read; returns its path.
+
+        Where there is none, calls `init_fn` and returns None.
+        """
+        found = worker_sync.choose(worker_sync.current_peers(), self.checkpoints)
+        for path in reversed(found):
+            try:
+                self._checkpoint.restore(path)
+            except CheckpointDamagedError as error:
+                _logger.warning("%s Trying the one before it.", error)
+                continue
+            self._last_saved = checkpoint_files.number_of(pathlib.Path(path))
+            return path
+        if self._init_fn is not None:
+            self._init_fn()
+        return None
+
+    def _is_due(self, number: int) -> bool:
+        """Returns whether `save` writes at this number, or leaves it out."""
+        # Programs that leave out steps may leave out the multiples.
+        periods = number // self._interval, (self._last_saved or 0) // self._interval
+        return number % self._interval == 0 or periods[0] != periods[1]
+
+    def _next_number(self) -> int:
+        found = checkpoint_files.numbered(self._directory, self._name)
+        return 1 + max(
+            int(self._checkpoint.save_counter), *map(checkpoint_files.number_of, found), 0
+        )
+
+    def _remove_old(self) -> None:
+        if self._max_to_keep is None or not worker_sync.current_peers().is_chief:
+            return
+        for path in checkpoint_files.numbered(self._directory, self._name)[: -self._max_to_keep]:
+            checkpoint_files.remove(path)
+
+
+def latest_checkpoint(directory: Path) -> str | None:
+    """Returns the path of the whole checkpoint in a directory that was saved last.
+
+    None if there is none. How it is numbered does not count.
+
+    >>> import tempfile
+    >>> latest_checkpoint(tempfile.mkdtemp()) is None
+    True
+    """
+    found = checkpoint_files.numbered(pathlib.Path(os.fspath(directory)).absolute())
+    return str(found[-1]) if found else None

@@ -1,0 +1,94 @@
+"""From the memory of devices to the host, and back to where an array was."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from mirrax import jax_internals
+from mirrax.options import VariableAggregation
+from mirrax.values.layouts import join
+from mirrax.variables.sync_on_read_variable import SyncOnReadVariable
+from mirrax.variables.variable import Variable
+
+
+def is_array(value: object) -> bool:
+    """Returns whether `value` is an array, of JAX or of NumPy."""
+    return isinstance(value, jax.Array | np.ndarray | np.generic)
+
+
+def is_key(value: Any) -> bool:
+    """Returns whether `value` holds random keys, which are saved as their data."""
+    return isinstance(value, jax.Array) and jnp.issubdtype(
+        value.dtype, jax.dtypes.prng_key
+    )
+
+
+def saved_dtype(value: Any) -> Any:
+    """Returns the dtype under which `value` is saved."""
+    return np.dtype(np.uint32) if is_key(value) else np.dtype(value.dtype)
+
+
+def saved_shape(value: Any) -> tuple[int, ...]:
+    """Returns the shape in which `value` is saved."""
+    return jax.random.key_data(value).shape if is_key(value) else tuple(value.shape)
+
+
+def to_host(value: Any) -> np.ndarray[Any, Any]:
+    """Returns a copy in the memory of the host."""
+    if is_key(value):
+        value = jax.random.key_data(value)
+    if isinstance(value, jax.Array):
+        # What one device has; all have the same.
+        value = jax_internals.shards(value)[0]
+    return np.array(value)
+
+
+def like(old: Any, value: Any) -> Any:
+    """Returns a saved value as the kind of thing, and in the place, that `old` is."""
+    if not is_array(old):
+        return value if isinstance(old, str) else type(old)(value)
+    if is_key(old):
+        data = like(jax.random.key_data(old), value)
+        return jax.random.wrap_key_data(data, impl=jax.random.key_impl(old))
+    if isinstance(old, np.generic):
+        return value[()]
+    if isinstance(old, np.ndarray):
+        return value.copy()
+    if not old.committed:
+        return jax_internals.uncommitted(_placed(value, old.sharding))
+    return _placed(value, old.sharding)
+
+
+def assign(variable: Variable, value: np.ndarray[Any, Any]) -> None:
+    """Gives a variable the value that it had as a whole."""
+    is_sum = variable.aggregation is VariableAggregation.SUM
+    if not isinstance(variable, SyncOnReadVariable) or not is_sum:
+        variable.assign(value)
+        return
+    topology = variable.topology
+    shares = _shares(value, topology.num_replicas)
+    own = tuple(shares[index] for index in topology.local_replicas)
+    variable.store(join(own, topology))
+
+
+def _shares(total: np.ndarray[Any, Any], count: int) -> list[np.ndarray[Any, Any]]:
+    """Returns shares that add up to `total`, equal as far as possible.
+
+    >>> [int(share) for share in _shares(np.array(7), 2)]
+    [4, 3]
+    """
+    if not np.issubdtype(total.dtype, np.integer):
+        return [(total / count).astype(total.dtype)] * count
+    base, rest = np.divmod(total, count)
+    return [np.asarray(base + (index < rest), total.dtype) for index in range(count)]
+
+
+def _placed(value: np.ndarray[Any, Any], sharding: Any) -> jax.Array:
+    # Not `device_put`, which asks the other processes whether they have the same.
+    return jax.make_array_from_callback(
+        value.shape, sharding, lambda index: value[index].copy()
+    )

@@ -1,0 +1,172 @@
+"""What mirrored and sync-on-read variables have in common."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any
+
+import jax
+from typing_extensions import override
+
+from mirrax import jax_internals
+from mirrax.collectives.reduce import Collective
+from mirrax.context import stack
+from mirrax.devices.topology import Topology
+from mirrax.options import VariableAggregation, VariableSynchronization
+from mirrax.values.array_like import ArrayLike
+from mirrax.values.distributed_values import DistributedValues
+from mirrax.values.per_replica import PerReplica
+from mirrax.variables.variable import (
+    Variable,
+    describe_variable,
+    register_as_pytree,
+)
+
+
+class DistributedVariable(Variable, DistributedValues):
+    """A variable with one copy per replica.
+
+    Args:
+        collective: The devices that hold the copies and how they communicate.
+        arguments: Those of `Variable`.
+    """
+
+    def __init__(self, collective: Collective, **arguments: Any) -> None:
+        self.collective = collective
+        super().__init__(**arguments)
+
+    @property
+    def topology(self) -> Topology:
+        return self.collective.topology
+
+    @property
+    @override
+    def lies_on(self) -> tuple[jax.Device, ...]:
+        return self.topology.devices
+
+    @property
+    @override
+    def device(self) -> str:
+        """The name of the device of the copy that code here sees, or of the first."""
+        local = self.topology.local_replicas
+        return self.topology.names[local[min(self.local_index() or 0, len(local) - 1)]]
+
+    @property
+    @override
+    def values(self) -> tuple[Any, ...]:
+        return tuple(
+            VariablePart(self, index)
+            for index in range(len(self.topology.local_devices))
+        )
+
+    @override
+    def for_replica(self, index: int) -> Any:
+        return self
+
+    @abc.abstractmethod
+    def copies(self) -> PerReplica:
+        """Returns the values of all copies, as code in cross-replica context sees."""
+
+    @abc.abstractmethod
+    def part(self, index: int) -> jax.Array:
+        """Returns the stored copy of local replica `index`."""
+
+    @override
+    def __repr__(self) -> str:
+        if stack.overlay() is not None:
+            return describe_variable(self.name, self.read_value())
+        lines = ",\n".join(f"  {i}: {part!r}" for i, part in enumerate(self.values))
+        return f"{type(self).__name__}:{{\n{lines}\n}}"
+
+    def local_index(self) -> int | None:
+        """Returns which copy code at this place sees; None where it sees all."""
+        match stack.frame():
+            case stack.Replica(strategy=strategy, index=index):
+                self._require_strategy(strategy)
+                return index
+            case stack.Update(index=index):
+                return index
+            case _:
+                return None
+
+    def _refuse_in_callback(self, what: str) -> None:
+        """Raises where a program that waits for us occupies the devices."""
+        if not self.topology.is_single and jax_internals.is_in_callback():
+            raise RuntimeError(
+                "A callback of a program runs while the program holds the devices, so "
+                f"what needs all of them would wait for ever. Received: {what} of "
+                f"variable '{self.name}', which has a copy on each of "
+                f"{list(self.topology.names)}, in a callback. Return the value from "
+                "the callback, and assign it in the function; or do so after the call."
+            )
+
+    def _require_strategy(self, strategy: Any) -> None:
+        topology = strategy.topology
+        if topology != self.topology and not topology.is_single:
+            raise RuntimeError(
+                f"Variable '{self.name}' lives on {list(self.topology.names)}. "
+                f"Received: a use inside `run` of a strategy over "
+                f"{list(topology.names)}. Create it in the scope of that strategy."
+            )
+
+
+class VariablePart(ArrayLike):
+    """One copy of a variable, to be looked at."""
+
+    def __init__(self, container: DistributedVariable, index: int) -> None:
+        self.container = container
+        self.index = index
+
+    @property
+    def name(self) -> str:
+        name = self.container.name.removesuffix(":0")
+        return f"{name}/replica_{self.index}:0" if self.index else f"{name}:0"
+
+    @property
+    def device(self) -> str:
+        topology = self.container.topology
+        return topology.names[topology.local_replicas[self.index]]
+
+    @property
+    def lies_on(self) -> tuple[jax.Device, ...]:
+        return (self.container.topology.local_devices[self.index],)
+
+    @property
+    def trainable(self) -> bool:
+        return self.container.trainable
+
+    @property
+    def aggregation(self) -> VariableAggregation:
+        return self.container.aggregation
+
+    @property
+    def synchronization(self) -> VariableSynchronization:
+        return self.container.synchronization
+
+    def read_value(self) -> jax.Array:
+        return self.container.part(self.index)
+
+    @property
+    def value(self) -> jax.Array:
+        return self.container.part(self.index)
+
+    def assign(self, *_: Any, **__: Any) -> Any:
+        """Refuses: a copy that is written on its own would differ from the others."""
+        raise RuntimeError(
+            f"'{self.name}' is one copy of a variable, and copies are not written one "
+            f"by one, so that they stay equal. Assign to '{self.container.name}'."
+        )
+
+    assign_add = assign
+    assign_sub = assign
+
+    @override
+    def __jax_array__(self) -> jax.Array:
+        return self.container.part(self.index)
+
+    @override
+    def __repr__(self) -> str:
+        return describe_variable(self.name, self.value)
+
+
+register_as_pytree(VariablePart)

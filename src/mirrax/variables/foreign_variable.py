@@ -1,0 +1,284 @@
+"""Variables of other libraries, which take part in programs as our own do.
+
+A variable of Keras or Flax keeps its array itself. A `ForeignVariable` stands for it in
+everything that engines, overlays and gradients do with variables: it holds nothing, and
+gets and sets the array where the library keeps it.
+
+What an eager replica writes is its own until its function has ended; then the replicas
+meet once for all of it. They cannot meet earlier, in the middle of another library.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import operator
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from typing_extensions import override
+
+from mirrax import jax_internals
+from mirrax.collectives import worker_exchange
+from mirrax.collectives.reduce import Collective, reduce
+from mirrax.context import stack
+from mirrax.devices.topology import Topology
+from mirrax.options import ReduceOp, VariableAggregation, VariableSynchronization
+from mirrax.trees import Same
+from mirrax.values.layouts import replicate
+from mirrax.values.per_replica import PerReplica
+from mirrax.values.tensor_spec import TensorShape
+from mirrax.variables.mirrored_variable import MirroredVariable
+from mirrax.variables.variable import Change, replace
+
+# The library's own reference, `_settled`, the local name, and the argument itself.
+_KNOWN_REFERENCES = 4
+
+
+class Outdated(Exception):  # noqa: N818 - a signal to `function`, not to the user
+    """A variable has another shape or dtype than when a program was traced."""
+
+
+class ForeignVariable(MirroredVariable):
+    """Stands for a variable of another library.
+
+    It belongs to no strategy. Between programs its array lies wherever the library or
+    the user put it; a program over several devices first puts a copy on each, and
+    leaves it there.
+
+    Args:
+        name: What errors call it.
+        aggregation: How writes of several replicas become one.
+        adds_changes: Whether each replica's write is a change to what all share, as in
+            a sum or a count: the changes of all replicas are added.
+    """
+
+    # Replicas meet for it once their function has ended.
+    is_written_together = False
+
+    def __init__(
+        self,
+        name: str,
+        aggregation: VariableAggregation = VariableAggregation.NONE,
+        adds_changes: bool = False,
+        trainable: bool = True,
+    ) -> None:
+        # Not `super().__init__`: there is nothing to create and nothing to hold.
+        self._name = name
+        self._trainable = trainable
+        self._aggregation = aggregation
+        self._synchronization = VariableSynchronization.ON_WRITE
+        self._adds_changes = adds_changes
+        self._settled: Any = None
+        self._settled_on: Topology | None = None
+        self.owner = None
+        self.is_lent = False
+
+    @abc.abstractmethod
+    def get_array(self) -> jax.Array:
+        """Returns the array that the library holds."""
+
+    @abc.abstractmethod
+    def set_array(self, array: jax.Array) -> None:
+        """Makes the library hold `array`."""
+
+    def adds_changes(self) -> bool:
+        """Returns whether a write at this place is a change to what all share."""
+        return self._adds_changes
+
+    @property
+    @override
+    def stored(self) -> jax.Array:
+        """The array that the library holds."""
+        return self.get_array()
+
+    @stored.setter
+    def stored(self, array: jax.Array) -> None:
+        self._settled = array
+        self.set_array(array)
+
+    @override
+    def place(self) -> None:
+        return None
+
+    @property
+    @override
+    def shape(self) -> tuple[int, ...]:
+        return TensorShape(self.get_array().shape)  # type: ignore[return-value]
+
+    @property
+    @override
+    def dtype(self) -> np.dtype[Any]:
+        return self.get_array().dtype
+
+    @property
+    @override
+    def collective(self) -> Collective:  # type: ignore[override]
+        """That of the strategy in force."""
+        frame = stack.frame()
+        assert frame is not None
+        collective: Collective = frame.strategy.collective
+        return collective
+
+    def settle(self, topology: Topology | None, aval: Any, is_changed: bool) -> None:
+        """Puts the array where a program over `topology` needs it.
+
+        Args:
+            topology: The devices of the program.
+            aval: The shape and dtype that the program was traced with.
+            is_changed: Whether the program overwrites it, so that nobody else may
+                hold it.
+        """
+        array = self.get_array()
+        if array is self._settled and self._settled_on is topology:
+            if is_changed and sys.getrefcount(array) > _KNOWN_REFERENCES:
+                self.stored = jnp.copy(array)
+            return
+        if array.shape != aval.shape or array.dtype != aval.dtype:
+            raise Outdated
+        if topology is None and not is_changed:
+            return
+        # A copy, because what was put there from outside belongs to the user.
+        copied = jnp.copy(array)
+        if topology is not None:
+            if array.sharding != topology.replicated:
+                # All workers start with what the first one has.
+                copied = worker_exchange.from_first(topology, f"place {self.role}", copied)
+            copied = replicate(copied, topology)
+        self.stored = copied
+        self._settled_on = topology
+
+    def settle_as_it_is(self, topology: Topology) -> None:
+        """Puts the array on all devices of `topology`, to be read there."""
+        self.settle(topology, self.get_array(), is_changed=False)
+
+    @override
+    def traced_aval(self, inside_replica: bool) -> Any:
+        return jax.core.ShapedArray(tuple(self.shape), self.dtype)
+
+    @override
+    def lend(self, index: int) -> jax.Array:
+        return jax_internals.uncommitted(self._shard(index))
+
+    @override
+    def read_stored(self) -> jax.Array:
+        return super().read_stored() if self._is_distributed() else self.get_array()
+
+    @override
+    def _pending(self) -> jax.Array | None:
+        frame = stack.frame()
+        if isinstance(frame, stack.Replica) and self in frame.pending:
+            return frame.pending[self].value  # type: ignore[no-any-return]
+        return None
+
+    @override
+    def _shard(self, index: int) -> jax.Array:
+        if not self._is_distributed():
+            return self.get_array()
+        self.settle_as_it_is(self.collective.topology)
+        return super()._shard(index)
+
+    @override
+    def _own_index(self) -> int:
+        frame = stack.frame()
+        is_local = isinstance(frame, stack.Replica | stack.Update)
+        return (frame.index or 0) if is_local else 0  # type: ignore[union-attr]
+
+    @override
+    def _require_strategy(self, strategy: Any) -> None:
+        """Takes part in every strategy."""
+
+    @override
+    def _fitting(self, given: Any) -> Any:
+        self._shape, self._dtype = tuple(self.shape), self.dtype
+        return super()._fitting(given)
+
+    @override
+    def _write(self, change: Change, given: Any) -> Any:
+        frame, overlay = stack.frame(), stack.overlay()
+        if overlay is not None and overlay.is_eager:
+            # Inside a derivative, from which the new value comes out by and by.
+            overlay.write(self, change(overlay.read(self), self._fitting(given)))
+            return overlay.read(self)
+        if not isinstance(frame, stack.Replica) or not self._is_distributed():
+            return super()._write(change, given)
+        if overlay is None:
+            new = change(self.value, self._fitting(given))
+            frame.pending[self] = _Pending(new, self.adds_changes())
+            return new
+        if self.adds_changes():
+            old = self.value
+            delta = change(old, self._fitting(given)) - old
+            given = old + frame.context.all_reduce(ReduceOp.SUM, delta)
+            change = replace
+        return super()._write(change, given)
+
+    def pending_write(self, pending: _Pending) -> Any:
+        """Returns what a replica brings to the meeting at its end."""
+        if not pending.is_change:
+            return pending.value
+        return pending.value - self.lend(self._own_index())
+
+    def write_pending(self, is_change: bool, value: Any, num_replicas: int) -> None:
+        """Stores what all replicas brought, in cross-replica context."""
+        if not is_change:
+            self.write_merged(replace, value, num_replicas)
+        else:
+            if not isinstance(value, PerReplica):
+                # One replica on each worker, or the same object from all replicas.
+                value = PerReplica((value,) * len(self.topology.local_devices))
+            (delta,) = reduce(self.collective, ReduceOp.SUM, [value], axis=None)
+            self._write_all(operator.add, delta)
+
+    @override
+    def _write_all(self, change: Change, given: Any) -> Any:
+        if stack.overlay() is None and self._is_distributed():
+            self.settle_as_it_is(self.collective.topology)
+        elif stack.overlay() is None:
+            self.stored = change(self.get_array(), given)
+            return self.stored
+        return super()._write_all(change, given)
+
+    def _is_distributed(self) -> bool:
+        frame = stack.frame()
+        return frame is not None and not frame.strategy.topology.is_single
+
+
+@dataclasses.dataclass(frozen=True)
+class _Pending:
+    """What an eager replica has written: a value, or a change to what all share."""
+
+    value: Any
+    is_change: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class _Commit:
+    """The merge function at the end of a replica: all must have written the same."""
+
+    variables: tuple[Same, ...]
+    are_changes: tuple[bool, ...]
+
+    def __call__(self, strategy: Any, values: Sequence[Any]) -> None:
+        count = strategy.num_replicas_in_sync
+        for variable, is_change, value in zip(
+            self.variables, self.are_changes, values, strict=True
+        ):
+            variable.value.write_pending(is_change, value, count)
+
+
+def assign_pending(frame: stack.Replica) -> None:
+    """Lets the replicas meet for what they have written to foreign variables."""
+    if not frame.pending:
+        return
+    commit = _Commit(
+        tuple(Same(variable) for variable in frame.pending),
+        tuple(pending.is_change for pending in frame.pending.values()),
+    )
+    values = [v.pending_write(pending) for v, pending in frame.pending.items()]
+    # As arrays that are different objects, so that none is taken for a shared one.
+    frame.context.merge_call(commit, args=([jnp.asarray(v) for v in values],))
