@@ -120,8 +120,8 @@ def test_upward_import_is_found(tmp_path, source):
         "import jax",
         "import mirrax.errors",
         "from mirrax import errors",
-        "from mirrax.jax_internals import backend_is_up",
-        "from mirrax.devices.names import DeviceName",
+        "from mirrax._jax.distributed import backend_is_up",
+        "from mirrax.devices.device_names import DeviceName",
         "jax.__version__",
         "def load():\n    import grain",
     ],
@@ -152,7 +152,7 @@ def test_top_module_may_not_import_tf(tmp_path):
     "source",
     [
         "from mirrax.values import PerReplica",
-        "from mirrax.data.plan import Plan",
+        "from mirrax.data.node import Plan",
         "from mirrax import context",
         "from mirrax import _registry",
         "import mirrax\nmirrax.context.stack",
@@ -195,8 +195,8 @@ def test_private_name_of_a_library_is_found(tmp_path, source):
 def test_private_names_are_allowed_in_the_module_for_them(tmp_path):
     package = write_package(
         tmp_path,
-        jax_internals="from jax._src import core",
-        jaxlib_internals="from jaxlib import _jax",
+        _jax__private="from jax._src import core",
+        _jax__jaxlib="from jaxlib import _jax",
         integrations__keras__internals="from keras.src import backend",
         integrations__flax__internals="from flax.nnx import _registry",
     )

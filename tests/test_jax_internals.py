@@ -2,13 +2,16 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from mirrax import jax_internals
+from mirrax._jax.arrays import shards, uncommitted
+from mirrax._jax.config import get_local_config, set_local_config
+from mirrax._jax.traces import current_trace
+from mirrax._jax.traces import is_eager as jax_is_eager
+from mirrax._jax.traces import is_staging as jax_is_staging
 
 
 def test_arrays_without_a_tie_can_be_mixed_across_devices():
     left, right = (
-        jax_internals.uncommitted(jax.device_put(jnp.ones(2), device))
-        for device in jax.devices()[:2]
+        uncommitted(jax.device_put(jnp.ones(2), device)) for device in jax.devices()[:2]
     )
     assert (left + right).tolist() == [2, 2]
 
@@ -23,12 +26,12 @@ def test_shards_gives_what_each_device_holds():
     mesh = jax.make_mesh((2,), ("replica",), devices=jax.devices()[:2])
     sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("replica"))
     array = jax.device_put(jnp.arange(4), sharding)
-    assert [shard.tolist() for shard in jax_internals.shards(array)] == [[0, 1], [2, 3]]
+    assert [shard.tolist() for shard in shards(array)] == [[0, 1], [2, 3]]
 
 
 def test_keys_have_shards_too():
     key = jax.device_put(jax.random.key(1), jax.devices()[1])
-    (shard,) = jax_internals.shards(key)
+    (shard,) = shards(key)
     assert (jax.random.key_data(shard) == jax.random.key_data(key)).all()
 
 
@@ -46,9 +49,7 @@ def test_keys_have_shards_too():
 )
 def test_traces_are_told_apart(transform, is_eager, is_staging):
     seen = []
-    transform(
-        lambda: seen.append((jax_internals.is_eager(), jax_internals.is_staging()))
-    )
+    transform(lambda: seen.append((jax_is_eager(), jax_is_staging())))
     assert seen == [(is_eager, is_staging)]
 
 
@@ -57,24 +58,24 @@ def test_only_what_was_begun_inside_counts_as_staging():
 
     @jax.jit
     def outer(x):
-        trace = jax_internals.current_trace()
-        seen.append(jax_internals.is_staging(inside=trace))
+        trace = current_trace()
+        seen.append(jax_is_staging(inside=trace))
         jax.lax.scan(lambda c, _: (c, look(trace)), x, None, length=1)
         return x
 
     def look(trace):
-        seen.append(jax_internals.is_staging(inside=trace))
+        seen.append(jax_is_staging(inside=trace))
 
     outer(1.0)
     assert seen == [False, True]
 
 
 def test_settings_are_exchanged_as_a_whole():
-    before = jax_internals.get_local_config()
+    before = get_local_config()
     with jax.default_matmul_precision("highest"):
-        inside = jax_internals.get_local_config()
-        jax_internals.set_local_config(before)
+        inside = get_local_config()
+        set_local_config(before)
         assert jax.config.jax_default_matmul_precision is None
-        jax_internals.set_local_config(inside)
+        set_local_config(inside)
         assert jax.config.jax_default_matmul_precision == "highest"
     assert jax.config.jax_default_matmul_precision is None

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from jax.sharding import SingleDeviceSharding
 
-from mirrax import jaxlib_internals
-from mirrax.jaxlib_internals import (
+from mirrax._jax import jaxlib as jaxlib_internals
+from mirrax._jax.jaxlib import (
     make_coordination_client,
     make_gloo,
     put_copy,

@@ -3,7 +3,7 @@
 import pytest
 
 import mirrax
-from mirrax.lazy_modules import Later
+from mirrax.lazy_modules import LazyModule
 from tests.devices.fresh import run_fresh
 
 
@@ -32,4 +32,4 @@ def test_unknown_name_is_refused():
 
 
 def test_later_is_the_module_it_names():
-    assert Later("mirrax.options").ReduceOp is mirrax.ReduceOp
+    assert LazyModule("mirrax.options").ReduceOp is mirrax.ReduceOp

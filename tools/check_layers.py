@@ -9,19 +9,28 @@ import ast
 import dataclasses
 import pathlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 PACKAGE = pathlib.Path(__file__).resolve().parent.parent / "src" / "mirrax"
 
-# Each stage may import itself and those before it.
+# Each stage may import itself and those before it. The parts of a folder can be stages
+# of their own; what is in the folder and not named comes after them.
 STAGES = (
-    "later",
+    "lazy_modules",
     "errors",
     "options",
     "trees",
-    "jaxlib_internals",
-    "jax_internals",
+    "_jax",
     "devices",
+    "cluster.cluster_spec",
+    "cluster.membership",
+    "cluster.job_options",
+    "cluster.tf_config_parser",
+    "cluster.net",
+    "cluster.failure",
+    "cluster.resolvers",
+    "cluster.coordinator",
+    "cluster.worker",
     "cluster",
     "context",
     "values",
@@ -29,6 +38,14 @@ STAGES = (
     "variables",
     "data",
     "input",
+    "run.user_frames",
+    "run.function_identity",
+    "run.replica_context",
+    "run.gradients",
+    "run.eager",
+    "run.compiled",
+    "run.uneven",
+    "run.dispatch",
     "run",
     "strategy",
     "train",
@@ -52,8 +69,8 @@ PUBLIC_MODULES = (
 
 # The modules for each library that may use its private names.
 HOMES_OF_PRIVATE_NAMES = {
-    "jax": ("jax_internals.py",),
-    "jaxlib": ("jaxlib_internals.py",),
+    "jax": ("_jax/private.py",),
+    "jaxlib": ("_jax/jaxlib.py",),
     "keras": ("integrations/keras/internals.py",),
     "flax": ("integrations/flax/internals.py",),
 }
@@ -113,8 +130,9 @@ def check_package(package: pathlib.Path) -> list[Breach]:
 def check_module(path: pathlib.Path, package: pathlib.Path) -> list[Breach]:
     """Returns the breaches in one file of a package."""
     inside = path.relative_to(package)
-    layer = inside.parts[0].removesuffix(".py")
-    if layer not in (*STAGES, *TOP_MODULES, LEGACY):
+    layer = _layer_of(inside.with_suffix("").as_posix().split("/"))
+    if layer is None:
+        layer = inside.parts[0].removesuffix(".py")
         fix = "Move the file into a layer, or give its layer a place in this check."
         return [Breach(path, 1, "unknown-layer", f"`{layer}` is not a layer", fix)]
     breaches = []
@@ -156,7 +174,7 @@ def _check_form(use: Use) -> Iterator[Finding]:
 def _check_direction(use: Use, layer: str) -> Iterator[Finding]:
     if use.parts[0] != "mirrax":
         return
-    target = _layer_of(use)
+    target = _layer_of_use(use)
     if layer == LEGACY:
         if target != LEGACY and not _is_public(use):
             yield (
@@ -184,10 +202,15 @@ def _check_private_name(use: Use, inside: str) -> Iterator[Finding]:
     )
 
 
-def _layer_of(use: Use) -> str:
+def _layer_of(parts: Sequence[str]) -> str | None:
+    """Returns the layer of a dotted name below `mirrax`; None if it has none."""
+    names = [".".join(parts[:count]) for count in (2, 1)]
+    return next((n for n in names if n in (*STAGES, *TOP_MODULES, LEGACY)), None)
+
+
+def _layer_of_use(use: Use) -> str:
     """Returns the layer that a `mirrax.` name belongs to; bare exports are the top."""
-    layer = use.parts[1] if len(use.parts) > 1 else "__init__"
-    return layer if layer in (*STAGES, *TOP_MODULES, LEGACY) else "__init__"
+    return _layer_of(use.parts[1:]) or "__init__"
 
 
 def _rank(layer: str) -> int:
@@ -203,7 +226,7 @@ def _is_public(use: Use) -> bool:
     # Attributes may go deeper, as in `mirrax.data.Dataset.range`; imports may not.
     if use.is_import and len(use.parts) > 3:
         return False
-    return _layer_of(use) == "__init__" or use.parts[1] in PUBLIC_MODULES
+    return _layer_of_use(use) == "__init__" or use.parts[1] in PUBLIC_MODULES
 
 
 def _is_private(part: str) -> bool:

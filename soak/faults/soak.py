@@ -17,8 +17,8 @@ import statistics
 import sys
 import time
 
-from mirrax.launch.worker_plan import plan_local
 from mirrax.launch.supervisor import Supervisor
+from mirrax.launch.worker_plan import plan_local
 
 PROGRAM = pathlib.Path(__file__).with_name("program.py")
 MOMENTS = ("start-up", "compile", "step", "data wait", "end")

@@ -39,8 +39,7 @@ from mirrax.strategy import (
     in_cross_replica_context,
 )
 from mirrax.values import DistributedValues, Mirrored, PerReplica
-from mirrax.values.tensor_spec import TensorSpec
-from mirrax.values.tensor_spec import TensorShape
+from mirrax.values.tensor_spec import TensorShape, TensorSpec
 from mirrax.variables import Variable, variable_creator_scope
 
 if TYPE_CHECKING:
@@ -55,7 +54,9 @@ if TYPE_CHECKING:
     from mirrax.run.gradients.accumulate_gradients import accumulate_gradients
     from mirrax.run.gradients.tape import GradientTape
     from mirrax.strategy.central_storage_strategy import CentralStorageStrategy
-    from mirrax.strategy.multi_worker_mirrored_strategy import MultiWorkerMirroredStrategy
+    from mirrax.strategy.multi_worker_mirrored_strategy import (
+        MultiWorkerMirroredStrategy,
+    )
 
 __all__ = [
     "CentralStorageStrategy",

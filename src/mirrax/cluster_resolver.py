@@ -1,5 +1,6 @@
 """Cluster resolvers: who takes part in a job, read from where the job runs."""
 
+from mirrax.cluster.cluster_spec import ClusterSpec
 from mirrax.cluster.resolvers import (
     ClusterResolver,
     GCEClusterResolver,
@@ -11,7 +12,6 @@ from mirrax.cluster.resolvers import (
     TPUClusterResolver,
     UnionResolver,
 )
-from mirrax.cluster.cluster_spec import ClusterSpec
 
 __all__ = [
     "ClusterResolver",

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+from mirrax.devices.device_names import KINDS, find_kind
 from mirrax.devices.logical_devices import LogicalDevice as LogicalDevice
 from mirrax.devices.logical_devices import local_devices, set_cpu_devices
-from mirrax.devices.device_names import KINDS, find_kind
 from mirrax.devices.physical_devices import count_physical_devices
 from mirrax.run.compiled.function import Function
 

@@ -10,15 +10,15 @@ import importlib
 from typing import Any
 
 
-class Later:
+class LazyModule:
     """Stands for a module, and imports it for the first attribute that is asked for.
 
     Type checkers are shown the real import:
 
         if TYPE_CHECKING:
-            from mirrax.input import distribute
+            from mirrax.input import distribute_dataset
         else:
-            distribute = Later("mirrax.input.distribute")
+            distribute_dataset = LazyModule("mirrax.input.distribute_dataset")
     """
 
     __slots__ = ("_name",)

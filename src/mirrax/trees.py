@@ -2,14 +2,15 @@
 
 Mirrax' own containers (variables, distributed values) are pytree nodes for JAX, so that
 JAX functions accept them; for us each is one leaf.
- || Arguments that make a function drive compiled steps from Python."""
+ || Arguments that make a function drive compiled steps from Python.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
-import jax
 
+import jax
 
 Tree = Any
 """A nested structure of the user's."""

@@ -3,10 +3,10 @@
 import pytest
 
 from mirrax.cluster.coordinator.process import Coordinator
-from mirrax.cluster.net.handshake import derive_key
-from mirrax.cluster.worker.job import Job
-from mirrax.cluster.worker.coordinator_client import dial
 from mirrax.cluster.membership import Membership, Worker
+from mirrax.cluster.net.handshake import derive_key
+from mirrax.cluster.worker.coordinator_client import dial
+from mirrax.cluster.worker.job import Job
 from mirrax.testing import run_in_processes as run_in_processes
 
 KEY = derive_key("", "token", "")

@@ -11,8 +11,8 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from mirrax import errors
-from mirrax.cluster.worker import join as join_module
 from mirrax.cluster import join
+from mirrax.cluster.worker import join as join_module
 from mirrax.cluster_resolver import TFConfigClusterResolver
 
 

@@ -12,9 +12,9 @@ import pytest
 from mirrax import errors
 from mirrax.cluster import join
 from mirrax.cluster_resolver import ClusterSpec, SimpleClusterResolver
-from mirrax.launch.worker_process import Child
-from mirrax.launch.worker_plan import find_free_ports, plan_local
 from mirrax.launch.supervisor import Supervisor
+from mirrax.launch.worker_plan import find_free_ports, plan_local
+from mirrax.launch.worker_process import Child
 from tests.cluster import programs
 
 PROGRAM = str(pathlib.Path(programs.__file__))

@@ -5,12 +5,12 @@ import sys
 
 import pytest
 
-from mirrax.cluster.worker import gloo
 from mirrax.cluster.net.sockets import list_sockets, shut_down
+from mirrax.cluster.worker import gloo
 
 QUIET = """
 import os, sys
-from mirrax.cluster import gloo
+from mirrax.cluster.worker import gloo
 print("before")
 with gloo.quiet():
     print("user")

@@ -20,7 +20,7 @@ def pool():
 def wait_in_guard(job, phase="run", step=3):
     """What a worker does that waits for another one in a collective."""
     with job.guard(phase, step):
-        while job.verdict is None:
+        while job.failure is None:
             time.sleep(0.01)
         raise ValueError("UNKNOWN: Gloo all-reduce failed")
 
@@ -109,7 +109,7 @@ def test_worker_that_leaves_early_is_no_failure_until_it_is_missed(make_cluster,
     jobs = make_cluster(2).start()
     jobs[1].leave()
     time.sleep(0.6)
-    assert jobs[0].verdict is None
+    assert jobs[0].failure is None
     call = pool.submit(wait_in_guard, jobs[0])
     with pytest.raises(errors.ProgramMismatch, match=r"worker 1 .* has finished"):
         call.result(timeout=6)

@@ -8,8 +8,8 @@ import pytest
 
 from mirrax import errors
 from mirrax.cluster.net.handshake import derive_key
-from mirrax.cluster.worker.coordinator_client import dial
 from mirrax.cluster.net.messages import Message, encode
+from mirrax.cluster.worker.coordinator_client import dial
 
 GARBAGE = [
     b"",
@@ -51,7 +51,7 @@ def test_more_silent_strangers_than_allowed_are_dropped(make_cluster):
     cluster = make_cluster(2)
     strangers = [poke(cluster.address, b"") for _ in range(200)]
     jobs = cluster.start()
-    assert all(job.verdict is None for job in jobs)
+    assert all(job.failure is None for job in jobs)
     for stranger in strangers:
         stranger.close()
 

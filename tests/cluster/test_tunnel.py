@@ -5,7 +5,7 @@ import sys
 
 PROGRAM = """
 import socket, subprocess, sys
-from mirrax.cluster.tunnel import Tunnel
+from mirrax.cluster.net.tunnel import Tunnel
 
 far, near = socket.socketpair()
 tunnel = Tunnel(lambda: (near, b"first "))

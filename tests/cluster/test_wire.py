@@ -2,7 +2,7 @@ import struct
 
 import pytest
 
-from mirrax.cluster.net.messages import (Decoder, Message, WireError, encode)
+from mirrax.cluster.net.messages import Decoder, Message, WireError, encode
 
 MESSAGES = [Message("a", {"x": 1}, b"123"), Message("b"), Message("c", {"y": [None]})]
 

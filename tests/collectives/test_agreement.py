@@ -8,7 +8,18 @@ import numpy as np
 import pytest
 
 import mirrax
-from mirrax.collectives.worker_exchange import (all_kinds, differing, digest, exchange, from_first, kind_of, like, merged_kinds, require_equal, with_kinds)
+from mirrax.collectives.worker_exchange import (
+    all_kinds,
+    differing,
+    digest,
+    exchange,
+    from_first,
+    kind_of,
+    like,
+    merged_kinds,
+    require_equal,
+    with_kinds,
+)
 from mirrax.devices.topology import Topology
 from mirrax.errors import ProgramMismatch
 from mirrax.values.layouts import Alike, Joined, Parts

@@ -4,8 +4,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from mirrax.collectives.worker_guard import guarded
-from mirrax.collectives.worker_guard import trail_of
+from mirrax.collectives.worker_guard import guarded, trail_of
 from mirrax.devices.topology import Topology
 from mirrax.errors import ProgramMismatch
 from tests.peers import FakeJob

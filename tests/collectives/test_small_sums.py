@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import mirrax
-from mirrax.collectives import reduce, cpu_all_reduce
+from mirrax.collectives import cpu_all_reduce, reduce
 from tests.programs import mirrored, replica_id
 
 DTYPES = ["float32", "float16", "int32", "uint8", "bool", "complex64"]

@@ -1,9 +1,9 @@
 """Plans: what they print, and what is in them."""
 
 from mirrax.data import Dataset
+from mirrax.data.node import find
 from mirrax.data.nodes.batching import Batch
 from mirrax.data.nodes.indexed import Range
-from mirrax.data.node import find
 
 
 def test_explain_prints_the_last_step_first():

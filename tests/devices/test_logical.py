@@ -3,7 +3,15 @@
 import jax
 import pytest
 
-from mirrax.devices.logical_devices import (default_devices, ensure_cpu_devices, kind_of, local_devices, name_of, resolve, set_cpu_devices)
+from mirrax.devices.logical_devices import (
+    default_devices,
+    ensure_cpu_devices,
+    kind_of,
+    local_devices,
+    name_of,
+    resolve,
+    set_cpu_devices,
+)
 from mirrax.errors import DuplicateDevice
 from tests.devices.fresh import SUM_200_TIMES, run_fresh
 
@@ -20,7 +28,7 @@ print(len(jax.devices()))
 def test_import_starts_no_backend():
     code = """
     import mirrax, mirrax.config, mirrax.devices
-    from mirrax.jax_internals import backend_is_up
+    from mirrax._jax.distributed import backend_is_up
     print(backend_is_up())
     """
     assert run_fresh(code) == "False"

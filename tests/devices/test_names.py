@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirrax.devices.device_names import (KINDS, DeviceName, canonicalize, find_kind, parse)
+from mirrax.devices.device_names import (
+    KINDS,
+    DeviceName,
+    canonicalize,
+    find_kind,
+    parse,
+)
 
 NUMBERS = st.integers(0, 10**9 - 1)
 JOBS = st.from_regex(r"\A[A-Za-z][A-Za-z0-9_.\-]*\Z")

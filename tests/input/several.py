@@ -3,8 +3,8 @@
 import numpy as np
 
 from mirrax.data import Options
-from mirrax.input.distribute_dataset import feed_opener
 from mirrax.input.dataset_position import load
+from mirrax.input.distribute_dataset import feed_opener
 from mirrax.input.worker_share import Share
 from tests.data.plans import through_json
 

@@ -8,8 +8,8 @@ import pytest
 
 from mirrax.data import AutoShardPolicy, Dataset
 from mirrax.devices.peers import Alone
-from mirrax.input.input_context import InputOptions
 from mirrax.input.distribute_dataset import with_common_seeds
+from mirrax.input.input_context import InputOptions
 from tests.data.plans import values
 from tests.input.several import with_policy
 from tests.peers import FakeJob

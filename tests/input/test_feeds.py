@@ -8,8 +8,8 @@ import pytest
 
 from mirrax.data import Dataset
 from mirrax.errors import InvalidArgumentError
-from mirrax.input.feeds import Batches, Turns
 from mirrax.input.dataset_position import Position, load
+from mirrax.input.feeds import Batches, Turns
 from mirrax.input.worker_share import Share
 from tests.data.plans import through_json
 

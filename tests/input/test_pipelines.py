@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from mirrax.data import Dataset
-from mirrax.input.per_worker_feeds import Flowing, Pieces, Single
 from mirrax.input.dataset_position import Position
+from mirrax.input.per_worker_feeds import Flowing, Pieces, Single
 from mirrax.input.worker_share import Share
 from tests.data.plans import ragged
 from tests.input.several import restore, rows_of, save, take_all, take_step

@@ -5,7 +5,7 @@ import pytest
 
 from mirrax.data import Dataset
 from mirrax.errors import InvalidArgumentError
-from mirrax.input.batch_rows import (Rows, join, not_batches, num_rows, rows)
+from mirrax.input.batch_rows import Rows, join, not_batches, num_rows, rows
 from tests.data.plans import ragged, through_json
 
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirrax.data import Dataset
-from mirrax.input.split_batch import (batch_size_of, even_sizes, sizes_at, split_batch)
+from mirrax.input.split_batch import batch_size_of, even_sizes, sizes_at, split_batch
 from mirrax.input.worker_share import Share
 from tests.data.plans import quick
 

@@ -2,7 +2,13 @@ import json
 
 import pytest
 
-from mirrax.launch.worker_plan import (find_free_ports, make_environment, plan_hosts, plan_local, share_cores)
+from mirrax.launch.worker_plan import (
+    find_free_ports,
+    make_environment,
+    plan_hosts,
+    plan_local,
+    share_cores,
+)
 
 
 def test_local_plan_has_its_own_ports_and_token():

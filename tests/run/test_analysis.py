@@ -8,9 +8,9 @@ import pytest
 from jax import lax
 from jax.experimental import buffer_callback
 
+from mirrax._jax.jaxprs import all_equations
 from mirrax.collectives.spmd import promise_mirrored
 from mirrax.run.compiled.varying import find_varying, has_collective
-from mirrax.run.jaxprs import all_equations
 
 VARYING, MIRRORED = True, False
 AXIS_ENV = [("replica", 2)]

@@ -272,7 +272,10 @@ def test_identity_tells_equal_numbers_of_different_types_apart():
     def returning(value):
         return lambda: value
 
-    keys = {function_identity.identity(returning(value)) for value in (1, 1.0, True, 0.0, -0.0)}
+    keys = {
+        function_identity.identity(returning(value))
+        for value in (1, 1.0, True, 0.0, -0.0)
+    }
     assert len(keys) == 5
 
 

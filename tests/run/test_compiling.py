@@ -6,10 +6,10 @@ import pytest
 
 import mirrax
 from mirrax.devices.topology import local_topology
-from mirrax.run.compiled.program_jit import compiled
 from mirrax.run.compiled.placement import PLAIN, Form
-from mirrax.run.compiled.variable_io import Holdings
 from mirrax.run.compiled.program import trace_program
+from mirrax.run.compiled.program_jit import compiled
+from mirrax.run.compiled.variable_io import Holdings
 from mirrax.values.layouts import join, replicate
 from tests.programs import create, replica_id
 

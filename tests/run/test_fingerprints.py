@@ -12,8 +12,8 @@ from jax import lax
 from mirrax.devices.peers import Alone
 from mirrax.devices.topology import Topology
 from mirrax.errors import ProgramMismatch
-from mirrax.run.compiled.worker_agreement import require_same_program, with_tables
 from mirrax.run.compiled.tracing import trace
+from mirrax.run.compiled.worker_agreement import require_same_program, with_tables
 
 SCALAR = jax.ShapeDtypeStruct((), "float32")
 

@@ -10,7 +10,13 @@ from mirrax import PerReplica
 from mirrax.context import stack
 from mirrax.context.guards import MustDrive
 from mirrax.devices.topology import local_topology
-from mirrax.run.compiled.placement import (PLAIN, Form, form_of, only_topology, split_outputs)
+from mirrax.run.compiled.placement import (
+    PLAIN,
+    Form,
+    form_of,
+    only_topology,
+    split_outputs,
+)
 from mirrax.values.layouts import Alike, Joined, join, replicate
 from mirrax.values.mirrored import Mirrored
 from mirrax.variables.overlay import TraceOverlay

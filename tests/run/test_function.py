@@ -15,7 +15,9 @@ import pytest
 import mirrax
 from mirrax.run.compiled.function import Function
 
-programs_module = __import__("mirrax.run.compiled.program_cache", fromlist=["MAX_PROGRAMS"])
+programs_module = __import__(
+    "mirrax.run.compiled.program_cache", fromlist=["MAX_PROGRAMS"]
+)
 
 
 class Traced:

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import pytest
 
 import mirrax
-from mirrax.run.compiled.variable_io import Holdings
 from mirrax.run.compiled.tracing import trace
+from mirrax.run.compiled.variable_io import Holdings
 from mirrax.values.layouts import replicate
 from mirrax.variables import aliasing
 from mirrax.variables.foreign_variable import Outdated

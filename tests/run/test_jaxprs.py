@@ -7,7 +7,7 @@ import pytest
 from jax import lax
 from jax.experimental.xla_metadata import set_xla_metadata
 
-from mirrax.run.jaxprs import (
+from mirrax._jax.jaxprs import (
     all_equations,
     bind,
     called_jaxpr,

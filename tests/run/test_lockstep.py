@@ -11,13 +11,13 @@ from jax.experimental import io_callback
 
 import mirrax
 from mirrax import PerReplica
-from mirrax.run.replica_context import ReplicaCall
 from mirrax.run.compiled.callbacks import Failures, catch_failures
-from mirrax.run.uneven.lockstep import Lockstep, SideBySide, meeting_program
 from mirrax.run.compiled.replica_trace import split_result
-from mirrax.run.uneven.segments import cut
 from mirrax.run.compiled.spmd_communicator import SpmdMeeting, call_in_replica
 from mirrax.run.compiled.tracing import trace
+from mirrax.run.replica_context import ReplicaCall
+from mirrax.run.uneven.lockstep import Lockstep, SideBySide, meeting_program
+from mirrax.run.uneven.segments import cut
 from tests.programs import create, replica_id
 from tests.variables.library import Box
 

@@ -7,8 +7,7 @@ import pytest
 import mirrax
 from mirrax import PerReplica, trees
 from mirrax.devices.topology import local_topology
-from mirrax.run.compiled.placement import PLAIN, Form
-from mirrax.run.compiled.placement import Presentation
+from mirrax.run.compiled.placement import PLAIN, Form, Presentation
 from mirrax.values.layouts import join, replicate
 
 

@@ -13,8 +13,14 @@ from mirrax.collectives import cpu_all_reduce
 from mirrax.collectives.reduce import Collective
 from mirrax.errors import InvalidArgumentError, ReplicaError
 from mirrax.options import CommunicationOptions, ReduceOp
+from mirrax.run.eager.collective_requests import (
+    AllGather,
+    AllReduce,
+    MergeCall,
+    matching,
+    say_where,
+)
 from mirrax.run.replica_context import ReplicaCall
-from mirrax.run.eager.collective_requests import (AllGather, AllReduce, MergeCall, matching, say_where)
 from tests.programs import replica_id
 
 OPTIONS = CommunicationOptions()

@@ -8,8 +8,12 @@ import pytest
 import mirrax
 from mirrax import PerReplica
 from mirrax.options import CommunicationOptions, ReduceOp
+from mirrax.run.compiled.spmd_communicator import (
+    SpmdMeeting,
+    call_in_replica,
+    run_within,
+)
 from mirrax.run.replica_context import ReplicaCall
-from mirrax.run.compiled.spmd_communicator import SpmdMeeting, call_in_replica, run_within
 from mirrax.values.layouts import Spmd
 from mirrax.values.mirrored import Mirrored
 from tests.programs import replica_id

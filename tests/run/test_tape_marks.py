@@ -5,8 +5,14 @@ import jax.numpy as jnp
 import pytest
 from jax import lax
 
-from mirrax.run.jaxprs import all_equations
-from mirrax.run.gradients.tape_rewrite import (connected, differentiate, gradient_p, mark_p, source_p)
+from mirrax._jax.jaxprs import all_equations
+from mirrax.run.gradients.tape_rewrite import (
+    connected,
+    differentiate,
+    gradient_p,
+    mark_p,
+    source_p,
+)
 
 
 def mark(what, tape=0):

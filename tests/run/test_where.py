@@ -22,7 +22,10 @@ def call_from(filename):
 
 
 def test_the_caller_is_the_line_that_calls():
-    assert (user_frames.caller(), this_line()) == (f"{__file__}:{this_line()}", this_line())
+    assert (user_frames.caller(), this_line()) == (
+        f"{__file__}:{this_line()}",
+        this_line(),
+    )
 
 
 def test_the_caller_is_found_through_mirrax():

@@ -4,7 +4,14 @@ import weakref
 
 import pytest
 
-from mirrax.run.eager.greenlets import (Cancelled, Failed, Finished, Worker, dismiss, hire)
+from mirrax.run.eager.greenlets import (
+    Cancelled,
+    Failed,
+    Finished,
+    Worker,
+    dismiss,
+    hire,
+)
 
 NAME = contextvars.ContextVar("name", default="nobody")
 

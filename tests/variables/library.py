@@ -64,7 +64,9 @@ class BoxLibrary(foreign_libraries.Library):
 
     def sources(self, value):
         if isinstance(value, Box):
-            return foreign_libraries.Sources([value.own], lambda gradients: gradients[0])
+            return foreign_libraries.Sources(
+                [value.own], lambda gradients: gradients[0]
+            )
         return None
 
 

@@ -11,7 +11,9 @@ from tests.variables.library import MEAN, Box, BoxLibrary
 @pytest.fixture(autouse=True)
 def connected(monkeypatch):
     """The library takes part during the test, and only then."""
-    monkeypatch.setattr(foreign_libraries, "_connected", [*foreign_libraries.connect(), BoxLibrary()])
+    monkeypatch.setattr(
+        foreign_libraries, "_connected", [*foreign_libraries.connect(), BoxLibrary()]
+    )
 
 
 @pytest.fixture(params=[False, True], ids=["eager", "compiled"])

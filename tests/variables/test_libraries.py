@@ -280,7 +280,9 @@ def test_other_values_are_no_sources(connect, value):
 def test_sources_in_a_structure_are_its_leaves(connect):
     connect(Noting())
     thing, variable = Thing([1, 2]), mirrax.Variable(1.0)
-    leaves, structure = foreign_libraries.flatten_sources({"a": [thing, None], "b": variable})
+    leaves, structure = foreign_libraries.flatten_sources(
+        {"a": [thing, None], "b": variable}
+    )
     assert leaves[0] is thing
     assert leaves[1] is variable
     assert structure.unflatten([1, 2]) == {"a": [1, None], "b": 2}
@@ -322,7 +324,11 @@ def test_who_asks_about_an_object_connects_its_library(imported, ask):
 
 def test_gradients_are_dealt_out_to_their_sources():
     sources = [Sources([1, 2], tuple), Sources([], tuple), Sources([3], list)]
-    assert foreign_libraries.assemble(sources, ["a", "b", "c"]) == [("a", "b"), (), ["c"]]
+    assert foreign_libraries.assemble(sources, ["a", "b", "c"]) == [
+        ("a", "b"),
+        (),
+        ["c"],
+    ]
 
 
 def test_gradients_of_nothing_are_none():

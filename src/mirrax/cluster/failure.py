@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from typing import Any
-from mirrax.cluster.coordinator.worker_state import Seat
+
 from mirrax.cluster.net.messages import Message, WireError
 from mirrax.errors import (
     CollectiveTimeout,
@@ -60,7 +60,7 @@ _ERRORS: dict[str, type[JobError]] = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Verdict:
+class Failure:
     """Which error all workers raise, about whom, and why.
 
     Args:
@@ -83,7 +83,7 @@ class Verdict:
 
     def as_message(self) -> Message:
         """Returns the message that tells it to a worker."""
-        return Message("verdict", dataclasses.asdict(self))
+        return Message("failure", dataclasses.asdict(self))
 
     def to_error(self, position: Position | None = None) -> JobError:
         """Returns the error to raise.
@@ -103,23 +103,8 @@ class Verdict:
         )
 
 
-def read_verdict(message: Message) -> Verdict:
-    """Returns the verdict in a message."""
+def read_failure(message: Message) -> Failure:
+    """Returns the failure in a message."""
     if message["error"] not in _ERRORS:
         raise WireError(f"There is no error {message['error']!r}.")
-    return Verdict(**{f.name: message[f.name] for f in dataclasses.fields(Verdict)})
-
-
-def judge(
-    error: type[JobError], index: int, seat: Seat, text: str, details: str = ""
-) -> Verdict:
-    """Returns a verdict about one worker, the rest of it from its seat."""
-    return Verdict(
-        error=error.__name__,
-        message=text,
-        details=details,
-        worker=index,
-        host=seat.host or seat.worker.host,
-        phase=seat.position.phase,
-        step=seat.position.step,
-    )
+    return Failure(**{f.name: message[f.name] for f in dataclasses.fields(Failure)})

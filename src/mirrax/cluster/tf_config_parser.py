@@ -13,7 +13,7 @@ import functools
 import json
 from typing import Any, NoReturn
 
-from mirrax.cluster.membership import (BYSTANDERS, CHIEFS, WORKER, split_address)
+from mirrax.cluster.membership import BYSTANDERS, CHIEFS, WORKER, split_address
 
 VARIABLE = "TF_CONFIG"
 JOBS = (*CHIEFS, WORKER, *BYSTANDERS)

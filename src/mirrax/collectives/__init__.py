@@ -3,5 +3,9 @@
 from mirrax.collectives.all_reduce import AllReduce as AllReduce
 from mirrax.collectives.all_reduce import NcclAllReduce as NcclAllReduce
 from mirrax.collectives.cross_device_ops import CrossDeviceOps as CrossDeviceOps
-from mirrax.collectives.hierarchical_copy import HierarchicalCopyAllReduce as HierarchicalCopyAllReduce
-from mirrax.collectives.reduction_to_one_device import ReductionToOneDevice as ReductionToOneDevice
+from mirrax.collectives.hierarchical_copy import (
+    HierarchicalCopyAllReduce as HierarchicalCopyAllReduce,
+)
+from mirrax.collectives.reduction_to_one_device import (
+    ReductionToOneDevice as ReductionToOneDevice,
+)

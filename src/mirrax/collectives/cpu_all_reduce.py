@@ -14,7 +14,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from mirrax import jax_internals
+from mirrax._jax.arrays import ArrayImpl, copied
+from mirrax._jax.config import checks_results, guards_transfers
+from mirrax._jax.traces import is_eager
 from mirrax.collectives.all_reduce import AllReduce
 from mirrax.collectives.reduce import Collective, reduce_one
 from mirrax.devices.topology import Topology
@@ -51,10 +53,7 @@ def all_reduce(
     with jax.default_device(devices[0]):
         first: list[jax.Array] = _combined(on_host, op)
     combined = [np.asarray(value) for value in first]
-    others = [
-        [jax_internals.copied(value, device) for value in combined]
-        for device in devices[1:]
-    ]
+    others = [[copied(value, device) for value in combined] for device in devices[1:]]
     return [first, *others]
 
 
@@ -62,9 +61,9 @@ def _is_applicable(collective: Collective) -> bool:
     return (
         _is_in_host_memory(collective.topology)
         and type(collective.ops) is AllReduce
-        and jax_internals.is_eager()
-        and not jax_internals.checks_results()
-        and not jax_internals.guards_transfers()
+        and is_eager()
+        and not checks_results()
+        and not guards_transfers()
     )
 
 
@@ -81,7 +80,7 @@ def _are_small(rows: Sequence[Sequence[Any]]) -> bool:
     for row in rows:
         for value, like in zip(row, first, strict=True):
             if (
-                type(value) is not jax_internals.ArrayImpl
+                type(value) is not ArrayImpl
                 or value.shape != like.shape
                 or value.dtype != like.dtype
                 or value.dtype not in _DTYPES

@@ -6,7 +6,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import jax
 
-from mirrax import jax_internals
+from mirrax._jax.arrays import shards, uncommitted
 from mirrax.devices.logical_devices import resolve
 from mirrax.devices.topology import Topology
 from mirrax.values.distributed_values import DistributedValues
@@ -44,7 +44,7 @@ def devices_of(destinations: Any, topology: Topology) -> tuple[jax.Device, ...]:
         case LiesSomewhere():
             return destinations.lies_on
         case Mirrored():
-            return tuple(s.device for s in jax_internals.shards(destinations.array))
+            return tuple(s.device for s in shards(destinations.array))
         case DistributedValues():
             return topology.devices
         case str():
@@ -66,13 +66,13 @@ def host_view(array: Any) -> Any:
     """Returns a replicated array as an ordinary one, on the first local device."""
     if not isinstance(array, jax.Array) or isinstance(array, jax.core.Tracer):
         return array
-    return jax_internals.uncommitted(jax_internals.shards(array)[0])
+    return uncommitted(shards(array)[0])
 
 
 def _on_device(array: Any, device: jax.Device) -> jax.Array:
     if isinstance(array, jax.Array):
-        for shard in jax_internals.shards(array):
+        for shard in shards(array):
             if shard.device == device:
-                return jax_internals.uncommitted(shard)
+                return uncommitted(shard)
         array = host_view(array)
     return to_device(array, device)

@@ -12,8 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import PartitionSpec
 
-from mirrax import jax_internals
-from mirrax.collectives import worker_exchange, worker_guard, spmd
+from mirrax._jax.config import without_nan_rerun
+from mirrax.collectives import spmd, worker_exchange, worker_guard
 from mirrax.collectives.reduce import require_axis
 from mirrax.devices.topology import AXIS, Topology
 from mirrax.errors import InvalidArgumentError
@@ -134,7 +134,7 @@ def _gather_joined(topology: Topology, joined: jax.Array, axis: int) -> jax.Arra
 @functools.lru_cache(maxsize=64)
 def _gather_program(topology: Topology, axis: int) -> Any:
     program = jax.jit(
-        jax_internals.raising_as_a_whole(
+        without_nan_rerun(
             jax.shard_map(
                 lambda part: spmd.all_gather([part], axis)[0],
                 mesh=topology.mesh,

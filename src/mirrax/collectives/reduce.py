@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import PartitionSpec
 
-from mirrax import jax_internals
-from mirrax.collectives import worker_exchange, worker_guard, spmd
+from mirrax._jax.config import without_nan_rerun
+from mirrax.collectives import spmd, worker_exchange, worker_guard
 from mirrax.devices.topology import AXIS, Topology
 from mirrax.errors import InvalidArgumentError
 from mirrax.options import CommunicationOptions, ReduceOp
@@ -120,7 +120,7 @@ def _reduce_program(
         PartitionSpec() if kind == "alike" else PartitionSpec(AXIS) for kind in kinds
     )
     return jax.jit(
-        jax_internals.raising_as_a_whole(
+        without_nan_rerun(
             jax.shard_map(
                 body,
                 mesh=collective.topology.mesh,
@@ -138,9 +138,7 @@ def _reduce_within(
 ) -> list[jax.Array]:
     local = [reduce_one(op, value, axis) for value in values]
     num_replicas = collective.topology.num_replicas
-    return spmd.all_reduce(
-        op, local, num_replicas, collective.ops, collective.options
-    )
+    return spmd.all_reduce(op, local, num_replicas, collective.ops, collective.options)
 
 
 def reduce_one(op: ReduceOp, value: jax.Array, axis: Axis) -> jax.Array:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-import jax
-from jax.interpreters import ad, batching, mlir
-from mirrax.jax_internals import Primitive
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.interpreters import ad, batching, mlir
+
+from mirrax._jax.jaxprs import Primitive
 from mirrax.devices.topology import AXIS
 from mirrax.options import CommunicationOptions, ReduceOp
 from mirrax.values.array_like import is_key
-
 
 promise_p = Primitive("mirrored")
 promise_p.def_impl(lambda value: value)

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mirrax import jax_internals
+from mirrax._jax.traces import evaluated
 from mirrax.devices.topology import Topology
 from mirrax.errors import ProgramMismatch
 from mirrax.values.array_like import is_key, on_host
@@ -125,6 +125,6 @@ def like(value: Any, made: np.ndarray[Any, Any]) -> Any:
     """Returns what `on_host` made of `value` as that kind of value again."""
     if isinstance(value, jax.Array) and is_key(value):
         impl = jax.random.key_impl(value)
-        with jax_internals.evaluated():
+        with evaluated():
             return jax.random.wrap_key_data(jnp.asarray(made), impl=impl)
     return made

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-import jax
-from mirrax.devices.topology import Topology
 import collections
 import functools
 import json
 import zlib
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+from mirrax.devices.topology import Topology
 from mirrax.errors import ProgramMismatch
 
 

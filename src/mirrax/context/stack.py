@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import dataclasses
 import itertools
 from collections.abc import Callable
-from typing import Any
-import jax
-import contextlib
 from contextlib import AbstractContextManager, ExitStack
+from typing import Any
 
+import jax
 
 Creator = Callable[..., Any]
 """A variable creator: called with `next_creator` and the arguments of the variable."""

@@ -14,7 +14,9 @@ from typing_extensions import override
 
 from mirrax.context import stack
 from mirrax.context.guards import MustDrive
+from mirrax.data.dataset_options import Options
 from mirrax.data.iterator import DatasetIterator
+from mirrax.data.node import INFINITE, UNKNOWN, Node, rewritten
 from mirrax.data.nodes.choosing import chosen, sampled
 from mirrax.data.nodes.combining import Zip
 from mirrax.data.nodes.counting import Counter, RandomNumbers
@@ -22,13 +24,10 @@ from mirrax.data.nodes.generated import Generated
 from mirrax.data.nodes.indexed import Range, one_element, slices
 from mirrax.data.nodes.mapping import Map
 from mirrax.data.operations import plan_of
-from mirrax.data.dataset_options import Options
-from mirrax.data.node import (INFINITE, UNKNOWN, Node, rewritten)
 from mirrax.data.seeds import random_seed
 from mirrax.data.sequential_operations import Successive
 from mirrax.errors import NotFoundError
-from mirrax.trees import Tree
-from mirrax.trees import Driving
+from mirrax.trees import Driving, Tree
 from mirrax.values.tensor_spec import TensorSpec
 
 INFINITE_CARDINALITY = INFINITE

@@ -12,8 +12,8 @@ from mirrax.data.dataset import Dataset
 from mirrax.data.nodes.array_records import ArrayRecords
 from mirrax.data.nodes.files import Files, MakeReader
 from mirrax.data.nodes.parquet import ParquetRows
-from mirrax.data.thread_pool import num_threads
 from mirrax.data.readers import FixedLengthReader, TextLineReader, TFRecordReader
+from mirrax.data.thread_pool import num_threads
 
 
 class _FileDataset(Dataset):

@@ -11,11 +11,10 @@ from mirrax.context import stack
 from mirrax.context.guards import MustDrive
 from mirrax.data import columns as cols
 from mirrax.data.columns import Columns
-from mirrax.data.optional_element import GetNext
 from mirrax.data.node import Node, refuse_position
+from mirrax.data.optional_element import GetNext
 from mirrax.data.seeds import seeds_of, with_seeds
-from mirrax.trees import Tree
-from mirrax.trees import Driving
+from mirrax.trees import Driving, Tree
 
 _VERSION = 1
 

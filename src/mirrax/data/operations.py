@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from mirrax.data.columns import Columns
+from mirrax.data.node import Node
 from mirrax.data.nodes.batching import Batch, PaddedBatch
 from mirrax.data.nodes.caching import Cache
 from mirrax.data.nodes.combining import Concatenate, Enumerate
@@ -22,10 +23,9 @@ from mirrax.data.nodes.prefetching import Prefetch
 from mirrax.data.nodes.rebatching import Rebatch, Unbatch
 from mirrax.data.nodes.shuffling import Shuffle
 from mirrax.data.nodes.windows import Window
-from mirrax.data.node import Node
+from mirrax.data.seeds import random_seed
 from mirrax.data.thread_pool import AUTOTUNE as AUTOTUNE
 from mirrax.data.thread_pool import num_threads
-from mirrax.data.seeds import random_seed
 from mirrax.errors import InvalidArgumentError
 from mirrax.trees import Tree
 

@@ -6,8 +6,7 @@ import abc
 from collections.abc import Iterator
 
 from mirrax.errors import InvalidArgumentError, OutOfRangeError
-from mirrax.trees import Tree
-from mirrax.trees import Driving
+from mirrax.trees import Driving, Tree
 
 
 class OptionalElement(Driving):

@@ -8,11 +8,11 @@ from typing import Any, TypeVar
 import jax
 import numpy as np
 
+from mirrax.data.node import Node
 from mirrax.data.nodes.counting import AssertCardinality
 from mirrax.data.nodes.grouping import GroupByWindow
 from mirrax.data.nodes.sequential import Scan, TakeWhile, Unique
 from mirrax.data.operations import Operations, plan_of
-from mirrax.data.node import Node
 from mirrax.data.seeds import random_seed
 from mirrax.errors import InvalidArgumentError
 from mirrax.trees import Tree

@@ -16,8 +16,8 @@ import sys
 import time
 from collections.abc import Mapping
 
+from mirrax._jax.distributed import backend_is_up
 from mirrax.devices.cpu_device_count import requested_cpu_devices
-from mirrax.jax_internals import backend_is_up
 
 VARIABLE = "PJRT_NPROC"
 """The environment variable that XLA reads the size of its pool from."""

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Sequence
 
 import jax
 
+from mirrax._jax.distributed import backend_is_up, backends
 from mirrax.devices import cpu_threads
-from mirrax.devices.device_names import (KINDS, LOCAL_TASK, DeviceName, find_kind, parse)
 from mirrax.devices.cpu_device_count import requested_cpu_devices
+from mirrax.devices.device_names import KINDS, LOCAL_TASK, DeviceName, find_kind, parse
 from mirrax.errors import DuplicateDevice
-from mirrax.jax_internals import backend_is_up, backends
 
 # More are a slip of the pen: each costs two threads.
 MAX_CPU_DEVICES = 1024

@@ -8,8 +8,8 @@ import os
 
 import jax
 
+from mirrax._jax.distributed import backend_is_up
 from mirrax.devices.logical_devices import local_devices
-from mirrax.jax_internals import backend_is_up
 
 # By these JAX finds a driver for an accelerator, and by nothing else.
 _MODULES = ("jax_plugins", "libtpu")

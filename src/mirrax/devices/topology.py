@@ -13,8 +13,14 @@ import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from mirrax.devices import cpu_threads
-from mirrax.devices.logical_devices import (LogicalDevice, default_devices, kind_of, name_of, resolve)
 from mirrax.devices.device_names import LOCAL_TASK
+from mirrax.devices.logical_devices import (
+    LogicalDevice,
+    default_devices,
+    kind_of,
+    name_of,
+    resolve,
+)
 from mirrax.devices.peers import Alone, Peers
 from mirrax.errors import DuplicateDevice
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from mirrax.data.dataset_options import AutoShardPolicy
+from mirrax.data.node import Node
 from mirrax.data.nodes.caching import Cache, Memory
 from mirrax.data.nodes.choosing import Choose
 from mirrax.data.nodes.files import FileNode
 from mirrax.data.nodes.interleaving import Interleave
 from mirrax.data.nodes.ordering import Shard
-from mirrax.data.dataset_options import AutoShardPolicy
-from mirrax.data.node import Node
 
 
 def chosen_policy(plan: Node, policy: AutoShardPolicy) -> AutoShardPolicy:

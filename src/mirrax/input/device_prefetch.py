@@ -9,8 +9,8 @@ import jax
 import numpy as np
 
 from mirrax.devices.topology import Topology
-from mirrax.input.feeds import Feed
 from mirrax.input.dataset_position import Position
+from mirrax.input.feeds import Feed
 from mirrax.trees import Tree
 from mirrax.values.layouts import Joined, Layout, Parts, to_device
 from mirrax.values.per_replica import PerReplica, per_replica

@@ -10,22 +10,22 @@ import jax
 from mirrax.data.adapters import as_dataset
 from mirrax.data.adapters.foreign import Foreign
 from mirrax.data.dataset import Dataset
-from mirrax.data.iterator import DatasetIterator
-from mirrax.data.nodes.prefetching import Prefetch
 from mirrax.data.dataset_options import AutoShardPolicy
+from mirrax.data.iterator import DatasetIterator
 from mirrax.data.node import Node, find, takes_work
+from mirrax.data.nodes.prefetching import Prefetch
 from mirrax.data.seeds import seeds_of, with_seeds
 from mirrax.devices.peers import Peers, exchange_json
 from mirrax.devices.topology import Topology
 from mirrax.input.auto_shard import auto_shard, chosen_policy
-from mirrax.input.input_context import InputContext, InputOptions, InputReplicationMode
+from mirrax.input.batch_rows import not_batches
+from mirrax.input.device_prefetch import Placed, empty_parts, part_spec, place
 from mirrax.input.distributed_dataset import DistributedDataset
 from mirrax.input.feeds import Batches, Feed, Turns
-from mirrax.input.synchronized_feed import InStep
+from mirrax.input.input_context import InputContext, InputOptions, InputReplicationMode
 from mirrax.input.per_worker_feeds import Flowing, Pieces, Single
-from mirrax.input.device_prefetch import (Placed, empty_parts, part_spec, place)
-from mirrax.input.batch_rows import not_batches
 from mirrax.input.split_batch import batch_size_of
+from mirrax.input.synchronized_feed import InStep
 from mirrax.input.worker_share import Share, require_same, share_of
 from mirrax.trees import Tree
 from mirrax.values.tensor_spec import PerReplicaSpec

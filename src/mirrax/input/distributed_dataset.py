@@ -11,8 +11,7 @@ from mirrax.data.optional_element import GetNext
 from mirrax.data.prefetcher import ReadAhead, Steps
 from mirrax.input import dataset_position
 from mirrax.input.synchronized_feed import InStep
-from mirrax.trees import Tree
-from mirrax.trees import Driving
+from mirrax.trees import Driving, Tree
 
 
 class DistributedDataset(Driving):

@@ -11,8 +11,8 @@ import numpy as np
 from mirrax.data.iterator import DatasetIterator
 from mirrax.errors import InvalidArgumentError
 from mirrax.input import dataset_position
-from mirrax.input.dataset_position import Position
 from mirrax.input.batch_rows import num_rows, rows
+from mirrax.input.dataset_position import Position
 from mirrax.input.split_batch import split_batch
 from mirrax.input.worker_share import Share
 from mirrax.trees import Tree

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 from mirrax.data.iterator import DatasetIterator
 from mirrax.input import dataset_position
-from mirrax.input.feeds import Batches, Feed
-from mirrax.input.dataset_position import Position
 from mirrax.input.batch_rows import Rows, join, num_rows
+from mirrax.input.dataset_position import Position
+from mirrax.input.feeds import Batches, Feed
 from mirrax.input.split_batch import sizes_at, split_batch
 from mirrax.input.worker_share import Share
 from mirrax.trees import Tree

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+from mirrax.data.node import Node
 from mirrax.data.nodes.batching import Batching
 from mirrax.data.nodes.caching import Cache
 from mirrax.data.nodes.combining import Concatenate
@@ -13,7 +14,6 @@ from mirrax.data.nodes.ordering import Limit, Repeat, Shard
 from mirrax.data.nodes.prefetching import Prefetch
 from mirrax.data.nodes.rebatching import Rebatch
 from mirrax.data.nodes.shuffling import Shuffle
-from mirrax.data.node import Node
 from mirrax.input.worker_share import Share
 
 _PASSING = (Cache, Filter, Limit, Map, Prefetch, Repeat, Shard, Shuffle)

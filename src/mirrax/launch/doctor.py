@@ -13,10 +13,10 @@ from importlib import metadata
 import jax
 
 from mirrax.cluster import tf_config_parser
-from mirrax.cluster.job_options import read_options
 from mirrax.cluster.cluster_spec import ClusterSpec
-from mirrax.cluster.net.messages import Decoder, WireError
+from mirrax.cluster.job_options import read_options
 from mirrax.cluster.membership import list_workers, split_address
+from mirrax.cluster.net.messages import Decoder, WireError
 from mirrax.devices import default_devices, kind_of
 
 _PACKAGES = ("mirrax", "jax", "jaxlib", "numpy", "keras", "flax", "orbax-checkpoint")

@@ -9,8 +9,8 @@ import sys
 from collections.abc import Sequence
 
 from mirrax.cluster.job_options import read_options
-from mirrax.launch.worker_plan import Plan, plan_hosts, plan_local
 from mirrax.launch.supervisor import Supervisor, show_line
+from mirrax.launch.worker_plan import Plan, plan_hosts, plan_local
 
 _DESCRIPTION = """\
 Starts SCRIPT on several workers, which find each other through TF_CONFIG. Ends with the

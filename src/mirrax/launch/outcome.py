@@ -6,10 +6,10 @@ import dataclasses
 import signal
 from collections.abc import Sequence
 
+from mirrax.cluster.failure import Failure
 from mirrax.cluster.worker.job import EXIT_CODE
-from mirrax.cluster.failure import Verdict
-from mirrax.launch.worker_process import Child
 from mirrax.launch.worker_plan import Plan
+from mirrax.launch.worker_process import Child
 
 _KILLED = 128 + signal.SIGKILL
 
@@ -40,7 +40,7 @@ def conclude(
     children: Sequence[Child],
     failed: Sequence[int],
     signal_number: int | None,
-    verdict: Verdict | None,
+    failure: Failure | None,
     timed_out: bool,
 ) -> Outcome:
     """Returns how a job ended whose local workers have all ended.
@@ -50,7 +50,7 @@ def conclude(
         children: The local workers.
         failed: The positions of those that failed, in the order in which they did.
         signal_number: The signal that was passed on to them, if one was.
-        verdict: What the coordinator says ended the job, if it is known here.
+        failure: What the coordinator says ended the job, if it is known here.
         timed_out: Whether the time was over before the workers were.
     """
     codes = [child.exit_code or 0 for child in children]
@@ -67,17 +67,17 @@ def conclude(
         if code in (EXIT_CODE, _KILLED):
             code = 128 + signal_number
     elif first is not None:
-        if not causes and verdict is not None and verdict.worker in plan.local:
+        if not causes and failure is not None and failure.worker in plan.local:
             # Such as one that ended with 0, too early.
-            first = plan.local.index(verdict.worker)
-        report = _report(children[first], verdict)
+            first = plan.local.index(failure.worker)
+        report = _report(children[first], failure)
     return Outcome(codes, logs, code, report, first, timed_out)
 
 
-def _report(child: Child, verdict: Verdict | None) -> str:
+def _report(child: Child, failure: Failure | None) -> str:
     report = f"{child.name} failed first: {child.describe_end()}."
-    if verdict is not None and child.exit_code in (0, EXIT_CODE):
+    if failure is not None and child.exit_code in (0, EXIT_CODE):
         # It has no traceback, or one that only tells the same at length.
-        return f"{report}\n{verdict.error}: {verdict.message}"
+        return f"{report}\n{failure.error}: {failure.message}"
     trace = child.find_traceback()
     return f"{report}\n{trace}" if trace else report

@@ -13,8 +13,8 @@ from typing import Any
 
 from mirrax.errors import CollectiveTimeout, WorkerFailed
 from mirrax.launch.outcome import Outcome
-from mirrax.launch.worker_plan import plan_local
 from mirrax.launch.supervisor import Supervisor, show_line
+from mirrax.launch.worker_plan import plan_local
 
 
 def run(

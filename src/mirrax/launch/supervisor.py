@@ -11,13 +11,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from mirrax.cluster.coordinator.process import Coordinator
-from mirrax.cluster.net.handshake import derive_key
 from mirrax.cluster.job_options import read_options
 from mirrax.cluster.membership import join_address
-from mirrax.launch.worker_process import Child
+from mirrax.cluster.net.handshake import derive_key
 from mirrax.launch.orphan_guard import Guardian
 from mirrax.launch.outcome import Outcome, conclude
 from mirrax.launch.worker_plan import Plan, make_environment
+from mirrax.launch.worker_process import Child
 
 _POLL_SECONDS = 0.02
 # How long the launcher's word on how a worker ended may take.
@@ -76,7 +76,7 @@ class Supervisor:
         """
         end = None if timeout is None else time.monotonic() + timeout
         guardian = Guardian()
-        coordinator = verdict = None
+        coordinator = failure = None
         try:
             coordinator = self._start_coordinator()
             self._start(guardian, coordinator)
@@ -87,13 +87,13 @@ class Supervisor:
             for child in self._children:
                 child.kill()
             if coordinator is not None:
-                verdict = coordinator.stop()
+                failure = coordinator.stop()
             guardian.close()
         for child in self._children:
             child.finish()
         signal_number = self._received[0] if self._received else None
         return conclude(
-            self._plan, self._children, self._failed, signal_number, verdict, timed_out
+            self._plan, self._children, self._failed, signal_number, failure, timed_out
         )
 
     def forward_signals(self) -> None:

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 
 from mirrax.cluster.membership import Worker, join_address, split_address
 from mirrax.devices import cpu_threads
-from mirrax.devices.cpu_threads import required_threads
 from mirrax.devices.cpu_device_count import count_requested
+from mirrax.devices.cpu_threads import required_threads
 
 # What the usual libraries of numbers read, each for itself.
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")

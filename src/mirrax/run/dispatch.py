@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 
-from mirrax import jax_internals
+from mirrax._jax.tape_trace import is_recording
 from mirrax.context import stack
-from mirrax.lazy_modules import Later
+from mirrax.lazy_modules import LazyModule
 from mirrax.run import function_identity
-from mirrax.run.replica_context import ReplicaCall
-from mirrax.run.eager.scheduler import run_eager
 from mirrax.run.compiled.function import Function
 from mirrax.run.compiled.replica_trace import run_traced
 from mirrax.run.compiled.spmd_communicator import call_alone, run_within
+from mirrax.run.eager.scheduler import run_eager
+from mirrax.run.replica_context import ReplicaCall
 from mirrax.trees import Tree
 from mirrax.variables import foreign_libraries
 
 if TYPE_CHECKING:
     from mirrax.run.uneven import runner
 else:
-    runner = Later("mirrax.run.uneven.runner")
+    runner = LazyModule("mirrax.run.uneven.runner")
 
 
 def run(
@@ -131,7 +131,7 @@ def _run_one_by_one(call: ReplicaCall, fn: Function) -> Tree:
 def _run_inside_trace(call: ReplicaCall) -> Tree:
     if isinstance(call.fn, Function):
         call = dataclasses.replace(call, fn=call.fn.fn)
-    if jax_internals.is_recording() and not call.topology.is_single:
+    if is_recording() and not call.topology.is_single:
         raise RuntimeError(
             "A `GradientTape` in eager code follows one replica, and `strategy.run` is "
             "called inside it. Put the tape into the function that `run` calls, or the "

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
-from typing import Any
-from mirrax.collectives.reduce import Collective
-from mirrax.devices.topology import Topology
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
+
 import jax
-from mirrax.collectives.reduce import reduce_one, require_axis
-from mirrax.context import stack
-from mirrax.options import CommunicationOptions, ReduceOp
-from mirrax.values.array_like import strong
-from mirrax.values.regroup import select
+
 from mirrax import trees
+from mirrax.collectives.reduce import Collective, reduce_one, require_axis
 from mirrax.context import guards, stack
+from mirrax.devices.topology import Topology
 from mirrax.options import CommunicationOptions, ReduceOp, parse_reduce_op
 from mirrax.trees import Tree
-from mirrax.values.array_like import as_arrays
+from mirrax.values.array_like import as_arrays, strong
+from mirrax.values.regroup import select
 
 
 @dataclasses.dataclass(frozen=True)

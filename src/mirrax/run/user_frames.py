@@ -7,8 +7,7 @@ import pathlib
 import sys
 from types import FrameType
 
-from mirrax import jax_internals
-from mirrax.jax_internals import JaxprEqn
+from mirrax._jax.jaxprs import JaxprEqn, places_of
 
 _PACKAGE = f"{pathlib.Path(__file__).parents[1]}{os.sep}"
 _SKIPPED = (_PACKAGE, "/jax/_src/", "<string>")
@@ -31,7 +30,7 @@ def of_frame(frame: FrameType | None) -> str:
 
 def of_equation(equation: JaxprEqn) -> str:
     """Returns file:line of the user's code that a traced operation comes from."""
-    places = (p for p in jax_internals.places_of(equation) if not _is_skipped(p))
+    places = (p for p in places_of(equation) if not _is_skipped(p))
     return next(places, "an unknown place")
 
 

@@ -1,6 +1,8 @@
 """Strategies: constructors that choose the parts."""
 
-from mirrax.strategy.current import experimental_set_strategy as experimental_set_strategy
+from mirrax.strategy.current import (
+    experimental_set_strategy as experimental_set_strategy,
+)
 from mirrax.strategy.current import get_replica_context as get_replica_context
 from mirrax.strategy.current import get_strategy as get_strategy
 from mirrax.strategy.current import has_strategy as has_strategy

@@ -14,12 +14,11 @@ from mirrax.collectives.all_reduce import AllReduce
 from mirrax.context import guards
 from mirrax.devices.logical_devices import default_devices
 from mirrax.devices.topology import Topology
-from mirrax.lazy_modules import Later
-from mirrax.run.replica_context import Alone
-from mirrax.run.replica_context import ReplicaContext
-from mirrax.strategy.variable_creators import leave
+from mirrax.lazy_modules import LazyModule
+from mirrax.run.replica_context import Alone, ReplicaContext
 from mirrax.strategy.extended import StrategyExtended
 from mirrax.strategy.strategy import Strategy
+from mirrax.strategy.variable_creators import leave
 from mirrax.trees import Tree
 from mirrax.variables.distributed_variable import DistributedVariable
 from mirrax.variables.variable import Variable
@@ -27,7 +26,7 @@ from mirrax.variables.variable import Variable
 if TYPE_CHECKING:
     from mirrax.input import input_context
 else:
-    input_context = Later("mirrax.input.input_context")
+    input_context = LazyModule("mirrax.input.input_context")
 
 
 class DefaultStrategy(Strategy):

@@ -10,8 +10,8 @@ from mirrax.collectives.all_reduce import AllReduce
 from mirrax.collectives.cross_device_ops import CrossDeviceOps
 from mirrax.devices.logical_devices import LogicalDevice
 from mirrax.devices.topology import local_topology
-from mirrax.strategy.variable_creators import mirror
 from mirrax.strategy.strategy import Strategy
+from mirrax.strategy.variable_creators import mirror
 
 
 class MirroredStrategy(Strategy):

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import warnings
-from mirrax.options import CollectiveCommunication as Choice
 import dataclasses
 import os
+import warnings
 from collections.abc import Sequence
+
 import jax
-from mirrax.cluster.worker import join
-from mirrax.cluster.resolvers import ClusterResolver, TFConfigClusterResolver
+
+from mirrax._jax.distributed import backend_is_up
 from mirrax.cluster.job_options import JobOptions, read_options
+from mirrax.cluster.resolvers import ClusterResolver, TFConfigClusterResolver
+from mirrax.cluster.worker import join
 from mirrax.collectives.all_reduce import AllReduce
 from mirrax.devices import kind_of
 from mirrax.devices.logical_devices import ensure_cpu_devices, local_devices, resolve
 from mirrax.devices.topology import Topology, job_topology, local_topology
-from mirrax.jax_internals import backend_is_up
+from mirrax.options import CollectiveCommunication as Choice
 from mirrax.options import CommunicationOptions
-from mirrax.strategy.variable_creators import mirror
 from mirrax.strategy.strategy import Strategy
-
+from mirrax.strategy.variable_creators import mirror
 
 # For each kind of device what JAX uses, and which choices mean just that.
 _TRANSPORTS = {

@@ -18,7 +18,7 @@ from mirrax.collectives.gather import gather
 from mirrax.collectives.reduce import Axis, Collective
 from mirrax.context import guards, stack
 from mirrax.devices.topology import Topology
-from mirrax.lazy_modules import Later
+from mirrax.lazy_modules import LazyModule
 from mirrax.options import (
     CommunicationOptions,
     ReduceOp,
@@ -26,9 +26,9 @@ from mirrax.options import (
     parse_reduce_op,
 )
 from mirrax.run import dispatch
+from mirrax.strategy.extended import StrategyExtended
 from mirrax.strategy.reduce_tree import as_per_replica, reduce_tree, spread
 from mirrax.strategy.variable_creators import StrategyCreator
-from mirrax.strategy.extended import StrategyExtended
 from mirrax.trees import Tree
 from mirrax.values.layouts import Parts, to_device
 from mirrax.values.per_replica import PerReplica
@@ -36,12 +36,11 @@ from mirrax.values.regroup import local_results, parts_of
 
 if TYPE_CHECKING:
     from mirrax import data
-    from mirrax.input import input_context
-    from mirrax.input import distribute_dataset
+    from mirrax.input import distribute_dataset, input_context
 else:
-    data = Later("mirrax.data")
-    input_context = Later("mirrax.input.input_context")
-    distribute_dataset = Later("mirrax.input.distribute_dataset")
+    data = LazyModule("mirrax.data")
+    input_context = LazyModule("mirrax.input.input_context")
+    distribute_dataset = LazyModule("mirrax.input.distribute_dataset")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -272,7 +271,9 @@ class Strategy:
         is batched, divided or sharded.
         """
         guards.require_cross_replica("`distribute_datasets_from_function`")
-        return distribute_dataset.distribute_from_function(dataset_fn, self.topology, options)
+        return distribute_dataset.distribute_from_function(
+            dataset_fn, self.topology, options
+        )
 
     def experimental_distribute_datasets_from_function(
         self,

@@ -11,10 +11,18 @@ from typing import Any
 import numpy as np
 
 from mirrax.context import guards, stack
-from mirrax.train import worker_sync, checkpoint_files
-from mirrax.train.saved_objects import (Entry, find_entries, find_objects, move_iterators, set_values)
+from mirrax.train import checkpoint_files, worker_sync
 from mirrax.train.checkpoint_files import Saved
-from mirrax.train.saved_objects import COUNTER, group_of, require_match
+from mirrax.train.saved_objects import (
+    COUNTER,
+    Entry,
+    find_entries,
+    find_objects,
+    group_of,
+    move_iterators,
+    require_match,
+    set_values,
+)
 from mirrax.variables import foreign_libraries
 
 Path = str | os.PathLike[str]

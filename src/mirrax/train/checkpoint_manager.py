@@ -8,7 +8,7 @@ import pathlib
 from collections.abc import Callable
 
 from mirrax.errors import CheckpointDamagedError
-from mirrax.train import worker_sync, checkpoint_files
+from mirrax.train import checkpoint_files, worker_sync
 from mirrax.train.checkpoint import Checkpoint, Path
 
 _logger = logging.getLogger(__name__)
@@ -76,7 +76,9 @@ class CheckpointManager:
     @property
     def checkpoints(self) -> list[str]:
         """The paths of all whole checkpoints, in the order of their saving."""
-        return [str(path) for path in checkpoint_files.numbered(self._directory, self._name)]
+        return [
+            str(path) for path in checkpoint_files.numbered(self._directory, self._name)
+        ]
 
     @property
     def latest_checkpoint(self) -> str | None:
@@ -152,13 +154,17 @@ class CheckpointManager:
     def _next_number(self) -> int:
         found = checkpoint_files.numbered(self._directory, self._name)
         return 1 + max(
-            int(self._checkpoint.save_counter), *map(checkpoint_files.number_of, found), 0
+            int(self._checkpoint.save_counter),
+            *map(checkpoint_files.number_of, found),
+            0,
         )
 
     def _remove_old(self) -> None:
         if self._max_to_keep is None or not worker_sync.current_peers().is_chief:
             return
-        for path in checkpoint_files.numbered(self._directory, self._name)[: -self._max_to_keep]:
+        for path in checkpoint_files.numbered(self._directory, self._name)[
+            : -self._max_to_keep
+        ]:
             checkpoint_files.remove(path)
 
 

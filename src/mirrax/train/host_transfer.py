@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mirrax import jax_internals
+from mirrax._jax.arrays import shards, uncommitted
 from mirrax.options import VariableAggregation
 from mirrax.values.layouts import join
 from mirrax.variables.sync_on_read_variable import SyncOnReadVariable
@@ -43,7 +43,7 @@ def to_host(value: Any) -> np.ndarray[Any, Any]:
         value = jax.random.key_data(value)
     if isinstance(value, jax.Array):
         # What one device has; all have the same.
-        value = jax_internals.shards(value)[0]
+        value = shards(value)[0]
     return np.array(value)
 
 
@@ -59,7 +59,7 @@ def like(old: Any, value: Any) -> Any:
     if isinstance(old, np.ndarray):
         return value.copy()
     if not old.committed:
-        return jax_internals.uncommitted(_placed(value, old.sharding))
+        return uncommitted(_placed(value, old.sharding))
     return _placed(value, old.sharding)
 
 

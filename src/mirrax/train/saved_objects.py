@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import abc
 import functools
+import pathlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol, runtime_checkable
+
 import jax
 import numpy as np
 from typing_extensions import override
+
 from mirrax.collectives import worker_exchange
+from mirrax.errors import CheckpointMismatchError
 from mirrax.train import host_transfer
 from mirrax.values.array_like import is_key, on_host
 from mirrax.variables import foreign_libraries
 from mirrax.variables.variable import Variable
-import pathlib
-from collections.abc import Mapping
-from typing import Any
-from mirrax.errors import CheckpointMismatchError
 
 
 @runtime_checkable
@@ -153,7 +153,9 @@ class LeafEntry(ArrayEntry):
     @override
     def get(self) -> Any:
         return (
-            host_transfer.to_host(self._leaf) if host_transfer.is_array(self._leaf) else self._leaf
+            host_transfer.to_host(self._leaf)
+            if host_transfer.is_array(self._leaf)
+            else self._leaf
         )
 
     @override
@@ -192,7 +194,9 @@ class Structure:
         ):
             if _is_whole(leaf):
                 yield from _entries_of_whole(name, leaf)
-            elif host_transfer.is_array(leaf) or isinstance(leaf, bool | int | float | str):
+            elif host_transfer.is_array(leaf) or isinstance(
+                leaf, bool | int | float | str
+            ):
                 yield name, LeafEntry(leaf, functools.partial(self._set_leaf, index))
 
     def _set_leaf(self, index: int, value: Any) -> None:

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mirrax import jax_internals
+from mirrax._jax.traces import evaluated
 
 
 class ArrayLike(abc.ABC):
@@ -120,7 +120,7 @@ def on_host(value: Any) -> np.ndarray[Any, Any]:
     """Returns `value` in the memory of the host; of random keys, their data."""
     if isinstance(value, jax.Array) and is_key(value):
         # Also a key that a program which is traced closes over has data.
-        with jax_internals.evaluated():
+        with evaluated():
             return np.asarray(jax.random.key_data(value))
     return np.asarray(value)
 

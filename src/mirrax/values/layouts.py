@@ -13,7 +13,8 @@ import jax.numpy as jnp
 from jax import lax
 from typing_extensions import override
 
-from mirrax import jax_internals
+from mirrax._jax.arrays import assembled, is_stored, shards, uncommitted
+from mirrax._jax.traces import evaluated, is_eager
 from mirrax.devices.topology import AXIS, Topology
 
 Kind = tuple[tuple[int, ...], str]
@@ -68,9 +69,9 @@ class Joined(Layout):
         if isinstance(self.array, jax.core.Tracer):
             return tuple(self._shaped(self._cut()))
         # Kept, so they must be no values of the trace that happens to ask for them.
-        with jax_internals.evaluated():
-            pieces = self._shaped(jax_internals.shards(self.array))
-            return tuple(jax_internals.uncommitted(piece) for piece in pieces)
+        with evaluated():
+            pieces = self._shaped(shards(self.array))
+            return tuple(uncommitted(piece) for piece in pieces)
 
     def _cut(self) -> list[jax.Array]:
         num_replicas = self.topology.num_replicas
@@ -91,9 +92,7 @@ class Alike(Layout):
     def parts(self) -> tuple[Any, ...]:
         if isinstance(self.array, jax.core.Tracer):
             return (self.array,) * self.topology.num_replicas
-        return tuple(
-            jax_internals.uncommitted(s) for s in jax_internals.shards(self.array)
-        )
+        return tuple(uncommitted(s) for s in shards(self.array))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -113,7 +112,7 @@ def join(parts: tuple[Any, ...], topology: Topology) -> jax.Array:
     Scalars cost a reshape each.
     """
     require_parts(parts, topology)
-    if not jax_internals.is_eager():
+    if not is_eager():
         arrays = [jnp.asarray(part) for part in parts]
         return jnp.stack(arrays) if arrays[0].ndim == 0 else jnp.concatenate(arrays)
     pieces = [
@@ -126,7 +125,7 @@ def join(parts: tuple[Any, ...], topology: Topology) -> jax.Array:
             for piece, device in zip(pieces, topology.local_devices, strict=True)
         ]
     shape = (pieces[0].shape[0] * topology.num_replicas, *pieces[0].shape[1:])
-    return jax_internals.assembled(shape, topology.split, pieces)
+    return assembled(shape, topology.split, pieces)
 
 
 def require_parts(parts: Sequence[Any], topology: Topology) -> None:
@@ -157,10 +156,10 @@ def _replicate_here(value: Any, topology: Topology) -> jax.Array:
 
     `device_put` would let the workers compare the whole value over the network.
     """
-    if jax_internals.is_stored(value):
+    if is_stored(value):
         if value.sharding == topology.replicated:
             return value  # type: ignore[no-any-return]
-        value = jax_internals.shards(value)[0]
+        value = shards(value)[0]
     return mirror((value,) * len(topology.local_devices), topology)
 
 
@@ -170,17 +169,17 @@ def mirror(parts: Sequence[Any], topology: Topology) -> jax.Array:
         _put(part, device)
         for part, device in zip(parts, topology.local_devices, strict=True)
     ]
-    return jax_internals.assembled(pieces[0].shape, topology.replicated, pieces)
+    return assembled(pieces[0].shape, topology.replicated, pieces)
 
 
 def to_device(value: Any, device: jax.Device) -> jax.Array:
     """Returns `value` as an array on `device`, not tied to it."""
-    return jax_internals.uncommitted(_put(value, device))
+    return uncommitted(_put(value, device))
 
 
 def _put(value: Any, device: jax.Device) -> jax.Array:
     """Returns `value` as an array on `device`."""
-    if jax_internals.is_stored(value) and value.devices() == {device}:
+    if is_stored(value) and value.devices() == {device}:
         return value  # type: ignore[no-any-return]
     array: jax.Array = jax.device_put(value, device)
     return array

@@ -7,9 +7,13 @@ from typing import Any
 import jax
 from typing_extensions import override
 
-from mirrax import jax_internals
+from mirrax._jax.arrays import shards, uncommitted
 from mirrax.values.array_like import ArrayLike
-from mirrax.values.distributed_values import DistributedValues, describe_parts, print_part
+from mirrax.values.distributed_values import (
+    DistributedValues,
+    describe_parts,
+    print_part,
+)
 
 
 class Mirrored(DistributedValues, ArrayLike):
@@ -35,9 +39,7 @@ class Mirrored(DistributedValues, ArrayLike):
     def values(self) -> tuple[Any, ...]:
         if isinstance(self.array, jax.core.Tracer):
             return (self.array,)
-        return tuple(
-            jax_internals.uncommitted(s) for s in jax_internals.shards(self.array)
-        )
+        return tuple(uncommitted(s) for s in shards(self.array))
 
     @property
     def device(self) -> Any:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from typing import Any
+
 import jax
 from typing_extensions import override
+
 from mirrax.devices.topology import Topology
 from mirrax.values.array_like import ArrayLike
-from mirrax.values.distributed_values import DistributedValues, describe_parts, print_part
+from mirrax.values.distributed_values import (
+    DistributedValues,
+    describe_parts,
+    print_part,
+)
 from mirrax.values.layouts import Layout, Parts
-
 
 _ADVICE = (
     "It has one part for each replica. Combine them with `strategy.reduce(op, value, "

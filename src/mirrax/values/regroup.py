@@ -7,7 +7,9 @@ from typing import Any
 
 import jax
 
-from mirrax import jax_internals, trees
+from mirrax import trees
+from mirrax._jax.arrays import shards, uncommitted
+from mirrax._jax.traces import is_staging
 from mirrax.context import stack
 from mirrax.context.guards import MustDrive
 from mirrax.devices.topology import Topology
@@ -65,7 +67,7 @@ def local_results(value: Any, topology: Topology) -> tuple[Any, ...]:
     if isinstance(value, DistributedValues):
         return value.values
     if is_mirrored_array(value, topology):
-        return tuple(jax_internals.uncommitted(s) for s in jax_internals.shards(value))
+        return tuple(uncommitted(s) for s in shards(value))
     return (value,)
 
 
@@ -99,7 +101,7 @@ def refuse_captured(value: PerReplica, topology: Topology | None = None) -> None
 
 def is_program_traced() -> bool:
     """Returns whether a program with variables is traced here, not a derivative."""
-    return stack.overlay() is not None and jax_internals.is_staging()
+    return stack.overlay() is not None and is_staging()
 
 
 def parts_of(leaf: Any, topology: Topology) -> Sequence[Any]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from typing import Any
+
 import jax
 import numpy as np
+
 from mirrax.errors import SignatureMismatch
 from mirrax.values.array_like import as_array
-
 
 Shape = tuple[int | None, ...]
 

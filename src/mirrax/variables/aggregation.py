@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from mirrax.collectives import worker_exchange, spmd
+from mirrax.collectives import spmd, worker_exchange
 from mirrax.collectives.reduce import Collective, reduce
 from mirrax.context import stack
 from mirrax.options import ReduceOp, VariableAggregation

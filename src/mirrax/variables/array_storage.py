@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import jax
-from mirrax.variables import aliasing
 import collections
 import itertools
 import operator
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
+
+import jax
+
+from mirrax.variables import aliasing
 
 
 class Stored:

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import jax
 import jax.numpy as jnp
 
-from mirrax import jax_internals
+from mirrax._jax.tape_trace import is_recorded
 from mirrax.context import stack
 from mirrax.options import VariableAggregation
 from mirrax.trees import Same
@@ -96,7 +96,7 @@ def _combined(variable: Shared, change: Change, given: Any) -> Any:
     agree = _Agree(Same(variable), change)
     plain = context.merge_call(agree, args=(jax.lax.stop_gradient(given),))
     is_traced = isinstance(given, jax.core.Tracer)
-    if not is_traced and not jax_internals.is_recorded():
+    if not is_traced and not is_recorded():
         return plain
     aggregation = variable.aggregation
     if aggregation in REDUCTIONS:

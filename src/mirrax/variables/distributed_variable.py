@@ -8,7 +8,7 @@ from typing import Any
 import jax
 from typing_extensions import override
 
-from mirrax import jax_internals
+from mirrax._jax.traces import is_in_callback
 from mirrax.collectives.reduce import Collective
 from mirrax.context import stack
 from mirrax.devices.topology import Topology
@@ -91,7 +91,7 @@ class DistributedVariable(Variable, DistributedValues):
 
     def _refuse_in_callback(self, what: str) -> None:
         """Raises where a program that waits for us occupies the devices."""
-        if not self.topology.is_single and jax_internals.is_in_callback():
+        if not self.topology.is_single and is_in_callback():
             raise RuntimeError(
                 "A callback of a program runs while the program holds the devices, so "
                 f"what needs all of them would wait for ever. Received: {what} of "

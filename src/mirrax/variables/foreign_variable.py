@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from typing_extensions import override
 
-from mirrax import jax_internals
+from mirrax._jax.arrays import uncommitted
 from mirrax.collectives import worker_exchange
 from mirrax.collectives.reduce import Collective, reduce
 from mirrax.context import stack
@@ -147,7 +147,9 @@ class ForeignVariable(MirroredVariable):
         if topology is not None:
             if array.sharding != topology.replicated:
                 # All workers start with what the first one has.
-                copied = worker_exchange.from_first(topology, f"place {self.role}", copied)
+                copied = worker_exchange.from_first(
+                    topology, f"place {self.role}", copied
+                )
             copied = replicate(copied, topology)
         self.stored = copied
         self._settled_on = topology
@@ -162,7 +164,7 @@ class ForeignVariable(MirroredVariable):
 
     @override
     def lend(self, index: int) -> jax.Array:
-        return jax_internals.uncommitted(self._shard(index))
+        return uncommitted(self._shard(index))
 
     @override
     def read_stored(self) -> jax.Array:

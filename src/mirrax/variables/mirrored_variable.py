@@ -15,7 +15,7 @@ from mirrax.trees import Same
 from mirrax.values.layouts import Alike, Spmd, replicate
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica
-from mirrax.variables import derivative_writes, aliasing
+from mirrax.variables import aliasing, derivative_writes
 from mirrax.variables.aggregation import Write, aggregate, require_equal
 from mirrax.variables.distributed_variable import DistributedVariable
 from mirrax.variables.variable import Change, register_as_pytree, replace

@@ -13,10 +13,10 @@ from typing import Any, Protocol
 import jax
 from typing_extensions import override
 
-from mirrax import jax_internals
+from mirrax._jax.jaxprs import Primitive
+from mirrax._jax.traces import current_trace, is_staging, set_current_trace
 from mirrax.context import guards, stack
 from mirrax.devices.topology import Topology
-from mirrax.jax_internals import Primitive, set_current_trace
 from mirrax.variables.variable import Variable
 
 read_p = Primitive("read_variable")
@@ -59,7 +59,7 @@ class Overlay(abc.ABC):
         self.watchers = watchers
         self.values: dict[Variable, Any] = {}
         self.written: dict[Variable, None] = {}
-        self._trace = jax_internals.current_trace()
+        self._trace = current_trace()
 
     @property
     def is_eager(self) -> bool:
@@ -74,7 +74,7 @@ class Overlay(abc.ABC):
     @property
     def is_current(self) -> bool:
         """Whether a write at this place can reach the overlay."""
-        return jax_internals.current_trace() is self._trace
+        return current_trace() is self._trace
 
     @abc.abstractmethod
     def knows(self, variable: Variable) -> bool:
@@ -185,7 +185,7 @@ class ValueOverlay(Overlay):
 
     @override
     def _find(self, variable: Variable) -> jax.Array:
-        if jax_internals.is_staging(inside=self._trace):
+        if is_staging(inside=self._trace):
             # Of a variable that another overlay may know, too.
             stack.spend_traces()
         if variable in self.values:

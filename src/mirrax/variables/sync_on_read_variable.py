@@ -9,11 +9,12 @@ import jax
 import jax.numpy as jnp
 from typing_extensions import override
 
-from mirrax import jax_internals
-from mirrax.collectives import worker_exchange, spmd
+from mirrax._jax.arrays import shards, uncommitted
+from mirrax._jax.tape_trace import is_recording
+from mirrax._jax.traces import take_current_trace
+from mirrax.collectives import spmd, worker_exchange
 from mirrax.collectives.reduce import reduce
 from mirrax.context import stack
-from mirrax.jax_internals import take_current_trace
 from mirrax.options import VariableAggregation
 from mirrax.values.layouts import Joined, Spmd, join, replicate
 from mirrax.values.mirrored import Mirrored
@@ -78,7 +79,7 @@ class SyncOnReadVariable(DistributedVariable):
             return own
         self._refuse_in_callback("a combined read")
         combined = self._combine(PerReplica(copies))
-        return jax_internals.uncommitted(jax_internals.shards(combined)[0])
+        return uncommitted(shards(combined)[0])
 
     @override
     def traced_aval(self, inside_replica: bool) -> Any:
@@ -132,7 +133,7 @@ class SyncOnReadVariable(DistributedVariable):
                     "`strategy.run`."
                 )
             given = self._share(given)
-        if overlay is None or jax_internals.is_recording():
+        if overlay is None or is_recording():
             # A tape that records eager code does not follow what is assigned.
             self._refuse_in_callback("an assignment")
             with take_current_trace():

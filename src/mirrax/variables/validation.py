@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mirrax import jax_internals
+from mirrax._jax.traces import evaluated
 from mirrax.context import guards, stack
 from mirrax.errors import LossyConversion
 from mirrax.options import VariableAggregation, VariableSynchronization
@@ -81,7 +81,7 @@ def _called(initial_value: Callable[[], Any]) -> Any:
     It may read and write other variables, such as the state of a generator.
     """
     try:
-        with stack.overlaid(None), jax_internals.evaluated():
+        with stack.overlaid(None), evaluated():
             return initial_value()
     except jax.errors.UnexpectedTracerError:
         return _refuse("a callable that uses a traced value")

@@ -13,7 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from typing_extensions import override
 
-from mirrax import jax_internals
+from mirrax._jax.arrays import shards, view
+from mirrax._jax.traces import is_eager, is_staging
 from mirrax.context import stack
 from mirrax.devices.logical_devices import name_of
 from mirrax.options import VariableAggregation, VariableSynchronization
@@ -21,7 +22,7 @@ from mirrax.trees import Leaf
 from mirrax.values.array_like import ArrayLike, on_host
 from mirrax.values.layouts import to_device
 from mirrax.values.tensor_spec import TensorShape
-from mirrax.variables import validation, creator_scope, aliasing
+from mirrax.variables import aliasing, creator_scope, validation
 from mirrax.variables.array_storage import Stored
 
 Change = Callable[[Any, Any], Any]
@@ -134,7 +135,7 @@ class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
     @property
     def device(self) -> str:
         """The name of the device that holds it, or the first of its copies."""
-        return name_of(jax_internals.shards(self.stored)[0].device)
+        return name_of(shards(self.stored)[0].device)
 
     @property
     def value(self) -> jax.Array:
@@ -249,7 +250,7 @@ class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
 
     def refuse_foreign_trace(self) -> None:
         """Raises where JAX would bake the value of today into a compiled program."""
-        if jax_internals.is_staging():
+        if is_staging():
             raise RuntimeError(
                 f"Variable '{self.name}' is read inside jax.jit (or scan, cond, ...), "
                 "which would keep today's value for ever. Use `@mirrax.function` in "
@@ -260,11 +261,11 @@ class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
         """Returns a view of the stored copy `index`, which the user may keep."""
         with aliasing.lock:
             aliasing.mark(self)
-            return aliasing.register(jax_internals.view(self._shard(index)))
+            return aliasing.register(view(self._shard(index)))
 
     def _shard(self, index: int) -> jax.Array:
         aliasing.require_alive(self)
-        return jax_internals.shards(self.stored)[index]
+        return shards(self.stored)[index]
 
     def _store_initial(self, array: jax.Array) -> jax.Array:
         return array
@@ -276,7 +277,7 @@ class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
 
     def refuse_write_in_transformation(self) -> None:
         """Raises where a value that is assigned could not get out."""
-        if stack.overlay() is None and not jax_internals.is_eager():
+        if stack.overlay() is None and not is_eager():
             raise RuntimeError(
                 f"Variable '{self.name}' is assigned inside a JAX transformation "
                 "(jax.grad, jit, scan, cond, vmap, ...), from which the value cannot "

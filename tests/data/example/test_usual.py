@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirrax.data.example.spans import read_example
 from mirrax.data.example.fast_path import read_usual_example
 from mirrax.data.example.protobuf import MalformedError
+from mirrax.data.example.spans import read_example
 from tests.data.example.examples import EXAMPLES
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from mirrax.cluster.coordinator.worker_state import Seat
-from mirrax.cluster.failure import Verdict, judge
+from mirrax.cluster.coordinator.worker_state import WorkerState, failure_of
+from mirrax.cluster.failure import Failure
 from mirrax.cluster.net.messages import Message
 from mirrax.errors import ProgramMismatch
 
@@ -21,14 +21,14 @@ class _Exchange:
 class Exchanges:
     """The exchanges that are under way, by their number."""
 
-    def __init__(self, seats: Sequence[Seat]) -> None:
-        self._seats = seats
+    def __init__(self, states: Sequence[WorkerState]) -> None:
+        self._states = states
         self._open: dict[int, _Exchange] = {}
 
-    def add(self, index: int, message: Message) -> Message | Verdict | None:
+    def add(self, index: int, message: Message) -> Message | Failure | None:
         """Takes in what one worker gives.
 
-        Returns the answer for all when it was the last, a verdict when the workers are
+        Returns the answer for all when it was the last, a failure when the workers are
         at different topics, and None while some are missing.
         """
         number, topic = message["number"], message["topic"]
@@ -36,18 +36,18 @@ class Exchanges:
         if topic != current.topic:
             return self._refuse(index, topic, current)
         current.payloads[index] = message.payload
-        if len(current.payloads) < len(self._seats):
+        if len(current.payloads) < len(self._states):
             return None
         del self._open[number]
-        payloads = [current.payloads[i] for i in range(len(self._seats))]
+        payloads = [current.payloads[i] for i in range(len(self._states))]
         sizes = [len(payload) for payload in payloads]
         return Message("exchanged", {"sizes": sizes}, b"".join(payloads))
 
-    def _refuse(self, index: int, topic: str, current: _Exchange) -> Verdict:
+    def _refuse(self, index: int, topic: str, current: _Exchange) -> Failure:
         text = (
             "All workers must do the same things in the same order. "
-            f"{self._seats[index].describe()} is at {topic!r}, "
-            f"{self._seats[current.first].describe()} is at {current.topic!r}. "
+            f"{self._states[index].describe()} is at {topic!r}, "
+            f"{self._states[current.first].describe()} is at {current.topic!r}. "
             "Look for code that depends on the worker around one of the two."
         )
-        return judge(ProgramMismatch, index, self._seats[index], text)
+        return failure_of(ProgramMismatch, index, self._states[index], text)

@@ -28,13 +28,13 @@ import time
 from collections.abc import Sequence
 from typing import IO, Any
 
-from mirrax.cluster.coordinator.job_state import Hub
+from mirrax._jax.jaxlib import start_coordination_service
+from mirrax.cluster.coordinator.job_state import JobState
 from mirrax.cluster.coordinator.server import Server
-from mirrax.cluster.failure import Verdict
+from mirrax.cluster.failure import Failure
 from mirrax.cluster.membership import Worker
-from mirrax.jaxlib_internals import start_coordination_service
 
-_PACKAGE = pathlib.Path(__file__).resolve().parent.parent
+_PACKAGE = pathlib.Path(__file__).resolve().parents[2]
 _REPORT_SECONDS = 10
 _LOGGER = logging.getLogger(__name__)
 # Time to hand over the last messages when the parent is gone.
@@ -45,7 +45,7 @@ import sys, types
 for name, path in (("mirrax", {path!r}), ("mirrax.cluster", {path!r} + "/cluster")):
     sys.modules[name] = types.ModuleType(name)
     sys.modules[name].__path__ = [path]
-from mirrax.cluster.coordinator import main
+from mirrax.cluster.coordinator.process import main
 main()
 """
 
@@ -143,14 +143,14 @@ class Coordinator:
             with contextlib.suppress(OSError):
                 _opened(stream).close()
 
-    def stop(self, timeout: float = 5.0) -> Verdict | None:
+    def stop(self, timeout: float = 5.0) -> Failure | None:
         """Ends the coordinator now; returns what ended the job, None if nothing did."""
         self._process.kill()
         self._process.wait(timeout)
         stream = _opened(self._process.stdout)
         last = b"" if stream.closed else stream.read()
         self.close()
-        return Verdict(**json.loads(last)) if last.endswith(b"\n") else None
+        return Failure(**json.loads(last)) if last.endswith(b"\n") else None
 
     def _tell(self, fields: dict[str, Any]) -> None:
         stream = _opened(self._process.stdin)
@@ -183,7 +183,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="mirrax-") as folder:
         path = f"{folder}/service"
         service = start_coordination_service(f"unix:{path}", len(workers))
-        hub = Hub(
+        hub = JobState(
             workers,
             order["join_timeout"],
             order["silence_timeout"],
@@ -214,9 +214,9 @@ class _Parent:
     def take_deaths(self) -> list[tuple[int, str]]:
         return [self._deaths.get() for _ in range(self._deaths.qsize())]
 
-    def tell(self, verdict: Verdict) -> None:
+    def tell(self, failure: Failure) -> None:
         # Without the details: the line must fit into a pipe that nobody reads yet.
-        short = dataclasses.replace(verdict, details="")
+        short = dataclasses.replace(failure, details="")
         with contextlib.suppress(OSError):
             _answer(dataclasses.asdict(short))
 

@@ -9,11 +9,17 @@ import socket
 import time
 from typing import Protocol
 
+from mirrax.cluster.coordinator.job_state import JobState
+from mirrax.cluster.failure import Failure
 from mirrax.cluster.net import handshake
-from mirrax.cluster.coordinator.job_state import Hub
+from mirrax.cluster.net.messages import (
+    MEMBER_LIMIT,
+    Decoder,
+    Message,
+    WireError,
+    encode,
+)
 from mirrax.cluster.net.tunnel import pump_both_ways
-from mirrax.cluster.failure import Verdict
-from mirrax.cluster.net.messages import (MEMBER_LIMIT, Decoder, Message, WireError, encode)
 
 _TICK_SECONDS = 0.1
 # Strangers get this long to prove who they are, and only so many at a time.
@@ -37,7 +43,7 @@ class Parent(Protocol):
     def take_deaths(self) -> list[tuple[int, str]]:
         """Returns what it has said since the last call about workers that ended."""
 
-    def tell(self, verdict: Verdict) -> None:
+    def tell(self, failure: Failure) -> None:
         """Tells it what has ended the job."""
 
 
@@ -69,7 +75,7 @@ class Server:
         self,
         listener: socket.socket,
         key: bytes,
-        hub: Hub,
+        hub: JobState,
         service_path: str,
         parent: Parent,
     ) -> None:
@@ -100,9 +106,9 @@ class Server:
             self._hub.tick(now)
             self._deliver()
             self._drop_strangers(now)
-            if self._hub.verdict is not None and not has_told:
+            if self._hub.failure is not None and not has_told:
                 has_told = True
-                self._parent.tell(self._hub.verdict)
+                self._parent.tell(self._hub.failure)
             if not self._parent.is_alive():
                 orphaned = orphaned or now + linger
                 if now > orphaned:
@@ -164,11 +170,11 @@ class Server:
         if body["role"] == "tunnel":
             self._open_tunnel(connection, welcome)
             return
-        if not 0 <= index < len(self._hub.seats):
+        if not 0 <= index < len(self._hub.states):
             self._hub.note_refusal(f"worker {index} on {body['hostname']}")
             self._refuse(
                 connection,
-                f"The job has {len(self._hub.seats)} workers. Received: index {index}. "
+                f"The job has {len(self._hub.states)} workers. Received: index {index}. "
                 "Start all workers with the same cluster.",
             )
             return

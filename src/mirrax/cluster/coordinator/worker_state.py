@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from mirrax.cluster.failure import Position
+from mirrax.cluster.failure import Failure, Position
 from mirrax.cluster.membership import Worker
+from mirrax.errors import JobError
 
 
 @dataclasses.dataclass
-class Seat:
+class WorkerState:
     """What is known about one worker: absent, present, left (cleanly) or gone."""
 
     worker: Worker
@@ -53,3 +54,18 @@ class Seat:
         """Returns name, place and process in words."""
         place = f"{self.worker.address}, process {self.pid} on {self.host}"
         return f"{self.worker.name} ({place if self.host else self.worker.address})"
+
+
+def failure_of(
+    error: type[JobError], index: int, state: WorkerState, text: str, details: str = ""
+) -> Failure:
+    """Returns a failure about one worker, the rest of it from its state."""
+    return Failure(
+        error=error.__name__,
+        message=text,
+        details=details,
+        worker=index,
+        host=state.host or state.worker.host,
+        phase=state.position.phase,
+        step=state.position.step,
+    )

@@ -9,8 +9,8 @@ from typing import Any
 
 from typing_extensions import override
 
-from mirrax.cluster.resolvers.base import ClusterResolver
 from mirrax.cluster.cluster_spec import ClusterSpec
+from mirrax.cluster.resolvers.base import ClusterResolver
 
 
 class KubernetesExecutableLocation(enum.Enum):

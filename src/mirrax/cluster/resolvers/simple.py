@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing_extensions import override
 
-from mirrax.cluster.resolvers.base import ClusterResolver, format_master
 from mirrax.cluster.cluster_spec import ClusterSpec
+from mirrax.cluster.resolvers.base import ClusterResolver, format_master
 
 
 class SimpleClusterResolver(ClusterResolver):

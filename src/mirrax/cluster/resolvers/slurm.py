@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 
 from typing_extensions import override
 
-from mirrax.cluster.resolvers.base import ClusterResolver
 from mirrax.cluster.cluster_spec import ClusterSpec
+from mirrax.cluster.resolvers.base import ClusterResolver
 
 # node[01-03,7],login -> node[01-03,7] and login
 _HOST_GROUP = re.compile(r"(?:[^,\[\]]|\[[^\]\[]*\])+")

@@ -7,8 +7,8 @@ import os
 from typing_extensions import override
 
 from mirrax.cluster import tf_config_parser
-from mirrax.cluster.resolvers.base import ClusterResolver
 from mirrax.cluster.cluster_spec import ClusterSpec
+from mirrax.cluster.resolvers.base import ClusterResolver
 
 
 class TFConfigClusterResolver(ClusterResolver):

@@ -6,8 +6,8 @@ import os
 
 from typing_extensions import override
 
-from mirrax.cluster.resolvers.base import ClusterResolver
 from mirrax.cluster.cluster_spec import ClusterSpec
+from mirrax.cluster.resolvers.base import ClusterResolver
 from mirrax.devices.physical_devices import count_physical_devices
 
 _PORT = 8470

@@ -11,9 +11,15 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from mirrax.cluster.net import handshake
-from mirrax.cluster.net.messages import (MEMBER_LIMIT, Decoder, Message, WireError, encode)
 from mirrax.cluster.membership import split_address
+from mirrax.cluster.net import handshake
+from mirrax.cluster.net.messages import (
+    MEMBER_LIMIT,
+    Decoder,
+    Message,
+    WireError,
+    encode,
+)
 from mirrax.errors import CollectiveTimeout
 
 _RETRY_SECONDS = 0.2

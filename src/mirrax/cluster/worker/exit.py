@@ -13,11 +13,11 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, NoReturn
 
+from mirrax._jax.distributed import forget_distributed
 from mirrax.cluster.coordinator.process import Coordinator
 from mirrax.cluster.worker.job import EXIT_CODE, Job
 from mirrax.cluster.worker.stack_traces import describe_user_line
 from mirrax.errors import JobError
-from mirrax.jax_internals import forget_distributed
 
 # JAX may wait for its devices at the end, and those for a worker that is gone.
 _MAX_END_SECONDS = 10

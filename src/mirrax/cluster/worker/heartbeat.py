@@ -10,13 +10,13 @@ import time
 import traceback
 from collections.abc import Callable
 
+from mirrax.cluster.failure import Failure, read_failure
+from mirrax.cluster.membership import Membership
+from mirrax.cluster.net.messages import Message, WireError
 from mirrax.cluster.worker import gloo
 from mirrax.cluster.worker.coordinator_client import Link
 from mirrax.cluster.worker.progress import Progress
 from mirrax.cluster.worker.stack_traces import describe_main_thread
-from mirrax.cluster.failure import Verdict, read_verdict
-from mirrax.cluster.net.messages import Message, WireError
-from mirrax.cluster.membership import Membership
 from mirrax.errors import CollectiveTimeout, JobError, WorkerLost
 
 EXIT_CODE = 75
@@ -26,7 +26,7 @@ _BEAT_SECONDS = 0.5
 _BREAK_SECONDS = 0.2
 # After JAX has failed, for so long the coordinator may say why.
 _NEWS_SECONDS = 3.0
-# A main thread that does not come back this long after the verdict never will.
+# A main thread that does not come back this long after the failure never will.
 _PATIENCE_SECONDS = 5.0
 _LOGGER = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class Member:
         progress: Progress,
         silence_timeout: float,
     ) -> None:
-        self.verdict: Verdict | None = None
+        self.failure: Failure | None = None
         self.has_left = False
         self._membership = membership
         self._link = link
@@ -63,7 +63,7 @@ class Member:
             threading.Thread(target=target, name="mirrax-job", daemon=True).start()
 
     def send(self, message: Message) -> None:
-        """Sends a message; if the coordinator is gone, that is the verdict."""
+        """Sends a message; if the coordinator is gone, that is the failure."""
         try:
             self._link.send(message)
         except OSError:
@@ -74,7 +74,7 @@ class Member:
         self.send(Message(kind, self._progress.position().as_fields()))
 
     def wait_for_answer(self, timeout: float | None = None) -> Message:
-        """Returns the coordinator's next answer, or raises the verdict.
+        """Returns the coordinator's next answer, or raises the failure.
 
         Args:
             timeout: After how many seconds the others count as stuck.
@@ -88,10 +88,10 @@ class Member:
             return self._answers.pop(0)
 
     def wait_until(self, is_done: Callable[[], object]) -> None:
-        """Waits for something that calls `notify`, or raises the verdict."""
+        """Waits for something that calls `notify`, or raises the failure."""
         with self._news:
-            self._news.wait_for(lambda: is_done() or self.verdict is not None)
-        if self.verdict is not None:
+            self._news.wait_for(lambda: is_done() or self.failure is not None)
+        if self.failure is not None:
             raise self.make_error()
 
     def notify(self) -> None:
@@ -100,24 +100,24 @@ class Member:
             self._news.notify_all()
 
     def make_error(self) -> JobError:
-        """Returns the error that says what the verdict is."""
-        assert self.verdict is not None
+        """Returns the error that says what the failure is."""
+        assert self.failure is not None
         is_waiting = self._progress.inside is not None
-        return self.verdict.to_error(self._progress.position() if is_waiting else None)
+        return self.failure.to_error(self._progress.position() if is_waiting else None)
 
     def explain(self, error: BaseException) -> BaseException:
         """Returns the `JobError` behind an error of JAX, or the error itself."""
         if isinstance(error, JobError) or not gloo.is_broken_connection(error):
             return error
-        if self.verdict is None:
+        if self.failure is None:
             # JAX may see that a worker is gone before the coordinator has said so.
             self.send_position("broken")
             with self._news:
-                self._news.wait_for(lambda: self.verdict is not None, _NEWS_SECONDS)
-        return error if self.verdict is None else self.make_error()
+                self._news.wait_for(lambda: self.failure is not None, _NEWS_SECONDS)
+        return error if self.failure is None else self.make_error()
 
     def break_with(self, breaker: Callable[[], object]) -> None:
-        """Registers what ends the main thread's waiting when there is a verdict."""
+        """Registers what ends the main thread's waiting when there is a failure."""
         self._breakers.append(breaker)
 
     def break_off(self) -> None:
@@ -131,7 +131,7 @@ class Member:
         self._link.close()
 
     def _has_news(self) -> bool:
-        return bool(self._answers) or self.verdict is not None
+        return bool(self._answers) or self.failure is not None
 
     def _listen(self) -> None:
         try:
@@ -146,8 +146,8 @@ class Member:
         if message.kind in ("exchanged", "go"):
             self._answers.append(message)
             self.notify()
-        elif message.kind == "verdict":
-            self._conclude(read_verdict(message))
+        elif message.kind == "failure":
+            self._conclude(read_failure(message))
         elif message.kind == "waiting":
             _LOGGER.warning(
                 "%s has waited %s.", self._membership.me.name, message["text"]
@@ -158,7 +158,7 @@ class Member:
 
     def _beat(self) -> None:
         woken = time.monotonic()
-        while not self.has_left and self.verdict is None:
+        while not self.has_left and self.failure is None:
             self.send_position()
             time.sleep(_BEAT_SECONDS)
             now = time.monotonic()
@@ -177,7 +177,7 @@ class Member:
         )
         position = self._progress.position()
         self._conclude(
-            Verdict(
+            Failure(
                 error=WorkerLost.__name__,
                 message=message,
                 worker=0,
@@ -187,10 +187,10 @@ class Member:
             )
         )
 
-    def _conclude(self, verdict: Verdict) -> None:
+    def _conclude(self, failure: Failure) -> None:
         with self._news:
-            if self.verdict is None and not self.has_left:
-                self.verdict = verdict
+            if self.failure is None and not self.has_left:
+                self.failure = failure
                 threading.Thread(
                     target=self._free_main_thread, name="mirrax-job", daemon=True
                 ).start()
@@ -212,9 +212,9 @@ class Member:
 
     def _is_stuck(self) -> bool:
         """Returns whether the job has failed because this worker is stuck."""
-        verdict = self.verdict
+        failure = self.failure
         return (
-            verdict is not None
-            and verdict.error == CollectiveTimeout.__name__
-            and verdict.worker == self._membership.worker_index
+            failure is not None
+            and failure.error == CollectiveTimeout.__name__
+            and failure.worker == self._membership.worker_index
         )

@@ -10,8 +10,8 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from mirrax.jax_internals import set_cpu_collectives, set_distributed
-from mirrax.jaxlib_internals import make_coordination_client, make_gloo
+from mirrax._jax.distributed import set_cpu_collectives, set_distributed
+from mirrax._jax.jaxlib import make_coordination_client, make_gloo
 
 _HOST = "127.0.0.1"
 

@@ -10,13 +10,13 @@ from types import TracebackType
 
 import jax
 
+from mirrax.cluster.failure import Failure
+from mirrax.cluster.membership import Membership, Worker
+from mirrax.cluster.net.messages import Message
 from mirrax.cluster.worker.coordinator_client import Link
 from mirrax.cluster.worker.heartbeat import EXIT_CODE as EXIT_CODE
 from mirrax.cluster.worker.heartbeat import Member
 from mirrax.cluster.worker.progress import Progress, Stretch
-from mirrax.cluster.failure import Verdict
-from mirrax.cluster.net.messages import Message
-from mirrax.cluster.membership import Membership, Worker
 from mirrax.errors import JobError
 
 _MAX_TRACEBACK = 20_000
@@ -44,7 +44,7 @@ class Guard(Stretch):
         progress.count = self.count = progress.count + 1
         self.since = monotonic()
         progress.inside = self
-        if self._member.verdict is not None:
+        if self._member.failure is not None:
             error = self._member.make_error()
             progress.inside = self._outer
             raise error
@@ -118,14 +118,14 @@ class Job:
         return self.workers[self.worker_index]
 
     @property
-    def verdict(self) -> Verdict | None:
+    def failure(self) -> Failure | None:
         """What ended the job, None as long as nothing has."""
-        return self._member.verdict
+        return self._member.failure
 
     @property
     def has_failed(self) -> bool:
         """Whether the job cannot go on, because of this worker or another one."""
-        return self._has_failed or self.verdict is not None
+        return self._has_failed or self.failure is not None
 
     def guard(self, phase: str, step: int | None = None) -> Guard:
         """Returns a context in which this worker may wait for the others.

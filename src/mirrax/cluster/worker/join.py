@@ -10,19 +10,24 @@ from typing import Any
 
 import jax
 
-from mirrax.cluster.worker import exit, gloo
-from mirrax.cluster.worker.jax_distributed import connect_jax, warm_up
+from mirrax._jax.distributed import backend_is_up, is_distributed
 from mirrax.cluster.coordinator.process import Coordinator
-from mirrax.cluster.net.handshake import derive_key
-from mirrax.cluster.worker.job import Job
-from mirrax.cluster.worker.coordinator_client import dial
 from mirrax.cluster.job_options import JobOptions, read_options
+from mirrax.cluster.membership import (
+    Membership,
+    Resolver,
+    find_membership,
+    split_address,
+)
+from mirrax.cluster.net.handshake import derive_key
 from mirrax.cluster.net.sockets import list_sockets
 from mirrax.cluster.net.tunnel import Tunnel
-from mirrax.cluster.membership import (Membership, Resolver, find_membership, split_address)
+from mirrax.cluster.worker import exit, gloo
+from mirrax.cluster.worker.coordinator_client import dial
+from mirrax.cluster.worker.jax_distributed import connect_jax, warm_up
+from mirrax.cluster.worker.job import Job
 from mirrax.devices import cpu_threads
 from mirrax.devices.cpu_device_count import requested_cpu_devices
-from mirrax.jax_internals import backend_is_up, is_distributed
 
 # JAX is connected once in the life of a process, so there is one job.
 _lock = threading.Lock()

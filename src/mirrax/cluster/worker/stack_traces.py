@@ -13,8 +13,9 @@ from types import TracebackType
 _LIBRARIES = tuple(
     sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib")
 )
-_MIRRAX = os.path.dirname(os.path.dirname(__file__))
-_OWN = (os.path.dirname(__file__), threading.__file__)
+_CLUSTER = os.path.dirname(os.path.dirname(__file__))
+_MIRRAX = os.path.dirname(_CLUSTER)
+_OWN = (_CLUSTER, threading.__file__)
 
 
 def describe_main_thread() -> tuple[str, str]:

@@ -7,8 +7,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from mirrax.data.nodes.indexed import slices
 from mirrax.data.node import Node
+from mirrax.data.nodes.indexed import slices
 
 
 def adapt(value: Any) -> Node | None:

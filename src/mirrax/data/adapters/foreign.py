@@ -14,7 +14,7 @@ from typing_extensions import override
 
 from mirrax.data.adapters.elements import as_element
 from mirrax.data.columns import STRING, Columns, from_rows
-from mirrax.data.node import (UNKNOWN, Epoch, Node, State, Stream, refuse_position)
+from mirrax.data.node import UNKNOWN, Epoch, Node, State, Stream, refuse_position
 from mirrax.values.tensor_spec import TensorSpec
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from typing_extensions import override
 
 from mirrax.data.adapters.foreign import Cursor, Foreign, Numbered
-from mirrax.data.node import (INFINITE, UNKNOWN, Node, State)
+from mirrax.data.node import INFINITE, UNKNOWN, Node, State
 
 
 def adapt(value: Any) -> Node | None:

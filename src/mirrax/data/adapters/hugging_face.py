@@ -14,8 +14,8 @@ from mirrax.data.adapters.elements import as_element
 from mirrax.data.adapters.foreign import Counting, Foreign, spec_of
 from mirrax.data.columns import Column, Columns, from_rows
 from mirrax.data.indices import Counted, Indices
-from mirrax.data.nodes.indexed import IndexedNode
 from mirrax.data.node import Epoch, Node
+from mirrax.data.nodes.indexed import IndexedNode
 from mirrax.errors import InvalidArgumentError
 
 _STREAM = "datasets.IterableDataset"

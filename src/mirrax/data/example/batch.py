@@ -8,11 +8,11 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from mirrax.data.example.fast_path import spans_of
 from mirrax.data.example.feature_columns import Column
 from mirrax.data.example.features import BYTES, INT64, Array
-from mirrax.data.example.spans import Spans
-from mirrax.data.example.fast_path import spans_of
 from mirrax.data.example.protobuf import MalformedError, check_varints, decode_numbers
+from mirrax.data.example.spans import Spans
 
 # Fewer records are read one by one as fast as all at once.
 _MIN_RECORDS_AT_ONCE = 4

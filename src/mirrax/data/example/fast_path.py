@@ -1,8 +1,13 @@
 """Reading an example fast, if it is written as usual."""
 
-from mirrax.data.example.features import (BYTES, DTYPES, FLOAT, INT64)
+from mirrax.data.example.features import BYTES, DTYPES, FLOAT, INT64
+from mirrax.data.example.protobuf import (
+    DELIMITED,
+    MalformedError,
+    check_varints,
+    read_varint,
+)
 from mirrax.data.example.spans import Spans, not_a_message, read_example
-from mirrax.data.example.protobuf import (DELIMITED, MalformedError, check_varints, read_varint)
 
 
 def spans_of(record: bytes, index: int) -> dict[str, Spans]:

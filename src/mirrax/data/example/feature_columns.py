@@ -8,8 +8,16 @@ import numpy as np
 from typing_extensions import override
 
 from mirrax.data.columns import as_objects
-from mirrax.data.example.features import AnyFeature, FixedLenFeature, VarLenFeature
-from mirrax.data.example.features import (BYTES, DTYPES, KIND_NAMES, Array, kind_of)
+from mirrax.data.example.features import (
+    BYTES,
+    DTYPES,
+    KIND_NAMES,
+    AnyFeature,
+    Array,
+    FixedLenFeature,
+    VarLenFeature,
+    kind_of,
+)
 
 
 class Column(abc.ABC):

@@ -1,10 +1,9 @@
 """Descriptions of features in an `Example`, and the kinds of their values."""
 
-
-
 import dataclasses
 from collections.abc import Sequence
 from typing import Any
+
 import numpy as np
 
 

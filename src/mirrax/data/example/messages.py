@@ -7,6 +7,7 @@ from typing_extensions import override
 
 from mirrax.data.example.features import BYTES, FLOAT, INT64
 from mirrax.data.example.lists import BytesList, FloatList, Int64List, Message
+from mirrax.data.example.protobuf import delimited
 from mirrax.data.example.spans import (
     Spans,
     guarded,
@@ -15,7 +16,6 @@ from mirrax.data.example.spans import (
     read_features,
     values_of,
 )
-from mirrax.data.example.protobuf import delimited
 
 
 class Feature(Message):

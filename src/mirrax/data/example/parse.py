@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mirrax.data.example.batch import parse_alike
+from mirrax.data.example.fast_path import spans_of
 from mirrax.data.example.feature_columns import make_column
 from mirrax.data.example.features import AnyFeature
 from mirrax.data.example.spans import values_of
-from mirrax.data.example.fast_path import spans_of
 
 
 def parse_example(

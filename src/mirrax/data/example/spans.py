@@ -7,8 +7,16 @@ from typing import Any, TypeVar
 import numpy as np
 
 from mirrax.data.columns import as_objects
-from mirrax.data.example.features import (BYTES, DTYPES, FLOAT, INT64, Array)
-from mirrax.data.example.protobuf import (DELIMITED, FIXED32, VARINT, MalformedError, check_varints, decode_numbers, fields)
+from mirrax.data.example.features import BYTES, DTYPES, FLOAT, INT64, Array
+from mirrax.data.example.protobuf import (
+    DELIMITED,
+    FIXED32,
+    VARINT,
+    MalformedError,
+    check_varints,
+    decode_numbers,
+    fields,
+)
 from mirrax.errors import DataLossError
 
 _T = TypeVar("_T")

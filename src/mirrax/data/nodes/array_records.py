@@ -12,9 +12,9 @@ from typing_extensions import override
 
 from mirrax.data.columns import STRING, Columns, as_strings
 from mirrax.data.indices import Counted, Indices
+from mirrax.data.node import Epoch
 from mirrax.data.nodes.files import FileNode
 from mirrax.data.nodes.indexed import IndexedNode
-from mirrax.data.node import Epoch
 from mirrax.data.readers.base import check_files
 from mirrax.errors import DataLossError
 from mirrax.values.tensor_spec import TensorSpec

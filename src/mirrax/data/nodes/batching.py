@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from mirrax.data import columns as cols
 from mirrax.data.columns import Columns
-from mirrax.data.node import (Epoch, Node, PassingStream, Stream)
+from mirrax.data.node import Epoch, Node, PassingStream, Stream
 from mirrax.errors import InvalidArgumentError
 from mirrax.values.tensor_spec import TensorSpec
 

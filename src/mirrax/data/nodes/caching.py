@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from mirrax.data import columns as cols
 from mirrax.data.columns import Columns
-from mirrax.data.node import (Epoch, Node, ReplayedStream, Stream)
+from mirrax.data.node import Epoch, Node, ReplayedStream, Stream
 from mirrax.errors import DataLossError, NotFoundError
 
 # What is kept is read once, so its order is that of one iteration, always the same one.

@@ -12,9 +12,9 @@ import numpy as np
 from typing_extensions import override
 
 from mirrax.data.columns import Columns
+from mirrax.data.node import INFINITE, UNKNOWN, Epoch, Node, State, Stream
 from mirrax.data.nodes.combining import common_spec
 from mirrax.data.nodes.counting import RandomStream
-from mirrax.data.node import (INFINITE, UNKNOWN, Epoch, Node, State, Stream)
 from mirrax.data.seeds import Seeded, random_seed
 from mirrax.errors import InvalidArgumentError
 from mirrax.values.tensor_spec import TensorSpec

@@ -12,8 +12,8 @@ from typing_extensions import override
 
 from mirrax.data import columns as cols
 from mirrax.data.columns import Columns
+from mirrax.data.node import INFINITE, UNKNOWN, Epoch, Node, State, Stream
 from mirrax.data.nodes.buffered import Buffered
-from mirrax.data.node import (INFINITE, UNKNOWN, Epoch, Node, State, Stream)
 from mirrax.errors import InvalidArgumentError
 from mirrax.values.tensor_spec import TensorSpec
 

@@ -12,7 +12,7 @@ from typing_extensions import override
 from mirrax.data import columns as cols
 from mirrax.data.columns import Columns
 from mirrax.data.indices import random_for
-from mirrax.data.node import (INFINITE, Epoch, Node, State, Stream)
+from mirrax.data.node import INFINITE, Epoch, Node, State, Stream
 from mirrax.data.seeds import Seeded
 from mirrax.errors import InvalidArgumentError
 from mirrax.values.tensor_spec import TensorSpec

@@ -9,7 +9,7 @@ from typing import Any
 from typing_extensions import override
 
 from mirrax.data.columns import STRING, Columns, as_objects
-from mirrax.data.node import (UNKNOWN, Epoch, Node, State, Stream)
+from mirrax.data.node import UNKNOWN, Epoch, Node, State, Stream
 from mirrax.data.readers import Reader
 from mirrax.values.tensor_spec import TensorSpec
 

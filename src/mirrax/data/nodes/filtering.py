@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from mirrax.data import columns as cols
 from mirrax.data.columns import Columns
-from mirrax.data.node import (UNKNOWN, Epoch, Node, State, Stream)
+from mirrax.data.node import UNKNOWN, Epoch, Node, State, Stream
 from mirrax.errors import InvalidArgumentError
 
 

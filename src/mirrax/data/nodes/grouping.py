@@ -14,8 +14,8 @@ from typing_extensions import override
 from mirrax.data import columns as cols
 from mirrax.data.columns import Columns
 from mirrax.data.inference import spec_of_first
+from mirrax.data.node import UNKNOWN, Epoch, Node, ReplayedStream, State, Stream
 from mirrax.data.nodes.combining import common_spec
-from mirrax.data.node import (UNKNOWN, Epoch, Node, ReplayedStream, State, Stream)
 from mirrax.data.seeds import Seeded, seed_unseeded
 from mirrax.errors import InvalidArgumentError
 

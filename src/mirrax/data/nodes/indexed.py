@@ -16,7 +16,7 @@ from mirrax.data.indices import (
     Counted,
     Indices,
 )
-from mirrax.data.node import (Epoch, Node, State, Stream)
+from mirrax.data.node import Epoch, Node, State, Stream
 from mirrax.values.tensor_spec import TensorSpec
 
 _IN_MEMORY = 256

@@ -10,10 +10,10 @@ from typing_extensions import override
 
 from mirrax.data import columns as cols
 from mirrax.data.columns import Columns
+from mirrax.data.node import UNKNOWN, Epoch, Node, State, Stream, refuse_position
 from mirrax.data.nodes.buffered import Buffered, take_rounds
-from mirrax.data.node import (UNKNOWN, Epoch, Node, State, Stream, refuse_position)
-from mirrax.data.thread_pool import Pool
 from mirrax.data.seeds import Seeded, seed_unseeded
+from mirrax.data.thread_pool import Pool
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -13,8 +13,8 @@ from typing_extensions import override
 from mirrax.data import columns as cols
 from mirrax.data.columns import Columns
 from mirrax.data.inference import spec_of_function
+from mirrax.data.node import Epoch, Node, State, Stream
 from mirrax.data.nodes.parallel import ParallelStream
-from mirrax.data.node import (Epoch, Node, State, Stream)
 from mirrax.data.vectorize import is_pure, is_steady, vectorized
 from mirrax.errors import InvalidArgumentError
 

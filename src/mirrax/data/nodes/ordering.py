@@ -16,8 +16,8 @@ from mirrax.data.indices import (
     Repeated,
     Strided,
 )
+from mirrax.data.node import INFINITE, UNKNOWN, Epoch, Node, State, Stream
 from mirrax.data.nodes.indexed import IndexedNode
-from mirrax.data.node import (INFINITE, UNKNOWN, Epoch, Node, State, Stream)
 
 
 class OrderingNode(IndexedNode):

@@ -11,8 +11,8 @@ from typing_extensions import override
 
 from mirrax.data import columns as cols
 from mirrax.data.columns import STRING, Column, Columns
+from mirrax.data.node import Epoch, State, Stream, refuse_position
 from mirrax.data.nodes.files import FileNode
-from mirrax.data.node import (Epoch, State, Stream, refuse_position)
 from mirrax.data.readers.base import check_files
 from mirrax.errors import DataLossError, InvalidArgumentError
 from mirrax.values.tensor_spec import TensorSpec

@@ -9,9 +9,9 @@ from typing_extensions import override
 
 from mirrax.data import columns as cols
 from mirrax.data.columns import Columns
-from mirrax.data.node import (Epoch, Node, State, Stream, refuse_position, takes_work)
-from mirrax.data.thread_pool import AUTOTUNE
+from mirrax.data.node import Epoch, Node, State, Stream, refuse_position, takes_work
 from mirrax.data.prefetcher import ReadAhead
+from mirrax.data.thread_pool import AUTOTUNE
 
 _DEFAULT_SIZE = 2
 

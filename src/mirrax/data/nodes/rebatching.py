@@ -11,8 +11,8 @@ from typing_extensions import override
 
 from mirrax.data import columns as cols
 from mirrax.data.columns import Columns
+from mirrax.data.node import UNKNOWN, Epoch, Node, State, Stream, refuse_position
 from mirrax.data.nodes.batching import one_row, with_rows
-from mirrax.data.node import (UNKNOWN, Epoch, Node, State, Stream, refuse_position)
 from mirrax.errors import InvalidArgumentError
 from mirrax.values.tensor_spec import TensorSpec
 

@@ -13,7 +13,7 @@ from typing_extensions import override
 from mirrax.data import columns as cols
 from mirrax.data.columns import Columns
 from mirrax.data.inference import spec_of_function
-from mirrax.data.node import (UNKNOWN, Epoch, Node, ReplayedStream, State, Stream)
+from mirrax.data.node import UNKNOWN, Epoch, Node, ReplayedStream, State, Stream
 from mirrax.errors import InvalidArgumentError
 
 

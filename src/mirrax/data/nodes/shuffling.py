@@ -15,8 +15,8 @@ from mirrax.data.indices import (
     Shuffled,
     random_for,
 )
+from mirrax.data.node import Epoch, Node, ReplayedStream, Stream
 from mirrax.data.nodes.ordering import OrderingNode
-from mirrax.data.node import (Epoch, Node, ReplayedStream, Stream)
 from mirrax.data.seeds import Seeded
 
 

@@ -11,8 +11,7 @@ import jax
 from flax import nnx
 
 from mirrax.context import stack
-from mirrax.integrations.flax import reachable_modules
-from mirrax.integrations.flax import internals
+from mirrax.integrations.flax import internals, reachable_modules
 
 OBJECTS = (nnx.Module, nnx.Optimizer, nnx.Metric, nnx.Rngs, nnx.RngStream)
 """What of Flax is one object, with variables in it."""

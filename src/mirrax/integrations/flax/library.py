@@ -49,7 +49,9 @@ class FlaxLibrary(foreign_libraries.Library):
             pairs = zip(variables, gradients, strict=True)
             return jax.tree.unflatten(structure, [v.copy(g) for v, g in pairs])
 
-        return foreign_libraries.Sources([require_stand_in(v) for v in variables], assemble)
+        return foreign_libraries.Sources(
+            [require_stand_in(v) for v in variables], assemble
+        )
 
     @override
     def refusal(self, value: Any) -> str | None:

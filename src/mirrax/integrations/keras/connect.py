@@ -12,7 +12,7 @@ from mirrax.context import stack
 from mirrax.integrations.keras import hooks
 from mirrax.variables import foreign_libraries
 
-_MODULES = ("variables", "restoring", "models", "steps", "workers")
+_MODULES = ("variables", "restoring", "models", "steps", "multi_worker")
 
 
 def connect() -> None:

@@ -76,7 +76,9 @@ def _joined(value: PerReplica, topology: Topology) -> jax.Array:
     if isinstance(layout, Joined):
         return layout.array
     parts = tuple(layout.parts)
-    kinds = getattr(layout, "kinds", None) or [worker_exchange.kind_of(p) for p in parts]
+    kinds = getattr(layout, "kinds", None) or [
+        worker_exchange.kind_of(p) for p in parts
+    ]
     if all(kind == kinds[0] for kind in kinds) and kinds[0][0][:1] != (0,):
         return join(parts, topology)
     return gather(topology, PerReplica(layout), 0)

@@ -103,7 +103,9 @@ def write_on_chief(strategy: Any, what: str, write: Callable[[], Any]) -> Any:
                 write()
         except Exception as error:
             if not is_alone:
-                worker_exchange.exchange(topology, what, f"{type(error).__name__}: {error}")
+                worker_exchange.exchange(
+                    topology, what, f"{type(error).__name__}: {error}"
+                )
             raise
     if not is_alone:
         problem = worker_exchange.exchange(topology, what, "")[0].decode()

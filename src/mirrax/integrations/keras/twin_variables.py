@@ -20,8 +20,8 @@ from mirrax.integrations.keras import internals
 from mirrax.options import VariableAggregation, VariableSynchronization
 from mirrax.values.layouts import join, replicate
 from mirrax.variables import aliasing
-from mirrax.variables.mirrored_variable import MirroredVariable
 from mirrax.variables.array_storage import Place
+from mirrax.variables.mirrored_variable import MirroredVariable
 from mirrax.variables.sync_on_read_variable import SyncOnReadVariable
 from mirrax.variables.variable import Change, Variable, register_as_pytree
 

@@ -16,8 +16,8 @@ import keras
 from mirrax.collectives import worker_exchange
 from mirrax.context import stack
 from mirrax.integrations.keras import hooks, internals
-from mirrax.integrations.keras.twin_variables import PlainTwin, Twin, make_twin
 from mirrax.integrations.keras.multi_worker import agreed
+from mirrax.integrations.keras.twin_variables import PlainTwin, Twin, make_twin
 from mirrax.variables.variable import Variable
 
 _TWIN = "_mirrax_twin"

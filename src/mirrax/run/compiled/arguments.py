@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
+
 import jax
+import jax.numpy as jnp
 import numpy as np
-from mirrax import jax_internals, trees
+
+from mirrax import trees
+from mirrax._jax.arrays import ArrayImpl
 from mirrax.collectives.worker_exchange import kind_of
 from mirrax.context import stack
 from mirrax.devices.topology import Topology
 from mirrax.run.compiled.placement import PLAIN, Form, form_of
 from mirrax.run.compiled.replica_trace import stand_in
-from mirrax.trees import Same
+from mirrax.trees import Driving, Same
 from mirrax.values.array_like import as_arrays, is_array_like
-from mirrax.trees import Driving
 from mirrax.values.layouts import Alike, Joined, Layout, Parts, join
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import OwnPart, PerReplica
-from mirrax import trees
-from collections.abc import Iterable
-import jax.numpy as jnp
-from mirrax import jax_internals
 from mirrax.variables import aliasing
-
 
 Slot = tuple[Any, Any, Layout | Form | None]
 """One argument: its key, what is an input of the program, and the layout of that.
@@ -49,7 +47,7 @@ def flat_structure(count: int) -> Any:
     return trees.flatten((tuple(range(count)), {}))[1]
 
 
-_FLAT = {jax_internals.ArrayImpl, np.ndarray, PerReplica, OwnPart, *NUMBERS}
+_FLAT = {ArrayImpl, np.ndarray, PerReplica, OwnPart, *NUMBERS}
 
 
 def slots_of(leaves: Sequence[Any], topology: Topology | None) -> list[Slot]:
@@ -71,7 +69,7 @@ def known_arrays(leaves: Sequence[Any], keys: Sequence[Any]) -> list[Any] | None
     for leaf, known in zip(leaves, keys, strict=True):
         if type(leaf) is PerReplica and type(leaf.layout) is Joined:
             key, array, _ = _slot_of_layout(leaf.layout)
-        elif type(leaf) is jax_internals.ArrayImpl:
+        elif type(leaf) is ArrayImpl:
             aval, array = leaf.aval, leaf
             key = (aval.shape, aval.dtype, aval.weak_type)
         else:
@@ -244,7 +242,7 @@ def own_each(donated: list[Any], kept: list[Any]) -> list[Any]:
     if (
         # What nearly always is so, and is quickly seen of many arrays at once.
         len(numbers) == len(donated)
-        and {jax_internals.ArrayImpl}.issuperset(map(type, donated))
+        and {ArrayImpl}.issuperset(map(type, donated))
         and numbers.isdisjoint(map(id, kept))
         and not aliasing.has_views(numbers)
     ):

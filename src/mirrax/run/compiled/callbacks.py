@@ -14,9 +14,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from mirrax import jax_internals
-from mirrax.jax_internals import ClosedJaxpr, Jaxpr, JaxprEqn
-from mirrax.run.jaxprs import all_equations
+from mirrax._jax.jaxprs import ClosedJaxpr, Jaxpr, JaxprEqn, all_equations
+from mirrax._jax.traces import is_in_callback
 
 _WRAPPED = {"pure_callback", "io_callback", "debug_callback"}
 
@@ -65,7 +64,7 @@ class _Catching:
 
 def refuse_in_callback() -> None:
     """Raises in a callback, which cannot wait for other callbacks."""
-    if jax_internals.is_in_callback():
+    if is_in_callback():
         raise RuntimeError(
             "A callback of a program runs while the program does, so a function that "
             "has callbacks itself, such as a print, would wait there for ever. "

@@ -8,18 +8,29 @@ import enum
 from collections.abc import Sequence
 from typing import Any
 
-from mirrax import jax_internals, trees
+from mirrax import trees
+from mirrax._jax.config import config_fingerprint
+from mirrax._jax.traces import is_eager
 from mirrax.context import stack
 from mirrax.context.guards import MustDrive, NeedsVariable
 from mirrax.devices.topology import Topology
 from mirrax.run.compiled import decisions
-from mirrax.run.compiled.arguments import (DRIVEN, Slot, are_flat, flat_structure, form_of_slot, slots_of, stand_in_of, topology_of_workers)
-from mirrax.run.compiled.arguments import Donation
+from mirrax.run.compiled.arguments import (
+    DRIVEN,
+    Donation,
+    Slot,
+    are_flat,
+    flat_structure,
+    form_of_slot,
+    slots_of,
+    stand_in_of,
+    topology_of_workers,
+)
 from mirrax.run.compiled.placement import Form
-from mirrax.run.compiled.worker_arguments import agreed_arguments, agreed_parts
 from mirrax.run.compiled.program import Program
 from mirrax.run.compiled.program_cache import Latest, Programs
 from mirrax.run.compiled.tracing import Traced
+from mirrax.run.compiled.worker_arguments import agreed_arguments, agreed_parts
 from mirrax.trees import Same, Tree
 from mirrax.variables import foreign_libraries
 from mirrax.variables.foreign_variable import Outdated
@@ -150,7 +161,7 @@ class CompiledCall(abc.ABC):
         """Returns what the program for the key of such arguments returns."""
         # Else calls of the latest kind would not keep its program from being dropped.
         self.latest = None
-        if not jax_internals.is_eager():
+        if not is_eager():
             # Part of the derivative that is under way.
             return self._call_python(args, kwargs)
         foreign_libraries.connect()
@@ -170,7 +181,7 @@ class CompiledCall(abc.ABC):
         fingerprint = self._fingerprint(leaves)
         # The `run` of a strategy does the same inside and outside of its scope.
         place = _place() if self._topology is None else None
-        key = (structure, keys, fingerprint, place, jax_internals.config_fingerprint())
+        key = (structure, keys, fingerprint, place, config_fingerprint())
         given = Given(leaves, structure, slots)
         program = self.programs.get(key, self._build, given)
         if program is OnlyPython.CREATING:
@@ -203,7 +214,9 @@ class CompiledCall(abc.ABC):
 
     def _build(self, given: Given) -> Program | OnlyPython:
         """Returns the program for arguments such as these, if there can be one."""
-        foreign_libraries.check_arguments(trees.unflatten(given.structure, given.leaves))
+        foreign_libraries.check_arguments(
+            trees.unflatten(given.structure, given.leaves)
+        )
         stand_ins = [stand_in_of(slot) for slot in given.dynamic]
         forms = [form_of_slot(slot) for slot in given.dynamic]
         flags = self._donation.flags(given.structure, len(given.leaves))

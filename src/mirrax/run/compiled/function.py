@@ -12,13 +12,13 @@ from typing_extensions import override
 
 from mirrax.context import stack
 from mirrax.run import function_identity
-from mirrax.run.compiled.compiled_call import CompiledCall, Given
 from mirrax.run.compiled.arguments import Donation
+from mirrax.run.compiled.compiled_call import CompiledCall, Given
+from mirrax.run.compiled.input_signature import Signature
 from mirrax.run.compiled.placement import Form
 from mirrax.run.compiled.program import trace_program
 from mirrax.run.compiled.program_cache import MAX_PROGRAMS
 from mirrax.run.compiled.replica_function import ReplicaFunction
-from mirrax.run.compiled.input_signature import Signature
 from mirrax.run.compiled.tracing import Traced
 from mirrax.trees import Tree
 from mirrax.variables import foreign_libraries

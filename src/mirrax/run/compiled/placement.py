@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Sequence
 from typing import Any
+
 import jax
 import numpy as np
+
 from mirrax import trees
+from mirrax._jax.arrays import shards, uncommitted
 from mirrax.context import stack
 from mirrax.devices.topology import Topology
-from mirrax.run.compiled.tracing import refuse_hidden_tracers
 from mirrax.run.compiled.replica_trace import join_traced
+from mirrax.run.compiled.tracing import refuse_hidden_tracers
 from mirrax.trees import Tree
 from mirrax.values.array_like import as_array, as_arrays, is_array_like
 from mirrax.values.layouts import Alike, Joined, Layout, Parts
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica, per_replica
 from mirrax.variables.variable import Variable
-from collections.abc import Callable, Sequence
-from mirrax import jax_internals, trees
 
 
 @dataclasses.dataclass(frozen=True)
@@ -158,7 +160,7 @@ class Presentation:
 def _presenter(form: Form, is_over_many: bool) -> Callable[[jax.Array], Any]:
     """Returns what makes an array that a program returns what the user gets."""
     if form.kind == "plain" and is_over_many:
-        return lambda array: jax_internals.uncommitted(jax_internals.shards(array)[0])
+        return lambda array: uncommitted(shards(array)[0])
     if form.topology is not None and len(form.topology.local_devices) == 1:
         # As an eager `run` gives it to a worker with one replica.
         return lambda array: form.wrap(array).values[0]

@@ -7,32 +7,42 @@ import dataclasses
 import itertools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
+
 import jax
-from mirrax import jax_internals, trees
+
+from mirrax import trees
+from mirrax._jax.config import checks_results, is_jit_disabled
 from mirrax.context import stack
 from mirrax.devices.topology import Topology
-from mirrax.lazy_modules import Later
+from mirrax.lazy_modules import LazyModule
 from mirrax.run.compiled import variable_io
-from mirrax.run.compiled.callbacks import (Failures, catch_failures, has_callbacks, refuse_in_callback)
-from mirrax.run.compiled.program_jit import compiled
-from mirrax.run.compiled.placement import Form, only_topology, split_outputs
-from mirrax.run.compiled.variable_io import Holdings
 from mirrax.run.compiled.arguments import own_each, placement, refuse_taken
-from mirrax.run.compiled.worker_arguments import on_all_workers
-from mirrax.run.compiled.placement import Presentation
+from mirrax.run.compiled.callbacks import (
+    Failures,
+    catch_failures,
+    has_callbacks,
+    refuse_in_callback,
+)
+from mirrax.run.compiled.placement import (
+    Form,
+    Presentation,
+    only_topology,
+    split_outputs,
+)
+from mirrax.run.compiled.program_jit import compiled
 from mirrax.run.compiled.tracing import Traced, trace
+from mirrax.run.compiled.variable_io import Holdings
+from mirrax.run.compiled.worker_arguments import on_all_workers
 from mirrax.trees import Tree
 from mirrax.variables import aliasing
 from mirrax.variables.distributed_variable import DistributedVariable
 from mirrax.variables.foreign_variable import ForeignVariable
 from mirrax.variables.variable import Variable
-from collections.abc import Sequence
-
 
 if TYPE_CHECKING:
     from mirrax.run.compiled import worker_agreement
 else:
-    worker_agreement = Later("mirrax.run.compiled.worker_agreement")
+    worker_agreement = LazyModule("mirrax.run.compiled.worker_agreement")
 
 
 # How many ways in which arguments lie a program remembers to have been called with.
@@ -91,7 +101,7 @@ class Program:
             if forms[index].topology is None
         ]
         self._calls_back = calls_back = has_callbacks(traced.jaxpr)
-        self._can_raise = calls_back or jax_internals.checks_results()
+        self._can_raise = calls_back or checks_results()
         self._failures = Failures()
         self._presentation = Presentation(structure, result_forms, rest, is_over_many)
         self._returns_none = structure == trees.flatten(None)[1]
@@ -122,7 +132,7 @@ class Program:
         is_single = topology is not None and topology.is_single
         self._device = topology.devices[0] if is_single and topology else None
         # Then an array that is given may be the one that is stored.
-        self._is_unjitted = jax_internals.is_jit_disabled()
+        self._is_unjitted = is_jit_disabled()
         self._placements: list[Any] = []
         # Whether there is nothing to do but to exchange the arrays of variables.
         self._is_simple = (

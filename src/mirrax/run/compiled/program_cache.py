@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mirrax import jax_internals
+from mirrax._jax.config import eager_fingerprint
 from mirrax.context import stack
 from mirrax.run.compiled.arguments import Slot, known_arrays
 from mirrax.run.compiled.program import Program
@@ -96,7 +96,7 @@ class Latest:
         self.program = program
         self._keys = [key for key, _, _ in slots]
         self._is_run = is_run
-        self._settings = jax_internals.eager_fingerprint()
+        self._settings = eager_fingerprint()
         self._num_libraries = len(foreign_libraries.connect())
         self._num_modules = len(sys.modules)
 
@@ -104,7 +104,7 @@ class Latest:
         """Returns the inputs of the program for a call; None if it may be another."""
         if (
             len(args) != len(self._keys)
-            or jax_internals.eager_fingerprint() != self._settings
+            or eager_fingerprint() != self._settings
             or (len(sys.modules) != self._num_modules and self._are_libraries_new())
             or not (self._is_run or stack.frame() is None)
         ):

@@ -7,11 +7,11 @@ from typing import Any
 
 import jax
 
-from mirrax import jax_internals
+from mirrax._jax.config import without_nan_rerun
 from mirrax.devices.topology import Topology
 from mirrax.run.compiled.placement import Form
-from mirrax.run.compiled.variable_io import Holdings
 from mirrax.run.compiled.tracing import Traced
+from mirrax.run.compiled.variable_io import Holdings
 from mirrax.variables.sync_on_read_variable import SyncOnReadVariable
 from mirrax.variables.variable import Variable
 
@@ -68,7 +68,7 @@ def compiled(
     def of_forms(forms: Sequence[Form]) -> list[Any]:
         return [sharding(form.kind == "joined") for form in forms]
 
-    jax_internals.raising_as_a_whole(
+    without_nan_rerun(
         flat, "a function over several replicas (one replica shows the operation)"
     )
     return jax.jit(

@@ -11,14 +11,19 @@ import jax.numpy as jnp
 from typing_extensions import override
 
 from mirrax import trees
-from mirrax.run.replica_context import ReplicaCall
-from mirrax.run.compiled.compiled_call import CompiledCall, Given
 from mirrax.run.compiled.arguments import Donation
+from mirrax.run.compiled.compiled_call import CompiledCall, Given
 from mirrax.run.compiled.placement import Form
 from mirrax.run.compiled.program import trace_program
-from mirrax.run.compiled.replica_trace import (Argument, MappedTrace, argument_of, trace_replica)
+from mirrax.run.compiled.replica_trace import (
+    Argument,
+    MappedTrace,
+    argument_of,
+    trace_replica,
+)
 from mirrax.run.compiled.spmd_communicator import call_alone
 from mirrax.run.compiled.tracing import Traced
+from mirrax.run.replica_context import ReplicaCall
 from mirrax.trees import Tree
 from mirrax.variables import foreign_libraries
 

@@ -5,22 +5,24 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import PartitionSpec
 from typing_extensions import override
+
 from mirrax import trees
+from mirrax._jax.jaxprs import kind_of
 from mirrax.collectives import worker_exchange
 from mirrax.context import stack
 from mirrax.context.guards import MustDrive
 from mirrax.devices.topology import AXIS, Topology
-from mirrax.lazy_modules import Later
+from mirrax.lazy_modules import LazyModule
+from mirrax.run.compiled.spmd_communicator import call_in_replica
+from mirrax.run.compiled.tracing import Traced, refuse_hidden_tracers, trace
 from mirrax.run.compiled.varying import find_varying
 from mirrax.run.replica_context import ReplicaCall
-from mirrax.run.jaxprs import kind_of
-from mirrax.run.compiled.spmd_communicator import call_in_replica
-from mirrax.run.compiled.tracing import Traced, trace
 from mirrax.trees import Tree
 from mirrax.values.array_like import as_arrays, is_array_like
 from mirrax.values.distributed_values import DistributedValues
@@ -30,16 +32,11 @@ from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import refuse_captured
 from mirrax.variables.sync_on_read_variable import SyncOnReadVariable
 from mirrax.variables.variable import Variable
-from collections.abc import Sequence
-from typing import Any
-from mirrax.run.compiled.tracing import refuse_hidden_tracers
-from mirrax.values.array_like import as_arrays
-
 
 if TYPE_CHECKING:
     from mirrax.run.compiled import worker_agreement
 else:
-    worker_agreement = Later("mirrax.run.compiled.worker_agreement")
+    worker_agreement = LazyModule("mirrax.run.compiled.worker_agreement")
 
 
 def run_traced(call: ReplicaCall) -> Tree:

@@ -16,9 +16,7 @@ from mirrax.collectives.reduce import Collective
 from mirrax.context import stack
 from mirrax.devices.topology import AXIS
 from mirrax.options import CommunicationOptions, ReduceOp
-from mirrax.run.replica_context import ReplicaCall
-from mirrax.run.replica_context import Alone, Meeting
-from mirrax.run.replica_context import ReplicaContext
+from mirrax.run.replica_context import Alone, Meeting, ReplicaCall, ReplicaContext
 from mirrax.trees import Tree
 from mirrax.values.array_like import as_arrays
 from mirrax.values.layouts import Parts, Spmd

@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+import types
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
+
 import jax
+
+from mirrax._jax.jaxprs import ClosedJaxpr, Jaxpr, Var, rebuilt
+from mirrax._jax.traces import current_trace, is_traced_in
 from mirrax.context import stack
-from mirrax.jax_internals import ClosedJaxpr, Jaxpr, Var
-from mirrax.lazy_modules import Later
-from mirrax.run.jaxprs import rebuilt
+from mirrax.lazy_modules import LazyModule
+from mirrax.trees import Leaf
 from mirrax.variables import foreign_libraries
 from mirrax.variables.overlay import TraceOverlay, read_p
 from mirrax.variables.variable import Variable
-import types
-from collections.abc import Iterator
-from typing import Any
-from mirrax import jax_internals
-from mirrax.trees import Leaf
-
 
 if TYPE_CHECKING:
     from mirrax.run.gradients import tape_rewrite
 else:
-    tape_rewrite = Later("mirrax.run.gradients.tape_rewrite")
+    tape_rewrite = LazyModule("mirrax.run.gradients.tape_rewrite")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,9 +107,9 @@ _OPAQUE = (Leaf, jax.Array, type, types.ModuleType, str, bytes)
 
 def refuse_hidden_tracers(leaf: Any) -> None:
     """Raises if `leaf`, which JAX takes for one object, holds values of this trace."""
-    trace = jax_internals.current_trace()
+    trace = current_trace()
     for path, value in reachable(leaf):
-        if jax_internals.is_traced_in(value, trace):
+        if is_traced_in(value, trace):
             kind = type(leaf).__name__
             raise TypeError(
                 "A compiled function returns arrays, plain objects, and containers "

@@ -5,26 +5,26 @@ An interruption between the two would lose arrays, so it is deferred.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import operator
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
-import jax
-import jax.numpy as jnp
-from mirrax import jax_internals
-from mirrax.devices.topology import Topology
-from mirrax.jax_internals import Var
-from mirrax.run.compiled.tracing import Traced
-from mirrax.variables import aliasing
-from mirrax.variables.distributed_variable import DistributedVariable
-from mirrax.variables.foreign_variable import ForeignVariable
-from mirrax.variables.array_storage import Places, in_order_of_row, row_of
-from mirrax.variables.variable import Variable
-import contextlib
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
+import jax
+import jax.numpy as jnp
+
+from mirrax._jax.arrays import shards, view
+from mirrax._jax.jaxprs import Var
+from mirrax.devices.topology import Topology
+from mirrax.run.compiled.tracing import Traced
+from mirrax.variables import aliasing
+from mirrax.variables.array_storage import Places, in_order_of_row, row_of
+from mirrax.variables.distributed_variable import DistributedVariable
+from mirrax.variables.foreign_variable import ForeignVariable
+from mirrax.variables.variable import Variable
 
 _WHOLE = slice(None)
 
@@ -117,8 +117,8 @@ class Holdings:
                 for variable, cell in self._handed_on:
                     variable.stored, cell[0] = cell[0], None
                 for variable, cell in self._localized:
-                    local = jax_internals.shards(cell[0])[0]
-                    variable.store(jax_internals.view(local))
+                    local = shards(cell[0])[0]
+                    variable.store(view(local))
                     cell[0] = None
         return results
 

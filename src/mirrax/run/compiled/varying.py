@@ -10,12 +10,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from mirrax._jax.jaxprs import (
+    Jaxpr,
+    JaxprEqn,
+    Literal,
+    Var,
+    all_equations,
+    called_jaxpr,
+    inner_jaxprs,
+)
 from mirrax.collectives.spmd import promise_p
 from mirrax.devices.topology import AXIS
-from mirrax.jax_internals import Jaxpr, JaxprEqn, Literal, Var
 from mirrax.run import user_frames
 from mirrax.run.compiled.callbacks import CALLBACKS
-from mirrax.run.jaxprs import all_equations, called_jaxpr, inner_jaxprs
 
 _COMBINING = {"psum", "psum_invariant", "pmax", "pmin", "all_gather"}
 _OTHER_COLLECTIVES = {"all_to_all", "ppermute", "reduce_scatter", "psum_scatter"}

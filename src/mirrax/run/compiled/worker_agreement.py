@@ -21,12 +21,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from mirrax import jax_internals
-from mirrax.collectives import worker_exchange
-from mirrax.devices.topology import AXIS, Topology
-from mirrax.errors import ProgramMismatch
-from mirrax.jax_internals import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
-from mirrax.run.jaxprs import (
+from mirrax._jax.jaxprs import (
+    ClosedJaxpr,
+    Jaxpr,
+    JaxprEqn,
+    Literal,
     bind,
     called_jaxpr,
     initial_values,
@@ -34,8 +33,12 @@ from mirrax.run.jaxprs import (
     inner_programs,
     kind_of,
     read,
+    source_of,
     stand_ins,
 )
+from mirrax.collectives import worker_exchange
+from mirrax.devices.topology import AXIS, Topology
+from mirrax.errors import ProgramMismatch
 from mirrax.run.compiled.tracing import Traced
 from mirrax.values.array_like import on_host
 
@@ -90,7 +93,9 @@ def _require_same_lines(topology: Topology, lines: list[_Line]) -> str:
     other = next(i for i, digest in enumerate(digests) if digest != digests[0])
     texts = [
         json.loads(text)
-        for text in worker_exchange.exchange(topology, "text of a program", json.dumps(lines))
+        for text in worker_exchange.exchange(
+            topology, "text of a program", json.dumps(lines)
+        )
     ]
     pairs = itertools.zip_longest(texts[0], texts[other], fillvalue=("its end", ""))
     (own, own_place), (found, place) = next(p for p in pairs if p[0][0] != p[1][0])
@@ -127,7 +132,7 @@ def _describe(jaxpr: Jaxpr, depth: int = 0) -> Iterator[_Line]:
         }
         text = _ADDRESS.sub("", repr(params))
         step = f"{indent}{made} = {equation.primitive.name} {given} {text}"
-        yield step, jax_internals.source_of(equation)
+        yield step, source_of(equation)
         for inner in inner_jaxprs(equation):
             yield from _describe(inner, depth + 1)
     yield f"{indent}outputs {[name(atom) for atom in jaxpr.outvars]}", ""
@@ -156,7 +161,9 @@ def _tables(topology: Topology, own: Sequence[Any]) -> list[Any]:
     """Returns for each value a table with that of each replica."""
     arrays = [on_host(value) for value in own]
     text = json.dumps([base64.b64encode(a.tobytes()).decode() for a in arrays])
-    rows = [json.loads(a) for a in worker_exchange.exchange(topology, "constants", text)]
+    rows = [
+        json.loads(a) for a in worker_exchange.exchange(topology, "constants", text)
+    ]
     count = len(topology.local_devices)
     tables = [
         np.repeat(
@@ -173,7 +180,9 @@ def _tables(topology: Topology, own: Sequence[Any]) -> list[Any]:
         )
         for array, column in zip(arrays, zip(*rows, strict=True), strict=True)
     ]
-    return [worker_exchange.like(value, t) for value, t in zip(own, tables, strict=True)]
+    return [
+        worker_exchange.like(value, t) for value, t in zip(own, tables, strict=True)
+    ]
 
 
 class _Rewrite:
@@ -209,7 +218,7 @@ class _Rewrite:
                         "A constant that is another one on each worker cannot stand "
                         "inside a loop or a branch. Received: one in "
                         f"{equation.primitive.name} at "
-                        f"{jax_internals.source_of(equation)}. Pass it as an argument "
+                        f"{source_of(equation)}. Pass it as an argument "
                         "of `strategy.run`."
                     )
                 outputs = self._evaluate(called, arguments)

@@ -13,8 +13,9 @@ from typing import Any, ClassVar
 import jax
 from typing_extensions import override
 
-from mirrax import jax_internals, trees
-from mirrax.collectives import worker_exchange, cpu_all_reduce
+from mirrax import trees
+from mirrax._jax.arrays import shards, uncommitted
+from mirrax.collectives import cpu_all_reduce, worker_exchange
 from mirrax.collectives.gather import gather
 from mirrax.collectives.reduce import reduce
 from mirrax.context import stack
@@ -211,10 +212,9 @@ def _columns(call: ReplicaCall, requests: Sequence[Any], what: str) -> list[PerR
 
 
 def _hand_out(replicated: Sequence[jax.Array], count: int) -> list[list[jax.Array]]:
-    columns = [jax_internals.shards(array) for array in replicated]
+    columns = [shards(array) for array in replicated]
     return [
-        [jax_internals.uncommitted(column[index]) for column in columns]
-        for index in range(count)
+        [uncommitted(column[index]) for column in columns] for index in range(count)
     ]
 
 

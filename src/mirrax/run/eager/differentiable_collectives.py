@@ -17,8 +17,8 @@ import jax.numpy as jnp
 from jax.interpreters import ad, batching, mlir
 from typing_extensions import override
 
-from mirrax import jax_internals
-from mirrax.jax_internals import Primitive
+from mirrax._jax.jaxprs import Primitive
+from mirrax._jax.traces import evaluated
 
 Reduce = Callable[[list[jax.Array]], list[jax.Array]]
 Gather = Callable[[list[jax.Array], int], list[jax.Array]]
@@ -48,7 +48,7 @@ def differentiable_gather(
         axis: The dimension along which arrays are joined.
         replica_id: The number of this replica.
     """
-    with jax_internals.evaluated():
+    with evaluated():
         sizes = gather([jnp.array([value.shape[axis]]) for value in values], 0)
     pieces = [
         _Piece(
@@ -148,7 +148,7 @@ meet_p.multiple_results = True
 
 
 def _meet(*values: Any, collective: _Collective) -> list[Any]:
-    with jax_internals.evaluated():
+    with evaluated():
         return collective.meet([jnp.asarray(value) for value in values])
 
 

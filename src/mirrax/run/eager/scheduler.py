@@ -15,21 +15,37 @@ from typing import Any
 
 import jax
 
-from mirrax import jax_internals, trees
+from mirrax import trees
+from mirrax._jax.config import (
+    LocalConfig,
+    config_fingerprint,
+    get_local_config,
+    set_local_config,
+)
+from mirrax._jax.tape_trace import is_differentiating_only, is_recorded
+from mirrax._jax.traces import is_eager, is_in_callback, is_staging, take_current_trace
 from mirrax.collectives.reduce import Collective
 from mirrax.context import stack
 from mirrax.context.stack import set_aside
-from mirrax.jax_internals import take_current_trace
 from mirrax.options import CommunicationOptions, ReduceOp
 from mirrax.run import user_frames
-from mirrax.run.replica_context import ReplicaCall
-from mirrax.run.eager.differentiable_collectives import differentiable_gather, differentiable_reduce
-from mirrax.run.replica_context import ReplicaContext
-from mirrax.run.eager.collective_requests import (AllGather, AllReduce, MergeCall, Request, matching, say_where)
-from mirrax.run.eager.greenlets import (Failed, Finished, Worker, dismiss, hire)
+from mirrax.run.eager.collective_requests import (
+    AllGather,
+    AllReduce,
+    MergeCall,
+    Request,
+    matching,
+    say_where,
+)
+from mirrax.run.eager.differentiable_collectives import (
+    differentiable_gather,
+    differentiable_reduce,
+)
+from mirrax.run.eager.greenlets import Failed, Finished, Worker, dismiss, hire
+from mirrax.run.replica_context import ReplicaCall, ReplicaContext
 from mirrax.trees import Tree
 from mirrax.values.regroup import parts_of, regroup
-from mirrax.variables import foreign_variable, foreign_libraries
+from mirrax.variables import foreign_libraries, foreign_variable
 
 ADVICE = (
     "Decorate the function given to `run` with `@mirrax.function`, or move the call "
@@ -53,7 +69,7 @@ def run_eager(call: ReplicaCall, advice: str = ADVICE) -> Tree:
         advice: What to do instead of a collective in a place where replicas cannot
             meet.
     """
-    if jax_internals.is_staging():
+    if is_staging():
         advice = _ADVICE_INSIDE_JIT
     topology = call.topology
     foreign_libraries.check_arguments((call.args, call.kwargs))
@@ -65,7 +81,7 @@ def run_eager(call: ReplicaCall, advice: str = ADVICE) -> Tree:
         own_args, own_kwargs = trees.unflatten(structure, own)
         return call.fn(*own_args, **own_kwargs)
 
-    settings = jax_internals.get_local_config()
+    settings = get_local_config()
     replicas = [
         _Replica(call, body, index, advice, settings)
         for index in range(len(topology.local_devices))
@@ -100,7 +116,7 @@ class _Replica:
         body: Callable[[int], Any],
         index: int,
         advice: str,
-        callers_config: jax_internals.LocalConfig,
+        callers_config: LocalConfig,
     ) -> None:
         self.number = call.topology.local_replicas[index]
         self.advice = advice
@@ -116,7 +132,7 @@ class _Replica:
         self._device = jax.default_device(call.topology.local_devices[index])
         self._worker: Worker | None = None
         self._callers_config = callers_config
-        self._config: jax_internals.LocalConfig | None = None
+        self._config: LocalConfig | None = None
 
     def advance(self) -> None:
         """Runs the replica until it asks for something or ends."""
@@ -143,12 +159,12 @@ class _Replica:
     def ask(self, request: Request) -> Any:
         """Waits, inside the replica, for the answer to `request`."""
         assert self._worker is not None
-        if jax_internals.is_in_callback():
+        if is_in_callback():
             raise RuntimeError(
                 "A callback of a program runs in the middle of one replica's work, "
                 f"where it cannot meet the others. Received: {request.kind} at "
-                f"{user_frames.caller()}, in a callback. Return the value from the callback, "
-                "and go on outside of it."
+                f"{user_frames.caller()}, in a callback. Return the value from the "
+                "callback, and go on outside of it."
             )
         # The trace of a jax.grad that this replica is in belongs to the thread, and
         # must not be there for the others; nor may what other libraries keep there.
@@ -185,8 +201,8 @@ class _Replica:
         error.add_note(
             f"[mirrax] raised in replica {self.number} of "
             f"{self._call.topology.num_replicas}, running "
-            f"{getattr(fn, '__qualname__', repr(fn))}, at {user_frames.origin(error)}; the "
-            "other replicas were cancelled"
+            f"{getattr(fn, '__qualname__', repr(fn))}, at "
+            f"{user_frames.origin(error)}; the other replicas were cancelled"
         )
         return error
 
@@ -198,23 +214,23 @@ class _Replica:
         exchanged for those of the caller while it waits.
         """
         if self._config is not None:
-            jax_internals.set_local_config(self._config)
+            set_local_config(self._config)
             try:
                 with self._place:
                     return switch()
             finally:
                 self._exchange_config()
         with self._place, self._device:
-            before = jax_internals.config_fingerprint()
+            before = config_fingerprint()
             try:
                 return switch()
             finally:
-                if jax_internals.config_fingerprint() != before:
+                if config_fingerprint() != before:
                     self._exchange_config()
 
     def _exchange_config(self) -> None:
-        self._config = jax_internals.get_local_config()
-        jax_internals.set_local_config(self._callers_config)
+        self._config = get_local_config()
+        set_local_config(self._callers_config)
 
 
 class _EagerMeeting:
@@ -232,9 +248,7 @@ class _EagerMeeting:
         self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         leaves = jax.tree.leaves((args, kwargs))
-        if jax_internals.is_staging() or any(
-            isinstance(leaf, jax.core.Tracer) for leaf in leaves
-        ):
+        if is_staging() or any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
             raise self._refusal("merge_call")
         return self._replica.ask(MergeCall(fn, args, kwargs))
 
@@ -269,13 +283,13 @@ class _EagerMeeting:
 
     def _is_differentiated(self, kind: str, values: Sequence[Any]) -> bool:
         """Returns whether a derivative must reach through this meeting."""
-        if jax_internals.is_eager():
+        if is_eager():
             return False
         is_traced = any(isinstance(value, jax.core.Tracer) for value in values)
-        is_part = is_traced or jax_internals.is_staging()
-        if is_part and not jax_internals.is_differentiating_only():
+        is_part = is_traced or is_staging()
+        if is_part and not is_differentiating_only():
             raise self._refusal(kind)
-        return is_traced or jax_internals.is_recorded()
+        return is_traced or is_recorded()
 
     def _refusal(self, kind: str) -> RuntimeError:
         return RuntimeError(

@@ -19,9 +19,9 @@ import jax
 import jax.numpy as jnp
 from typing_extensions import override
 
-from mirrax import jax_internals
+from mirrax._jax.tape_trace import RecordedTracer, RecordingTrace
+from mirrax._jax.traces import is_staging, set_current_trace
 from mirrax.context import stack
-from mirrax.jax_internals import RecordedTracer, RecordingTrace, set_current_trace
 from mirrax.variables import derivative_writes, foreign_libraries
 from mirrax.variables.overlay import Overlay, ValueOverlay, Watcher
 from mirrax.variables.sync_on_read_variable import SyncOnReadVariable
@@ -55,7 +55,7 @@ class Recording:
         trace = RecordingTrace(self._note, self._read)
         place = stack.tape_place() if outer is None or outer.is_eager else None
         self._entered.enter_context(foreign_libraries.routed())
-        self._entered.enter_context(jax_internals.set_current_trace(trace))
+        self._entered.enter_context(set_current_trace(trace))
         self._overlay = _Reads(self._watcher, trace, outer)
         self._entered.enter_context(stack.overlaid(self._overlay, place))
 
@@ -183,7 +183,7 @@ class _Reads(ValueOverlay):
 
     @override
     def _find(self, variable: Variable) -> jax.Array:
-        is_in_program = jax_internals.is_staging(inside=self._recording)
+        is_in_program = is_staging(inside=self._recording)
         with set_current_trace(self._recording.parent_trace):
             value = super()._find(variable)
             if is_in_program:

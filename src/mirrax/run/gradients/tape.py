@@ -14,10 +14,20 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from mirrax import jax_internals, trees
+from mirrax import trees
+from mirrax._jax.traces import (
+    atoms_of,
+    current_trace,
+    equations_so_far,
+    is_constant,
+    is_program,
+    is_traced_in,
+    set_current_trace,
+    traces_under_way,
+)
 from mirrax.context import stack
 from mirrax.run.gradients.eager_tape import Recording, added_up
-from mirrax.run.gradients.tape_rewrite import (connected, gradient_p, mark_p, source_p)
+from mirrax.run.gradients.tape_rewrite import connected, gradient_p, mark_p, source_p
 from mirrax.trees import Tree
 from mirrax.values.array_like import as_array, as_arrays
 from mirrax.variables import foreign_libraries
@@ -61,9 +71,9 @@ class GradientTape:
         self._state = "stop"
 
     def __enter__(self) -> GradientTape:
-        overlay, trace = stack.overlay(), jax_internals.current_trace()
+        overlay, trace = stack.overlay(), current_trace()
         # In a derivative of a program the tape must be differentiated itself.
-        has_marks = jax_internals.is_program(trace)
+        has_marks = is_program(trace)
         if overlay is None or overlay.is_eager or not has_marks:
             # Entered again, it goes on with what it has.
             self._recording = self._recording or Recording(self._uses)
@@ -72,7 +82,7 @@ class GradientTape:
         self._overlay = overlay
         is_new = self._trace is None
         self._trace = trace
-        self._uses.traces = jax_internals.traces_under_way()
+        self._uses.traces = traces_under_way()
         self._mark("start" if is_new else "resume")
         self._set_apart(overlay.values)
         overlay.watchers.append(self._uses)
@@ -156,7 +166,9 @@ class GradientTape:
         self, weigh: _Weigh, targets: list[Any], sources: Tree, unconnected: Any
     ) -> Tree:
         given, structure = foreign_libraries.flatten_sources(sources)
-        resolved = [foreign_libraries.sources_of(leaf) or _array(leaf) for leaf in given]
+        resolved = [
+            foreign_libraries.sources_of(leaf) or _array(leaf) for leaf in given
+        ]
         leaves = [leaf for source in resolved for leaf in source.variables]
         groups = [self._uses.of(leaf) for leaf in leaves]
         targets = [self._uses.latest(target) for target in targets]
@@ -186,7 +198,7 @@ class GradientTape:
         arrays = as_arrays([*targets, *(x for group in groups for x in group)])
         for array in arrays:
             self._require_here(array)
-        with jax_internals.set_current_trace(trace):
+        with set_current_trace(trace):
             before = self._state
             self._mark("resume")
             total = weigh(targets)
@@ -203,8 +215,8 @@ class GradientTape:
 
     def _connected(self, total: Any, sources: Sequence[Any]) -> list[Any]:
         """Returns those sources from which what was recorded leads to the total."""
-        equations = jax_internals.equations_so_far(self._trace)
-        atoms = jax_internals.atoms_of([total, *sources], self._trace)
+        equations = equations_so_far(self._trace)
+        atoms = atoms_of([total, *sources], self._trace)
         reached = connected(equations, self._number, atoms[0], atoms[1:])
         return [
             source
@@ -266,7 +278,7 @@ class _Uses:
 
     def is_known(self, value: Any) -> bool:
         """Returns whether a traced value belongs to where the tape was entered."""
-        return any(jax_internals.is_traced_in(value, trace) for trace in self.traces)
+        return any(is_traced_in(value, trace) for trace in self.traces)
 
     def of(self, source: Any) -> Sequence[Any]:
         """Returns the values that a variable, or another source, had."""
@@ -279,7 +291,7 @@ class _Uses:
 
 
 def _require_traced(value: Any) -> None:
-    if jax_internals.is_constant(value):
+    if is_constant(value):
         raise ValueError(
             "A source of a gradient must be a variable, or a value that the function "
             f"was given or has computed. Received: a constant, {value!r}, whose uses "

@@ -13,9 +13,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from mirrax.jax_internals import ClosedJaxpr, Jaxpr, JaxprEqn, Primitive, Var
-from mirrax.run.jaxprs import (
+from mirrax._jax.jaxprs import (
+    ClosedJaxpr,
+    Jaxpr,
+    JaxprEqn,
+    Primitive,
     Values,
+    Var,
     all_equations,
     bind,
     initial_values,

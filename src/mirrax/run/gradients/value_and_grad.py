@@ -8,7 +8,8 @@ from typing import Any
 
 import jax
 
-from mirrax import jax_internals, trees
+from mirrax import trees
+from mirrax._jax.traces import is_staging
 from mirrax.context import stack
 from mirrax.trees import Tree
 from mirrax.variables import derivative_writes, foreign_libraries
@@ -46,7 +47,7 @@ def value_and_grad(
 
         def pure(values: list[jax.Array]) -> tuple[Any, Any]:
             overlay = ValueOverlay(dict(zip(leaves, values, strict=True)), outer)
-            is_eager = overlay.is_eager and not jax_internals.is_staging()
+            is_eager = overlay.is_eager and not is_staging()
             place = stack.derivative_place() if is_eager else None
             with foreign_libraries.routed(), stack.overlaid(overlay, place):
                 result = fn(*args, **kwargs)

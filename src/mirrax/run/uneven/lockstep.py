@@ -10,16 +10,21 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import PartitionSpec
 
-from mirrax import jax_internals
+from mirrax._jax.arrays import shards
+from mirrax._jax.config import without_nan_rerun
+from mirrax._jax.jaxprs import JaxprEqn, Values, bind, initial_values, kind_of, read
 from mirrax.collectives.worker_guard import guarded
 from mirrax.devices.topology import AXIS, Topology
-from mirrax.jax_internals import JaxprEqn
 from mirrax.run.compiled.callbacks import Failures, refuse_in_callback
-from mirrax.run.compiled.variable_io import (borrowed, replace, require_unchanged, rewritten)
-from mirrax.run.jaxprs import Values, bind, initial_values, kind_of, read
 from mirrax.run.compiled.replica_trace import join_result
-from mirrax.run.uneven.segments import Cut
 from mirrax.run.compiled.tracing import Traced
+from mirrax.run.compiled.variable_io import (
+    borrowed,
+    replace,
+    require_unchanged,
+    rewritten,
+)
+from mirrax.run.uneven.segments import Cut
 from mirrax.trees import Tree
 from mirrax.values.layouts import join, mirror, to_device
 from mirrax.values.per_replica import PerReplica
@@ -85,7 +90,7 @@ class SideBySide:
             join(tuple(parts), self.topology) for parts in zip(*inputs, strict=True)
         ]
         outputs = self.meetings[step](*joined)
-        columns = [jax_internals.shards(output) for output in outputs]
+        columns = [shards(output) for output in outputs]
         for index, (eqns, values) in enumerate(zip(collectives, states, strict=True)):
             made = [var for eqn in eqns for var in eqn.outvars]
             for var, column in zip(made, columns, strict=True):
@@ -206,7 +211,7 @@ def meeting_program(topology: Topology, eqns: tuple[JaxprEqn, ...]) -> Any:
         return [jnp.atleast_1d(output) for output in outputs]
 
     program = jax.jit(
-        jax_internals.raising_as_a_whole(
+        without_nan_rerun(
             jax.shard_map(
                 body,
                 mesh=topology.mesh,
@@ -225,5 +230,5 @@ def _parts(variable: Variable, array: jax.Array, count: int) -> Sequence[jax.Arr
     if isinstance(variable, SyncOnReadVariable):
         return [variable.part(index) for index in range(count)]
     if isinstance(variable, DistributedVariable):
-        return jax_internals.shards(array)
+        return shards(array)
     return (array,) * count

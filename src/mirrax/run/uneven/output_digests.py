@@ -12,9 +12,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from mirrax.jax_internals import ClosedJaxpr, Jaxpr, Var
+from mirrax._jax.jaxprs import ClosedJaxpr, Jaxpr, Var, all_equations, inner_programs
 from mirrax.run.compiled.varying import is_collective
-from mirrax.run.jaxprs import all_equations, inner_programs
 from mirrax.values.array_like import on_host
 
 _ADDRESS = re.compile(r"0x[0-9a-f]+")

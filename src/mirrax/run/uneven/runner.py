@@ -17,25 +17,30 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mirrax import jax_internals, trees
+from mirrax import trees
+from mirrax._jax.config import config_fingerprint
 from mirrax.collectives import spmd
 from mirrax.collectives.worker_exchange import exchange
 from mirrax.context.guards import MustDrive
 from mirrax.devices.topology import AXIS, Topology
 from mirrax.run.compiled import decisions
-from mirrax.run.uneven.output_digests import differing_columns, output_digests
 from mirrax.run.compiled.arguments import NUMBERS, static_key
-from mirrax.run.replica_context import ReplicaCall
 from mirrax.run.compiled.callbacks import Failures, catch_failures, has_callbacks
-from mirrax.run.eager.scheduler import run_eager
 from mirrax.run.compiled.function import Function
-from mirrax.run.uneven.gather_sizes import GatheredSizes, UnknownSizes
-from mirrax.run.uneven.lockstep import Lockstep, meeting_program
-from mirrax.run.compiled.replica_trace import split_result
-from mirrax.run.uneven.segments import Cut, NotSegmentable, cut
-from mirrax.run.compiled.replica_trace import find_varying_outputs, refuse_varying_writes, stand_in
+from mirrax.run.compiled.replica_trace import (
+    find_varying_outputs,
+    refuse_varying_writes,
+    split_result,
+    stand_in,
+)
 from mirrax.run.compiled.spmd_communicator import SpmdMeeting, call_in_replica
 from mirrax.run.compiled.tracing import Traced, trace
+from mirrax.run.eager.scheduler import run_eager
+from mirrax.run.replica_context import ReplicaCall
+from mirrax.run.uneven.gather_sizes import GatheredSizes, UnknownSizes
+from mirrax.run.uneven.lockstep import Lockstep, meeting_program
+from mirrax.run.uneven.output_digests import differing_columns, output_digests
+from mirrax.run.uneven.segments import Cut, NotSegmentable, cut
 from mirrax.trees import Tree
 from mirrax.values.layouts import Alike, Parts
 from mirrax.values.per_replica import PerReplica
@@ -53,7 +58,7 @@ def run_uneven(call: ReplicaCall, fn: Function) -> Tree:
     """Returns the merged results of `fn`; eagerly if its program cannot be cut."""
     arguments = _Arguments.of(call)
     kinds = _kinds_of_all(call)
-    config = jax_internals.config_fingerprint()
+    config = config_fingerprint()
     key = ("uneven", call.collective, arguments.key, kinds, config)
     noticed = decisions.noticing(call.fn) if fn.python_decisions else call.fn
     traced = dataclasses.replace(call, fn=noticed)

@@ -8,9 +8,11 @@ from typing import Any
 
 import jax
 
-from mirrax.jax_internals import ClosedJaxpr, Jaxpr, JaxprEqn, Var
-from mirrax.run.compiled.varying import has_collective, is_collective
-from mirrax.run.jaxprs import (
+from mirrax._jax.jaxprs import (
+    ClosedJaxpr,
+    Jaxpr,
+    JaxprEqn,
+    Var,
     bind,
     called_jaxpr,
     initial_values,
@@ -20,6 +22,7 @@ from mirrax.run.jaxprs import (
     rebuilt,
     stand_ins,
 )
+from mirrax.run.compiled.varying import has_collective, is_collective
 
 
 class NotSegmentable(Exception):  # noqa: N818 - a signal to the engine

@@ -1,20 +1,39 @@
-"""Walking through JAX' programs, and evaluating them equation by equation."""
+"""JAX's programs: their parts, walking through them, evaluating them."""
 
 from __future__ import annotations
 
+import os
+import pathlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
 
-from mirrax.jax_internals import (
-    ClosedJaxpr,
-    DebugInfo,
-    Jaxpr,
-    JaxprEqn,
-    Operation,
-    Var,
-)
+from mirrax._jax.private import ClosedJaxpr as ClosedJaxpr
+from mirrax._jax.private import DebugInfo as DebugInfo
+from mirrax._jax.private import Jaxpr as Jaxpr
+from mirrax._jax.private import JaxprEqn as JaxprEqn
+from mirrax._jax.private import Literal as Literal
+from mirrax._jax.private import Primitive as Primitive
+from mirrax._jax.private import Var as Var
+from mirrax._jax.private import user_frames as _user_frames
+
+_PACKAGE = f"{pathlib.Path(__file__).parents[1]}{os.sep}"
+
+
+def source_of(equation: JaxprEqn) -> str:
+    """Returns where in the user's program a step of a traced program comes from."""
+    for frame in _user_frames(equation.source_info.traceback):
+        if not frame.file_name.startswith(_PACKAGE):
+            return f"{frame.file_name}:{frame.start_line} ({frame.function_name})"
+    return "an unknown place"
+
+
+def places_of(equation: JaxprEqn) -> list[str]:
+    """Returns file:line of the frames an equation was traced in, innermost first."""
+    frames = _user_frames(equation.source_info.traceback)
+    return [f"{frame.file_name}:{frame.start_line}" for frame in frames]
+
 
 _CALLS = {
     "jit",
@@ -39,13 +58,13 @@ def all_equations(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:
             yield from all_equations(inner)
 
 
-def inner_jaxprs(equation: JaxprEqn | Operation) -> Iterator[Jaxpr]:
+def inner_jaxprs(equation: JaxprEqn) -> Iterator[Jaxpr]:
     """Yields the programs among the parameters of an equation."""
     for closed in inner_programs(equation):
         yield closed.jaxpr
 
 
-def inner_programs(equation: JaxprEqn | Operation) -> Iterator[ClosedJaxpr]:
+def inner_programs(equation: JaxprEqn) -> Iterator[ClosedJaxpr]:
     """Yields the programs among the parameters of an equation, with their constants."""
     for parameter in equation.params.values():
         for item in parameter if isinstance(parameter, tuple | list) else (parameter,):

@@ -15,9 +15,9 @@ import os
 os.sched_setaffinity(0, list(os.sched_getaffinity(0))[:1])
 """
 CHECK_TWO = """
-from mirrax.devices import cpu_pool
+from mirrax.devices import cpu_threads
 try:
-    cpu_pool.check(2)
+    cpu_threads.check(2)
     print("passed")
 except RuntimeError as error:
     print(error)
@@ -70,7 +70,7 @@ def test_import_reserves_what_the_environment_asks_for(environment, expected):
 
 def test_reserve_only_adds_threads():
     code = """
-    from mirrax.devices.cpu_pool import reserve
+    from mirrax.devices.cpu_threads import reserve
     reserve(4)
     reserve(2)
     """
@@ -82,7 +82,7 @@ def test_reserve_warns_once_of_a_value_that_is_too_small():
     import logging, sys
     logging.basicConfig(stream=sys.stdout, format="%(levelname)s %(message)s")
     import mirrax
-    from mirrax.devices.cpu_pool import reserve
+    from mirrax.devices.cpu_threads import reserve
     reserve(2)
     reserve(4)
     """
@@ -98,7 +98,7 @@ def test_reserve_is_silent_about_its_own_values():
     code = """
     import logging, sys
     logging.basicConfig(stream=sys.stdout)
-    from mirrax.devices.cpu_pool import reserve
+    from mirrax.devices.cpu_threads import reserve
     reserve(2)
     reserve(4)
     """
@@ -109,7 +109,7 @@ def test_reserve_leaves_a_running_backend_alone():
     code = """
     import jax
     jax.devices()
-    from mirrax.devices.cpu_pool import reserve
+    from mirrax.devices.cpu_threads import reserve
     reserve(8)
     """
     assert run_fresh(code, PRINT_VARIABLE) == "None"
@@ -142,7 +142,7 @@ def test_check_refuses_a_backend_with_too_few_threads(code):
     [
         "os.environ['PJRT_NPROC'] = '4'; import jax; jax.devices(); import mirrax",
         "import mirrax, jax; os.environ['PJRT_NPROC'] = '4'; jax.devices()",
-        "from mirrax.devices import cpu_pool; cpu_pool.reserve(2)\n"
+        "from mirrax.devices import cpu_threads; cpu_threads.reserve(2)\n"
         "import jax; jax.devices()",
     ],
     ids=["set_before_import", "set_after_import", "reserved"],

@@ -1,0 +1,118 @@
+"""A trace that lets operations happen as usual, and records each of them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any, TypeGuard
+
+from mirrax._jax.private import JVPTrace as _JVPTrace
+from mirrax._jax.private import LinearizeTrace as _LinearizeTrace
+from mirrax._jax.private import Trace as _Trace
+from mirrax._jax.private import Tracer as _Tracer
+from mirrax._jax.private import set_current_trace
+from mirrax._jax.private import typeof as _typeof
+from mirrax._jax.traces import current_trace, traces_inside
+
+
+def is_differentiating_only() -> bool:
+    """Returns whether no transformation but derivatives and tapes is under way."""
+    return all(isinstance(trace, _DERIVATIVES) for trace in traces_inside(None))
+
+
+Note = Callable[[Callable[..., Any], Sequence[Any], Any], Any]
+"""Takes what is done, with what, and what came out, which it returns."""
+
+
+class RecordingTrace(_Trace):
+    """Lets operations happen as they would anyway, and notes each of them.
+
+    What comes out are plain values, of which nobody can tell that they were noted.
+
+    Args:
+        note: Takes what was done.
+        read: Gives the value of what a `RecordedTracer` stands for.
+    """
+
+    def __init__(self, note: Note, read: Callable[[Any], Any]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.parent_trace = current_trace()
+        self.note = note
+        self._read = read
+        self.requires_low = self.parent_trace.requires_low
+
+    def stage_value(self, val: Any) -> Any:
+        val = self._plain(val)
+        staged = self.parent_trace.stage_value(val)
+        return staged if staged is val else self.note(lambda x: x, [val], staged)
+
+    def process_primitive(self, primitive: Any, args: Any, params: Any, /) -> Any:
+        plain = [self._plain(x) for x in args]
+        operation = Operation(primitive, params)
+        with set_current_trace(self.parent_trace):
+            return self.note(operation, plain, operation(*plain))
+
+    def process_call(self, primitive: Any, f: Any, args: Any, params: Any, /) -> Any:
+        return self.process_primitive(primitive, args, {**params, "subfuns": (f,)})
+
+    def process_custom_jvp_call(
+        self, primitive: Any, fun: Any, jvp: Any, args: Any, /, **params: Any
+    ) -> Any:
+        params["subfuns"] = (fun, jvp)
+        return self.process_primitive(primitive, args, params)
+
+    def process_custom_vjp_call(
+        self, primitive: Any, fun: Any, fwd: Any, bwd: Any, args: Any, /, **params: Any
+    ) -> Any:
+        params["subfuns"] = (fun, fwd, bwd)
+        return self.process_primitive(primitive, args, params)
+
+    def _plain(self, value: Any) -> Any:
+        return self._read(value.stands_for) if _is_recorded(value) else value
+
+
+@dataclasses.dataclass(frozen=True)
+class Operation:
+    """What JAX is asked to do with some values."""
+
+    primitive: Any
+    params: dict[str, Any]
+
+    def __call__(self, *values: Any) -> Any:
+        return self.primitive.bind(*values, **self.params)
+
+
+class RecordedTracer(_Tracer[Any]):
+    """What a program closes over so that it becomes an input of it.
+
+    JAX keeps it with the program, and gives it to every call. The trace that the call
+    is made in knows the value.
+
+    Args:
+        stands_for: What the trace is asked for.
+        like: A value of this kind.
+    """
+
+    def __init__(self, stands_for: Any, like: Any) -> None:
+        super().__init__(_everlasting, _typeof(like))
+        self.stands_for = stands_for
+
+
+_everlasting = _Trace()
+
+
+def _is_recorded(value: Any) -> TypeGuard[RecordedTracer]:
+    return isinstance(value, RecordedTracer)
+
+
+def is_recording() -> bool:
+    """Returns whether operations that happen here are noted."""
+    return isinstance(current_trace(), RecordingTrace)
+
+
+def is_recorded() -> bool:
+    """Returns whether what comes out of transformations under way here is noted."""
+    return any(isinstance(trace, RecordingTrace) for trace in traces_inside(None))
+
+
+_DERIVATIVES = (_JVPTrace, _LinearizeTrace, RecordingTrace)

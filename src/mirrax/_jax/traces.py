@@ -1,0 +1,95 @@
+"""The traces of JAX that are under way in this thread."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import jax
+
+from mirrax._jax.private import CALLBACKS as _CALLBACKS
+from mirrax._jax.private import DynamicJaxprTrace, JaxprEqn, Literal
+from mirrax._jax.private import eval_trace as _eval_trace
+from mirrax._jax.private import set_current_trace as set_current_trace
+from mirrax._jax.private import source_info as _source_info
+from mirrax._jax.private import take_current_trace as take_current_trace
+from mirrax._jax.private import trace_state as _trace_state
+
+
+def is_constant(value: object) -> bool:
+    """Returns whether a value in a trace is a constant, which has no identity."""
+    if not isinstance(value, jax.core.Tracer):
+        return True
+    return isinstance(getattr(value, "val", None), Literal)
+
+
+def current_trace() -> Any:
+    """Returns the JAX trace that is under way in this thread."""
+    return _trace_state.value
+
+
+def is_traced_in(value: object, trace: Any) -> bool:
+    """Returns whether `value` is a tracer of this trace."""
+    return isinstance(value, jax.core.Tracer) and value._trace is trace
+
+
+def evaluated() -> Any:
+    """Makes operations happen at once for the `with` block, whatever is traced."""
+    return set_current_trace(_eval_trace)
+
+
+def is_eager() -> bool:
+    """Returns whether no JAX transformation is under way in this thread."""
+    return _trace_state.value is _eval_trace
+
+
+def is_program(trace: Any) -> bool:
+    """Returns whether a trace makes a program: one of jit, scan, cond, ..."""
+    return isinstance(trace, DynamicJaxprTrace)
+
+
+def is_staging(inside: Any = None) -> bool:
+    """Returns whether JAX records operations for later (jit, scan, cond, ...).
+
+    It may do so around other transformations, as in `jax.jit(jax.vmap(f))`.
+
+    Args:
+        inside: A trace that is under way; what was begun before it does not count.
+    """
+    return any(map(is_program, traces_inside(inside)))
+
+
+def traces_inside(inside: Any) -> Iterator[Any]:
+    """Yields the traces that are under way in this thread, the innermost first."""
+    trace = _trace_state.value
+    while trace is not None and trace is not _eval_trace and trace is not inside:
+        yield trace
+        trace = getattr(trace, "parent_trace", None)
+
+
+def traces_under_way() -> list[Any]:
+    """Returns the traces that are under way in this thread, the innermost first."""
+    return list(traces_inside(None))
+
+
+def equations_so_far(trace: Any) -> list[JaxprEqn]:
+    """Returns the equations of the program that is being traced."""
+    equations: list[JaxprEqn] = trace.frame.get_eqns()
+    return equations
+
+
+def atoms_of(values: Sequence[Any], trace: Any) -> list[Any]:
+    """Returns what stands for values in the equations of the program."""
+    return [trace.to_jaxpr_tracer(value, _source_info()).val for value in values]
+
+
+def is_in_callback() -> bool:
+    """Returns whether a program of XLA has called the code that runs here."""
+    frame: Any = sys._getframe()
+    while frame is not None:
+        code = frame.f_code
+        if code.co_name == "_wrapped_callback" and code.co_filename == _CALLBACKS:
+            return True
+        frame = frame.f_back
+    return False
