@@ -93,9 +93,9 @@ def test_first_failure_is_printed_once_at_the_end():
 
 PATIENT = """
 import functools, sys
-from mirrax.launch import command
-command.Supervisor = functools.partial(command.Supervisor, patience=1.0)
-sys.exit(command.main())
+from mirrax.launch import launch_command
+launch_command.Supervisor = functools.partial(launch_command.Supervisor, patience=1.0)
+sys.exit(launch_command.main())
 """
 
 
