@@ -97,5 +97,5 @@ def test_a_value_whose_array_was_given_away_says_so(two_replicas):
     take = mirrax.function(lambda x: x * 2, donate_argnums=0)
     two_replicas.run(take, args=(value,))
     for look in (repr, two_replicas.experimental_local_results):
-        with pytest.raises(ValueError, match=r"is gone.*or give it a copy"):
+        with pytest.raises(RuntimeError, match=r"donated to an earlier call.*a copy"):
             look(value)

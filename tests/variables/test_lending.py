@@ -1,3 +1,4 @@
+import copy
 import gc
 
 import jax
@@ -48,14 +49,15 @@ def test_numpy_lends_nothing():
     [
         lambda variable: variable.value,
         lambda variable: variable.numpy(),
+        copy.copy,
         lambda variable: mirrax.function(lambda: variable.assign_add(jnp.ones(9)))(),
     ],
-    ids=["value", "numpy", "program"],
+    ids=["value", "numpy", "copy", "program"],
 )
 def test_variable_whose_array_the_user_donated_says_so(strategy, use):
     variable = create(strategy, jnp.ones(9), name="mine")
     jax.jit(lambda x: x + 1, donate_argnums=0)(jax.device_put(variable.value))
-    message = r"'mine:0' has lost its array.*jnp.copy\(variable.value\)"
+    message = r"donated to an earlier call.*'mine:0'.*jnp.copy\(variable.value\)"
     with pytest.raises(RuntimeError, match=message):
         use(variable)
     variable.assign(jnp.zeros(9))

@@ -28,12 +28,24 @@ def shards(array: jax.Array) -> Sequence[jax.Array]:
     if not isinstance(array, ArrayImpl):
         return [_as_key(array, part) for part in shards(jax.random.key_data(array))]
     if array._arrays is None:
-        raise ValueError(
-            "An array that a call was given through `donate_argnums`, or that was "
-            f"deleted, is gone. Received: such an array of shape {array.shape}. Use "
-            "what that call returned, or give it a copy."
-        )
+        raise donated_error(f"such an array of shape {array.shape}")
     return array._arrays
+
+
+def donated_error(
+    what: str,
+    fix: str = "Use what that call returned, or donate a copy, `jnp.copy(x)`.",
+) -> RuntimeError:
+    """Returns the error for an array whose memory a program has overwritten.
+
+    Args:
+        what: Where it was found.
+        fix: What to do.
+    """
+    return RuntimeError(
+        "This array was donated to an earlier call (`donate_argnums`), or deleted, and "
+        f"can no longer be used. Received: {what}. {fix}"
+    )
 
 
 def uncommitted(array: jax.Array) -> jax.Array:

@@ -9,6 +9,8 @@ from typing import Any
 
 import jax
 
+from mirrax._jax.arrays import donated_error
+
 lock = threading.RLock()
 """Held while a program runs on variables, and while their arrays are read."""
 
@@ -40,15 +42,18 @@ def mark(variable: Any) -> None:
     ledger.count += 1
 
 
-def require_alive(variable: Any) -> None:
-    """Raises if a program of the user's own has overwritten the array of `variable`."""
-    if variable.stored.is_deleted():
-        raise RuntimeError(
-            f"Variable '{variable.name}' has lost its array: `variable.value` shares "
-            "it, and was given to a program that overwrites its argument (`donate_"
-            "argnums` of jax.jit), or a program that changes the variable failed in "
-            "XLA. Donate a copy, `jnp.copy(variable.value)`; and `assign` the variable "
-            "a new value."
+def require_alive(variable: Any, array: Any) -> None:
+    """Raises if a program of the user's own has overwritten the array of `variable`.
+
+    XLA would end the process where only the copy on one device is gone.
+    """
+    is_deleted = getattr(array, "is_deleted", None)
+    if is_deleted is not None and is_deleted():
+        raise donated_error(
+            f"the array of variable '{variable.name}', which `variable.value` shares, "
+            "or which a program was changing that failed in XLA",
+            "Donate a copy, `jnp.copy(variable.value)`; and `assign` the variable a "
+            "new value.",
         )
 
 

@@ -32,6 +32,7 @@ from mirrax.trees import Same
 from mirrax.values.layouts import replicate
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.tensor_spec import TensorShape
+from mirrax.variables import aliasing
 from mirrax.variables.mirrored_variable import MirroredVariable
 from mirrax.variables.variable import Change, replace
 
@@ -134,6 +135,7 @@ class ForeignVariable(MirroredVariable):
                 hold it.
         """
         array = self.get_array()
+        aliasing.require_alive(self, array)
         if array is self._settled and self._settled_on is topology:
             if is_changed and sys.getrefcount(array) > _KNOWN_REFERENCES:
                 self.stored = jnp.copy(array)

@@ -32,6 +32,7 @@ class MirroredVariable(DistributedVariable):
         if overlay is None:
             with aliasing.lock:
                 aliasing.mark(self)
+                aliasing.require_alive(self, self.stored)
                 return PerReplica(Alike(self.stored, self.topology))
         if overlay.inside_replica:
             return PerReplica(Spmd(overlay.read(self)))

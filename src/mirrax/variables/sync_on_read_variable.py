@@ -63,13 +63,18 @@ class SyncOnReadVariable(DistributedVariable):
 
     @override
     def _peek(self) -> jax.Array:
-        return self._seen(self._layout(self.stored))
+        return self._seen(self._held())
 
     def _lent(self) -> Joined:
         """Returns the copies, which the user may keep."""
         with aliasing.lock:
             aliasing.mark(self)
-            return self._layout(self.stored)
+            return self._held()
+
+    def _held(self) -> Joined:
+        array = self.stored
+        aliasing.require_alive(self, array)
+        return self._layout(array)
 
     def _seen(self, copies: Joined) -> jax.Array:
         """Returns what code at this place sees of the copies."""
@@ -157,7 +162,7 @@ class SyncOnReadVariable(DistributedVariable):
         return total // count if is_integer else total / count
 
     def _parts(self) -> tuple[jax.Array, ...]:
-        return self._layout(self.stored).parts
+        return self._held().parts
 
     def _layout(self, array: jax.Array) -> Joined:
         return Joined(array, is_scalar=self._shape == (), topology=self.topology)

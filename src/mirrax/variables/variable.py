@@ -214,6 +214,7 @@ class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
         other.__dict__.update(self.__dict__)
         other._place = [None], 0
         with aliasing.lock:
+            aliasing.require_alive(self, self.stored)
             other.store(jnp.copy(self.stored))
         return other
 
@@ -232,7 +233,7 @@ class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
     def _old_for(self, change: Change) -> jax.Array:
         """Returns what a change starts from; hold the lock until it is stored."""
         if change is not replace:
-            aliasing.require_alive(self)
+            aliasing.require_alive(self, self.stored)
         return self.stored
 
     def read_stored(self) -> jax.Array:
@@ -264,8 +265,9 @@ class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
             return aliasing.register(view(self._shard(index)))
 
     def _shard(self, index: int) -> jax.Array:
-        aliasing.require_alive(self)
-        return shards(self.stored)[index]
+        array = self.stored
+        aliasing.require_alive(self, array)
+        return shards(array)[index]
 
     def _store_initial(self, array: jax.Array) -> jax.Array:
         return array

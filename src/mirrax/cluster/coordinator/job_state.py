@@ -85,7 +85,8 @@ class JobState:
         if state.has_come:
             return (
                 f"Each worker joins once. Received: {state.worker} again, from "
-                f"{body['hostname']} (process {body['pid']}); the first is {state.host} "
+                f"{body['hostname']} (process {body['pid']}); the first is "
+                f"{state.host} "
                 f"(process {state.pid}). Give each process its own task index, and "
                 "start all workers anew when one has ended."
             )
@@ -189,7 +190,8 @@ class JobState:
         how = state.death or "it ended without a word, by a signal, a crash or os._exit"
         return (
             f"{state.describe()} died: {how}. Last heard of in "
-            f"{state.position.describe()}. Look at the end of its log; all workers must "
+            f"{state.position.describe()}. Look at the end of its log; all workers "
+            "must "
             "be started again."
         )
 

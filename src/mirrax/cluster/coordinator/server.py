@@ -174,7 +174,8 @@ class Server:
             self._hub.note_refusal(f"worker {index} on {body['hostname']}")
             self._refuse(
                 connection,
-                f"The job has {len(self._hub.states)} workers. Received: index {index}. "
+                f"The job has {len(self._hub.states)} workers. Received: index "
+                f"{index}. "
                 "Start all workers with the same cluster.",
             )
             return

@@ -14,6 +14,7 @@ import numpy as np
 from jax import lax
 from typing_extensions import override
 
+from mirrax._jax.arrays import is_stored
 from mirrax.context import stack
 from mirrax.devices.topology import AXIS, Topology
 from mirrax.integrations.keras import internals
@@ -64,7 +65,10 @@ class Twin(Variable):
     def whole(self) -> jax.Array:
         """Returns the array that Keras sees outside of replicas and traces."""
         aliasing.mark(self)
-        return internals.array_of(self.original)  # type: ignore[no-any-return]
+        array = internals.array_of(self.original)
+        if is_stored(array):
+            aliasing.require_alive(self, array)
+        return array  # type: ignore[no-any-return]
 
     def put(self, array: Any) -> None:
         """Makes `array`, which the caller may hold as well, the value for everyone."""

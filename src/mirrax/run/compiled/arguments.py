@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from mirrax import trees
-from mirrax._jax.arrays import ArrayImpl
+from mirrax._jax.arrays import ArrayImpl, donated_error
 from mirrax.collectives.worker_exchange import kind_of
 from mirrax.context import stack
 from mirrax.devices.topology import Topology
@@ -225,12 +225,7 @@ def refuse_taken(arrays: Iterable[Any]) -> None:
     for array in arrays:
         is_deleted = getattr(array, "is_deleted", None)
         if is_deleted is not None and is_deleted():
-            raise ValueError(
-                "An array that a call was given through `donate_argnums` is gone after "
-                "it. Received: such an array as an argument. Use what that call "
-                "returned, give it a copy (`jnp.copy(x)`), or leave the argument out "
-                "of its `donate_argnums`."
-            )
+            raise donated_error("such an array as an argument")
 
 
 def own_each(donated: list[Any], kept: list[Any]) -> list[Any]:

@@ -109,7 +109,7 @@ class Program:
         self._holdings = Holdings(traced, many, not self._can_raise)
         self._lock: contextlib.AbstractContextManager[Any] = aliasing.lock
         if calls_back:
-            # It takes `lending.lock` by itself, to let go of it.
+            # It takes `aliasing.lock` by itself, to let go of it.
             writes = bool(self._holdings.written)
             self._lock = aliasing.turn if writes else contextlib.nullcontext()
         if calls_back and self._is_local:

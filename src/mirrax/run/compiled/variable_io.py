@@ -27,12 +27,13 @@ from mirrax.variables.foreign_variable import ForeignVariable
 from mirrax.variables.variable import Variable
 
 _WHOLE = slice(None)
+_is_deleted = operator.methodcaller("is_deleted")
 
 
 class Holdings:
     """The variables that a program reads and writes.
 
-    Whoever calls a method holds `lending.lock`.
+    Whoever calls a method holds `aliasing.lock`.
 
     Args:
         traced: The program.
@@ -99,7 +100,7 @@ class Holdings:
         self._prepare()
         for variable, cell in self._fetched:
             cell[0] = variable.stored
-        changed, read_only = self._changed_at.read(), self._read_only_at.read()
+        changed, read_only = self._changed_at.read(), self._read()
         for _, cell in self._fetched:
             cell[0] = None
         return changed, read_only
@@ -137,7 +138,7 @@ class Holdings:
         if row is None:
             return None
         count = len(self.changed)
-        read_only = self._read_only_at.read() if self.read_only else []
+        read_only = self._read() if self.read_only else []
         calls = map(run, (row,), (read_only,), (donated,), (kept,))
         next(map(operator.setitem, (row,), (_WHOLE,), calls))
         if len(row) == count:
@@ -175,9 +176,18 @@ class Holdings:
         """Gives variables that users may look at arrays that can be overwritten."""
         for variable in self.changed:
             if variable.is_lent:
-                aliasing.require_alive(variable)
+                aliasing.require_alive(variable, variable.stored)
                 variable.store(jnp.copy(variable.stored))
+        self._reads_lent = any(variable.is_lent for variable in self.read_only)
         self._lent_count = aliasing.ledger.count
+
+    def _read(self) -> list[Any]:
+        """Returns the arrays of `read_only`, which users may have donated."""
+        arrays = self._read_only_at.read()
+        if self._reads_lent and any(map(_is_deleted, arrays)):
+            for variable, array in zip(self.read_only, arrays, strict=True):
+                aliasing.require_alive(variable, array)
+        return arrays
 
     def _find(self) -> None:
         """Finds where variables are read and written without calling their code."""
@@ -197,7 +207,8 @@ def borrowed(variables: Sequence[Variable], topology: Topology) -> list[jax.Arra
         if isinstance(variable, ForeignVariable):
             variable.settle_as_it_is(topology)
     arrays = [variable.stored for variable in variables]
-    for variable in variables:
+    for variable, array in zip(variables, arrays, strict=True):
+        aliasing.require_alive(variable, array)
         aliasing.mark(variable)
     return arrays
 

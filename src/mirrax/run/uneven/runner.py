@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import json
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -24,7 +25,7 @@ from mirrax.collectives.worker_exchange import exchange
 from mirrax.context.guards import MustDrive
 from mirrax.devices.topology import AXIS, Topology
 from mirrax.run.compiled import decisions
-from mirrax.run.compiled.arguments import NUMBERS, static_key
+from mirrax.run.compiled.arguments import NUMBERS, refuse_taken, static_key
 from mirrax.run.compiled.callbacks import Failures, catch_failures, has_callbacks
 from mirrax.run.compiled.function import Function
 from mirrax.run.compiled.replica_trace import (
@@ -90,6 +91,7 @@ class _Arguments:
     def of(cls, call: ReplicaCall) -> _Arguments:
         leaves, structure = trees.flatten((call.args, call.kwargs))
         columns = [parts_of(leaf, call.topology) for leaf in leaves]
+        refuse_taken(itertools.chain.from_iterable(columns))
         return cls(
             structure,
             [
