@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -106,6 +106,34 @@ def bind(equation: JaxprEqn, inputs: list[Any], params: dict[str, Any]) -> list[
             *inputs, **equation.primitive.get_bind_params(params)
         )
     return list(outputs) if equation.primitive.multiple_results else [outputs]
+
+
+Rule = Callable[[JaxprEqn, list[Any]], Sequence[Any] | None]
+"""Returns the outputs of an equation; None to compute them as usual."""
+
+
+def evaluate(
+    closed: ClosedJaxpr,
+    inputs: Sequence[Any],
+    rule: Rule,
+    read_atom: Callable[[Values, Any], Any] = read,
+) -> list[Any]:
+    """Returns the outputs of a program, with `rule` for some of its equations.
+
+    Args:
+        closed: The program.
+        inputs: Its inputs.
+        rule: What to do with an equation and its inputs.
+        read_atom: Reads a variable or literal of the program.
+    """
+    values = initial_values(closed, inputs)
+    for equation in closed.jaxpr.eqns:
+        given = [read_atom(values, atom) for atom in equation.invars]
+        outputs = rule(equation, given)
+        if outputs is None:
+            outputs = bind(equation, given, equation.params)
+        values.update(zip(equation.outvars, outputs, strict=True))
+    return [read_atom(values, atom) for atom in closed.jaxpr.outvars]
 
 
 def rebuilt(

@@ -33,12 +33,12 @@ def run(
     """Returns the merged results of `fn` on every replica of `strategy`."""
     driver, is_traced = stack.driver(), stack.overlay() is not None
     if type(fn) is Function and type(args) is tuple and not kwargs:
-        # The most frequent way, and the shortest: as the call before.
-        latest, latest_over = fn.latest_over
+        # The hot path: a call like the one before.
+        strategy_of, replica_function = fn.last_replica_function
         is_compiled = driver is None and not is_traced and not Function.runs_eagerly
-        if latest() is strategy and is_compiled and fn.input_signature is None:
-            compiled = latest_over()
-            known = None if compiled is None else compiled.latest
+        if strategy_of() is strategy and is_compiled and fn.input_signature is None:
+            compiled = replica_function()
+            known = None if compiled is None else compiled.last_call
             if known is not None:
                 arrays = known.arrays_of(args)
                 if arrays is not None:
@@ -124,7 +124,7 @@ def _run_driven(
 
 
 def _run_one_by_one(call: ReplicaCall, fn: Function) -> Tree:
-    """Runs replicas that one program cannot serve: of other shapes, or deciding."""
+    """Runs replicas that need a program each, or Python."""
     return _run_by_python(call) if call.is_deciding else runner.run_uneven(call, fn)
 
 

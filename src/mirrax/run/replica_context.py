@@ -44,7 +44,7 @@ class ReplicaCall:
         return self.collective.topology
 
 
-class Meeting(Protocol):
+class Communicator(Protocol):
     """One replica's connection to the others, in whichever engine runs it."""
 
     @property
@@ -71,7 +71,7 @@ class Meeting(Protocol):
         """Returns the values of all replicas joined along `axis`."""
 
 
-class Alone:
+class SingleReplica:
     """The meeting of a single replica: there is nobody to wait for."""
 
     replica_id = 0
@@ -116,10 +116,10 @@ class ReplicaContext:
     """
 
     def __init__(
-        self, strategy: Any, meeting: Meeting, is_lasting: bool = False
+        self, strategy: Any, meeting: Communicator, is_lasting: bool = False
     ) -> None:
         self._strategy = strategy
-        self._meeting = meeting
+        self._communicator = meeting
         # Whether it holds outside of every strategy, and not for one `run`.
         self._is_lasting = is_lasting
 
@@ -136,7 +136,7 @@ class ReplicaContext:
     @property
     def replica_id_in_sync_group(self) -> Any:
         """This replica's number: an int, or a traced scalar in compiled code."""
-        return self._meeting.replica_id
+        return self._communicator.replica_id
 
     @property
     def devices(self) -> tuple[str, ...]:
@@ -163,7 +163,7 @@ class ReplicaContext:
         of what it returns.
         """
         self._require_current("merge_call")
-        return self._meeting.merge_call(merge_fn, tuple(args), dict(kwargs or {}))
+        return self._communicator.merge_call(merge_fn, tuple(args), dict(kwargs or {}))
 
     def all_reduce(
         self,
@@ -184,7 +184,9 @@ class ReplicaContext:
                 f"{options!r}. Leave it out, or write CommunicationOptions(...)."
             )
         options = options or self._strategy.collective.options
-        reduced = self._meeting.all_reduce(op, as_arrays(leaves), options, structure)
+        reduced = self._communicator.all_reduce(
+            op, as_arrays(leaves), options, structure
+        )
         return trees.unflatten(structure, reduced)
 
     def all_gather(
@@ -195,7 +197,7 @@ class ReplicaContext:
         leaves, structure = trees.flatten(value)
         arrays = as_arrays(leaves)
         require_gatherable(arrays, axis)
-        gathered = self._meeting.all_gather(arrays, axis, structure)
+        gathered = self._communicator.all_gather(arrays, axis, structure)
         return trees.unflatten(structure, gathered)
 
     def _require_current(self, what: str) -> None:

@@ -15,7 +15,7 @@ from mirrax.context import guards
 from mirrax.devices.logical_devices import default_devices
 from mirrax.devices.topology import Topology
 from mirrax.lazy_modules import LazyModule
-from mirrax.run.replica_context import Alone, ReplicaContext
+from mirrax.run.replica_context import ReplicaContext, SingleReplica
 from mirrax.strategy.extended import StrategyExtended
 from mirrax.strategy.strategy import Strategy
 from mirrax.strategy.variable_creators import leave
@@ -36,7 +36,9 @@ class DefaultStrategy(Strategy):
         device = default_devices()[0]
         topology = Topology((device,), jax.process_index())
         super().__init__(topology, AllReduce(), leave)
-        self.replica_context = ReplicaContext(self, Alone(self), is_lasting=True)
+        self.replica_context = ReplicaContext(
+            self, SingleReplica(self), is_lasting=True
+        )
 
     @override
     def scope(self) -> contextlib.AbstractContextManager[Strategy]:

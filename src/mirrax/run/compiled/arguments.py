@@ -15,7 +15,7 @@ from mirrax._jax.arrays import ArrayImpl, donated_error
 from mirrax.collectives.worker_exchange import kind_of
 from mirrax.context import stack
 from mirrax.devices.topology import Topology
-from mirrax.run.compiled.placement import PLAIN, Form, form_of
+from mirrax.run.compiled.placement import PLAIN, Placement, placement_of
 from mirrax.run.compiled.replica_trace import stand_in
 from mirrax.trees import Driving, Same
 from mirrax.values.array_like import as_arrays, is_array_like
@@ -24,20 +24,20 @@ from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import OwnPart, PerReplica
 from mirrax.variables import aliasing
 
-Slot = tuple[Any, Any, Layout | Form | None]
+Slot = tuple[Any, Any, Layout | Placement | None]
 """One argument: its key, what is an input of the program, and the layout of that.
 
 An argument that is part of the program has no layout.
 """
 
-DRIVEN: Slot = (object(), None, None)
-"""For an argument that only Python can handle, such as parts of unequal shapes."""
+NOT_TRACEABLE: Slot = (object(), None, None)
+"""For an argument that cannot be traced, such as parts of unequal shapes."""
 
 NUMBERS = (int, float, complex)
 
 
 def are_flat(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
-    """Returns whether arguments surely have no structure inside, which is quick."""
+    """Returns whether arguments have no structure inside, judged by their types."""
     return not kwargs and _FLAT.issuperset(map(type, args))
 
 
@@ -102,15 +102,15 @@ def _slot_of(leaf: Any, topology: Topology | None) -> Slot:
     if isinstance(leaf, Mirrored):
         return (leaf.shape, leaf.dtype, "mirrored"), leaf.array, PLAIN
     if isinstance(leaf, Driving):
-        return DRIVEN
+        return NOT_TRACEABLE
     return static_key(leaf), None, None
 
 
-def form_of_slot(slot: Slot) -> Form:
+def placement_of_slot(slot: Slot) -> Placement:
     """Returns the form of an input of the program."""
     _, _, layout = slot
     assert layout is not None
-    return layout if isinstance(layout, Form) else form_of(layout)
+    return layout if isinstance(layout, Placement) else placement_of(layout)
 
 
 def _slot_of_layout(layout: Joined | Alike) -> Slot:
@@ -139,7 +139,7 @@ def _slot_of_parts(value: PerReplica, layout: Parts, topology: Topology | None) 
     parts = as_arrays(layout.held)
     kinds = layout.kinds or [kind_of(part) for part in parts]
     if any(kind != kinds[0] for kind in kinds):
-        return DRIVEN
+        return NOT_TRACEABLE
     is_weak = all(part.aval.weak_type for part in parts)
     joined = Joined(join(tuple(parts), topology), parts[0].ndim == 0, topology, is_weak)
     if not is_weak:
@@ -214,24 +214,24 @@ class Donation:
         return [index in donated for index in range(num_leaves)]
 
 
-def placement(array: Any) -> Any:
-    """Returns what makes JAX look for another program, beside shape and dtype."""
+def jit_key(array: Any) -> Any:
+    """Returns what `jit` dispatches on, beside shape and dtype."""
     is_array = isinstance(array, jax.Array)
     return (array.sharding, array.committed) if is_array else type(array)
 
 
-def refuse_taken(arrays: Iterable[Any]) -> None:
-    """Raises if an earlier call has taken one of these; XLA would end the process."""
+def refuse_donated(arrays: Iterable[Any]) -> None:
+    """Raises if one of these was donated before; XLA would crash the process."""
     for array in arrays:
         is_deleted = getattr(array, "is_deleted", None)
         if is_deleted is not None and is_deleted():
             raise donated_error("such an array as an argument")
 
 
-def own_each(donated: list[Any], kept: list[Any]) -> list[Any]:
-    """Returns donated arguments, each in an array that may be overwritten.
+def copy_shared(donated: list[Any], kept: list[Any]) -> list[Any]:
+    """Returns donated arguments, with a copy of each array that is shared.
 
-    One that is given twice, or that shares its memory with a variable, is copied.
+    An array is shared if it is given twice, or if a variable uses its memory.
     """
     numbers = set(map(id, donated))
     if (

@@ -80,10 +80,10 @@ def has_callbacks(jaxpr: Jaxpr) -> bool:
 
 def catch_failures(closed: ClosedJaxpr, failures: Failures) -> ClosedJaxpr:
     """Returns a program whose callbacks report to `failures` what they raise."""
-    return ClosedJaxpr(_rewritten(closed.jaxpr, failures), closed.consts)
+    return ClosedJaxpr(_read_and_written(closed.jaxpr, failures), closed.consts)
 
 
-def _rewritten(jaxpr: Jaxpr, failures: Failures) -> Jaxpr:
+def _read_and_written(jaxpr: Jaxpr, failures: Failures) -> Jaxpr:
     eqns = [_caught(eqn, failures) for eqn in jaxpr.eqns]
     return jaxpr.replace(eqns=eqns)  # type: ignore[no-any-return]
 
@@ -100,7 +100,7 @@ def _inside(parameter: Any, failures: Failures) -> Any:
     if isinstance(parameter, ClosedJaxpr):
         return catch_failures(parameter, failures)
     if isinstance(parameter, Jaxpr):
-        return _rewritten(parameter, failures)
+        return _read_and_written(parameter, failures)
     # Not a named tuple, such as the dimension numbers of a convolution.
     if type(parameter) is tuple:
         return tuple(_inside(item, failures) for item in parameter)

@@ -16,19 +16,19 @@ from mirrax.context.guards import MustDrive, NeedsVariable
 from mirrax.devices.topology import Topology
 from mirrax.run.compiled import decisions
 from mirrax.run.compiled.arguments import (
-    DRIVEN,
+    NOT_TRACEABLE,
     Donation,
     Slot,
     are_flat,
     flat_structure,
-    form_of_slot,
+    placement_of_slot,
     slots_of,
     stand_in_of,
     topology_of_workers,
 )
-from mirrax.run.compiled.placement import Form
+from mirrax.run.compiled.placement import Placement
 from mirrax.run.compiled.program import Program
-from mirrax.run.compiled.program_cache import Latest, Programs
+from mirrax.run.compiled.program_cache import LastCall, ProgramCache
 from mirrax.run.compiled.tracing import Traced
 from mirrax.run.compiled.worker_arguments import agreed_arguments, agreed_parts
 from mirrax.trees import Same, Tree
@@ -48,7 +48,7 @@ class OnlyPython(enum.Enum):
 
 
 @dataclasses.dataclass(frozen=True)
-class Given:
+class CallArguments:
     """The arguments of a call, as a program takes them.
 
     Args:
@@ -87,7 +87,7 @@ class Given:
 
 
 class CompiledCall(abc.ABC):
-    """What runs as a program: a function, or a function on the replicas of a strategy.
+    """Finds or builds the program of a call: of a function, or of one on replicas.
 
     Args:
         name: The name of the function.
@@ -105,8 +105,8 @@ class CompiledCall(abc.ABC):
     ) -> None:
         self.name = name
         self.python_decisions = python_decisions
-        self.programs = Programs(name)
-        self.latest: Latest | None = None
+        self.programs = ProgramCache(name)
+        self.last_call: LastCall | None = None
         self._donation = donation
         self._topology = topology
         self._created: set[Any] = set()
@@ -118,14 +118,17 @@ class CompiledCall(abc.ABC):
 
     @abc.abstractmethod
     def _trace(
-        self, given: Given, stand_ins: Sequence[Any], forms: Sequence[Form]
+        self,
+        given: CallArguments,
+        stand_ins: Sequence[Any],
+        placements: Sequence[Placement],
     ) -> Traced:
         """Returns what the Python function does with such arguments.
 
         Args:
             given: The arguments.
             stand_ins: What to trace with in place of those that are inputs.
-            forms: How these lie on the devices.
+            placements: How these lie on the devices.
         """
 
     @abc.abstractmethod
@@ -133,7 +136,7 @@ class CompiledCall(abc.ABC):
         """Calls the Python function itself, as part of a derivative."""
 
     @abc.abstractmethod
-    def _drive(
+    def _run_untraced(
         self, args: Sequence[Any], kwargs: dict[str, Any], is_deciding: bool
     ) -> Tree:
         """Returns the results where one program cannot do it.
@@ -150,17 +153,17 @@ class CompiledCall(abc.ABC):
 
     def call(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Tree:
         """Returns what the program for such arguments returns."""
-        latest = self.latest
-        if latest is not None and not kwargs:
-            arrays = latest.arrays_of(args)
+        last_call = self.last_call
+        if last_call is not None and not kwargs:
+            arrays = last_call.arrays_of(args)
             if arrays is not None:
-                return latest.program(arrays)
+                return last_call.program(arrays)
         return self._call_by_key(args, kwargs)
 
     def _call_by_key(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Tree:
         """Returns what the program for the key of such arguments returns."""
-        # Else calls of the latest kind would not keep its program from being dropped.
-        self.latest = None
+        # Else calls like the last one would not keep its program in the cache.
+        self.last_call = None
         if not is_eager():
             # Part of the derivative that is under way.
             return self._call_python(args, kwargs)
@@ -175,19 +178,19 @@ class CompiledCall(abc.ABC):
             leaves = self._agree(leaves, structure, topology)
         slots = slots_of(leaves, self._topology)
         keys = tuple([key for key, _, _ in slots])
-        if DRIVEN[0] in keys:
+        if NOT_TRACEABLE[0] in keys:
             args, kwargs = trees.unflatten(structure, leaves)
-            return self._drive(args, kwargs, is_deciding=False)
+            return self._run_untraced(args, kwargs, is_deciding=False)
         fingerprint = self._fingerprint(leaves)
         # The `run` of a strategy does the same inside and outside of its scope.
         place = _place() if self._topology is None else None
         key = (structure, keys, fingerprint, place, config_fingerprint())
-        given = Given(leaves, structure, slots)
+        given = CallArguments(leaves, structure, slots)
         program = self.programs.get(key, self._build, given)
         if program is OnlyPython.CREATING:
             return self._create(key, args, kwargs)
         if isinstance(program, OnlyPython):
-            return self._drive(args, kwargs, program is OnlyPython.DECIDING)
+            return self._run_untraced(args, kwargs, program is OnlyPython.DECIDING)
         if (
             structure == flat_structure(len(leaves))
             and is_local
@@ -195,7 +198,7 @@ class CompiledCall(abc.ABC):
             and place is None
             and not program.can_be_outdated
         ):
-            self.latest = Latest(program, slots, self._topology is not None)
+            self.last_call = LastCall(program, slots, self._topology is not None)
         try:
             return program(given.arrays)
         except Outdated:
@@ -212,19 +215,19 @@ class CompiledCall(abc.ABC):
         flags = self._donation.flags(structure, len(leaves))
         return agreed_arguments(leaves, topology, flags)
 
-    def _build(self, given: Given) -> Program | OnlyPython:
+    def _build(self, given: CallArguments) -> Program | OnlyPython:
         """Returns the program for arguments such as these, if there can be one."""
         foreign_libraries.check_arguments(
             trees.unflatten(given.structure, given.leaves)
         )
         stand_ins = [stand_in_of(slot) for slot in given.dynamic]
-        forms = [form_of_slot(slot) for slot in given.dynamic]
+        placements = [placement_of_slot(slot) for slot in given.dynamic]
         flags = self._donation.flags(given.structure, len(given.leaves))
         is_run = self._topology is not None
         watched = decisions.noticing if self.python_decisions else decisions.hinting
         self.programs.count_trace()
         try:
-            traced = watched(self._trace)(given, stand_ins, forms)
+            traced = watched(self._trace)(given, stand_ins, placements)
         except decisions.Decided as decided:
             cost = decisions.ON_REPLICAS if is_run else decisions.IN_STEPS
             decisions.tell(self.name, decided, cost)
@@ -233,7 +236,7 @@ class CompiledCall(abc.ABC):
             return OnlyPython.CREATING
         except MustDrive:
             return OnlyPython.ITERATING
-        return Program(traced, forms, given.of_dynamic(flags), self.name, is_run)
+        return Program(traced, placements, given.of_dynamic(flags), self.name, is_run)
 
     def _create(self, key: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Tree:
         """Runs the Python, which makes variables of computed values, this one time."""
@@ -247,10 +250,10 @@ class CompiledCall(abc.ABC):
                 "on the first call."
             )
         self._created.add(key)
-        return self._drive(args, kwargs, is_deciding=True)
+        return self._run_untraced(args, kwargs, is_deciding=True)
 
 
 def _place() -> Any:
-    """Returns what of the place of a call decides how a function is traced."""
+    """Returns the part of the context that a trace depends on."""
     frame = stack.frame()
     return None if frame is None else (type(frame), Same(frame.strategy))

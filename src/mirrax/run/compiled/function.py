@@ -13,9 +13,9 @@ from typing_extensions import override
 from mirrax.context import stack
 from mirrax.run import function_identity
 from mirrax.run.compiled.arguments import Donation
-from mirrax.run.compiled.compiled_call import CompiledCall, Given
+from mirrax.run.compiled.compiled_call import CallArguments, CompiledCall
 from mirrax.run.compiled.input_signature import Signature
-from mirrax.run.compiled.placement import Form
+from mirrax.run.compiled.placement import Placement
 from mirrax.run.compiled.program import trace_program
 from mirrax.run.compiled.program_cache import MAX_PROGRAMS
 from mirrax.run.compiled.replica_function import ReplicaFunction
@@ -95,7 +95,7 @@ class Function(CompiledCall):
         self._signature = Signature(name, fn, input_signature)
         self.input_signature = self._signature.specs
         # Read and written as one, because several threads may call.
-        self.latest_over: tuple[Callable[[], Any], Callable[[], Any]] = (
+        self.last_replica_function: tuple[Callable[[], Any], Callable[[], Any]] = (
             lambda: None,
             lambda: None,
         )
@@ -153,8 +153,10 @@ class Function(CompiledCall):
             strategy: The strategy.
             run_one_by_one: Runs replicas that need programs of their own, or Python.
         """
-        latest, latest_over = self.latest_over
-        found: ReplicaFunction | None = latest_over() if latest() is strategy else None
+        strategy_of, replica_function = self.last_replica_function
+        found: ReplicaFunction | None = (
+            replica_function() if strategy_of() is strategy else None
+        )
         if found is not None:
             return found
         found = strategy.functions.get(self)
@@ -162,7 +164,7 @@ class Function(CompiledCall):
             found = ReplicaFunction(self, self._donation, strategy, run_one_by_one)
             strategy.functions[self] = found
             self._over.add(found)
-        self.latest_over = (weakref.ref(strategy), weakref.ref(found))
+        self.last_replica_function = (weakref.ref(strategy), weakref.ref(found))
         return found
 
     def compiled(self, fn: Callable[..., Any]) -> Function:
@@ -190,20 +192,23 @@ class Function(CompiledCall):
 
     @override
     def _trace(
-        self, given: Given, stand_ins: Sequence[Any], forms: Sequence[Form]
+        self,
+        given: CallArguments,
+        stand_ins: Sequence[Any],
+        placements: Sequence[Placement],
     ) -> Traced:
         def body(*values: Any) -> Tree:
             args, kwargs = given.filled(values)
             return self.fn(*args, **kwargs)
 
-        return trace_program(body, stand_ins, forms)
+        return trace_program(body, stand_ins, placements)
 
     @override
     def _call_python(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Tree:
         return self.fn(*args, **kwargs)
 
     @override
-    def _drive(
+    def _run_untraced(
         self, args: Sequence[Any], kwargs: dict[str, Any], is_deciding: bool
     ) -> Tree:
         """Runs the Python, with each `run` in it compiled."""

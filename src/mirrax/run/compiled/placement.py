@@ -24,7 +24,7 @@ from mirrax.variables.variable import Variable
 
 
 @dataclasses.dataclass(frozen=True)
-class Form:
+class Placement:
     """How one array of a program's inputs or outputs lies on the devices.
 
     Args:
@@ -50,15 +50,15 @@ class Form:
         return per_replica(Alike(array, self.topology), self.topology)
 
 
-PLAIN = Form("plain")
+PLAIN = Placement("plain")
 
 
-def form_of(layout: Layout) -> Form:
+def placement_of(layout: Layout) -> Placement:
     """Returns the form of a per-replica value that is one array."""
     if isinstance(layout, Joined):
-        return Form("joined", layout.topology, layout.is_scalar, layout.is_weak)
+        return Placement("joined", layout.topology, layout.is_scalar, layout.is_weak)
     assert isinstance(layout, Alike)
-    return Form("alike", layout.topology)
+    return Placement("alike", layout.topology)
 
 
 def split_outputs(result: Tree) -> tuple[list[jax.Array], tuple[Any, ...]]:
@@ -66,17 +66,17 @@ def split_outputs(result: Tree) -> tuple[list[jax.Array], tuple[Any, ...]]:
     leaves, structure = trees.flatten(result)
     split = [_output(leaf) for leaf in leaves]
     arrays = as_arrays([value for value, form in split if form is not None])
-    forms = [form for _, form in split]
+    placements = [form for _, form in split]
     rest = [value if form is None else None for value, form in split]
-    return arrays, (structure, forms, rest)
+    return arrays, (structure, placements, rest)
 
 
-def _output(leaf: Any) -> tuple[Any, Form | None]:
+def _output(leaf: Any) -> tuple[Any, Placement | None]:
     match leaf:
         case Variable():
             return leaf, None
         case Mirrored():
-            return leaf.array, Form("mirrored")
+            return leaf.array, Placement("mirrored")
         case PerReplica(layout=Parts(held=parts)):
             if not all(is_array_like(as_array(part)) for part in parts):
                 return leaf, None
@@ -84,13 +84,13 @@ def _output(leaf: Any) -> tuple[Any, Form | None]:
             if topology is None:
                 return leaf, None
             layout = join_traced(as_arrays(parts), topology)
-            return layout.array, form_of(layout)
+            return layout.array, placement_of(layout)
         case PerReplica(layout=layout):
             assert isinstance(layout, Joined | Alike)
             if not isinstance(layout.array, jax.core.Tracer):
                 # From outside: it lies where it lies.
                 return leaf, None
-            return layout.array, form_of(layout)
+            return layout.array, placement_of(layout)
         case bool() | int() | float() | complex() | np.ndarray() | np.generic():
             return leaf, PLAIN
         case jax.Array():
@@ -113,12 +113,12 @@ def only_topology(topologies: set[Topology]) -> Topology | None:
     return next(iter(many or topologies), None)
 
 
-class Presentation:
-    """How the result of a function is put together.
+class ResultBuilder:
+    """Builds what the user gets from the arrays that a program returns.
 
     Args:
         structure: How it is nested.
-        forms: How each array in it lies on the devices; None for what is no array.
+        placements: How each array in it lies on the devices; None for what is no array.
         rest: The leaves, where they are no arrays.
         is_over_many: Whether the program runs on several devices.
     """
@@ -126,38 +126,39 @@ class Presentation:
     def __init__(
         self,
         structure: Any,
-        forms: Sequence[Form | None],
+        placements: Sequence[Placement | None],
         rest: Sequence[Any],
         is_over_many: bool,
     ) -> None:
         self._unflatten = structure.unflatten
         self._rest = rest
-        self._presenters: list[Any] = [
-            None if form is None else _presenter(form, is_over_many) for form in forms
+        self._wrappers: list[Any] = [
+            None if form is None else _wrapper_of(form, is_over_many)
+            for form in placements
         ]
-        self.num_arrays = sum(form is not None for form in forms)
+        self.num_arrays = sum(form is not None for form in placements)
         self._are_bare = all(
             form is not None and form.topology is None and present == form.wrap
-            for form, present in zip(forms, self._presenters, strict=True)
+            for form, present in zip(placements, self._wrappers, strict=True)
         )
         is_leaf = structure == trees.flatten(0)[1]
-        self._is_one_array = is_leaf and forms[0] is not None
+        self._is_one_array = is_leaf and placements[0] is not None
 
     def __call__(self, arrays: Sequence[jax.Array]) -> Tree:
         """Returns what the user gets for these arrays."""
         if self._is_one_array:
-            return self._presenters[0](arrays[0])
+            return self._wrappers[0](arrays[0])
         if self._are_bare:
             return self._unflatten(arrays)
         given = iter(arrays)
         leaves = [
             rest if present is None else present(next(given))
-            for present, rest in zip(self._presenters, self._rest, strict=True)
+            for present, rest in zip(self._wrappers, self._rest, strict=True)
         ]
         return self._unflatten(leaves)
 
 
-def _presenter(form: Form, is_over_many: bool) -> Callable[[jax.Array], Any]:
+def _wrapper_of(form: Placement, is_over_many: bool) -> Callable[[jax.Array], Any]:
     """Returns what makes an array that a program returns what the user gets."""
     if form.kind == "plain" and is_over_many:
         return lambda array: uncommitted(shards(array)[0])

@@ -23,8 +23,8 @@ _MANY_TRACES = 16
 _UNKNOWN = object()
 
 
-class Programs:
-    """What was built for a function, by the key of the calls it was built for.
+class ProgramCache:
+    """The programs of one function, by the key of the calls that they fit.
 
     Args:
         name: The name of the function, for messages.
@@ -70,11 +70,10 @@ class Programs:
             )
 
 
-class Latest:
-    """The program of the latest call, for the next one if it is of the same kind.
+class LastCall:
+    """The program of the last call, for the next one if it has the same kind.
 
-    It is found without a key: calls of one kind, of arrays by position, usually come
-    one after another.
+    Most calls have the kind of the one before, and then need no key.
 
     Args:
         program: The program.

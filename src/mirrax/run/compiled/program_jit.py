@@ -9,19 +9,19 @@ import jax
 
 from mirrax._jax.config import without_nan_rerun
 from mirrax.devices.topology import Topology
-from mirrax.run.compiled.placement import Form
+from mirrax.run.compiled.placement import Placement
 from mirrax.run.compiled.tracing import Traced
-from mirrax.run.compiled.variable_io import Holdings
+from mirrax.run.compiled.variable_io import VariableIO
 from mirrax.variables.sync_on_read_variable import SyncOnReadVariable
 from mirrax.variables.variable import Variable
 
 
 def compiled(
     traced: Traced,
-    holdings: Holdings,
+    variable_io: VariableIO,
     topology: Topology | None,
-    forms: Sequence[Form],
-    result_forms: Sequence[Form],
+    placements: Sequence[Placement],
+    result_placements: Sequence[Placement],
     donated: Sequence[int],
     kept: Sequence[int],
 ) -> Any:
@@ -32,16 +32,18 @@ def compiled(
 
     Args:
         traced: What it does.
-        holdings: Its variables.
+        variable_io: Its variables.
         topology: The devices, if they are several.
-        forms: How its arguments lie on them.
-        result_forms: How its results do.
+        placements: How its arguments lie on them.
+        result_placements: How its results do.
         donated: The numbers of the arguments that it may overwrite.
         kept: The numbers of the others.
     """
-    argument_order = _positions([*donated, *kept], range(len(forms)))
-    read_order = _positions([*holdings.changed, *holdings.read_only], traced.reads)
-    write_order = _positions(traced.writes, holdings.written)
+    argument_order = _positions([*donated, *kept], range(len(placements)))
+    read_order = _positions(
+        [*variable_io.changed, *variable_io.read_only], traced.reads
+    )
+    write_order = _positions(traced.writes, variable_io.written)
     num_writes = len(write_order)
 
     def flat(
@@ -65,8 +67,8 @@ def compiled(
     def of_variables(variables: Sequence[Variable]) -> list[Any]:
         return [sharding(isinstance(v, SyncOnReadVariable)) for v in variables]
 
-    def of_forms(forms: Sequence[Form]) -> list[Any]:
-        return [sharding(form.kind == "joined") for form in forms]
+    def of_placements(placements: Sequence[Placement]) -> list[Any]:
+        return [sharding(form.kind == "joined") for form in placements]
 
     without_nan_rerun(
         flat, "a function over several replicas (one replica shows the operation)"
@@ -75,12 +77,15 @@ def compiled(
         flat,
         donate_argnums=(0, 2),
         in_shardings=(
-            of_variables(holdings.changed),
-            of_variables(holdings.read_only),
-            of_forms([forms[i] for i in donated]),
-            of_forms([forms[i] for i in kept]),
+            of_variables(variable_io.changed),
+            of_variables(variable_io.read_only),
+            of_placements([placements[i] for i in donated]),
+            of_placements([placements[i] for i in kept]),
         ),
-        out_shardings=[*of_variables(holdings.written), *of_forms(result_forms)],
+        out_shardings=[
+            *of_variables(variable_io.written),
+            *of_placements(result_placements),
+        ],
     )
 
 

@@ -12,8 +12,8 @@ from typing_extensions import override
 
 from mirrax import trees
 from mirrax.run.compiled.arguments import Donation
-from mirrax.run.compiled.compiled_call import CompiledCall, Given
-from mirrax.run.compiled.placement import Form
+from mirrax.run.compiled.compiled_call import CallArguments, CompiledCall
+from mirrax.run.compiled.placement import Placement
 from mirrax.run.compiled.program import trace_program
 from mirrax.run.compiled.replica_trace import (
     Argument,
@@ -66,7 +66,10 @@ class ReplicaFunction(CompiledCall):
 
     @override
     def _trace(
-        self, given: Given, stand_ins: Sequence[Any], forms: Sequence[Form]
+        self,
+        given: CallArguments,
+        stand_ins: Sequence[Any],
+        placements: Sequence[Placement],
     ) -> Traced:
         call = self._replica_call((), {})
         with call.strategy.scope():
@@ -78,8 +81,8 @@ class ReplicaFunction(CompiledCall):
                         dataclasses.replace(call, args=args, kwargs=kwargs)
                     )
 
-                return trace_program(body, stand_ins, forms)
-            pairs = zip(stand_ins, forms, strict=True)
+                return trace_program(body, stand_ins, placements)
+            pairs = zip(stand_ins, placements, strict=True)
             dynamic = iter([Argument.of_input(s, form) for s, form in pairs])
             inputs = [
                 argument_of(leaf, call.topology) if layout is None else next(dynamic)
@@ -94,7 +97,7 @@ class ReplicaFunction(CompiledCall):
         return call.strategy.run(call.fn, args, kwargs)
 
     @override
-    def _drive(
+    def _run_untraced(
         self, args: Sequence[Any], kwargs: dict[str, Any], is_deciding: bool
     ) -> Tree:
         call = self._replica_call(args, kwargs, is_deciding)
@@ -112,14 +115,14 @@ def _as_program(mapped: MappedTrace) -> MappedTrace:
     """Returns the trace with what the user gets for its results."""
     structure, is_array, rest = mapped.result
     arrays = iter(zip(mapped.varying, mapped.scalars, strict=True))
-    forms: list[Form | None] = []
+    placements: list[Placement | None] = []
     for flag in is_array:
         varies, is_scalar = next(arrays) if flag else (False, False)
         if varies:
-            forms.append(Form("joined", mapped.topology, is_scalar))
+            placements.append(Placement("joined", mapped.topology, is_scalar))
         else:
-            forms.append(Form("mirrored") if flag else None)
-    result = (structure, forms, rest, {mapped.topology})
+            placements.append(Placement("mirrored") if flag else None)
+    result = (structure, placements, rest, {mapped.topology})
     return dataclasses.replace(mapped, result=result)
 
 

@@ -16,7 +16,12 @@ from mirrax.collectives.reduce import Collective
 from mirrax.context import stack
 from mirrax.devices.topology import AXIS
 from mirrax.options import CommunicationOptions, ReduceOp
-from mirrax.run.replica_context import Alone, Meeting, ReplicaCall, ReplicaContext
+from mirrax.run.replica_context import (
+    Communicator,
+    ReplicaCall,
+    ReplicaContext,
+    SingleReplica,
+)
 from mirrax.trees import Tree
 from mirrax.values.array_like import as_arrays
 from mirrax.values.layouts import Parts, Spmd
@@ -29,14 +34,14 @@ def call_in_replica(
     call: ReplicaCall,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
-    meeting: Meeting | None = None,
+    meeting: Communicator | None = None,
 ) -> Tree:
     """Returns `fn(*args, **kwargs)` in the context of one replica, while it is traced.
 
     Args:
         meeting: The replica's way to the others, if the trace is not for all of them.
     """
-    meeting = meeting or SpmdMeeting(call.strategy, call.collective)
+    meeting = meeting or SpmdCommunicator(call.strategy, call.collective)
     context = ReplicaContext(call.strategy, meeting)
     with stack.entered(stack.Replica(call.strategy, context, index=None)):
         return call.fn(*args, **kwargs)
@@ -55,15 +60,15 @@ def call_alone(call: ReplicaCall) -> Tree:
     """Returns what the function returns on the only replica."""
     if stack.overlay() is not None:
         stack.overlay().topologies.add(call.topology)
-    context = ReplicaContext(call.strategy, Alone(call.strategy))
+    context = ReplicaContext(call.strategy, SingleReplica(call.strategy))
     place = stack.seen_from(0, 1)
     with place, stack.entered(stack.Replica(call.strategy, context, index=0)):
         args, kwargs = select((call.args, call.kwargs), 0)
         return call.fn(*args, **kwargs)
 
 
-class SpmdMeeting:
-    """A replica's way to the others in a traced program.
+class SpmdCommunicator:
+    """A replica's connection to the others in a traced program.
 
     Args:
         strategy: The strategy that runs it.

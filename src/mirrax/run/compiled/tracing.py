@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import types
 from collections.abc import Callable, Iterator, Sequence
@@ -119,15 +120,10 @@ def refuse_hidden_tracers(leaf: Any) -> None:
 
 
 def _fix(leaf: Any) -> str:
+    register = "Register the class with `jax.tree_util.register_pytree_node`"
     if dataclasses.is_dataclass(leaf):
-        return (
-            "Decorate the class with `@jax.tree_util.register_dataclass`, or return a "
-            "tuple or a dict."
-        )
-    return (
-        "Register the class with `jax.tree_util.register_pytree_node`, or return a "
-        "tuple or a dict."
-    )
+        register = "Decorate the class with `@jax.tree_util.register_dataclass`"
+    return f"{register}, or return a tuple or a dict."
 
 
 def reachable(root: Any) -> Iterator[tuple[str, Any]]:
@@ -150,10 +146,10 @@ def _inside(value: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(value, list | tuple | set | frozenset):
         yield from ((f"[{index}]", inner) for index, inner in enumerate(value))
     elif isinstance(value, types.FunctionType):
-        names = value.__code__.co_freevars
-        cells = value.__closure__ or ()
-        for name, cell in zip(names, cells, strict=True):
-            yield f".{name}", _contents(cell)
+        cells = zip(value.__code__.co_freevars, value.__closure__ or (), strict=True)
+        for name, cell in cells:
+            with contextlib.suppress(ValueError):  # Not filled yet.
+                yield f".{name}", cell.cell_contents
     else:
         yield from ((f".{name}", inner) for name, inner in _attributes(value))
 
@@ -165,10 +161,3 @@ def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
         for name in (slots,) if isinstance(slots, str) else slots:
             if name not in ("__dict__", "__weakref__") and hasattr(value, name):
                 yield name, getattr(value, name)
-
-
-def _contents(cell: Any) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # Not filled yet.
-        return None

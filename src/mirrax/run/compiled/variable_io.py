@@ -30,7 +30,7 @@ _WHOLE = slice(None)
 _is_deleted = operator.methodcaller("is_deleted")
 
 
-class Holdings:
+class VariableIO:
     """The variables that a program reads and writes.
 
     Whoever calls a method holds `aliasing.lock`.
@@ -78,7 +78,7 @@ class Holdings:
         self._forwarded = [
             v for v, var in zip(traced.reads, inputs, strict=True) if var in outputs
         ]
-        self._rewritten = rewritten(traced)
+        self._read_and_written = read_and_written(traced)
         self._topology = topology
         self._lent_count = self._moves = -1
 
@@ -128,8 +128,7 @@ class Holdings:
     ) -> list[jax.Array] | None:
         """Runs the program on a row, which gets the new arrays; returns the results.
 
-        None if there is no row. One step for Python, so that an interruption comes
-        before it or after it, never between a program and its variables.
+        None if there is no row.
         """
         ledger = aliasing.ledger
         if self._lent_count != ledger.count or self._moves != ledger.moves:
@@ -139,41 +138,36 @@ class Holdings:
             return None
         count = len(self.changed)
         read_only = self._read() if self.read_only else []
-        calls = map(run, (row,), (read_only,), (donated,), (kept,))
-        next(map(operator.setitem, (row,), (_WHOLE,), calls))
+        _run_in_place(run, row, read_only, donated, kept)
         if len(row) == count:
             return []
         results = row[count:]
         del row[count:]
         return results
 
-    def require_unchanged(self, read_only: Sequence[Any]) -> None:
-        """Raises if a variable that it is to write is not what it has read.
+    def refuse_concurrent_writes(self, read_only: Sequence[Any]) -> None:
+        """Raises if a variable that it updates was assigned since `arrays`."""
+        refuse_concurrent_writes(self.read_only, read_only, self._read_and_written)
 
-        Args:
-            read_only: What `arrays` returned for `read_only`.
-        """
-        require_unchanged(self.read_only, read_only, self._rewritten)
-
-    def lend_forwarded(self) -> None:
-        """Notes which arrays a call may have handed through to the user."""
+    def mark_forwarded(self) -> None:
+        """Marks the arrays that a call may have returned to the user."""
         for variable in self._forwarded:
             aliasing.mark(variable)
 
-    def lend_all(self) -> None:
-        """Notes that all arrays may be others' as well."""
+    def mark_all(self) -> None:
+        """Marks all arrays as shared with others."""
         for variable in (*self.written, *self.read_only):
             aliasing.mark(variable)
 
     def _prepare(self) -> None:
-        """Makes what it changes ready to be overwritten, and finds where all is."""
+        """Makes arrays ready to be donated, and finds where they are stored."""
         if self._lent_count != aliasing.ledger.count:
-            self._take_back()
+            self._copy_aliased()
         if self._moves != aliasing.ledger.moves:
             self._find()
 
-    def _take_back(self) -> None:
-        """Gives variables that users may look at arrays that can be overwritten."""
+    def _copy_aliased(self) -> None:
+        """Copies the arrays that users may hold, so that they can be donated."""
         for variable in self.changed:
             if variable.is_lent:
                 aliasing.require_alive(variable, variable.stored)
@@ -198,7 +192,18 @@ class Holdings:
         self._moves = aliasing.ledger.moves
 
 
-def borrowed(variables: Sequence[Variable], topology: Topology) -> list[jax.Array]:
+def _run_in_place(run: Callable[..., Any], row: list[Any], *others: list[Any]) -> None:
+    """Does `row[:] = run(row, *others)` in one step of the interpreter.
+
+    The program donates the arrays in `row`. Python handles signals between two steps,
+    so Ctrl-C comes before the program runs or after its outputs are stored, and no
+    variable is left with an array that is gone.
+    """
+    calls = map(run, (row,), *[(other,) for other in others])
+    next(map(operator.setitem, (row,), (_WHOLE,), calls))
+
+
+def read_shared(variables: Sequence[Variable], topology: Topology) -> list[jax.Array]:
     """Returns the arrays of variables, for pieces of programs to read.
 
     The pieces may hand them through to the results, so nobody may overwrite them.
@@ -222,7 +227,7 @@ def replace(variables: Sequence[Variable], arrays: Sequence[jax.Array]) -> None:
         aliasing.mark(variable)
 
 
-def rewritten(traced: Traced) -> set[Variable]:
+def read_and_written(traced: Traced) -> set[Variable]:
     """Returns our own variables whose new value a program computes from the old one."""
     jaxpr = traced.jaxpr
     atoms = itertools.chain(*(eqn.invars for eqn in jaxpr.eqns), jaxpr.outvars)
@@ -236,28 +241,27 @@ def _is_foreign(variable: Variable) -> bool:
     return isinstance(variable, ForeignVariable)
 
 
-def require_unchanged(
-    reads: Sequence[Variable], arrays: Sequence[Any], rewritten: set[Variable]
+def refuse_concurrent_writes(
+    reads: Sequence[Variable], arrays: Sequence[Any], read_and_written: set[Variable]
 ) -> None:
-    """Raises if what was computed from variables is not to be written to them any more.
+    """Raises if variables were assigned while a program that updates them ran.
 
-    A program with callbacks does not hold the lock while it runs, so that they can read
-    variables. What others wrote meanwhile would be lost.
+    A program with callbacks releases the lock while it runs, so that they can read
+    variables. Without this check the other assignment would be lost.
 
     Args:
         reads: The variables that were read.
         arrays: What they were.
-        rewritten: Which of them are to be written.
+        read_and_written: Which of them are to be written.
     """
     for variable, array in zip(reads, arrays, strict=True):
-        if variable in rewritten and variable.stored is not array:
+        if variable in read_and_written and variable.stored is not array:
             raise RuntimeError(
-                "While a call with callbacks changes a variable, nobody else may. "
-                f"Received: another value of variable '{variable.name}', which a "
-                "callback of the call or another thread has assigned meanwhile. The "
-                "call has changed no variable. Return the value from the callback, and "
-                "assign it in the function; in threads, hold a lock of your own around "
-                "calls that change the same variables."
+                f"Variable '{variable.name}' was modified while a compiled call was "
+                "updating it. Received: an assignment by a callback of that call, or "
+                "by another thread. The call has changed no variable. Return the value "
+                "from the callback and assign it in the function; hold a lock around "
+                "calls in threads that update the same variables."
             )
 
 

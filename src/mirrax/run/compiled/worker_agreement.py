@@ -26,9 +26,9 @@ from mirrax._jax.jaxprs import (
     Jaxpr,
     JaxprEqn,
     Literal,
-    bind,
+    Values,
     called_jaxpr,
-    initial_values,
+    evaluate,
     inner_jaxprs,
     inner_programs,
     kind_of,
@@ -70,11 +70,12 @@ def with_tables(traced: Traced, topology: Topology) -> Traced:
     own = [pair for pair, flag in zip(found, is_own, strict=True) if flag]
     tables = _tables(topology, [value for _, value in own])
     axis_env = [(AXIS, topology.num_replicas)]
-    rewrite = _Rewrite(
-        traced.closed,
-        {id(atom): table for (atom, _), table in zip(own, tables, strict=True)},
-    )
-    closed = jax.make_jaxpr(rewrite, axis_env=axis_env)(*stand_ins(traced.jaxpr))
+    by_atom = {id(atom): table for (atom, _), table in zip(own, tables, strict=True)}
+
+    def looked_up(*inputs: Any) -> list[Any]:
+        return _with_look_ups(traced.closed, inputs, by_atom)
+
+    closed = jax.make_jaxpr(looked_up, axis_env=axis_env)(*stand_ins(traced.jaxpr))
     return dataclasses.replace(traced, closed=closed)
 
 
@@ -185,52 +186,37 @@ def _tables(topology: Topology, own: Sequence[Any]) -> list[Any]:
     ]
 
 
-class _Rewrite:
-    """A program in which some constants are looked up for each replica.
+def _with_look_ups(
+    closed: ClosedJaxpr, inputs: Sequence[Any], tables: dict[int, Any]
+) -> list[Any]:
+    """Evaluates a program, looking some constants up for each replica.
 
     Args:
         closed: The program.
+        inputs: Its inputs.
         tables: The values of those constants, by the `id` of what stands for them.
     """
 
-    def __init__(self, closed: ClosedJaxpr, tables: dict[int, Any]) -> None:
-        self._closed = closed
-        self._tables = tables
+    def read_atom(values: Values, atom: Any) -> Any:
+        table = tables.get(id(atom))
+        return read(values, atom) if table is None else _look_up(table)
 
-    def __call__(self, *inputs: Any) -> list[Any]:
-        return self._evaluate(self._closed, inputs)
+    def inline(equation: JaxprEqn, given: list[Any]) -> list[Any] | None:
+        inner = inner_programs(equation)
+        if not any(
+            id(a) in tables for program in inner for a, _ in _constants(program)
+        ):
+            return None
+        called = called_jaxpr(equation)
+        if called is None:
+            raise ProgramMismatch(
+                "A constant that differs between workers cannot stand inside a loop or "
+                f"a branch. Received: one in {equation.primitive.name} at "
+                f"{source_of(equation)}. Pass it as an argument of `strategy.run`."
+            )
+        return evaluate(called, given, inline, read_atom)
 
-    def _evaluate(self, closed: ClosedJaxpr, inputs: Sequence[Any]) -> list[Any]:
-        values = initial_values(closed, inputs)
-
-        def value_of(atom: Any) -> Any:
-            table = self._tables.get(id(atom))
-            return read(values, atom) if table is None else _look_up(table)
-
-        for equation in closed.jaxpr.eqns:
-            arguments = [value_of(atom) for atom in equation.invars]
-            if not self._is_inside(equation):
-                outputs = bind(equation, arguments, equation.params)
-            else:
-                called = called_jaxpr(equation)
-                if called is None:
-                    raise ProgramMismatch(
-                        "A constant that is another one on each worker cannot stand "
-                        "inside a loop or a branch. Received: one in "
-                        f"{equation.primitive.name} at "
-                        f"{source_of(equation)}. Pass it as an argument "
-                        "of `strategy.run`."
-                    )
-                outputs = self._evaluate(called, arguments)
-            values.update(zip(equation.outvars, outputs, strict=True))
-        return [value_of(atom) for atom in closed.jaxpr.outvars]
-
-    def _is_inside(self, equation: JaxprEqn) -> bool:
-        return any(
-            id(atom) in self._tables
-            for inner in inner_programs(equation)
-            for atom, _ in _constants(inner)
-        )
+    return evaluate(closed, inputs, inline, read_atom)
 
 
 def _look_up(table: Any) -> jax.Array:

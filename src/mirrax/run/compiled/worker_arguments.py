@@ -1,4 +1,4 @@
-"""Calls that all workers make together: what they bring, and what is compared."""
+"""Arguments of calls that all workers make together: exchanged and compared."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def on_all_workers(
     plain: Sequence[tuple[int, int]],
     compared: Sequence[tuple[int, int]],
 ) -> Callable[..., Any]:
-    """Returns a program that spreads what this worker brings over its devices.
+    """Returns a program that replicates this worker's local inputs on its devices.
 
     Args:
         run: The program, of several lists of arrays.

@@ -36,7 +36,7 @@ class Cancelled(greenlet.GreenletExit):
     """Ends a task from outside."""
 
 
-class Worker:
+class TaskGreenlet:
     """Runs tasks that can pause: `pause` inside the task, `resume` outside."""
 
     def __init__(self) -> None:
@@ -83,27 +83,27 @@ class Worker:
         if paused is not _ENDED:
             return paused
         outcome, self._outcome = self._outcome, None
-        # Of the strategy, say.
+        # It refers to the strategy, among others.
         self._greenlet.gr_context = None
         return outcome
 
 
 class _Idle(threading.local):
-    """The workers of a thread that have nothing to do."""
+    """The idle greenlets of a thread."""
 
     def __init__(self) -> None:
-        self.workers: list[Worker] = []
+        self.greenlets: list[TaskGreenlet] = []
 
 
 _idle = _Idle()
 
 
-def hire() -> Worker:
-    """Returns a worker without a task."""
-    return _idle.workers.pop() if _idle.workers else Worker()
+def acquire() -> TaskGreenlet:
+    """Returns an idle greenlet."""
+    return _idle.greenlets.pop() if _idle.greenlets else TaskGreenlet()
 
 
-def dismiss(worker: Worker) -> None:
-    """Takes back a worker whose task has ended."""
-    if len(_idle.workers) < _MAX_IDLE:
-        _idle.workers.append(worker)
+def release(task: TaskGreenlet) -> None:
+    """Keeps a greenlet whose task has ended for the next one."""
+    if len(_idle.greenlets) < _MAX_IDLE:
+        _idle.greenlets.append(task)

@@ -41,7 +41,7 @@ from mirrax.run.eager.differentiable_collectives import (
     differentiable_gather,
     differentiable_reduce,
 )
-from mirrax.run.eager.greenlets import Failed, Finished, Worker, dismiss, hire
+from mirrax.run.eager.greenlets import Failed, Finished, TaskGreenlet, acquire, release
 from mirrax.run.replica_context import ReplicaCall, ReplicaContext
 from mirrax.trees import Tree
 from mirrax.values.regroup import parts_of, regroup
@@ -108,7 +108,7 @@ def run_eager(call: ReplicaCall, advice: str = ADVICE) -> Tree:
 
 
 class _Replica:
-    """One replica: its worker, and what it waits for."""
+    """One replica: its greenlet, and what it waits for."""
 
     def __init__(
         self,
@@ -130,7 +130,7 @@ class _Replica:
         # Made once, and entered whenever the replica has its turn.
         self._place = stack.seen_from(self.number, call.topology.num_replicas)
         self._device = jax.default_device(call.topology.local_devices[index])
-        self._worker: Worker | None = None
+        self._task: TaskGreenlet | None = None
         self._callers_config = callers_config
         self._config: LocalConfig | None = None
 
@@ -151,14 +151,14 @@ class _Replica:
     def cancel(self) -> None:
         """Ends the replica, letting its `finally` blocks run."""
         for _ in range(_CANCEL_ATTEMPTS):
-            if self.is_done or self._worker is None:
+            if self.is_done or self._task is None:
                 return
-            if isinstance(self._switch(self._worker.cancel), Finished | Failed):
+            if isinstance(self._switch(self._task.cancel), Finished | Failed):
                 self._end()
 
     def ask(self, request: Request) -> Any:
         """Waits, inside the replica, for the answer to `request`."""
-        assert self._worker is not None
+        assert self._task is not None
         if is_in_callback():
             raise RuntimeError(
                 "A callback of a program runs in the middle of one replica's work, "
@@ -171,20 +171,22 @@ class _Replica:
         request.frame = sys._getframe()
         try:
             with take_current_trace(), set_aside():
-                return self._worker.pause(request)
+                return self._task.pause(request)
         finally:
             # Else the two would hold each other, and what the user computes here.
             request.frame = None
 
     def _resume(self) -> Any:
-        if self._worker is not None:
-            return self._worker.resume(self.inbox)
-        self._worker = hire()
-        return self._worker.start(self._enter)
+        if self._task is not None:
+            return self._task.resume(self.inbox)
+        self._task = acquire()
+        return self._task.start(self._enter)
 
     def _enter(self) -> Any:
         strategy = self._call.strategy
-        context = ReplicaContext(strategy, _EagerMeeting(self, self._call.collective))
+        context = ReplicaContext(
+            strategy, _EagerCommunicator(self, self._call.collective)
+        )
         frame = stack.Replica(strategy, context, self._index, self._call.is_deciding)
         with stack.entered(frame):
             result = self._body(self._index)
@@ -193,8 +195,8 @@ class _Replica:
 
     def _end(self) -> None:
         self.is_done = True
-        if self._worker is not None:
-            dismiss(self._worker)
+        if self._task is not None:
+            release(self._task)
 
     def _explained(self, error: BaseException) -> BaseException:
         fn = self._call.fn
@@ -233,8 +235,8 @@ class _Replica:
         set_local_config(self._callers_config)
 
 
-class _EagerMeeting:
-    """A greenlet's way to the others."""
+class _EagerCommunicator:
+    """A greenlet's connection to the other replicas."""
 
     def __init__(self, replica: _Replica, collective: Collective) -> None:
         self._replica = replica

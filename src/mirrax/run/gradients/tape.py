@@ -1,7 +1,7 @@
 """`GradientTape`: gradients for code that is written as TensorFlow's.
 
-While a function is traced, the tape leaves marks in the program (`tape_marks`). In code
-that runs eagerly it keeps a recording instead (`recording`).
+While a function is traced, the tape leaves marks in the program (`tape_rewrite`). In
+code that runs eagerly it keeps a recording instead (`eager_tape`).
 """
 
 from __future__ import annotations

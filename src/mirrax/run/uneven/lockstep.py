@@ -19,10 +19,10 @@ from mirrax.run.compiled.callbacks import Failures, refuse_in_callback
 from mirrax.run.compiled.replica_trace import join_result
 from mirrax.run.compiled.tracing import Traced
 from mirrax.run.compiled.variable_io import (
-    borrowed,
+    read_and_written,
+    read_shared,
+    refuse_concurrent_writes,
     replace,
-    require_unchanged,
-    rewritten,
 )
 from mirrax.run.uneven.segments import Cut
 from mirrax.trees import Tree
@@ -36,20 +36,59 @@ from mirrax.variables.variable import Variable
 
 
 @dataclasses.dataclass(frozen=True)
-class SideBySide:
-    """Pieces of the programs of all replicas, with the meetings between them.
+class Lockstep:
+    """One program per replica, ready to run.
 
     Args:
         topology: The devices.
-        cuts: What each replica does, in pieces.
+        traces: What each replica does.
+        cuts: The same in pieces.
+        varying: Which results differ between replicas.
         meetings: The collectives after each piece, as programs over all replicas.
+        failures: What callbacks raise; None if there are none.
     """
 
     topology: Topology
-    cuts: Sequence[Cut]
-    meetings: Sequence[Any]
+    traces: tuple[Traced, ...]
+    cuts: tuple[Cut, ...]
+    varying: tuple[bool, ...]
+    meetings: tuple[Any, ...]
+    failures: Failures | None = None
 
-    def __call__(self, inputs: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
+    def __call__(self, arrays: Sequence[Sequence[Any]]) -> Tree:
+        if self.failures is None:
+            with aliasing.lock:
+                return self._call_locked(arrays)
+        refuse_in_callback()
+        with aliasing.turn, aliasing.lock:
+            return self._call_locked(arrays)
+
+    def _call_locked(self, arrays: Sequence[Sequence[Any]]) -> Tree:
+        reads, writes = self.traces[0].reads, self.traces[0].writes
+        count = len(writes)
+        held = read_shared(reads, self.topology)
+        inputs = self._inputs(arrays, held)
+        if self.failures is None:
+            columns = self._run(inputs)
+        else:
+            # A callback may read variables itself, in another thread.
+            aliasing.lock.release()
+            try:
+                columns = jax.block_until_ready(self._run(inputs))
+                self.failures.raise_first()
+            finally:
+                aliasing.lock.acquire()
+            refuse_concurrent_writes(reads, held, read_and_written(self.traces[0]))
+        replace(
+            writes,
+            [
+                self._stored(variable, parts)
+                for variable, parts in zip(writes, columns[:count], strict=True)
+            ],
+        )
+        return self._presented(columns[count:])
+
+    def _run(self, inputs: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
         """Returns for each output what the replicas computed from their inputs."""
         states = [
             initial_values(piece.closed, own)
@@ -96,61 +135,6 @@ class SideBySide:
             for var, column in zip(made, columns, strict=True):
                 is_scalar = kind_of(var)[0] == ()
                 values[var] = _as_scalar(column[index]) if is_scalar else column[index]
-
-
-@dataclasses.dataclass(frozen=True)
-class Lockstep:
-    """One program per replica, ready to run.
-
-    Args:
-        topology: The devices.
-        traces: What each replica does.
-        cuts: The same in pieces.
-        varying: Which results differ between replicas.
-        meetings: The collectives after each piece, as programs over all replicas.
-        failures: What callbacks raise; None if there are none.
-    """
-
-    topology: Topology
-    traces: tuple[Traced, ...]
-    cuts: tuple[Cut, ...]
-    varying: tuple[bool, ...]
-    meetings: tuple[Any, ...]
-    failures: Failures | None = None
-
-    def __call__(self, arrays: Sequence[Sequence[Any]]) -> Tree:
-        if self.failures is None:
-            with aliasing.lock:
-                return self._call_locked(arrays)
-        refuse_in_callback()
-        with aliasing.turn, aliasing.lock:
-            return self._call_locked(arrays)
-
-    def _call_locked(self, arrays: Sequence[Sequence[Any]]) -> Tree:
-        reads, writes = self.traces[0].reads, self.traces[0].writes
-        count = len(writes)
-        held = borrowed(reads, self.topology)
-        inputs = self._inputs(arrays, held)
-        run = SideBySide(self.topology, self.cuts, self.meetings)
-        if self.failures is None:
-            columns = run(inputs)
-        else:
-            # A callback may read variables itself, in another thread.
-            aliasing.lock.release()
-            try:
-                columns = jax.block_until_ready(run(inputs))
-                self.failures.raise_first()
-            finally:
-                aliasing.lock.acquire()
-            require_unchanged(reads, held, rewritten(self.traces[0]))
-        replace(
-            writes,
-            [
-                self._stored(variable, parts)
-                for variable, parts in zip(writes, columns[:count], strict=True)
-            ],
-        )
-        return self._presented(columns[count:])
 
     def _inputs(
         self, arrays: Sequence[Sequence[Any]], held: Sequence[jax.Array]

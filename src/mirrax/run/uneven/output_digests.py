@@ -1,8 +1,7 @@
-"""Which results of replicas are equal although each has a program of its own.
+"""Finds which results differ between replicas that have programs of their own.
 
-The same program for all replicas needs only the analysis of what varies. Programs that
-were traced one by one can also differ in what was constant while they were traced, such
-as the number of a replica or of its rows.
+Programs that are traced one by one can differ in their constants, such as the number of
+a replica or of its rows. Digests of how each output is computed find that.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from mirrax.collectives.worker_exchange import exchange
 from mirrax.context.guards import MustDrive
 from mirrax.devices.topology import AXIS, Topology
 from mirrax.run.compiled import decisions
-from mirrax.run.compiled.arguments import NUMBERS, refuse_taken, static_key
+from mirrax.run.compiled.arguments import NUMBERS, refuse_donated, static_key
 from mirrax.run.compiled.callbacks import Failures, catch_failures, has_callbacks
 from mirrax.run.compiled.function import Function
 from mirrax.run.compiled.replica_trace import (
@@ -34,7 +34,7 @@ from mirrax.run.compiled.replica_trace import (
     split_result,
     stand_in,
 )
-from mirrax.run.compiled.spmd_communicator import SpmdMeeting, call_in_replica
+from mirrax.run.compiled.spmd_communicator import SpmdCommunicator, call_in_replica
 from mirrax.run.compiled.tracing import Traced, trace
 from mirrax.run.eager.scheduler import run_eager
 from mirrax.run.replica_context import ReplicaCall
@@ -91,7 +91,7 @@ class _Arguments:
     def of(cls, call: ReplicaCall) -> _Arguments:
         leaves, structure = trees.flatten((call.args, call.kwargs))
         columns = [parts_of(leaf, call.topology) for leaf in leaves]
-        refuse_taken(itertools.chain.from_iterable(columns))
+        refuse_donated(itertools.chain.from_iterable(columns))
         return cls(
             structure,
             [
@@ -197,7 +197,7 @@ def _trace_all(
             gather = gathers.seen_by(number, topology.num_replicas)
             if not topology.is_local:
                 gather = spmd.all_gather
-            meeting = SpmdMeeting(call.strategy, call.collective, number, gather)
+            meeting = SpmdCommunicator(call.strategy, call.collective, number, gather)
             return split_result(call_in_replica(call, args, kwargs, meeting))
 
         stand_ins = [stand_in(array) for array in arguments.arrays(row)]

@@ -13,12 +13,10 @@ from mirrax._jax.jaxprs import (
     Jaxpr,
     JaxprEqn,
     Var,
-    bind,
     called_jaxpr,
-    initial_values,
+    evaluate,
     inner_jaxprs,
     kind_of,
-    read,
     rebuilt,
     stand_ins,
 )
@@ -133,29 +131,22 @@ def _compile(
 def _open_calls(
     closed: ClosedJaxpr, axis_env: Sequence[tuple[str, int]]
 ) -> ClosedJaxpr:
-    """Returns the program with the calls that contain collectives opened up."""
+    """Returns the program with the calls that contain collectives inlined."""
     if not any(_hides_collective(eqn) for eqn in closed.jaxpr.eqns):
         return closed
 
+    def inline(eqn: JaxprEqn, inputs: list[Any]) -> list[Any] | None:
+        if not _hides_collective(eqn):
+            return None
+        called = called_jaxpr(eqn)
+        if called is None:
+            raise NotSegmentable
+        return evaluate(called, inputs, inline)
+
     def opened(*inputs: Any) -> list[Any]:
-        return _evaluate_open(closed, inputs)
+        return evaluate(closed, inputs, inline)
 
     return jax.make_jaxpr(opened, axis_env=list(axis_env))(*stand_ins(closed.jaxpr))
-
-
-def _evaluate_open(closed: ClosedJaxpr, inputs: Sequence[Any]) -> list[Any]:
-    values = initial_values(closed, inputs)
-    for eqn in closed.jaxpr.eqns:
-        arguments = [read(values, atom) for atom in eqn.invars]
-        if not _hides_collective(eqn):
-            outputs = bind(eqn, arguments, eqn.params)
-        else:
-            called = called_jaxpr(eqn)
-            if called is None:
-                raise NotSegmentable
-            outputs = _evaluate_open(called, arguments)
-        values.update(zip(eqn.outvars, outputs, strict=True))
-    return [read(values, atom) for atom in closed.jaxpr.outvars]
 
 
 def _hides_collective(eqn: JaxprEqn) -> bool:
