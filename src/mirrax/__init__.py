@@ -4,6 +4,7 @@ Choose a strategy, create variables in its scope, and run steps on its replicas.
 """
 
 import importlib
+from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 from mirrax import config, errors, random
@@ -125,6 +126,8 @@ _LATER_MODULES = ("cluster_resolver", "data", "launch", "nn", "train")
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return metadata.version("mirrax")
     if name in _LATER_MODULES:
         return importlib.import_module(f"mirrax.{name}")
     if name in _LATER:

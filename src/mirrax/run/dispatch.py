@@ -13,7 +13,7 @@ from mirrax._jax.tape_trace import is_recording
 from mirrax.context import stack
 from mirrax.lazy_modules import LazyModule
 from mirrax.run import function_identity
-from mirrax.run.compiled.function import Function
+from mirrax.run.compiled.function import AnyFunction, Function
 from mirrax.run.compiled.replica_trace import run_traced
 from mirrax.run.compiled.spmd_communicator import call_alone, run_within
 from mirrax.run.eager.scheduler import run_eager
@@ -96,7 +96,7 @@ def _unpacked(
 
 
 def _run_compiled(
-    strategy: Any, fn: Function, args: Sequence[Any], kwargs: dict[str, Any]
+    strategy: Any, fn: AnyFunction, args: Sequence[Any], kwargs: dict[str, Any]
 ) -> Tree:
     args, kwargs = fn.fitted(args, kwargs)
     compiled = fn.over(strategy, _run_one_by_one)
@@ -107,7 +107,7 @@ def _run_compiled(
 
 
 def _run_driven(
-    driver: Function,
+    driver: AnyFunction,
     strategy: Any,
     fn: Callable[..., Any],
     args: Sequence[Any],
@@ -123,7 +123,7 @@ def _run_driven(
     return result
 
 
-def _run_one_by_one(call: ReplicaCall, fn: Function) -> Tree:
+def _run_one_by_one(call: ReplicaCall, fn: AnyFunction) -> Tree:
     """Runs replicas that need a program each, or Python."""
     return _run_by_python(call) if call.is_deciding else runner.run_uneven(call, fn)
 

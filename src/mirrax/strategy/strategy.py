@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import jax
 import numpy as np
@@ -41,6 +41,9 @@ else:
     data = LazyModule("mirrax.data")
     input_context = LazyModule("mirrax.input.input_context")
     distribute_dataset = LazyModule("mirrax.input.distribute_dataset")
+
+
+R = TypeVar("R")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,11 +157,11 @@ class Strategy:
 
     def run(
         self,
-        fn: Callable[..., Any],
+        fn: Callable[..., R],
         args: tuple[Any, ...] | list[Any] = (),
         kwargs: dict[str, Any] | None = None,
         options: RunOptions | None = None,
-    ) -> Tree:
+    ) -> R:
         """Calls `fn` on each replica; returns the merged results.
 
         Distributed values among the arguments are replaced by the replica's part;
@@ -171,7 +174,8 @@ class Strategy:
         if frame is not None and frame is not self._frame:
             guards.require_cross_replica("`strategy.run`")
             guards.require_same_strategy("`strategy.run`", self)
-        return dispatch.run(self, fn, args, kwargs or {})
+        result: R = dispatch.run(self, fn, args, kwargs or {})
+        return result
 
     def experimental_run_v2(
         self,

@@ -95,7 +95,7 @@ def function(
     return func if isinstance(func, Function) else Function(func, **options)
 
 
-class Function(mirrax.Function):
+class Function(mirrax.Function[..., Any]):
     """What `tf.function` returns.
 
     Args:

@@ -6,7 +6,7 @@ import collections
 import functools
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, ParamSpec, TypeAlias, TypeVar, overload
 
 from typing_extensions import override
 
@@ -22,6 +22,29 @@ from mirrax.run.compiled.replica_function import ReplicaFunction
 from mirrax.run.compiled.tracing import Traced
 from mirrax.trees import Tree
 from mirrax.variables import foreign_libraries
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@overload
+def function(
+    fn: Callable[P, R],
+    *,
+    input_signature: Sequence[Any] | None = None,
+    donate_argnums: int | Sequence[int] = (),
+    python_decisions: bool = False,
+) -> Function[P, R]: ...
+
+
+@overload
+def function(
+    fn: None = None,
+    *,
+    input_signature: Sequence[Any] | None = None,
+    donate_argnums: int | Sequence[int] = (),
+    python_decisions: bool = False,
+) -> Callable[[Callable[P, R]], Function[P, R]]: ...
 
 
 def function(
@@ -66,7 +89,7 @@ def function(
     return Function(fn, **options)
 
 
-class Function(CompiledCall):
+class Function(CompiledCall, Generic[P, R]):
     """A function with its compiled programs; made by `mirrax.function`.
 
     Args:
@@ -81,7 +104,7 @@ class Function(CompiledCall):
 
     def __init__(
         self,
-        fn: Callable[..., Any],
+        fn: Callable[P, R],
         input_signature: Sequence[Any] | None = None,
         donate_argnums: int | Sequence[int] = (),
         python_decisions: bool = False,
@@ -99,7 +122,9 @@ class Function(CompiledCall):
             lambda: None,
             lambda: None,
         )
-        self._inner: collections.OrderedDict[Any, Function] = collections.OrderedDict()
+        self._inner: collections.OrderedDict[Any, AnyFunction] = (
+            collections.OrderedDict()
+        )
         self._over: weakref.WeakSet[ReplicaFunction] = weakref.WeakSet()
 
     @property
@@ -109,20 +134,30 @@ class Function(CompiledCall):
         over = sum(function.trace_count for function in list(self._over))
         return super().trace_count + over
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Tree:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         frame = stack.frame()
         if stack.overlay() is not None or Function.runs_eagerly:
             # Part of the trace that is under way, if any.
             return self.fn(*args, **kwargs)
+        result: R
         if isinstance(frame, stack.Replica) and frame.context.num_replicas_in_sync > 1:
             if frame.is_alone:
                 # The others may not come here.
-                args, kwargs = self.fitted(args, kwargs)
-                return self.fn(*args, **kwargs)
+                own_args, own_kwargs = self.fitted(args, kwargs)
+                return self.fn(*own_args, **own_kwargs)
             # The replicas of an eager `run` call the program together.
-            return frame.context.merge_call(_run_together, (self, args, kwargs))
-        args, kwargs = self.fitted(args, kwargs)
-        return self.call(args, kwargs)
+            result = frame.context.merge_call(_run_together, (self, args, kwargs))
+        else:
+            result = self.call(*self.fitted(args, kwargs))
+        return result
+
+    @overload
+    def __get__(self, instance: None, owner: type | None = None) -> Function[P, R]: ...
+
+    @overload
+    def __get__(
+        self, instance: object, owner: type | None = None
+    ) -> Callable[..., R]: ...
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None:
@@ -167,7 +202,7 @@ class Function(CompiledCall):
         self.last_replica_function = (weakref.ref(strategy), weakref.ref(found))
         return found
 
-    def compiled(self, fn: Callable[..., Any]) -> Function:
+    def compiled(self, fn: Callable[..., Any]) -> AnyFunction:
         """Returns `fn`, which this function's Python gives to `run`, as a function.
 
         A function that is defined anew on each call is found again by its code and by
@@ -182,7 +217,7 @@ class Function(CompiledCall):
         found.fn = fn
         return found
 
-    def remember(self, key: Any, compiled: Function) -> None:
+    def remember(self, key: Any, compiled: AnyFunction) -> None:
         """Makes `compiled` what is found for a function with this identity."""
         if key is None:
             return
@@ -222,3 +257,7 @@ class Function(CompiledCall):
 
 def _run_together(strategy: Any, fn: Any, args: Any, kwargs: Any) -> Tree:
     return strategy.run(fn, args, kwargs)
+
+
+AnyFunction: TypeAlias = Function[..., Any]
+"""A function of any arguments."""

@@ -27,7 +27,7 @@ from mirrax.devices.topology import AXIS, Topology
 from mirrax.run.compiled import decisions
 from mirrax.run.compiled.arguments import NUMBERS, refuse_donated, static_key
 from mirrax.run.compiled.callbacks import Failures, catch_failures, has_callbacks
-from mirrax.run.compiled.function import Function
+from mirrax.run.compiled.function import AnyFunction
 from mirrax.run.compiled.replica_trace import (
     find_varying_outputs,
     refuse_varying_writes,
@@ -55,7 +55,7 @@ _ADVICE = (
 )
 
 
-def run_uneven(call: ReplicaCall, fn: Function) -> Tree:
+def run_uneven(call: ReplicaCall, fn: AnyFunction) -> Tree:
     """Returns the merged results of `fn`; eagerly if its program cannot be cut."""
     arguments = _Arguments.of(call)
     kinds = _kinds_of_all(call)
