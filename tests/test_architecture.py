@@ -36,6 +36,24 @@ def test_module_keeps_to_its_layer(path):
     assert list(map(str, check_module(path, PACKAGE))) == []
 
 
+DOCUMENTS = sorted(
+    [
+        *(ROOT / f"{name}.md" for name in ("ARCHITECTURE", "CONTRIBUTING", "README")),
+        *(ROOT / "docs").glob("*.md"),
+    ]
+)
+# Programs of the reader, in examples.
+USER_FILES = {"conftest.py", "test_train.py", "train.py"}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_python_files_named_in_documents_exist(document):
+    named = set(re.findall(r"[\w./-]+\.py\b", document.read_text())) - USER_FILES
+    roots = (document.parent, ROOT, PACKAGE)
+    missing = [n for n in named if not any((root / n).is_file() for root in roots)]
+    assert sorted(missing) == []
+
+
 def test_public_names_are_the_documented_ones():
     text = (ROOT / "docs" / "api.md").read_text()
     section = text.split("## Public names\n", maxsplit=1)[1].split("\n## ")[0]
