@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mirrax.testing import launch_processes
-from tests.integrations import programs
+from tests.integrations.flax import programs
 
 
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
