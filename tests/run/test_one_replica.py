@@ -6,7 +6,7 @@ import pytest
 
 import mirrax
 from mirrax.options import CommunicationOptions, ReduceOp
-from mirrax.run.replica_context import Alone, require_gatherable
+from mirrax.run.replica_context import SingleReplica, require_gatherable
 
 OPTIONS = CommunicationOptions()
 
@@ -17,11 +17,11 @@ def one():
 
 
 def reduced(op, *values):
-    return Alone(None).all_reduce(op, list(values), OPTIONS)
+    return SingleReplica(None).all_reduce(op, list(values), OPTIONS)
 
 
 def test_a_single_replica_is_the_first(one):
-    assert Alone(one).replica_id == 0
+    assert SingleReplica(one).replica_id == 0
 
 
 @pytest.mark.parametrize("op", [ReduceOp.SUM, ReduceOp.MEAN])
@@ -57,7 +57,7 @@ def test_a_number_of_python_is_reduced_to_a_strong_array():
 
 def test_a_single_value_is_gathered_as_it_is():
     values = [jnp.ones((2, 1)), jnp.ones(3)]
-    assert Alone(None).all_gather(values, 0) is values
+    assert SingleReplica(None).all_gather(values, 0) is values
 
 
 def test_a_merge_function_gets_bare_values_and_the_strategy(one):
@@ -66,7 +66,9 @@ def test_a_merge_function_gets_bare_values_and_the_strategy(one):
     def merge(strategy, x, *, y):
         return strategy, x, y, mirrax.in_cross_replica_context()
 
-    strategy, x, y, is_cross = Alone(one).merge_call(merge, (given,), {"y": named})
+    strategy, x, y, is_cross = SingleReplica(one).merge_call(
+        merge, (given,), {"y": named}
+    )
     assert (strategy is one, x is given, y is named, is_cross) == (True,) * 4
     assert not mirrax.has_strategy()
 
@@ -75,7 +77,7 @@ def test_the_replica_gets_its_part_of_what_a_merge_function_returns(one):
     def merge(strategy):
         return {"a": [mirrax.PerReplica(("mine",)), None], "b": "for all"}
 
-    found = Alone(one).merge_call(merge, (), {})
+    found = SingleReplica(one).merge_call(merge, (), {})
     assert found == {"a": ["mine", None], "b": "for all"}
 
 
@@ -84,7 +86,7 @@ def test_an_error_in_a_merge_function_leaves_the_strategy(one):
         raise KeyError("mine")
 
     with pytest.raises(KeyError, match="mine"):
-        Alone(one).merge_call(merge, (), {})
+        SingleReplica(one).merge_call(merge, (), {})
     assert not mirrax.has_strategy()
 
 

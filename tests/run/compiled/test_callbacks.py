@@ -189,7 +189,7 @@ def in_a_thread(fn):
 def test_a_value_that_is_assigned_meanwhile_is_not_lost(who):
     variable = mirrax.Variable(0.0)
     step = counting(variable, lambda: who(lambda: variable.assign(10.0)))
-    with pytest.raises(RuntimeError, match=r"(?s)nobody else may.*'Variable:0'"):
+    with pytest.raises(RuntimeError, match=r"'Variable:0' was modified while"):
         step()
     assert variable.numpy() == 10
 
@@ -197,7 +197,7 @@ def test_a_value_that_is_assigned_meanwhile_is_not_lost(who):
 def test_a_value_that_a_program_gives_meanwhile_is_not_lost():
     variable = mirrax.Variable(0.0)
     other = mirrax.function(lambda: [variable.assign_add(10.0)])
-    with pytest.raises(RuntimeError, match="nobody else may"):
+    with pytest.raises(RuntimeError, match="was modified while"):
         counting(variable, lambda: in_a_thread(other))()
     assert variable.numpy() == 10
 
@@ -225,7 +225,7 @@ def test_a_value_that_is_assigned_during_an_uneven_step_is_not_lost(
     monkeypatch.setattr(
         Failures, "raise_first", lambda *_: in_a_thread(lambda: variable.assign(10.0))
     )
-    with pytest.raises(RuntimeError, match="nobody else may"):
+    with pytest.raises(RuntimeError, match="was modified while"):
         two_replicas.run(step, args=(parts,))
     assert variable.numpy() == 10
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import mirrax
-from mirrax.run.compiled.arguments import own_each, placement, refuse_taken
+from mirrax.run.compiled.arguments import copy_shared, jit_key, refuse_donated
 
 
 def test_arrays_that_lie_elsewhere_are_placed_differently(two_replicas):
@@ -16,38 +16,38 @@ def test_arrays_that_lie_elsewhere_are_placed_differently(two_replicas):
     tied = jax.device_put(here, jax.devices()[0])
     elsewhere = jax.device_put(here, jax.devices()[1])
     spread = jax.device_put(here, two_replicas.topology.replicated)
-    found = [placement(array) for array in (here, tied, elsewhere, spread)]
+    found = [jit_key(array) for array in (here, tied, elsewhere, spread)]
     assert len(set(found)) == 4
-    assert placement(jnp.zeros(5)) == placement(here)
+    assert jit_key(jnp.zeros(5)) == jit_key(here)
 
 
 def test_what_is_no_array_of_jax_is_placed_by_its_type():
-    assert placement(1.5) == placement(2.5)
-    assert placement(np.ones(2)) == placement(np.zeros(3))
-    assert len({placement(1.5), placement(1), placement(np.ones(2))}) == 3
+    assert jit_key(1.5) == jit_key(2.5)
+    assert jit_key(np.ones(2)) == jit_key(np.zeros(3))
+    assert len({jit_key(1.5), jit_key(1), jit_key(np.ones(2))}) == 3
 
 
 def test_what_is_there_is_accepted():
-    refuse_taken([])
-    refuse_taken([jnp.ones(2), np.ones(2), 1.5, (jnp.ones(1), jnp.ones(2))])
+    refuse_donated([])
+    refuse_donated([jnp.ones(2), np.ones(2), 1.5, (jnp.ones(1), jnp.ones(2))])
 
 
 def test_an_array_that_is_gone_is_refused_wherever_it_stands():
     gone = jnp.ones(2)
     gone.delete()
     with pytest.raises(RuntimeError, match=r"donated to an earlier call.*a copy"):
-        refuse_taken([jnp.ones(2), 1.5, gone])
+        refuse_donated([jnp.ones(2), 1.5, gone])
 
 
 def test_arrays_of_nobody_else_are_given_as_they_are():
     arrays = [jnp.ones(2), jnp.ones(3)]
-    assert own_each(arrays, [jnp.ones(2)]) is arrays
-    assert own_each([], []) == []
+    assert copy_shared(arrays, [jnp.ones(2)]) is arrays
+    assert copy_shared([], []) == []
 
 
 def test_an_array_that_is_given_twice_is_copied_once():
     array = jnp.ones(2)
-    first, second = own_each([array, array], [])
+    first, second = copy_shared([array, array], [])
     assert first is array
     assert second.unsafe_buffer_pointer() != array.unsafe_buffer_pointer()
     assert second.tolist() == [1, 1]
@@ -55,7 +55,7 @@ def test_an_array_that_is_given_twice_is_copied_once():
 
 def test_an_array_that_is_also_kept_is_copied():
     shared, own = jnp.ones(2), jnp.zeros(2)
-    copied, same = own_each([shared, own], [shared])
+    copied, same = copy_shared([shared, own], [shared])
     assert copied.unsafe_buffer_pointer() != shared.unsafe_buffer_pointer()
     assert (copied.tolist(), same is own) == ([1, 1], True)
 
@@ -65,7 +65,7 @@ def test_the_value_of_a_variable_is_copied(two_replicas):
     with two_replicas.scope():
         mirrored = mirrax.Variable(jnp.ones(2))
     values, own = [plain.value, mirrored.value], jnp.zeros(2)
-    *copies, same = own_each([*values, own], [])
+    *copies, same = copy_shared([*values, own], [])
     pairs = zip(copies, values, strict=True)
     assert not any(copy is value for copy, value in pairs)
     assert [copy.tolist() for copy in copies] == [[1, 1], [1, 1]]
@@ -75,7 +75,7 @@ def test_the_value_of_a_variable_is_copied(two_replicas):
 def test_numbers_and_arrays_of_numpy_are_given_as_they_are():
     """JAX makes new arrays of them in any case."""
     array = np.ones(2)
-    given = own_each([array, 1.5], [])
+    given = copy_shared([array, 1.5], [])
     assert given[0] is array
     assert given[1] == 1.5
 

@@ -12,9 +12,9 @@ from mirrax.context.guards import MustDrive
 from mirrax.devices.topology import local_topology
 from mirrax.run.compiled.placement import (
     PLAIN,
-    Form,
-    form_of,
+    Placement,
     only_topology,
+    placement_of,
     split_outputs,
 )
 from mirrax.values.layouts import Alike, Joined, join, replicate
@@ -39,40 +39,40 @@ def traced_outputs(result, *topologies):
 def test_a_plain_array_is_itself():
     array = jnp.ones(2)
     assert PLAIN.wrap(array) is array
-    assert Form("mirrored").wrap(array) is array
+    assert Placement("mirrored").wrap(array) is array
 
 
 @pytest.mark.parametrize("parts", [((1.0, 2.0)), ([1, 2], [3, 4])], ids=["0d", "1d"])
 def test_a_joined_array_is_shown_part_by_part(pair, parts):
     arrays = tuple(jnp.asarray(part) for part in parts)
-    form = Form("joined", pair, is_scalar=arrays[0].ndim == 0)
+    form = Placement("joined", pair, is_scalar=arrays[0].ndim == 0)
     value = form.wrap(join(arrays, pair))
     assert [part.tolist() for part in value.values] == [a.tolist() for a in arrays]
 
 
 def test_an_alike_array_is_whole_on_every_replica(pair):
-    value = Form("alike", pair).wrap(replicate(jnp.arange(2), pair))
+    value = Placement("alike", pair).wrap(replicate(jnp.arange(2), pair))
     assert isinstance(value, PerReplica)
     assert [part.tolist() for part in value.values] == [[0, 1], [0, 1]]
 
 
 def test_the_form_of_a_value_makes_it_again(pair):
     weak = Joined(join((1, 2), pair), True, pair, True)
-    assert form_of(weak) == Form("joined", pair, is_scalar=True, is_weak=True)
-    assert form_of(weak).wrap(weak.array).layout.is_weak
+    assert placement_of(weak) == Placement("joined", pair, is_scalar=True, is_weak=True)
+    assert placement_of(weak).wrap(weak.array).layout.is_weak
     rows = Joined(join((jnp.ones(1), jnp.ones(1)), pair), False, pair)
-    assert form_of(rows) == Form("joined", pair)
+    assert placement_of(rows) == Placement("joined", pair)
     alike = Alike(replicate(1.0, pair), pair)
-    assert form_of(alike) == Form("alike", pair)
+    assert placement_of(alike) == Placement("alike", pair)
 
 
 def test_arrays_and_numbers_are_outputs():
     result = {"a": jnp.ones(2), "b": [np.arange(2), np.float16(1), 2.5, True, 1j]}
-    arrays, (structure, forms, rest) = split_outputs(result)
+    arrays, (structure, placements, rest) = split_outputs(result)
     assert all(isinstance(array, jax.Array) for array in arrays)
     assert [array.tolist() for array in arrays] == [[1, 1], [0, 1], 1, 2.5, True, 1j]
     assert str(arrays[2].dtype) == "float16"
-    assert forms == [PLAIN] * 6
+    assert placements == [PLAIN] * 6
     assert rest == [None] * 6
     assert structure.unflatten("abcdef") == {"a": "a", "b": list("bcdef")}
 
@@ -84,16 +84,16 @@ def test_numbers_of_python_stay_weak():
 
 @pytest.mark.parametrize("result", [None, (), {"a": []}], ids=repr)
 def test_a_result_without_leaves_has_no_outputs(result):
-    arrays, (structure, forms, rest) = split_outputs(result)
-    assert (arrays, forms, rest) == ([], [], [])
+    arrays, (structure, placements, rest) = split_outputs(result)
+    assert (arrays, placements, rest) == ([], [], [])
     assert structure.unflatten([]) == result
 
 
 def test_other_objects_are_no_outputs():
     variable, given = mirrax.Variable(1.0), object()
-    arrays, (_, forms, rest) = split_outputs([variable, "text", given, 3])
+    arrays, (_, placements, rest) = split_outputs([variable, "text", given, 3])
     assert [int(array) for array in arrays] == [3]
-    assert forms == [None, None, None, PLAIN]
+    assert placements == [None, None, None, PLAIN]
     assert rest[0] is variable
     assert rest[1:] == ["text", given, None]
 
@@ -102,8 +102,12 @@ def test_values_of_replicas_are_outputs_in_their_form(pair):
     def body(first, second, third):
         joined, alike = Joined(first, True, pair), Alike(second, pair)
         result = [PerReplica(joined), PerReplica(alike), Mirrored(third)]
-        arrays, (_, forms, _) = split_outputs(result)
-        assert forms == [form_of(joined), form_of(alike), Form("mirrored")]
+        arrays, (_, placements, _) = split_outputs(result)
+        assert placements == [
+            placement_of(joined),
+            placement_of(alike),
+            Placement("mirrored"),
+        ]
         return arrays
 
     found = jax.jit(body)(jnp.arange(2), 3, 4)
@@ -113,20 +117,20 @@ def test_values_of_replicas_are_outputs_in_their_form(pair):
 def test_values_of_replicas_from_outside_stay_what_they_are(pair):
     joined = PerReplica(Joined(join((1.0, 2.0), pair), True, pair))
     alike = PerReplica(Alike(replicate(1.0, pair), pair))
-    arrays, (_, forms, rest) = split_outputs([joined, alike])
+    arrays, (_, placements, rest) = split_outputs([joined, alike])
     assert arrays == []
-    assert forms == [None, None]
+    assert placements == [None, None]
     assert [a is b for a, b in zip(rest, [joined, alike], strict=True)] == [True, True]
 
 
 def test_parts_that_were_put_together_in_a_function_are_joined(pair):
     value = PerReplica((jnp.ones(2), Mirrored(jnp.array([3.0, 4.0]))))
-    (array,), (_, forms, _) = traced_outputs(value, pair)
+    (array,), (_, placements, _) = traced_outputs(value, pair)
     assert array.tolist() == [1, 1, 3, 4]
-    assert forms == [Form("joined", pair)]
-    (array,), (_, forms, _) = traced_outputs(PerReplica((1, 2.5)), pair)
+    assert placements == [Placement("joined", pair)]
+    (array,), (_, placements, _) = traced_outputs(PerReplica((1, 2.5)), pair)
     assert array.tolist() == [1, 2.5]
-    assert forms == [Form("joined", pair, is_scalar=True)]
+    assert placements == [Placement("joined", pair, is_scalar=True)]
 
 
 def test_parts_of_unequal_shapes_are_left_to_python(pair):
@@ -136,10 +140,10 @@ def test_parts_of_unequal_shapes_are_left_to_python(pair):
 
 def test_parts_are_no_output_where_no_replicas_run_or_they_are_no_arrays(pair):
     texts, numbers = PerReplica(("a", "b")), PerReplica((1, 2))
-    _, (_, forms, rest) = traced_outputs([texts], pair)
-    assert (forms, rest[0] is texts) == ([None], True)
-    _, (_, forms, rest) = traced_outputs([numbers])
-    assert (forms, rest[0] is numbers) == ([None], True)
+    _, (_, placements, rest) = traced_outputs([texts], pair)
+    assert (placements, rest[0] is texts) == ([None], True)
+    _, (_, placements, rest) = traced_outputs([numbers])
+    assert (placements, rest[0] is numbers) == ([None], True)
 
 
 def test_an_object_that_hides_a_tracer_is_refused():

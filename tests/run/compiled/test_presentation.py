@@ -7,7 +7,7 @@ import pytest
 import mirrax
 from mirrax import PerReplica, trees
 from mirrax.devices.topology import local_topology
-from mirrax.run.compiled.placement import PLAIN, Form, Presentation
+from mirrax.run.compiled.placement import PLAIN, Placement, ResultBuilder
 from mirrax.values.layouts import join, replicate
 
 
@@ -16,11 +16,11 @@ def pair():
     return local_topology(["CPU:0", "CPU:1"])
 
 
-def presentation(like, forms, rest=None, is_over_many=False):
+def presentation(like, placements, rest=None, is_over_many=False):
     """Returns how a result is shown that is nested like `like`."""
     _, structure = trees.flatten(like)
-    rest = [None] * len(forms) if rest is None else rest
-    return Presentation(structure, forms, rest, is_over_many)
+    rest = [None] * len(placements) if rest is None else rest
+    return ResultBuilder(structure, placements, rest, is_over_many)
 
 
 def test_one_array_is_handed_on():
@@ -74,15 +74,15 @@ def test_a_plain_array_over_many_devices_can_be_used_with_any_other(pair):
 
 def test_a_mirrored_array_stays_on_all_devices(pair):
     array = replicate(1.0, pair)
-    shown = presentation([0], [Form("mirrored")], is_over_many=True)
+    shown = presentation([0], [Placement("mirrored")], is_over_many=True)
     assert shown([array])[0] is array
 
 
 def test_a_joined_array_is_shown_part_by_part(pair):
-    form = Form("joined", pair, is_scalar=True)
-    first, second = presentation((0, 0), [form, Form("mirrored")], is_over_many=True)(
-        [join((1, 2), pair), replicate(3, pair)]
-    )
+    form = Placement("joined", pair, is_scalar=True)
+    first, second = presentation(
+        (0, 0), [form, Placement("mirrored")], is_over_many=True
+    )([join((1, 2), pair), replicate(3, pair)])
     assert isinstance(first, PerReplica)
     assert [int(part) for part in first.values] == [1, 2]
     assert int(second) == 3
@@ -91,7 +91,7 @@ def test_a_joined_array_is_shown_part_by_part(pair):
 @pytest.mark.parametrize("kind", ["joined", "alike"])
 def test_a_single_replica_gets_its_part_bare(kind):
     single = local_topology(["CPU:1"])
-    form = Form(kind, single, is_scalar=kind == "joined")
+    form = Placement(kind, single, is_scalar=kind == "joined")
     array = join((5.0,), single) if kind == "joined" else replicate(5.0, single)
     shown = presentation([0, 0], [form, None], [None, "text"])([array])
     assert isinstance(shown[0], jax.Array)

@@ -9,18 +9,18 @@ import pytest
 
 import mirrax
 from mirrax.run.compiled.arguments import slots_of
-from mirrax.run.compiled.program_cache import Latest, Programs
+from mirrax.run.compiled.program_cache import LastCall, ProgramCache
 from mirrax.variables import foreign_libraries
 
 
-def latest_of(args, is_run=False):
-    return Latest("program", slots_of(args, None), is_run)
+def last_call_of(args, is_run=False):
+    return LastCall("program", slots_of(args, None), is_run)
 
 
 def test_a_call_of_the_same_kind_gets_its_arrays():
-    latest = latest_of([jnp.ones(3)])
+    last_call = last_call_of([jnp.ones(3)])
     array = jnp.zeros(3)
-    (given,) = latest.arrays_of([array])
+    (given,) = last_call.arrays_of([array])
     assert given is array
 
 
@@ -39,11 +39,11 @@ def test_a_call_of_the_same_kind_gets_its_arrays():
     ids=repr,
 )
 def test_another_kind_of_call_is_left_to_the_key(args):
-    assert latest_of([jnp.ones(3)]).arrays_of(args) is None
+    assert last_call_of([jnp.ones(3)]).arrays_of(args) is None
 
 
 def test_weak_numbers_are_another_kind():
-    assert latest_of([jnp.asarray(1.0)]).arrays_of([jnp.float32(1)]) is None
+    assert last_call_of([jnp.asarray(1.0)]).arrays_of([jnp.float32(1)]) is None
 
 
 def own_number():
@@ -56,31 +56,31 @@ def test_parts_of_scalars_and_of_vectors_are_kept_apart(two_replicas):
 
     scalars, vectors = values(()), values((1,))
     assert scalars.layout.array.shape == vectors.layout.array.shape
-    assert latest_of([scalars]).arrays_of([vectors]) is None
-    assert latest_of([scalars]).arrays_of([scalars])[0] is scalars.layout.array
+    assert last_call_of([scalars]).arrays_of([vectors]) is None
+    assert last_call_of([scalars]).arrays_of([scalars])[0] is scalars.layout.array
 
 
 def test_a_transformation_is_another_kind_of_call():
-    latest = latest_of([])
-    assert latest.arrays_of([]) == []
+    last_call = last_call_of([])
+    assert last_call.arrays_of([]) == []
     seen = []
-    jax.make_jaxpr(lambda: seen.append(latest.arrays_of([])))()
+    jax.make_jaxpr(lambda: seen.append(last_call.arrays_of([])))()
     assert seen == [None]
 
 
 def test_another_setting_is_another_kind_of_call():
-    latest = latest_of([])
+    last_call = last_call_of([])
     with jax.debug_nans(True):
-        assert latest.arrays_of([]) is None
+        assert last_call.arrays_of([]) is None
     with jax.default_matmul_precision("float32"):
-        assert latest.arrays_of([]) is None
-    assert latest.arrays_of([]) == []
+        assert last_call.arrays_of([]) is None
+    assert last_call.arrays_of([]) == []
 
 
 def test_the_scope_is_another_place_unless_it_is_a_run(two_replicas):
     with two_replicas.scope():
-        assert latest_of([]).arrays_of([]) is None
-        assert latest_of([], is_run=True).arrays_of([]) == []
+        assert last_call_of([]).arrays_of([]) is None
+        assert last_call_of([], is_run=True).arrays_of([]) == []
 
 
 def test_a_function_called_in_and_out_of_a_scope_sees_where_it_is(two_replicas):
@@ -105,7 +105,7 @@ def test_calls_of_several_kinds_take_turns():
 
 
 def test_what_was_built_is_dropped_on_request():
-    programs = Programs("mine")
+    programs = ProgramCache("mine")
     built = [programs.get("key", object) for _ in range(2)]
     programs.drop("key")
     programs.drop("key")
@@ -113,7 +113,7 @@ def test_what_was_built_is_dropped_on_request():
 
 
 def test_building_without_a_trace_counts_none():
-    programs = Programs("mine")
+    programs = ProgramCache("mine")
     programs.get("key", object)
     assert programs.trace_count == 0
     programs.get("other", programs.count_trace)
@@ -121,9 +121,9 @@ def test_building_without_a_trace_counts_none():
 
 
 def test_a_library_that_is_new_stays_new_however_often_it_is_asked(monkeypatch):
-    latest = latest_of([])
+    last_call = last_call_of([])
     monkeypatch.setitem(sys.modules, "mirrax_tests_something_new", sys)
-    assert latest.arrays_of([]) == []
+    assert last_call.arrays_of([]) == []
     monkeypatch.setitem(sys.modules, "mirrax_tests_a_library", sys)
     monkeypatch.setattr(foreign_libraries, "connect", lambda: range(99))
-    assert [latest.arrays_of([]), latest.arrays_of([])] == [None, None]
+    assert [last_call.arrays_of([]), last_call.arrays_of([])] == [None, None]

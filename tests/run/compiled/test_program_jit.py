@@ -6,24 +6,26 @@ import pytest
 
 import mirrax
 from mirrax.devices.topology import local_topology
-from mirrax.run.compiled.placement import PLAIN, Form
+from mirrax.run.compiled.placement import PLAIN, Placement
 from mirrax.run.compiled.program import trace_program
 from mirrax.run.compiled.program_jit import compiled
-from mirrax.run.compiled.variable_io import Holdings
+from mirrax.run.compiled.variable_io import VariableIO
 from mirrax.values.layouts import join, replicate
 from tests.programs import create, replica_id
 
 SCALAR = jax.ShapeDtypeStruct((), "float32")
 
 
-def program(fn, count=0, donated=(), topology=None, forms=None, stand_ins=None):
+def program(fn, count=0, donated=(), topology=None, placements=None, stand_ins=None):
     """Returns a program of `count` numbers, and its variables."""
-    forms = forms or [PLAIN] * count
-    traced = trace_program(fn, stand_ins or [SCALAR] * count, forms)
-    held = Holdings(traced, topology, may_overwrite=True)
-    kept = [index for index in range(len(forms)) if index not in donated]
-    _, result_forms, _, _ = traced.result
-    return compiled(traced, held, topology, forms, result_forms, donated, kept), held
+    placements = placements or [PLAIN] * count
+    traced = trace_program(fn, stand_ins or [SCALAR] * count, placements)
+    held = VariableIO(traced, topology, may_overwrite=True)
+    kept = [index for index in range(len(placements)) if index not in donated]
+    _, result_placements, _, _ = traced.result
+    return compiled(
+        traced, held, topology, placements, result_placements, donated, kept
+    ), held
 
 
 @pytest.mark.parametrize("donated", [(), (1,), (2, 0), (0, 1, 2)], ids=str)
@@ -59,7 +61,7 @@ def test_variables_come_in_the_order_of_their_holdings():
         first.assign_add(1.0)
 
     # They lie side by side from now on, in this order.
-    Holdings(trace_program(row, [], []), None, True).arrays()
+    VariableIO(trace_program(row, [], []), None, True).arrays()
 
     def fn(x):
         first.assign(first * 10 + second)
@@ -117,9 +119,9 @@ def test_everything_lies_where_its_form_says(two_replicas):
         mirrored.assign_add(y)
         return varying, two_replicas.run(lambda: y), y * 2
 
-    forms = [Form("joined", topology, is_scalar=True), PLAIN]
+    placements = [Placement("joined", topology, is_scalar=True), PLAIN]
     stand_ins = [jax.ShapeDtypeStruct((2,), "float32"), SCALAR]
-    run, held = program(fn, 2, (), topology, forms, stand_ins)
+    run, held = program(fn, 2, (), topology, placements, stand_ins)
     numbers = [join((10.0, 20.0), topology), jnp.float32(3)]
     outputs = run(*held.arrays(), [], numbers)
     values = [output.tolist() for output in outputs]

@@ -9,7 +9,7 @@ import mirrax
 from mirrax import PerReplica
 from mirrax.options import CommunicationOptions, ReduceOp
 from mirrax.run.compiled.spmd_communicator import (
-    SpmdMeeting,
+    SpmdCommunicator,
     call_in_replica,
     run_within,
 )
@@ -23,7 +23,7 @@ OPTIONS = CommunicationOptions()
 
 @pytest.fixture
 def meeting(two_replicas):
-    return SpmdMeeting(two_replicas, two_replicas.collective)
+    return SpmdCommunicator(two_replicas, two_replicas.collective)
 
 
 def on_replicas(fn, *columns):
@@ -45,7 +45,7 @@ def test_the_number_is_that_of_whoever_runs_the_trace(meeting):
 
 
 def test_the_number_of_a_single_replica_is_a_constant(two_replicas):
-    alone = SpmdMeeting(two_replicas, two_replicas.collective, number=1)
+    alone = SpmdCommunicator(two_replicas, two_replicas.collective, number=1)
     assert int(alone.replica_id) == 1
     assert alone.replica_id.dtype == jnp.int32
 
@@ -79,7 +79,7 @@ def test_another_way_to_gather_can_be_given(two_replicas):
         asked.append((values, axis))
         return ["gathered"]
 
-    own = SpmdMeeting(two_replicas, two_replicas.collective, 0, gather)
+    own = SpmdCommunicator(two_replicas, two_replicas.collective, 0, gather)
     assert own.all_gather(["value"], 3) == ["gathered"]
     assert asked == [(["value"], 3)]
 
@@ -150,7 +150,7 @@ def test_a_function_is_called_in_the_context_of_a_replica(two_replicas):
 
 
 def test_a_replica_can_be_given_a_meeting_of_its_own(two_replicas):
-    alone = SpmdMeeting(two_replicas, two_replicas.collective, number=1)
+    alone = SpmdCommunicator(two_replicas, two_replicas.collective, number=1)
     found = call_in_replica(call(two_replicas, replica_id), (), {}, alone)
     assert int(found) == 1
 

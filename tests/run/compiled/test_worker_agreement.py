@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from mirrax.devices.peers import Alone
+from mirrax.devices.peers import SingleReplica
 from mirrax.devices.topology import Topology
 from mirrax.errors import ProgramMismatch
 from mirrax.run.compiled.tracing import trace
@@ -23,7 +23,7 @@ class Named:
         self.name = f"worker {index}"
 
 
-class Job(Alone):
+class Job(SingleReplica):
     """One of two workers, which are threads."""
 
     workers = (Named(0), Named(1))

@@ -8,43 +8,43 @@ from mirrax.run.eager.greenlets import (
     Cancelled,
     Failed,
     Finished,
-    Worker,
-    dismiss,
-    hire,
+    TaskGreenlet,
+    acquire,
+    release,
 )
 
 NAME = contextvars.ContextVar("name", default="nobody")
 
 
 def test_a_task_that_returns_is_finished():
-    assert Worker().start(lambda: 3) == Finished(3)
+    assert TaskGreenlet().start(lambda: 3) == Finished(3)
 
 
 def test_a_task_that_raises_has_failed():
-    outcome = Worker().start(lambda: 1 / 0)
+    outcome = TaskGreenlet().start(lambda: 1 / 0)
     assert isinstance(outcome, Failed)
     assert isinstance(outcome.error, ZeroDivisionError)
 
 
 def test_a_task_can_pause_and_is_given_an_answer():
-    worker = Worker()
+    worker = TaskGreenlet()
     assert worker.start(lambda: worker.pause("question") + 1) == "question"
     assert worker.resume(41) == Finished(42)
 
 
 def test_a_worker_takes_one_task_after_another():
-    worker = Worker()
+    worker = TaskGreenlet()
     assert [worker.start(lambda i=i: i).result for i in range(3)] == [0, 1, 2]
 
 
 def test_a_worker_goes_on_after_a_failure():
-    worker = Worker()
+    worker = TaskGreenlet()
     worker.start(lambda: 1 / 0)
     assert worker.start(lambda: "fine") == Finished("fine")
 
 
 def test_a_cancelled_task_runs_its_finally_blocks():
-    worker, log = Worker(), []
+    worker, log = TaskGreenlet(), []
 
     def task():
         try:
@@ -59,7 +59,7 @@ def test_a_cancelled_task_runs_its_finally_blocks():
 
 
 def test_each_task_has_a_context_of_its_own():
-    worker = Worker()
+    worker = TaskGreenlet()
     NAME.set("caller")
 
     def task():
@@ -73,10 +73,10 @@ def test_each_task_has_a_context_of_its_own():
 
 
 def test_dismissed_workers_are_hired_again():
-    worker = hire()
+    worker = acquire()
     worker.start(lambda: None)
-    dismiss(worker)
-    assert hire() is worker
+    release(worker)
+    assert acquire() is worker
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
@@ -84,7 +84,7 @@ def test_what_ends_a_program_comes_out_too(error):
     def task():
         raise error
 
-    assert isinstance(Worker().start(task).error, error)
+    assert isinstance(TaskGreenlet().start(task).error, error)
 
 
 class Thing:
@@ -92,7 +92,7 @@ class Thing:
 
 
 def test_nothing_of_an_ended_task_is_kept():
-    worker, things = Worker(), []
+    worker, things = TaskGreenlet(), []
 
     def make():
         thing = Thing()

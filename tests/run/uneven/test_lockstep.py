@@ -13,10 +13,10 @@ import mirrax
 from mirrax import PerReplica
 from mirrax.run.compiled.callbacks import Failures, catch_failures
 from mirrax.run.compiled.replica_trace import split_result
-from mirrax.run.compiled.spmd_communicator import SpmdMeeting, call_in_replica
+from mirrax.run.compiled.spmd_communicator import SpmdCommunicator, call_in_replica
 from mirrax.run.compiled.tracing import trace
 from mirrax.run.replica_context import ReplicaCall
-from mirrax.run.uneven.lockstep import Lockstep, SideBySide, meeting_program
+from mirrax.run.uneven.lockstep import Lockstep, _Segments, meeting_program
 from mirrax.run.uneven.segments import cut
 from tests.programs import create, replica_id
 from tests.variables.library import Box
@@ -38,7 +38,7 @@ def traces_of(strategy, fn, rows):
     call = ReplicaCall(strategy, collective, fn, (), {})
 
     def traced(number, row):
-        meeting = SpmdMeeting(strategy, collective, number)
+        meeting = SpmdCommunicator(strategy, collective, number)
 
         def body(*values):
             return split_result(call_in_replica(call, values, {}, meeting))
@@ -56,7 +56,7 @@ def side_by_side(strategy, fn, rows):
     traces = traces_of(strategy, fn, rows)
     cuts = [cut(traced.closed, AXIS_ENV) for traced in traces]
     topology = strategy.topology
-    return SideBySide(topology, cuts, meetings_of(topology, cuts))(rows)
+    return _Segments(topology, cuts, meetings_of(topology, cuts))(rows)
 
 
 def lockstep(strategy, fn, rows, varying=(), failures=None):
