@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 # Programs in soak/ that run for long and look for growth.
-SOAKS := epochs checkpoint_kills
+SOAKS := epochs checkpoint_kills random_programs
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check bench soak clean

@@ -97,6 +97,10 @@ class Function(CompiledCall, Generic[P, R]):
         input_signature: Descriptions that the arguments must fit.
         donate_argnums: Positional arguments whose arrays may be overwritten.
         python_decisions: Whether Python may decide on values of arrays.
+
+    >>> double = Function(lambda x: 2 * x)
+    >>> float(double(1.0)), float(double(2.0)), double.trace_count
+    (2.0, 4.0, 1)
     """
 
     runs_eagerly: ClassVar[bool] = False
