@@ -16,7 +16,7 @@ GLOBAL_BATCH_SIZE = 64
 
 
 def make_data(num_examples, seed):
-    """Returns images of 8 x 8 points with a bar in one of four places, and their labels."""
+    """Returns images of 8 x 8 points with a bar in one of four places, and labels."""
     random = np.random.RandomState(seed)
     labels = random.randint(0, 4, num_examples)
     images = random.rand(num_examples, 8, 8, 1)
