@@ -129,7 +129,7 @@ def test_members_of_public_names_are_in_the_reference(name):
 )
 def test_upward_import_is_found(tmp_path, source):
     package = write_package(tmp_path, devices__topology=source)
-    assert [breach.rule for breach in check_package(package)] == ["upward-import"]
+    assert [violation.rule for violation in check_package(package)] == ["upward-import"]
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_top_module_may_import_every_stage(tmp_path, source):
 
 def test_top_module_may_not_import_tf(tmp_path):
     package = write_package(tmp_path, testing="import mirrax.tf")
-    assert [breach.rule for breach in check_package(package)] == ["upward-import"]
+    assert [violation.rule for violation in check_package(package)] == ["upward-import"]
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,9 @@ def test_top_module_may_not_import_tf(tmp_path):
 )
 def test_tf_may_not_use_what_is_not_public(tmp_path, source):
     package = write_package(tmp_path, tf__distribute=source)
-    assert [breach.rule for breach in check_package(package)] == ["private-mirrax"]
+    assert [violation.rule for violation in check_package(package)] == [
+        "private-mirrax"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -207,7 +209,7 @@ def test_tf_may_use_public_names_and_itself(tmp_path, source):
 )
 def test_private_name_of_a_library_is_found(tmp_path, source):
     package = write_package(tmp_path, run__compiled=source)
-    assert [breach.rule for breach in check_package(package)] == ["private-name"]
+    assert [violation.rule for violation in check_package(package)] == ["private-name"]
 
 
 def test_private_names_are_allowed_in_the_module_for_them(tmp_path):
@@ -232,18 +234,22 @@ def test_private_names_are_allowed_in_the_module_for_them(tmp_path):
 )
 def test_import_in_function_is_found(tmp_path, source):
     package = write_package(tmp_path, run__eager=source)
-    assert [breach.rule for breach in check_package(package)] == ["import-in-function"]
+    assert [violation.rule for violation in check_package(package)] == [
+        "import-in-function"
+    ]
 
 
 @pytest.mark.parametrize("source", ["from . import spec", "from .spec import parse"])
 def test_relative_import_is_found(tmp_path, source):
     package = write_package(tmp_path, cluster__resolver=source)
-    assert [breach.rule for breach in check_package(package)] == ["relative-import"]
+    assert [violation.rule for violation in check_package(package)] == [
+        "relative-import"
+    ]
 
 
 def test_unknown_layer_is_found(tmp_path):
     package = write_package(tmp_path, utils="")
-    assert [breach.rule for breach in check_package(package)] == ["unknown-layer"]
+    assert [violation.rule for violation in check_package(package)] == ["unknown-layer"]
 
 
 def test_command_prints_place_finding_and_fix(tmp_path, capsys):
@@ -253,14 +259,14 @@ def test_command_prints_place_finding_and_fix(tmp_path, capsys):
         f"{tmp_path}/errors.py:2: upward-import: "
         "`errors` uses `mirrax.options.ReduceOp`, which belongs to `options` above it. "
         "Move the name down, or declare a Protocol in `errors`.\n"
-        "1 modules, 1 breaches.\n"
+        "1 modules, 1 violations.\n"
     )
 
 
-def test_command_passes_a_package_without_breaches(tmp_path, capsys):
+def test_command_passes_a_package_without_violations(tmp_path, capsys):
     write_package(tmp_path, errors="import abc\n")
     assert main([str(tmp_path)]) == 0
-    assert capsys.readouterr().out == "1 modules, 0 breaches.\n"
+    assert capsys.readouterr().out == "1 modules, 0 violations.\n"
 
 
 def test_command_refuses_an_empty_folder(tmp_path, capsys):

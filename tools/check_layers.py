@@ -1,8 +1,8 @@
-"""Checks that imports in src/mirrax only point downward: the architecture as a check.
+"""Checks that the modules of src/mirrax import only earlier layers.
 
     python tools/check_layers.py [package folder]
 
-Prints `file:line: rule: what was found. The fix.` for each breach; exits with 1 on any.
+Prints `file:line: rule: finding. Fix.` for each violation; exits with 1 on any.
 """
 
 import ast
@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 
 PACKAGE = pathlib.Path(__file__).resolve().parent.parent / "src" / "mirrax"
 
-# Each stage may import itself and those before it. The parts of a folder can be stages
-# of their own; what is in the folder and not named comes after them.
+# Each stage may import itself and earlier ones. Modules of a folder can be stages of
+# their own; the rest of the folder comes after them.
 STAGES = (
     "lazy_modules",
     "errors",
@@ -52,9 +52,9 @@ STAGES = (
     "launch",
     "integrations",
 )
-# The top of the package may import every stage and each other; no stage may import it.
+# These may import every stage and each other; no stage may import them.
 TOP_MODULES = ("cluster_resolver", "config", "nn", "random", "testing", "__init__")
-# The TF-shaped names sit on top of everything, and see only what every user sees.
+# TensorFlow's names come last, and use only the public API.
 LEGACY = "tf"
 PUBLIC_MODULES = (
     "cluster_resolver",
@@ -67,7 +67,7 @@ PUBLIC_MODULES = (
     "train",
 )
 
-# The modules for each library that may use its private names.
+# The modules that may use private names of a library.
 HOMES_OF_PRIVATE_NAMES = {
     "jax": ("_jax/private.py",),
     "jaxlib": ("_jax/jaxlib.py",),
@@ -85,8 +85,8 @@ REQUIRED_PACKAGES = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Breach:
-    """One place that breaks a rule of the architecture."""
+class Violation:
+    """One violation of a rule."""
 
     path: pathlib.Path
     line: int
@@ -118,32 +118,32 @@ def find_modules(package: pathlib.Path) -> list[pathlib.Path]:
     return sorted(package.rglob("*.py"))
 
 
-def check_package(package: pathlib.Path) -> list[Breach]:
-    """Returns every breach in a package."""
+def check_package(package: pathlib.Path) -> list[Violation]:
+    """Returns all violations in a package."""
     return [
-        breach
+        violation
         for path in find_modules(package)
-        for breach in check_module(path, package)
+        for violation in check_module(path, package)
     ]
 
 
-def check_module(path: pathlib.Path, package: pathlib.Path) -> list[Breach]:
-    """Returns the breaches in one file of a package."""
+def check_module(path: pathlib.Path, package: pathlib.Path) -> list[Violation]:
+    """Returns the violations in one file of a package."""
     inside = path.relative_to(package)
     layer = _layer_of(inside.with_suffix("").as_posix().split("/"))
     if layer is None:
         layer = inside.parts[0].removesuffix(".py")
-        fix = "Move the file into a layer, or give its layer a place in this check."
-        return [Breach(path, 1, "unknown-layer", f"`{layer}` is not a layer", fix)]
-    breaches = []
+        fix = "Move the file into a layer, or add the layer to `tools/check_layers.py`."
+        return [Violation(path, 1, "unknown-layer", f"`{layer}` is not a layer", fix)]
+    violations = []
     for use in find_uses(ast.parse(path.read_text(), filename=str(path))):
         for rule, found, fix in (
             *_check_form(use),
             *_check_direction(use, layer),
             *_check_private_name(use, inside.as_posix()),
         ):
-            breaches.append(Breach(path, use.line, rule, found, fix))
-    return breaches
+            violations.append(Violation(path, use.line, rule, found, fix))
+    return violations
 
 
 def find_uses(tree: ast.Module) -> list[Use]:
@@ -167,7 +167,7 @@ def _check_form(use: Use) -> Iterator[Finding]:
         yield (
             "import-in-function",
             f"`{use.name}` is imported inside a function",
-            "Import it at the top; only optional third-party packages may come late.",
+            "Import it at the top; only optional third-party packages may be here.",
         )
 
 
@@ -284,15 +284,17 @@ class _UseCollector(ast.NodeVisitor):
 
 
 def main(arguments: list[str]) -> int:
-    """Prints the breaches of a package and returns the exit code."""
+    """Prints the violations of a package and returns the exit code."""
     package = pathlib.Path(arguments[0]) if arguments else PACKAGE
     modules = find_modules(package)
     if not modules:
         print(f"There is no Python file to check. Received: {package}. Name a package.")
         return 1
-    breaches = check_package(package)
-    print(*breaches, f"{len(modules)} modules, {len(breaches)} breaches.", sep="\n")
-    return 1 if breaches else 0
+    violations = check_package(package)
+    print(
+        *violations, f"{len(modules)} modules, {len(violations)} violations.", sep="\n"
+    )
+    return 1 if violations else 0
 
 
 if __name__ == "__main__":
