@@ -1,4 +1,4 @@
-"""Cluster resolvers: who takes part in a job, read from where the job runs."""
+"""Cluster resolvers, one for each environment that a job can run in."""
 
 from mirrax.cluster.cluster_spec import ClusterSpec
 from mirrax.cluster.resolvers import (

@@ -28,7 +28,7 @@ class Indices(abc.ABC):
         """Goes to a position, before anything was taken."""
 
 
-class Counted(Indices):
+class SequentialIndices(Indices):
     """All numbers below `count`, in order."""
 
     def __init__(self, count: int) -> None:
@@ -55,7 +55,7 @@ class Counted(Indices):
         self._next = state
 
 
-class Shuffled(Indices):
+class ShuffledIndices(Indices):
     """Numbers in random order: each drawn from a buffer that is filled up again."""
 
     def __init__(
@@ -111,7 +111,7 @@ class Shuffled(Indices):
         return taken
 
 
-class Repeated(Indices):
+class RepeatedIndices(Indices):
     """Numbers again and again: `open_source(i)` gives those of repetition `i`."""
 
     def __init__(
@@ -154,7 +154,7 @@ class Repeated(Indices):
         self._source.restore(inner)
 
 
-class Strided(Indices):
+class StridedIndices(Indices):
     """Every `step`th number, from the one at `offset` on."""
 
     def __init__(self, source: Indices, step: int, offset: int) -> None:
@@ -180,7 +180,7 @@ class Strided(Indices):
         self._source.restore(inner)
 
 
-class Limited(Indices):
+class LimitedIndices(Indices):
     """The numbers from `start` on, at most `count` of them."""
 
     def __init__(self, source: Indices, start: int, count: int | None) -> None:

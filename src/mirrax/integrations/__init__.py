@@ -9,7 +9,7 @@ from mirrax.variables import foreign_libraries
 from mirrax.variables.foreign_libraries import Library
 
 
-def await_libraries() -> None:
+def register_integrations() -> None:
     """Connects each library as soon as it is imported, now or later."""
     # Models of Keras belong to a strategy from their creation on.
     when_imported("keras", "mirrax.integrations.keras")

@@ -18,10 +18,10 @@ def when_imported(library: str, integration: str) -> None:
     if library in sys.modules:
         importlib.import_module(integration)
     else:
-        sys.meta_path.insert(0, _Watcher(library, integration))
+        sys.meta_path.insert(0, _ImportWatcher(library, integration))
 
 
-class _Watcher(importlib.abc.MetaPathFinder):
+class _ImportWatcher(importlib.abc.MetaPathFinder):
     """Waits for one import, and finds nothing itself."""
 
     def __init__(self, library: str, integration: str) -> None:
@@ -43,10 +43,10 @@ class _Watcher(importlib.abc.MetaPathFinder):
         if spec is None or spec.loader is None:
             sys.meta_path.insert(0, self)
             return spec
-        self._follow(spec.loader)
+        self._wrap_loader(spec.loader)
         return spec
 
-    def _follow(self, loader: importlib.abc.Loader) -> None:
+    def _wrap_loader(self, loader: importlib.abc.Loader) -> None:
         execute = loader.exec_module
 
         def exec_module(module: ModuleType) -> None:

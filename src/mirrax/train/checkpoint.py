@@ -12,7 +12,7 @@ import numpy as np
 
 from mirrax.context import guards, stack
 from mirrax.train import checkpoint_files, worker_sync
-from mirrax.train.checkpoint_files import Saved
+from mirrax.train.checkpoint_files import CheckpointData
 from mirrax.train.saved_objects import (
     COUNTER,
     Entry,
@@ -110,7 +110,7 @@ class Checkpoint:
         entries = self._named_entries()
         workers = worker_sync.current_peers()
         # Before any value is read, because reading may need the other workers.
-        positions = worker_sync.agree(workers, path, entries)
+        positions = worker_sync.check_same_objects(workers, path, entries)
         saved = _collect(entries, positions)
 
         def write() -> None:
@@ -118,7 +118,7 @@ class Checkpoint:
             if not asynchronous:
                 self._writer.wait()
 
-        worker_sync.let_chief(workers, path, write)
+        worker_sync.write_on_chief(workers, path, write)
         self.__dict__["_unfinished"] = path if asynchronous else None
         return str(path)
 
@@ -133,7 +133,9 @@ class Checkpoint:
         """
         path, self.__dict__["_unfinished"] = self._unfinished, None
         if path is not None:
-            worker_sync.let_chief(worker_sync.current_peers(), path, self._writer.wait)
+            worker_sync.write_on_chief(
+                worker_sync.current_peers(), path, self._writer.wait
+            )
 
     def restore(self, save_path: Path | None, partial: bool = False) -> LoadStatus:
         """Gives all objects what they had when the checkpoint was written.
@@ -154,23 +156,26 @@ class Checkpoint:
         problem: Exception | None = None
         try:
             saved = checkpoint_files.read(path)
-            values = {**saved.arrays, **worker_sync.own_positions(workers, saved.plain)}
+            values = {
+                **saved.arrays,
+                **worker_sync.local_positions(workers, saved.plain),
+            }
             entries = dict(self._entries())
             require_match(path, entries, values, partial)
-            go_back = move_iterators(entries, values)
+            undo = move_iterators(entries, values)
         except Exception as error:
             problem = error
         try:
-            worker_sync.require_everywhere(workers, path, problem)
+            worker_sync.check_all_can_restore(workers, path, problem)
         except Exception:
             if problem is None:
-                go_back()
+                undo()
             raise
         saved_names = frozenset(values)
         names = frozenset() if partial else saved_names
         set_values(entries, values)
         self.__dict__["_pending"] = values
-        self._await_objects(names)
+        self._defer_restore(names)
         return LoadStatus(self, saved_names)
 
     def read(self, save_path: Path, partial: bool = False) -> LoadStatus:
@@ -213,18 +218,20 @@ class Checkpoint:
             entries[name] = entry
         return entries
 
-    def _await_objects(self, names: Set[str]) -> None:
+    def _defer_restore(self, names: Set[str]) -> None:
         """Restores models that have no variables yet as soon as they have."""
         for name, value in self._objects.items():
-            if self._awaits(name):
-                then = functools.partial(self._restore_late, name, self._pending, names)
+            if self._has_pending(name):
+                then = functools.partial(
+                    self._restore_deferred, name, self._pending, names
+                )
                 for found in find_objects(value):
                     foreign_libraries.when_complete(found, then)
 
-    def _awaits(self, name: str) -> bool:
+    def _has_pending(self, name: str) -> bool:
         return any(key == name or key.startswith(f"{name}/") for key in self._pending)
 
-    def _restore_late(
+    def _restore_deferred(
         self, name: str, values: Mapping[str, Any], names: Set[str]
     ) -> bool:
         """Restores what has come; returns whether nothing more is awaited."""
@@ -239,7 +246,7 @@ class Checkpoint:
         }
         require_match(None, new, {}, partial=False)
         self._restore_pending(name)
-        return not self._awaits(name)
+        return not self._has_pending(name)
 
     def _restore_pending(self, only: str | None = None) -> None:
         if not self._pending:
@@ -300,8 +307,10 @@ def _require_path(path: Path) -> None:
         )
 
 
-def _collect(entries: Mapping[str, Entry], positions: Mapping[str, list[Any]]) -> Saved:
+def _collect(
+    entries: Mapping[str, Entry], positions: Mapping[str, list[Any]]
+) -> CheckpointData:
     values = {name: e.get() for name, e in entries.items() if name not in positions}
     arrays = {n: v for n, v in values.items() if isinstance(v, np.ndarray)}
     plain = {n: v for n, v in values.items() if n not in arrays}
-    return Saved(arrays, {**plain, **positions})
+    return CheckpointData(arrays, {**plain, **positions})

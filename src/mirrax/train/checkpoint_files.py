@@ -45,7 +45,7 @@ _warned: set[pathlib.Path] = set()
 
 
 @dataclasses.dataclass(frozen=True)
-class Saved:
+class CheckpointData:
     """What a checkpoint holds.
 
     Args:
@@ -64,13 +64,13 @@ class Writer:
         self._thread: threading.Thread | None = None
         self._error: CheckpointWriteError | None = None
 
-    def start(self, path: pathlib.Path, saved: Saved) -> None:
+    def start(self, path: pathlib.Path, saved: CheckpointData) -> None:
         """Starts to write a checkpoint; raises at once if it cannot be there."""
         self.wait()
         ocp = _orbax()
         try:
-            _require_own(path)
-            others = filter(is_whole, _find_numbered(path.parent, None))
+            _check_replaceable(path)
+            others = filter(is_complete, _find_numbered(path.parent, None))
             # The time alone would not do: clocks are put back.
             order = max(time.time_ns(), 0, *(_order_of(other) + 1 for other in others))
             folder = path / f"{_ARRAYS}{order}"
@@ -78,7 +78,7 @@ class Writer:
         except CheckpointWriteError:
             raise
         except OSError as error:
-            raise _not_written(path, error) from error
+            raise _write_error(path, error) from error
         # Not with Orbax' own threads, which wait five minutes after a failure.
         self._thread = threading.Thread(
             target=self._write, args=(ocp, folder, order, saved), name="mirrax-saving"
@@ -94,46 +94,48 @@ class Writer:
         if error is not None:
             raise error
 
-    def _write(self, ocp: Any, folder: pathlib.Path, order: int, saved: Saved) -> None:
+    def _write(
+        self, ocp: Any, folder: pathlib.Path, order: int, saved: CheckpointData
+    ) -> None:
         path = folder.parent
         try:
             _write_arrays(ocp, folder, saved.arrays)
             _write_manifest(folder, order, saved)
         except Exception as error:
-            self._error = _not_written(path, error)
+            self._error = _write_error(path, error)
             self._error.__cause__ = error
             _remove_arrays(path, [folder])
         else:
             _remove_arrays(path, [old for old in _arrays_in(path) if old != folder])
 
 
-def read(path: pathlib.Path) -> Saved:
+def read(path: pathlib.Path) -> CheckpointData:
     """Returns what the checkpoint at `path` holds, bit by bit as it was saved."""
     ocp = _orbax()
-    facts = _read_manifest(path)
-    folder = path / facts["folder"]
+    manifest = _read_manifest(path)
+    folder = path / manifest["folder"]
     try:
         changed = [
             name
-            for name, described in facts["files"].items()
+            for name, described in manifest["files"].items()
             if _describe(folder / name) != described
         ]
         if changed:
             raise ValueError(f"other bits than were written in {', '.join(changed)}")
         arrays = {
             name: np.zeros(shape, np.dtype(dtype))
-            for name, (shape, dtype) in facts["empty"].items()
+            for name, (shape, dtype) in manifest["empty"].items()
         }
-        if facts["files"]:
+        if manifest["files"]:
             restored = ocp.args.StandardRestore()
             with contextlib.closing(_handler(ocp)) as handler:
                 arrays.update(handler.restore(folder, args=restored))
     except Exception as error:
-        raise _damaged(path, str(error)) from error
-    return Saved(arrays, facts["plain"])
+        raise _damaged_error(path, str(error)) from error
+    return CheckpointData(arrays, manifest["plain"])
 
 
-def is_whole(path: pathlib.Path) -> bool:
+def is_complete(path: pathlib.Path) -> bool:
     """Returns whether there is a checkpoint at `path` that was completed."""
     return (path / _MANIFEST).is_file()
 
@@ -154,7 +156,7 @@ def numbered(directory: pathlib.Path, name: str | None = None) -> list[pathlib.P
             len(new),
             ", ".join(str(path) for path in new),
         )
-    return sorted(filter(is_whole, found), key=_order_of)
+    return sorted(filter(is_complete, found), key=_order_of)
 
 
 def number_of(path: pathlib.Path) -> int:
@@ -214,9 +216,9 @@ def _write_arrays(
             handler.finalize(folder)
 
 
-def _write_manifest(folder: pathlib.Path, order: int, saved: Saved) -> None:
+def _write_manifest(folder: pathlib.Path, order: int, saved: CheckpointData) -> None:
     files = [file for file in sorted(folder.rglob("*")) if file.is_file()]
-    facts = {
+    manifest = {
         "version": _VERSION,
         "order": order,
         "folder": folder.name,
@@ -228,7 +230,7 @@ def _write_manifest(folder: pathlib.Path, order: int, saved: Saved) -> None:
         },
         "plain": dict(saved.plain),
     }
-    body = json.dumps(facts).encode()
+    body = json.dumps(manifest).encode()
     new = folder.parent / _NEW_MANIFEST
     with new.open("wb") as stream:
         stream.write(_checksum_line(body) + body)
@@ -238,7 +240,7 @@ def _write_manifest(folder: pathlib.Path, order: int, saved: Saved) -> None:
 
 
 def _read_manifest(path: pathlib.Path) -> Any:
-    if not is_whole(path):
+    if not is_complete(path):
         raise NotFoundError(
             f"There is no whole checkpoint at '{path}'. Received: a path that "
             f"{'is no directory' if not path.is_dir() else 'was not completed'}. "
@@ -247,16 +249,16 @@ def _read_manifest(path: pathlib.Path) -> Any:
     try:
         line, end, body = (path / _MANIFEST).read_bytes().partition(b"\n")
     except OSError as error:
-        raise _damaged(path, str(error)) from error
+        raise _damaged_error(path, str(error)) from error
     if line + end != _checksum_line(body):
-        raise _damaged(path, f"other bits than were written in {_MANIFEST}")
-    facts = json.loads(body)
-    if facts["version"] != _VERSION:
+        raise _damaged_error(path, f"other bits than were written in {_MANIFEST}")
+    manifest = json.loads(body)
+    if manifest["version"] != _VERSION:
         raise CheckpointDamagedError(
             f"'{path}' was written by another version of Mirrax. Received: "
-            f"version {facts['version']}; this one reads {_VERSION}."
+            f"version {manifest['version']}; this one reads {_VERSION}."
         )
-    return facts
+    return manifest
 
 
 def _checksum_line(body: bytes) -> bytes:
@@ -295,10 +297,10 @@ def _find_numbered(directory: pathlib.Path, name: str | None) -> list[pathlib.Pa
 
 def _is_partial(path: pathlib.Path) -> bool:
     """Returns whether at `path` is a checkpoint of ours that was not completed."""
-    return path.is_dir() and not is_whole(path) and not _find_foreign(path)
+    return path.is_dir() and not is_complete(path) and not _find_other_files(path)
 
 
-def _find_foreign(path: pathlib.Path) -> list[str]:
+def _find_other_files(path: pathlib.Path) -> list[str]:
     names = (child.name for child in path.iterdir())
     return sorted(n for n in names if n != _NEW_MANIFEST and not n.startswith(_ARRAYS))
 
@@ -307,10 +309,10 @@ def _arrays_in(path: pathlib.Path) -> list[pathlib.Path]:
     return list(path.glob(f"{_ARRAYS}*"))
 
 
-def _require_own(path: pathlib.Path) -> None:
-    if not os.path.lexists(path) or is_whole(path) or _is_partial(path):
+def _check_replaceable(path: pathlib.Path) -> None:
+    if not os.path.lexists(path) or is_complete(path) or _is_partial(path):
         return
-    what = f"a folder with {_find_foreign(path)[:3]}" if path.is_dir() else "a file"
+    what = f"a folder with {_find_other_files(path)[:3]}" if path.is_dir() else "a file"
     raise CheckpointWriteError(
         "A checkpoint can replace nothing but another checkpoint. Received: "
         f"'{path}', where there is {what}. Nothing was changed. Choose another path."
@@ -326,7 +328,7 @@ def _remove_arrays(path: pathlib.Path, arrays: Iterable[pathlib.Path]) -> None:
         path.rmdir()
 
 
-def _not_written(path: pathlib.Path, error: Exception) -> CheckpointWriteError:
+def _write_error(path: pathlib.Path, error: Exception) -> CheckpointWriteError:
     # What follows in TensorStore's messages is its own settings.
     reason = str(error).partition(" [tensorstore_spec")[0]
     return CheckpointWriteError(
@@ -336,7 +338,7 @@ def _not_written(path: pathlib.Path, error: Exception) -> CheckpointWriteError:
     )
 
 
-def _damaged(path: pathlib.Path, reason: str) -> CheckpointDamagedError:
+def _damaged_error(path: pathlib.Path, reason: str) -> CheckpointDamagedError:
     return CheckpointDamagedError(
         f"The checkpoint at '{path}' cannot be read, although it was completed. "
         f"Received: {reason}. Restore an older one."

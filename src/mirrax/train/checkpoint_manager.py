@@ -100,7 +100,7 @@ class CheckpointManager:
         workers = worker_sync.current_peers()
         if checkpoint_number is None:
             self.wait()
-            checkpoint_number = worker_sync.choose(workers, self._next_number())
+            checkpoint_number = worker_sync.from_chief(workers, self._next_number())
             check_interval = False
         number = int(checkpoint_number)
         if number < 0:
@@ -132,7 +132,7 @@ class CheckpointManager:
 
         Where there is none, calls `init_fn` and returns None.
         """
-        found = worker_sync.choose(worker_sync.current_peers(), self.checkpoints)
+        found = worker_sync.from_chief(worker_sync.current_peers(), self.checkpoints)
         for path in reversed(found):
             try:
                 self._checkpoint.restore(path)

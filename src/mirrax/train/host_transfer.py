@@ -20,7 +20,7 @@ def is_array(value: object) -> bool:
     return isinstance(value, jax.Array | np.ndarray | np.generic)
 
 
-def is_key(value: Any) -> bool:
+def is_key_array(value: Any) -> bool:
     """Returns whether `value` holds random keys, which are saved as their data."""
     return isinstance(value, jax.Array) and jnp.issubdtype(
         value.dtype, jax.dtypes.prng_key
@@ -29,17 +29,19 @@ def is_key(value: Any) -> bool:
 
 def saved_dtype(value: Any) -> Any:
     """Returns the dtype under which `value` is saved."""
-    return np.dtype(np.uint32) if is_key(value) else np.dtype(value.dtype)
+    return np.dtype(np.uint32) if is_key_array(value) else np.dtype(value.dtype)
 
 
 def saved_shape(value: Any) -> tuple[int, ...]:
     """Returns the shape in which `value` is saved."""
-    return jax.random.key_data(value).shape if is_key(value) else tuple(value.shape)
+    return (
+        jax.random.key_data(value).shape if is_key_array(value) else tuple(value.shape)
+    )
 
 
 def to_host(value: Any) -> np.ndarray[Any, Any]:
     """Returns a copy in the memory of the host."""
-    if is_key(value):
+    if is_key_array(value):
         value = jax.random.key_data(value)
     if isinstance(value, jax.Array):
         # What one device has; all have the same.
@@ -47,20 +49,20 @@ def to_host(value: Any) -> np.ndarray[Any, Any]:
     return np.array(value)
 
 
-def like(old: Any, value: Any) -> Any:
+def restore_like(old: Any, value: Any) -> Any:
     """Returns a saved value as the kind of thing, and in the place, that `old` is."""
     if not is_array(old):
         return value if isinstance(old, str) else type(old)(value)
-    if is_key(old):
-        data = like(jax.random.key_data(old), value)
+    if is_key_array(old):
+        data = restore_like(jax.random.key_data(old), value)
         return jax.random.wrap_key_data(data, impl=jax.random.key_impl(old))
     if isinstance(old, np.generic):
         return value[()]
     if isinstance(old, np.ndarray):
         return value.copy()
     if not old.committed:
-        return uncommitted(_placed(value, old.sharding))
-    return _placed(value, old.sharding)
+        return uncommitted(_on_devices(value, old.sharding))
+    return _on_devices(value, old.sharding)
 
 
 def assign(variable: Variable, value: np.ndarray[Any, Any]) -> None:
@@ -87,7 +89,7 @@ def _shares(total: np.ndarray[Any, Any], count: int) -> list[np.ndarray[Any, Any
     return [np.asarray(base + (index < rest), total.dtype) for index in range(count)]
 
 
-def _placed(value: np.ndarray[Any, Any], sharding: Any) -> jax.Array:
+def _on_devices(value: np.ndarray[Any, Any], sharding: Any) -> jax.Array:
     # Not `device_put`, which asks the other processes whether they have the same.
     return jax.make_array_from_callback(
         value.shape, sharding, lambda index: value[index].copy()

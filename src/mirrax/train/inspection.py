@@ -42,7 +42,7 @@ def load_variable(path: Path, name: str) -> np.ndarray[Any, Any]:
 
 def _arrays(path: Path) -> dict[str, np.ndarray[Any, Any]]:
     place = pathlib.Path(path).absolute()
-    if not checkpoint_files.is_whole(place):
+    if not checkpoint_files.is_complete(place):
         place = pathlib.Path(latest_checkpoint(place) or place)
     saved = checkpoint_files.read(place)
     numbers = {

@@ -97,7 +97,7 @@ class VariableEntry(ArrayEntry):
         host_transfer.assign(self._variable, worker_exchange.like(self.kind, value))
 
 
-class KeptEntry(ArrayEntry):
+class ForeignEntry(ArrayEntry):
     """An array of another library's object."""
 
     def __init__(self, kept: foreign_libraries.Kept) -> None:
@@ -114,7 +114,7 @@ class KeptEntry(ArrayEntry):
 
     @override
     def set(self, value: Any) -> None:
-        self._kept.set(host_transfer.like(self._kept.get(), value))
+        self._kept.set(host_transfer.restore_like(self._kept.get(), value))
 
 
 class PositionEntry(Entry):
@@ -160,7 +160,7 @@ class LeafEntry(ArrayEntry):
 
     @override
     def set(self, value: Any) -> None:
-        self._replace(host_transfer.like(self._leaf, value))
+        self._replace(host_transfer.restore_like(self._leaf, value))
 
     @override
     def difference(self, value: Any) -> str | None:
@@ -181,7 +181,7 @@ class Structure:
 
     def __init__(self, value: Any, replace: Callable[[Any], None]) -> None:
         pairs, self._structure = jax.tree_util.tree_flatten_with_path(
-            value, is_leaf=_is_whole
+            value, is_leaf=_is_stateful
         )
         self._leaves = [leaf for _, leaf in pairs]
         self._names = [_name_of(path) for path, _ in pairs]
@@ -192,8 +192,8 @@ class Structure:
         for index, (name, leaf) in enumerate(
             zip(self._names, self._leaves, strict=True)
         ):
-            if _is_whole(leaf):
-                yield from _entries_of_whole(name, leaf)
+            if _is_stateful(leaf):
+                yield from _stateful_entries(name, leaf)
             elif host_transfer.is_array(leaf) or isinstance(
                 leaf, bool | int | float | str
             ):
@@ -220,10 +220,10 @@ def find_entries(
 
 def find_objects(value: Any) -> Iterator[Any]:
     """Yields the models, optimizers, ... in `value` that are changed in place."""
-    for leaf in jax.tree.leaves(value, is_leaf=_is_whole):
+    for leaf in jax.tree.leaves(value, is_leaf=_is_stateful):
         if isinstance(leaf, HasContents):
             yield from find_objects(dict(leaf.checkpoint_contents()))
-        elif _is_whole(leaf):
+        elif _is_stateful(leaf):
             yield leaf
 
 
@@ -236,7 +236,7 @@ def move_iterators(
     """
     before: list[tuple[Entry, Any]] = []
 
-    def go_back() -> None:
+    def undo() -> None:
         for entry, position in before:
             entry.set(position)
 
@@ -246,9 +246,9 @@ def move_iterators(
                 before.append((entry, entry.get()))
                 entry.set(values[name])
     except BaseException:
-        go_back()
+        undo()
         raise
-    return go_back
+    return undo
 
 
 def set_values(entries: Mapping[str, Entry], values: dict[str, Any]) -> None:
@@ -273,7 +273,7 @@ def _describe(value: Any) -> str:
     return "a position" if isinstance(value, dict | list) else repr(value)
 
 
-def _is_whole(value: Any) -> bool:
+def _is_stateful(value: Any) -> bool:
     """Returns whether `value` is changed in place, and not a structure of leaves."""
     return (
         isinstance(value, Variable | HasContents | HasPosition)
@@ -281,7 +281,7 @@ def _is_whole(value: Any) -> bool:
     )
 
 
-def _entries_of_whole(name: str, value: Any) -> Iterator[tuple[str, Entry]]:
+def _stateful_entries(name: str, value: Any) -> Iterator[tuple[str, Entry]]:
     def named(inner: str) -> str:
         return "/".join(part for part in (name, inner) if part)
 
@@ -290,7 +290,7 @@ def _entries_of_whole(name: str, value: Any) -> Iterator[tuple[str, Entry]]:
         yield name, VariableEntry(value)
     elif kept is not None:
         for inner, held in kept.items():
-            yield named(inner), KeptEntry(held)
+            yield named(inner), ForeignEntry(held)
     elif isinstance(value, HasContents):
         for inner, held in value.checkpoint_contents().items():
             replace = functools.partial(setattr, value, inner)

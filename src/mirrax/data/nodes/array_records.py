@@ -11,7 +11,7 @@ import numpy as np
 from typing_extensions import override
 
 from mirrax.data.columns import STRING, Columns, as_strings
-from mirrax.data.indices import Counted, Indices
+from mirrax.data.indices import Indices, SequentialIndices
 from mirrax.data.node import Epoch
 from mirrax.data.nodes.files import FileNode
 from mirrax.data.nodes.indexed import IndexedNode
@@ -34,7 +34,7 @@ class ArrayRecords(IndexedNode, FileNode):
 
     @override
     def indices(self, epoch: Epoch) -> Indices:
-        return Counted(self.cardinality)
+        return SequentialIndices(self.cardinality)
 
     @override
     def look_up(self, numbers: np.ndarray[Any, Any]) -> Columns:

@@ -75,10 +75,10 @@ class _BatchStream(PassingStream):
         self.structure = self._source.structure
         if not parts or (missing and self._drop):
             return None
-        return [one_row(column) for column in cols.concatenate(parts)]
+        return [as_one_row(column) for column in cols.concatenate(parts)]
 
 
-def one_row(column: cols.Column) -> cols.Column:
+def as_one_row(column: cols.Column) -> cols.Column:
     """Returns rows as one element, if they can be stacked."""
     if isinstance(column, np.ndarray):
         return column[None]

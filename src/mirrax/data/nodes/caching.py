@@ -23,7 +23,7 @@ from mirrax.errors import DataLossError, NotFoundError
 _EPOCH = (0,)
 
 
-class Memory:
+class CachedColumns:
     """Elements that were read once, as columns."""
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class Cache(Node):
 
     source: Node
     file: str = ""
-    memory: Memory = dataclasses.field(default_factory=Memory, repr=False)
+    memory: CachedColumns = dataclasses.field(default_factory=CachedColumns, repr=False)
 
     @override
     def open(self, epoch: Epoch) -> Stream:
@@ -107,7 +107,7 @@ def _require_folder(file: str) -> None:
         )
 
 
-def _save(file: str, memory: Memory) -> None:
+def _save(file: str, memory: CachedColumns) -> None:
     """Writes a cache, whole or not at all."""
     count = 0 if memory.columns is None else len(memory.columns)
     nesting = None if count == 0 else jax.tree.unflatten(memory.structure, range(count))
@@ -118,7 +118,7 @@ def _save(file: str, memory: Memory) -> None:
     os.replace(name, file)
 
 
-def _load(file: str, memory: Memory) -> None:
+def _load(file: str, memory: CachedColumns) -> None:
     try:
         with open(file, "rb") as stream:
             memory.columns, nesting = pickle.load(stream)

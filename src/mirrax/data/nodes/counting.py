@@ -21,7 +21,7 @@ _ROWS = 256
 """How many numbers are made at once."""
 
 
-class Endless(Node):
+class InfiniteNode(Node):
     """Numbers without end."""
 
     @property
@@ -30,7 +30,7 @@ class Endless(Node):
         return INFINITE
 
 
-class _EndlessStream(Stream):
+class _InfiniteStream(Stream):
     """Numbers that depend on their position alone."""
 
     chunk = _ROWS
@@ -49,7 +49,7 @@ class _EndlessStream(Stream):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Counter(Endless):
+class Counter(InfiniteNode):
     """Numbers from a start on, by a step."""
 
     start: int
@@ -66,7 +66,7 @@ class Counter(Endless):
         return TensorSpec((), self.dtype)
 
 
-class _CounterStream(_EndlessStream):
+class _CounterStream(_InfiniteStream):
     def __init__(self, node: Counter) -> None:
         super().__init__()
         self._node = node
@@ -80,17 +80,17 @@ class _CounterStream(_EndlessStream):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class RandomNumbers(Endless, Seeded):
+class RandomNumbers(InfiniteNode, Seeded):
     """Random integers below 2**32.
 
     Args:
         seed: Decides about them.
-        is_anew: Whether each iteration has others.
+        rerandomize: Whether each iteration has others.
         is_random: Whether nobody chose the seed.
     """
 
     seed: int
-    is_anew: bool
+    rerandomize: bool
     is_random: bool = dataclasses.field(default=False, repr=False)
 
     @property
@@ -100,7 +100,7 @@ class RandomNumbers(Endless, Seeded):
 
     @override
     def open(self, epoch: Epoch) -> Stream:
-        return RandomStream((self.seed, *(epoch if self.is_anew else ())))
+        return RandomStream((self.seed, *(epoch if self.rerandomize else ())))
 
     @property
     @override
@@ -108,7 +108,7 @@ class RandomNumbers(Endless, Seeded):
         return TensorSpec((), np.int64)
 
 
-class RandomStream(_EndlessStream):
+class RandomStream(_InfiniteStream):
     """Random integers below 2**32, made in blocks, so that each can be found again."""
 
     def __init__(self, seed: tuple[int, ...]) -> None:

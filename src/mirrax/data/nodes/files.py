@@ -21,7 +21,7 @@ MakeReader = Callable[[tuple[str, ...]], Reader]
 class FileNode(Node):
     """A node that reads files, one after another, so that workers can share them."""
 
-    is_work = True
+    is_expensive = True
 
     files: tuple[str, ...]
 

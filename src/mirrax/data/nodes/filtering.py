@@ -19,7 +19,7 @@ from mirrax.errors import InvalidArgumentError
 class Filter(Node):
     """The elements for which a function is true."""
 
-    is_work = True
+    is_expensive = True
 
     source: Node
     predicate: Callable[..., Any]
@@ -74,7 +74,7 @@ class _FilterStream(Stream):
         keep = np.zeros(len(rows), bool)
         for place, row in enumerate(rows):
             try:
-                with cols.noting("filter", self._number + place):
+                with cols.annotate_errors("filter", self._number + place):
                     keep[place] = self._is_kept(row)
             except Exception as error:
                 self._error = error

@@ -20,7 +20,7 @@ from mirrax.values.tensor_spec import TensorSpec
 class Generated(Node):
     """What a Python function yields."""
 
-    is_work = True
+    is_expensive = True
 
     function: Callable[[], Iterable[Any]]
     signature: Any

@@ -32,7 +32,7 @@ class GroupByWindow(Node, Seeded):
         seed: Decides about what is random in what `reduce` makes.
     """
 
-    is_work = True
+    is_expensive = True
 
     source: Node
     key_of: Callable[..., Any]
@@ -143,7 +143,7 @@ class _GroupStream(ReplayedStream):
                 self._has_ended = True
                 break
             (row,) = cols.rows_of(columns)
-            with cols.noting("group_by_window", self._num_read):
+            with cols.annotate_errors("group_by_window", self._num_read):
                 key = cols.call(self._node.key_of, self._source.structure, row)
                 number = int(np.asarray(key))
                 size = int(np.asarray(self._node.size_of(np.int64(number))))

@@ -13,8 +13,8 @@ from typing_extensions import override
 from mirrax.data import columns as cols
 from mirrax.data.columns import Columns, as_array
 from mirrax.data.indices import (
-    Counted,
     Indices,
+    SequentialIndices,
 )
 from mirrax.data.node import Epoch, Node, State, Stream
 from mirrax.values.tensor_spec import TensorSpec
@@ -107,7 +107,7 @@ class Range(IndexedNode):
 
     @override
     def indices(self, epoch: Epoch) -> Indices:
-        return Counted(len(self.numbers))
+        return SequentialIndices(len(self.numbers))
 
     @override
     def look_up(self, numbers: np.ndarray[Any, Any]) -> Columns:
@@ -139,7 +139,7 @@ class Slices(IndexedNode):
 
     @override
     def indices(self, epoch: Epoch) -> Indices:
-        return Counted(self.count)
+        return SequentialIndices(self.count)
 
     @override
     def look_up(self, numbers: np.ndarray[Any, Any]) -> Columns:

@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from mirrax.data import columns as cols
 from mirrax.data.columns import Columns
-from mirrax.data.node import UNKNOWN, Epoch, Node, State, Stream, refuse_position
+from mirrax.data.node import UNKNOWN, Epoch, Node, State, Stream, position_error
 from mirrax.data.nodes.buffered import Buffered, take_rounds
 from mirrax.data.seeds import Seeded, seed_unseeded
 from mirrax.data.thread_pool import Pool
@@ -29,7 +29,7 @@ class Interleave(Node, Seeded):
         num_threads: How many of them are read at once, in advance; 0 for none.
     """
 
-    is_work = True
+    is_expensive = True
 
     source: Node
     function: Callable[..., Node]
@@ -62,7 +62,7 @@ class Interleave(Node, Seeded):
     def make(self, stream: Stream, columns: Columns, number: int) -> Node:
         """Returns what the function makes of the element with a number."""
         row = cols.rows_of(columns)[0]
-        with cols.noting("interleave` or `flat_map", number):
+        with cols.annotate_errors("interleave` or `flat_map", number):
             node: Node = cols.call(self.function, stream.structure, row)
         return seed_unseeded(node, (self.seed, number))
 
@@ -216,7 +216,7 @@ class _InterleaveStream(Stream):
         source.restore(before)
         columns = source.take(1)
         if columns is None:
-            raise refuse_position(number + 1, number)
+            raise position_error(number + 1, number)
         slot = self._open_slot(self._node.make(source, columns, number), before, number)
         slot.stream.restore(inner)
         return slot

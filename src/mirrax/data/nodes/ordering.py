@@ -12,9 +12,9 @@ from mirrax.data import columns as cols
 from mirrax.data.columns import Columns
 from mirrax.data.indices import (
     Indices,
-    Limited,
-    Repeated,
-    Strided,
+    LimitedIndices,
+    RepeatedIndices,
+    StridedIndices,
 )
 from mirrax.data.node import INFINITE, UNKNOWN, Epoch, Node, State, Stream
 from mirrax.data.nodes.indexed import IndexedNode
@@ -63,7 +63,7 @@ class Repeat(OrderingNode):
             assert indices is not None
             return indices
 
-        return Repeated(open_source, self.count)
+        return RepeatedIndices(open_source, self.count)
 
     @override
     def _open_rows(self, epoch: Epoch) -> Stream:
@@ -127,7 +127,7 @@ class Shard(OrderingNode):
     @override
     def indices(self, epoch: Epoch) -> Indices | None:
         source = self._source_indices(epoch)
-        return source and Strided(source, self.num_shards, self.index)
+        return source and StridedIndices(source, self.num_shards, self.index)
 
     @override
     def _open_rows(self, epoch: Epoch) -> Stream:
@@ -179,7 +179,7 @@ class Limit(OrderingNode):
     @override
     def indices(self, epoch: Epoch) -> Indices | None:
         source = self._source_indices(epoch)
-        return source and Limited(source, self.start, self.count)
+        return source and LimitedIndices(source, self.start, self.count)
 
     @override
     def _open_rows(self, epoch: Epoch) -> Stream:

@@ -11,8 +11,8 @@ from typing_extensions import override
 
 from mirrax.data import columns as cols
 from mirrax.data.columns import Columns
-from mirrax.data.node import UNKNOWN, Epoch, Node, State, Stream, refuse_position
-from mirrax.data.nodes.batching import one_row, with_rows
+from mirrax.data.node import UNKNOWN, Epoch, Node, State, Stream, position_error
+from mirrax.data.nodes.batching import as_one_row, with_rows
 from mirrax.errors import InvalidArgumentError
 from mirrax.values.tensor_spec import TensorSpec
 
@@ -89,7 +89,7 @@ class _UnbatchStream(Stream):
         while used:
             columns = self.take(used)
             if columns is None:
-                raise refuse_position(used, 0)
+                raise position_error(used, 0)
             used -= cols.num_rows(columns)
 
 
@@ -145,7 +145,7 @@ class _RebatchStream(Stream):
             self._has_ended = True
             return None
         self._taken += 1
-        return [one_row(column) for column in cols.concatenate(parts)]
+        return [as_one_row(column) for column in cols.concatenate(parts)]
 
     @override
     def state(self) -> State:

@@ -21,7 +21,7 @@ from mirrax.errors import InvalidArgumentError
 class TakeWhile(Node):
     """The elements before the first for which a function is not true."""
 
-    is_work = True
+    is_expensive = True
 
     source: Node
     predicate: Callable[..., Any]
@@ -55,7 +55,7 @@ class _TakeWhileStream(Stream):
         if columns is None:
             return None
         self.structure = self._source.structure
-        with cols.noting("take_while", self._number):
+        with cols.annotate_errors("take_while", self._number):
             (row,) = cols.rows_of(columns)
             is_kept = cols.call(self._predicate, self.structure, row)
             if np.ndim(is_kept):
@@ -88,7 +88,7 @@ class Scan(Node):
         function: Makes the next state and a result of a state and an element.
     """
 
-    is_work = True
+    is_expensive = True
 
     source: Node
     initial_state: Any
@@ -138,7 +138,7 @@ class _ScanStream(ReplayedStream):
             return None
         (row,) = cols.rows_of(columns)
         element = jax.tree.unflatten(self._source.structure, row)
-        with cols.noting("scan", self._taken):
+        with cols.annotate_errors("scan", self._taken):
             self._state, result = self._node.call(self._state, element)
         leaves, self.structure = jax.tree.flatten(result)
         return cols.from_rows([leaves])

@@ -12,7 +12,7 @@ from mirrax.data import columns as cols
 from mirrax.data.columns import Columns
 from mirrax.data.indices import (
     Indices,
-    Shuffled,
+    ShuffledIndices,
     random_for,
 )
 from mirrax.data.node import Epoch, Node, ReplayedStream, Stream
@@ -38,7 +38,7 @@ class Shuffle(OrderingNode, Seeded):
     @override
     def indices(self, epoch: Epoch) -> Indices | None:
         source = self._source_indices(epoch)
-        return source and Shuffled(source, self.buffer_size, self._seed(epoch))
+        return source and ShuffledIndices(source, self.buffer_size, self._seed(epoch))
 
     @override
     def _open_rows(self, epoch: Epoch) -> Stream:

@@ -17,7 +17,7 @@ OBJECTS = (nnx.Module, nnx.Optimizer, nnx.Metric, nnx.Rngs, nnx.RngStream)
 """What of Flax is one object, with variables in it."""
 
 
-class Graphs:
+class GraphVersions:
     """What programs depend on besides variables: the static parts of modules.
 
     `model.eval()` changes no variable, but the program. Describing a module takes
@@ -35,7 +35,7 @@ class Graphs:
             weakref.WeakKeyDictionary()
         )
         owner, name, _ = internals.SET_ATTRIBUTE
-        setattr(owner, name, self._noticing_setattr())
+        setattr(owner, name, self._versioned_setattr())
 
     def of(self, root: Any) -> int:
         """Returns a number for the static part of a module, an optimizer, ..."""
@@ -58,12 +58,12 @@ class Graphs:
             self._closures[fn] = known
         return known[1]
 
-    def _noticing_setattr(self) -> Callable[..., None]:
+    def _versioned_setattr(self) -> Callable[..., None]:
         *_, set_attribute = internals.SET_ATTRIBUTE
 
         def __setattr__(module: Any, name: str, value: Any) -> None:  # noqa: N807
             if stack.overlay() is not None and internals.is_from_outside(module):
-                _refuse_data(module, name, value)
+                _check_not_data(module, name, value)
             set_attribute(module, name, value)
             if id(module) in self._members:
                 self._version += 1
@@ -71,7 +71,7 @@ class Graphs:
         return __setattr__
 
 
-def _refuse_data(module: Any, name: str, value: Any) -> None:
+def _check_not_data(module: Any, name: str, value: Any) -> None:
     is_traced = any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(value))
     if is_traced or nnx.is_data(value):
         raise flax.errors.TraceContextError(

@@ -16,13 +16,17 @@ import jax
 
 from mirrax.context import stack
 from mirrax.integrations.flax import internals
-from mirrax.integrations.flax.stand_ins import Local, is_adding, stand_in_of
+from mirrax.integrations.flax.variable_proxies import (
+    ReplicaLocalState,
+    is_adding,
+    proxy_of,
+)
 
 _update_average = internals.UPDATE_AVERAGE[-1]
 _check_context = internals.CHECK_CONTEXT[-1]
 _draw = internals.DRAW[-1]
 
-_borrowed: contextvars.ContextVar[list[Any]] = contextvars.ContextVar("mirrax_borrowed")
+_touched: contextvars.ContextVar[list[Any]] = contextvars.ContextVar("mirrax_touched")
 
 
 class _RawValue:
@@ -31,17 +35,17 @@ class _RawValue:
     def __get__(self, variable: Any, owner: type | None = None) -> Any:
         if variable is None:
             return self
-        stand_in = stand_in_of(variable)
-        return internals.array_of(variable) if stand_in is None else stand_in.value
+        proxy = proxy_of(variable)
+        return internals.array_of(variable) if proxy is None else proxy.value
 
     def __set__(self, variable: Any, value: Any) -> None:
-        stand_in = stand_in_of(variable)
-        if stand_in is not None:
-            stand_in.assign(value)
+        proxy = proxy_of(variable)
+        if proxy is not None:
+            proxy.assign(value)
             return
         frame = stack.frame()
         if stack.overlay() is None and isinstance(frame, stack.Replica):
-            internals.set_state(variable, Local(frame.context))
+            internals.set_state(variable, ReplicaLocalState(frame.context))
         internals.set_array(variable, value)
 
 
@@ -51,7 +55,7 @@ class _TraceStateSlot:
     def __get__(self, variable: Any, owner: type | None = None) -> Any:
         if variable is None:
             return self
-        stand_in_of(variable)
+        proxy_of(variable)
         return internals.state_of(variable)
 
     def __set__(self, variable: Any, value: Any) -> None:
@@ -76,7 +80,7 @@ def _check_valid_context(self: Any, error_message: Callable[[], str]) -> None:
         raise flax.errors.TraceContextError(error_message())
     else:
         # Flax builds modules anew in place, and so makes them belong to the trace.
-        _borrowed.get().append((self, internals.graph_state(self)))
+        _touched.get().append((self, internals.graph_state(self)))
 
 
 def _draw_for_replica(self: Any) -> jax.Array:
@@ -97,7 +101,7 @@ _HOOKS = (
 )
 
 
-class _Routing:
+class _HookCounter:
     """Counts who needs the hooks, in all threads."""
 
     def __init__(self) -> None:
@@ -119,19 +123,19 @@ class _Routing:
                     setattr(owner, name, original)
 
 
-_routing = _Routing()
+_hook_counter = _HookCounter()
 
 
 @contextlib.contextmanager
 def routed() -> Iterator[None]:
     """Lets reads and writes of variables reach Mirrax, for the `with` block."""
-    borrowed: list[Any] = []
-    token = _borrowed.set(borrowed)
-    _routing.enter()
+    touched: list[Any] = []
+    token = _touched.set(touched)
+    _hook_counter.enter()
     try:
         yield
     finally:
-        _routing.leave()
-        _borrowed.reset(token)
-        for module, state in borrowed:
+        _hook_counter.leave()
+        _touched.reset(token)
+        for module, state in touched:
             internals.set_graph_state(module, state)

@@ -12,7 +12,7 @@ from mirrax.strategy.default_strategy import DefaultStrategy
 
 
 @dataclasses.dataclass(frozen=True)
-class OnChief(stack.CrossReplica):
+class ChiefOnly(stack.CrossReplica):
     """Code that only the first worker runs, and of which it tells the others later."""
 
 
@@ -34,15 +34,15 @@ def wrap(owner: Any, name: str, around: Callable[..., Any]) -> None:
     )
 
 
-def definer(cls: type, name: str) -> type:
+def defining_class(cls: type, name: str) -> type:
     """Returns the class from which `cls` has the method `name`."""
     return next(base for base in cls.__mro__ if name in vars(base))
 
 
-def strategy_in_force() -> Any:
+def current_strategy() -> Any:
     """Returns the strategy that the user chose for this place; None without one."""
     frame = stack.frame()
-    if frame is None or isinstance(frame, OnChief):
+    if frame is None or isinstance(frame, ChiefOnly):
         return None
     if isinstance(frame.strategy, DefaultStrategy):
         return None

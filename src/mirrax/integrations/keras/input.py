@@ -26,30 +26,30 @@ from mirrax.values.layouts import Joined, join
 from mirrax.values.per_replica import PerReplica
 
 
-def place(batch: Tree, topology: Topology) -> Tree:
+def shard_batch(batch: Tree, topology: Topology) -> Tree:
     """Returns a batch with its arrays on the devices of the replicas."""
     return jax.tree.map(
-        lambda leaf: _place_leaf(leaf, topology),
+        lambda leaf: _shard_leaf(leaf, topology),
         batch,
         is_leaf=lambda leaf: isinstance(leaf, JAXSparse) or trees.is_leaf(leaf),
     )
 
 
-def place_all(batches: Iterable[Tree], topology: Topology) -> Iterator[Tree]:
+def prefetch_batches(batches: Iterable[Tree], topology: Topology) -> Iterator[Tree]:
     """Yields batches on the devices; the next one is on its way meanwhile."""
     if topology.devices[0].platform == "cpu":
         # Nothing is gained by being early where all memory is the host's.
-        yield from (place(batch, topology) for batch in batches)
+        yield from (shard_batch(batch, topology) for batch in batches)
         return
     waiting: list[Tree] = []
     for batch in batches:
-        waiting.append(place(batch, topology))
+        waiting.append(shard_batch(batch, topology))
         if len(waiting) > 1:
             yield waiting.pop(0)
     yield from waiting
 
 
-def _place_leaf(leaf: Any, topology: Topology) -> Any:
+def _shard_leaf(leaf: Any, topology: Topology) -> Any:
     if isinstance(leaf, PerReplica):
         return _joined(leaf, topology)
     if isinstance(leaf, JAXSparse):

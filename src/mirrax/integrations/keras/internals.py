@@ -54,7 +54,7 @@ except (ImportError, AttributeError) as error:
 
 # What Keras notes per thread about the code that runs just now. The rest of its notes,
 # such as the names that are taken, belongs to all replicas.
-_NOTES = (
+_SCOPES = (
     "autocast_scope",
     "current_call_ctx",
     "name_scope_stack",
@@ -120,10 +120,10 @@ def set_initial_epoch(model: Any, epoch: int) -> None:
 
 
 @contextlib.contextmanager
-def notes_set_aside() -> Iterator[None]:
+def cleared_scopes() -> Iterator[None]:
     """Puts away what Keras notes about the running code, for the `with` block."""
-    notes = {name: _global_state.get_global_attribute(name) for name in _NOTES}
-    for name in _NOTES:
+    notes = {name: _global_state.get_global_attribute(name) for name in _SCOPES}
+    for name in _SCOPES:
         _global_state.set_global_attribute(name, None)
     try:
         yield
@@ -145,9 +145,9 @@ __all__ = [
     "array_of",
     "autocast",
     "class_weight_to_sample_weights",
+    "cleared_scopes",
     "dtype_of",
     "initial_epoch",
-    "notes_set_aside",
     "place_of",
     "role_of",
     "set_array",

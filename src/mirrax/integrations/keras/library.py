@@ -11,7 +11,7 @@ import keras
 from typing_extensions import override
 
 from mirrax.integrations.keras import restoring
-from mirrax.integrations.keras.variables import put_whole, twin_of, whole_of
+from mirrax.integrations.keras.variables import proxy_of, read_whole, write_whole
 from mirrax.variables.foreign_libraries import Kept, Library, Sources
 
 
@@ -51,12 +51,13 @@ class KerasLibrary(Library):
     def sources(self, value: Any) -> Sources | None:
         if not isinstance(value, keras.Variable):
             return None
-        return Sources([twin_of(value)], lambda gradients: gradients[0])
+        return Sources([proxy_of(value)], lambda gradients: gradients[0])
 
 
 def _kept(variable: Any) -> Kept:
     return Kept(
-        functools.partial(whole_of, variable), functools.partial(put_whole, variable)
+        functools.partial(read_whole, variable),
+        functools.partial(write_whole, variable),
     )
 
 

@@ -22,8 +22,8 @@ from mirrax.integrations.keras import hooks, internals, multi_worker
 from mirrax.integrations.keras.input import (
     DatasetAdapter,
     as_input,
-    place,
-    place_all,
+    prefetch_batches,
+    shard_batch,
 )
 from mirrax.integrations.keras.variables import adopt
 
@@ -34,11 +34,11 @@ _strategies: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
 def install() -> None:
     """Makes models remember their strategy, and use it."""
-    trainer = hooks.definer(keras.Model, "fit")
+    trainer = hooks.defining_class(keras.Model, "fit")
     hooks.wrap(trainer, "__init__", _remember)
     hooks.wrap(keras.Model, "__call__", _call)
     # Where Keras looks whether a model has a `compile` of its own.
-    hooks.wrap(hooks.definer(keras.Model, "compile"), "compile", _in_scope)
+    hooks.wrap(hooks.defining_class(keras.Model, "compile"), "compile", _in_scope)
     for name in ("fit", "evaluate", "predict"):
         hooks.wrap(trainer, name, _over_batches)
     for name in ("train_on_batch", "test_on_batch", "predict_on_batch"):
@@ -61,7 +61,7 @@ def strategy_of(model: Any) -> Any:
 
 def _remember(original: Callable[..., None], model: Any) -> None:
     original(model)
-    strategy = hooks.strategy_in_force()
+    strategy = hooks.current_strategy()
     if strategy is not None:
         _strategies[model] = strategy
 
@@ -77,7 +77,7 @@ def _call(original: Callable[..., Any], model: Any, *args: Any, **kw: Any) -> An
 
 def _in_scope(original: Callable[..., Any], model: Any, *args: Any, **kw: Any) -> Any:
     strategy = strategy_of(model)
-    with _left_alone() if strategy is None else strategy.scope():
+    with _without_scope() if strategy is None else strategy.scope():
         return original(model, *args, **kw)
 
 
@@ -86,7 +86,7 @@ def _over_batches(
 ) -> Any:
     strategy = strategy_of(model)
     if strategy is None:
-        with _left_alone():
+        with _without_scope():
             return _without_strategy(original, model, *args, **kw)
     arguments = inspect.signature(original).bind(model, *args, **kw).arguments
     extra = arguments.pop("kwargs", {})
@@ -107,11 +107,11 @@ def _over_batches(
         arguments["verbose"] = 0
     with _fitting(model, strategy, original.__name__):
         if original.__name__ == "fit":
-            multi_worker.shared_order(topology)
+            multi_worker.sync_numpy_random(topology)
         with _without_warning() if isinstance(x, DatasetAdapter) else _NOTHING:
             result = original(**{"self": model, **arguments, **extra})
     if original.__name__ == "fit":
-        multi_worker.await_files(topology)
+        multi_worker.wait_for_files(topology)
     return result
 
 
@@ -132,7 +132,7 @@ def _without_strategy(
 def _on_batch(original: Callable[..., Any], model: Any, *args: Any, **kw: Any) -> Any:
     strategy = strategy_of(model)
     if strategy is None:
-        with _left_alone():
+        with _without_scope():
             return original(model, *args, **kw)
     arguments = inspect.signature(original).bind(model, *args, **kw).arguments
     topology = strategy.topology
@@ -140,7 +140,7 @@ def _on_batch(original: Callable[..., Any], model: Any, *args: Any, **kw: Any) -
     multi_worker.require_same_batch(given, topology)
     if original.__name__ == "predict_on_batch":
         # Which Keras does not place.
-        arguments["x"] = place(arguments["x"], topology)
+        arguments["x"] = shard_batch(arguments["x"], topology)
     with _fitting(model, strategy, original.__name__):
         return original(**{"self": model, **arguments})
 
@@ -162,9 +162,9 @@ def _fitting(model: Any, strategy: Any, name: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _left_alone() -> Iterator[None]:
+def _without_scope() -> Iterator[None]:
     """Leaves the scope we may be in, for a model that was not created in one."""
-    is_kept = isinstance(stack.frame(), stack.Replica | hooks.OnChief)
+    is_kept = isinstance(stack.frame(), stack.Replica | hooks.ChiefOnly)
     with contextlib.nullcontext() if is_kept else stack.entered(None):
         yield
 
@@ -217,7 +217,7 @@ def _save(original: Callable[..., Any], model: Any, *args: Any, **kw: Any) -> An
     strategy = strategy_of(model)
 
     def write() -> Any:
-        with _left_alone():
+        with _without_scope():
             return original(model, *args, **kw)
 
     if strategy is None:
@@ -242,7 +242,7 @@ def _get_batches(original: Callable[..., Any], iterator: Any) -> Any:
     batches = iterator.data_adapter.get_jax_iterator()
     if not isinstance(iterator.data_adapter, DatasetAdapter) and not topology.is_local:
         batches = multi_worker.same_first_batch(batches, topology)
-    return place_all(batches, topology)
+    return prefetch_batches(batches, topology)
 
 
 def _place_batch(original: Callable[..., Any], batch: Any, *args: Any) -> Any:
@@ -250,4 +250,4 @@ def _place_batch(original: Callable[..., Any], batch: Any, *args: Any) -> Any:
     frame = stack.frame()
     if not isinstance(frame, hooks.Fitting):
         return original(batch, *args)
-    return place(batch, frame.strategy.topology)
+    return shard_batch(batch, frame.strategy.topology)

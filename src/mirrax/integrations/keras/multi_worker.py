@@ -36,9 +36,9 @@ def install() -> None:
 
 
 def _restore(original: Callable[..., None], callback: Any, *args: Any) -> None:
-    strategy = hooks.strategy_in_force()
+    strategy = hooks.current_strategy()
     is_alone = strategy is None or strategy.topology.is_local
-    with _NOTHING if is_alone else stack.entered(hooks.OnChief(strategy)):
+    with _NOTHING if is_alone else stack.entered(hooks.ChiefOnly(strategy)):
         original(callback, *args)
 
 
@@ -47,7 +47,7 @@ def is_chief(topology: Topology) -> bool:
     return topology.worker_index == 0
 
 
-def agreed(topology: Topology, variable: Any, array: Any) -> Any:
+def from_chief(topology: Topology, variable: Any, array: Any) -> Any:
     """Returns what the first worker has; sent only where another has something else."""
     topic = f"Keras variable {internals.role_of(variable)}"
     if any(worker_exchange.differing(topology, topic, [array])):
@@ -55,7 +55,7 @@ def agreed(topology: Topology, variable: Any, array: Any) -> Any:
     return array
 
 
-def shared_order(topology: Topology) -> None:
+def sync_numpy_random(topology: Topology) -> None:
     """Makes NumPy, with which Keras shuffles rows, do it alike on all workers."""
     if topology.is_local:
         return
@@ -95,11 +95,11 @@ def write_on_chief(strategy: Any, what: str, write: Callable[[], Any]) -> Any:
     topology = strategy.topology
     if topology.is_local:
         return write()
-    is_alone = isinstance(stack.frame(), hooks.Fitting | hooks.OnChief)
+    is_alone = isinstance(stack.frame(), hooks.Fitting | hooks.ChiefOnly)
     problem = ""
     if is_chief(topology):
         try:
-            with stack.entered(hooks.OnChief(strategy)):
+            with stack.entered(hooks.ChiefOnly(strategy)):
                 write()
         except Exception as error:
             if not is_alone:
@@ -117,7 +117,7 @@ def write_on_chief(strategy: Any, what: str, write: Callable[[], Any]) -> Any:
     return None
 
 
-def await_files(topology: Topology) -> None:
+def wait_for_files(topology: Topology) -> None:
     """Returns once the files are there that callbacks of the first worker write."""
     if not topology.is_local:
         worker_exchange.exchange(topology, "files of callbacks", "")
@@ -159,4 +159,4 @@ class _FollowChief(keras.callbacks.Callback):  # type: ignore[misc]
         internals.set_initial_epoch(self.model, int(epoch))
         variables = [*self.model.variables, *self.model.optimizer.variables]
         for variable in variables:
-            variable.assign(agreed(self._topology, variable, variable.numpy()))
+            variable.assign(from_chief(self._topology, variable, variable.numpy()))

@@ -10,7 +10,7 @@ import keras
 from mirrax.integrations.keras import hooks, internals
 from mirrax.integrations.keras.variables import is_initialized
 
-_WAITING = "_mirrax_waiting"
+_CALLBACKS = "_mirrax_callbacks"
 
 
 def install() -> None:
@@ -29,27 +29,27 @@ def when_complete(value: Any, then: Callable[[], bool]) -> None:
 
     Until it returns True. The object itself holds `then`, so that both can go.
     """
-    value.__dict__.setdefault(_WAITING, []).append(then)
+    value.__dict__.setdefault(_CALLBACKS, []).append(then)
     optimizer = getattr(value, "optimizer", None)
     if optimizer is not None:
         when_complete(optimizer, then)
 
 
-def settle(value: Any) -> None:
+def run_callbacks(value: Any) -> None:
     """Tells those who wait for the variables of `value`."""
-    waiting = value.__dict__.get(_WAITING)
+    waiting = value.__dict__.get(_CALLBACKS)
     if waiting and internals.stateless_scope() is None and is_complete(value):
-        value.__dict__[_WAITING] = [then for then in waiting if not then()]
+        value.__dict__[_CALLBACKS] = [then for then in waiting if not then()]
 
 
-def settle_optimizer(optimizer: Any, variables: Sequence[Any] | None) -> None:
+def build_optimizer(optimizer: Any, variables: Sequence[Any] | None) -> None:
     """Builds an optimizer for its first step, if someone waits for that."""
-    if optimizer.__dict__.get(_WAITING):
+    if optimizer.__dict__.get(_CALLBACKS):
         if variables is not None and not optimizer.built:
             optimizer.build(list(variables))
-        settle(optimizer)
+        run_callbacks(optimizer)
 
 
 def _after_build(original: Callable[..., None], layer: Any) -> None:
     original(layer)
-    settle(layer)
+    run_callbacks(layer)

@@ -12,7 +12,7 @@ import keras
 from mirrax.collectives.reduce import reduce
 from mirrax.context import stack
 from mirrax.integrations.keras import hooks, internals, restoring
-from mirrax.integrations.keras.optimizer_variables import faces_of
+from mirrax.integrations.keras.optimizer_variables import as_keras_variables
 from mirrax.integrations.keras.variables import adopt
 from mirrax.options import ReduceOp
 from mirrax.values.per_replica import PerReplica
@@ -35,7 +35,7 @@ def _build(
     original: Callable[..., None], optimizer: Any, variables: Sequence[Any]
 ) -> None:
     """Builds an optimizer for variables of Keras, and of Mirrax."""
-    original(optimizer, faces_of(variables))
+    original(optimizer, as_keras_variables(variables))
 
 
 def _apply(
@@ -46,10 +46,10 @@ def _apply(
 ) -> None:
     """Applies the sum of the gradients of all replicas, once for all."""
     if trainable_variables is not None:
-        trainable_variables = faces_of(trainable_variables)
+        trainable_variables = as_keras_variables(trainable_variables)
     replica = stack.frame()
     if not isinstance(replica, stack.Replica) or internals.stateless_scope():
-        restoring.settle_optimizer(optimizer, trainable_variables)
+        restoring.build_optimizer(optimizer, trainable_variables)
         original(optimizer, grads, trainable_variables)
         return
     adopt(optimizer.variables, replica.strategy)
@@ -85,7 +85,7 @@ def _apply_merged(
     ]
     if variables is not None and not optimizer.built:
         optimizer.build(variables)
-    restoring.settle_optimizer(optimizer, variables)
+    restoring.build_optimizer(optimizer, variables)
     trained = internals.trained_by(optimizer)
     if variables is not None and [*map(id, variables)] != [*map(id, trained)]:
         original(optimizer, whole, variables)

@@ -28,7 +28,7 @@ is_adding: contextvars.ContextVar[bool] = contextvars.ContextVar(
 )
 
 
-class StandIn(ForeignVariable):
+class VariableProxy(ForeignVariable):
     """What stands for an `nnx.Variable`."""
 
     def __init__(self, variable: Any) -> None:
@@ -49,7 +49,7 @@ class StandIn(ForeignVariable):
         return is_adding.get()
 
 
-class _Key(StandIn):
+class _KeyProxy(VariableProxy):
     """What stands for the key of a random stream.
 
     Flax writes keys back that it only read. Keys cannot be combined, so all a replica
@@ -74,14 +74,14 @@ def _is_same_key(one: jax.Array, other: jax.Array) -> bool:
     return bool(np.array_equal(*data))
 
 
-class Adopted(TraceState):
+class ProxiedState(TraceState):
     """The trace state of a variable that takes part; Flax asks it before a write."""
 
-    __slots__ = ("stand_in",)
+    __slots__ = ("proxy",)
 
-    def __init__(self, stand_in: StandIn, before: TraceState) -> None:
+    def __init__(self, proxy: VariableProxy, before: TraceState) -> None:
         self._jax_trace = before.jax_trace
-        self.stand_in = stand_in
+        self.proxy = proxy
 
     def is_valid(self) -> bool:
         overlay = stack.overlay()
@@ -91,7 +91,7 @@ class Adopted(TraceState):
         return TraceState, ()
 
 
-class Local(TraceState):
+class ReplicaLocalState(TraceState):
     """The trace state of a variable that an eager replica made for itself."""
 
     __slots__ = ("_context",)
@@ -108,20 +108,22 @@ class Local(TraceState):
         return TraceState, ()
 
 
-def stand_in_of(variable: Any) -> StandIn | None:
+def proxy_of(variable: Any) -> VariableProxy | None:
     """Returns what stands for `variable` at this place; None where nothing does."""
     if not foreign_libraries.takes_part():
         return None
     state = internals.state_of(variable)
-    if type(state) is Adopted:
-        return state.stand_in
-    if type(state) is Local and state.is_here():
+    if type(state) is ProxiedState:
+        return state.proxy
+    if type(state) is ReplicaLocalState and state.is_here():
         return None
     # What was made inside a trace belongs to it.
-    return _adopt(variable, state) if state.jax_trace == internals.OUTSIDE else None
+    return (
+        _make_proxy(variable, state) if state.jax_trace == internals.OUTSIDE else None
+    )
 
 
-def _adopt(variable: Any, state: TraceState) -> StandIn | None:
+def _make_proxy(variable: Any, state: TraceState) -> VariableProxy | None:
     try:
         value = internals.array_of(variable)
     except AttributeError:
@@ -132,21 +134,21 @@ def _adopt(variable: Any, state: TraceState) -> StandIn | None:
         internals.set_array(variable, value)
     if not isinstance(value, jax.Array) or isinstance(value, jax.core.Tracer):
         return None
-    stand_in = (_Key if isinstance(variable, nnx.RngKey) else StandIn)(variable)
-    internals.set_state(variable, Adopted(stand_in, state))
-    return stand_in
+    proxy = (_KeyProxy if isinstance(variable, nnx.RngKey) else VariableProxy)(variable)
+    internals.set_state(variable, ProxiedState(proxy, state))
+    return proxy
 
 
-def require_stand_in(variable: Any) -> StandIn:
+def require_proxy(variable: Any) -> VariableProxy:
     """Returns what stands for `variable`; raises where nothing can."""
     state = internals.state_of(variable)
-    stand_in = state.stand_in if type(state) is Adopted else _adopt(variable, state)
-    if stand_in is None:
+    proxy = state.proxy if type(state) is ProxiedState else _make_proxy(variable, state)
+    if proxy is None:
         raise TypeError(
             "Gradients are taken by variables that hold an array and were made outside "
             f"the function. Received: {variable!r}. Inside, use `nnx.value_and_grad`."
         )
-    return stand_in
+    return proxy
 
 
 def _aggregation_of(variable: Any) -> VariableAggregation:

@@ -1,6 +1,6 @@
 """The Mirrax variables behind Keras variables.
 
-A Keras variable keeps its array itself. Its twin stands for it in everything that
+A Keras variable keeps its array itself. Its proxy stands for it in everything that
 engines, traces and gradients do with variables, and holds its array where Keras does.
 """
 
@@ -34,7 +34,7 @@ _AGGREGATIONS = {
 }
 
 
-class Twin(Variable):
+class KerasProxy(Variable):
     """What all twins have in common.
 
     Args:
@@ -84,8 +84,8 @@ class Twin(Variable):
         return other
 
 
-class _HeldByKeras(Twin):
-    """A twin whose array is the one that Keras holds."""
+class _KerasStoredProxy(KerasProxy):
+    """A proxy whose array is the one that Keras holds."""
 
     _synchronization = VariableSynchronization.ON_WRITE
 
@@ -103,11 +103,11 @@ class _HeldByKeras(Twin):
         return internals.place_of(self.original)
 
 
-class PlainTwin(_HeldByKeras):
+class PlainProxy(_KerasStoredProxy):
     """Stands for a Keras variable that belongs to no strategy."""
 
 
-class MirroredTwin(_HeldByKeras, MirroredVariable):
+class MirroredProxy(_KerasStoredProxy, MirroredVariable):
     """Stands for a Keras variable with an equal copy on every replica."""
 
     def __init__(self, original: Any, strategy: Any) -> None:
@@ -116,10 +116,10 @@ class MirroredTwin(_HeldByKeras, MirroredVariable):
 
     @override
     def put(self, array: Any) -> None:
-        super().put(mirror(array, self.topology))
+        super().put(to_replicated(array, self.topology))
 
 
-class OnReadTwin(Twin, SyncOnReadVariable):
+class SyncOnReadProxy(KerasProxy, SyncOnReadVariable):
     """Stands for a Keras variable that each replica changes for itself.
 
     Between programs there is either one array for everyone, which Keras holds, or one
@@ -162,12 +162,12 @@ class OnReadTwin(Twin, SyncOnReadVariable):
     @override
     def put(self, array: Any) -> None:
         self._joined = None
-        super().put(mirror(array, self.topology))
+        super().put(to_replicated(array, self.topology))
 
     def _copies_of(self, whole: jax.Array) -> jax.Array:
         """Returns copies that amount to `whole`, joined, one on each device."""
         first = np.atleast_1d(np.asarray(whole))
-        rest = np.zeros_like(first) if self._adds_up else first
+        rest = np.zeros_like(first) if self._is_sum else first
         rows = len(first)
 
         def copy_of(index: Any) -> Any:
@@ -178,12 +178,12 @@ class OnReadTwin(Twin, SyncOnReadVariable):
         return jax.make_array_from_callback(shape, self.topology.split, copy_of)
 
     @property
-    def _adds_up(self) -> bool:
+    def _is_sum(self) -> bool:
         return self.aggregation is VariableAggregation.SUM
 
     @override
     def _write_all(self, change: Change, given: Any) -> Any:
-        if not self._adds_up:
+        if not self._is_sum:
             return super()._write_all(change, given)
         overlay = stack.overlay()
         new = change(self.whole() if overlay is None else self.value, given)
@@ -198,15 +198,15 @@ class OnReadTwin(Twin, SyncOnReadVariable):
         return new
 
 
-def make_twin(variable: Any, strategy: Any) -> MirroredTwin | OnReadTwin:
-    """Returns the twin of a Keras variable that belongs to `strategy`."""
+def make_proxy(variable: Any, strategy: Any) -> MirroredProxy | SyncOnReadProxy:
+    """Returns the proxy of a Keras variable that belongs to `strategy`."""
     is_on_read = variable.synchronization == "on_read"
     if is_on_read and not strategy.topology.is_single:
-        return OnReadTwin(variable, strategy)
-    return MirroredTwin(variable, strategy)
+        return SyncOnReadProxy(variable, strategy)
+    return MirroredProxy(variable, strategy)
 
 
-def mirror(array: Any, topology: Topology) -> jax.Array:
+def to_replicated(array: Any, topology: Topology) -> jax.Array:
     """Returns `array` as one that lies whole on every device, and is tied to them."""
     if isinstance(array, jax.core.Tracer):
         raise RuntimeError(
@@ -232,5 +232,5 @@ def _aggregation_of(variable: Any) -> VariableAggregation:
     return aggregation
 
 
-for _kind in (PlainTwin, MirroredTwin, OnReadTwin):
+for _kind in (PlainProxy, MirroredProxy, SyncOnReadProxy):
     register_as_pytree(_kind)
