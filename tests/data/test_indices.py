@@ -7,29 +7,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirrax.data.indices import (
-    LimitedIndices,
-    RepeatedIndices,
-    SequentialIndices,
-    ShuffledIndices,
-    StridedIndices,
-)
+from mirrax.data.indices import SequentialIndices, ShuffledIndices
+from mirrax.data.nodes.ordering import LimitedStream, RepeatedStream, ShardedStream
 from tests.data.plans import quick, through_json
 
 KINDS = {
     "counted": lambda: SequentialIndices(20),
     "full shuffle": lambda: ShuffledIndices(SequentialIndices(20), 20, (1,)),
     "small shuffle": lambda: ShuffledIndices(SequentialIndices(20), 3, (1,)),
-    "repeated": lambda: RepeatedIndices(
+    "repeated": lambda: RepeatedStream(
         lambda i: ShuffledIndices(SequentialIndices(7), 7, (i,)), 3
     ),
-    "strided": lambda: StridedIndices(SequentialIndices(20), 3, 1),
-    "limited": lambda: LimitedIndices(SequentialIndices(20), 3, 11),
-    "stacked": lambda: LimitedIndices(
-        StridedIndices(
-            RepeatedIndices(
-                lambda i: ShuffledIndices(SequentialIndices(9), 4, (i,)), 4
-            ),
+    "strided": lambda: ShardedStream(SequentialIndices(20), 3, 1),
+    "limited": lambda: LimitedStream(SequentialIndices(20), 3, 11),
+    "stacked": lambda: LimitedStream(
+        ShardedStream(
+            RepeatedStream(lambda i: ShuffledIndices(SequentialIndices(9), 4, (i,)), 4),
             step=2,
             offset=1,
         ),
@@ -44,11 +37,11 @@ def take_all(indices, limits=(1000,)):
     taken = []
     while True:
         for limit in limits:
-            numbers = indices.take(limit)
-            if not len(numbers):
+            columns = indices.take(limit)
+            if columns is None:
                 return taken
-            assert len(numbers) <= limit
-            taken.extend(numbers.tolist())
+            assert 0 < len(columns[0]) <= limit
+            taken.extend(columns[0].tolist())
 
 
 @kinds
@@ -64,8 +57,8 @@ def test_numbers_do_not_depend_on_how_many_are_taken_at_once(make, limits):
 def test_a_restored_position_continues_identically(make, position, limit):
     indices = make()
     missing = position
-    while missing and len(numbers := indices.take(min(limit, missing))):
-        missing -= len(numbers)
+    while missing and (columns := indices.take(min(limit, missing))) is not None:
+        missing -= len(columns[0])
     other = make()
     other.restore(through_json(indices.state()))
     assert take_all(other) == take_all(indices)
@@ -90,18 +83,18 @@ def test_a_buffer_bounds_how_early_a_number_can_come(count, size, seed):
 @given(count=st.integers(0, 30), step=st.integers(1, 7))
 def test_strides_are_disjoint_and_complete(count, step):
     parts = [
-        take_all(StridedIndices(SequentialIndices(count), step, i)) for i in range(step)
+        take_all(ShardedStream(SequentialIndices(count), step, i)) for i in range(step)
     ]
     assert sorted(itertools.chain(*parts)) == list(range(count))
 
 
 def test_repeating_nothing_for_ever_ends():
-    assert take_all(RepeatedIndices(lambda i: SequentialIndices(0), None)) == []
+    assert take_all(RepeatedStream(lambda i: SequentialIndices(0), None)) == []
 
 
 def test_full_shuffles_are_uniform_in_the_first_place():
     firsts = [
-        ShuffledIndices(SequentialIndices(4), 4, (seed,)).take(1)[0]
+        ShuffledIndices(SequentialIndices(4), 4, (seed,)).take(1)[0][0]
         for seed in range(400)
     ]
     assert min(np.bincount(firsts, minlength=4)) > 60

@@ -59,6 +59,20 @@ class PassingStream(Stream):
         self._source.restore(state)
 
 
+class CountedStream(Stream):
+    """A stream whose position is a count and the position of its source."""
+
+    _source: Stream
+    _count = 0
+
+    def state(self) -> State:
+        return [self._count, self._source.state()]
+
+    def restore(self, state: State) -> None:
+        self._count, inner = state
+        self._source.restore(inner)
+
+
 class ReplayedStream(Stream):
     """A stream that counts what was taken, and finds a position by taking as much."""
 
@@ -129,6 +143,21 @@ class Node(abc.ABC):
         )
         lines = [f"{'  ' * depth}{type(self).__name__}({facts})"]
         return "\n".join([*lines, *(node.explain(depth + 1) for node in self.inputs)])
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class SourceNode(Node):
+    """A node of one source; by default it has the same spec and cardinality."""
+
+    source: Node
+
+    @property
+    def spec(self) -> Any:
+        return self.source.spec
+
+    @property
+    def cardinality(self) -> int:
+        return self.source.cardinality
 
 
 def _nodes(value: Any) -> tuple[Node, ...]:

@@ -69,7 +69,7 @@ def reserve(num_devices: int) -> None:
     global _reservation  # noqa: PLW0603
     if backend_is_up():
         return
-    cores = _count_cores()
+    cores = count_cores()
     configured = configured_threads(os.environ, cores)
     is_ours = _reservation == _Reservation(configured, is_ours=True)
     if num_devices > 1 and configured < 2 * num_devices:
@@ -99,7 +99,7 @@ def check(num_devices: int) -> None:
             f"Received: {num_devices} devices, {threads} threads. Create the strategy, "
             f"or call mirrax.config.set_logical_devices('CPU', {num_devices}), before "
             "the first JAX operation; or start Python with the environment variable "
-            f"{VARIABLE}={required_threads(num_devices, _count_cores())}."
+            f"{VARIABLE}={required_threads(num_devices, count_cores())}."
         )
 
 
@@ -114,7 +114,7 @@ def _warn_of_too_few(num_devices: int) -> None:
 
 
 def _count_threads(needed: int) -> int:
-    configured = configured_threads(os.environ, _count_cores())
+    configured = configured_threads(os.environ, count_cores())
     if _reservation is None:
         return _count_running_threads(needed) or configured
     promised = min(_reservation.threads, configured)
@@ -144,7 +144,7 @@ def _read_name(path: pathlib.Path) -> str:
         return ""
 
 
-def _count_cores() -> int:
-    # As XLA counts them: those that this process may use.
+def count_cores() -> int:
+    """Returns how many cores this process may use, as XLA counts them."""
     is_linux = sys.platform == "linux"
     return len(os.sched_getaffinity(0)) if is_linux else os.cpu_count() or 1

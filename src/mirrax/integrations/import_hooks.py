@@ -1,4 +1,4 @@
-"""Doing something once another library has been imported, whoever imports it."""
+"""Import hooks: load an integration after its library."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing_extensions import override
 
 
 def when_imported(library: str, integration: str) -> None:
-    """Imports `integration` right after `library`: now, if it is there already."""
+    """Imports `integration` right after `library`; now, if it is imported already."""
     if library in sys.modules:
         importlib.import_module(integration)
     else:
@@ -22,7 +22,7 @@ def when_imported(library: str, integration: str) -> None:
 
 
 class _ImportWatcher(importlib.abc.MetaPathFinder):
-    """Waits for one import, and finds nothing itself."""
+    """Watches for one import; finds nothing itself."""
 
     def __init__(self, library: str, integration: str) -> None:
         self._library = library
@@ -37,7 +37,7 @@ class _ImportWatcher(importlib.abc.MetaPathFinder):
     ) -> importlib.machinery.ModuleSpec | None:
         if fullname != self._library:
             return None
-        # Only the first import matters; from here on the others find the library.
+        # Only the first import matters; the other finders find the library.
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(fullname)
         if spec is None or spec.loader is None:
@@ -53,7 +53,7 @@ class _ImportWatcher(importlib.abc.MetaPathFinder):
             try:
                 execute(module)
             except BaseException:
-                # The user may try again, with another backend for example.
+                # The user may retry, for example with another backend.
                 sys.meta_path.insert(0, self)
                 raise
             importlib.import_module(self._integration)

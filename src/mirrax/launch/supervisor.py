@@ -101,10 +101,6 @@ class Supervisor:
         for number in _SIGNALS:
             signal.signal(number, forward)
 
-    def processes(self) -> list[int]:
-        """Returns the process ids of the workers, in their order."""
-        return [process.process_id for process in self._processes]
-
     def _start_coordinator(self) -> Coordinator | None:
         if not self._plan.hosts_coordinator:
             return None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import secrets
 import socket
 from collections.abc import Mapping, Sequence
@@ -12,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from mirrax.cluster.membership import Worker, join_address, split_address
 from mirrax.devices import cpu_threads
 from mirrax.devices.cpu_device_count import count_requested
-from mirrax.devices.cpu_threads import required_threads
 
 # Read by the usual numerical libraries.
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -117,11 +115,11 @@ def make_environment(
     if devices_per_worker is not None:
         environment["JAX_NUM_CPU_DEVICES"] = str(devices_per_worker)
         environment["MIRRAX_DEVICES_PER_WORKER"] = str(devices_per_worker)
-    share = share_cores(count_cores(), len(plan.local))
+    share = share_cores(cpu_threads.count_cores(), len(plan.local))
     for name in _THREAD_VARIABLES:
         environment.setdefault(name, str(share))
     num_devices = max(2, _count_devices(environment))
-    threads = required_threads(num_devices, share)
+    threads = cpu_threads.required_threads(num_devices, share)
     environment.setdefault(cpu_threads.VARIABLE, str(threads))
     return environment
 
@@ -133,13 +131,6 @@ def share_cores(cores: int, num_workers: int) -> int:
     2
     """
     return max(1, cores // num_workers)
-
-
-def count_cores() -> int:
-    """Returns how many cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def find_free_ports(count: int) -> list[int]:

@@ -11,7 +11,8 @@ import jax
 
 from mirrax._jax.distributed import backend_is_up
 from mirrax.cluster.job_options import JobOptions, read_options
-from mirrax.cluster.resolvers import ClusterResolver, TFConfigClusterResolver
+from mirrax.cluster.resolvers.base import ClusterResolver
+from mirrax.cluster.resolvers.tf_config import TFConfigClusterResolver
 from mirrax.cluster.worker import join
 from mirrax.collectives.all_reduce import AllReduce
 from mirrax.devices import device_kind

@@ -3,9 +3,9 @@
     <path>/mirrax-arrays-<order>/   the arrays, written by Orbax
     <path>/mirrax-manifest          everything else, with checksums of all files
 
-The manifest is written last, and replaced in one step. Until then the one before
-counts, with its own arrays. So the process can be killed at any moment: either the old
-checkpoint or the new one is whole.
+The manifest is written last and replaced atomically. Until then the previous one is
+valid, with its own arrays. So the process can be killed at any moment: either the old
+checkpoint or the new one is complete.
 """
 
 from __future__ import annotations
@@ -46,12 +46,7 @@ _warned: set[pathlib.Path] = set()
 
 @dataclasses.dataclass(frozen=True)
 class CheckpointData:
-    """What a checkpoint holds.
-
-    Args:
-        arrays: Arrays by name.
-        plain: What JSON can hold, by name.
-    """
+    """The contents of a checkpoint: arrays and JSON values, by name."""
 
     arrays: Mapping[str, np.ndarray[Any, Any]]
     plain: Mapping[str, Any]
@@ -65,13 +60,13 @@ class Writer:
         self._error: CheckpointWriteError | None = None
 
     def start(self, path: pathlib.Path, saved: CheckpointData) -> None:
-        """Starts to write a checkpoint; raises at once if it cannot be there."""
+        """Starts writing a checkpoint; raises at once if the path is not usable."""
         self.wait()
         ocp = _orbax()
         try:
             _check_replaceable(path)
             others = filter(is_complete, _find_numbered(path.parent, None))
-            # The time alone would not do: clocks are put back.
+            # Later than all others, even if the clock was set back.
             order = max(time.time_ns(), 0, *(_order_of(other) + 1 for other in others))
             folder = path / f"{_ARRAYS}{order}"
             folder.mkdir(parents=True)
@@ -86,7 +81,7 @@ class Writer:
         self._thread.start()
 
     def wait(self) -> None:
-        """Waits until what was started is written; raises what went wrong."""
+        """Waits until the checkpoint is written; raises the error of writing."""
         if self._thread is not None:
             self._thread.join()
         self._thread = None
@@ -110,7 +105,7 @@ class Writer:
 
 
 def read(path: pathlib.Path) -> CheckpointData:
-    """Returns what the checkpoint at `path` holds, bit by bit as it was saved."""
+    """Reads a checkpoint and verifies its checksums."""
     ocp = _orbax()
     manifest = _read_manifest(path)
     folder = path / manifest["folder"]
@@ -136,15 +131,15 @@ def read(path: pathlib.Path) -> CheckpointData:
 
 
 def is_complete(path: pathlib.Path) -> bool:
-    """Returns whether there is a checkpoint at `path` that was completed."""
+    """Returns whether `path` has a complete checkpoint."""
     return (path / _MANIFEST).is_file()
 
 
 def numbered(directory: pathlib.Path, name: str | None = None) -> list[pathlib.Path]:
-    """Returns the whole checkpoints in a directory, in the order of their saving.
+    """Returns the complete checkpoints in a directory, in the order of saving.
 
     Args:
-        directory: Where they are.
+        directory: The directory.
         name: The part before the number; None for any.
     """
     found = _find_numbered(directory, name)
@@ -160,13 +155,13 @@ def numbered(directory: pathlib.Path, name: str | None = None) -> list[pathlib.P
 
 
 def number_of(path: pathlib.Path) -> int:
-    """Returns the number at the end of a checkpoint's name; 0 if there is none."""
+    """Returns the number in a checkpoint's name; 0 if there is none."""
     match = _NUMBERED.fullmatch(path.name)
     return int(match["number"]) if match else 0
 
 
 def remove(path: pathlib.Path) -> None:
-    """Removes a checkpoint; one that is half removed never looks whole."""
+    """Removes a checkpoint, the manifest first."""
     try:
         (path / _MANIFEST).unlink()
     except OSError as error:
@@ -176,14 +171,14 @@ def remove(path: pathlib.Path) -> None:
 
 
 def remove_partial(directory: pathlib.Path, name: str) -> None:
-    """Removes what interrupted saves left; only for who writes there."""
+    """Removes incomplete checkpoints; only for the process that writes there."""
     with contextlib.suppress(OSError):
         for path in filter(_is_partial, _find_numbered(directory, name)):
             _remove_arrays(path, _arrays_in(path))
 
 
 def _orbax() -> Any:
-    """Returns the library, which is big, and needed for nothing else."""
+    """Imports Orbax, which is large and used for nothing else."""
     try:
         import orbax.checkpoint as ocp
     except ImportError as error:
@@ -208,7 +203,7 @@ def _handler(ocp: Any) -> Any:
 def _write_arrays(
     ocp: Any, folder: pathlib.Path, arrays: Mapping[str, np.ndarray[Any, Any]]
 ) -> None:
-    # Orbax does not take empty ones; the manifest has their shapes.
+    # Orbax rejects empty arrays; the manifest has their shapes.
     stored = {name: array for name, array in arrays.items() if array.size}
     if stored:
         with contextlib.closing(_handler(ocp)) as handler:
@@ -266,7 +261,7 @@ def _checksum_line(body: bytes) -> bytes:
 
 
 def _describe(file: pathlib.Path, sync: bool = False) -> list[int]:
-    """Returns size and checksum of a file, which goes to the disk first if need be."""
+    """Returns size and checksum of a file; optionally syncs it to disk first."""
     checksum = size = 0
     with file.open("rb") as stream:
         if sync:
@@ -278,11 +273,11 @@ def _describe(file: pathlib.Path, sync: bool = False) -> list[int]:
 
 
 def _order_of(path: pathlib.Path) -> int:
-    """Returns a number that is higher the later a checkpoint was saved."""
+    """Returns a sort key: higher for checkpoints saved later."""
     try:
         return int(_read_manifest(path)["order"])
     except OSError:
-        # Nearly the same, if the file is where it was written.
+        # Nearly the same, unless the file was copied.
         with contextlib.suppress(OSError):
             return (path / _MANIFEST).stat().st_mtime_ns
         return 0
@@ -296,7 +291,7 @@ def _find_numbered(directory: pathlib.Path, name: str | None) -> list[pathlib.Pa
 
 
 def _is_partial(path: pathlib.Path) -> bool:
-    """Returns whether at `path` is a checkpoint of ours that was not completed."""
+    """Returns whether `path` has an incomplete checkpoint of Mirrax."""
     return path.is_dir() and not is_complete(path) and not _find_other_files(path)
 
 
@@ -320,7 +315,7 @@ def _check_replaceable(path: pathlib.Path) -> None:
 
 
 def _remove_arrays(path: pathlib.Path, arrays: Iterable[pathlib.Path]) -> None:
-    """Removes arrays from a directory, and the directory if nothing else is in it."""
+    """Removes arrays from a directory, and the directory if it is then empty."""
     for folder in arrays:
         shutil.rmtree(folder, ignore_errors=True)
     with contextlib.suppress(OSError):
@@ -329,7 +324,7 @@ def _remove_arrays(path: pathlib.Path, arrays: Iterable[pathlib.Path]) -> None:
 
 
 def _write_error(path: pathlib.Path, error: Exception) -> CheckpointWriteError:
-    # What follows in TensorStore's messages is its own settings.
+    # Cut off the settings in TensorStore's messages.
     reason = str(error).partition(" [tensorstore_spec")[0]
     return CheckpointWriteError(
         "A checkpoint needs a place with room for it where this process may write. "

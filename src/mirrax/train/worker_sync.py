@@ -1,4 +1,4 @@
-"""What the workers of a job tell each other about a checkpoint."""
+"""Agreement of the workers of a job on a checkpoint."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def current_peers() -> Peers:
 def check_same_objects(
     workers: Peers, path: pathlib.Path, entries: Mapping[str, Entry]
 ) -> dict[str, list[Any]]:
-    """Lets all workers check that they save the same.
+    """Checks that all workers save the same objects.
 
-    Returns the positions of each iterator, one for each worker.
+    Returns the positions of each iterator on all workers.
     """
     positions = {
         name: entry.get()
@@ -50,9 +50,9 @@ def check_same_objects(
 
 
 def local_positions(workers: Peers, plain: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what is not an array, with this worker's position of each iterator.
+    """Returns the JSON values, with this worker's position of each iterator.
 
-    Another number of workers than saved them gets the positions of all.
+    After a change of the number of workers, these are the positions of all.
     """
     own = {}
     for name, value in plain.items():
@@ -70,12 +70,12 @@ def local_positions(workers: Peers, plain: Mapping[str, Any]) -> dict[str, Any]:
 def check_all_can_restore(
     workers: Peers, path: pathlib.Path, error: Exception | None
 ) -> None:
-    """Raises unless all workers restore the same checkpoint, and all of them can.
+    """Raises unless all workers can restore the same checkpoint.
 
     Args:
-        workers: All of them.
+        workers: The workers.
         path: The checkpoint.
-        error: Why this worker cannot.
+        error: Why this worker cannot restore it, if so.
     """
     kind = None if error is None else type(error).__name__
     own = {"path": path.name, "kind": kind, "problem": str(error)}
@@ -106,7 +106,7 @@ def check_all_can_restore(
 
 
 def from_chief(workers: Peers, own: T) -> T:
-    """Returns what the chief gives: its checkpoints, or the number of a new one."""
+    """Returns the chief's value."""
     chosen: T = exchange_json(workers, "choosing a checkpoint", own)[0]
     return chosen
 

@@ -13,8 +13,8 @@ from typing_extensions import override
 from mirrax.data.adapters.elements import as_element
 from mirrax.data.adapters.foreign import ForeignSource, IteratorCursor, spec_of
 from mirrax.data.columns import Column, Columns, from_rows
-from mirrax.data.indices import Indices, SequentialIndices
-from mirrax.data.node import Epoch, Node
+from mirrax.data.indices import SequentialIndices
+from mirrax.data.node import Epoch, Node, Stream
 from mirrax.data.nodes.indexed import IndexedNode
 from mirrax.errors import InvalidArgumentError
 
@@ -50,7 +50,7 @@ class Table(IndexedNode):
         return 64
 
     @override
-    def indices(self, epoch: Epoch) -> Indices:
+    def indices(self, epoch: Epoch) -> Stream:
         return SequentialIndices(len(self.dataset))
 
     @override

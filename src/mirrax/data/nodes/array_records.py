@@ -11,8 +11,8 @@ import numpy as np
 from typing_extensions import override
 
 from mirrax.data.columns import STRING, Columns, as_strings
-from mirrax.data.indices import Indices, SequentialIndices
-from mirrax.data.node import Epoch
+from mirrax.data.indices import SequentialIndices
+from mirrax.data.node import Epoch, Stream
 from mirrax.data.nodes.files import FileNode
 from mirrax.data.nodes.indexed import IndexedNode
 from mirrax.data.readers.base import check_files
@@ -33,7 +33,7 @@ class ArrayRecords(IndexedNode, FileNode):
         return 64
 
     @override
-    def indices(self, epoch: Epoch) -> Indices:
+    def indices(self, epoch: Epoch) -> Stream:
         return SequentialIndices(self.cardinality)
 
     @override

@@ -12,16 +12,15 @@ from typing_extensions import override
 
 from mirrax.data import columns as cols
 from mirrax.data.columns import Columns
-from mirrax.data.node import Epoch, Node, PassingStream, Stream
+from mirrax.data.node import Epoch, PassingStream, SourceNode, Stream
 from mirrax.errors import InvalidArgumentError
 from mirrax.values.tensor_spec import TensorSpec
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Batching(Node):
+class Batching(SourceNode):
     """So many elements in one; the last may have fewer, or be left out."""
 
-    source: Node
     size: int
     drop_remainder: bool
 

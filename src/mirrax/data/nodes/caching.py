@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from mirrax.data import columns as cols
 from mirrax.data.columns import Columns
-from mirrax.data.node import Epoch, Node, ReplayedStream, Stream
+from mirrax.data.node import Epoch, ReplayedStream, SourceNode, Stream
 from mirrax.errors import DataLossError, NotFoundError
 
 # What is kept is read once, so its order is that of one iteration, always the same one.
@@ -32,7 +32,7 @@ class CachedColumns:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Cache(Node):
+class Cache(SourceNode):
     """Elements that are read once and then kept.
 
     Args:
@@ -41,7 +41,6 @@ class Cache(Node):
         memory: What is kept.
     """
 
-    source: Node
     file: str = ""
     memory: CachedColumns = dataclasses.field(default_factory=CachedColumns, repr=False)
 
@@ -52,16 +51,6 @@ class Cache(Node):
             if os.path.exists(self.file):
                 _load(self.file, self.memory)
         return _CacheStream(self)
-
-    @property
-    @override
-    def spec(self) -> Any:
-        return self.source.spec
-
-    @property
-    @override
-    def cardinality(self) -> int:
-        return self.source.cardinality
 
 
 class _CacheStream(ReplayedStream):

@@ -12,7 +12,15 @@ from typing_extensions import override
 from mirrax.data import columns as cols
 from mirrax.data.columns import Columns
 from mirrax.data.indices import random_for
-from mirrax.data.node import INFINITE, Epoch, Node, State, Stream
+from mirrax.data.node import (
+    INFINITE,
+    CountedStream,
+    Epoch,
+    Node,
+    SourceNode,
+    State,
+    Stream,
+)
 from mirrax.data.seeds import Seeded
 from mirrax.errors import InvalidArgumentError
 from mirrax.values.tensor_spec import TensorSpec
@@ -128,10 +136,9 @@ class RandomStream(_InfiniteStream):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class AssertCardinality(Node):
+class AssertCardinality(SourceNode):
     """A dataset of a number of elements that the user knows."""
 
-    source: Node
     count: int
 
     @override
@@ -140,47 +147,32 @@ class AssertCardinality(Node):
 
     @property
     @override
-    def spec(self) -> Any:
-        return self.source.spec
-
-    @property
-    @override
     def cardinality(self) -> int:
         return self.count
 
 
-class _CheckedStream(Stream):
+class _CheckedStream(CountedStream):
     def __init__(self, source: Stream, count: int) -> None:
         self._source = source
-        self._count = count
-        self._given = 0
+        self._expected = count
         self.chunk = source.chunk
 
     @override
     def take(self, limit: int) -> Columns | None:
-        left = self._count - self._given
+        left = self._expected - self._count
         columns = self._source.take(min(limit, left) if left > 0 else 1)
         self.structure = self._source.structure
         if columns is None:
             if left > 0:
-                raise self._wrong(f"only {self._given}")
+                raise self._wrong(f"only {self._count}")
             return None
         if not left:
-            raise self._wrong(f"at least {self._given + 1}")
-        self._given += cols.num_rows(columns)
+            raise self._wrong(f"at least {self._count + 1}")
+        self._count += cols.num_rows(columns)
         return columns
-
-    @override
-    def state(self) -> State:
-        return [self._given, self._source.state()]
-
-    @override
-    def restore(self, state: State) -> None:
-        self._given, inner = state
-        self._source.restore(inner)
 
     def _wrong(self, found: str) -> InvalidArgumentError:
         return InvalidArgumentError(
             "A dataset must have as many elements as `assert_cardinality` says. "
-            f"Received: {found}, for {self._count}."
+            f"Received: {found}, for {self._expected}."
         )

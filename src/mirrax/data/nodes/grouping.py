@@ -14,14 +14,22 @@ from typing_extensions import override
 from mirrax.data import columns as cols
 from mirrax.data.columns import Columns
 from mirrax.data.inference import spec_of_first
-from mirrax.data.node import UNKNOWN, Epoch, Node, ReplayedStream, State, Stream
+from mirrax.data.node import (
+    UNKNOWN,
+    Epoch,
+    Node,
+    ReplayedStream,
+    SourceNode,
+    State,
+    Stream,
+)
 from mirrax.data.nodes.combining import common_spec
 from mirrax.data.seeds import Seeded, seed_unseeded
 from mirrax.errors import InvalidArgumentError
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class GroupByWindow(Node, Seeded):
+class GroupByWindow(SourceNode, Seeded):
     """What a function makes of groups of elements with the same key.
 
     Args:
@@ -33,8 +41,8 @@ class GroupByWindow(Node, Seeded):
     """
 
     is_expensive = True
+    cardinality = UNKNOWN
 
-    source: Node
     key_of: Callable[..., Any]
     reduce: Callable[[Any, Node], Node]
     size_of: Callable[[Any], Any]
@@ -60,11 +68,6 @@ class GroupByWindow(Node, Seeded):
                 group = Group([], None, self.source.spec)
                 specs.append(self.reduce(np.int64(key), group).spec)
         return jax.tree.map(common_spec, *specs) if specs else spec_of_first(self)
-
-    @property
-    @override
-    def cardinality(self) -> int:
-        return UNKNOWN
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -10,14 +10,22 @@ from typing_extensions import override
 
 from mirrax.data import columns as cols
 from mirrax.data.columns import Columns
-from mirrax.data.node import UNKNOWN, Epoch, Node, State, Stream, position_error
+from mirrax.data.node import (
+    UNKNOWN,
+    Epoch,
+    Node,
+    SourceNode,
+    State,
+    Stream,
+    position_error,
+)
 from mirrax.data.nodes.buffered import Buffered, take_rounds
 from mirrax.data.seeds import Seeded, seed_unseeded
 from mirrax.data.thread_pool import Pool
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Interleave(Node, Seeded):
+class Interleave(SourceNode, Seeded):
     """The elements of the datasets that a function makes of elements, in turn.
 
     Args:
@@ -30,8 +38,8 @@ class Interleave(Node, Seeded):
     """
 
     is_expensive = True
+    cardinality = UNKNOWN
 
-    source: Node
     function: Callable[..., Node]
     cycle_length: int
     block_length: int
@@ -65,11 +73,6 @@ class Interleave(Node, Seeded):
         with cols.annotate_errors("interleave` or `flat_map", number):
             node: Node = cols.call(self.function, stream.structure, row)
         return seed_unseeded(node, (self.seed, number))
-
-    @property
-    @override
-    def cardinality(self) -> int:
-        return UNKNOWN
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,14 +13,14 @@ from typing_extensions import override
 from mirrax.data import columns as cols
 from mirrax.data.columns import Columns
 from mirrax.data.inference import spec_of_function
-from mirrax.data.node import Epoch, Node, State, Stream
+from mirrax.data.node import CountedStream, Epoch, SourceNode, Stream
 from mirrax.data.nodes.parallel import ParallelStream
 from mirrax.data.vectorize import is_deterministic, is_pure, vectorized
 from mirrax.errors import InvalidArgumentError
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Map(Node):
+class Map(SourceNode):
     """A function of each element.
 
     Args:
@@ -34,7 +34,6 @@ class Map(Node):
 
     is_expensive = True
 
-    source: Node
     function: Callable[..., Any]
     num_threads: int = 0
     is_ordered: bool | None = None
@@ -58,11 +57,6 @@ class Map(Node):
     @override
     def spec(self) -> Any:
         return spec_of_function(self.function, self.source, self)
-
-    @property
-    @override
-    def cardinality(self) -> int:
-        return self.source.cardinality
 
 
 class _Function:
@@ -131,11 +125,10 @@ class _Function:
         )
 
 
-class _MapStream(Stream):
+class _MapStream(CountedStream):
     def __init__(self, source: Stream, function: _Function) -> None:
         self._source = source
         self._function = function
-        self._number = 0
         self._error: Exception | None = None
 
     @override
@@ -146,17 +139,8 @@ class _MapStream(Stream):
         if columns is None:
             return None
         result = self._apply(columns)
-        self._number += cols.num_rows(result)
+        self._count += cols.num_rows(result)
         return result
-
-    @override
-    def state(self) -> State:
-        return [self._number, self._source.state()]
-
-    @override
-    def restore(self, state: State) -> None:
-        self._number, inner = state
-        self._source.restore(inner)
 
     def _apply(self, columns: Columns) -> Columns:
         structure = self._source.structure
@@ -172,7 +156,7 @@ class _MapStream(Stream):
         """Returns what the function gives; what comes before an error comes first."""
         results: list[Any] = []
         for row in rows:
-            number = self._number + len(results)
+            number = self._count + len(results)
             try:
                 leaves, self.structure = self._function.call(structure, row, number)
             except Exception as error:

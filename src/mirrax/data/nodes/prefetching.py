@@ -11,7 +11,7 @@ from mirrax.data import columns as cols
 from mirrax.data.columns import Columns
 from mirrax.data.node import (
     Epoch,
-    Node,
+    SourceNode,
     State,
     Stream,
     has_expensive_node,
@@ -24,10 +24,9 @@ _DEFAULT_SIZE = 2
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Prefetch(Node):
+class Prefetch(SourceNode):
     """Elements that a thread reads in advance, where that takes work."""
 
-    source: Node
     buffer_size: int
 
     @property
@@ -41,16 +40,6 @@ class Prefetch(Node):
         if not self.depth or not has_expensive_node(self.source):
             return stream
         return _PrefetchStream(stream, self.depth)
-
-    @property
-    @override
-    def spec(self) -> Any:
-        return self.source.spec
-
-    @property
-    @override
-    def cardinality(self) -> int:
-        return self.source.cardinality
 
 
 class _PrefetchStream(Stream):

@@ -13,32 +13,29 @@ from typing_extensions import override
 from mirrax.data import columns as cols
 from mirrax.data.columns import Columns
 from mirrax.data.inference import spec_of_function
-from mirrax.data.node import UNKNOWN, Epoch, Node, ReplayedStream, State, Stream
+from mirrax.data.node import (
+    UNKNOWN,
+    Epoch,
+    ReplayedStream,
+    SourceNode,
+    State,
+    Stream,
+)
 from mirrax.errors import InvalidArgumentError
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class TakeWhile(Node):
+class TakeWhile(SourceNode):
     """The elements before the first for which a function is not true."""
 
     is_expensive = True
+    cardinality = UNKNOWN
 
-    source: Node
     predicate: Callable[..., Any]
 
     @override
     def open(self, epoch: Epoch) -> Stream:
         return _TakeWhileStream(self.source.open(epoch), self.predicate)
-
-    @property
-    @override
-    def spec(self) -> Any:
-        return self.source.spec
-
-    @property
-    @override
-    def cardinality(self) -> int:
-        return UNKNOWN
 
 
 class _TakeWhileStream(Stream):
@@ -79,7 +76,7 @@ class _TakeWhileStream(Stream):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Scan(Node):
+class Scan(SourceNode):
     """What a function makes of each element and of what it kept of those before.
 
     Args:
@@ -90,7 +87,6 @@ class Scan(Node):
 
     is_expensive = True
 
-    source: Node
     initial_state: Any
     function: Callable[[Any, Any], Any]
 
@@ -119,11 +115,6 @@ class Scan(Node):
 
         return spec_of_function(result, self.source, self)
 
-    @property
-    @override
-    def cardinality(self) -> int:
-        return self.source.cardinality
-
 
 class _ScanStream(ReplayedStream):
     def __init__(self, node: Scan, epoch: Epoch) -> None:
@@ -145,24 +136,14 @@ class _ScanStream(ReplayedStream):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Unique(Node):
+class Unique(SourceNode):
     """The elements that differ from all before them."""
 
-    source: Node
+    cardinality = UNKNOWN
 
     @override
     def open(self, epoch: Epoch) -> Stream:
         return _UniqueStream(self.source.open(epoch))
-
-    @property
-    @override
-    def spec(self) -> Any:
-        return self.source.spec
-
-    @property
-    @override
-    def cardinality(self) -> int:
-        return UNKNOWN
 
 
 class _UniqueStream(ReplayedStream):

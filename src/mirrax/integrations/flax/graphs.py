@@ -1,4 +1,4 @@
-"""What programs depend on besides variables: the static parts of modules."""
+"""Cache keys for the static parts of modules."""
 
 from __future__ import annotations
 
@@ -14,22 +14,21 @@ from mirrax.context import stack
 from mirrax.integrations.flax import internals, reachable_modules
 
 OBJECTS = (nnx.Module, nnx.Optimizer, nnx.Metric, nnx.Rngs, nnx.RngStream)
-"""What of Flax is one object, with variables in it."""
+"""The Flax objects that contain variables."""
 
 
 class GraphVersions:
-    """What programs depend on besides variables: the static parts of modules.
+    """Numbers for the static parts of modules, used as cache keys of programs.
 
-    `model.eval()` changes no variable, but the program. Describing a module takes
-    longer than a step, so it is done again only after an attribute of one of them was
-    set.
+    `model.eval()` changes the program but no variable. Computing a graph definition
+    takes longer than a step, so it is repeated only after an attribute was set.
     """
 
     def __init__(self) -> None:
         self._version = 0
         self._members: set[int] = set()
         self._known: dict[int, tuple[Any, int, int]] = {}
-        # A number stands for a description, which takes long to hash.
+        # Numbers stand for graph definitions, which are slow to hash.
         self._numbers: dict[Hashable, int] = {}
         self._closures: weakref.WeakKeyDictionary[Any, tuple[int, Hashable]] = (
             weakref.WeakKeyDictionary()
@@ -75,8 +74,8 @@ def _check_not_data(module: Any, name: str, value: Any) -> None:
     is_traced = any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(value))
     if is_traced or nnx.is_data(value):
         raise flax.errors.TraceContextError(
-            "What a traced function computes cannot be an attribute of a module "
-            f"that was made outside. Received: {type(module).__name__}.{name} of type "
-            f"{type(value).__name__}. Return the value, or make an `nnx.Variable` for "
-            "it before, in `__init__`."
+            "A traced value cannot become an attribute of a module that was created "
+            f"outside. Received: {type(module).__name__}.{name} of type "
+            f"{type(value).__name__}. Return the value, or create an `nnx.Variable` "
+            "for it in `__init__`."
         )

@@ -1,7 +1,4 @@
-"""What takes the place of methods and slots of Flax while something runs or is traced.
-
-Outside of that, Flax has its own back.
-"""
+"""Hooks that replace methods and slots of Flax during a trace or a `run`."""
 
 from __future__ import annotations
 
@@ -30,7 +27,7 @@ _touched: contextvars.ContextVar[list[Any]] = contextvars.ContextVar("mirrax_tou
 
 
 class _RawValue:
-    """Takes the place of the slot that holds the value of a variable."""
+    """Replaces the slot that holds a variable's value."""
 
     def __get__(self, variable: Any, owner: type | None = None) -> Any:
         if variable is None:
@@ -50,7 +47,7 @@ class _RawValue:
 
 
 class _TraceStateSlot:
-    """Takes the place of the slot that says where a variable may be written."""
+    """Replaces the slot that says where a variable may be written."""
 
     def __get__(self, variable: Any, owner: type | None = None) -> Any:
         if variable is None:
@@ -63,7 +60,7 @@ class _TraceStateSlot:
 
 
 def _update_average_of_all(self: Any, *args: Any, **kwargs: Any) -> None:
-    """Replaces `Average.update`: what replicas add up is added up over all of them."""
+    """Replaces `Average.update`: sums over all replicas."""
     token = is_adding.set(True)
     try:
         _update_average(self, *args, **kwargs)
@@ -72,19 +69,19 @@ def _update_average_of_all(self: Any, *args: Any, **kwargs: Any) -> None:
 
 
 def _check_valid_context(self: Any, error_message: Callable[[], str]) -> None:
-    """Replaces the check of modules: those made outside may be used in our traces."""
+    """Replaces the check of modules: outer modules may be used in our traces."""
     overlay = stack.overlay()
     if overlay is None or not internals.is_from_outside(self):
         _check_context(self, error_message)
     elif not overlay.is_current:
         raise flax.errors.TraceContextError(error_message())
     else:
-        # Flax builds modules anew in place, and so makes them belong to the trace.
+        # Flax rebuilds modules in place, which ties them to the trace; undone later.
         _touched.get().append((self, internals.graph_state(self)))
 
 
 def _draw_for_replica(self: Any) -> jax.Array:
-    """Replaces the call of a random stream: each replica draws keys of its own."""
+    """Replaces the call of a random stream: each replica draws its own keys."""
     key: jax.Array = _draw(self)
     frame = stack.frame()
     if not isinstance(frame, stack.Replica) or frame.strategy.topology.is_single:
@@ -102,7 +99,7 @@ _HOOKS = (
 
 
 class _HookCounter:
-    """Counts who needs the hooks, in all threads."""
+    """Installs the hooks while at least one thread needs them."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -128,7 +125,7 @@ _hook_counter = _HookCounter()
 
 @contextlib.contextmanager
 def routed() -> Iterator[None]:
-    """Lets reads and writes of variables reach Mirrax, for the `with` block."""
+    """Routes reads and writes of variables to Mirrax, in the `with` block."""
     touched: list[Any] = []
     token = _touched.set(touched)
     _hook_counter.enter()

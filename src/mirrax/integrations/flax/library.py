@@ -1,4 +1,4 @@
-"""How the variables of Flax take part in traces, gradients and checkpoints."""
+"""Flax variables in traces, gradients and checkpoints."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mirrax.variables import foreign_libraries
 
 
 class FlaxLibrary(foreign_libraries.Library):
-    """Flax NNX, as a library whose variables take part."""
+    """The integration of Flax NNX."""
 
     def __init__(self) -> None:
         self._graphs = GraphVersions()
@@ -58,10 +58,9 @@ class FlaxLibrary(foreign_libraries.Library):
         if not isinstance(value, nnx.Variable):
             return None
         return (
-            "A variable of Flax by itself cannot be an argument: JAX makes a copy of "
-            f"it, and what is written to the copy is lost. Received: {value!r}. Pass "
-            "the module that it belongs to, close over it, or pass its value, "
-            "`variable[...]`."
+            "A single Flax variable cannot be an argument: JAX copies it, and writes "
+            f"to the copy are lost. Received: {value!r}. Pass its module, close over "
+            "it, or pass its value, `variable[...]`."
         )
 
     @override

@@ -1,4 +1,4 @@
-"""What stands for the variables of Flax in everything that engines do."""
+"""Proxies: Mirrax variables that stand for Flax variables."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ is_adding: contextvars.ContextVar[bool] = contextvars.ContextVar(
 
 
 class VariableProxy(ForeignVariable):
-    """What stands for an `nnx.Variable`."""
+    """The proxy of an `nnx.Variable`."""
 
     def __init__(self, variable: Any) -> None:
         kind = type(variable)
@@ -50,10 +50,10 @@ class VariableProxy(ForeignVariable):
 
 
 class _KeyProxy(VariableProxy):
-    """What stands for the key of a random stream.
+    """The proxy of a random stream's key.
 
-    Flax writes keys back that it only read. Keys cannot be combined, so all a replica
-    can write is a key that is the same everywhere.
+    Flax writes back keys that it only read. Keys cannot be aggregated, so replicas may
+    only write the same key.
     """
 
     @override
@@ -75,7 +75,7 @@ def _is_same_key(one: jax.Array, other: jax.Array) -> bool:
 
 
 class ProxiedState(TraceState):
-    """The trace state of a variable that takes part; Flax asks it before a write."""
+    """The trace state of a variable with a proxy; Flax checks it before a write."""
 
     __slots__ = ("proxy",)
 
@@ -92,7 +92,7 @@ class ProxiedState(TraceState):
 
 
 class ReplicaLocalState(TraceState):
-    """The trace state of a variable that an eager replica made for itself."""
+    """The trace state of a variable that an eager replica created."""
 
     __slots__ = ("_context",)
 
@@ -109,7 +109,7 @@ class ReplicaLocalState(TraceState):
 
 
 def proxy_of(variable: Any) -> VariableProxy | None:
-    """Returns what stands for `variable` at this place; None where nothing does."""
+    """Returns the proxy of `variable` in the current context, if it has one."""
     if not foreign_libraries.takes_part():
         return None
     state = internals.state_of(variable)
@@ -117,7 +117,7 @@ def proxy_of(variable: Any) -> VariableProxy | None:
         return state.proxy
     if type(state) is ReplicaLocalState and state.is_here():
         return None
-    # What was made inside a trace belongs to it.
+    # A variable created inside a trace belongs to it.
     return (
         _make_proxy(variable, state) if state.jax_trace == internals.OUTSIDE else None
     )
@@ -140,19 +140,19 @@ def _make_proxy(variable: Any, state: TraceState) -> VariableProxy | None:
 
 
 def require_proxy(variable: Any) -> VariableProxy:
-    """Returns what stands for `variable`; raises where nothing can."""
+    """Returns the proxy of `variable`; raises if it cannot have one."""
     state = internals.state_of(variable)
     proxy = state.proxy if type(state) is ProxiedState else _make_proxy(variable, state)
     if proxy is None:
         raise TypeError(
-            "Gradients are taken by variables that hold an array and were made outside "
-            f"the function. Received: {variable!r}. Inside, use `nnx.value_and_grad`."
+            "Gradients need variables that hold an array and were created outside the "
+            f"function. Received: {variable!r}. Inside, use `nnx.value_and_grad`."
         )
     return proxy
 
 
 def _aggregation_of(variable: Any) -> VariableAggregation:
-    """Returns the aggregation that the user named, or that suits the kind."""
+    """Returns the aggregation in the metadata, or the default of the type."""
     named = variable.get_metadata().get("aggregation")
     if named is not None:
         return VariableAggregation[getattr(named, "name", str(named)).upper()]

@@ -1,4 +1,4 @@
-"""Connecting Keras, or saying why it cannot be."""
+"""Installs the Keras integration, if this Keras is supported."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MODULES = ("variables", "restoring", "models", "steps", "multi_worker")
 
 
 def connect() -> None:
-    """Connects Keras; where that cannot be, using it in a scope is an error."""
+    """Installs the hooks; with an unsupported Keras, using it in a scope raises."""
     reason = _find_incompatibility()
     if reason:
         hooks.wrap(keras.Layer, "__new__", _refuse(reason))

@@ -1,4 +1,4 @@
-"""How Keras variables take part in traces and gradients."""
+"""Keras variables in traces, gradients and checkpoints."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mirrax.variables.foreign_libraries import Kept, Library, Sources
 
 
 class KerasLibrary(Library):
-    """The variables of Keras; their twins answer everywhere, so nothing is routed."""
+    """The integration of Keras, whose hooks are always installed."""
 
     @property
     @override
@@ -62,9 +62,9 @@ def _kept(variable: Any) -> Kept:
 
 
 def _numbered(value: Any) -> dict[str, Kept]:
-    """Returns the variables by number; none, as long as some are missing.
+    """Returns the variables by number, because Keras' names depend on name counters.
 
-    The names that Keras gives depend on what was made before.
+    Returns none while some are missing.
     """
     if not restoring.is_complete(value):
         return {}

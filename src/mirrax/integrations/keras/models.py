@@ -1,8 +1,8 @@
 """Keras models that train on all replicas of the strategy they were created under.
 
-`fit` and the like run as Keras wrote them, on batches that are split between the
-replicas and on variables that every replica holds; XLA does the rest. So each step
-computes what one device would compute on the whole batch.
+`fit` and the like are Keras' own, on batches that are split between the replicas and on
+replicated variables; XLA inserts the collectives. So each step computes what one device
+would compute on the whole batch.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _strategies: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
 
 def install() -> None:
-    """Makes models remember their strategy, and use it."""
+    """Makes models record their strategy and use it."""
     trainer = hooks.defining_class(keras.Model, "fit")
     hooks.wrap(trainer, "__init__", _remember)
     hooks.wrap(keras.Model, "__call__", _call)
-    # Where Keras looks whether a model has a `compile` of its own.
+    # Where Keras checks whether a model overrides `compile`.
     hooks.wrap(hooks.defining_class(keras.Model, "compile"), "compile", _in_scope)
     for name in ("fit", "evaluate", "predict"):
         hooks.wrap(trainer, name, _over_batches)
@@ -67,7 +67,7 @@ def _remember(original: Callable[..., None], model: Any) -> None:
 
 
 def _call(original: Callable[..., Any], model: Any, *args: Any, **kw: Any) -> Any:
-    """Calls a model; its first call, which creates variables, in the scope."""
+    """Calls a model; the first call, which creates variables, in the scope."""
     strategy = None if model.built else strategy_of(model)
     if strategy is None or stack.frame() is not None:
         return original(model, *args, **kw)
@@ -118,7 +118,7 @@ def _over_batches(
 def _without_strategy(
     original: Callable[..., Any], model: Any, *args: Any, **kw: Any
 ) -> Any:
-    """Lets Keras work through datasets of ours, for a model of no strategy."""
+    """Lets Keras read datasets of Mirrax, for a model of no strategy."""
     given = inspect.signature(original).bind(model, *args, **kw).arguments
     extra = given.pop("kwargs", {})
     rest = (given.get(name) for name in ("y", "sample_weight", "class_weight"))
@@ -139,7 +139,7 @@ def _on_batch(original: Callable[..., Any], model: Any, *args: Any, **kw: Any) -
     given = {name: arguments.get(name) for name in ("x", "y", "sample_weight")}
     multi_worker.require_same_batch(given, topology)
     if original.__name__ == "predict_on_batch":
-        # Which Keras does not place.
+        # Keras does not call `_place_batch` here.
         arguments["x"] = shard_batch(arguments["x"], topology)
     with _fitting(model, strategy, original.__name__):
         return original(**{"self": model, **arguments})
@@ -147,7 +147,7 @@ def _on_batch(original: Callable[..., Any], model: Any, *args: Any, **kw: Any) -
 
 @contextlib.contextmanager
 def _without_warning() -> Iterator[None]:
-    """Lets a dataset end, of which Keras did not know beforehand where it ends."""
+    """Ignores Keras' warning about the end of a dataset of unknown size."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Your input ran out of data")
         yield
@@ -163,7 +163,7 @@ def _fitting(model: Any, strategy: Any, name: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _without_scope() -> Iterator[None]:
-    """Leaves the scope we may be in, for a model that was not created in one."""
+    """Leaves the current scope, for a model that was not created in one."""
     is_kept = isinstance(stack.frame(), stack.Replica | hooks.ChiefOnly)
     with contextlib.nullcontext() if is_kept else stack.entered(None):
         yield
@@ -178,26 +178,26 @@ def _variables_of(model: Any) -> list[Any]:
 def _make_function(
     original: Callable[..., Any], model: Any, *args: Any, **kw: Any
 ) -> Any:
-    """Makes the compiled step; its variables stay whole on every replica."""
+    """Makes the compiled step, with replicated variables."""
     strategy = strategy_of(model)
     if strategy is None:
         return original(model, *args, **kw)
     _require_step(model, original.__name__.split("_")[1])
     if getattr(model, original.__name__.removeprefix("make_")) is None:
-        # Variables of metrics that were made elsewhere are known only now.
+        # Variables of metrics that were created elsewhere are known only now.
         adopt(_variables_of(model), strategy)
     with _distribution_of(strategy).scope():
         made = original(model, *args, **kw)
     is_for_predict = original.__name__ == "make_predict_function"
     if is_for_predict and not strategy.topology.is_local and made is None:
-        # Only now was it made; Keras returns the one that it has.
+        # It was created just now; otherwise Keras returns the existing one.
         function = multi_worker.gathered(model.predict_function, strategy.topology)
         model.predict_function = function
     return made
 
 
 def _require_step(model: Any, what: str) -> None:
-    """Raises if the model's own step is not written for the JAX backend."""
+    """Raises if a custom step is not written for the JAX backend."""
     step = getattr(model, f"{what}_step")
     try:
         inspect.signature(step).bind("state", "data")
@@ -213,7 +213,7 @@ def _require_step(model: Any, what: str) -> None:
 
 
 def _save(original: Callable[..., Any], model: Any, *args: Any, **kw: Any) -> Any:
-    """Writes files on the first worker; outside of the scope, for it makes objects."""
+    """Writes files on the first worker, outside the scope: saving creates objects."""
     strategy = strategy_of(model)
 
     def write() -> Any:
@@ -228,7 +228,7 @@ def _save(original: Callable[..., Any], model: Any, *args: Any, **kw: Any) -> An
 
 @functools.lru_cache(maxsize=16)
 def _distribution_of(strategy: Any) -> Any:
-    """Returns the strategy in Keras' own words."""
+    """Returns Keras' distribution for a strategy."""
     devices = [f"{d.platform}:{d.id}" for d in strategy.topology.devices]
     mesh = keras.distribution.DeviceMesh((len(devices),), ("replica",), devices)
     return keras.distribution.DataParallel(device_mesh=mesh, auto_shard_dataset=False)

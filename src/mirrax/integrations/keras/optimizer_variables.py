@@ -1,4 +1,4 @@
-"""Variables of Mirrax as optimizers of Keras see them."""
+"""Keras variables that wrap variables of Mirrax, for Keras optimizers."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _KERAS_VARIABLE = "_keras_variable"
 
 
 def as_keras_variables(variables: Sequence[Any]) -> list[Any]:
-    """Returns variables as Keras', to be given to an optimizer."""
+    """Wraps variables of Mirrax as Keras variables."""
     return [keras_variable_of(v) if isinstance(v, Variable) else v for v in variables]
 
 
 def keras_variable_of(variable: Variable) -> Any:
-    """Returns the Keras variable that stands for one of Mirrax, always the same."""
+    """Returns the Keras variable that wraps one of Mirrax, always the same."""
     made = variable.__dict__.get(_KERAS_VARIABLE)
-    # A copy of a variable starts with what the first one had.
+    # A copy of a variable has the original's wrapper in its `__dict__`.
     if made is None or proxy_of(made) is not variable:
         made = variable.__dict__[_KERAS_VARIABLE] = _make(variable)
     return made

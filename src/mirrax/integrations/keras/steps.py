@@ -1,4 +1,4 @@
-"""Keras inside `strategy.run`: what one replica's step does that concerns them all."""
+"""Keras inside `strategy.run`: optimizers, losses and seeds across replicas."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mirrax.values.regroup import parts_of
 
 
 def install() -> None:
-    """Makes optimizers, losses and random numbers know about replicas."""
+    """Makes optimizers, losses and random seeds replica-aware."""
     for optimizer in (keras.optimizers.Optimizer, keras.optimizers.LossScaleOptimizer):
         hooks.wrap(optimizer, "apply", _apply)
     for kind in vars(keras.optimizers).values():
@@ -44,7 +44,7 @@ def _apply(
     grads: Sequence[Any],
     trainable_variables: Sequence[Any] | None = None,
 ) -> None:
-    """Applies the sum of the gradients of all replicas, once for all."""
+    """Applies the sum of the gradients of all replicas."""
     if trainable_variables is not None:
         trainable_variables = as_keras_variables(trainable_variables)
     replica = stack.frame()
@@ -53,7 +53,7 @@ def _apply(
         original(optimizer, grads, trainable_variables)
         return
     adopt(optimizer.variables, replica.strategy)
-    # Lists of objects that all replicas share arrive in the meeting as they are.
+    # `merge_call` passes lists of shared objects unchanged.
     arguments = (original, optimizer, list(grads), trainable_variables)
     replica.context.merge_call(_apply_merged, arguments)
 
@@ -67,7 +67,7 @@ def _apply_merged(
 ) -> None:
     topology = strategy.topology
     if not topology.is_local and stack.overlay() is None:
-        # What one replica on each worker brings comes as it is.
+        # With one replica per worker, gradients are plain arrays.
         grads = [
             None if grad is None else PerReplica(tuple(parts_of(grad, topology)))
             for grad in grads
@@ -94,7 +94,7 @@ def _apply_merged(
 
 
 def _update(optimizer: Any, grads: list[Any], trained: list[Any]) -> None:
-    """Applies gradients to all variables; as one program, also in eager code."""
+    """Applies gradients to all variables as one program, also in eager code."""
     update = optimizer.stateless_apply
     if stack.overlay() is None:
         update = optimizer.__dict__.setdefault("_mirrax_update", jax.jit(update))
@@ -107,7 +107,7 @@ def _update(optimizer: Any, grads: list[Any], trained: list[Any]) -> None:
 
 
 def _next_seed(original: Callable[..., Any], generator: Any, *args: Any) -> Any:
-    """Returns a seed that is another one on each replica."""
+    """Returns a seed that differs between replicas."""
     replica = hooks.replica()
     if replica is None:
         return original(generator, *args)
@@ -116,7 +116,7 @@ def _next_seed(original: Callable[..., Any], generator: Any, *args: Any) -> Any:
 
 
 def _scale(original: Callable[..., Any], value: Any) -> Any:
-    """Divides a mean over one replica's rows, so that the replicas' sum is a mean."""
+    """Divides a replica's mean by the replica count, so that the sum is a mean."""
     replica = hooks.replica()
     return original(value) if replica is None else value / _count(replica)
 

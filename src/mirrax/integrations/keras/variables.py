@@ -1,6 +1,6 @@
-"""Keras variables that belong to strategies, and that take part in programs.
+"""Hooks that make Keras variables use their proxies.
 
-Outside of every strategy and every trace they are as Keras made them.
+Outside any strategy and trace, Keras variables are unchanged.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PROXY = "_mirrax_proxy"
 
 
 def install() -> None:
-    """Makes Keras variables do what their twins say."""
+    """Routes reads and writes of Keras variables to their proxies."""
     read = keras.Variable.value.fget
     keras.Variable.value = property(lambda self: _read(read, self))
     hooks.wrap(keras.Variable, "__init__", _create)
@@ -39,19 +39,19 @@ def install() -> None:
 
 
 def proxy_of(variable: Any) -> Any:
-    """Returns the Mirrax variable that stands for a Keras variable."""
+    """Returns the proxy of a Keras variable; creates one if needed."""
     proxy = variable.__dict__.get(_PROXY)
     return attach(variable, PlainProxy(variable)) if proxy is None else proxy
 
 
 def attach(variable: Any, proxy: Any) -> Any:
-    """Makes `proxy` stand for a Keras variable, and returns it."""
+    """Sets the proxy of a Keras variable, and returns it."""
     variable.__dict__[_PROXY] = proxy
     return proxy
 
 
 def read_whole(variable: Any) -> Any:
-    """Returns the array of a variable as all replicas see it, also inside a trace."""
+    """Returns the combined array of a variable, also inside a trace."""
     proxy = variable.__dict__.get(_PROXY)
     with jax.ensure_compile_time_eval():
         array = internals.array_of(variable) if proxy is None else proxy.whole()
@@ -59,7 +59,7 @@ def read_whole(variable: Any) -> Any:
 
 
 def write_whole(variable: Any, array: jax.Array) -> None:
-    """Gives a variable another array for good, also inside a trace."""
+    """Sets the combined array of a variable, also inside a trace."""
     proxy = variable.__dict__.get(_PROXY)
     if proxy is None:
         internals.set_array(variable, array)
@@ -69,12 +69,12 @@ def write_whole(variable: Any, array: jax.Array) -> None:
 
 
 def is_initialized(variable: Any) -> bool:
-    """Returns whether a variable has had a value."""
+    """Returns whether a variable has a value."""
     return _PROXY in variable.__dict__ or internals.array_of(variable) is not None
 
 
 def adopt(variables: Iterable[Any], strategy: Any) -> None:
-    """Makes variables, wherever they were created, belong to `strategy`."""
+    """Assigns variables to `strategy`, wherever they were created."""
     for variable in variables:
         proxy = variable.__dict__.get(_PROXY)
         if proxy is not None and proxy.owner is not None:
@@ -88,13 +88,13 @@ def adopt(variables: Iterable[Any], strategy: Any) -> None:
 
 
 def _create(original: Callable[..., None], self: Any, *args: Any, **kw: Any) -> None:
-    """Creates or initializes a variable; in a scope it belongs to the strategy."""
+    """Creates or initializes a variable of the current strategy."""
     if internals.stateless_scope() is not None:
         original(self, *args, **kw)
         return
     strategy = hooks.current_strategy()
     is_traced = stack.overlay() is not None
-    # For good, even while a function is traced.
+    # Eagerly, even while a function is traced.
     with jax.ensure_compile_time_eval() if is_traced else contextlib.nullcontext():
         original(self, *args, **kw)
         if strategy is not None:
@@ -111,7 +111,7 @@ def _read(original: Callable[..., Any], self: Any) -> Any:
     if proxy is None:
         return original(self)
     value = proxy.whole() if _reads_whole(proxy) else proxy.value
-    # While `fit` runs, it is the trainer that has the values.
+    # During `fit` the trainer holds the values.
     return original(self) if value is None else internals.autocast(self, value)
 
 
@@ -140,7 +140,7 @@ def _assign_sub(original: Callable[..., Any], self: Any, value: Any) -> Any:
 
 
 def _accumulates(variable: Any) -> bool:
-    """Returns whether replicas add to a sum here; Keras would assign what they see."""
+    """Returns whether replicas add to a SUM here; Keras would assign instead."""
     is_sum = variable.aggregation == "sum" and variable.synchronization != "on_read"
     return (
         is_sum and hooks.replica() is not None and _active_proxy(variable) is not None
@@ -148,7 +148,7 @@ def _accumulates(variable: Any) -> bool:
 
 
 def _active_proxy(variable: Any) -> Any:
-    """Returns the proxy of a variable where it matters; None where Keras is alone."""
+    """Returns the proxy to use in the current context; None to use Keras' own code."""
     proxy = variable.__dict__.get(_PROXY)
     if proxy is not None or internals.array_of(variable) is None:
         return proxy
@@ -162,16 +162,16 @@ def _active_proxy(variable: Any) -> Any:
 
 
 def _reads_whole(proxy: Any) -> bool:
-    """Returns whether code sees a variable as Keras does: all copies as one array."""
+    """Returns whether the current code sees all copies as one array, as Keras does."""
     if not isinstance(proxy, KerasProxy):
-        # It is a variable of Mirrax, which has its own rules.
+        # A wrapped variable of Mirrax.
         return False
     is_update = isinstance(stack.frame(), stack.Update)
     return stack.overlay() is None and hooks.replica() is None and not is_update
 
 
 def _require_same_everywhere(proxy: Any, value: Any) -> None:
-    """Raises if workers assign different values, which would then stay different."""
+    """Raises if workers assign different values."""
     topology = proxy.topology
     is_on_chief = isinstance(stack.frame(), hooks.ChiefOnly)
     if topology.is_local or is_on_chief or isinstance(value, jax.core.Tracer):
