@@ -15,7 +15,7 @@ from mirrax.collectives import (
     ReductionToOneDevice,
 )
 from mirrax.devices import reserve_at_import
-from mirrax.integrations import await_libraries
+from mirrax.integrations import register_integrations
 from mirrax.options import (
     CollectiveCommunication,
     CommunicationOptions,
@@ -142,4 +142,4 @@ def __dir__() -> list[str]:
 
 
 reserve_at_import()
-await_libraries()
+register_integrations()

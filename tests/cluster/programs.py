@@ -11,15 +11,15 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from mirrax import errors
-from mirrax.cluster import join
-from mirrax.cluster.worker import join as join_module
+from mirrax.cluster import join_job
+from mirrax.cluster.worker import join as startup_module
 from mirrax.cluster_resolver import TFConfigClusterResolver
 
 
 def report():
     """Joins, and tells what there is."""
-    job = join(TFConfigClusterResolver())
-    assert join(TFConfigClusterResolver()) is job
+    job = join_job(TFConfigClusterResolver())
+    assert join_job(TFConfigClusterResolver()) is job
     return {
         "index": job.worker_index,
         "workers": [worker.name for worker in job.workers],
@@ -51,7 +51,7 @@ def adding_program():
 
 def train(fault, culprit, steps=10):
     """Takes steps together; in the middle one worker has a fault."""
-    job = join(TFConfigClusterResolver())
+    job = join_job(TFConfigClusterResolver())
     add = adding_program()
     started = time.time()
     try:
@@ -96,7 +96,7 @@ FAULTS = {
 def die_while_starting(name, culprit):
     """Lets one worker die in the middle of its start."""
     if f'"index": {culprit}}}' in os.environ["TF_CONFIG"]:
-        setattr(join_module, name, lambda *_: FAULTS["kill"](None))
+        setattr(startup_module, name, lambda *_: FAULTS["kill"](None))
 
 
 if __name__ == "__main__":

@@ -4,8 +4,8 @@ import threading
 import pytest
 
 from mirrax.data import Dataset
-from mirrax.data.node import takes_work
-from mirrax.data.prefetcher import ReadAhead
+from mirrax.data.node import has_expensive_node
+from mirrax.data.prefetcher import Prefetcher
 
 
 class Numbers:
@@ -27,7 +27,7 @@ class Numbers:
     def position(self):
         return self.next
 
-    def go_to(self, state):
+    def seek(self, state):
         self.next = state
 
 
@@ -36,40 +36,40 @@ def threads():
 
 
 def test_steps_come_in_order_and_end():
-    feed = ReadAhead(Numbers(5), depth=2)
+    feed = Prefetcher(Numbers(5), depth=2)
     assert [feed.step() for _ in range(7)] == [[0], [1], [2], [3], [4], None, None]
 
 
 def test_no_more_is_read_ahead_than_was_asked_for():
     numbers = Numbers(100)
-    feed = ReadAhead(numbers, depth=2)
+    feed = Prefetcher(numbers, depth=2)
     feed.step()
     assert numbers.next <= 1 + 2 + 1
 
 
 def test_position_is_that_of_what_was_handed_out():
-    feed = ReadAhead(Numbers(100), depth=8)
+    feed = Prefetcher(Numbers(100), depth=8)
     feed.step()
     feed.step()
     assert feed.position() == 2
 
 
 def test_position_can_be_restored():
-    feed = ReadAhead(Numbers(9), depth=3)
+    feed = Prefetcher(Numbers(9), depth=3)
     feed.step()
-    feed.go_to(6)
+    feed.seek(6)
     assert [feed.step() for _ in range(4)] == [[6], [7], [8], None]
 
 
 def test_what_comes_before_an_error_arrives_first():
-    feed = ReadAhead(Numbers(9, error_at=2), depth=8)
+    feed = Prefetcher(Numbers(9, error_at=2), depth=8)
     assert [feed.step(), feed.step()] == [[0], [1]]
     with pytest.raises(ArithmeticError, match="no good"):
         feed.step()
 
 
 def test_thread_ends_with_the_feed():
-    feed = ReadAhead(Numbers(100), depth=2)
+    feed = Prefetcher(Numbers(100), depth=2)
     feed.step()
     del feed
     gc.collect()
@@ -85,7 +85,7 @@ def test_thread_ends_with_the_feed():
     ids=["lookups", "work"],
 )
 def test_reading_ahead_pays_where_there_is_work(dataset, expected):
-    assert takes_work(dataset.plan) is expected
+    assert has_expensive_node(dataset.plan) is expected
 
 
 def test_a_distributed_dataset_reads_ahead(two_replicas):

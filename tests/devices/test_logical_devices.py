@@ -5,8 +5,8 @@ import pytest
 
 from mirrax.devices.logical_devices import (
     default_devices,
+    device_kind,
     ensure_cpu_devices,
-    kind_of,
     local_devices,
     name_of,
     resolve,
@@ -142,7 +142,7 @@ def test_name_of_takes_the_name_of_the_process():
 
 
 def test_kind_of_a_cpu_device():
-    assert kind_of(jax.devices("cpu")[0]) == "CPU"
+    assert device_kind(jax.devices("cpu")[0]) == "CPU"
 
 
 def test_platform_that_is_not_there_is_named():

@@ -50,4 +50,4 @@ def save(feeds):
 
 def restore(feeds, states):
     for feed in feeds:
-        feed.go_to(load(states))
+        feed.seek(load(states))

@@ -5,12 +5,18 @@ import pytest
 
 from mirrax.data import Dataset
 from mirrax.errors import InvalidArgumentError
-from mirrax.input.batch_rows import Rows, join, not_batches, num_rows, rows
+from mirrax.input.batch_rows import (
+    BatchRowReader,
+    join_rows,
+    not_batched_error,
+    num_rows,
+    slice_rows,
+)
 from tests.data.plans import ragged, through_json
 
 
 def opened(dataset):
-    return Rows(iter(dataset))
+    return BatchRowReader(iter(dataset))
 
 
 def drained(source, limit):
@@ -80,7 +86,7 @@ def test_no_rows_are_like_those_at_hand():
     batch = {"x": np.ones((4, 3), np.float16)}
     source = opened(Dataset.from_tensor_slices(batch).batch(4))
     assert source.has_rows()
-    nothing = source.none()["x"]
+    nothing = source.empty()["x"]
     assert (nothing.shape, nothing.dtype) == ((0, 3), np.float16)
     assert source.take(9)["x"].shape == (4, 3)
 
@@ -164,29 +170,29 @@ def test_scalars_are_no_batch(batch):
 
 
 def test_error_says_how_to_make_batches():
-    error = not_batches("what was there")
+    error = not_batched_error("what was there")
     assert isinstance(error, IndexError)
     assert "Received: elements with scalars, what was there. Call `batch`" in str(error)
 
 
 def test_rows_are_cut_from_every_array():
-    found = rows({"a": np.arange(4), "b": [np.eye(4)]}, slice(1, 3))
+    found = slice_rows({"a": np.arange(4), "b": [np.eye(4)]}, slice(1, 3))
     assert found["a"].tolist() == [1, 2]
     assert found["b"][0].shape == (2, 4)
 
 
 def test_pieces_are_joined_in_order():
     pieces = [{"x": np.arange(2)}, {"x": np.arange(0)}, {"x": np.array([7])}]
-    assert join(pieces)["x"].tolist() == [0, 1, 7]
+    assert join_rows(pieces)["x"].tolist() == [0, 1, 7]
 
 
 def test_one_piece_is_not_copied():
     piece = {"x": np.arange(2)}
-    assert join([piece]) is piece
+    assert join_rows([piece]) is piece
 
 
 def test_joined_pieces_keep_dtype_and_structure():
     piece = (np.ones((2, 3), np.int8), None)
-    joined = join([piece, piece])
+    joined = join_rows([piece, piece])
     assert (joined[0].shape, joined[0].dtype) == ((4, 3), np.int8)
     assert joined[1] is None

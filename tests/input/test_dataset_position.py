@@ -4,13 +4,13 @@ import dataclasses
 
 import pytest
 
-from mirrax.input.dataset_position import Position, load, require_pipelines
+from mirrax.input.dataset_position import DatasetPosition, load, require_pipelines
 from tests.data.plans import through_json
 
 
 def position_of(worker, step=3, count=2, **options):
     """Returns the position of one of several workers, in a pipeline of its own."""
-    return Position(step, count, False, {worker: ({"at": worker}, 5)}, **options)
+    return DatasetPosition(step, count, False, {worker: ({"at": worker}, 5)}, **options)
 
 
 # Through JSON and back.
@@ -19,9 +19,9 @@ def position_of(worker, step=3, count=2, **options):
 @pytest.mark.parametrize(
     "position",
     [
-        Position(0, 1, False, {}),
-        Position(7, 2, True, {1: ([1, {"a": None}], 0)}),
-        Position(7, 12, False, {10: ("x", 3), 2: (None, 0)}, has_ended=True),
+        DatasetPosition(0, 1, False, {}),
+        DatasetPosition(7, 2, True, {1: ([1, {"a": None}], 0)}),
+        DatasetPosition(7, 12, False, {10: ("x", 3), 2: (None, 0)}, has_ended=True),
     ],
     ids=["start", "own", "ended"],
 )
@@ -106,25 +106,25 @@ def test_position_of_a_worker_that_is_missing_is_asked_for():
 # As many pipelines.
 
 
-@pytest.mark.parametrize("is_own", [False, True])
+@pytest.mark.parametrize("is_per_worker", [False, True])
 @pytest.mark.parametrize("count", [1, 2])
-def test_as_many_pipelines_are_accepted(is_own, count):
-    require_pipelines(Position(0, count, is_own, {}), count)
+def test_as_many_pipelines_are_accepted(is_per_worker, count):
+    require_pipelines(DatasetPosition(0, count, is_per_worker, {}), count)
 
 
 @pytest.mark.parametrize(
-    ("saved", "is_own", "count"), [(2, True, 1), (2, True, 3), (2, False, 3)]
+    ("saved", "is_per_worker", "count"), [(2, True, 1), (2, True, 3), (2, False, 3)]
 )
-def test_datasets_of_each_workers_own_need_as_many_workers(saved, is_own, count):
+def test_datasets_of_each_workers_own_need_as_many_workers(saved, is_per_worker, count):
     message = (
         rf"can only be restored on as many workers as saved it. Received: a position "
         rf"of {saved} worker\(s\), on {count}. Use AutoShardPolicy.DATA or FILE"
     )
     with pytest.raises(ValueError, match=message):
-        require_pipelines(Position(0, saved, is_own, {}), count)
+        require_pipelines(DatasetPosition(0, saved, is_per_worker, {}), count)
 
 
 def test_position_with_files_of_each_worker_does_not_fit_a_common_dataset():
     message = "shared in the same way. Received: a position of 2 workers with files of"
     with pytest.raises(ValueError, match=message):
-        require_pipelines(Position(0, 2, False, {}), 1)
+        require_pipelines(DatasetPosition(0, 2, False, {}), 1)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from mirrax.data import AutoShardPolicy, Dataset
-from mirrax.devices.peers import Alone
+from mirrax.devices.peers import NoPeers
 from mirrax.input.distribute_dataset import with_common_seeds
 from mirrax.input.input_context import InputOptions
 from tests.data.plans import values
@@ -82,4 +82,4 @@ def test_workers_that_read_everything_keep_their_own_order():
 
 def test_who_is_alone_keeps_the_seeds():
     dataset = Dataset.range(20).shuffle(20)
-    assert with_common_seeds(dataset, Alone()) is dataset
+    assert with_common_seeds(dataset, NoPeers()) is dataset

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from mirrax.data import Dataset
-from mirrax.input.dataset_position import Position
-from mirrax.input.per_worker_feeds import Flowing, Pieces, Single
+from mirrax.input.dataset_position import DatasetPosition
+from mirrax.input.per_worker_feeds import RowFeed, SingleReplicaFeed, SplitBatchFeed
 from mirrax.input.worker_share import Share
 from tests.data.plans import ragged
 from tests.input.several import restore, rows_of, save, take_all, take_step
@@ -25,10 +25,12 @@ def everything(count, size):
     return lambda num_workers, index: iter(Dataset.range(count).batch(size))
 
 
-def flowing(open_pipeline, batch_size, num_workers, replicas=1, is_own=False):
+def flowing(open_pipeline, batch_size, num_workers, replicas=1, is_per_worker=False):
     """Returns the feed of each worker."""
     return [
-        Flowing(open_pipeline, batch_size, Share(num_workers, i, replicas), is_own)
+        RowFeed(
+            open_pipeline, batch_size, Share(num_workers, i, replicas), is_per_worker
+        )
         for i in range(num_workers)
     ]
 
@@ -51,7 +53,7 @@ def test_each_worker_reads_its_own_pipeline():
 
 
 def test_sizes_of_parts_go_round():
-    steps = take_all(flowing(everything(10, 5), 5, 2, is_own=True))
+    steps = take_all(flowing(everything(10, 5), 5, 2, is_per_worker=True))
     assert sizes_of(steps) == [[3, 2], [2, 3], [3, 2], [2, 3]]
 
 
@@ -86,7 +88,7 @@ def test_position_tells_what_was_taken():
     assert list(position.rows) == [1]
     assert position.of(1)[1] == 2
     assert not position.has_ended
-    assert not position.is_own
+    assert not position.is_per_worker
 
 
 @pytest.mark.parametrize("steps", [0, 1, 3, 5, 9])
@@ -137,24 +139,24 @@ def test_position_of_one_worker_does_not_suffice_for_another_number():
 
 @pytest.mark.parametrize("after", [1, 3])
 def test_datasets_of_each_workers_own_need_as_many_workers(after):
-    states = save(flowing(everything(9, 3), 3, 2, is_own=True))
+    states = save(flowing(everything(9, 3), 3, 2, is_per_worker=True))
     with pytest.raises(ValueError, match=rf"2 worker\(s\), on {after}"):
-        restore(flowing(everything(9, 3), 3, after, is_own=True), states)
+        restore(flowing(everything(9, 3), 3, after, is_per_worker=True), states)
 
 
-@pytest.mark.parametrize("is_own", [False, True])
-def test_shares_do_not_go_on_from_datasets_of_each_workers_own(is_own):
-    states = save(flowing(shares(9), 3, 2, is_own=is_own))
+@pytest.mark.parametrize("is_per_worker", [False, True])
+def test_shares_do_not_go_on_from_datasets_of_each_workers_own(is_per_worker):
+    states = save(flowing(shares(9), 3, 2, is_per_worker=is_per_worker))
     with pytest.raises(ValueError, match=r"2 worker\(s\), on 3"):
-        restore(flowing(shares(9), 3, 3, is_own=not is_own), states)
+        restore(flowing(shares(9), 3, 3, is_per_worker=not is_per_worker), states)
 
 
 # Batches of unknown size.
 
 
-def pieces(open_pipeline, num_workers, replicas=1, is_own=False):
+def pieces(open_pipeline, num_workers, replicas=1, is_per_worker=False):
     return [
-        Pieces(open_pipeline, Share(num_workers, i, replicas), is_own)
+        SplitBatchFeed(open_pipeline, Share(num_workers, i, replicas), is_per_worker)
         for i in range(num_workers)
     ]
 
@@ -192,10 +194,16 @@ def test_no_batches_are_no_steps():
 
 
 def test_position_in_pieces_is_gone_to():
-    feeds, others = (pieces(batches_of(8, 3, 5), 2, is_own=True) for _ in range(2))
+    feeds, others = (
+        pieces(batches_of(8, 3, 5), 2, is_per_worker=True) for _ in range(2)
+    )
     take_step(feeds)
     position = feeds[1].position()
-    assert (position.step, position.num_pipelines, position.is_own) == (1, 2, True)
+    assert (position.step, position.num_pipelines, position.is_per_worker) == (
+        1,
+        2,
+        True,
+    )
     assert position.of(1)[1] == 4
     for other, state in zip(others, save(feeds), strict=True):
         restore([other], state)
@@ -212,13 +220,16 @@ def test_position_in_pieces_needs_as_many_workers():
 
 
 def test_the_only_replica_gets_batches_as_they_come():
-    feed = Single(everything(5, 3), 3)
+    feed = SingleReplicaFeed(everything(5, 3), 3)
     assert take_all([feed]) == [[[[0, 1, 2]]], [[[3, 4]]]]
     assert feed.sizes is None
 
 
 def test_the_only_replica_goes_on_from_its_own_position():
-    feeds, others = [Single(everything(9, 2), 2)], [Single(everything(9, 2), 2)]
+    feeds, others = (
+        [SingleReplicaFeed(everything(9, 2), 2)],
+        [SingleReplicaFeed(everything(9, 2), 2)],
+    )
     take_step(feeds)
     restore(others, save(feeds))
     assert (
@@ -236,20 +247,20 @@ def test_the_only_replica_goes_on_from_its_own_position():
 def test_the_only_replica_goes_on_for_several_workers():
     feeds = flowing(shares(12), 4, 2)
     take_step(feeds)
-    single = Single(shares(12), 4)
+    single = SingleReplicaFeed(shares(12), 4)
     restore([single], save(feeds))
     assert single.position().num_pipelines == 2
     assert take_all([single]) == [[[[5, 7, 9, 11]]], [[[4, 6, 8, 10]]]]
 
 
 def test_the_only_replica_can_go_back_to_a_position_of_its_own():
-    start = Single(shares(4, 2), 2).position()
-    single = Single(shares(4, 2), 2)
+    start = SingleReplicaFeed(shares(4, 2), 2).position()
+    single = SingleReplicaFeed(shares(4, 2), 2)
     restore([single], save(flowing(shares(4, 2), 2, 2)))
-    single.go_to(start)
+    single.seek(start)
     assert take_all([single]) == [[[[0, 1]]], [[[2, 3]]]]
 
 
 def test_the_only_replica_does_not_go_on_for_datasets_of_workers_own():
     with pytest.raises(ValueError, match=r"2 worker\(s\), on 1"):
-        Single(everything(4, 2), 2).go_to(Position(1, 2, True, {}))
+        SingleReplicaFeed(everything(4, 2), 2).seek(DatasetPosition(1, 2, True, {}))

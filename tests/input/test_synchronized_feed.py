@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mirrax.devices.peers import Alone
+from mirrax.devices.peers import NoPeers
 from mirrax.devices.topology import Topology
-from mirrax.input.synchronized_feed import InStep
+from mirrax.input.synchronized_feed import StepSynchronizer
 from mirrax.values.layouts import Parts
 from mirrax.values.per_replica import PerReplica
 from tests.peers import FakeJob, meet
@@ -29,9 +29,9 @@ def steps_of(*batches):
     """Returns a worker that takes these batches, and then what comes."""
 
     def work(job):
-        in_step = InStep(job, no_rows)
+        synchronizer = StepSynchronizer(job, no_rows)
         own = itertools.chain(((b,) for b in batches), itertools.repeat(None))
-        return list(iter(lambda: in_step.after(next(own)), None))
+        return list(iter(lambda: synchronizer.synchronize(next(own)), None))
 
     return work
 
@@ -70,19 +70,21 @@ def test_worker_without_any_data_takes_part():
 
 
 def test_who_is_alone_goes_on_to_the_end():
-    in_step = InStep(Alone(), lambda: pytest.fail("Nothing must be made."))
-    assert sizes_in([in_step.after((batch(2, 1),))]) == [([2, 1], [2, 1])]
-    assert in_step.after(None) is None
+    synchronizer = StepSynchronizer(
+        NoPeers(), lambda: pytest.fail("Nothing must be made.")
+    )
+    assert sizes_in([synchronizer.synchronize((batch(2, 1),))]) == [([2, 1], [2, 1])]
+    assert synchronizer.synchronize(None) is None
 
 
 @pytest.mark.parametrize("step", [None, ("element",)], ids=["end", "element"])
 def test_workers_that_know_of_each_other_tell_nothing(step):
-    assert InStep(None, no_rows).after(step) is step
+    assert StepSynchronizer(None, no_rows).synchronize(step) is step
 
 
 def test_workers_tell_each_other_once_a_step():
     job = FakeJob()
-    InStep(job, no_rows).after((batch(2),))
+    StepSynchronizer(job, no_rows).synchronize((batch(2),))
     assert job.topics == ["the next step of a dataset"]
 
 
@@ -92,7 +94,7 @@ def test_workers_tell_each_other_once_a_step():
 def kinds_after(element):
     """Returns the kinds of all leaves, where another worker has the same."""
     job = FakeJob()
-    (after,) = InStep(job, no_rows).after((element,))
+    (after,) = StepSynchronizer(job, no_rows).synchronize((element,))
     return jax.tree.map(
         lambda leaf: leaf.layout.kinds,
         after,
@@ -103,7 +105,7 @@ def kinds_after(element):
 def test_parts_stay_as_they_are():
     element = batch(2, 1)
     held = element.layout.held
-    (after,) = InStep(FakeJob(), no_rows).after((element,))
+    (after,) = StepSynchronizer(FakeJob(), no_rows).synchronize((element,))
     assert after is element
     assert after.layout.held is held
     assert after.layout.topology.num_replicas == 2

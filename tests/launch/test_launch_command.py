@@ -75,7 +75,7 @@ def test_output_is_marked_and_kept(tmp_path):
 
 
 def test_first_failure_is_printed_once_at_the_end():
-    # The other one sleeps on, and is ended after the launcher's patience.
+    # The other one sleeps on, and is ended after the launcher's grace period.
     process = subprocess.Popen(
         [sys.executable, "-c", PATIENT, "-n", "2", SCRIPT, "fail"],
         stdout=subprocess.PIPE,
@@ -93,9 +93,9 @@ def test_first_failure_is_printed_once_at_the_end():
 
 PATIENT = """
 import functools, sys
-from mirrax.launch import launch_command
-launch_command.Supervisor = functools.partial(launch_command.Supervisor, patience=1.0)
-sys.exit(launch_command.main())
+from mirrax.launch import launch_command as command
+command.Supervisor = functools.partial(command.Supervisor, failure_grace=1.0)
+sys.exit(command.main())
 """
 
 

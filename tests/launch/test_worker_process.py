@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from mirrax.launch.worker_process import Child
+from mirrax.launch.worker_process import WorkerProcess
 
 CHAINED = """
 print("before")
@@ -19,7 +19,7 @@ except ZeroDivisionError as error:
 def run(program, log=None):
     shown = []
     command = [sys.executable, "-c", program]
-    child = Child("worker 0", command, dict(os.environ), shown.append, log)
+    child = WorkerProcess("worker 0", command, dict(os.environ), shown.append, log)
     deadline = time.monotonic() + 30
     while child.exit_code is None and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -29,7 +29,7 @@ def run(program, log=None):
 
 def test_traceback_is_found_with_what_led_to_it():
     child, shown = run(CHAINED)
-    assert child.describe_end() == "exit code 1"
+    assert child.describe_exit() == "exit code 1"
     assert shown[0] == "before"
     lines = child.find_traceback().splitlines()
     assert lines[0] == "Traceback (most recent call last):"
@@ -47,13 +47,13 @@ def test_only_the_last_traceback_counts():
 def test_signal_is_named_and_counted_as_shells_do():
     child, _ = run("import os; os.kill(os.getpid(), 9)")
     assert child.exit_code == 137
-    assert child.describe_end() == "killed by SIGKILL"
+    assert child.describe_exit() == "killed by SIGKILL"
     assert child.find_traceback() == ""
 
 
 def test_good_end_is_described_as_an_early_one():
     child, _ = run("")
-    assert child.describe_end() == "exit code 0, before the others were done"
+    assert child.describe_exit() == "exit code 0, before the others were done"
 
 
 def test_odd_bytes_are_shown_somehow():

@@ -25,7 +25,7 @@ def test_checkpoint_that_is_replaced_is_never_lost(tmp_path):
         assert path == latest_checkpoint(directory)
         seen.append((path.rsplit("/")[-1], run.round))
         assert run.weight.tolist() == [run.round] * 3
-        assert checkpoint_files.is_whole(directory / seen[-1][0])
+        assert checkpoint_files.is_complete(directory / seen[-1][0])
         # The next save removes what is left of the killed one.
         manager.save(3)
         assert [path.name for path in directory.iterdir()] == ["ckpt-3"]

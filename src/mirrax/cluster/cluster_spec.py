@@ -1,4 +1,4 @@
-"""Which tasks a cluster has: jobs, their tasks and the addresses of those."""
+"""`ClusterSpec`: the jobs of a cluster, their tasks and addresses."""
 
 from __future__ import annotations
 

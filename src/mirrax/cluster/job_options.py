@@ -1,4 +1,4 @@
-"""How a job is started and watched, as arguments or environment variables say."""
+"""Timeouts, secret and addresses of a job, from arguments or the environment."""
 
 from __future__ import annotations
 
@@ -9,20 +9,19 @@ from collections.abc import Mapping
 
 @dataclasses.dataclass(frozen=True)
 class JobOptions:
-    """Settings of a job; each can also be set by an environment variable.
+    """Settings of a job; each is also an environment variable, MIRRAX_<NAME>.
 
     Args:
-        join_timeout: How many seconds all workers have to join; MIRRAX_JOIN_TIMEOUT.
-        stuck_timeout: After how many seconds of waiting for a worker that is alive the
-            job ends. None: 10 times the longest step so far, at least 300 s;
-            MIRRAX_STUCK_TIMEOUT.
-        silence_timeout: After how many seconds without a sign of life a worker counts
-            as lost while others wait for it; MIRRAX_SILENCE_TIMEOUT.
-        secret: Only processes that know it may join; MIRRAX_SECRET.
+        join_timeout: Seconds for all workers to join.
+        stuck_timeout: Seconds of waiting for a live worker after which the job fails.
+            None: 10 times the longest step so far, at least 300 s.
+        silence_timeout: Seconds without a heartbeat after which a worker counts as
+            lost, if others wait for it.
+        secret: Only processes that know it may join.
         bind: The address for the first worker to listen on, in place of the one that
-            the cluster names; MIRRAX_BIND.
-        coordinator: Where the launcher's coordinator listens; MIRRAX_COORDINATOR.
-        token: What the launcher made for this attempt; MIRRAX_TOKEN.
+            the cluster names.
+        coordinator: The address of the launcher's coordinator.
+        token: The launcher's token for this attempt.
     """
 
     join_timeout: float = 300.0
@@ -43,7 +42,7 @@ class JobOptions:
 
 
 def read_options(environment: Mapping[str, str] = os.environ) -> JobOptions:
-    """Returns the settings that environment variables make.
+    """Returns the settings in environment variables.
 
     >>> read_options({"MIRRAX_JOIN_TIMEOUT": "60"}).join_timeout
     60.0

@@ -1,4 +1,4 @@
-"""Who takes part in synchronous training: the workers of a cluster, in their order."""
+"""The workers of a cluster, in order, and which of them this process is."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Protocol
 
 from mirrax.cluster.cluster_spec import ClusterSpec
 
-# In this order; TensorFlow's first worker is its chief when there is no other.
+# In this order. Without them, the first worker is the chief.
 CHIEFS = ("chief", "master")
 WORKER = "worker"
 # Jobs whose tasks do not train together with the workers.
-BYSTANDERS = ("evaluator", "ps")
+NON_TRAINING_JOBS = ("evaluator", "ps")
 
-# A part of a name has 63 characters at most, the whole 253.
+# A label has at most 63 characters, the whole name 253.
 _LABEL = r"[^\s:/.\[\]\x00-\x1f]{1,63}"
 _ADDRESS = re.compile(
     r"(?P<host>\[[0-9A-Fa-f:.%\w]+\]|"
@@ -24,7 +24,7 @@ _ADDRESS = re.compile(
 
 
 class Resolver(Protocol):
-    """What is asked of a cluster resolver."""
+    """The part of a cluster resolver that is used."""
 
     @property
     def task_type(self) -> str | None: ...
@@ -49,12 +49,12 @@ class Worker:
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """Its name in messages."""
         return f"{self.type} {self.index}"
 
     @property
     def host(self) -> str:
-        """The machine it runs on."""
+        """The host of its address."""
         return split_address(self.address)[0]
 
     def __str__(self) -> str:
@@ -95,10 +95,10 @@ def join_address(host: str, port: int) -> str:
 
 
 def find_membership(resolver: Resolver) -> Membership | None:
-    """Returns who trains together with this process, None if it trains alone.
+    """Returns the workers of this process's job, None if it trains alone.
 
-    Raises a ValueError for a cluster of several workers that does not say which of
-    them this process is: such a job must never run as several jobs of one.
+    A cluster of several workers must say which of them this process is, so that one
+    job never runs as several jobs of one worker.
     """
     spec = resolver.cluster_spec()
     workers = list_workers(spec.as_dict())
@@ -107,7 +107,7 @@ def find_membership(resolver: Resolver) -> Membership | None:
     task_type, task_id = resolver.task_type, resolver.task_id
     if task_type == "evaluator" or (len(workers) <= 1 and task_type not in spec.jobs):
         return None
-    if task_type in BYSTANDERS:
+    if task_type in NON_TRAINING_JOBS:
         raise ValueError(
             "A parameter server has no part in MultiWorkerMirroredStrategy. "
             f"Received: task type {task_type!r}, index {task_id!r}. Do not start this "

@@ -1,4 +1,4 @@
-"""TF_CONFIG, read field by field: what it says, or which field is wrong and why.
+"""Parser of TF_CONFIG that names the first invalid field.
 
 The raw format:
 
@@ -13,15 +13,15 @@ import functools
 import json
 from typing import Any, NoReturn
 
-from mirrax.cluster.membership import BYSTANDERS, CHIEFS, WORKER, split_address
+from mirrax.cluster.membership import CHIEFS, NON_TRAINING_JOBS, WORKER, split_address
 
 VARIABLE = "TF_CONFIG"
-JOBS = (*CHIEFS, WORKER, *BYSTANDERS)
+JOBS = (*CHIEFS, WORKER, *NON_TRAINING_JOBS)
 
 
 @dataclasses.dataclass(frozen=True)
 class TFConfig:
-    """What a TF_CONFIG says; nothing when there is none."""
+    """A parsed TF_CONFIG; empty if there is none."""
 
     cluster: dict[str, list[str]] = dataclasses.field(default_factory=dict)
     task_type: str | None = None
@@ -32,9 +32,7 @@ class TFConfig:
 
 @functools.lru_cache(maxsize=8)
 def parse(text: str) -> TFConfig:
-    """Returns what the text of a TF_CONFIG says.
-
-    Raises a ValueError that names the first wrong field, its value and the fix.
+    """Parses a TF_CONFIG; a ValueError names the first invalid field and the fix.
 
     >>> parse('{"cluster": {"worker": ["a:1"]}}').cluster
     {'worker': ['a:1']}
@@ -58,9 +56,9 @@ def parse(text: str) -> TFConfig:
 
 def _load(text: str) -> Any:
     try:
-        return json.loads(text, object_pairs_hook=_refuse_repeated_names)
+        return json.loads(text, object_pairs_hook=_reject_repeated_names)
     except (json.JSONDecodeError, RecursionError) as error:
-        _refuse(
+        _raise_error(
             "",
             text,
             f"is JSON, and this is not: {error}",
@@ -68,17 +66,17 @@ def _load(text: str) -> Any:
         )
 
 
-def _refuse_repeated_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _reject_repeated_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     names = [name for name, _ in pairs]
     for name in names:
         if names.count(name) > 1:
-            _refuse(name, dict(pairs)[name], "is given once", "Leave one of them.")
+            _raise_error(name, dict(pairs)[name], "is given once", "Leave one of them.")
     return dict(pairs)
 
 
 def _read_cluster(fields: dict[str, Any]) -> dict[str, list[str]]:
     if "cluster" not in fields:
-        _refuse(
+        _raise_error(
             "cluster",
             sorted(fields),
             "is given, or the process would train alone",
@@ -89,14 +87,16 @@ def _read_cluster(fields: dict[str, Any]) -> dict[str, list[str]]:
     _check_kind("cluster", cluster, dict, "an object", "{'worker': ['host:port']}")
     if not cluster and "task" not in fields:
         return {}
-    cluster = {job: _listed(addresses) for job, addresses in cluster.items()}
+    cluster = {job: _as_list(addresses) for job, addresses in cluster.items()}
     for job, addresses in cluster.items():
         _check_job(job, addresses)
     if not any(job in cluster for job in (*CHIEFS, WORKER)):
-        _refuse("cluster", cluster, "has a worker", "Add 'worker': ['host:port', ...].")
+        _raise_error(
+            "cluster", cluster, "has a worker", "Add 'worker': ['host:port', ...]."
+        )
     chiefs = [job for job in CHIEFS if job in cluster]
     if sum(len(cluster[job]) for job in chiefs) > 1:
-        _refuse(
+        _raise_error(
             f"cluster.{chiefs[-1]}",
             {job: cluster[job] for job in chiefs},
             "names one process, there is one chief",
@@ -106,7 +106,7 @@ def _read_cluster(fields: dict[str, Any]) -> dict[str, list[str]]:
     return dict(cluster)
 
 
-def _listed(addresses: Any) -> Any:
+def _as_list(addresses: Any) -> Any:
     """Returns {"0": a, "1": b} as [a, b], and anything else as it is."""
     if not isinstance(addresses, dict) or not addresses:
         return addresses
@@ -117,7 +117,7 @@ def _listed(addresses: Any) -> Any:
 
 def _check_job(job: str, addresses: Any) -> None:
     if job not in JOBS:
-        _refuse(
+        _raise_error(
             f"cluster.{job}",
             addresses,
             f"is one of {', '.join(JOBS)}",
@@ -125,14 +125,16 @@ def _check_job(job: str, addresses: Any) -> None:
         )
     field = f"cluster.{job}"
     _check_kind(field, addresses, list, "a list", "['host:port', ...]")
-    if not addresses and job not in BYSTANDERS:
-        _refuse(field, addresses, "has an address", "Add one, or leave the job out.")
+    if not addresses and job not in NON_TRAINING_JOBS:
+        _raise_error(
+            field, addresses, "has an address", "Add one, or leave the job out."
+        )
     for index, address in enumerate(addresses):
         _check_kind(f"{field}[{index}]", address, str, "a string", "'host:port'")
         try:
             split_address(address)
         except ValueError:
-            _refuse(
+            _raise_error(
                 f"{field}[{index}]",
                 address,
                 "is 'host:port' with a port from 1 to 65535 and nothing else",
@@ -146,7 +148,7 @@ def _check_distinct(cluster: dict[str, list[str]]) -> None:
         for index, address in enumerate(addresses):
             field = f"cluster.{job}[{index}]"
             if address in seen:
-                _refuse(
+                _raise_error(
                     field,
                     address,
                     f"differs from {seen[address]}",
@@ -164,14 +166,14 @@ def _read_task(
     _check_kind("task", task, dict, "an object", "{'type': 'worker', 'index': 0}")
     for name in ("type", "index"):
         if name not in task:
-            _refuse(
+            _raise_error(
                 f"task.{name}", task, "is given", "Use {'type': 'worker', 'index': 0}."
             )
     kind, index = task["type"], task["index"]
     _check_kind("task.type", kind, str, "a string", "'worker'")
-    # An evaluator works beside the cluster, and need not be listed.
+    # An evaluator is not part of the cluster and need not be listed.
     if kind not in cluster and kind != "evaluator":
-        _refuse(
+        _raise_error(
             "task.type",
             kind,
             f"is a job of the cluster, which has {', '.join(cluster) or 'none'}",
@@ -180,9 +182,9 @@ def _read_task(
     if isinstance(index, str) and index.isdecimal():
         index = int(index)
     if isinstance(index, bool) or not isinstance(index, int) or index < 0:
-        _refuse("task.index", index, "is a whole number from 0", "Use 0, 1, ...")
+        _raise_error("task.index", index, "is a whole number from 0", "Use 0, 1, ...")
     if kind in cluster and index >= len(cluster[kind]):
-        _refuse(
+        _raise_error(
             "task.index",
             index,
             f"is below {len(cluster[kind])}, the number of addresses in cluster.{kind}",
@@ -200,10 +202,10 @@ def _read_text(fields: dict[str, Any], name: str) -> str | None:
 
 def _check_kind(field: str, value: Any, kind: type, rule: str, example: str) -> None:
     if not isinstance(value, kind):
-        _refuse(field, value, f"is {rule}", f"Use {example}.")
+        _raise_error(field, value, f"is {rule}", f"Use {example}.")
 
 
-def _refuse(field: str, value: Any, rule: str, fix: str) -> NoReturn:
+def _raise_error(field: str, value: Any, rule: str, fix: str) -> NoReturn:
     name = f"{VARIABLE}: `{field}`" if field else VARIABLE
     shown = repr(value)
     if len(shown) > 200:

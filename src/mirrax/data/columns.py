@@ -99,7 +99,7 @@ def from_rows(rows: Sequence[Sequence[Any]]) -> Columns:
 
 
 @contextlib.contextmanager
-def noting(operation: str, number: int) -> Iterator[None]:
+def annotate_errors(operation: str, number: int) -> Iterator[None]:
     """Adds to an error that it came from a user's function, and at which element."""
     try:
         yield

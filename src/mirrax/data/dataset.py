@@ -16,7 +16,7 @@ from mirrax.context import stack
 from mirrax.context.guards import MustDrive
 from mirrax.data.dataset_options import Options
 from mirrax.data.iterator import DatasetIterator
-from mirrax.data.node import INFINITE, UNKNOWN, Node, rewritten
+from mirrax.data.node import INFINITE, UNKNOWN, Node, rewrite
 from mirrax.data.nodes.choosing import chosen, sampled
 from mirrax.data.nodes.combining import Zip
 from mirrax.data.nodes.counting import Counter, RandomNumbers
@@ -25,7 +25,7 @@ from mirrax.data.nodes.indexed import Range, one_element, slices
 from mirrax.data.nodes.mapping import Map
 from mirrax.data.operations import plan_of
 from mirrax.data.seeds import random_seed
-from mirrax.data.sequential_operations import Successive
+from mirrax.data.sequential_operations import SequentialOperations
 from mirrax.errors import NotFoundError
 from mirrax.trees import Driving, Tree
 from mirrax.values.tensor_spec import TensorSpec
@@ -34,7 +34,7 @@ INFINITE_CARDINALITY = INFINITE
 UNKNOWN_CARDINALITY = UNKNOWN
 
 
-class Dataset(Successive["Dataset"], Driving):
+class Dataset(SequentialOperations["Dataset"], Driving):
     """A sequence of elements, each a structure of arrays.
 
     A dataset never changes: its methods return new ones. Each iteration starts anew.
@@ -121,7 +121,7 @@ class Dataset(Successive["Dataset"], Driving):
                 "`options` must be `mirrax.data.Options`. Received: "
                 f"{options!r} of type {type(options).__name__}."
             )
-        made = self._made(self._plan)
+        made = self._with_plan(self._plan)
         made._options = options.after(self._options)
         return made
 
@@ -209,8 +209,8 @@ class Dataset(Successive["Dataset"], Driving):
         """Returns random integers below 2**32, without end."""
         is_random = seed is None
         number = random_seed() if seed is None else int(seed)
-        is_anew = bool(rerandomize_each_iteration)
-        return Dataset(RandomNumbers(number, is_anew, is_random))
+        rerandomize = bool(rerandomize_each_iteration)
+        return Dataset(RandomNumbers(number, rerandomize, is_random))
 
     @staticmethod
     def choose_from_datasets(
@@ -249,12 +249,12 @@ class Dataset(Successive["Dataset"], Driving):
                 default it has, unless there is a seed.
         """
         plans = [plan_of(dataset, "`datasets`") for dataset in datasets]
-        is_anew = rerandomize_each_iteration
-        plan = sampled(plans, weights, seed, stop_on_empty_dataset, is_anew)
+        rerandomize = rerandomize_each_iteration
+        plan = sampled(plans, weights, seed, stop_on_empty_dataset, rerandomize)
         return Dataset(plan, datasets[0].options())
 
     @override
-    def _made(self, plan: Node) -> Dataset:
+    def _with_plan(self, plan: Node) -> Dataset:
         return Dataset(plan, self._options)
 
     def _iterator(self, kind: type[DatasetIterator]) -> DatasetIterator:
@@ -266,7 +266,7 @@ class Dataset(Successive["Dataset"], Driving):
     def _iterate(
         self, plan: Node, iteration: int, kind: type[DatasetIterator]
     ) -> DatasetIterator:
-        plan = rewritten(plan, self._with_options)
+        plan = rewrite(plan, self._with_options)
         return kind(plan, iteration, self._continue_after)
 
     def _with_options(self, node: Node) -> Node:

@@ -11,7 +11,7 @@ from mirrax.context import stack
 from mirrax.context.guards import MustDrive
 from mirrax.data import columns as cols
 from mirrax.data.columns import Columns
-from mirrax.data.node import Node, refuse_position
+from mirrax.data.node import Node, position_error
 from mirrax.data.optional_element import GetNext
 from mirrax.data.seeds import seeds_of, with_seeds
 from mirrax.trees import Driving, Tree
@@ -82,7 +82,7 @@ class DatasetIterator(Driving, GetNext):
         self._stream.restore(state["stream"])
         for number in range(state["used"]):
             if next(self, self) is self:
-                raise refuse_position(state["used"], number)
+                raise position_error(state["used"], number)
 
     def _start(self, iteration: int) -> None:
         self._iteration = iteration

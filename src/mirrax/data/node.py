@@ -59,6 +59,20 @@ class PassingStream(Stream):
         self._source.restore(state)
 
 
+class CountedStream(Stream):
+    """A stream whose position is a count and the position of its source."""
+
+    _source: Stream
+    _count = 0
+
+    def state(self) -> State:
+        return [self._count, self._source.state()]
+
+    def restore(self, state: State) -> None:
+        self._count, inner = state
+        self._source.restore(inner)
+
+
 class ReplayedStream(Stream):
     """A stream that counts what was taken, and finds a position by taking as much."""
 
@@ -80,18 +94,17 @@ class ReplayedStream(Stream):
     def restore(self, state: State) -> None:
         while self._taken < state:
             if self.take(state - self._taken) is None:
-                raise refuse_position(state, self._taken)
+                raise position_error(state, self._taken)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Node(abc.ABC):
     """One step of a plan.
 
-    `is_work` says whether it reads, or calls functions, so that a thread could do that
-    in advance; to look up rows of arrays takes less time than to hand them over.
+    `is_expensive` nodes read files or call functions, so prefetching them pays.
     """
 
-    is_work: ClassVar[bool] = False
+    is_expensive: ClassVar[bool] = False
 
     @abc.abstractmethod
     def open(self, epoch: Epoch) -> Stream:
@@ -132,6 +145,21 @@ class Node(abc.ABC):
         return "\n".join([*lines, *(node.explain(depth + 1) for node in self.inputs)])
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class SourceNode(Node):
+    """A node of one source; by default it has the same spec and cardinality."""
+
+    source: Node
+
+    @property
+    def spec(self) -> Any:
+        return self.source.spec
+
+    @property
+    def cardinality(self) -> int:
+        return self.source.cardinality
+
+
 def _nodes(value: Any) -> tuple[Node, ...]:
     if isinstance(value, Node):
         return (value,)
@@ -140,19 +168,19 @@ def _nodes(value: Any) -> tuple[Node, ...]:
     return ()
 
 
-def rewritten(node: Node, change: Callable[[Node], Node]) -> Node:
+def rewrite(node: Node, change: Callable[[Node], Node]) -> Node:
     """Returns a plan with `change` applied to each node, after its inputs."""
     changes: dict[str, Any] = {}
     for field in dataclasses.fields(node):
         value = getattr(node, field.name)
         if isinstance(value, Node):
-            changes[field.name] = rewritten(value, change)
+            changes[field.name] = rewrite(value, change)
         elif _nodes(value):
-            changes[field.name] = tuple(rewritten(item, change) for item in value)
+            changes[field.name] = tuple(rewrite(item, change) for item in value)
     return change(dataclasses.replace(node, **changes) if changes else node)
 
 
-def refuse_position(position: int, end: int) -> ValueError:
+def position_error(position: int, end: int) -> ValueError:
     """Returns the error for a position behind the end of the data."""
     return ValueError(
         "A dataset must hold what it held when its position was saved. Received: "
@@ -160,9 +188,9 @@ def refuse_position(position: int, end: int) -> ValueError:
     )
 
 
-def takes_work(plan: Node) -> bool:
+def has_expensive_node(plan: Node) -> bool:
     """Returns whether there is work in a plan that a thread could do in advance."""
-    return plan.is_work or any(takes_work(node) for node in plan.inputs)
+    return plan.is_expensive or any(has_expensive_node(node) for node in plan.inputs)
 
 
 def find(node: Node, kind: type[Node]) -> list[Node]:

@@ -41,14 +41,14 @@ class Operations(abc.ABC, Iterable[Tree], Generic[D]):
         """What is read, and what is done with it."""
 
     @abc.abstractmethod
-    def _made(self, plan: Node) -> D:
+    def _with_plan(self, plan: Node) -> D:
         """Returns a dataset of another plan, with the same options."""
 
-    def _then(self, kind: Callable[..., Node], *arguments: Any) -> D:
-        return self._made(kind(self.plan, *arguments))
+    def _append(self, kind: Callable[..., Node], *arguments: Any) -> D:
+        return self._with_plan(kind(self.plan, *arguments))
 
-    def _of_columns(self, structure: Any, columns: Columns) -> D:
-        return self._made(slices_of_columns(structure, columns))
+    def _from_columns(self, structure: Any, columns: Columns) -> D:
+        return self._with_plan(slices_of_columns(structure, columns))
 
     # What is done with elements.
 
@@ -72,15 +72,15 @@ class Operations(abc.ABC, Iterable[Tree], Generic[D]):
                 so unless this, or the option of the same name, is False.
         """
         threads = num_threads(num_parallel_calls)
-        return self._then(Map, map_func, threads, deterministic)
+        return self._append(Map, map_func, threads, deterministic)
 
     def filter(self, predicate: Callable[..., Any]) -> D:
         """Returns the elements for which `predicate` is true."""
-        return self._then(Filter, predicate)
+        return self._append(Filter, predicate)
 
     def enumerate(self, start: int = 0) -> D:
         """Returns pairs of a number and an element."""
-        return self._then(Enumerate, int(start))
+        return self._append(Enumerate, int(start))
 
     def interleave(
         self,
@@ -104,11 +104,11 @@ class Operations(abc.ABC, Iterable[Tree], Generic[D]):
         block = _count("block_length", block_length, least=1)
         threads = min(num_threads(num_parallel_calls), cycle)
         arguments = (cycle, block, random_seed(), threads)
-        return self._then(Interleave, _planned(map_func), *arguments)
+        return self._append(Interleave, _planned(map_func), *arguments)
 
     def flat_map(self, map_func: Callable[..., D]) -> D:
         """Returns the elements of the datasets that `map_func` makes, one by one."""
-        return self._then(Interleave, _planned(map_func), 1, 1, random_seed())
+        return self._append(Interleave, _planned(map_func), 1, 1, random_seed())
 
     # Which elements, in which order.
 
@@ -123,12 +123,12 @@ class Operations(abc.ABC, Iterable[Tree], Generic[D]):
         is_random = seed is None
         seed = random_seed() if seed is None else int(seed)
         arguments = (size, seed, reshuffle_each_iteration, is_random)
-        return self._then(Shuffle, *arguments)
+        return self._append(Shuffle, *arguments)
 
     def repeat(self, count: int | None = None) -> D:
         """Returns the elements `count` times; without it, for ever."""
         times = None if count is None or count == -1 else _count("count", count)
-        return self._then(Repeat, times)
+        return self._append(Repeat, times)
 
     def shard(self, num_shards: int, index: int) -> D:
         """Returns every `num_shards`th element, from the one at `index` on."""
@@ -137,22 +137,22 @@ class Operations(abc.ABC, Iterable[Tree], Generic[D]):
                 "`index` must be one of the shards, from 0 on. Received: "
                 f"index={index}, num_shards={num_shards}."
             )
-        return self._then(Shard, int(num_shards), int(index))
+        return self._append(Shard, int(num_shards), int(index))
 
     def take(self, count: int) -> D:
         """Returns at most `count` elements."""
-        return self._then(Limit, 0, None if count == -1 else _count("count", count))
+        return self._append(Limit, 0, None if count == -1 else _count("count", count))
 
     def skip(self, count: int) -> D:
         """Returns the elements after the first `count`."""
         if count == -1:
             return self.take(0)
-        return self._then(Limit, _count("count", count), None)
+        return self._append(Limit, _count("count", count), None)
 
     def concatenate(self, dataset: D) -> D:
         """Returns the elements of this dataset, then those of another."""
         other = plan_of(dataset, "`concatenate`")
-        return self._made(Concatenate((self.plan, other)))
+        return self._with_plan(Concatenate((self.plan, other)))
 
     # Putting elements together.
 
@@ -165,7 +165,7 @@ class Operations(abc.ABC, Iterable[Tree], Generic[D]):
     ) -> D:
         """Returns elements stacked in batches; the last may be smaller."""
         size = _count("batch_size", batch_size, least=1)
-        return self._then(Batch, size, drop_remainder)
+        return self._append(Batch, size, drop_remainder)
 
     def padded_batch(
         self,
@@ -177,11 +177,11 @@ class Operations(abc.ABC, Iterable[Tree], Generic[D]):
         """Returns batches of elements that are filled up to the same shape."""
         size = _count("batch_size", batch_size, least=1)
         arguments = (size, drop_remainder, padded_shapes, padding_values)
-        return self._then(PaddedBatch, *arguments)
+        return self._append(PaddedBatch, *arguments)
 
     def unbatch(self) -> D:
         """Returns the rows of the elements."""
-        return self._then(Unbatch)
+        return self._append(Unbatch)
 
     def rebatch(self, batch_size: Any, drop_remainder: bool = False) -> D:
         """Returns batches of another size, or of several sizes in turn."""
@@ -191,7 +191,7 @@ class Operations(abc.ABC, Iterable[Tree], Generic[D]):
                 "`batch_size` must be one size or several, each at least 1. Received: "
                 f"batch_size={batch_size}."
             )
-        return self._then(Rebatch, sizes, drop_remainder)
+        return self._append(Rebatch, sizes, drop_remainder)
 
     def window(
         self,
@@ -204,14 +204,14 @@ class Operations(abc.ABC, Iterable[Tree], Generic[D]):
         size = _count("size", size, least=1)
         shift = size if shift is None else _count("shift", shift, least=1)
         stride = _count("stride", stride, least=1)
-        arguments = (size, shift, stride, drop_remainder, self._of_columns)
-        return self._then(Window, *arguments)
+        arguments = (size, shift, stride, drop_remainder, self._from_columns)
+        return self._append(Window, *arguments)
 
     # Keeping elements.
 
     def cache(self, filename: str = "") -> D:
         """Returns a dataset that is read once and then kept, in memory or in a file."""
-        return self._then(Cache, filename)
+        return self._append(Cache, filename)
 
     def prefetch(self, buffer_size: int) -> D:
         """Returns elements that a thread reads in advance, where that takes work.
@@ -220,7 +220,7 @@ class Operations(abc.ABC, Iterable[Tree], Generic[D]):
         """
         if buffer_size != AUTOTUNE:
             _count("buffer_size", buffer_size)
-        return self._then(Prefetch, int(buffer_size))
+        return self._append(Prefetch, int(buffer_size))
 
     # Using elements.
 

@@ -21,11 +21,11 @@ class Steps(Protocol):
     def position(self) -> Any:
         """Returns the position of the next step."""
 
-    def go_to(self, position: Any) -> None:
+    def seek(self, position: Any) -> None:
         """Goes to a position."""
 
 
-class ReadAhead:
+class Prefetcher:
     """Steps that a thread makes ready, `depth` of them in advance.
 
     The position is that of what was handed out, not of what was read. The thread ends
@@ -50,7 +50,7 @@ class ReadAhead:
     def position(self) -> Any:
         return self._position
 
-    def go_to(self, position: Any) -> None:
+    def seek(self, position: Any) -> None:
         if self._reader is not None:
             self._reader.stop()
             if self._reader.is_alive():
@@ -60,7 +60,7 @@ class ReadAhead:
                     "Restore the position in a new iterator."
                 )
             self._reader = None
-        self._steps.go_to(position)
+        self._steps.seek(position)
         self._position = position
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mirrax.data.indices import random_for
-from mirrax.data.node import Node, rewritten
+from mirrax.data.node import Node, rewrite
 
 
 class Seeded(abc.ABC):
@@ -45,7 +45,7 @@ def with_seeds(plan: Node, seeds: Sequence[int]) -> Node:
     def seed(node: Node) -> Node:
         return _seeded(node, next(given)) if isinstance(node, Seeded) else node
 
-    return rewritten(plan, seed)
+    return rewrite(plan, seed)
 
 
 def random_seed() -> int:
@@ -62,7 +62,7 @@ def seed_unseeded(plan: Node, key: tuple[int, ...]) -> Node:
             return node
         return _seeded(node, int(random_for(*key, next(numbers)).integers(2**31)))
 
-    return rewritten(plan, seed)
+    return rewrite(plan, seed)
 
 
 def _seeded(node: Any, seed: int) -> Node:

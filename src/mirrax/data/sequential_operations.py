@@ -20,12 +20,12 @@ from mirrax.trees import Tree
 D = TypeVar("D", bound="Operations[Any]")
 
 
-class Successive(Operations[D]):
+class SequentialOperations(Operations[D]):
     """More operations of a dataset of type `D`."""
 
     def take_while(self, predicate: Callable[..., Any]) -> D:
         """Returns the elements before the first for which `predicate` is not true."""
-        return self._then(TakeWhile, predicate)
+        return self._append(TakeWhile, predicate)
 
     def scan(
         self, initial_state: Tree, scan_func: Callable[[Any, Any], tuple[Any, Any]]
@@ -37,15 +37,15 @@ class Successive(Operations[D]):
             scan_func: Makes the next state and a result of a state and an element.
         """
         state = jax.tree.map(np.asarray, initial_state)
-        return self._then(Scan, state, scan_func)
+        return self._append(Scan, state, scan_func)
 
     def unique(self) -> D:
         """Returns the elements that differ from all before them."""
-        return self._then(Unique)
+        return self._append(Unique)
 
     def assert_cardinality(self, expected_cardinality: int) -> D:
         """Returns this dataset with a known number of elements, which is checked."""
-        return self._then(AssertCardinality, int(expected_cardinality))
+        return self._append(AssertCardinality, int(expected_cardinality))
 
     def group_by_window(
         self,
@@ -70,10 +70,10 @@ class Successive(Operations[D]):
         size_of = window_size_func or (lambda key: window_size)
 
         def reduce(key: Any, group: Node) -> Node:
-            made = reduce_func(key, self._made(group))
+            made = reduce_func(key, self._with_plan(group))
             return plan_of(made, "A function given to `group_by_window`")
 
-        return self._then(GroupByWindow, key_func, reduce, size_of, random_seed())
+        return self._append(GroupByWindow, key_func, reduce, size_of, random_seed())
 
     def bucket_by_sequence_length(
         self,

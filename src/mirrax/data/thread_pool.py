@@ -68,12 +68,12 @@ class Pool:
     def __init__(self, owner: object, size: int) -> None:
         self.size = size
         self._owner = weakref.ref(owner)
-        self._threads: _Threads | None = None
+        self._threads: _DaemonThreads | None = None
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Future:
         """Returns what will be the result of a function, called in a thread."""
         if self._threads is None:
-            self._threads = _Threads(self.size)
+            self._threads = _DaemonThreads(self.size)
             weakref.finalize(self._owner(), self._threads.end)
         return self._threads.submit(function, arguments)
 
@@ -84,7 +84,7 @@ class Pool:
             self._threads = None
 
 
-class _Threads:
+class _DaemonThreads:
     """Threads that do not keep the process from ending.
 
     Those of `ThreadPoolExecutor` do, when a function waits for data that never come.
@@ -139,7 +139,7 @@ _alive: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
 
 
 @atexit.register
-def _leave() -> None:
+def _join_threads() -> None:
     """Lets threads end what takes a moment: Python does not run them any more then."""
     end = time.monotonic() + _EXIT_SECONDS
     for thread in list(_alive):

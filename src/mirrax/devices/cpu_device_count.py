@@ -1,4 +1,4 @@
-"""How many logical CPU devices the user has asked JAX for, before JAX starts."""
+"""The number of CPU devices that JAX is configured to create."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FORCED_COUNT = re.compile(
 
 
 def requested_cpu_devices() -> int:
-    """Returns how many CPU devices JAX makes when it starts now. Starts nothing."""
+    """Returns how many CPU devices JAX would create now; does not start JAX."""
     return count_requested(
         num_cpu_devices=int(jax.config.jax_num_cpu_devices),  # type: ignore[attr-defined]
         xla_flags=_read_xla_flags(os.environ.get("XLA_FLAGS", "")),
@@ -23,13 +23,12 @@ def requested_cpu_devices() -> int:
 
 
 def count_requested(num_cpu_devices: int, xla_flags: str) -> int:
-    """Returns how many CPU devices two settings ask for together.
+    """Returns how many CPU devices two settings request together.
 
     Args:
-        num_cpu_devices: The value of `jax_num_cpu_devices`; negative when it is unset.
-            It comes from `jax.config.update` or the variable `JAX_NUM_CPU_DEVICES`,
-            and wins over the flags.
-        xla_flags: The flags in `XLA_FLAGS`, where the last one wins.
+        num_cpu_devices: The setting `jax_num_cpu_devices`, which overrides the flags;
+            negative when unset.
+        xla_flags: The flags in `XLA_FLAGS`, of which the last one wins.
 
     >>> count_requested(-1, "--xla_force_host_platform_device_count=8")
     8
@@ -41,11 +40,11 @@ def count_requested(num_cpu_devices: int, xla_flags: str) -> int:
 
 
 def _read_xla_flags(value: str) -> str:
-    # XLA takes a value that does not start with "--" for the name of a file of flags.
+    # A value that does not start with "--" names a file of flags.
     path = value.strip()
     if not path or path.startswith("--"):
         return value
-    # XLA itself reports a file that it cannot read, once it starts.
+    # XLA itself reports an unreadable file when it starts.
     with contextlib.suppress(OSError):
         return pathlib.Path(path).read_text()
     return ""

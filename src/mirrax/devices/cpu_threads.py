@@ -1,8 +1,8 @@
-"""Threads for the CPU backend: enough of them that an all-reduce cannot stick.
+"""Reserves threads for the CPU backend, so that an all-reduce cannot deadlock.
 
-XLA's all-reduce between the CPU devices of one process blocks a thread of the backend's
-pool for each device. With fewer than two threads per device a program waits for ever,
-and XLA aborts the process after 40 s. The backend sizes its pool once, when it starts.
+XLA's all-reduce between CPU devices of one process blocks a thread of the backend's
+pool for each device. With fewer than two threads per device it deadlocks, and XLA
+aborts the process after 40 s. The backend sizes its pool once, when it starts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mirrax._jax.distributed import backend_is_up
 from mirrax.devices.cpu_device_count import requested_cpu_devices
 
 VARIABLE = "PJRT_NPROC"
-"""The environment variable that XLA reads the size of its pool from."""
+"""The environment variable for the size of XLA's pool."""
 
 # XLA reads the second when the first holds no number.
 _VARIABLES = (VARIABLE, "NPROC")
@@ -32,19 +32,18 @@ _LOGGER = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True)
 class _Reservation:
-    """What the environment said when we last looked before the backend started."""
+    """The pool size in the environment when last read before the backend started."""
 
     threads: int
     is_ours: bool
 
 
-# Users may change the variable after the backend has read it, so what it says later
-# proves nothing.
+# The variable may change after the backend has read it, so it is recorded before.
 _reservation: _Reservation | None = None
 
 
 def required_threads(num_devices: int, cores: int) -> int:
-    """Returns how many threads keep the cores busy and an all-reduce going.
+    """Returns how many threads use all cores and avoid the deadlock.
 
     >>> required_threads(num_devices=8, cores=2)
     16
@@ -53,7 +52,7 @@ def required_threads(num_devices: int, cores: int) -> int:
 
 
 def configured_threads(environment: Mapping[str, str], cores: int) -> int:
-    """Returns how many threads an environment asks XLA for.
+    """Returns the pool size that an environment configures.
 
     >>> configured_threads({"PJRT_NPROC": "4"}, cores=2)
     4
@@ -66,18 +65,15 @@ def configured_threads(environment: Mapping[str, str], cores: int) -> int:
 
 
 def reserve(num_devices: int) -> None:
-    """Makes sure that the backend starts with threads for this many CPU devices.
-
-    Does nothing when the backend is up: see `check`. Never takes threads away.
-    """
+    """Raises the pool size for this many CPU devices, if JAX has not started yet."""
     global _reservation  # noqa: PLW0603
     if backend_is_up():
         return
-    cores = _count_cores()
+    cores = count_cores()
     configured = configured_threads(os.environ, cores)
     is_ours = _reservation == _Reservation(configured, is_ours=True)
     if num_devices > 1 and configured < 2 * num_devices:
-        # A value that we wrote for fewer devices is nobody's wish.
+        # No warning about a value that Mirrax itself set for fewer devices.
         if VARIABLE in os.environ and not is_ours:
             _warn_of_too_few(num_devices)
         configured, is_ours = required_threads(num_devices, cores), True
@@ -86,15 +82,12 @@ def reserve(num_devices: int) -> None:
 
 
 def reserve_at_import() -> None:
-    """Reserves threads for the CPU devices that the user has asked for by now."""
+    """Reserves threads for the CPU devices configured so far."""
     reserve(requested_cpu_devices())
 
 
 def check(num_devices: int) -> None:
-    """Raises a RuntimeError if collectives over this many CPU devices could stick.
-
-    Passes while the backend is not up, because `reserve` still helps then.
-    """
+    """Raises a RuntimeError if JAX started with too few threads for the devices."""
     needed = 2 * num_devices
     if num_devices < 2 or not backend_is_up():
         return
@@ -102,18 +95,18 @@ def check(num_devices: int) -> None:
     if threads < needed:
         raise RuntimeError(
             "A collective over N CPU devices needs 2*N threads in JAX's CPU backend, "
-            "or it waits for ever; and JAX has already started with fewer. "
+            "or it deadlocks; and JAX has already started with fewer. "
             f"Received: {num_devices} devices, {threads} threads. Create the strategy, "
             f"or call mirrax.config.set_logical_devices('CPU', {num_devices}), before "
             "the first JAX operation; or start Python with the environment variable "
-            f"{VARIABLE}={required_threads(num_devices, _count_cores())}."
+            f"{VARIABLE}={required_threads(num_devices, count_cores())}."
         )
 
 
 def _warn_of_too_few(num_devices: int) -> None:
     _LOGGER.warning(
-        "A collective over N CPU devices needs 2*N threads, or it waits for ever. "
-        "Received: %d devices, %s=%s. Mirrax raises the variable to what is needed.",
+        "A collective over N CPU devices needs 2*N threads, or it deadlocks. "
+        "Received: %d devices, %s=%s. Mirrax raises the variable.",
         num_devices,
         VARIABLE,
         os.environ[VARIABLE],
@@ -121,7 +114,7 @@ def _warn_of_too_few(num_devices: int) -> None:
 
 
 def _count_threads(needed: int) -> int:
-    configured = configured_threads(os.environ, _count_cores())
+    configured = configured_threads(os.environ, count_cores())
     if _reservation is None:
         return _count_running_threads(needed) or configured
     promised = min(_reservation.threads, configured)
@@ -131,8 +124,8 @@ def _count_threads(needed: int) -> int:
 
 
 def _count_running_threads(expected: int) -> int:
-    """Returns how many threads the pool has, 0 where the system does not tell."""
-    # A thread takes its name only once it runs, a moment after the backend is up.
+    """Returns the number of threads in the pool; 0 if /proc is not available."""
+    # A thread gets its name once it runs, a moment after the backend has started.
     deadline = time.monotonic() + 1.0
     while (count := _count_named_threads()) < expected and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -151,7 +144,7 @@ def _read_name(path: pathlib.Path) -> str:
         return ""
 
 
-def _count_cores() -> int:
-    # As XLA counts them: only those that this process may use.
+def count_cores() -> int:
+    """Returns how many cores this process may use, as XLA counts them."""
     is_linux = sys.platform == "linux"
     return len(os.sched_getaffinity(0)) if is_linux else os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""Device names as TensorFlow spells them, read and written without any device."""
+"""Parser of TensorFlow's device names."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 LOCAL_TASK = "/job:localhost/replica:0/task:0"
-"""The name of the process that belongs to no cluster."""
+"""The task name of a process outside any cluster."""
 
 KINDS = ("CPU", "GPU", "TPU")
 
@@ -23,7 +23,7 @@ _EXAMPLES = (
 
 @dataclasses.dataclass(frozen=True)
 class DeviceName:
-    """One device of one process of a cluster.
+    """The parts of a device name.
 
     >>> str(DeviceName(kind="GPU", index=1))
     '/job:localhost/replica:0/task:0/device:GPU:1'
@@ -55,12 +55,12 @@ class DeviceName:
 
     @property
     def process(self) -> str:
-        """The part that names the process: `/job:localhost/replica:0/task:0`."""
+        """The process part: `/job:localhost/replica:0/task:0`."""
         return f"/job:{self.job}/replica:{self.replica}/task:{self.task}"
 
     @property
     def short(self) -> str:
-        """The part that names the device within its process: `CPU:0`."""
+        """The device part: `CPU:0`."""
         return f"{self.kind}:{self.index}"
 
     def __str__(self) -> str:
@@ -68,7 +68,7 @@ class DeviceName:
 
 
 def parse(text: str) -> DeviceName:
-    """Returns what a device name says; parts that are left out are local and 0.
+    """Parses a device name; missing parts default to localhost and 0.
 
     >>> parse("/job:worker/task:1/gpu:2")
     DeviceName(job='worker', replica=0, task=1, kind='GPU', index=2)
@@ -89,7 +89,7 @@ def parse(text: str) -> DeviceName:
 
 
 def canonicalize(text: str) -> str:
-    """Returns the one full spelling of a device name.
+    """Returns the full form of a device name.
 
     >>> canonicalize("/cpu:0")
     '/job:localhost/replica:0/task:0/device:CPU:0'
@@ -98,7 +98,7 @@ def canonicalize(text: str) -> str:
 
 
 def find_kind(text: str) -> str | None:
-    """Returns the kind of device that a word means, None when it means none.
+    """Returns the kind of device for a platform or alias; None if unknown.
 
     >>> find_kind("cuda")
     'GPU'

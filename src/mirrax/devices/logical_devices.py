@@ -14,7 +14,7 @@ from mirrax.devices.cpu_device_count import requested_cpu_devices
 from mirrax.devices.device_names import KINDS, LOCAL_TASK, DeviceName, find_kind, parse
 from mirrax.errors import DuplicateDevice
 
-# More are a slip of the pen: each costs two threads.
+# More are a typo: each needs two threads.
 MAX_CPU_DEVICES = 1024
 
 
@@ -27,9 +27,7 @@ class LogicalDevice:
 
 
 def local_devices(kind: str) -> tuple[jax.Device, ...]:
-    """Returns the devices of one kind that this process has, () when it has none.
-
-    Starts JAX's backend, as everything here does that returns devices.
+    """Returns the devices of one kind in this process; starts JAX's backend.
 
     >>> local_devices("TPU")
     ()
@@ -49,7 +47,7 @@ def _start_backends() -> Iterable[str]:
         return backends()
     except AssertionError as error:  # What JAX raises if there is no backend at all.
         raise RuntimeError(
-            "JAX found none of the platforms that it may use. Received: "
+            "JAX found none of the allowed platforms. Received: "
             f"JAX_PLATFORMS={jax.config.jax_platforms!r}. Install JAX' plugin for it, "  # type: ignore[attr-defined]
             "or set the variable to 'cpu', or to nothing for the best there is."
         ) from error
@@ -61,10 +59,7 @@ def default_devices() -> tuple[jax.Device, ...]:
 
 
 def set_cpu_devices(count: int) -> None:
-    """Makes this process have exactly so many logical CPU devices, or raises.
-
-    Works any number of times until JAX starts, and then only for the same number.
-    """
+    """Sets the number of logical CPU devices; raises if JAX started with another."""
     _check_count(count)
     if backend_is_up():
         if count != len(local_devices("CPU")):
@@ -75,10 +70,7 @@ def set_cpu_devices(count: int) -> None:
 
 
 def ensure_cpu_devices(count: int) -> None:
-    """Makes this process have at least so many logical CPU devices, or raises.
-
-    What `XLA_FLAGS` or `jax_num_cpu_devices` already ask for is never lowered.
-    """
+    """Raises the number of logical CPU devices to `count`, if it is lower."""
     _check_count(count)
     if backend_is_up():
         if count > len(local_devices("CPU")):
@@ -90,12 +82,12 @@ def ensure_cpu_devices(count: int) -> None:
 def resolve(
     names: Sequence[str | LogicalDevice], task: str = LOCAL_TASK
 ) -> tuple[jax.Device, ...]:
-    """Returns the devices that names, or logical devices, mean in this process.
+    """Returns the devices of this process with these names.
 
-    Makes the CPU devices that are named if JAX has not started yet.
+    Creates the named CPU devices if JAX has not started yet.
 
     Args:
-        task: The name of this process in its cluster.
+        task: The task name of this process.
 
     >>> resolve(["CPU:0"])
     (CpuDevice(id=0),)
@@ -114,7 +106,7 @@ def resolve(
     return tuple(_find_device(name) for name in parsed)
 
 
-def kind_of(device: jax.Device) -> str:
+def device_kind(device: jax.Device) -> str:
     """Returns the kind of a device: CPU, GPU or TPU."""
     kind = find_kind(device.platform)
     if kind is None:
@@ -130,13 +122,13 @@ def name_of(device: jax.Device, task: str = LOCAL_TASK) -> str:
     """Returns the full TensorFlow name of a device.
 
     Args:
-        task: The name of the process that the device belongs to.
+        task: The task name of the device's process.
 
     >>> name_of(jax.local_devices()[0])
     '/job:localhost/replica:0/task:0/device:CPU:0'
     """
     siblings = jax.local_devices(device.process_index, backend=device.platform)
-    return f"{task}/device:{kind_of(device)}:{siblings.index(device)}"
+    return f"{task}/device:{device_kind(device)}:{siblings.index(device)}"
 
 
 def _parse_local(text: str, task: str) -> DeviceName:

@@ -1,4 +1,4 @@
-"""What the machine has, told without starting JAX wherever that is possible."""
+"""The physical devices of the machine, without starting JAX if possible."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import jax
 from mirrax._jax.distributed import backend_is_up
 from mirrax.devices.logical_devices import local_devices
 
-# By these JAX finds a driver for an accelerator, and by nothing else.
+# How JAX finds drivers of accelerators.
 _MODULES = ("jax_plugins", "libtpu")
 _VARIABLES = ("PJRT_NAMES_AND_LIBRARY_PATHS", "TPU_LIBRARY_PATH")
 
 
 def count_physical_devices(kind: str) -> int:
-    """Returns how many devices of a kind the machine has; all its cores are one CPU.
+    """Returns the number of devices of a kind; all cores are one CPU.
 
-    Starts JAX's backend only to count the accelerators of a machine that has drivers.
+    Starts JAX's backend only if the machine has drivers of accelerators.
 
     >>> count_physical_devices("CPU")
     1

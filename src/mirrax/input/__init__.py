@@ -1,4 +1,9 @@
-"""Feeding datasets to replicas."""
+"""Distributed datasets: batches divided among workers and replicas.
+
+One batch goes through: dataset iterator (`data/`), feed (`feeds`, `per_worker_feeds`:
+splits it), `device_placement`, `data.prefetcher`, `synchronized_feed` (keeps workers in
+step), `DistributedIterator`.
+"""
 
 from mirrax.input.distributed_dataset import DistributedDataset as DistributedDataset
 from mirrax.input.distributed_dataset import DistributedIterator as DistributedIterator

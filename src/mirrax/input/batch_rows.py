@@ -1,4 +1,4 @@
-"""The rows of batches, one after another."""
+"""Reads batches row by row, with a position that can be saved."""
 
 from __future__ import annotations
 
@@ -13,11 +13,8 @@ from mirrax.input.dataset_position import RowState
 from mirrax.trees import Tree
 
 
-class Rows:
-    """The batches of a dataset, whole or some rows at a time.
-
-    The position is that of the next row.
-    """
+class BatchRowReader:
+    """Reads rows across batches; its state is the position of the next row."""
 
     def __init__(self, source: DatasetIterator) -> None:
         self._source = source
@@ -27,7 +24,7 @@ class Rows:
         self._before: Any = None
 
     def has_rows(self) -> bool:
-        """Returns whether there is another row, after reading on if need be."""
+        """Returns whether there is another row; may read the next batch."""
         while self._used == self._count:
             before = self._source.save_state()
             batch = next(self._source, None)
@@ -38,19 +35,19 @@ class Rows:
         return True
 
     def take(self, limit: int) -> Tree:
-        """Returns at most `limit` rows, all of one batch; there must be one."""
+        """Returns 1 to `limit` rows of the current batch."""
         start = self._used
         self._used = min(start + limit, self._count)
-        return rows(self._batch, slice(start, self._used))
+        return slice_rows(self._batch, slice(start, self._used))
 
     @property
     def batch_size(self) -> int:
-        """How many rows the batch at hand has in all."""
+        """The size of the current batch."""
         return self._count
 
-    def none(self) -> Tree:
-        """Returns no rows, like those of the batch at hand."""
-        return rows(self._batch, slice(0))
+    def empty(self) -> Tree:
+        """Returns an empty slice of the current batch."""
+        return slice_rows(self._batch, slice(0))
 
     def state(self) -> RowState:
         """Returns the position of the next row."""
@@ -59,7 +56,7 @@ class Rows:
         return self._before, self._used
 
     def restore(self, state: RowState) -> None:
-        """Goes to a position."""
+        """Restores a position."""
         before, used = state
         self._source.restore_state(before)
         self._used = self._count = 0
@@ -68,10 +65,10 @@ class Rows:
 
 
 def num_rows(batch: Tree) -> int:
-    """Returns how many rows a batch has, if it is one."""
+    """Returns the number of rows of a batch; raises if it is not a batch."""
     shapes = [np.shape(leaf) for leaf in jax.tree.leaves(batch)]
     if () in shapes:
-        raise not_batches(shapes)
+        raise not_batched_error(shapes)
     counts = {shape[0] for shape in shapes}
     if len(counts) > 1:
         raise InvalidArgumentError(
@@ -81,9 +78,9 @@ def num_rows(batch: Tree) -> int:
     return counts.pop() if counts else 0
 
 
-def not_batches(received: Any) -> IndexError:
-    """Returns the error for elements that cannot be divided."""
-    # An IndexError, because that is what programs for TensorFlow meet.
+def not_batched_error(received: Any) -> IndexError:
+    """Returns the error for elements that are not batches."""
+    # An IndexError, as in TensorFlow.
     return IndexError(
         "A dataset is divided along the first dimension of its elements, so they must "
         f"be batches. Received: elements with scalars, {received}. Call `batch` with "
@@ -92,13 +89,13 @@ def not_batches(received: Any) -> IndexError:
     )
 
 
-def rows(batch: Tree, where: slice) -> Tree:
-    """Returns some rows of a batch."""
+def slice_rows(batch: Tree, where: slice) -> Tree:
+    """Returns a slice of a batch."""
     return jax.tree.map(lambda leaf: leaf[where], batch)
 
 
-def join(pieces: list[Tree]) -> Tree:
-    """Returns rows one after another."""
+def join_rows(pieces: list[Tree]) -> Tree:
+    """Concatenates slices of batches."""
     if len(pieces) == 1:
         return pieces[0]
     return jax.tree.map(lambda *column: np.concatenate(column), *pieces)

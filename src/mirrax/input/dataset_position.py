@@ -1,7 +1,7 @@
-"""Positions of distributed datasets, which fit any number of workers.
+"""Saved positions of distributed datasets, for any number of workers.
 
-A position says, for each pipeline, where its next row is. A pipeline is what one worker
-reads; workers that all read the same have one in common.
+A position has the next row of each pipeline. A pipeline is what one worker reads;
+workers that all read the same data share one.
 """
 
 from __future__ import annotations
@@ -13,40 +13,40 @@ from typing import Any
 _VERSION = 1
 
 RowState = tuple[Any, int]
-"""The position of a batch, and how many of its rows were used."""
+"""The position before a batch, and how many of its rows were used."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Position:
-    """Where the workers are.
+class DatasetPosition:
+    """A position of a distributed dataset.
 
     Args:
-        step: How many steps were taken.
-        num_pipelines: How many pipelines there are.
-        is_own: Whether they are datasets of each worker's own, not shares of one.
-        rows: The position in each pipeline that is known.
-        has_ended: Whether this worker had no more, and then took no more steps.
+        step: The number of steps taken.
+        num_pipelines: The number of pipelines.
+        is_per_worker: Whether each worker has its own dataset, not a shard of one.
+        rows: The positions of the known pipelines.
+        has_ended: Whether this worker has no more data.
     """
 
     step: int
     num_pipelines: int
-    is_own: bool
+    is_per_worker: bool
     rows: Mapping[int, RowState]
     has_ended: bool = False
 
     def dump(self) -> dict[str, Any]:
-        """Returns the position as what JSON can hold."""
+        """Returns the position as a JSON value."""
         return {
             "version": _VERSION,
             "step": self.step,
             "pipelines": self.num_pipelines,
-            "is_own": self.is_own,
+            "is_own": self.is_per_worker,
             "rows": {str(index): list(state) for index, state in self.rows.items()},
             "has_ended": self.has_ended,
         }
 
     def of(self, index: int) -> RowState:
-        """Returns the position in a pipeline."""
+        """Returns the position of a pipeline."""
         if index not in self.rows:
             raise ValueError(
                 "Another number of workers needs the positions of all workers. "
@@ -57,12 +57,12 @@ class Position:
         return self.rows[index]
 
 
-def load(state: Any) -> Position:
-    """Returns the position that a dump holds, or those of several workers."""
+def load(state: Any) -> DatasetPosition:
+    """Loads the dump of one worker, or a list of the dumps of several."""
     dumps = state if isinstance(state, list) else [state]
     positions = [_load_one(dump) for dump in dumps]
     if not positions:
-        raise _no_position(state)
+        raise _invalid_position(state)
     last = max(positions, key=lambda position: position.step)
     if any(p.step != last.step and not p.has_ended for p in positions):
         raise ValueError(
@@ -73,29 +73,29 @@ def load(state: Any) -> Position:
     return dataclasses.replace(last, rows=rows)
 
 
-def _load_one(dump: Any) -> Position:
+def _load_one(dump: Any) -> DatasetPosition:
     # The position of a plain dataset has no rows.
     is_dump = isinstance(dump, dict) and "rows" in dump
     if not is_dump or dump.get("version") != _VERSION:
-        raise _no_position(dump)
+        raise _invalid_position(dump)
     rows = {int(index): (state, used) for index, (state, used) in dump["rows"].items()}
-    return Position(
+    return DatasetPosition(
         dump["step"], dump["pipelines"], dump["is_own"], rows, dump["has_ended"]
     )
 
 
-def _no_position(received: Any) -> ValueError:
+def _invalid_position(received: Any) -> ValueError:
     return ValueError(
         "A position must come from `save_state` of a distributed dataset of this "
         f"version, or be a list of those of all workers. Received: {received!r}."
     )
 
 
-def require_pipelines(position: Position, count: int) -> None:
-    """Raises unless a position has so many pipelines."""
+def require_pipelines(position: DatasetPosition, count: int) -> None:
+    """Raises unless a position has `count` pipelines."""
     if position.num_pipelines == count:
         return
-    if position.is_own or count > 1:
+    if position.is_per_worker or count > 1:
         raise ValueError(
             "Each worker reads a dataset of its own here, so a position can only be "
             "restored on as many workers as saved it. Received: a position of "

@@ -1,4 +1,4 @@
-"""Dividing datasets among workers and replicas: which feed each worker gets."""
+"""Distributes datasets: chooses the feed of each worker."""
 
 from __future__ import annotations
 
@@ -8,24 +8,29 @@ from typing import Any
 import jax
 
 from mirrax.data.adapters import as_dataset
-from mirrax.data.adapters.foreign import Foreign
+from mirrax.data.adapters.foreign import ForeignSource
 from mirrax.data.dataset import Dataset
 from mirrax.data.dataset_options import AutoShardPolicy
 from mirrax.data.iterator import DatasetIterator
-from mirrax.data.node import Node, find, takes_work
+from mirrax.data.node import Node, find, has_expensive_node
 from mirrax.data.nodes.prefetching import Prefetch
 from mirrax.data.seeds import seeds_of, with_seeds
 from mirrax.devices.peers import Peers, exchange_json
 from mirrax.devices.topology import Topology
-from mirrax.input.auto_shard import auto_shard, chosen_policy
-from mirrax.input.batch_rows import not_batches
-from mirrax.input.device_prefetch import Placed, empty_parts, part_spec, place
+from mirrax.input.auto_shard import auto_shard, resolve_policy
+from mirrax.input.batch_rows import not_batched_error
+from mirrax.input.device_placement import (
+    PlacedFeed,
+    empty_parts,
+    part_spec,
+    place_parts,
+)
 from mirrax.input.distributed_dataset import DistributedDataset
-from mirrax.input.feeds import Batches, Feed, Turns
+from mirrax.input.feeds import Feed, PerReplicaFeed, SharedBatchFeed
 from mirrax.input.input_context import InputContext, InputOptions, InputReplicationMode
-from mirrax.input.per_worker_feeds import Flowing, Pieces, Single
+from mirrax.input.per_worker_feeds import RowFeed, SingleReplicaFeed, SplitBatchFeed
 from mirrax.input.split_batch import batch_size_of
-from mirrax.input.synchronized_feed import InStep
+from mirrax.input.synchronized_feed import StepSynchronizer
 from mirrax.input.worker_share import Share, require_same, share_of
 from mirrax.trees import Tree
 from mirrax.values.tensor_spec import PerReplicaSpec
@@ -42,9 +47,9 @@ def distribute(
     """Returns a dataset of global batches, divided among the replicas.
 
     Args:
-        data: A dataset, or what `mirrax.data.as_dataset` takes.
+        data: A dataset, or what `mirrax.data.as_dataset` accepts.
         topology: The devices of all workers.
-        options: Where values go, and how many are made ready.
+        options: Placement and prefetching.
     """
     share, peers = share_of(topology), topology.peers
     given = with_common_seeds(as_dataset(data), peers)
@@ -57,7 +62,7 @@ def distribute(
     def describe() -> Tree:
         return _part_specs(dataset.element_spec, share)
 
-    # Workers that go through the same batches know what the others get.
+    # Workers that read the same batches know the sizes of the others' parts.
     is_common = policy is _BY_DATA
     if is_common and not topology.is_local:
         size = dataset.cardinality()
@@ -78,12 +83,12 @@ def distribute_from_function(
     topology: Topology,
     options: InputOptions | None = None,
 ) -> DistributedDataset:
-    """Returns datasets of the batches of replicas, as one.
+    """Returns a distributed dataset of per-replica batches.
 
     Args:
-        make: Makes the dataset of a worker, or that of a replica.
+        make: Creates the dataset of a worker, or of a replica.
         topology: The devices of all workers.
-        options: Whether there is a dataset per worker or per replica, and more.
+        options: One dataset per worker or per replica, placement and prefetching.
     """
     share = share_of(topology)
     options = options or InputOptions()
@@ -94,8 +99,10 @@ def distribute_from_function(
     def open_feed() -> Feed:
         iterators = [iter(dataset) for dataset in datasets]
         if share.num_replicas == 1:
-            return Batches(iterators[0], share)
-        return Turns(iterators * (share.replicas_per_worker // len(iterators)), share)
+            return SharedBatchFeed(iterators[0], share)
+        return PerReplicaFeed(
+            iterators * (share.replicas_per_worker // len(iterators)), share
+        )
 
     def describe() -> Tree:
         spec = datasets[0].element_spec
@@ -108,13 +115,13 @@ def distribute_from_function(
 
 
 def feed_opener(dataset: Dataset, share: Share) -> Callable[[], Feed]:
-    """Returns what opens the feed of a worker, from the start."""
+    """Returns a function that opens a worker's feed."""
     plan = dataset.plan
     policy = _policy(dataset)
     size = batch_size_of(plan)
     if policy is _BY_DATA or (size is None and share.num_replicas == 1):
-        return lambda: Batches(iter(dataset), share)
-    # Raises what there is to raise, before anything is read.
+        return lambda: SharedBatchFeed(iter(dataset), share)
+    # Raises errors before anything is read.
     auto_shard(plan, policy, share.num_workers, share.worker_index)
 
     def open_feed() -> Feed:
@@ -124,20 +131,20 @@ def feed_opener(dataset: Dataset, share: Share) -> Callable[[], Feed]:
             own = auto_shard(plan, policy, num_workers, index)
             return dataset.iterate(own, iteration)
 
-        is_own = policy in _OWN
+        is_per_worker = policy in _OWN
         if size is None:
-            return Pieces(open_pipeline, share, is_own)
+            return SplitBatchFeed(open_pipeline, share, is_per_worker)
         if share.num_replicas == 1:
-            return Single(open_pipeline, size)
-        return Flowing(open_pipeline, size, share, is_own)
+            return SingleReplicaFeed(open_pipeline, size)
+        return RowFeed(open_pipeline, size, share, is_per_worker)
 
     return open_feed
 
 
 def with_common_seeds(dataset: Dataset, peers: Peers) -> Dataset:
-    """Returns a dataset that every worker shuffles in the same way.
+    """Returns a dataset with the first worker's seeds, so that all shuffle alike.
 
-    But not where each reads everything: there, the same order would be the same work.
+    Not with OFF and HINT: there, all workers would read the same data in one order.
     """
     seeds = seeds_of(dataset.plan)
     if not seeds or _policy(dataset) in _OWN:
@@ -162,19 +169,19 @@ def _build(
 
     def make_empty() -> Tree:
         parts = empty_parts(dataset.element_spec, count)
-        return place(parts, topology, is_on_device)
+        return place_parts(parts, topology, is_on_device)
 
     is_known = topology.is_local or is_common
     return DistributedDataset(
-        lambda: Placed(open_feed(), topology, is_on_device),
+        lambda: PlacedFeed(open_feed(), topology, is_on_device),
         describe,
-        max(depth, asked_depth) if takes_work(dataset.plan) else 0,
-        InStep(None if is_known else topology.peers, make_empty),
+        max(depth, asked_depth) if has_expensive_node(dataset.plan) else 0,
+        StepSynchronizer(None if is_known else topology.peers, make_empty),
     )
 
 
 def _without_prefetch(dataset: Dataset) -> Dataset:
-    """Returns a dataset without its last step, if that is what we do ourselves."""
+    """Removes a final `prefetch`: distributed datasets prefetch themselves."""
     plan = dataset.plan
     if not isinstance(plan, Prefetch):
         return dataset
@@ -187,7 +194,7 @@ def _asked_depth(plan: Node) -> int:
 
 def _policy(dataset: Dataset) -> AutoShardPolicy:
     policy = dataset.options().experimental_distribute.auto_shard_policy
-    return chosen_policy(dataset.plan, AutoShardPolicy(policy))
+    return resolve_policy(dataset.plan, AutoShardPolicy(policy))
 
 
 def _contexts(share: Share, per_replica: bool) -> list[InputContext]:
@@ -199,12 +206,12 @@ def _contexts(share: Share, per_replica: bool) -> list[InputContext]:
 
 
 def _require_batches(plan: Node) -> None:
-    """Raises if elements are no batches, where that is known without reading any."""
-    if find(plan, Foreign):
+    """Raises if the plan's spec shows that elements are not batches."""
+    if find(plan, ForeignSource):
         return
     spec = plan.spec
     if any(leaf.shape == () for leaf in jax.tree.leaves(spec)):
-        raise not_batches(spec)
+        raise not_batched_error(spec)
 
 
 def _part_specs(spec: Tree, share: Share) -> Tree:

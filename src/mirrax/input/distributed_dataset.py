@@ -1,4 +1,4 @@
-"""Datasets whose batches are divided among the replicas."""
+"""`DistributedDataset` and its iterator."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 from mirrax.context import stack
 from mirrax.context.guards import MustDrive
 from mirrax.data.optional_element import GetNext
-from mirrax.data.prefetcher import ReadAhead, Steps
+from mirrax.data.prefetcher import Prefetcher, Steps
 from mirrax.input import dataset_position
-from mirrax.input.synchronized_feed import InStep
+from mirrax.input.synchronized_feed import StepSynchronizer
 from mirrax.trees import Driving, Tree
 
 
@@ -18,13 +18,13 @@ class DistributedDataset(Driving):
     """A dataset of global batches, each divided among the replicas.
 
     Iterating gives a `PerReplica` for each array; with one replica, the array itself.
-    While a step runs, the next ones are made ready if that takes work.
+    The next elements are prefetched while a step runs.
 
     Args:
-        open_steps: Starts anew, with the elements of this worker.
-        describe: Returns shapes and dtypes of an element.
-        depth: How many elements to make ready in advance.
-        in_step: Keeps the workers together.
+        open_steps: Opens the elements of this worker.
+        describe: Returns the spec of an element.
+        depth: How many elements to prefetch.
+        synchronizer: Keeps the workers in step.
 
     >>> strategy = mirrax.MirroredStrategy(["CPU:0", "CPU:1"])
     >>> batches = mirrax.data.Dataset.range(4).batch(4)
@@ -38,12 +38,12 @@ class DistributedDataset(Driving):
         open_steps: Callable[[], Steps],
         describe: Callable[[], Tree],
         depth: int,
-        in_step: InStep,
+        synchronizer: StepSynchronizer,
     ) -> None:
         self._open_steps = open_steps
         self._describe = describe
         self._depth = depth
-        self._in_step = in_step
+        self._synchronizer = synchronizer
 
     @property
     def element_spec(self) -> Tree:
@@ -52,12 +52,12 @@ class DistributedDataset(Driving):
 
     def __iter__(self) -> DistributedIterator:
         if stack.overlay() is not None:
-            # Only Python can work through a dataset; compiled steps run inside.
+            # Only Python can iterate a dataset; compiled steps run inside.
             raise MustDrive
         steps = self._open_steps()
         if self._depth:
-            steps = ReadAhead(steps, self._depth)
-        return DistributedIterator(steps, self._describe, self._in_step)
+            steps = Prefetcher(steps, self._depth)
+        return DistributedIterator(steps, self._describe, self._synchronizer)
 
     def reduce(self, initial_state: Any, reduce_func: Callable[..., Any]) -> Any:
         """Returns `reduce_func(state, element)` of all elements, one after another."""
@@ -78,11 +78,11 @@ class DistributedIterator(Driving, GetNext):
     """
 
     def __init__(
-        self, steps: Steps, describe: Callable[[], Tree], in_step: InStep
+        self, steps: Steps, describe: Callable[[], Tree], synchronizer: StepSynchronizer
     ) -> None:
         self._steps = steps
         self._describe = describe
-        self._in_step = in_step
+        self._synchronizer = synchronizer
 
     @property
     def element_spec(self) -> Tree:
@@ -95,23 +95,23 @@ class DistributedIterator(Driving, GetNext):
     def __next__(self) -> Tree:
         if stack.overlay() is not None:
             raise MustDrive
-        step = self._in_step.after(self._steps.step())
+        step = self._synchronizer.synchronize(self._steps.step())
         if step is None:
             raise StopIteration
         return step[0]
 
     def save_state(self) -> Any:
-        """Returns the position of the next element, as what JSON can hold.
+        """Returns this worker's position, as a JSON value.
 
-        It is that of this worker. Where workers read files of their own, another number
-        of workers needs the positions of all.
+        With FILE sharding, restoring on another number of workers needs the positions
+        of all workers.
         """
         return self._steps.position().dump()
 
     def restore_state(self, state: Any) -> None:
-        """Goes to a position that `save_state` gave.
+        """Restores a position that `save_state` returned.
 
         Args:
-            state: What one worker saved, or a list of what all of them saved.
+            state: The position of one worker, or a list of those of all workers.
         """
-        self._steps.go_to(dataset_position.load(state))
+        self._steps.seek(dataset_position.load(state))

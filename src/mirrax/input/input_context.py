@@ -1,4 +1,4 @@
-"""What an input function is told, and options of distributed input."""
+"""The argument of input functions, and the options of distributed input."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import enum
 
 @dataclasses.dataclass(frozen=True)
 class InputContext:
-    """Tells a function that makes a dataset for which worker it is.
+    """Tells an input function which worker or replica it creates a dataset for.
 
     Args:
-        num_input_pipelines: How many datasets are made in all.
-        input_pipeline_id: Which of them this is.
-        num_replicas_in_sync: How many replicas there are in all.
+        num_input_pipelines: The number of datasets in all.
+        input_pipeline_id: The index of this one.
+        num_replicas_in_sync: The number of replicas in all.
 
     >>> str(InputContext(num_input_pipelines=2, input_pipeline_id=1))
     'tf.distribute.InputContext(input pipeline id 1, total: 2)'
@@ -46,7 +46,7 @@ class InputContext:
 
 
 class InputReplicationMode(enum.Enum):
-    """For whom an input function is called: once per worker, or once per replica.
+    """Whether an input function is called once per worker or once per replica.
 
     >>> [mode.name for mode in InputReplicationMode]
     ['PER_WORKER', 'PER_REPLICA']

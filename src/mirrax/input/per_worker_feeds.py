@@ -1,4 +1,4 @@
-"""Feeds of workers that each read something else, such as files of their own."""
+"""Feeds of workers that read different data, such as their own files."""
 
 from __future__ import annotations
 
@@ -6,40 +6,44 @@ from collections.abc import Callable, Sequence
 
 from mirrax.data.iterator import DatasetIterator
 from mirrax.input import dataset_position
-from mirrax.input.batch_rows import Rows, join, num_rows
-from mirrax.input.dataset_position import Position
-from mirrax.input.feeds import Batches, Feed
+from mirrax.input.batch_rows import BatchRowReader, join_rows, num_rows
+from mirrax.input.dataset_position import DatasetPosition
+from mirrax.input.feeds import Feed, SharedBatchFeed
 from mirrax.input.split_batch import sizes_at, split_batch
 from mirrax.input.worker_share import Share
 from mirrax.trees import Tree
 
 OpenPipeline = Callable[[int, int], DatasetIterator]
-"""Opens what worker `index` of `num_workers` reads, given both."""
+"""Opens the pipeline of a worker, given `num_workers` and its index."""
 
 
-class Flowing:
-    """Parts of known sizes, cut from rows that flow across the borders of batches.
+class RowFeed:
+    """Parts of known sizes, filled with rows across batch boundaries.
 
-    There is a pipeline for each worker. Where another number of workers saved the
-    position, the pipelines are those of then: fewer workers read several in turn, more
-    workers share one, and take their rows in the order of the workers.
+    Each worker has a pipeline. After restoring a position of another number of workers,
+    the pipelines are those of the save: fewer workers read several in turn, more
+    workers share one and take its rows in the order of the workers.
 
     Args:
         open_pipeline: Opens the pipeline of a worker.
-        batch_size: How many rows a step has, on all workers together.
-        share: Which worker this is.
-        is_own: Whether a pipeline is a dataset of a worker's own, not a share of one.
+        batch_size: The rows of a step, on all workers together.
+        share: The share of this worker.
+        is_per_worker: Whether each worker has its own dataset, not a shard of one.
     """
 
     sizes: Sequence[int] | None = None
 
     def __init__(
-        self, open_pipeline: OpenPipeline, batch_size: int, share: Share, is_own: bool
+        self,
+        open_pipeline: OpenPipeline,
+        batch_size: int,
+        share: Share,
+        is_per_worker: bool,
     ) -> None:
         self._open_pipeline = open_pipeline
         self._batch_size = batch_size
         self._share = share
-        self._is_own = is_own
+        self._is_per_worker = is_per_worker
         self._empty: Tree = None
         self._open(share.num_workers)
 
@@ -48,23 +52,23 @@ class Flowing:
         self._has_ended = not ready
         if not ready:
             return None
-        self._empty = ready[0].none()
+        self._empty = ready[0].empty()
         own: list[Tree] = []
-        for worker in self._sharers:
+        for worker in self._workers_on_pipeline:
             parts = [self._gather(size) for size in self._sizes_for(worker)]
             if worker == self._share.worker_index:
                 own = parts
         self._step += 1
         return own
 
-    def position(self) -> Position:
+    def position(self) -> DatasetPosition:
         rows = {index: pipeline.state() for index, pipeline in self._pipelines.items()}
-        return Position(
-            self._step, self._num_pipelines, self._is_own, rows, self._has_ended
+        return DatasetPosition(
+            self._step, self._num_pipelines, self._is_per_worker, rows, self._has_ended
         )
 
-    def go_to(self, position: Position) -> None:
-        if self._is_own or position.is_own:
+    def seek(self, position: DatasetPosition) -> None:
+        if self._is_per_worker or position.is_per_worker:
             dataset_position.require_pipelines(position, self._share.num_workers)
         self._open(position.num_pipelines)
         for index, pipeline in self._pipelines.items():
@@ -74,9 +78,11 @@ class Flowing:
     def _open(self, num_pipelines: int) -> None:
         index, num_workers = self._share.worker_index, self._share.num_workers
         own = range(index, num_pipelines, num_workers) or (index % num_pipelines,)
-        self._pipelines = {i: Rows(self._open_pipeline(num_pipelines, i)) for i in own}
+        self._pipelines = {
+            i: BatchRowReader(self._open_pipeline(num_pipelines, i)) for i in own
+        }
         self._num_pipelines = num_pipelines
-        self._sharers = range(own[0], num_workers, num_pipelines)
+        self._workers_on_pipeline = range(own[0], num_workers, num_pipelines)
         self._step = 0
         self._has_ended = False
 
@@ -85,7 +91,7 @@ class Flowing:
         return sizes_at(self._step, self._batch_size, share)
 
     def _gather(self, size: int) -> Tree:
-        """Returns so many rows, and fewer only at the end."""
+        """Returns `size` rows, fewer only at the end."""
         pipelines = list(self._pipelines.values())
         turn = self._step % len(pipelines)
         pieces: list[Tree] = []
@@ -93,22 +99,26 @@ class Flowing:
             while size and pipeline.has_rows():
                 pieces.append(pipeline.take(size))
                 size -= num_rows(pieces[-1])
-        return join(pieces) if pieces else self._empty
+        return join_rows(pieces) if pieces else self._empty
 
 
-class Pieces:
-    """Batches of unknown size, each cut on its own into a piece for every replica.
+class SplitBatchFeed:
+    """Splits batches of unknown size, each into one part for every replica.
 
-    A worker has batches of its own, so it takes as many pieces per step as it has
+    Workers have different batches, so each takes as many parts per step as it has
     replicas.
     """
 
     sizes: Sequence[int] | None = None
 
-    def __init__(self, open_pipeline: OpenPipeline, share: Share, is_own: bool) -> None:
-        self._rows = Rows(open_pipeline(share.num_workers, share.worker_index))
+    def __init__(
+        self, open_pipeline: OpenPipeline, share: Share, is_per_worker: bool
+    ) -> None:
+        self._rows = BatchRowReader(
+            open_pipeline(share.num_workers, share.worker_index)
+        )
         self._share = share
-        self._is_own = is_own
+        self._is_per_worker = is_per_worker
         self._step = 0
 
     def step(self) -> list[Tree] | None:
@@ -118,20 +128,22 @@ class Pieces:
         piece = split_batch(self._rows.batch_size, self._share.num_replicas)[0]
         return [self._rows.take(piece.stop) for _ in self._share.replicas]
 
-    def position(self) -> Position:
+    def position(self) -> DatasetPosition:
         rows = {self._share.worker_index: self._rows.state()}
-        return Position(self._step, self._share.num_workers, self._is_own, rows)
+        return DatasetPosition(
+            self._step, self._share.num_workers, self._is_per_worker, rows
+        )
 
-    def go_to(self, position: Position) -> None:
+    def seek(self, position: DatasetPosition) -> None:
         dataset_position.require_pipelines(position, self._share.num_workers)
         self._rows.restore(position.of(self._share.worker_index))
         self._step = position.step
 
 
-class Single:
-    """Batches as they come, for the only replica of the only worker.
+class SingleReplicaFeed:
+    """Whole batches for a single replica.
 
-    Where several workers saved the position, it reads their pipelines in turn.
+    After restoring a position of several workers, it reads their pipelines in turn.
     """
 
     sizes: Sequence[int] | None = None
@@ -139,17 +151,17 @@ class Single:
     def __init__(self, open_pipeline: OpenPipeline, batch_size: int) -> None:
         self._open_pipeline = open_pipeline
         self._batch_size = batch_size
-        self._feed: Feed = Batches(open_pipeline(1, 0), Share())
+        self._feed: Feed = SharedBatchFeed(open_pipeline(1, 0), Share())
 
     def step(self) -> list[Tree] | None:
         return self._feed.step()
 
-    def position(self) -> Position:
+    def position(self) -> DatasetPosition:
         return self._feed.position()
 
-    def go_to(self, position: Position) -> None:
+    def seek(self, position: DatasetPosition) -> None:
         if position.num_pipelines == 1:
-            self._feed = Batches(self._open_pipeline(1, 0), Share())
+            self._feed = SharedBatchFeed(self._open_pipeline(1, 0), Share())
         else:
-            self._feed = Flowing(self._open_pipeline, self._batch_size, Share(), False)
-        self._feed.go_to(position)
+            self._feed = RowFeed(self._open_pipeline, self._batch_size, Share(), False)
+        self._feed.seek(position)

@@ -1,4 +1,4 @@
-"""Dividing batches among replicas: two rules."""
+"""How batches are split among replicas."""
 
 from __future__ import annotations
 
@@ -16,14 +16,13 @@ from mirrax.data.nodes.rebatching import Rebatch
 from mirrax.data.nodes.shuffling import Shuffle
 from mirrax.input.worker_share import Share
 
-_PASSING = (Cache, Filter, Limit, Map, Prefetch, Repeat, Shard, Shuffle)
+_SIZE_PRESERVING = (Cache, Filter, Limit, Map, Prefetch, Repeat, Shard, Shuffle)
 
 
 def split_batch(batch_size: int, num_replicas: int) -> list[slice]:
     """Returns the rows of a global batch that each replica gets.
 
-    Pieces of equal size are cut from the front; the last replicas may get less, or
-    nothing.
+    All get the same number of rows, but the last replicas may get fewer or none.
 
     >>> split_batch(5, num_replicas=4)
     [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None), slice(5, 5, None)]
@@ -34,7 +33,7 @@ def split_batch(batch_size: int, num_replicas: int) -> list[slice]:
 
 
 def even_sizes(batch_size: int, num_replicas: int) -> tuple[int, ...]:
-    """Returns sizes of parts that differ by at most one.
+    """Returns part sizes that differ by at most one.
 
     >>> even_sizes(9, num_replicas=4)
     (3, 2, 2, 2)
@@ -46,24 +45,23 @@ def even_sizes(batch_size: int, num_replicas: int) -> tuple[int, ...]:
 def sizes_at(step: int, batch_size: int, share: Share) -> tuple[int, ...]:
     """Returns how many rows each replica of a worker gets at a step.
 
-    All workers together get a batch. Each reads rows of its own, so the sizes go round:
-    in time, every worker gets as many as the others.
+    The sizes rotate over the steps, so that all workers read equally many rows.
 
     >>> [sizes_at(step, 5, Share(2, 1)) for step in range(3)]
     [(2,), (3,), (2,)]
     """
     sizes = even_sizes(batch_size, share.num_replicas)
-    moved = step * share.replicas_per_worker
-    return tuple(sizes[(moved + i) % share.num_replicas] for i in share.replicas)
+    offset = step * share.replicas_per_worker
+    return tuple(sizes[(offset + i) % share.num_replicas] for i in share.replicas)
 
 
 def batch_size_of(plan: Node) -> int | None:
-    """Returns the size of the batches that a plan gives, if it is known."""
+    """Returns the batch size of a plan, if known."""
     if isinstance(plan, Batching):
         return plan.size
     if isinstance(plan, Rebatch):
         return plan.sizes[0] if len(set(plan.sizes)) == 1 else None
-    if isinstance(plan, _PASSING):
+    if isinstance(plan, _SIZE_PRESERVING):
         return batch_size_of(plan.source)
     if isinstance(plan, Concatenate):
         sizes = {batch_size_of(node) for node in plan.sources}

@@ -1,4 +1,4 @@
-"""Workers that take their data in step, however much each of them has."""
+"""Keeps workers in step while they read different amounts of data."""
 
 from __future__ import annotations
 
@@ -15,23 +15,22 @@ from mirrax.values.layouts import Kind, Parts
 from mirrax.values.per_replica import PerReplica
 
 
-class InStep:
-    """Who has no more data gets empty batches until all are done.
+class StepSynchronizer:
+    """Gives workers without data empty batches until all are done.
 
-    With each step the workers tell each other the shapes of what they have, so that
-    they know whether all have the same.
+    At each step the workers exchange the shapes of their parts.
 
     Args:
-        peers: All workers, or None where each knows what the others have.
-        make_empty: Makes an element without rows.
+        peers: All workers; None if each knows the others' shapes.
+        make_empty: Returns an element without rows.
     """
 
     def __init__(self, peers: Peers | None, make_empty: Callable[[], Tree]) -> None:
         self._peers = peers
         self._make_empty = make_empty
 
-    def after(self, step: tuple[Tree] | None) -> tuple[Tree] | None:
-        """Returns what comes, given what this worker has."""
+    def synchronize(self, step: tuple[Tree] | None) -> tuple[Tree] | None:
+        """Returns this worker's next step; None when all workers have ended."""
         if self._peers is None:
             return step
         own = None if step is None else _kinds(step[0])

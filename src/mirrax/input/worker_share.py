@@ -1,4 +1,4 @@
-"""Who shares a dataset: the workers, their replicas, and what they must agree on."""
+"""A worker's share of a dataset: which replicas are its own."""
 
 from __future__ import annotations
 
@@ -11,13 +11,7 @@ from mirrax.errors import ProgramMismatch
 
 @dataclasses.dataclass(frozen=True)
 class Share:
-    """Which replicas of all are those of this worker.
-
-    Args:
-        num_workers: How many workers there are.
-        worker_index: Which of them this is.
-        replicas_per_worker: How many replicas each has.
-    """
+    """The replicas of one worker among those of all workers."""
 
     num_workers: int = 1
     worker_index: int = 0
@@ -32,24 +26,24 @@ class Share:
 
     @property
     def num_replicas(self) -> int:
-        """How many replicas there are, of all workers together."""
+        """The number of replicas of all workers."""
         return self.num_workers * self.replicas_per_worker
 
     @property
     def replicas(self) -> range:
-        """The numbers of the replicas of this worker, among those of all."""
+        """The indices of this worker's replicas."""
         start = self.worker_index * self.replicas_per_worker
         return range(start, start + self.replicas_per_worker)
 
 
 def share_of(topology: Topology) -> Share:
-    """Returns the share of this process in a dataset for the devices of a topology."""
+    """Returns the share of this process."""
     count = len(topology.local_devices)
     return Share(topology.num_workers, topology.worker_index, count)
 
 
 def require_same(peers: Peers, topic: str, text: str) -> None:
-    """Raises unless all workers say the same."""
+    """Raises unless `text` is the same on all workers."""
     answers = exchange_json(peers, topic, text)
     if any(answer != answers[0] for answer in answers):
         shown = "; ".join(f"worker {i}: {text}" for i, text in enumerate(answers))

@@ -1,4 +1,4 @@
-"""Other libraries whose objects take part; each is loaded only if the user loads it."""
+"""Integrations of Keras and Flax, loaded once the user imports the library."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from mirrax.variables import foreign_libraries
 from mirrax.variables.foreign_libraries import Library
 
 
-def await_libraries() -> None:
-    """Connects each library as soon as it is imported, now or later."""
-    # Models of Keras belong to a strategy from their creation on.
+def register_integrations() -> None:
+    """Loads each integration when its library is imported, now or later."""
+    # At once for Keras: models belong to a strategy from their creation.
     when_imported("keras", "mirrax.integrations.keras")
     foreign_libraries.expect("flax.nnx", _load_flax)
 
 
 def _load_flax() -> Library:
-    """Returns the integration of Flax NNX, which the user has imported."""
     library: Library = importlib.import_module("mirrax.integrations.flax").FlaxLibrary()
     return library

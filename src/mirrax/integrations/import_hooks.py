@@ -1,4 +1,4 @@
-"""Doing something once another library has been imported, whoever imports it."""
+"""Import hooks: load an integration after its library."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from typing_extensions import override
 
 
 def when_imported(library: str, integration: str) -> None:
-    """Imports `integration` right after `library`: now, if it is there already."""
+    """Imports `integration` right after `library`; now, if it is imported already."""
     if library in sys.modules:
         importlib.import_module(integration)
     else:
-        sys.meta_path.insert(0, _Watcher(library, integration))
+        sys.meta_path.insert(0, _ImportWatcher(library, integration))
 
 
-class _Watcher(importlib.abc.MetaPathFinder):
-    """Waits for one import, and finds nothing itself."""
+class _ImportWatcher(importlib.abc.MetaPathFinder):
+    """Watches for one import; finds nothing itself."""
 
     def __init__(self, library: str, integration: str) -> None:
         self._library = library
@@ -37,23 +37,23 @@ class _Watcher(importlib.abc.MetaPathFinder):
     ) -> importlib.machinery.ModuleSpec | None:
         if fullname != self._library:
             return None
-        # Only the first import matters; from here on the others find the library.
+        # Only the first import matters; the other finders find the library.
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(fullname)
         if spec is None or spec.loader is None:
             sys.meta_path.insert(0, self)
             return spec
-        self._follow(spec.loader)
+        self._wrap_loader(spec.loader)
         return spec
 
-    def _follow(self, loader: importlib.abc.Loader) -> None:
+    def _wrap_loader(self, loader: importlib.abc.Loader) -> None:
         execute = loader.exec_module
 
         def exec_module(module: ModuleType) -> None:
             try:
                 execute(module)
             except BaseException:
-                # The user may try again, with another backend for example.
+                # The user may retry, for example with another backend.
                 sys.meta_path.insert(0, self)
                 raise
             importlib.import_module(self._integration)

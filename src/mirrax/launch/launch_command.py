@@ -10,11 +10,11 @@ from collections.abc import Sequence
 
 from mirrax.cluster.job_options import read_options
 from mirrax.launch.supervisor import Supervisor, show_line
-from mirrax.launch.worker_plan import Plan, plan_hosts, plan_local
+from mirrax.launch.worker_plan import LaunchPlan, plan_hosts, plan_local
 
 _DESCRIPTION = """\
-Starts SCRIPT on several workers, which find each other through TF_CONFIG. Ends with the
-exit code of the first worker that fails, after printing its traceback.
+Starts SCRIPT on several workers, which find each other through TF_CONFIG. Prints the
+traceback of the first worker that fails, and exits with its exit code.
 
   mirrax launch -n 4 train.py --epochs 3
   mirrax launch -n 2 --devices-per-worker 4 train.py
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     supervisor.forward_signals()
     try:
-        outcome = supervisor.run()
+        result = supervisor.run()
     except OSError as error:
         print(
             "mirrax launch: The coordinator must be able to listen on the first of "
@@ -50,9 +50,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             file=sys.stderr,
         )
         return 2
-    if outcome.report:
-        print(f"mirrax launch: {outcome.report}", file=sys.stderr)
-    return outcome.exit_code
+    if result.report:
+        print(f"mirrax launch: {result.report}", file=sys.stderr)
+    return result.exit_code
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -72,7 +72,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--devices-per-worker", type=int, help="CPU devices of each worker"
     )
     parser.add_argument(
-        "--log-dir", type=pathlib.Path, help="keeps each worker's output"
+        "--log-dir", type=pathlib.Path, help="directory for each worker's output"
     )
     parser.add_argument("--hosts", help="host:port of every machine, with commas")
     parser.add_argument("--host-index", type=int, help="which of them this machine is")
@@ -80,7 +80,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--grace",
         type=float,
         default=30.0,
-        help="seconds that workers have after SIGINT or SIGTERM (default: 30)",
+        help="seconds for workers to exit after SIGINT or SIGTERM (default: 30)",
     )
     parser.add_argument(
         "-m", "--module", action="store_true", help="SCRIPT is the name of a module"
@@ -116,7 +116,7 @@ def _check(options: argparse.Namespace) -> None:
             ) from None
 
 
-def _plan(options: argparse.Namespace) -> Plan:
+def _plan(options: argparse.Namespace) -> LaunchPlan:
     if (options.hosts is None) != (options.host_index is None):
         raise ValueError(
             "--hosts and --host-index belong together. Received: "

@@ -1,8 +1,7 @@
-"""Ends the workers when their launcher is gone, whatever ended it.
+"""Kills the workers when their launcher dies, even by SIGKILL.
 
-A small process of its own, because the launcher may be killed without a chance to act.
-It learns of each worker's process group on its standard input, whose end without a
-last word means that the launcher has died.
+A small process of its own. It reads the workers' process groups from its standard
+input; end of file without "done" means that the launcher has died.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import contextlib
 import subprocess
 import sys
 
-# Runs without Mirrax, so that it is there in an instant.
+# Runs without importing Mirrax, so that it starts at once.
 _PROGRAM = """
 import os, signal, sys, time
 for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -31,8 +30,8 @@ for number, seconds in ((signal.SIGTERM, 1.5), (signal.SIGKILL, 0)):
 """
 
 
-class Guardian:
-    """Watches over process groups until it is closed."""
+class OrphanGuard:
+    """Guards process groups until it is closed."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
@@ -43,18 +42,18 @@ class Guardian:
         )
 
     def watch(self, group: int) -> None:
-        """Puts a process group under its protection."""
-        self._tell(f"{group}\n")
+        """Adds a process group."""
+        self._send(f"{group}\n")
 
     def close(self) -> None:
-        """Ends the protection: the workers have ended in good order."""
-        self._tell("done\n")
+        """Stops the guard after all workers have ended."""
+        self._send("done\n")
         assert self._process.stdin is not None
         with contextlib.suppress(OSError):
             self._process.stdin.close()
         self._process.wait()
 
-    def _tell(self, line: str) -> None:
+    def _send(self, line: str) -> None:
         assert self._process.stdin is not None
         with contextlib.suppress(OSError):
             self._process.stdin.write(line)

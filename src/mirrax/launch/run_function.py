@@ -1,4 +1,4 @@
-"""Runs a Python function on several workers, each in a process of its own."""
+"""Runs a Python function on several workers, each in its own process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mirrax.errors import CollectiveTimeout, WorkerFailed
-from mirrax.launch.outcome import Outcome
+from mirrax.launch.job_result import JobResult
 from mirrax.launch.supervisor import Supervisor, show_line
 from mirrax.launch.worker_plan import plan_local
 
@@ -27,10 +27,10 @@ def run(
     environment: Mapping[str, str] | None = None,
     show: Callable[[str], None] = show_line,
 ) -> list[Any]:
-    """Returns what a function returns on each of several new workers.
+    """Runs a function on new workers and returns the results of all.
 
-    For notebooks and tests. Each worker is a fresh Python process, in which the
-    function makes its own `MultiWorkerMirroredStrategy`.
+    For notebooks and tests. Each worker is a new Python process, in which the function
+    creates its own `MultiWorkerMirroredStrategy`.
 
         def train():
             strategy = mirrax.MultiWorkerMirroredStrategy()
@@ -40,12 +40,12 @@ def run(
 
     Args:
         fn: A function. One from a notebook needs the package cloudpickle.
-        workers: How many workers to start.
+        workers: The number of workers.
         args: The arguments of the function, the same for all.
-        devices_per_worker: How many CPU devices each worker has.
-        timeout: After how many seconds all workers are ended.
-        environment: Environment variables beside those of this process.
-        show: Takes each line that a worker prints.
+        devices_per_worker: The number of CPU devices of each worker.
+        timeout: Seconds after which all workers are killed.
+        environment: Additional environment variables.
+        show: Called with each line of output.
     """
     with tempfile.TemporaryDirectory(prefix="mirrax-run-") as name:
         folder = pathlib.Path(name)
@@ -57,8 +57,8 @@ def run(
             environment={**os.environ, **(environment or {})},
             show=show,
         )
-        outcome = supervisor.run(timeout)
-        _check(outcome, timeout)
+        result = supervisor.run(timeout)
+        _check(result, timeout)
         return [
             pickle.loads((folder / f"result-{index}").read_bytes())
             for index in range(workers)
@@ -94,19 +94,19 @@ def _dump_by_value(fn: Callable[..., Any], args: Sequence[Any]) -> bytes:
     return data
 
 
-def _check(outcome: Outcome, timeout: float | None) -> None:
-    if outcome.timed_out:
+def _check(result: JobResult, timeout: float | None) -> None:
+    if result.timed_out:
         raise CollectiveTimeout(
             f"The workers must end within {timeout:g} s, and were ended. Their logs:\n"
-            + join_logs(outcome)
+            + join_logs(result)
         )
-    if outcome.exit_code:
-        raise WorkerFailed(outcome.report, worker=outcome.first)
+    if result.exit_code:
+        raise WorkerFailed(result.report, worker=result.first)
 
 
-def join_logs(outcome: Outcome) -> str:
-    """Returns everything that all workers have printed, one after another."""
+def join_logs(result: JobResult) -> str:
+    """Returns the output of all workers as one text."""
     return "\n".join(
         f"--- worker {index}, exit code {code} ---\n{log}"
-        for index, (code, log) in enumerate(zip(outcome.exit_codes, outcome.logs))
+        for index, (code, log) in enumerate(zip(result.exit_codes, result.logs))
     )

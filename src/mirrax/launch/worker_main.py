@@ -1,4 +1,4 @@
-"""What a worker of `mirrax.launch.run` does: reads the function, calls it, answers."""
+"""The main program of a worker of `mirrax.launch.run`."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from mirrax.cluster.tf_config_parser import parse
 
 
 def main(folder: pathlib.Path) -> None:
-    """Calls the function that the folder holds, and leaves its result there."""
+    """Calls the function pickled in the folder, and writes its result there."""
     order = pickle.loads((folder / "order").read_bytes())
     sys.path[:] = order["path"]
     if order["main"] is not None:
-        # As multiprocessing does: the script is imported, and what it guards by
-        # `if __name__ == "__main__"` does not run.
+        # As multiprocessing does: code under `if __name__ == "__main__"` does not run.
         names = runpy.run_path(order["main"], run_name="__mp_main__")
         sys.modules["__main__"].__dict__.update(names)
     fn, args = pickle.loads((folder / "call").read_bytes())

@@ -1,10 +1,9 @@
-"""Which workers a launcher starts, and with which environment variables."""
+"""Which workers a launcher starts, and their environment variables."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import secrets
 import socket
 from collections.abc import Mapping, Sequence
@@ -12,22 +11,21 @@ from collections.abc import Mapping, Sequence
 from mirrax.cluster.membership import Worker, join_address, split_address
 from mirrax.devices import cpu_threads
 from mirrax.devices.cpu_device_count import count_requested
-from mirrax.devices.cpu_threads import required_threads
 
-# What the usual libraries of numbers read, each for itself.
+# Read by the usual numerical libraries.
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 @dataclasses.dataclass(frozen=True)
-class Plan:
-    """The workers of a job, and which of them are to be started here.
+class LaunchPlan:
+    """The workers of a job, and which of them are started here.
 
     Args:
-        workers: All workers, of all machines.
-        local: The indices of those that are started here.
-        coordinator: Where the coordinator listens; port 0 for any port.
-        token: What the workers of this attempt know; empty when several launchers
-            have to agree on it, who share the secret of the user instead.
+        workers: The workers of all machines.
+        local: The indices of those started here.
+        coordinator: The coordinator's host and port; 0 for any port.
+        token: The secret of this attempt; empty with several launchers, which use the
+            user's secret instead.
     """
 
     workers: tuple[Worker, ...]
@@ -41,11 +39,11 @@ class Plan:
         return 0 in self.local
 
 
-def plan_local(num_workers: int) -> Plan:
+def plan_local(num_workers: int) -> LaunchPlan:
     """Returns a plan for workers on this machine only."""
     _check_count(num_workers)
     ports = find_free_ports(num_workers)
-    return Plan(
+    return LaunchPlan(
         workers=tuple(
             Worker("worker", index, f"127.0.0.1:{port}")
             for index, port in enumerate(ports)
@@ -56,13 +54,13 @@ def plan_local(num_workers: int) -> Plan:
     )
 
 
-def plan_hosts(hosts: Sequence[str], host_index: int, num_workers: int) -> Plan:
-    """Returns a plan for so many workers on each of several machines.
+def plan_hosts(hosts: Sequence[str], host_index: int, num_workers: int) -> LaunchPlan:
+    """Returns a plan for `num_workers` workers on each of several machines.
 
     Args:
-        hosts: The address of each machine, with a port that is free there. The port of
-            the first is the coordinator's; the workers of each get those after it.
-        host_index: Which of them this machine is.
+        hosts: The address of each machine, with a free port. The first one's port is
+            the coordinator's; workers use the ports after it.
+        host_index: The index of this machine.
 
     >>> [worker.address for worker in plan_hosts(["a:10", "b:10"], 0, 1).workers]
     ['a:11', 'b:11']
@@ -86,7 +84,7 @@ def plan_hosts(hosts: Sequence[str], host_index: int, num_workers: int) -> Plan:
         for rank in range(num_workers)
     ]
     first = host_index * num_workers
-    return Plan(
+    return LaunchPlan(
         workers=tuple(workers),
         local=tuple(range(first, first + num_workers)),
         coordinator=addresses[0],
@@ -95,7 +93,7 @@ def plan_hosts(hosts: Sequence[str], host_index: int, num_workers: int) -> Plan:
 
 
 def make_environment(
-    plan: Plan,
+    plan: LaunchPlan,
     worker_index: int,
     coordinator_port: int,
     inherited: Mapping[str, str],
@@ -111,17 +109,17 @@ def make_environment(
         ),
         "MIRRAX_COORDINATOR": join_address(plan.coordinator[0], coordinator_port),
         "MIRRAX_TOKEN": plan.token,
-        # Or a worker's last lines are lost when it is killed.
+        # Otherwise the last lines of a killed worker are lost.
         "PYTHONUNBUFFERED": "1",
     }
     if devices_per_worker is not None:
         environment["JAX_NUM_CPU_DEVICES"] = str(devices_per_worker)
         environment["MIRRAX_DEVICES_PER_WORKER"] = str(devices_per_worker)
-    share = share_cores(count_cores(), len(plan.local))
+    share = share_cores(cpu_threads.count_cores(), len(plan.local))
     for name in _THREAD_VARIABLES:
         environment.setdefault(name, str(share))
     num_devices = max(2, _count_devices(environment))
-    threads = required_threads(num_devices, share)
+    threads = cpu_threads.required_threads(num_devices, share)
     environment.setdefault(cpu_threads.VARIABLE, str(threads))
     return environment
 
@@ -135,15 +133,8 @@ def share_cores(cores: int, num_workers: int) -> int:
     return max(1, cores // num_workers)
 
 
-def count_cores() -> int:
-    """Returns how many cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 def find_free_ports(count: int) -> list[int]:
-    """Returns ports that nobody listens on at this moment, all different."""
+    """Returns distinct ports that are free at the moment."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     try:
         return [int(sock.getsockname()[1]) for sock in sockets]

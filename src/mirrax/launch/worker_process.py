@@ -1,4 +1,4 @@
-"""One worker process: its output, line by line, and how it ended."""
+"""One worker process: its output and its exit."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import IO
 
-# Enough for the longest traceback that anyone reads.
+# Enough for a long traceback.
 _KEPT_LINES = 2000
 _TRACEBACK = "Traceback (most recent call last):"
 
 
-class Child:
+class WorkerProcess:
     """A worker process, running or ended.
 
     Args:
-        name: What its lines are marked with.
-        command: What to run.
+        name: The name of the worker.
+        command: The command to run.
         environment: The environment variables of the process.
-        show: Takes each line of output, without its end.
-        log: A file that takes the whole output as well.
+        show: Called with each line of output.
+        log: A file for the whole output.
     """
 
     def __init__(
@@ -62,12 +62,12 @@ class Child:
 
     @property
     def exit_code(self) -> int | None:
-        """The exit code as a shell would tell it; None while the process runs."""
+        """The exit code as a shell shows it; None while the process runs."""
         code = self._process.poll()
         return 128 - code if code is not None and code < 0 else code
 
-    def describe_end(self) -> str:
-        """Returns how the process ended, in words."""
+    def describe_exit(self) -> str:
+        """Returns how the process ended, as text."""
         code = self._process.poll()
         if code is not None and code < 0:
             with contextlib.suppress(ValueError):
@@ -77,27 +77,27 @@ class Child:
         return f"exit code {code}"
 
     def signal(self, number: int) -> None:
-        """Sends a signal to the process, if it still runs."""
+        """Sends a signal to the process, if it is running."""
         if self._process.poll() is None:
             self._process.send_signal(number)
 
     def kill(self) -> None:
-        """Ends the process and all that it has started."""
+        """Kills the process group."""
         with contextlib.suppress(OSError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
     def finish(self, timeout: float = 2.0) -> None:
         """Waits for the last lines of an ended process."""
-        # Something that the worker has started may hold its output open.
+        # A child of the worker may hold its output open.
         self._reader.join(timeout)
 
     def find_traceback(self) -> str:
-        """Returns the last traceback in the output with what followed it, or ""."""
+        """Returns the output from the last traceback on, or ""."""
         starts = [i for i, line in enumerate(self.lines) if line == _TRACEBACK]
         if not starts:
             return ""
-        # An exception that led to another one belongs to it.
+        # Include the tracebacks of the exceptions that caused it.
         first = starts[-1]
         for start in reversed(starts[:-1]):
             between = self.lines[start:first]

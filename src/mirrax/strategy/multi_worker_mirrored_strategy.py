@@ -11,10 +11,11 @@ import jax
 
 from mirrax._jax.distributed import backend_is_up
 from mirrax.cluster.job_options import JobOptions, read_options
-from mirrax.cluster.resolvers import ClusterResolver, TFConfigClusterResolver
+from mirrax.cluster.resolvers.base import ClusterResolver
+from mirrax.cluster.resolvers.tf_config import TFConfigClusterResolver
 from mirrax.cluster.worker import join
 from mirrax.collectives.all_reduce import AllReduce
-from mirrax.devices import kind_of
+from mirrax.devices import device_kind
 from mirrax.devices.logical_devices import ensure_cpu_devices, local_devices, resolve
 from mirrax.devices.topology import Topology, job_topology, local_topology
 from mirrax.options import CollectiveCommunication as Choice
@@ -89,12 +90,12 @@ class MultiWorkerMirroredStrategy(Strategy):
         options = communication_options or CommunicationOptions()
         resolver = cluster_resolver or TFConfigClusterResolver()
         _reserve_cpu_devices(devices)
-        job = join.join(resolver, options=_job_options(options))
+        job = join.join_job(resolver, options=_job_options(options))
         local = _own_devices(devices)
         topology: Topology = (
             local_topology(local) if job is None else job_topology(job, local)
         )
-        check_choice(options.implementation, kind_of(local[0]))
+        check_choice(options.implementation, device_kind(local[0]))
         ops = AllReduce(_SMALL_BYTES)
         super().__init__(topology, ops, mirror, resolver, options)
 

@@ -1,4 +1,4 @@
-"""Keeping what a program has learned: checkpoints."""
+"""Checkpoints."""
 
 from mirrax.train.checkpoint import Checkpoint as Checkpoint
 from mirrax.train.checkpoint import LoadStatus as LoadStatus

@@ -3,9 +3,9 @@
     <path>/mirrax-arrays-<order>/   the arrays, written by Orbax
     <path>/mirrax-manifest          everything else, with checksums of all files
 
-The manifest is written last, and replaced in one step. Until then the one before
-counts, with its own arrays. So the process can be killed at any moment: either the old
-checkpoint or the new one is whole.
+The manifest is written last and replaced atomically. Until then the previous one is
+valid, with its own arrays. So the process can be killed at any moment: either the old
+checkpoint or the new one is complete.
 """
 
 from __future__ import annotations
@@ -45,13 +45,8 @@ _warned: set[pathlib.Path] = set()
 
 
 @dataclasses.dataclass(frozen=True)
-class Saved:
-    """What a checkpoint holds.
-
-    Args:
-        arrays: Arrays by name.
-        plain: What JSON can hold, by name.
-    """
+class CheckpointData:
+    """The contents of a checkpoint: arrays and JSON values, by name."""
 
     arrays: Mapping[str, np.ndarray[Any, Any]]
     plain: Mapping[str, Any]
@@ -64,21 +59,21 @@ class Writer:
         self._thread: threading.Thread | None = None
         self._error: CheckpointWriteError | None = None
 
-    def start(self, path: pathlib.Path, saved: Saved) -> None:
-        """Starts to write a checkpoint; raises at once if it cannot be there."""
+    def start(self, path: pathlib.Path, saved: CheckpointData) -> None:
+        """Starts writing a checkpoint; raises at once if the path is not usable."""
         self.wait()
         ocp = _orbax()
         try:
-            _require_own(path)
-            others = filter(is_whole, _find_numbered(path.parent, None))
-            # The time alone would not do: clocks are put back.
+            _check_replaceable(path)
+            others = filter(is_complete, _find_numbered(path.parent, None))
+            # Later than all others, even if the clock was set back.
             order = max(time.time_ns(), 0, *(_order_of(other) + 1 for other in others))
             folder = path / f"{_ARRAYS}{order}"
             folder.mkdir(parents=True)
         except CheckpointWriteError:
             raise
         except OSError as error:
-            raise _not_written(path, error) from error
+            raise _write_error(path, error) from error
         # Not with Orbax' own threads, which wait five minutes after a failure.
         self._thread = threading.Thread(
             target=self._write, args=(ocp, folder, order, saved), name="mirrax-saving"
@@ -86,7 +81,7 @@ class Writer:
         self._thread.start()
 
     def wait(self) -> None:
-        """Waits until what was started is written; raises what went wrong."""
+        """Waits until the checkpoint is written; raises the error of writing."""
         if self._thread is not None:
             self._thread.join()
         self._thread = None
@@ -94,55 +89,57 @@ class Writer:
         if error is not None:
             raise error
 
-    def _write(self, ocp: Any, folder: pathlib.Path, order: int, saved: Saved) -> None:
+    def _write(
+        self, ocp: Any, folder: pathlib.Path, order: int, saved: CheckpointData
+    ) -> None:
         path = folder.parent
         try:
             _write_arrays(ocp, folder, saved.arrays)
             _write_manifest(folder, order, saved)
         except Exception as error:
-            self._error = _not_written(path, error)
+            self._error = _write_error(path, error)
             self._error.__cause__ = error
             _remove_arrays(path, [folder])
         else:
             _remove_arrays(path, [old for old in _arrays_in(path) if old != folder])
 
 
-def read(path: pathlib.Path) -> Saved:
-    """Returns what the checkpoint at `path` holds, bit by bit as it was saved."""
+def read(path: pathlib.Path) -> CheckpointData:
+    """Reads a checkpoint and verifies its checksums."""
     ocp = _orbax()
-    facts = _read_manifest(path)
-    folder = path / facts["folder"]
+    manifest = _read_manifest(path)
+    folder = path / manifest["folder"]
     try:
         changed = [
             name
-            for name, described in facts["files"].items()
+            for name, described in manifest["files"].items()
             if _describe(folder / name) != described
         ]
         if changed:
             raise ValueError(f"other bits than were written in {', '.join(changed)}")
         arrays = {
             name: np.zeros(shape, np.dtype(dtype))
-            for name, (shape, dtype) in facts["empty"].items()
+            for name, (shape, dtype) in manifest["empty"].items()
         }
-        if facts["files"]:
+        if manifest["files"]:
             restored = ocp.args.StandardRestore()
             with contextlib.closing(_handler(ocp)) as handler:
                 arrays.update(handler.restore(folder, args=restored))
     except Exception as error:
-        raise _damaged(path, str(error)) from error
-    return Saved(arrays, facts["plain"])
+        raise _damaged_error(path, str(error)) from error
+    return CheckpointData(arrays, manifest["plain"])
 
 
-def is_whole(path: pathlib.Path) -> bool:
-    """Returns whether there is a checkpoint at `path` that was completed."""
+def is_complete(path: pathlib.Path) -> bool:
+    """Returns whether `path` has a complete checkpoint."""
     return (path / _MANIFEST).is_file()
 
 
 def numbered(directory: pathlib.Path, name: str | None = None) -> list[pathlib.Path]:
-    """Returns the whole checkpoints in a directory, in the order of their saving.
+    """Returns the complete checkpoints in a directory, in the order of saving.
 
     Args:
-        directory: Where they are.
+        directory: The directory.
         name: The part before the number; None for any.
     """
     found = _find_numbered(directory, name)
@@ -154,17 +151,17 @@ def numbered(directory: pathlib.Path, name: str | None = None) -> list[pathlib.P
             len(new),
             ", ".join(str(path) for path in new),
         )
-    return sorted(filter(is_whole, found), key=_order_of)
+    return sorted(filter(is_complete, found), key=_order_of)
 
 
 def number_of(path: pathlib.Path) -> int:
-    """Returns the number at the end of a checkpoint's name; 0 if there is none."""
+    """Returns the number in a checkpoint's name; 0 if there is none."""
     match = _NUMBERED.fullmatch(path.name)
     return int(match["number"]) if match else 0
 
 
 def remove(path: pathlib.Path) -> None:
-    """Removes a checkpoint; one that is half removed never looks whole."""
+    """Removes a checkpoint, the manifest first."""
     try:
         (path / _MANIFEST).unlink()
     except OSError as error:
@@ -174,14 +171,14 @@ def remove(path: pathlib.Path) -> None:
 
 
 def remove_partial(directory: pathlib.Path, name: str) -> None:
-    """Removes what interrupted saves left; only for who writes there."""
+    """Removes incomplete checkpoints; only for the process that writes there."""
     with contextlib.suppress(OSError):
         for path in filter(_is_partial, _find_numbered(directory, name)):
             _remove_arrays(path, _arrays_in(path))
 
 
 def _orbax() -> Any:
-    """Returns the library, which is big, and needed for nothing else."""
+    """Imports Orbax, which is large and used for nothing else."""
     try:
         import orbax.checkpoint as ocp
     except ImportError as error:
@@ -206,7 +203,7 @@ def _handler(ocp: Any) -> Any:
 def _write_arrays(
     ocp: Any, folder: pathlib.Path, arrays: Mapping[str, np.ndarray[Any, Any]]
 ) -> None:
-    # Orbax does not take empty ones; the manifest has their shapes.
+    # Orbax rejects empty arrays; the manifest has their shapes.
     stored = {name: array for name, array in arrays.items() if array.size}
     if stored:
         with contextlib.closing(_handler(ocp)) as handler:
@@ -214,9 +211,9 @@ def _write_arrays(
             handler.finalize(folder)
 
 
-def _write_manifest(folder: pathlib.Path, order: int, saved: Saved) -> None:
+def _write_manifest(folder: pathlib.Path, order: int, saved: CheckpointData) -> None:
     files = [file for file in sorted(folder.rglob("*")) if file.is_file()]
-    facts = {
+    manifest = {
         "version": _VERSION,
         "order": order,
         "folder": folder.name,
@@ -228,7 +225,7 @@ def _write_manifest(folder: pathlib.Path, order: int, saved: Saved) -> None:
         },
         "plain": dict(saved.plain),
     }
-    body = json.dumps(facts).encode()
+    body = json.dumps(manifest).encode()
     new = folder.parent / _NEW_MANIFEST
     with new.open("wb") as stream:
         stream.write(_checksum_line(body) + body)
@@ -238,7 +235,7 @@ def _write_manifest(folder: pathlib.Path, order: int, saved: Saved) -> None:
 
 
 def _read_manifest(path: pathlib.Path) -> Any:
-    if not is_whole(path):
+    if not is_complete(path):
         raise NotFoundError(
             f"There is no whole checkpoint at '{path}'. Received: a path that "
             f"{'is no directory' if not path.is_dir() else 'was not completed'}. "
@@ -247,16 +244,16 @@ def _read_manifest(path: pathlib.Path) -> Any:
     try:
         line, end, body = (path / _MANIFEST).read_bytes().partition(b"\n")
     except OSError as error:
-        raise _damaged(path, str(error)) from error
+        raise _damaged_error(path, str(error)) from error
     if line + end != _checksum_line(body):
-        raise _damaged(path, f"other bits than were written in {_MANIFEST}")
-    facts = json.loads(body)
-    if facts["version"] != _VERSION:
+        raise _damaged_error(path, f"other bits than were written in {_MANIFEST}")
+    manifest = json.loads(body)
+    if manifest["version"] != _VERSION:
         raise CheckpointDamagedError(
             f"'{path}' was written by another version of Mirrax. Received: "
-            f"version {facts['version']}; this one reads {_VERSION}."
+            f"version {manifest['version']}; this one reads {_VERSION}."
         )
-    return facts
+    return manifest
 
 
 def _checksum_line(body: bytes) -> bytes:
@@ -264,7 +261,7 @@ def _checksum_line(body: bytes) -> bytes:
 
 
 def _describe(file: pathlib.Path, sync: bool = False) -> list[int]:
-    """Returns size and checksum of a file, which goes to the disk first if need be."""
+    """Returns size and checksum of a file; optionally syncs it to disk first."""
     checksum = size = 0
     with file.open("rb") as stream:
         if sync:
@@ -276,11 +273,11 @@ def _describe(file: pathlib.Path, sync: bool = False) -> list[int]:
 
 
 def _order_of(path: pathlib.Path) -> int:
-    """Returns a number that is higher the later a checkpoint was saved."""
+    """Returns a sort key: higher for checkpoints saved later."""
     try:
         return int(_read_manifest(path)["order"])
     except OSError:
-        # Nearly the same, if the file is where it was written.
+        # Nearly the same, unless the file was copied.
         with contextlib.suppress(OSError):
             return (path / _MANIFEST).stat().st_mtime_ns
         return 0
@@ -294,11 +291,11 @@ def _find_numbered(directory: pathlib.Path, name: str | None) -> list[pathlib.Pa
 
 
 def _is_partial(path: pathlib.Path) -> bool:
-    """Returns whether at `path` is a checkpoint of ours that was not completed."""
-    return path.is_dir() and not is_whole(path) and not _find_foreign(path)
+    """Returns whether `path` has an incomplete checkpoint of Mirrax."""
+    return path.is_dir() and not is_complete(path) and not _find_other_files(path)
 
 
-def _find_foreign(path: pathlib.Path) -> list[str]:
+def _find_other_files(path: pathlib.Path) -> list[str]:
     names = (child.name for child in path.iterdir())
     return sorted(n for n in names if n != _NEW_MANIFEST and not n.startswith(_ARRAYS))
 
@@ -307,10 +304,10 @@ def _arrays_in(path: pathlib.Path) -> list[pathlib.Path]:
     return list(path.glob(f"{_ARRAYS}*"))
 
 
-def _require_own(path: pathlib.Path) -> None:
-    if not os.path.lexists(path) or is_whole(path) or _is_partial(path):
+def _check_replaceable(path: pathlib.Path) -> None:
+    if not os.path.lexists(path) or is_complete(path) or _is_partial(path):
         return
-    what = f"a folder with {_find_foreign(path)[:3]}" if path.is_dir() else "a file"
+    what = f"a folder with {_find_other_files(path)[:3]}" if path.is_dir() else "a file"
     raise CheckpointWriteError(
         "A checkpoint can replace nothing but another checkpoint. Received: "
         f"'{path}', where there is {what}. Nothing was changed. Choose another path."
@@ -318,7 +315,7 @@ def _require_own(path: pathlib.Path) -> None:
 
 
 def _remove_arrays(path: pathlib.Path, arrays: Iterable[pathlib.Path]) -> None:
-    """Removes arrays from a directory, and the directory if nothing else is in it."""
+    """Removes arrays from a directory, and the directory if it is then empty."""
     for folder in arrays:
         shutil.rmtree(folder, ignore_errors=True)
     with contextlib.suppress(OSError):
@@ -326,8 +323,8 @@ def _remove_arrays(path: pathlib.Path, arrays: Iterable[pathlib.Path]) -> None:
         path.rmdir()
 
 
-def _not_written(path: pathlib.Path, error: Exception) -> CheckpointWriteError:
-    # What follows in TensorStore's messages is its own settings.
+def _write_error(path: pathlib.Path, error: Exception) -> CheckpointWriteError:
+    # Cut off the settings in TensorStore's messages.
     reason = str(error).partition(" [tensorstore_spec")[0]
     return CheckpointWriteError(
         "A checkpoint needs a place with room for it where this process may write. "
@@ -336,7 +333,7 @@ def _not_written(path: pathlib.Path, error: Exception) -> CheckpointWriteError:
     )
 
 
-def _damaged(path: pathlib.Path, reason: str) -> CheckpointDamagedError:
+def _damaged_error(path: pathlib.Path, reason: str) -> CheckpointDamagedError:
     return CheckpointDamagedError(
         f"The checkpoint at '{path}' cannot be read, although it was completed. "
         f"Received: {reason}. Restore an older one."

@@ -1,4 +1,4 @@
-"""`CheckpointManager`: a directory with the newest checkpoints of a program."""
+"""`CheckpointManager`: keeps the newest checkpoints in a directory."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class CheckpointManager:
     """Keeps the newest checkpoints of a program in a directory.
 
     Args:
-        checkpoint: What is saved.
-        directory: Where; created if need be.
-        max_to_keep: How many to keep; None for all.
-        checkpoint_name: How they are called, before the number.
-        save_interval: At multiples of how many steps `save` writes.
-        asynchronous: Whether to write in the background, while training goes on.
-        init_fn: What `restore_or_initialize` calls where there is no checkpoint.
+        checkpoint: The objects to save.
+        directory: The directory; created if missing.
+        max_to_keep: How many checkpoints to keep; None for all.
+        checkpoint_name: The name before the number.
+        save_interval: `save` writes at multiples of this many steps.
+        asynchronous: Whether to write in the background.
+        init_fn: Called by `restore_or_initialize` if there is no checkpoint.
 
     >>> import tempfile
     >>> import mirrax
@@ -75,14 +75,14 @@ class CheckpointManager:
 
     @property
     def checkpoints(self) -> list[str]:
-        """The paths of all whole checkpoints, in the order of their saving."""
+        """The paths of all complete checkpoints, in the order of saving."""
         return [
             str(path) for path in checkpoint_files.numbered(self._directory, self._name)
         ]
 
     @property
     def latest_checkpoint(self) -> str | None:
-        """The path of the newest whole checkpoint; None if there is none."""
+        """The path of the newest complete checkpoint; None if there is none."""
         return next(reversed(self.checkpoints), None)
 
     def save(
@@ -92,15 +92,14 @@ class CheckpointManager:
 
         Args:
             checkpoint_number: Its number, such as the step; by default one more than
-                the highest, whatever the interval.
-            check_interval: Whether to do nothing, and return None, unless the number
-                has reached another multiple of `save_interval`. The last step of a
-                program is saved with False.
+                the highest, regardless of the interval.
+            check_interval: Whether to do nothing and return None unless the number has
+                reached the next multiple of `save_interval`.
         """
         workers = worker_sync.current_peers()
         if checkpoint_number is None:
             self.wait()
-            checkpoint_number = worker_sync.choose(workers, self._next_number())
+            checkpoint_number = worker_sync.from_chief(workers, self._next_number())
             check_interval = False
         number = int(checkpoint_number)
         if number < 0:
@@ -123,16 +122,16 @@ class CheckpointManager:
         return path
 
     def wait(self) -> None:
-        """Waits until what is written in the background is complete, or raises."""
+        """Waits for a background write, and raises if it failed."""
         self._checkpoint.wait()
         self._remove_old()
 
     def restore_or_initialize(self) -> str | None:
-        """Restores the newest checkpoint that can be read; returns its path.
+        """Restores the newest readable checkpoint; returns its path.
 
-        Where there is none, calls `init_fn` and returns None.
+        If there is none, calls `init_fn` and returns None.
         """
-        found = worker_sync.choose(worker_sync.current_peers(), self.checkpoints)
+        found = worker_sync.from_chief(worker_sync.current_peers(), self.checkpoints)
         for path in reversed(found):
             try:
                 self._checkpoint.restore(path)
@@ -146,8 +145,7 @@ class CheckpointManager:
         return None
 
     def _is_due(self, number: int) -> bool:
-        """Returns whether `save` writes at this number, or leaves it out."""
-        # Programs that leave out steps may leave out the multiples.
+        # Programs that skip numbers may skip the multiples.
         periods = number // self._interval, (self._last_saved or 0) // self._interval
         return number % self._interval == 0 or periods[0] != periods[1]
 
@@ -169,9 +167,7 @@ class CheckpointManager:
 
 
 def latest_checkpoint(directory: Path) -> str | None:
-    """Returns the path of the whole checkpoint in a directory that was saved last.
-
-    None if there is none. How it is numbered does not count.
+    """Returns the path of the complete checkpoint that was saved last, if any.
 
     >>> import tempfile
     >>> latest_checkpoint(tempfile.mkdtemp()) is None

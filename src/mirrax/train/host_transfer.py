@@ -1,4 +1,4 @@
-"""From the memory of devices to the host, and back to where an array was."""
+"""Copies values between devices and host memory."""
 
 from __future__ import annotations
 
@@ -16,55 +16,57 @@ from mirrax.variables.variable import Variable
 
 
 def is_array(value: object) -> bool:
-    """Returns whether `value` is an array, of JAX or of NumPy."""
+    """Returns whether `value` is an array of JAX or NumPy."""
     return isinstance(value, jax.Array | np.ndarray | np.generic)
 
 
-def is_key(value: Any) -> bool:
-    """Returns whether `value` holds random keys, which are saved as their data."""
+def is_key_array(value: Any) -> bool:
+    """Returns whether `value` is an array of random keys, saved as their data."""
     return isinstance(value, jax.Array) and jnp.issubdtype(
         value.dtype, jax.dtypes.prng_key
     )
 
 
 def saved_dtype(value: Any) -> Any:
-    """Returns the dtype under which `value` is saved."""
-    return np.dtype(np.uint32) if is_key(value) else np.dtype(value.dtype)
+    """Returns the dtype in which `value` is saved."""
+    return np.dtype(np.uint32) if is_key_array(value) else np.dtype(value.dtype)
 
 
 def saved_shape(value: Any) -> tuple[int, ...]:
     """Returns the shape in which `value` is saved."""
-    return jax.random.key_data(value).shape if is_key(value) else tuple(value.shape)
+    return (
+        jax.random.key_data(value).shape if is_key_array(value) else tuple(value.shape)
+    )
 
 
 def to_host(value: Any) -> np.ndarray[Any, Any]:
     """Returns a copy in the memory of the host."""
-    if is_key(value):
+    if is_key_array(value):
         value = jax.random.key_data(value)
     if isinstance(value, jax.Array):
-        # What one device has; all have the same.
+        # All devices hold the same.
         value = shards(value)[0]
     return np.array(value)
 
 
-def like(old: Any, value: Any) -> Any:
-    """Returns a saved value as the kind of thing, and in the place, that `old` is."""
+def restore_like(old: Any, value: Any) -> Any:
+    """Returns a saved value with the type and sharding of `old`."""
     if not is_array(old):
         return value if isinstance(old, str) else type(old)(value)
-    if is_key(old):
-        data = like(jax.random.key_data(old), value)
+    if is_key_array(old):
+        data = restore_like(jax.random.key_data(old), value)
         return jax.random.wrap_key_data(data, impl=jax.random.key_impl(old))
     if isinstance(old, np.generic):
         return value[()]
     if isinstance(old, np.ndarray):
         return value.copy()
     if not old.committed:
-        return uncommitted(_placed(value, old.sharding))
-    return _placed(value, old.sharding)
+        return uncommitted(_on_devices(value, old.sharding))
+    return _on_devices(value, old.sharding)
 
 
 def assign(variable: Variable, value: np.ndarray[Any, Any]) -> None:
-    """Gives a variable the value that it had as a whole."""
+    """Assigns the combined value of a variable; a SUM is divided among replicas."""
     is_sum = variable.aggregation is VariableAggregation.SUM
     if not isinstance(variable, SyncOnReadVariable) or not is_sum:
         variable.assign(value)
@@ -76,7 +78,7 @@ def assign(variable: Variable, value: np.ndarray[Any, Any]) -> None:
 
 
 def _shares(total: np.ndarray[Any, Any], count: int) -> list[np.ndarray[Any, Any]]:
-    """Returns shares that add up to `total`, equal as far as possible.
+    """Divides `total` into shares that are as equal as possible.
 
     >>> [int(share) for share in _shares(np.array(7), 2)]
     [4, 3]
@@ -87,8 +89,8 @@ def _shares(total: np.ndarray[Any, Any], count: int) -> list[np.ndarray[Any, Any
     return [np.asarray(base + (index < rest), total.dtype) for index in range(count)]
 
 
-def _placed(value: np.ndarray[Any, Any], sharding: Any) -> jax.Array:
-    # Not `device_put`, which asks the other processes whether they have the same.
+def _on_devices(value: np.ndarray[Any, Any], sharding: Any) -> jax.Array:
+    # Not `device_put`, which checks with other processes that the values are equal.
     return jax.make_array_from_callback(
         value.shape, sharding, lambda index: value[index].copy()
     )

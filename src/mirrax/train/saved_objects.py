@@ -1,4 +1,4 @@
-"""The contents of objects in a checkpoint: names, how to get and set them."""
+"""The values of objects in a checkpoint: their names, getters and setters."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from mirrax.variables.variable import Variable
 
 @runtime_checkable
 class HasContents(Protocol):
-    """An object that says itself what of it is kept."""
+    """An object that defines its own contents."""
 
     def checkpoint_contents(self) -> Mapping[str, Any]:
-        """Returns what is kept, by name."""
+        """Returns the objects to save, by name."""
 
 
 @runtime_checkable
@@ -33,30 +33,30 @@ class HasPosition(Protocol):
     """An iterator that can be saved."""
 
     def save_state(self) -> Any:
-        """Returns the position, as what JSON can hold."""
+        """Returns the position, as a JSON value."""
 
     def restore_state(self, state: Any) -> None:
-        """Goes to a position."""
+        """Restores a position."""
 
 
 class Entry(abc.ABC):
-    """One thing that is kept under one name."""
+    """One named value of a checkpoint."""
 
     @abc.abstractmethod
     def get(self) -> Any:
-        """Returns an array on the host, or what JSON can hold."""
+        """Returns an array on the host, or a JSON value."""
 
     @abc.abstractmethod
     def set(self, value: Any) -> None:
-        """Takes what `get` once returned, on this or on another machine."""
+        """Restores what `get` returned."""
 
     def difference(self, value: Any) -> str | None:
-        """Returns why `value` does not fit; None if it does."""
+        """Returns why a saved `value` does not fit; None if it does."""
         return None
 
 
 class ArrayEntry(Entry):
-    """Something with a shape and a dtype."""
+    """A value with a shape and a dtype."""
 
     @property
     @abc.abstractmethod
@@ -76,7 +76,7 @@ class ArrayEntry(Entry):
 
 
 class VariableEntry(ArrayEntry):
-    """A variable of ours."""
+    """A variable of Mirrax."""
 
     def __init__(self, variable: Variable) -> None:
         self._variable = variable
@@ -88,7 +88,7 @@ class VariableEntry(ArrayEntry):
 
     @override
     def get(self) -> Any:
-        # Random keys have no array of NumPy.
+        # Random keys are not NumPy arrays.
         is_plain = self.kind is self._variable
         return self._variable.numpy() if is_plain else on_host(self.kind)
 
@@ -97,7 +97,7 @@ class VariableEntry(ArrayEntry):
         host_transfer.assign(self._variable, worker_exchange.like(self.kind, value))
 
 
-class KeptEntry(ArrayEntry):
+class ForeignEntry(ArrayEntry):
     """An array of another library's object."""
 
     def __init__(self, kept: foreign_libraries.Kept) -> None:
@@ -114,11 +114,11 @@ class KeptEntry(ArrayEntry):
 
     @override
     def set(self, value: Any) -> None:
-        self._kept.set(host_transfer.like(self._kept.get(), value))
+        self._kept.set(host_transfer.restore_like(self._kept.get(), value))
 
 
 class PositionEntry(Entry):
-    """An iterator."""
+    """A dataset iterator."""
 
     def __init__(self, iterator: HasPosition) -> None:
         self._iterator = iterator
@@ -139,7 +139,7 @@ class PositionEntry(Entry):
 
 
 class LeafEntry(ArrayEntry):
-    """An array or a number in a structure, which is replaced."""
+    """An array or a number in a pytree, which is replaced."""
 
     def __init__(self, leaf: Any, replace: Callable[[Any], None]) -> None:
         self._leaf = leaf
@@ -160,7 +160,7 @@ class LeafEntry(ArrayEntry):
 
     @override
     def set(self, value: Any) -> None:
-        self._replace(host_transfer.like(self._leaf, value))
+        self._replace(host_transfer.restore_like(self._leaf, value))
 
     @override
     def difference(self, value: Any) -> str | None:
@@ -172,28 +172,28 @@ class LeafEntry(ArrayEntry):
 
 
 class Structure:
-    """A pytree whose leaves are kept; those that are replaced need a new tree.
+    """A saved pytree.
 
     Args:
         value: The tree.
-        replace: Takes the new tree, if there is one.
+        replace: Called with a new tree when a leaf was replaced.
     """
 
     def __init__(self, value: Any, replace: Callable[[Any], None]) -> None:
         pairs, self._structure = jax.tree_util.tree_flatten_with_path(
-            value, is_leaf=_is_whole
+            value, is_leaf=_is_stateful
         )
         self._leaves = [leaf for _, leaf in pairs]
         self._names = [_name_of(path) for path, _ in pairs]
         self._replace = replace
 
     def entries(self) -> Iterator[tuple[str, Entry]]:
-        """Yields a name, relative to the tree, and an entry for each leaf."""
+        """Yields the name in the tree, and the entry, of each leaf."""
         for index, (name, leaf) in enumerate(
             zip(self._names, self._leaves, strict=True)
         ):
-            if _is_whole(leaf):
-                yield from _entries_of_whole(name, leaf)
+            if _is_stateful(leaf):
+                yield from _stateful_entries(name, leaf)
             elif host_transfer.is_array(leaf) or isinstance(
                 leaf, bool | int | float | str
             ):
@@ -207,36 +207,33 @@ class Structure:
 def find_entries(
     name: str, value: Any, replace: Callable[[Any], None]
 ) -> Iterator[tuple[str, Entry]]:
-    """Yields what is kept of `value`, with names that begin with `name`.
+    """Yields the entries of `value`, with names that begin with `name`.
 
     Args:
         name: The name of `value`.
         value: Any object.
-        replace: Takes a new object in its place, where it cannot be changed itself.
+        replace: Called with a new object if `value` cannot be changed in place.
     """
     for inner, entry in Structure(value, replace).entries():
         yield "/".join(part for part in (name, inner) if part), entry
 
 
 def find_objects(value: Any) -> Iterator[Any]:
-    """Yields the models, optimizers, ... in `value` that are changed in place."""
-    for leaf in jax.tree.leaves(value, is_leaf=_is_whole):
+    """Yields the models, optimizers, ... in `value` that are restored in place."""
+    for leaf in jax.tree.leaves(value, is_leaf=_is_stateful):
         if isinstance(leaf, HasContents):
             yield from find_objects(dict(leaf.checkpoint_contents()))
-        elif _is_whole(leaf):
+        elif _is_stateful(leaf):
             yield leaf
 
 
 def move_iterators(
     entries: Mapping[str, Entry], values: Mapping[str, Any]
 ) -> Callable[[], None]:
-    """Lets iterators go to their saved positions, all of them or none.
-
-    Returns what lets them go back.
-    """
+    """Restores the positions of all iterators or none; returns an undo function."""
     before: list[tuple[Entry, Any]] = []
 
-    def go_back() -> None:
+    def undo() -> None:
         for entry, position in before:
             entry.set(position)
 
@@ -246,13 +243,13 @@ def move_iterators(
                 before.append((entry, entry.get()))
                 entry.set(values[name])
     except BaseException:
-        go_back()
+        undo()
         raise
-    return go_back
+    return undo
 
 
 def set_values(entries: Mapping[str, Entry], values: dict[str, Any]) -> None:
-    """Gives objects their values, but not iterators, and takes both out of `values`."""
+    """Restores objects except iterators, and removes used entries from `values`."""
     for name, entry in entries.items():
         if name in values:
             value = values.pop(name)
@@ -261,7 +258,7 @@ def set_values(entries: Mapping[str, Entry], values: dict[str, Any]) -> None:
 
 
 def _can_become(value: Any, old: Any) -> bool:
-    """Returns whether a saved number or text can take the place of another one."""
+    """Returns whether a saved number or text can replace another one."""
     if isinstance(old, str) or not isinstance(value, int | float):
         return isinstance(old, str) and isinstance(value, str)
     return isinstance(old, float) or float(value).is_integer()
@@ -273,15 +270,15 @@ def _describe(value: Any) -> str:
     return "a position" if isinstance(value, dict | list) else repr(value)
 
 
-def _is_whole(value: Any) -> bool:
-    """Returns whether `value` is changed in place, and not a structure of leaves."""
+def _is_stateful(value: Any) -> bool:
+    """Returns whether `value` is restored in place, not as a pytree."""
     return (
         isinstance(value, Variable | HasContents | HasPosition)
         or foreign_libraries.kept_of(value) is not None
     )
 
 
-def _entries_of_whole(name: str, value: Any) -> Iterator[tuple[str, Entry]]:
+def _stateful_entries(name: str, value: Any) -> Iterator[tuple[str, Entry]]:
     def named(inner: str) -> str:
         return "/".join(part for part in (name, inner) if part)
 
@@ -290,7 +287,7 @@ def _entries_of_whole(name: str, value: Any) -> Iterator[tuple[str, Entry]]:
         yield name, VariableEntry(value)
     elif kept is not None:
         for inner, held in kept.items():
-            yield named(inner), KeptEntry(held)
+            yield named(inner), ForeignEntry(held)
     elif isinstance(value, HasContents):
         for inner, held in value.checkpoint_contents().items():
             replace = functools.partial(setattr, value, inner)
@@ -304,7 +301,7 @@ def _name_of(path: Any) -> str:
 
 
 COUNTER = "save_counter"
-"""The name under which a checkpoint keeps how many were saved."""
+"""The name of the checkpoint number in a checkpoint."""
 
 
 def group_of(name: str) -> str:
@@ -318,13 +315,13 @@ def require_match(
     values: Mapping[str, Any],
     partial: bool,
 ) -> None:
-    """Raises one error that lists everything in which objects and values differ.
+    """Raises one error that lists all mismatches between objects and saved values.
 
     Args:
         path: The checkpoint; None for one that was read before.
-        entries: What the objects hold, by name.
-        values: What was saved.
-        partial: Whether objects may hold what was not saved.
+        entries: The entries of the objects, by name.
+        values: The saved values.
+        partial: Whether objects may have values that were not saved.
     """
     differences = []
     for name, entry in entries.items():

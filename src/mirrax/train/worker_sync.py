@@ -1,4 +1,4 @@
-"""What the workers of a job tell each other about a checkpoint."""
+"""Agreement of the workers of a job on a checkpoint."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from mirrax.cluster import current_job
-from mirrax.devices.peers import Alone, Peers, exchange_json
+from mirrax.devices.peers import NoPeers, Peers, exchange_json
 from mirrax.errors import (
     CheckpointDamagedError,
     CheckpointMismatchError,
@@ -21,15 +21,15 @@ T = TypeVar("T")
 
 def current_peers() -> Peers:
     """Returns the workers that save together."""
-    return current_job() or Alone()
+    return current_job() or NoPeers()
 
 
-def agree(
+def check_same_objects(
     workers: Peers, path: pathlib.Path, entries: Mapping[str, Entry]
 ) -> dict[str, list[Any]]:
-    """Lets all workers check that they save the same.
+    """Checks that all workers save the same objects.
 
-    Returns the positions of each iterator, one for each worker.
+    Returns the positions of each iterator on all workers.
     """
     positions = {
         name: entry.get()
@@ -37,8 +37,8 @@ def agree(
         if isinstance(entry, PositionEntry)
     }
     own = {"path": path.name, "names": sorted(entries), "positions": positions}
-    everybody = exchange_json(workers, "saving a checkpoint", own)
-    for index, other in enumerate(everybody):
+    answers = exchange_json(workers, "saving a checkpoint", own)
+    for index, other in enumerate(answers):
         if (other["path"], other["names"]) != (own["path"], own["names"]):
             raise CheckpointMismatchError(
                 "All workers must save the same objects under the same name. Received: "
@@ -46,13 +46,13 @@ def agree(
                 f"{own['names']}, worker {index} saves '{other['path']}' with "
                 f"{other['names']}."
             )
-    return {name: [o["positions"][name] for o in everybody] for name in positions}
+    return {name: [o["positions"][name] for o in answers] for name in positions}
 
 
-def own_positions(workers: Peers, plain: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what is not an array, with this worker's position of each iterator.
+def local_positions(workers: Peers, plain: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the JSON values, with this worker's position of each iterator.
 
-    Another number of workers than saved them gets the positions of all.
+    After a change of the number of workers, these are the positions of all.
     """
     own = {}
     for name, value in plain.items():
@@ -67,26 +67,26 @@ def own_positions(workers: Peers, plain: Mapping[str, Any]) -> dict[str, Any]:
     return own
 
 
-def require_everywhere(
+def check_all_can_restore(
     workers: Peers, path: pathlib.Path, error: Exception | None
 ) -> None:
-    """Raises unless all workers restore the same checkpoint, and all of them can.
+    """Raises unless all workers can restore the same checkpoint.
 
     Args:
-        workers: All of them.
+        workers: The workers.
         path: The checkpoint.
-        error: Why this worker cannot.
+        error: Why this worker cannot restore it, if so.
     """
     kind = None if error is None else type(error).__name__
     own = {"path": path.name, "kind": kind, "problem": str(error)}
-    everybody = exchange_json(workers, "restoring a checkpoint", own)
-    names = [other["path"] for other in everybody]
+    answers = exchange_json(workers, "restoring a checkpoint", own)
+    names = [other["path"] for other in answers]
     if len(set(names)) > 1:
         raise CheckpointMismatchError(
             f"All workers must restore the same checkpoint. Received: {names}, in the "
             "order of the workers. Let `restore_or_initialize` choose for all."
         )
-    kinds = [other["kind"] for other in everybody]
+    kinds = [other["kind"] for other in answers]
     missing = [i for i, other in enumerate(kinds) if other == NotFoundError.__name__]
     if missing and len(missing) < len(kinds):
         raise NotFoundError(
@@ -96,7 +96,7 @@ def require_everywhere(
         )
     if error is not None:
         raise error
-    for index, other in enumerate(everybody):
+    for index, other in enumerate(answers):
         if other["kind"] is not None:
             is_damaged = other["kind"] == CheckpointDamagedError.__name__
             raise (CheckpointDamagedError if is_damaged else CheckpointMismatchError)(
@@ -105,13 +105,15 @@ def require_everywhere(
             )
 
 
-def choose(workers: Peers, own: T) -> T:
-    """Returns what the chief gives: its checkpoints, or the number of a new one."""
+def from_chief(workers: Peers, own: T) -> T:
+    """Returns the chief's value."""
     chosen: T = exchange_json(workers, "choosing a checkpoint", own)[0]
     return chosen
 
 
-def let_chief(workers: Peers, path: pathlib.Path, write: Callable[[], None]) -> None:
+def write_on_chief(
+    workers: Peers, path: pathlib.Path, write: Callable[[], None]
+) -> None:
     """Calls `write` on the chief; raises on all workers if it fails there."""
     cause: Exception | None = None
     if workers.is_chief:

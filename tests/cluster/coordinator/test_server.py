@@ -9,7 +9,7 @@ import pytest
 from mirrax import errors
 from mirrax.cluster.net.handshake import derive_key
 from mirrax.cluster.net.messages import Message, encode
-from mirrax.cluster.worker.coordinator_client import dial
+from mirrax.cluster.worker.coordinator_client import connect
 
 GARBAGE = [
     b"",
@@ -60,14 +60,14 @@ def test_more_silent_strangers_than_allowed_are_dropped(make_cluster):
 def test_wrong_key_is_refused_with_what_to_check(make_cluster, role):
     cluster = make_cluster(2)
     with pytest.raises(RuntimeError, match=r"refused this process.*MIRRAX_SECRET"):
-        cluster.dial(1, key=derive_key("", "token", "another"), role=role)
+        cluster.connect(1, key=derive_key("", "token", "another"), role=role)
 
 
 def test_refused_process_may_be_the_one_that_is_missing(make_cluster):
     cluster = make_cluster(2, join_timeout=2.0)
     job = cluster.join(0)
     with pytest.raises(RuntimeError, match="refused this process"):
-        cluster.dial(1, key=derive_key("", "token", "another"))
+        cluster.connect(1, key=derive_key("", "token", "another"))
     expected = r"Missing: worker 1 \(127.*\); refused: a process on 127.0.0.1 with an"
     with pytest.raises(errors.CollectiveTimeout, match=expected):
         job.wait_for_start()
@@ -77,21 +77,21 @@ def test_refused_process_may_be_the_one_that_is_missing(make_cluster):
 def test_worker_of_another_job_is_refused(make_cluster, index):
     cluster = make_cluster(2)
     with pytest.raises(RuntimeError, match="The job has 2 workers"):
-        cluster.dial(0, worker=index)
+        cluster.connect(0, worker=index)
 
 
 def test_second_process_with_one_index_is_refused(make_cluster):
     cluster = make_cluster(2)
     cluster.start()
     with pytest.raises(RuntimeError, match="Each worker joins once"):
-        cluster.dial(1)
+        cluster.connect(1)
 
 
 def test_something_else_on_the_port_is_recognised():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = f"127.0.0.1:{listener.getsockname()[1]}"
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
-            call = pool.submit(dial, address, b"key", {}, 5.0)
+            call = pool.submit(connect, address, b"key", {}, 5.0)
             sock, _ = listener.accept()
             sock.sendall(b"SSH-2.0-OpenSSH_9.6\r\n")
             with pytest.raises(RuntimeError, match=r"something else at 127.0.0.1"):

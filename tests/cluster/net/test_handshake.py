@@ -12,8 +12,8 @@ def test_both_sides_recognise_each_other():
     challenge = handshake.make_challenge()
     hello = handshake.make_hello(KEY, challenge, BODY)
     welcome = handshake.make_welcome(KEY, challenge, hello)
-    assert handshake.is_member(KEY, challenge, hello)
-    assert handshake.is_coordinator(KEY, challenge, hello, welcome)
+    assert handshake.verify_hello(KEY, challenge, hello)
+    assert handshake.verify_welcome(KEY, challenge, hello, welcome)
 
 
 @pytest.mark.parametrize(
@@ -28,9 +28,9 @@ def test_both_sides_recognise_each_other():
 def test_other_keys_are_refused(key):
     challenge = handshake.make_challenge()
     hello = handshake.make_hello(key, challenge, BODY)
-    assert not handshake.is_member(KEY, challenge, hello)
+    assert not handshake.verify_hello(KEY, challenge, hello)
     welcome = handshake.make_welcome(key, challenge, hello)
-    assert not handshake.is_coordinator(KEY, challenge, hello, welcome)
+    assert not handshake.verify_welcome(KEY, challenge, hello, welcome)
 
 
 def test_token_of_the_launcher_stands_for_the_address():
@@ -41,13 +41,13 @@ def test_token_of_the_launcher_stands_for_the_address():
 
 def test_old_hello_does_not_answer_a_new_challenge():
     hello = handshake.make_hello(KEY, handshake.make_challenge(), BODY)
-    assert not handshake.is_member(KEY, handshake.make_challenge(), hello)
+    assert not handshake.verify_hello(KEY, handshake.make_challenge(), hello)
 
 
 def test_changed_hello_is_refused():
     challenge = handshake.make_challenge()
     hello = handshake.make_hello(KEY, challenge, BODY)
     forged = dataclasses.replace(hello, fields={**hello.fields, "body": {"worker": 0}})
-    assert not handshake.is_member(KEY, challenge, forged)
+    assert not handshake.verify_hello(KEY, challenge, forged)
     odd = dataclasses.replace(hello, fields={**hello.fields, "proof": 7})
-    assert not handshake.is_member(KEY, challenge, odd)
+    assert not handshake.verify_hello(KEY, challenge, odd)

@@ -2,7 +2,7 @@ import struct
 
 import pytest
 
-from mirrax.cluster.net.messages import Decoder, Message, WireError, encode
+from mirrax.cluster.net.messages import Decoder, Message, ProtocolError, encode
 
 MESSAGES = [Message("a", {"x": 1}, b"123"), Message("b"), Message("c", {"y": [None]})]
 
@@ -35,10 +35,10 @@ def test_messages_survive_any_division(size):
     ids=["http", "pickle", "json", "list", "no_kind", "kind", "deep", "bytes"],
 )
 def test_garbage_is_an_error(data):
-    with pytest.raises(WireError):
+    with pytest.raises(ProtocolError):
         list(Decoder().feed(data))
 
 
 def test_missing_field_is_an_error():
-    with pytest.raises(WireError, match="'a' message has no 'z'"):
+    with pytest.raises(ProtocolError, match="'a' message has no 'z'"):
         MESSAGES[0]["z"]

@@ -4,12 +4,12 @@ import warnings
 import pytest
 
 from mirrax import errors
-from mirrax.cluster.worker.coordinator_client import dial
+from mirrax.cluster.worker.coordinator_client import connect
 
 
 def test_forked_process_does_not_hide_the_end_of_its_parent(make_cluster):
     cluster = make_cluster(2)
-    link = cluster.dial(0)
+    link = cluster.connect(0)
     descriptor = link._socket.fileno()
     with warnings.catch_warnings():
         # JAX warns of every fork.
@@ -29,9 +29,9 @@ def test_forked_process_does_not_hide_the_end_of_its_parent(make_cluster):
 
 def test_coordinator_that_never_comes_is_named(caplog):
     with pytest.raises(errors.CollectiveTimeout, match=r"within 0.5 s.*mirrax doctor"):
-        dial("127.0.0.1:1", b"key", {}, timeout=0.5)
+        connect("127.0.0.1:1", b"key", {}, timeout=0.5)
 
 
 def test_unknown_name_is_told():
     with pytest.raises(errors.CollectiveTimeout, match=r"no\.such\.host\.invalid:1"):
-        dial("no.such.host.invalid:1", b"key", {}, timeout=0.1)
+        connect("no.such.host.invalid:1", b"key", {}, timeout=0.1)

@@ -5,14 +5,14 @@ import sys
 
 import pytest
 
-from mirrax.cluster.net.sockets import list_sockets, shut_down
+from mirrax.cluster.net.sockets import list_sockets, shut_down_sockets
 from mirrax.cluster.worker import gloo
 
 QUIET = """
 import os, sys
 from mirrax.cluster.worker import gloo
 print("before")
-with gloo.quiet():
+with gloo.filter_gloo_output():
     print("user")
     os.write(1, b"[Gloo] Rank 0 is connected to 1 peer ranks.\\n")
     os.write(1, b"other library\\n")
@@ -40,10 +40,10 @@ def connection():
 def test_connections_of_a_port_are_ended_and_no_others(connection):
     listener, client, server = connection
     port = listener.getsockname()[1]
-    assert gloo.break_connections(own_ports={1}, peer_ports={1}) == 0
+    assert gloo.shut_down_connections(own_ports={1}, peer_ports={1}) == 0
     client.sendall(b"x")
     assert server.recv(10) == b"x"
-    assert gloo.break_connections(own_ports={port}, peer_ports=set()) == 1
+    assert gloo.shut_down_connections(own_ports={port}, peer_ports=set()) == 1
     assert client.recv(10) == b""
     # The descriptors still belong to their owners.
     assert os.fstat(client.fileno())
@@ -59,7 +59,7 @@ def test_closed_sockets_do_no_harm(connection):
     _, client, _ = connection
     entries = [s for s in list_sockets() if s.descriptor == client.fileno()]
     client.close()
-    assert shut_down(entries) == 0
+    assert shut_down_sockets(entries) == 0
 
 
 @pytest.mark.parametrize(

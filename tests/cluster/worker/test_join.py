@@ -10,11 +10,11 @@ import jax
 import pytest
 
 from mirrax import errors
-from mirrax.cluster import join
+from mirrax.cluster import join_job
 from mirrax.cluster_resolver import ClusterSpec, SimpleClusterResolver
 from mirrax.launch.supervisor import Supervisor
 from mirrax.launch.worker_plan import find_free_ports, plan_local
-from mirrax.launch.worker_process import Child
+from mirrax.launch.worker_process import WorkerProcess
 from tests.cluster import programs
 
 PROGRAM = str(pathlib.Path(programs.__file__))
@@ -22,7 +22,7 @@ PROGRAM = str(pathlib.Path(programs.__file__))
 NOISE = re.compile(r"SIGABRT|core dumped|Check failure|\.cc:\d+\]|Fatal|\[Gloo\]")
 
 
-def supervise(num_workers, *arguments, patience=15.0, **environment):
+def supervise(num_workers, *arguments, failure_grace=15.0, **environment):
     plan = plan_local(num_workers)
     command = [sys.executable, PROGRAM, *map(str, arguments)]
     lines = []
@@ -31,7 +31,7 @@ def supervise(num_workers, *arguments, patience=15.0, **environment):
         command,
         environment={**BASE, **environment},
         show=lines.append,
-        patience=patience,
+        failure_grace=failure_grace,
     )
     return supervisor.run(timeout=100)
 
@@ -66,7 +66,7 @@ def test_workers_meet_and_compute_together(run_in_processes):
 
 
 def test_cluster_of_one_is_no_job():
-    assert join(SimpleClusterResolver(ClusterSpec({"worker": ["a:1"]}))) is None
+    assert join_job(SimpleClusterResolver(ClusterSpec({"worker": ["a:1"]}))) is None
 
 
 def test_used_jax_is_one_error_that_says_what_to_do():
@@ -79,7 +79,7 @@ def test_used_jax_is_one_error_that_says_what_to_do():
     with pytest.raises(
         RuntimeError, match=r"already has run an operation.*at the start"
     ):
-        join(resolver)
+        join_job(resolver)
 
 
 @pytest.mark.parametrize("culprit", [0, 1], ids=["chief", "worker"])
@@ -144,7 +144,7 @@ def test_error_outside_of_a_guard_is_explained_at_the_end():
 
 
 def test_stopped_worker_is_a_loss_after_its_silence():
-    outcome = supervise(2, "stop", 1, patience=2.0, MIRRAX_SILENCE_TIMEOUT="3")
+    outcome = supervise(2, "stop", 1, failure_grace=2.0, MIRRAX_SILENCE_TIMEOUT="3")
     found = caught(outcome.logs[0])
     assert (found["error"], found["worker"]) == ("WorkerLost", 1)
     assert 2.5 <= found["seconds"] < 8
@@ -173,7 +173,9 @@ def start_without_launcher(*arguments, sleeps=("0", "0")):
             "TEST_SLEEP": sleeps[index],
         }
         command = [sys.executable, PROGRAM, *map(str, arguments)]
-        children.append(Child(f"worker {index}", command, environment, lambda _: None))
+        children.append(
+            WorkerProcess(f"worker {index}", command, environment, lambda _: None)
+        )
     for child in children:
         child._process.wait(timeout=60)
         child.finish()
@@ -194,7 +196,7 @@ def test_first_worker_that_does_not_come_is_a_failure_of_the_job():
     config = {"cluster": cluster, "task": {"type": "worker", "index": 1}}
     environment = {"TF_CONFIG": json.dumps(config), "MIRRAX_JOIN_TIMEOUT": "1"}
     command = [sys.executable, PROGRAM, "none", "0"]
-    child = Child("worker 1", command, {**BASE, **environment}, lambda _: None)
+    child = WorkerProcess("worker 1", command, {**BASE, **environment}, lambda _: None)
     child._process.wait(timeout=60)
     child.finish()
     assert child.exit_code == 75

@@ -109,7 +109,7 @@ def test_model_outside_of_every_scope_is_untouched(trained):
     with trained[0].scope():
         model.fit(x, y, batch_size=8, verbose=0)
     assert model.weights[0].value.devices() == {jax.devices()[0]}
-    assert "_mirrax_twin" not in vars(model.weights[0])
+    assert "_mirrax_proxy" not in vars(model.weights[0])
 
 
 def test_without_a_strategy_keras_gives_the_bits_that_it_gives_alone():

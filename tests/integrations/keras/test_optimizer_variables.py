@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import mirrax
-from mirrax.integrations.keras.optimizer_variables import face_of
+from mirrax.integrations.keras.optimizer_variables import keras_variable_of
 
 
 @pytest.mark.parametrize("is_compiled", [False, True], ids=["eager", "compiled"])
@@ -44,10 +44,10 @@ def test_an_optimizer_works_outside_of_every_strategy():
 
 def test_a_variable_has_one_face_and_its_copy_another():
     weight = mirrax.Variable(1.0, name="outer/weight")
-    face = face_of(weight)
-    assert face_of(weight) is face
+    face = keras_variable_of(weight)
+    assert keras_variable_of(weight) is face
     assert face.shape == ()
     other = copy.deepcopy(weight)
-    face_of(other).assign(5.0)
+    keras_variable_of(other).assign(5.0)
     assert (weight.numpy(), other.numpy()) == (1, 5)
     assert float(face.value) == 1

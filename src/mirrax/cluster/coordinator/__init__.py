@@ -1,1 +1,1 @@
-"""The coordinator: a process that knows every worker and decides what failed."""
+"""The coordinator: the process that tracks all workers and detects failures."""

@@ -1,7 +1,6 @@
-"""What the coordinator knows about the workers, and what it tells them.
+"""The coordinator's state machine: messages and times in, messages out in `outbox`.
 
-Pure bookkeeping: messages and moments go in, messages come out in `outbox`. The sockets
-are in `server.py`.
+Does no I/O; `server.py` has the sockets.
 """
 
 from __future__ import annotations
@@ -12,17 +11,17 @@ from typing import Any
 
 from mirrax.cluster.coordinator import liveness
 from mirrax.cluster.coordinator.exchanges import Exchanges
-from mirrax.cluster.coordinator.liveness import Reports
-from mirrax.cluster.coordinator.worker_state import WorkerState, failure_of
-from mirrax.cluster.failure import Failure, read_position
+from mirrax.cluster.coordinator.liveness import WaitReports
+from mirrax.cluster.coordinator.worker_state import WorkerState, make_failure
+from mirrax.cluster.failure import Failure, read_progress
 from mirrax.cluster.membership import Worker
 from mirrax.cluster.net.messages import Message
 from mirrax.errors import CollectiveTimeout, ProgramMismatch, WorkerFailed, WorkerLost
 
-BEAT_SECONDS = 1.0
-"""How often the coordinator gives a sign of life."""
+HEARTBEAT_SECONDS = 1.0
+"""How often the coordinator sends a heartbeat."""
 
-# How long a suspect has to tell where it is before the failure goes out without.
+# How long to wait for a stalled worker's stack before reporting the failure without it.
 _STACK_SECONDS = 1.0
 _MAX_REFUSED = 5
 
@@ -31,11 +30,11 @@ class JobState:
     """The state of one job.
 
     Args:
-        workers: Who takes part.
-        join_timeout: How many seconds all of them have to join.
-        silence_timeout: After how many seconds without a word a worker counts as lost.
-        now: The present moment, in seconds.
-        death_wait: How many seconds `explain_death` may come later than the death.
+        workers: The workers of the job.
+        join_timeout: Seconds for all workers to join.
+        silence_timeout: Seconds without a heartbeat after which a worker is lost.
+        now: The current time, in seconds.
+        exit_report_seconds: Seconds to wait for `report_exit` after a disconnect.
     """
 
     def __init__(
@@ -44,7 +43,7 @@ class JobState:
         join_timeout: float,
         silence_timeout: float,
         now: float,
-        death_wait: float = 0.0,
+        exit_report_seconds: float = 0.0,
     ) -> None:
         self.states = [WorkerState(worker) for worker in workers]
         self.outbox: list[tuple[int, Message]] = []
@@ -53,117 +52,120 @@ class JobState:
         self._refused: dict[str, None] = {}
         self._join_deadline = now + join_timeout
         self._join_timeout = join_timeout
-        self._is_late = False
+        self._has_join_expired = False
         self._silence_timeout = silence_timeout
-        self._death_wait = death_wait
+        self._exit_report_seconds = exit_report_seconds
         self._exchanges = Exchanges(self.states)
-        self._reports = Reports(self.states, now, join_timeout)
-        self._next_beat = now + BEAT_SECONDS
-        self._asked: dict[int, float] = {}
-        self._deaths: dict[int, float] = {}
+        self._reports = WaitReports(self.states, now, join_timeout)
+        self._next_heartbeat = now + HEARTBEAT_SECONDS
+        self._stack_deadlines: dict[int, float] = {}
+        self._lost: dict[int, float] = {}
 
     @property
-    def present(self) -> list[int]:
-        """The workers that are connected."""
-        return [index for index, state in enumerate(self.states) if state.is_present]
+    def connected(self) -> list[int]:
+        """The indices of the connected workers."""
+        return [index for index, state in enumerate(self.states) if state.is_connected]
 
     @property
     def is_over(self) -> bool:
-        """Whether nobody is or will be there any more."""
-        # Who comes late to a job that has failed is still told why.
-        all_came = self._is_late or all(state.has_come for state in self.states)
-        return all_came and not self.present and not self.is_waiting_for_word
+        """Whether no worker is connected or expected."""
+        # A worker that joins a failed job late is still told why it failed.
+        all_joined = self._has_join_expired or all(
+            state.has_joined for state in self.states
+        )
+        return all_joined and not self.connected and not self.is_awaiting_exit_report
 
     @property
-    def is_waiting_for_word(self) -> bool:
-        """Whether somebody has died, and it is not yet known how."""
-        return bool(self._deaths)
+    def is_awaiting_exit_report(self) -> bool:
+        """Whether a worker disconnected and the launcher has not yet said why."""
+        return bool(self._lost)
 
-    def join(self, index: int, body: dict[str, Any], now: float) -> str | None:
-        """Seats a worker, or returns why it cannot be seated."""
+    def add_worker(self, index: int, body: dict[str, Any], now: float) -> str | None:
+        """Registers a worker; returns the reason if it is refused."""
         state = self.states[index]
-        if state.has_come:
+        if state.has_joined:
             return (
                 f"Each worker joins once. Received: {state.worker} again, from "
                 f"{body['hostname']} (process {body['pid']}); the first is "
-                f"{state.host} "
-                f"(process {state.pid}). Give each process its own task index, and "
-                "start all workers anew when one has ended."
+                f"{state.host} (process {state.pid}). Give each process its own task "
+                "index, and restart all workers when one has ended."
             )
-        state.come(body, now)
+        state.join(body, now)
         if self.failure is not None:
             self.outbox.append((index, self.failure.as_message()))
             return None
         different = self._find_different()
         if different is not None:
-            self._decide(different)
-        elif all(state.has_come for state in self.states):
+            self._set_failure(different)
+        elif all(state.has_joined for state in self.states):
             self.has_started = True
             hosts = [state.host for state in self.states]
-            self._tell_all(Message("go", {"hosts": hosts}))
+            self._broadcast(Message("start", {"hosts": hosts}))
         return None
 
-    def note_refusal(self, who: str) -> None:
-        """Notes who wanted to join and may not: perhaps the one that is missing."""
+    def record_refusal(self, who: str) -> None:
+        """Records a refused process: it may be the missing worker."""
         if len(self._refused) < _MAX_REFUSED:
             self._refused[who] = None
 
     def receive(self, index: int, message: Message, now: float) -> None:
-        """Takes in what a worker says."""
+        """Handles a message from a worker."""
         state = self.states[index]
-        state.heard = now
-        if message.kind == "bye":
+        state.last_heard = now
+        if message.kind == "leave":
             state.state = "left"
         elif self.failure is not None:
-            # What still comes was sent before its sender knew.
+            # The sender did not know of the failure yet.
             return
-        elif message.kind == "position":
-            state.position = read_position(message.fields)
+        elif message.kind == "progress":
+            state.progress = read_progress(message.fields)
         elif message.kind == "exchange":
             self._exchange(index, message)
         elif message.kind == "failed":
             self._fail(index, message)
         elif message.kind == "broken":
-            state.position = read_position(message.fields)
+            state.progress = read_progress(message.fields)
             finished = liveness.find_finished(self.states, [index])
             if finished is not None:
-                self._decide(finished)
+                self._set_failure(finished)
         elif message.kind == "stuck":
-            state.position = read_position(message.fields)
+            state.progress = read_progress(message.fields)
             state.has_given_up = True
         elif message.kind == "stack":
             state.stack = str(message["text"])
             state.line = str(message["line"])
 
     def disconnect(self, index: int, now: float) -> None:
-        """Notes that the connection of a worker has ended."""
+        """Handles the end of a worker's connection."""
         state = self.states[index]
-        if state.state == "present":
-            state.state = "gone"
+        if state.state == "connected":
+            state.state = "lost"
             if self.failure is None:
-                self._deaths[index] = now + self._death_wait
+                self._lost[index] = now + self._exit_report_seconds
 
-    def explain_death(self, index: int, how: str) -> None:
-        """Takes in from the launcher how a worker ended, such as `by SIGKILL`."""
+    def report_exit(self, index: int, how: str) -> None:
+        """Handles the launcher's report of how a worker ended: `killed by SIGKILL`."""
         state = self.states[index]
-        state.death = how
-        if index in self._deaths:
-            self._deaths[index] = 0.0
-        elif not state.has_come:
-            state.state = "gone"
+        state.exit_report = how
+        if index in self._lost:
+            self._lost[index] = 0.0
+        elif not state.has_joined:
+            state.state = "lost"
             text = f"{state.describe()} ended before it joined: {how}. Look at its log."
-            self._decide(failure_of(WorkerLost, index, state, text))
+            self._set_failure(make_failure(WorkerLost, index, state, text))
 
     def tick(self, now: float) -> None:
-        """Looks for what has not happened in time."""
-        self._is_late = now >= self._join_deadline
-        if now >= self._next_beat:
-            self._next_beat = now + BEAT_SECONDS
-            self._tell_all(Message("beat"))
-        for index in [i for i, moment in self._deaths.items() if moment <= now]:
-            del self._deaths[index]
-            self._decide(
-                failure_of(WorkerLost, index, self.states[index], self._died(index))
+        """Checks all timeouts, and sends heartbeats and wait reports."""
+        self._has_join_expired = now >= self._join_deadline
+        if now >= self._next_heartbeat:
+            self._next_heartbeat = now + HEARTBEAT_SECONDS
+            self._broadcast(Message("heartbeat"))
+        for index in [i for i, moment in self._lost.items() if moment <= now]:
+            del self._lost[index]
+            self._set_failure(
+                make_failure(
+                    WorkerLost, index, self.states[index], self._describe_death(index)
+                )
             )
         if self.failure is not None:
             return
@@ -174,31 +176,30 @@ class JobState:
             self._check_join(now)
             report = self._reports.report_join(now, self._describe_refused())
             if report is not None:
-                self._tell_all(report)
+                self._broadcast(report)
 
-    def _tell_all(self, message: Message) -> None:
-        self.outbox += [(index, message) for index in self.present]
+    def _broadcast(self, message: Message) -> None:
+        self.outbox += [(index, message) for index in self.connected]
 
-    def _decide(self, failure: Failure) -> None:
-        # The first is the cause; what comes after it are consequences.
+    def _set_failure(self, failure: Failure) -> None:
+        # The first failure is the cause, later ones are consequences.
         if self.failure is None:
             self.failure = failure
-            self._tell_all(failure.as_message())
+            self._broadcast(failure.as_message())
 
-    def _died(self, index: int) -> str:
+    def _describe_death(self, index: int) -> str:
         state = self.states[index]
-        how = state.death or "it ended without a word, by a signal, a crash or os._exit"
+        how = state.exit_report or "it ended by a signal, a crash or os._exit"
         return (
             f"{state.describe()} died: {how}. Last heard of in "
-            f"{state.position.describe()}. Look at the end of its log; all workers "
-            "must "
-            "be started again."
+            f"{state.progress.describe()}. Look at the end of its log, and restart all "
+            "workers."
         )
 
     def _find_different(self) -> Failure | None:
-        first = next(state for state in self.states if state.has_come)
+        first = next(state for state in self.states if state.has_joined)
         for index, state in enumerate(self.states):
-            if state.has_come and state.configuration != first.configuration:
+            if state.has_joined and state.configuration != first.configuration:
                 difference = liveness.find_difference(
                     state.configuration, first.configuration
                 )
@@ -207,25 +208,25 @@ class JobState:
                     f"{state.describe()} differs from {first.describe()}: {difference}"
                     ". Start all of them with the same cluster and options."
                 )
-                return failure_of(ProgramMismatch, index, state, text)
+                return make_failure(ProgramMismatch, index, state, text)
         return None
 
     def _exchange(self, index: int, message: Message) -> None:
         result = self._exchanges.add(index, message)
         if isinstance(result, Failure):
-            self._decide(result)
+            self._set_failure(result)
         elif result is not None:
-            self._tell_all(result)
+            self._broadcast(result)
 
     def _fail(self, index: int, message: Message) -> None:
         state = self.states[index]
         state.state = "left"
-        text = f"{state.describe()} failed in {state.position.describe()}."
+        text = f"{state.describe()} failed in {state.progress.describe()}."
         trace = f"On {state.worker.name}: {message['traceback']}"
-        self._decide(failure_of(WorkerFailed, index, state, text, trace))
+        self._set_failure(make_failure(WorkerFailed, index, state, text, trace))
 
     def _check_join(self, now: float) -> None:
-        missing = [state for state in self.states if not state.has_come]
+        missing = [state for state in self.states if not state.has_joined]
         if now < self._join_deadline or not missing:
             return
         names = ", ".join(str(state.worker) for state in missing)
@@ -235,27 +236,27 @@ class JobState:
             f"{self.states[0].worker.address}, or set MIRRAX_JOIN_TIMEOUT."
         )
         index = self.states.index(missing[0])
-        self._decide(failure_of(CollectiveTimeout, index, missing[0], text))
+        self._set_failure(make_failure(CollectiveTimeout, index, missing[0], text))
 
     def _describe_refused(self) -> str:
         return f"; refused: {', '.join(self._refused)}" if self._refused else ""
 
     def _check_progress(self, now: float) -> None:
-        failure = liveness.find_verdict(self.states, now, self._silence_timeout)
+        failure = liveness.find_failure(self.states, now, self._silence_timeout)
         if failure is None:
             return
-        # A suspect that is alive tells where it is, so that the error can say it.
+        # Ask a stalled worker for its stack first, so that the error can show it.
         suspect = failure.worker
         is_silent = failure.error == WorkerLost.__name__
-        if suspect is not None and self.states[suspect].is_present and not is_silent:
-            if suspect not in self._asked:
-                self._asked[suspect] = now + _STACK_SECONDS
+        if suspect is not None and self.states[suspect].is_connected and not is_silent:
+            if suspect not in self._stack_deadlines:
+                self._stack_deadlines[suspect] = now + _STACK_SECONDS
                 self.states[suspect].stack = ""
-                self.outbox.append((suspect, Message("where")))
+                self.outbox.append((suspect, Message("get_stack")))
             state = self.states[suspect]
-            if not state.stack and now < self._asked[suspect]:
+            if not state.stack and now < self._stack_deadlines[suspect]:
                 return
             if state.stack:
                 details = f"{state.worker.name} is here:\n{state.stack}"
                 failure = dataclasses.replace(failure, details=details)
-        self._decide(failure)
+        self._set_failure(failure)

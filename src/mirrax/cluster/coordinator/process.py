@@ -1,12 +1,12 @@
-"""The process that hosts a job's meeting place and JAX's coordination service.
+"""The coordinator's process, which also runs JAX's coordination service.
 
-It is no worker, so that the death of any worker, the first one too, can be told to the
-others. The launcher starts it; without a launcher the first worker does. It ends when
-the job does, or soon after the process that started it.
+It is not a worker, so it can report the death of any worker, also the first one. The
+launcher starts it, or the first worker if there is no launcher. It exits with the job,
+or soon after its parent.
 
-Its standard input brings one line of JSON, and then nothing but its end, which means
-that the parent is gone, or lines that tell how workers ended, or to finish. On its
-standard output it says where it listens, and later what ended the job.
+Standard input: one line of JSON settings, then lines that report exits of workers or
+ask it to finish; end of file means that the parent is gone. Standard output: the port
+it listens on, and later the failure that ended the job.
 """
 
 from __future__ import annotations
@@ -51,16 +51,13 @@ main()
 
 
 class Coordinator:
-    """A coordinator in a process of its own.
+    """A handle to a coordinator in its own process.
 
     Args:
         host: The address to listen on.
         port: The port to listen on; 0 for any.
-        key: What members must know.
-        workers: Who takes part.
-        join_timeout: How many seconds they have to join.
-        silence_timeout: After how many silent seconds a worker counts as lost.
-        death_wait: How many seconds `explain_death` may come later than the death.
+        key: The job key that workers must prove to know.
+        workers, join_timeout, silence_timeout, exit_report_seconds: See `JobState`.
     """
 
     def __init__(
@@ -72,9 +69,9 @@ class Coordinator:
         workers: Sequence[Worker],
         join_timeout: float,
         silence_timeout: float,
-        death_wait: float = 0.0,
+        exit_report_seconds: float = 0.0,
     ) -> None:
-        # Quiet: what JAX's service logs is told by our own errors, and better.
+        # Silences the logs of JAX's service: our own errors say more.
         environment = {
             **os.environ,
             "TF_CPP_MIN_LOG_LEVEL": "3",
@@ -86,7 +83,7 @@ class Coordinator:
             stdout=subprocess.PIPE,
             env=environment,
         )
-        self._tell(
+        self._send(
             {
                 "host": host,
                 "port": port,
@@ -94,10 +91,10 @@ class Coordinator:
                 "workers": [[w.type, w.index, w.address] for w in workers],
                 "join_timeout": join_timeout,
                 "silence_timeout": silence_timeout,
-                "death_wait": death_wait,
+                "exit_report_seconds": exit_report_seconds,
             }
         )
-        answer = self._hear()
+        answer = self._receive()
         if "error" in answer:
             self._process.wait()
             self.close()
@@ -109,22 +106,22 @@ class Coordinator:
         """The id of the coordinator's process."""
         return self._process.pid
 
-    def explain_death(self, worker_index: int, how: str) -> None:
-        """Tells how a worker ended, for the others' errors."""
+    def report_exit(self, worker_index: int, how: str) -> None:
+        """Reports how a worker ended, for the others' errors."""
         with contextlib.suppress(OSError):
-            self._tell({"worker": worker_index, "how": how})
+            self._send({"worker": worker_index, "how": how})
 
     def finish(self) -> None:
-        """Lets the coordinator end as soon as nobody is connected to it."""
+        """Lets the coordinator exit once no worker is connected."""
         with contextlib.suppress(OSError):
-            self._tell({"finish": True})
+            self._send({"finish": True})
 
     def is_running(self) -> bool:
-        """Returns whether the coordinator still serves."""
+        """Returns whether the process is alive."""
         return self._process.poll() is None
 
     def wait(self) -> None:
-        """Waits until all workers have ended, and says so while it takes long."""
+        """Waits until all workers have ended; logs a warning while it waits."""
         seconds = 0
         while self.is_running():
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -133,32 +130,32 @@ class Coordinator:
             seconds += _REPORT_SECONDS
             _LOGGER.warning(
                 "This worker is done and has waited %d s for the others to end, "
-                "because it hosts what connects them.",
+                "because it hosts the coordinator.",
                 seconds,
             )
 
     def close(self) -> None:
-        """Lets go of the coordinator, which ends by itself."""
+        """Closes the pipes to the coordinator, which then exits by itself."""
         for stream in (self._process.stdin, self._process.stdout):
             with contextlib.suppress(OSError):
-                _opened(stream).close()
+                _pipe(stream).close()
 
     def stop(self, timeout: float = 5.0) -> Failure | None:
-        """Ends the coordinator now; returns what ended the job, None if nothing did."""
+        """Kills the coordinator; returns the job's failure, if any."""
         self._process.kill()
         self._process.wait(timeout)
-        stream = _opened(self._process.stdout)
+        stream = _pipe(self._process.stdout)
         last = b"" if stream.closed else stream.read()
         self.close()
         return Failure(**json.loads(last)) if last.endswith(b"\n") else None
 
-    def _tell(self, fields: dict[str, Any]) -> None:
-        stream = _opened(self._process.stdin)
+    def _send(self, fields: dict[str, Any]) -> None:
+        stream = _pipe(self._process.stdin)
         stream.write(json.dumps(fields).encode() + b"\n")
         stream.flush()
 
-    def _hear(self) -> dict[str, Any]:
-        line = _opened(self._process.stdout).readline()
+    def _receive(self) -> dict[str, Any]:
+        line = _pipe(self._process.stdout).readline()
         if not line:
             return {"error": "The coordinator's process ended before it could listen."}
         answer: dict[str, Any] = json.loads(line)
@@ -167,43 +164,42 @@ class Coordinator:
 
 def main() -> None:
     """Runs the coordinator in this process."""
-    # The terminal and the scheduler signal all processes of a job; the coordinator
-    # must outlive the workers, who may have something to finish.
+    # Terminals and schedulers signal all processes of a job; the coordinator must
+    # outlive the workers, which may need time to shut down.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    order = json.loads(sys.stdin.buffer.readline())
+    settings = json.loads(sys.stdin.buffer.readline())
     try:
-        listener = _listen(order["host"], order["port"])
+        listener = _listen(settings["host"], settings["port"])
     except OSError as error:
-        _answer(
-            {"error": f"{order['host']}:{order['port']}: {error.strerror or error}"}
-        )
+        address = f"{settings['host']}:{settings['port']}"
+        _reply({"error": f"{address}: {error.strerror or error}"})
         return
-    workers = [Worker(*fields) for fields in order["workers"]]
+    workers = [Worker(*fields) for fields in settings["workers"]]
     with tempfile.TemporaryDirectory(prefix="mirrax-") as folder:
         path = f"{folder}/service"
         service = start_coordination_service(f"unix:{path}", len(workers))
-        hub = JobState(
+        job = JobState(
             workers,
-            order["join_timeout"],
-            order["silence_timeout"],
+            settings["join_timeout"],
+            settings["silence_timeout"],
             time.monotonic(),
-            order["death_wait"],
+            settings["exit_report_seconds"],
         )
-        server = Server(listener, bytes.fromhex(order["key"]), hub, path, _Parent())
-        _answer({"port": listener.getsockname()[1]})
+        server = Server(listener, bytes.fromhex(settings["key"]), job, path, _Parent())
+        _reply({"port": listener.getsockname()[1]})
         server.serve(_LINGER_SECONDS)
-    # No orderly end of the service: it tells its clients, and JAX then ends the process
-    # of each. A connection that just ends goes unnoticed behind its tunnel.
+    # Not shut down cleanly: the service would notify its clients, and JAX would then
+    # exit each worker. Behind the tunnel a broken connection goes unnoticed.
     assert service is not None
     os._exit(0)
 
 
 class _Parent:
-    """Reads what the parent says until it ends."""
+    """Reads the parent's messages from standard input until its end."""
 
     def __init__(self) -> None:
-        self._deaths: queue.SimpleQueue[tuple[int, str]] = queue.SimpleQueue()
+        self._exits: queue.SimpleQueue[tuple[int, str]] = queue.SimpleQueue()
         self.is_done = False
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
@@ -211,14 +207,14 @@ class _Parent:
     def is_alive(self) -> bool:
         return self._thread.is_alive()
 
-    def take_deaths(self) -> list[tuple[int, str]]:
-        return [self._deaths.get() for _ in range(self._deaths.qsize())]
+    def take_exits(self) -> list[tuple[int, str]]:
+        return [self._exits.get() for _ in range(self._exits.qsize())]
 
-    def tell(self, failure: Failure) -> None:
-        # Without the details: the line must fit into a pipe that nobody reads yet.
+    def report_failure(self, failure: Failure) -> None:
+        # Without details: the line must fit into the buffer of an unread pipe.
         short = dataclasses.replace(failure, details="")
         with contextlib.suppress(OSError):
-            _answer(dataclasses.asdict(short))
+            _reply(dataclasses.asdict(short))
 
     def _read(self) -> None:
         for line in sys.stdin.buffer:
@@ -226,7 +222,7 @@ class _Parent:
             if "finish" in fields:
                 self.is_done = True
             else:
-                self._deaths.put((fields["worker"], fields["how"]))
+                self._exits.put((fields["worker"], fields["how"]))
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -240,11 +236,11 @@ def _listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _answer(fields: dict[str, Any]) -> None:
+def _reply(fields: dict[str, Any]) -> None:
     sys.stdout.write(json.dumps(fields) + "\n")
     sys.stdout.flush()
 
 
-def _opened(stream: IO[bytes] | None) -> IO[bytes]:
+def _pipe(stream: IO[bytes] | None) -> IO[bytes]:
     assert stream is not None
     return stream

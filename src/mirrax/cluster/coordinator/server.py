@@ -1,4 +1,4 @@
-"""The sockets of the coordinator: takes in members, and nobody else."""
+"""The coordinator's sockets: authenticates workers and delivers their messages."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from mirrax.cluster.coordinator.job_state import JobState
 from mirrax.cluster.failure import Failure
 from mirrax.cluster.net import handshake
 from mirrax.cluster.net.messages import (
-    MEMBER_LIMIT,
+    MAX_MESSAGE_BYTES,
     Decoder,
     Message,
-    WireError,
+    ProtocolError,
     encode,
 )
-from mirrax.cluster.net.tunnel import pump_both_ways
+from mirrax.cluster.net.tunnel import copy_both_ways
 
 _TICK_SECONDS = 0.1
-# Strangers get this long to prove who they are, and only so many at a time.
-_STRANGER_SECONDS = 10.0
-_MAX_STRANGERS = 128
-# A member that takes nothing in while so much waits for it is not alive.
+# Time for the handshake, and how many connections may be in it at once.
+_HANDSHAKE_SECONDS = 10.0
+_MAX_PENDING = 128
+# A worker with this many bytes unread is not alive.
 _MAX_UNSENT = 1 << 31
 _CHUNK = 1 << 18
 _LOGGER = logging.getLogger(__name__)
@@ -35,16 +35,16 @@ class Parent(Protocol):
     """The process that started the coordinator."""
 
     is_done: bool
-    """Whether it has no more workers of its own, and starts no more."""
+    """Whether its own workers have ended."""
 
     def is_alive(self) -> bool:
-        """Returns whether it still lives."""
+        """Returns whether it is running."""
 
-    def take_deaths(self) -> list[tuple[int, str]]:
-        """Returns what it has said since the last call about workers that ended."""
+    def take_exits(self) -> list[tuple[int, str]]:
+        """Returns the exits of workers that it reported since the last call."""
 
-    def tell(self, failure: Failure) -> None:
-        """Tells it what has ended the job."""
+    def report_failure(self, failure: Failure) -> None:
+        """Sends it the job's failure."""
 
 
 class _Connection:
@@ -64,9 +64,9 @@ class Server:
     """Serves one job over a listening socket.
 
     Args:
-        listener: Where members come in.
-        key: What they must know.
-        hub: What they say to each other.
+        listener: The listening socket.
+        key: The job key that workers must prove to know.
+        job: The state of the job.
         service_path: The Unix socket of JAX's coordination service.
         parent: The process that started this one.
     """
@@ -75,56 +75,56 @@ class Server:
         self,
         listener: socket.socket,
         key: bytes,
-        hub: JobState,
+        job: JobState,
         service_path: str,
         parent: Parent,
     ) -> None:
         self._listener = listener
         self._key = key
-        self._hub = hub
+        self._job = job
         self._service_path = service_path
         self._parent = parent
         self._connections: dict[socket.socket, _Connection] = {}
-        self._members: dict[int, _Connection] = {}
+        self._workers: dict[int, _Connection] = {}
         self._selector = selectors.DefaultSelector()
         listener.setblocking(False)
         self._selector.register(listener, selectors.EVENT_READ)
 
     def serve(self, linger: float) -> None:
         """Serves until the job is over, at most `linger` seconds without a parent."""
-        orphaned: float | None = None
-        has_told = False
+        deadline: float | None = None
+        has_reported = False
         while not self._is_over():
             for key, events in self._selector.select(_TICK_SECONDS):
                 if key.fileobj is self._listener:
                     self._accept()
                 else:
                     self._handle(self._connections[key.fileobj], events)  # type: ignore[index]
-            for index, how in self._parent.take_deaths():
-                self._hub.explain_death(index, how)
+            for index, how in self._parent.take_exits():
+                self._job.report_exit(index, how)
             now = time.monotonic()
-            self._hub.tick(now)
+            self._job.tick(now)
             self._deliver()
-            self._drop_strangers(now)
-            if self._hub.failure is not None and not has_told:
-                has_told = True
-                self._parent.tell(self._hub.failure)
+            self._drop_unauthenticated(now)
+            if self._job.failure is not None and not has_reported:
+                has_reported = True
+                self._parent.report_failure(self._job.failure)
             if not self._parent.is_alive():
-                orphaned = orphaned or now + linger
-                if now > orphaned:
+                deadline = deadline or now + linger
+                if now > deadline:
                     return
 
     def _is_over(self) -> bool:
-        if self._members or self._hub.is_waiting_for_word:
+        if self._workers or self._job.is_awaiting_exit_report:
             return False
-        return self._hub.is_over or self._parent.is_done
+        return self._job.is_over or self._parent.is_done
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
             sock, _ = self._listener.accept()
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            deadline = time.monotonic() + _STRANGER_SECONDS
+            deadline = time.monotonic() + _HANDSHAKE_SECONDS
             connection = _Connection(sock, handshake.make_challenge(), deadline)
             self._connections[sock] = connection
             self._selector.register(sock, selectors.EVENT_READ | selectors.EVENT_WRITE)
@@ -138,7 +138,7 @@ class Server:
                 and connection.socket in self._connections
             ):
                 self._write(connection)
-        except (OSError, WireError, KeyError, TypeError, ValueError) as error:
+        except (OSError, ProtocolError, KeyError, TypeError, ValueError) as error:
             _LOGGER.debug("A connection ends: %s", error)
             self._close(connection)
 
@@ -151,16 +151,16 @@ class Server:
             if connection.worker is None:
                 self._admit(connection, message)
             else:
-                self._hub.receive(connection.worker, message, time.monotonic())
+                self._job.receive(connection.worker, message, time.monotonic())
         self._deliver()
 
     def _admit(self, connection: _Connection, hello: Message) -> None:
-        if not handshake.is_member(self._key, connection.challenge, hello):
+        if not handshake.verify_hello(self._key, connection.challenge, hello):
             host = connection.socket.getpeername()[0]
-            self._hub.note_refusal(f"a process on {host} with another key")
+            self._job.record_refusal(f"a process on {host} with another key")
             self._refuse(
                 connection,
-                "Who joins must know the key of the job. Check that MIRRAX_SECRET is "
+                "A worker must know the key of the job. Check that MIRRAX_SECRET is "
                 "the same for all workers, and that all name the same first worker.",
             )
             return
@@ -170,22 +170,21 @@ class Server:
         if body["role"] == "tunnel":
             self._open_tunnel(connection, welcome)
             return
-        if not 0 <= index < len(self._hub.states):
-            self._hub.note_refusal(f"worker {index} on {body['hostname']}")
+        if not 0 <= index < len(self._job.states):
+            self._job.record_refusal(f"worker {index} on {body['hostname']}")
             self._refuse(
                 connection,
-                f"The job has {len(self._hub.states)} workers. Received: index "
-                f"{index}. "
-                "Start all workers with the same cluster.",
+                f"The job has {len(self._job.states)} workers. Received: index "
+                f"{index}. Start all workers with the same cluster.",
             )
             return
-        reason = self._hub.join(index, body, time.monotonic())
+        reason = self._job.add_worker(index, body, time.monotonic())
         if reason is not None:
             self._refuse(connection, reason)
             return
         connection.worker = index
-        connection.decoder.limit = MEMBER_LIMIT
-        self._members[index] = connection
+        connection.decoder.limit = MAX_MESSAGE_BYTES
+        self._workers[index] = connection
         self._send(connection, welcome)
 
     def _refuse(self, connection: _Connection, reason: str) -> None:
@@ -197,7 +196,7 @@ class Server:
         sock = connection.socket
         service = socket.socket(socket.AF_UNIX)
         try:
-            sock.settimeout(_STRANGER_SECONDS)
+            sock.settimeout(_HANDSHAKE_SECONDS)
             sock.sendall(encode(welcome))
             sock.settimeout(None)
             service.connect(self._service_path)
@@ -205,13 +204,13 @@ class Server:
             sock.close()
             service.close()
             return
-        pump_both_ways(sock, service)
+        copy_both_ways(sock, service)
 
     def _deliver(self) -> None:
-        while self._hub.outbox:
-            index, message = self._hub.outbox.pop(0)
-            if index in self._members:
-                self._send(self._members[index], message)
+        while self._job.outbox:
+            index, message = self._job.outbox.pop(0)
+            if index in self._workers:
+                self._send(self._workers[index], message)
 
     def _send(self, connection: _Connection, message: Message) -> None:
         connection.unsent += encode(message)
@@ -239,16 +238,16 @@ class Server:
         self._forget(connection)
         connection.socket.close()
         if connection.worker is not None:
-            self._members.pop(connection.worker, None)
-            self._hub.disconnect(connection.worker, time.monotonic())
+            self._workers.pop(connection.worker, None)
+            self._job.disconnect(connection.worker, time.monotonic())
 
     def _forget(self, connection: _Connection) -> None:
         if self._connections.pop(connection.socket, None) is not None:
             self._selector.unregister(connection.socket)
 
-    def _drop_strangers(self, now: float) -> None:
-        strangers = [c for c in self._connections.values() if c.worker is None]
-        surplus = len(strangers) - _MAX_STRANGERS
-        for position, connection in enumerate(strangers):
-            if position < surplus or connection.deadline < now:
+    def _drop_unauthenticated(self, now: float) -> None:
+        pending = [c for c in self._connections.values() if c.worker is None]
+        surplus = len(pending) - _MAX_PENDING
+        for index, connection in enumerate(pending):
+            if index < surplus or connection.deadline < now:
                 self._close(connection)

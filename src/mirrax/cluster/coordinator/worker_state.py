@@ -1,71 +1,71 @@
-"""One worker, as the coordinator sees it."""
+"""The coordinator's record of one worker."""
 
 from __future__ import annotations
 
 import dataclasses
 from typing import Any
 
-from mirrax.cluster.failure import Failure, Position
+from mirrax.cluster.failure import Failure, ProgressReport
 from mirrax.cluster.membership import Worker
 from mirrax.errors import JobError
 
 
 @dataclasses.dataclass
 class WorkerState:
-    """What is known about one worker: absent, present, left (cleanly) or gone."""
+    """One worker; its `state` is not joined, connected, left (cleanly) or lost."""
 
     worker: Worker
-    state: str = "absent"
+    state: str = "not joined"
     host: str = ""
     pid: int = 0
     configuration: dict[str, Any] = dataclasses.field(default_factory=dict)
-    position: Position = dataclasses.field(default_factory=Position)
-    heard: float = 0.0
+    progress: ProgressReport = dataclasses.field(default_factory=ProgressReport)
+    last_heard: float = 0.0
     has_given_up: bool = False
     stack: str = ""
     line: str = ""
-    death: str = ""
+    exit_report: str = ""
 
     @property
-    def has_come(self) -> bool:
+    def has_joined(self) -> bool:
         """Whether it has ever joined."""
-        return self.state != "absent"
+        return self.state != "not joined"
 
     @property
-    def is_present(self) -> bool:
+    def is_connected(self) -> bool:
         """Whether it is connected."""
-        return self.state == "present"
+        return self.state == "connected"
 
-    def come(self, body: dict[str, Any], now: float) -> None:
-        """Seats the worker with what it says about itself."""
-        self.state = "present"
+    def join(self, body: dict[str, Any], now: float) -> None:
+        """Records the worker's handshake."""
+        self.state = "connected"
         self.host = str(body["hostname"])
         self.pid = int(body["pid"])
         self.configuration = dict(body["configuration"])
-        self.heard = now
+        self.last_heard = now
 
     def waited(self, now: float) -> float | None:
-        """Returns for how long it has been waiting by now; None if it is not."""
-        if self.position.waiting is None:
+        """Returns how long it has been waiting; None if it is not."""
+        if self.progress.waiting is None:
             return None
-        return self.position.waiting + now - self.heard
+        return self.progress.waiting + now - self.last_heard
 
     def describe(self) -> str:
-        """Returns name, place and process in words."""
-        place = f"{self.worker.address}, process {self.pid} on {self.host}"
-        return f"{self.worker.name} ({place if self.host else self.worker.address})"
+        """Returns name, address, process and host as text."""
+        process = f", process {self.pid} on {self.host}" if self.host else ""
+        return f"{self.worker.name} ({self.worker.address}{process})"
 
 
-def failure_of(
+def make_failure(
     error: type[JobError], index: int, state: WorkerState, text: str, details: str = ""
 ) -> Failure:
-    """Returns a failure about one worker, the rest of it from its state."""
+    """Returns a failure that names one worker."""
     return Failure(
         error=error.__name__,
         message=text,
         details=details,
         worker=index,
         host=state.host or state.worker.host,
-        phase=state.position.phase,
-        step=state.position.step,
+        phase=state.progress.phase,
+        step=state.progress.step,
     )

@@ -1,1 +1,1 @@
-"""Connections: sockets, handshake, messages, the tunnel of JAX's service."""
+"""Networking: sockets, messages, the handshake, the tunnel to JAX's service."""

@@ -1,7 +1,7 @@
-"""Who may join: both ends prove that they know the key of the job, and do not tell it.
+"""Challenge-response handshake: both ends prove that they know the key of the job.
 
-The coordinator sends a challenge, the newcomer answers with a hello that is signed for
-that challenge, and the coordinator's welcome is signed for the newcomer's own.
+The coordinator sends a challenge. The worker's hello signs the coordinator's nonce, and
+the coordinator's welcome signs the worker's nonce. The key is never sent.
 """
 
 from __future__ import annotations
@@ -21,44 +21,43 @@ def derive_key(coordinator: str, token: str, secret: str) -> bytes:
     """Returns the key of a job.
 
     Args:
-        coordinator: The address of the coordinator, for jobs without a token. Nothing
-            else of the configuration, so that a worker whose configuration differs
-            can still say so.
-        token: What the launcher made for this attempt; empty without a launcher.
-        secret: What the user set; empty if nothing.
+        coordinator: The address of the coordinator, used without a token. The rest of
+            the configuration is left out, so that a mismatch can still be reported.
+        token: The launcher's token for this attempt; empty without a launcher.
+        secret: The user's secret; may be empty.
     """
     text = json.dumps(["mirrax", PROTOCOL, token or coordinator])
     return hmac.new(secret.encode(), text.encode(), hashlib.sha256).digest()
 
 
 def make_challenge() -> Message:
-    """Returns what the coordinator says first."""
+    """Returns the coordinator's first message."""
     fields = {"nonce": secrets.token_hex(16), "protocol": PROTOCOL}
     return Message("challenge", fields)
 
 
 def make_hello(key: bytes, challenge: Message, body: dict[str, Any]) -> Message:
-    """Returns the answer of a newcomer, who is what `body` says."""
+    """Returns a worker's reply to a challenge; `body` describes the worker."""
     nonce = secrets.token_hex(16)
     proof = _sign(key, "member", challenge["nonce"], nonce, body)
     return Message("hello", {"nonce": nonce, "proof": proof, "body": body})
 
 
-def is_member(key: bytes, challenge: Message, hello: Message) -> bool:
-    """Returns whether who answered knows the key."""
+def verify_hello(key: bytes, challenge: Message, hello: Message) -> bool:
+    """Returns whether the sender of a hello knows the key."""
     expected = _sign(key, "member", challenge["nonce"], hello["nonce"], hello["body"])
     return _equal(expected, hello["proof"])
 
 
 def make_welcome(key: bytes, challenge: Message, hello: Message) -> Message:
-    """Returns the coordinator's answer to a member."""
+    """Returns the coordinator's reply to a hello."""
     return Message("welcome", {"proof": _welcome(key, challenge, hello)})
 
 
-def is_coordinator(
+def verify_welcome(
     key: bytes, challenge: Message, hello: Message, welcome: Message
 ) -> bool:
-    """Returns whether who sent the welcome knows the key too."""
+    """Returns whether the sender of a welcome knows the key."""
     return _equal(_welcome(key, challenge, hello), welcome["proof"])
 
 

@@ -1,4 +1,4 @@
-"""Messages between the processes of a job: JSON with bytes behind it, never pickles.
+"""Messages between the processes of a job: JSON plus raw bytes, never pickles.
 
 On the wire a message is two lengths (4 bytes each, big-endian), then an object in JSON,
 then the payload.
@@ -13,18 +13,18 @@ from collections.abc import Iterator
 from typing import Any
 
 _LENGTHS = struct.Struct("!II")
-# Before a connection has proved that it belongs to the job, and after.
-STRANGER_LIMIT = 1 << 18
-MEMBER_LIMIT = 1 << 30
+# Limits before and after a connection is authenticated.
+MAX_HANDSHAKE_BYTES = 1 << 18
+MAX_MESSAGE_BYTES = 1 << 30
 
 
-class WireError(ValueError):
-    """What came over a connection is no message of ours."""
+class ProtocolError(ValueError):
+    """Received bytes that are not a valid message."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Message:
-    """One message: what it is about, some fields, and bytes that nobody looks into."""
+    """One message: its kind, fields, and an opaque payload."""
 
     kind: str
     fields: dict[str, Any] = dataclasses.field(default_factory=dict)
@@ -34,11 +34,11 @@ class Message:
         try:
             return self.fields[name]
         except KeyError:
-            raise WireError(f"A {self.kind!r} message has no {name!r}.") from None
+            raise ProtocolError(f"A {self.kind!r} message has no {name!r}.") from None
 
 
 def encode(message: Message) -> bytes:
-    """Returns a message as it goes over the wire."""
+    """Returns the bytes of a message."""
     text = json.dumps({**message.fields, "kind": message.kind}).encode()
     return b"".join(
         (_LENGTHS.pack(len(text), len(message.payload)), text, message.payload)
@@ -46,29 +46,29 @@ def encode(message: Message) -> bytes:
 
 
 class Decoder:
-    """Finds messages in the bytes that arrive, in whatever pieces they come.
+    """Decodes messages incrementally from received bytes.
 
     >>> decoder = Decoder()
-    >>> [message.kind for message in decoder.feed(encode(Message("bye")))]
-    ['bye']
+    >>> [message.kind for message in decoder.feed(encode(Message("leave")))]
+    ['leave']
     """
 
-    def __init__(self, limit: int = STRANGER_LIMIT) -> None:
+    def __init__(self, limit: int = MAX_HANDSHAKE_BYTES) -> None:
         self.limit = limit
         self._buffer = bytearray()
 
     @property
     def rest(self) -> bytes:
-        """What has come and is no whole message yet."""
+        """The bytes of the incomplete last message."""
         return bytes(self._buffer)
 
     def feed(self, data: bytes) -> Iterator[Message]:
-        """Yields the messages that `data` completes; raises WireError for garbage."""
+        """Yields the messages that `data` completes; raises ProtocolError."""
         self._buffer += data
         while len(self._buffer) >= _LENGTHS.size:
             text_size, payload_size = _LENGTHS.unpack_from(self._buffer)
             if text_size + payload_size > self.limit:
-                raise WireError(f"A message of {text_size + payload_size} bytes.")
+                raise ProtocolError(f"A message of {text_size + payload_size} bytes.")
             start = _LENGTHS.size + text_size
             if len(self._buffer) < start + payload_size:
                 return
@@ -83,7 +83,7 @@ def _parse(text: bytes, payload: bytes) -> Message:
         fields = json.loads(text)
         kind = fields.pop("kind")
     except (ValueError, RecursionError, AttributeError, KeyError, TypeError) as error:
-        raise WireError("A message is an object in JSON with a kind.") from error
+        raise ProtocolError("A message is an object in JSON with a kind.") from error
     if not isinstance(kind, str):
-        raise WireError("The kind of a message is a string.")
+        raise ProtocolError("The kind of a message is a string.")
     return Message(kind, fields, payload)

@@ -1,4 +1,4 @@
-"""The TCP sockets of this process, as Linux lists them."""
+"""The TCP sockets of this process, from Linux's /proc."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _STATES = {"01": "established", "0A": "listening"}
 
 @dataclasses.dataclass(frozen=True)
 class Socket:
-    """A TCP socket that is open in this process."""
+    """An open TCP socket of this process."""
 
     descriptor: int
     state: str
@@ -24,7 +24,7 @@ class Socket:
 
 
 def list_sockets() -> list[Socket]:
-    """Returns the TCP sockets of this process, none where the system does not tell."""
+    """Returns the TCP sockets of this process; [] if /proc is not available."""
     table = _read_table()
     return [
         Socket(descriptor, *table[inode])
@@ -33,10 +33,10 @@ def list_sockets() -> list[Socket]:
     ]
 
 
-def shut_down(sockets: list[Socket]) -> int:
-    """Ends the connections, so that whoever waits for them gets an error.
+def shut_down_sockets(sockets: list[Socket]) -> int:
+    """Shuts connections down, so that blocked reads fail. Returns how many.
 
-    The sockets stay open: who owns them closes them. Returns how many ended.
+    The descriptors stay open: their owner closes them.
     """
     count = 0
     for entry in sockets:

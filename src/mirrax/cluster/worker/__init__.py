@@ -1,1 +1,1 @@
-"""One worker's side of a job: joining, waiting, progress, exit."""
+"""One worker's side of a job: joining, heartbeats, progress, exit."""

@@ -1,4 +1,4 @@
-"""How a worker ends: the others are told, nobody waits, the exit code is right."""
+"""Exit handling of a worker: notifies the job, avoids hangs, sets the exit code."""
 
 from __future__ import annotations
 
@@ -19,28 +19,26 @@ from mirrax.cluster.worker.job import EXIT_CODE, Job
 from mirrax.cluster.worker.stack_traces import describe_user_line
 from mirrax.errors import JobError
 
-# JAX may wait for its devices at the end, and those for a worker that is gone.
+# At exit JAX may wait for its devices, and these for a lost worker.
 _MAX_END_SECONDS = 10
-# Kept until the very end: the devices still use what JAX itself must forget.
+# Kept alive to the end: the devices still use the client that JAX must forget.
 _clients: list[Any] = []
 
 
 def install_exit_code() -> None:
-    """Makes a program that ends with a `JobError` end with the code of those."""
+    """Makes an uncaught `JobError` end the program with `EXIT_CODE`."""
     sys.excepthook = functools.partial(_print_and_exit, sys.excepthook)
 
 
 def install(job: Job, hosted: Coordinator | None) -> None:
-    """Makes the end of this process the end of its part in the job.
-
-    After `install_exit_code`.
+    """Makes this process report its exit to the job; after `install_exit_code`.
 
     Args:
-        hosted: The coordinator, if it belongs to this process.
+        hosted: The coordinator, if this process started it.
     """
-    ending = _Ending(job, hosted, sys.excepthook)
-    sys.excepthook = ending.report
-    atexit.register(ending.end)
+    handler = _ExitHandler(job, hosted, sys.excepthook)
+    sys.excepthook = handler.report
+    atexit.register(handler.end)
 
 
 def _print_and_exit(
@@ -54,7 +52,7 @@ def _print_and_exit(
         sys.exit(EXIT_CODE)
 
 
-class _Ending:
+class _ExitHandler:
     def __init__(
         self, job: Job, hosted: Coordinator | None, print_error: Callable[..., Any]
     ) -> None:
@@ -69,37 +67,37 @@ class _Ending:
         error: BaseException,
         trace: TracebackType | None,
     ) -> None:
-        """Tells of an exception that ends the program; stands for `sys.excepthook`."""
+        """Reports an uncaught exception to the job; replaces `sys.excepthook`."""
         explained = self._job.explain(error)
         self._job.fail(explained)
         if isinstance(explained, KeyboardInterrupt):
             # All workers are interrupted at once: one line from each is enough.
-            place = describe_user_line(trace)
-            print(f"KeyboardInterrupt{place and f' at {place}'}", file=sys.stderr)
+            line = describe_user_line(trace)
+            print(f"KeyboardInterrupt{line and f' at {line}'}", file=sys.stderr)
             self._exit_code = 128 + signal.SIGINT
             return
         self._print_error(type(explained), explained, trace)
         self._exit_code = 1
 
     def end(self) -> None:
-        """Takes this worker out of the job; called when the program has ended."""
+        """Leaves the job; runs at exit."""
         has_failed = self._job.has_failed
         if has_failed:
-            # Or JAX waits at its end for what it computes together with the others.
-            self._job.break_off()
+            # Otherwise JAX waits at exit for unfinished collectives.
+            self._job.interrupt_waits()
         self._job.leave()
-        # Or JAX's own end waits until all workers have come to theirs.
+        # Otherwise JAX's shutdown waits for all workers to shut down.
         _clients.append(forget_distributed())
         if self._hosted is not None and not has_failed:
             self._hosted.wait()
-        if self._job.has_left_thread_behind:
-            # That thread is inside of JAX, and would not survive the end of Python.
-            self._end_now()
+        if self._job.has_abandoned_thread:
+            # That thread is inside JAX and would crash when Python shuts down.
+            self._exit_now()
         if has_failed:
             silence = open(os.devnull, "w")  # noqa: SIM115
             faulthandler.dump_traceback_later(_MAX_END_SECONDS, exit=True, file=silence)
 
-    def _end_now(self) -> NoReturn:
+    def _exit_now(self) -> NoReturn:
         logging.shutdown()
         for stream in (sys.stdout, sys.stderr):
             stream.flush()

@@ -1,7 +1,7 @@
-"""The connections that JAX's CPU collectives go over, found and broken from outside.
+"""Finds and shuts down the Gloo connections of JAX's CPU collectives.
 
-Gloo waits for a peer for ever, and JAX has no way to stop it. When its sockets are shut
-down, whoever waits on them gets an error.
+Gloo waits forever for a lost peer, and JAX cannot interrupt it. Shutting its sockets
+down makes the wait fail.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from collections.abc import Iterator
 
 import jax
 
-from mirrax.cluster.net.sockets import Socket, list_sockets, shut_down
+from mirrax.cluster.net.sockets import Socket, list_sockets, shut_down_sockets
 
-# A process that was started meanwhile may hold the output open.
+# A child process started meanwhile may hold the output open.
 _FILTER_SECONDS = 1.0
 
 
 def is_broken_connection(error: BaseException) -> bool:
-    """Returns whether JAX raised an error because a connection to a worker ended."""
+    """Returns whether an error of JAX may come from a broken connection."""
     if isinstance(error, jax.errors.JaxRuntimeError):
         return True
     return isinstance(error, ValueError) and "Gloo" in str(error)
 
 
 def find_new_listeners(before: list[Socket]) -> list[int]:
-    """Returns the ports on which this process listens now and did not before."""
+    """Returns the ports that this process listens on since `before` was taken."""
     known = {entry.local_port for entry in before if entry.state == "listening"}
     return sorted(
         {entry.local_port for entry in list_sockets() if entry.state == "listening"}
@@ -36,9 +36,9 @@ def find_new_listeners(before: list[Socket]) -> list[int]:
     )
 
 
-def break_connections(own_ports: set[int], peer_ports: set[int]) -> int:
-    """Ends the connections between Gloo's ports; returns how many there were."""
-    return shut_down(
+def shut_down_connections(own_ports: set[int], peer_ports: set[int]) -> int:
+    """Shuts down the connections between Gloo's ports; returns how many."""
+    return shut_down_sockets(
         [
             entry
             for entry in list_sockets()
@@ -49,8 +49,8 @@ def break_connections(own_ports: set[int], peer_ports: set[int]) -> int:
 
 
 @contextlib.contextmanager
-def quiet() -> Iterator[None]:
-    """Keeps Gloo's own lines off the standard output, and lets all others through."""
+def filter_gloo_output() -> Iterator[None]:
+    """Drops Gloo's log lines from standard output, in the `with` block."""
     sys.stdout.flush()
     source, target = os.pipe()
     saved = os.dup(1)
@@ -62,7 +62,7 @@ def quiet() -> Iterator[None]:
         yield
     finally:
         sys.stdout.flush()
-        # This closes the last end that writes, so the thread comes to its end.
+        # Closes the last write end, so the thread ends.
         os.dup2(saved, 1)
         filtering.join(_FILTER_SECONDS)
         os.close(saved)

@@ -1,4 +1,4 @@
-"""Connects JAX with the other workers, over a tunnel."""
+"""Initializes JAX's distributed runtime through the tunnel."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _HOST = "127.0.0.1"
 def connect_jax(
     port: int, process_index: int, num_processes: int, own_address: str
 ) -> None:
-    """Makes JAX one of several processes, which meet at a local port.
+    """Connects JAX to its coordination service at a local port.
 
     Args:
-        own_address: The address under which the others reach this machine. By itself
-            Gloo takes what the machine's name means to the machine, often 127.0.1.1.
+        own_address: This machine's address for the others. Gloo's default is what the
+            host name resolves to here, often 127.0.1.1.
     """
     client = make_coordination_client(f"{_HOST}:{port}", process_index)
     with _no_proxy():
@@ -34,10 +34,9 @@ def connect_jax(
 
 
 def warm_up() -> None:
-    """Starts the backend and lets all devices meet once.
+    """Starts the backend and runs one all-reduce over all devices.
 
-    Everything that can go wrong between the devices goes wrong here, under the name of
-    the start-up; and the connections that it makes stay for all later programs.
+    Connection errors appear here, at start-up. Later programs reuse the connections.
     """
     mesh = Mesh(np.asarray(jax.devices()), ("device",))
     sharding = NamedSharding(mesh, PartitionSpec("device"))
@@ -51,12 +50,12 @@ def warm_up() -> None:
         out_specs=PartitionSpec(),
     )
     total = jax.jit(add_up)(ones).addressable_data(0).item()
-    assert total == mesh.size, f"{mesh.size} devices met, {total} answered."
+    assert total == mesh.size, f"{mesh.size} devices, {total} answered."
 
 
 @contextlib.contextmanager
 def _no_proxy() -> Iterator[None]:
-    """Keeps gRPC from looking for this very machine behind a proxy."""
+    """Keeps gRPC from using a proxy for this machine, in the `with` block."""
     saved = os.environ.get("no_proxy")
     os.environ["no_proxy"] = f"{saved},{_HOST}" if saved else _HOST
     try:

@@ -1,4 +1,4 @@
-"""The job that this process is a worker of: meeting the others, and missing them."""
+"""The job of this process, as one of its workers: exchanges, guards, failures."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ import jax
 from mirrax.cluster.failure import Failure
 from mirrax.cluster.membership import Membership, Worker
 from mirrax.cluster.net.messages import Message
-from mirrax.cluster.worker.coordinator_client import Link
+from mirrax.cluster.worker.coordinator_client import CoordinatorClient
 from mirrax.cluster.worker.heartbeat import EXIT_CODE as EXIT_CODE
-from mirrax.cluster.worker.heartbeat import Member
-from mirrax.cluster.worker.progress import Progress, Stretch
+from mirrax.cluster.worker.heartbeat import Heartbeat
+from mirrax.cluster.worker.progress import Progress, WaitScope
 from mirrax.errors import JobError
 
 _MAX_TRACEBACK = 20_000
 
 
-class Guard(Stretch):
-    """A stretch that ends with a `JobError` when the job does.
+class Guard(WaitScope):
+    """A wait scope that raises a `JobError` when the job fails.
 
-    Goes around every step, so it writes into the progress without any more calls.
+    Entered in every step, so it updates the progress inline.
     """
 
-    __slots__ = ("_member", "_outer", "_progress")
+    __slots__ = ("_heartbeat", "_outer", "_progress")
 
     def __init__(
-        self, member: Member, progress: Progress, phase: str, step: int | None
+        self, heartbeat: Heartbeat, progress: Progress, phase: str, step: int | None
     ) -> None:
-        self._member = member
+        self._heartbeat = heartbeat
         self._progress = progress
         self.phase = phase
         self.step = step
@@ -44,8 +44,8 @@ class Guard(Stretch):
         progress.count = self.count = progress.count + 1
         self.since = monotonic()
         progress.inside = self
-        if self._member.failure is not None:
-            error = self._member.make_error()
+        if self._heartbeat.failure is not None:
+            error = self._heartbeat.make_error()
             progress.inside = self._outer
             raise error
         return self
@@ -56,7 +56,7 @@ class Guard(Stretch):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        explained = None if error is None else self._member.explain(error)
+        explained = None if error is None else self._heartbeat.explain(error)
         progress = self._progress
         progress.inside = self._outer
         progress.last = self
@@ -64,52 +64,49 @@ class Guard(Stretch):
         if seconds > progress.longest:
             progress.longest = seconds
         else:
-            # What was long ago, such as compiling, is forgotten in time.
+            # Decays, so that compilation does not count forever.
             progress.longest *= 0.999
         if explained is not None and explained is not error:
-            # What JAX said of it is a consequence, and tells less.
+            # The error of JAX is a consequence and says less.
             raise explained from None
 
 
 class Job:
-    """A job of several workers, as one of them sees it.
-
-    Made by `mirrax.cluster.join`, one for each process.
+    """A job of several workers, as one of them sees it; made by `join_job`.
 
     Args:
-        membership: Who takes part, and which of them this process is.
-        link: The connection to the coordinator.
-        stuck_timeout: After how many seconds of waiting the others count as stuck;
-            None to learn it from the steps.
-        silence_timeout: After how many seconds without a sign of life the coordinator
-            counts as lost.
+        membership: The workers, and which of them this process is.
+        client: The connection to the coordinator.
+        stuck_timeout: Seconds of waiting after which the others count as stuck; None to
+            derive it from the longest step.
+        silence_timeout: Seconds of silence after which the coordinator is lost.
     """
 
     def __init__(
         self,
         membership: Membership,
-        link: Link,
+        client: CoordinatorClient,
         stuck_timeout: float | None = None,
         silence_timeout: float = 30.0,
     ) -> None:
         self.workers = membership.workers
         self.worker_index = membership.worker_index
         self._progress = Progress(stuck_timeout)
-        self._member = Member(membership, link, self._progress, silence_timeout)
-        # One at a time: the answers have no other mark than their order.
+        self._heartbeat = Heartbeat(membership, client, self._progress, silence_timeout)
+        # One at a time: replies are matched by their order.
         self._lock = threading.Lock()
         self._num_exchanges = 0
         self._has_failed = False
-        self.has_left_thread_behind = False
+        self.has_abandoned_thread = False
 
     @property
     def num_workers(self) -> int:
-        """How many workers there are."""
+        """The number of workers."""
         return len(self.workers)
 
     @property
     def is_chief(self) -> bool:
-        """Whether this is the worker that does what one must do for all."""
+        """Whether this is the first worker, which writes files for all."""
         return self.worker_index == 0
 
     @property
@@ -119,58 +116,55 @@ class Job:
 
     @property
     def failure(self) -> Failure | None:
-        """What ended the job, None as long as nothing has."""
-        return self._member.failure
+        """The failure that ended the job, if any."""
+        return self._heartbeat.failure
 
     @property
     def has_failed(self) -> bool:
-        """Whether the job cannot go on, because of this worker or another one."""
+        """Whether this worker or another one has failed."""
         return self._has_failed or self.failure is not None
 
     def guard(self, phase: str, step: int | None = None) -> Guard:
-        """Returns a context in which this worker may wait for the others.
+        """Returns a context manager for code that may wait for other workers.
 
-        Every worker enters the same ones in the same order. If another worker dies,
-        fails or is stuck, what waits in here ends, and one `JobError` is raised.
+        All workers enter the same guards in the same order. If another worker dies,
+        fails or is stuck, the wait is interrupted and a `JobError` is raised.
 
             with job.guard("run", step):
                 loss.block_until_ready()
         """
-        return Guard(self._member, self._progress, phase, step)
+        return Guard(self._heartbeat, self._progress, phase, step)
 
     def watch(self, value: jax.Array, phase: str, step: int | None = None) -> None:
-        """Counts as waiting for the others until `value` is there.
-
-        For what JAX computes while the program goes on. Keeps no reference to it.
-        """
-        self._progress.watch(value, Stretch(phase, step))
+        """Counts as waiting until JAX has computed `value`; keeps a weak reference."""
+        self._progress.watch(value, WaitScope(phase, step))
 
     def exchange(
         self, topic: str, payload: bytes, timeout: float | None = None
     ) -> list[bytes]:
-        """Returns what every worker has given, in the order of the workers.
+        """Returns the payloads of all workers, in order.
 
         All workers call this with the same topics in the same order. For small
-        messages: they go through one process.
+        payloads: they go through the coordinator.
         """
         with self._lock, self.guard(topic):
             fields = {"number": self._num_exchanges, "topic": topic}
             self._num_exchanges += 1
-            self._member.send(Message("exchange", fields, payload))
-            answer = self._member.wait_for_answer(timeout)
+            self._heartbeat.send(Message("exchange", fields, payload))
+            answer = self._heartbeat.wait_for_answer(timeout)
         return _split(answer)
 
     def wait_for_start(self) -> None:
         """Waits until all workers have joined."""
         with self.guard("start-up"):
-            self._member.wait_for_answer()
+            self._heartbeat.wait_for_answer()
 
-    def run_aside(self, phase: str, work: Callable[[], object]) -> None:
-        """Runs what cannot be interrupted in another thread, and waits for it.
+    def run_in_thread(self, phase: str, work: Callable[[], object]) -> None:
+        """Runs uninterruptible work in a thread and waits for it.
 
-        If the job fails meanwhile, that thread is left behind.
+        The thread is abandoned if the job fails meanwhile.
         """
-        outcome: list[BaseException | None] = []
+        result: list[BaseException | None] = []
 
         def run() -> None:
             error: BaseException | None = None
@@ -178,51 +172,51 @@ class Job:
                 work()
             except BaseException as raised:
                 error = raised
-            outcome.append(error)
-            self._member.notify()
+            result.append(error)
+            self._heartbeat.notify()
 
         with self.guard(phase):
             threading.Thread(target=run, name="mirrax-job", daemon=True).start()
-            self.has_left_thread_behind = True
-            self._member.wait_until(lambda: outcome)
-            self.has_left_thread_behind = False
-            if outcome[0] is not None:
-                raise outcome[0]
+            self.has_abandoned_thread = True
+            self._heartbeat.wait_until(lambda: result)
+            self.has_abandoned_thread = False
+            if result[0] is not None:
+                raise result[0]
 
-    def break_with(self, breaker: Callable[[], object]) -> None:
-        """Registers what ends the main thread's waiting when the job has failed."""
-        self._member.break_with(breaker)
+    def on_failure(self, interrupt: Callable[[], object]) -> None:
+        """Registers a function that interrupts the main thread's waits."""
+        self._heartbeat.on_failure(interrupt)
 
-    def break_off(self) -> None:
-        """Ends what this worker computes together with the others."""
-        self._member.break_off()
+    def interrupt_waits(self) -> None:
+        """Interrupts this worker's collectives."""
+        self._heartbeat.interrupt_waits()
 
     def explain(self, error: BaseException) -> BaseException:
         """Returns the `JobError` behind an error of JAX, or the error itself."""
-        return self._member.explain(error)
+        return self._heartbeat.explain(error)
 
-    def end_start(self) -> None:
-        """Notes that from here on steps are taken."""
-        self._progress.forget_times()
+    def finish_startup(self) -> None:
+        """Resets measured times, because start-up says nothing about steps."""
+        self._progress.reset_times()
 
     def fail(self, error: BaseException) -> None:
-        """Tells all others that this worker has failed, and why."""
-        if self.has_failed or self._member.has_left or isinstance(error, JobError):
+        """Reports to the others that this worker has failed, and why."""
+        if self.has_failed or self._heartbeat.has_left or isinstance(error, JobError):
             return
         self._has_failed = True
-        # Whoever interrupts one worker interrupts all; where each was says little.
+        # All workers are interrupted together, so the stacks say little.
         is_interrupt = isinstance(error, KeyboardInterrupt)
         limit = 0 if is_interrupt else None
         text = "".join(traceback.format_exception(error, limit=limit))
-        self._member.send_position()
-        self._member.send(Message("failed", {"traceback": text[-_MAX_TRACEBACK:]}))
+        self._heartbeat.send_progress()
+        self._heartbeat.send(Message("failed", {"traceback": text[-_MAX_TRACEBACK:]}))
 
     def leave(self) -> None:
-        """Says that this worker is done; the others may go on without it."""
-        if not self._member.has_left:
-            self._member.send_position()
-            self._member.send(Message("bye"))
-        self._member.leave()
+        """Reports that this worker is done; the others may continue."""
+        if not self._heartbeat.has_left:
+            self._heartbeat.send_progress()
+            self._heartbeat.send(Message("leave"))
+        self._heartbeat.leave()
 
 
 def _split(answer: Message) -> list[bytes]:

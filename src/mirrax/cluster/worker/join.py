@@ -1,4 +1,4 @@
-"""Starts the job of several workers: meets them, then connects JAX."""
+"""Joins the job of several workers: connects to the coordinator, then JAX."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ from mirrax.cluster.net.handshake import derive_key
 from mirrax.cluster.net.sockets import list_sockets
 from mirrax.cluster.net.tunnel import Tunnel
 from mirrax.cluster.worker import exit, gloo
-from mirrax.cluster.worker.coordinator_client import dial
+from mirrax.cluster.worker.coordinator_client import connect
 from mirrax.cluster.worker.jax_distributed import connect_jax, warm_up
 from mirrax.cluster.worker.job import Job
 from mirrax.devices import cpu_threads
 from mirrax.devices.cpu_device_count import requested_cpu_devices
 
-# JAX is connected once in the life of a process, so there is one job.
+# JAX can be connected once per process, so there is one job.
 _lock = threading.Lock()
 _started: tuple[Membership, Job] | None = None
 
 
-def join(resolver: Resolver, *, options: JobOptions | None = None) -> Job | None:
-    """Returns the job that this process is a worker of, None if it is the only one.
+def join_job(resolver: Resolver, *, options: JobOptions | None = None) -> Job | None:
+    """Joins this process's job and waits for all workers; None if it trains alone.
 
-    Waits for all other workers. Several calls for one cluster give one job.
+    Later calls for the same cluster return the same job.
 
     Args:
-        resolver: Says who takes part, and which of them this process is.
-        options: How to wait and watch; from the environment when left out.
+        resolver: Finds the workers, and which of them this process is.
+        options: Timeouts and addresses; by default from the environment.
     """
     global _started  # noqa: PLW0603
     membership = find_membership(resolver)
@@ -62,35 +62,35 @@ def join(resolver: Resolver, *, options: JobOptions | None = None) -> Job | None
 
 
 def current_job() -> Job | None:
-    """Returns the job that this process has joined; None if it is alone."""
+    """Returns the job that this process has joined, if any."""
     return None if _started is None else _started[1]
 
 
 def _start(membership: Membership, options: JobOptions) -> Job:
-    _check_jax_is_free()
+    _check_jax_unused()
     exit.install_exit_code()
-    # One more than there are devices: each blocks a thread while it waits for others.
+    # At least two: each device blocks a thread while it waits for other workers.
     cpu_threads.reserve(max(2, requested_cpu_devices()))
     address = options.coordinator or membership.workers[0].address
     key = derive_key(address, options.token, options.secret)
     hosted = None
     if not options.coordinator and membership.worker_index == 0:
-        hosted = _host(membership, key, options)
+        hosted = _start_coordinator(membership, key, options)
     body = {
         "worker": membership.worker_index,
         "pid": os.getpid(),
         "hostname": socket.gethostname(),
         "configuration": _describe(membership),
     }
-    link = dial(address, key, {**body, "role": "worker"}, options.join_timeout)
-    job = Job(membership, link, options.stuck_timeout, options.silence_timeout)
+    client = connect(address, key, {**body, "role": "worker"}, options.join_timeout)
+    job = Job(membership, client, options.stuck_timeout, options.silence_timeout)
     exit.install(job, hosted)
     try:
         job.wait_for_start()
         tunnel = Tunnel(
-            lambda: dial(address, key, {**body, "role": "tunnel"}, 30.0).detach()
+            lambda: connect(address, key, {**body, "role": "tunnel"}, 30.0).detach()
         )
-        _connect(job, tunnel, link.local_address)
+        _connect(job, tunnel, client.local_address)
     except BaseException as error:
         job.fail(error)
         raise
@@ -100,21 +100,20 @@ def _start(membership: Membership, options: JobOptions) -> Job:
 def _connect(job: Job, tunnel: Tunnel, own_address: str) -> None:
     before = list_sockets()
     index, count = job.worker_index, job.num_workers
-    with gloo.quiet():
-        job.run_aside(
+    with gloo.filter_gloo_output():
+        job.run_in_thread(
             "connecting JAX",
             lambda: connect_jax(tunnel.port, index, count, own_address),
         )
-        job.run_aside("connecting the devices", warm_up)
+        job.run_in_thread("connecting the devices", warm_up)
     ports = set(gloo.find_new_listeners(before)) - tunnel.ports()
-    everybody = job.exchange("ports", json.dumps(sorted(ports)).encode())
-    peers = {port for text in everybody for port in json.loads(text)}
-    job.break_with(lambda: gloo.break_connections(ports, peers))
-    # How long the start took says nothing about the steps.
-    job.end_start()
+    all_ports = job.exchange("ports", json.dumps(sorted(ports)).encode())
+    peers = {port for text in all_ports for port in json.loads(text)}
+    job.on_failure(lambda: gloo.shut_down_connections(ports, peers))
+    job.finish_startup()
 
 
-def _check_jax_is_free() -> None:
+def _check_jax_unused() -> None:
     if not backend_is_up() and not is_distributed():
         return
     what = "has run an operation" if backend_is_up() else "is connected to another job"
@@ -126,7 +125,9 @@ def _check_jax_is_free() -> None:
     )
 
 
-def _host(membership: Membership, key: bytes, options: JobOptions) -> Coordinator:
+def _start_coordinator(
+    membership: Membership, key: bytes, options: JobOptions
+) -> Coordinator:
     host, port = split_address(membership.workers[0].address)
     try:
         return Coordinator(
@@ -146,7 +147,7 @@ def _host(membership: Membership, key: bytes, options: JobOptions) -> Coordinato
 
 
 def _describe(membership: Membership) -> dict[str, Any]:
-    """Returns what must be the same for all workers."""
+    """Returns the configuration that must be the same on all workers."""
     return {
         "workers": {worker.name: worker.address for worker in membership.workers},
         "jax": jax.__version__,

@@ -1,4 +1,4 @@
-"""How far this worker has come, and what it waits for."""
+"""This worker's progress: phases that wait for other workers."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 import jax
 
-from mirrax.cluster.failure import Position
+from mirrax.cluster.failure import ProgressReport
 
 _MIN_STUCK_SECONDS = 300.0
 _STEPS_UNTIL_STUCK = 10.0
 
 
-class Stretch:
-    """A part of the program in which this worker may wait for the others."""
+class WaitScope:
+    """A part of the program that may wait for other workers."""
 
     __slots__ = ("count", "phase", "since", "step")
 
@@ -27,33 +27,33 @@ class Stretch:
 
 
 class Progress:
-    """The stretches of this worker so far; the program writes, other threads read.
+    """The wait scopes of this worker; the program writes, other threads read.
 
     Args:
-        stuck_timeout: After how many seconds of waiting the others count as stuck;
-            None to learn it from how long the stretches take.
+        stuck_timeout: Seconds of waiting after which the others count as stuck; None to
+            derive it from the longest scope.
     """
 
     def __init__(self, stuck_timeout: float | None = None) -> None:
-        self.inside: Stretch | None = None
+        self.inside: WaitScope | None = None
         self.count = 0
-        self.last: Stretch | None = None
+        self.last: WaitScope | None = None
         self.longest = 0.0
         self._stuck_timeout = stuck_timeout
-        self._pending: tuple[weakref.ref[Any], Stretch] | None = None
+        self._pending: tuple[weakref.ref[Any], WaitScope] | None = None
 
-    def watch(self, value: jax.Array, stretch: Stretch) -> None:
-        """Counts as waiting in `stretch` until JAX has computed `value`."""
-        stretch.count = self.count
-        stretch.since = time.monotonic()
-        self._pending = (weakref.ref(value), stretch)
+    def watch(self, value: jax.Array, scope: WaitScope) -> None:
+        """Counts as waiting in `scope` until JAX has computed `value`."""
+        scope.count = self.count
+        scope.since = time.monotonic()
+        self._pending = (weakref.ref(value), scope)
 
-    def forget_times(self) -> None:
-        """Learns anew from here how long stretches take."""
+    def reset_times(self) -> None:
+        """Forgets how long scopes took so far."""
         self.longest = 0.0
 
-    def find_wait(self) -> Stretch | None:
-        """Returns where the program waits, or what JAX has not computed yet."""
+    def find_wait(self) -> WaitScope | None:
+        """Returns the scope in which the program, or JAX in the background, waits."""
         if self.inside is not None:
             return self.inside
         pending = self._pending
@@ -66,16 +66,16 @@ class Progress:
             return None
         return pending[1]
 
-    def position(self) -> Position:
-        """Returns where the worker is, for the others."""
+    def report(self) -> ProgressReport:
+        """Returns the progress to send to the coordinator."""
         wait = self.find_wait()
-        stretch = wait or self.last
-        if stretch is None:
-            return Position(self.count)
-        return Position(
-            count=stretch.count,
-            phase=stretch.phase,
-            step=stretch.step,
+        scope = wait or self.last
+        if scope is None:
+            return ProgressReport(self.count)
+        return ProgressReport(
+            count=scope.count,
+            phase=scope.phase,
+            step=scope.step,
             waiting=None if wait is None else time.monotonic() - wait.since,
             limit=self._limit(),
         )

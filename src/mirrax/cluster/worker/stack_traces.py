@@ -1,4 +1,4 @@
-"""Where the main thread of this process is, or was when an exception ended it."""
+"""Stacks of the main thread as text, for error messages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import threading
 import traceback
 from types import TracebackType
 
-# Python's own modules, and those that were installed.
+# The standard library and installed packages.
 _LIBRARIES = tuple(
     sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib")
 )
@@ -19,20 +19,20 @@ _OWN = (_CLUSTER, threading.__file__)
 
 
 def describe_main_thread() -> tuple[str, str]:
-    """Returns the line that the main thread executes, and its whole stack, as text."""
+    """Returns the main thread's current line and its stack, as text."""
     identity = threading.main_thread().ident
     frame = sys._current_frames().get(identity or 0)
     if frame is None:
         return "", ""
     stack = traceback.extract_stack(frame)
-    # How Mirrax itself waits is of no interest; what led to it is.
+    # Drop the frames in which Mirrax itself waits.
     while len(stack) > 1 and stack[-1].filename.startswith(_OWN):
         stack.pop()
     return _describe(stack[-1]), "".join(traceback.format_list(stack))[-10_000:]
 
 
 def describe_user_line(trace: TracebackType | None) -> str:
-    """Returns the last line of the user's own code in a traceback, "" if none is."""
+    """Returns the last line of user code in a traceback; "" if there is none."""
     own = [
         frame
         for frame in traceback.extract_tb(trace)

@@ -51,10 +51,10 @@ def _array(value: Any) -> Any:
     try:
         array = as_array(value)
     except ValueError as error:
-        raise _no_array(value) from error
+        raise _not_an_array_error(value) from error
     # Strings are bytes objects; any other object is something we do not know.
     if array.dtype == object and not all(isinstance(x, bytes) for x in array.flat):
-        raise _no_array(value)
+        raise _not_an_array_error(value)
     return array[()] if array.dtype == object and array.ndim == 0 else array
 
 
@@ -67,7 +67,7 @@ def _of_torch(tensor: Any, torch: Any) -> np.ndarray[Any, Any]:
     return np.asarray(tensor.numpy())
 
 
-def _no_array(value: Any) -> InvalidArgumentError:
+def _not_an_array_error(value: Any) -> InvalidArgumentError:
     received = repr(value)
     if len(received) > 200:
         received = f"{received[:200]}..."

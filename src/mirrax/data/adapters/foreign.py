@@ -14,7 +14,7 @@ from typing_extensions import override
 
 from mirrax.data.adapters.elements import as_element
 from mirrax.data.columns import STRING, Columns, from_rows
-from mirrax.data.node import UNKNOWN, Epoch, Node, State, Stream, refuse_position
+from mirrax.data.node import UNKNOWN, Epoch, Node, State, Stream, position_error
 from mirrax.values.tensor_spec import TensorSpec
 
 
@@ -34,7 +34,7 @@ class Cursor(abc.ABC):
         """Goes to a position, before anything was taken."""
 
 
-class Counting(Cursor):
+class IteratorCursor(Cursor):
     """Elements of an iterable that has no positions: it is read again and skipped.
 
     Args:
@@ -75,10 +75,10 @@ class Counting(Cursor):
             try:
                 self.next()
             except StopIteration:
-                raise refuse_position(state, self._taken) from None
+                raise position_error(state, self._taken) from None
 
 
-class Numbered(Cursor):
+class IndexedCursor(Cursor):
     """Elements that are looked up by number.
 
     Args:
@@ -108,12 +108,12 @@ class Numbered(Cursor):
     @override
     def restore(self, state: State) -> None:
         if self._count is not None and state > self._count:
-            raise refuse_position(state, self._count)
+            raise position_error(state, self._count)
         self._next = state
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Foreign(Node):
+class ForeignSource(Node):
     """What another library gives.
 
     Args:
@@ -123,7 +123,7 @@ class Foreign(Node):
         peek: Returns the first element, if that is no good reason to start.
     """
 
-    is_work = True
+    is_expensive = True
 
     name: str
     open_cursor: Callable[[], Cursor] = dataclasses.field(repr=False)

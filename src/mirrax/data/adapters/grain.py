@@ -7,7 +7,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from mirrax.data.adapters.foreign import Cursor, Foreign, Numbered
+from mirrax.data.adapters.foreign import Cursor, ForeignSource, IndexedCursor
 from mirrax.data.node import INFINITE, UNKNOWN, Node, State
 
 
@@ -22,9 +22,11 @@ def adapt(value: Any) -> Node | None:
         is_endless = len(value) == sys.maxsize
         count = INFINITE if is_endless else UNKNOWN
         name = "grain.MapDataset"
-        return Foreign(name, lambda: Numbered(value.__getitem__, len(value)), count)
+        return ForeignSource(
+            name, lambda: IndexedCursor(value.__getitem__, len(value)), count
+        )
     if isinstance(value, grain.IterDataset):
-        return Foreign("grain.IterDataset", lambda: _GrainCursor(iter(value)))
+        return ForeignSource("grain.IterDataset", lambda: _GrainCursor(iter(value)))
     return None
 
 

@@ -11,10 +11,10 @@ import numpy as np
 from typing_extensions import override
 
 from mirrax.data.adapters.elements import as_element
-from mirrax.data.adapters.foreign import Counting, Foreign, spec_of
+from mirrax.data.adapters.foreign import ForeignSource, IteratorCursor, spec_of
 from mirrax.data.columns import Column, Columns, from_rows
-from mirrax.data.indices import Counted, Indices
-from mirrax.data.node import Epoch, Node
+from mirrax.data.indices import SequentialIndices
+from mirrax.data.node import Epoch, Node, Stream
 from mirrax.data.nodes.indexed import IndexedNode
 from mirrax.errors import InvalidArgumentError
 
@@ -30,7 +30,9 @@ def adapt(value: Any) -> Node | None:
         return Table(value)
     if isinstance(value, datasets.IterableDataset):
         # Its own positions leave out what is in a shuffle buffer, so we count.
-        return Foreign(_STREAM, lambda: Counting(lambda: iter(value), _STREAM))
+        return ForeignSource(
+            _STREAM, lambda: IteratorCursor(lambda: iter(value), _STREAM)
+        )
     return None
 
 
@@ -38,7 +40,7 @@ def adapt(value: Any) -> Node | None:
 class Table(IndexedNode):
     """The rows of a table, looked up many at a time."""
 
-    is_work = True
+    is_expensive = True
 
     dataset: Any = dataclasses.field(repr=False)
 
@@ -48,8 +50,8 @@ class Table(IndexedNode):
         return 64
 
     @override
-    def indices(self, epoch: Epoch) -> Indices:
-        return Counted(len(self.dataset))
+    def indices(self, epoch: Epoch) -> Stream:
+        return SequentialIndices(len(self.dataset))
 
     @override
     def look_up(self, numbers: np.ndarray[Any, Any]) -> Columns:

@@ -7,7 +7,12 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from mirrax.data.adapters.foreign import Counting, Cursor, Foreign, Numbered
+from mirrax.data.adapters.foreign import (
+    Cursor,
+    ForeignSource,
+    IndexedCursor,
+    IteratorCursor,
+)
 from mirrax.data.node import Node
 from mirrax.trees import Driving
 
@@ -19,15 +24,17 @@ def adapt(value: Any) -> Node | None:
         return None
     if isinstance(value, Sequence):
         count = len(value)
-        return Foreign(name, lambda: Numbered(value.__getitem__, count), count)
+        return ForeignSource(
+            name, lambda: IndexedCursor(value.__getitem__, count), count
+        )
     if inspect.isgeneratorfunction(value):
         name = f"`{value.__name__}()`"
-        return Foreign(name, lambda: Counting(value, name))
+        return ForeignSource(name, lambda: IteratorCursor(value, name))
     if isinstance(value, Iterator):
         once = _Once(value, name)
-        return Foreign(name, once.open, peek=once.peek)
+        return ForeignSource(name, once.open, peek=once.peek)
     if isinstance(value, Iterable):
-        return Foreign(name, lambda: Counting(lambda: iter(value), name))
+        return ForeignSource(name, lambda: IteratorCursor(lambda: iter(value), name))
     return None
 
 
@@ -41,7 +48,7 @@ class _Once:
 
     def open(self) -> Cursor:
         """Returns the elements, which belong to the first cursor that moves."""
-        return Counting(self._begin, self._name)
+        return IteratorCursor(self._begin, self._name)
 
     def peek(self) -> Any:
         """Returns the first element, and leaves it where it is."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from mirrax.data.adapters.foreign import Foreign, Numbered
+from mirrax.data.adapters.foreign import ForeignSource, IndexedCursor
 from mirrax.data.node import INFINITE, Node
 
 
@@ -18,10 +18,10 @@ def adapt(value: Any) -> Node | None:
         return None
     count = value.num_batches
     cardinality = INFINITE if count is None else count
-    return Foreign("keras.utils.PyDataset", lambda: _Batches(value), cardinality)
+    return ForeignSource("keras.utils.PyDataset", lambda: _Batches(value), cardinality)
 
 
-class _Batches(Numbered):
+class _Batches(IndexedCursor):
     """The batches of one epoch, with the calls that Keras makes around it."""
 
     def __init__(self, dataset: Any) -> None:

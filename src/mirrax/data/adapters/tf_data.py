@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from mirrax.data.adapters.foreign import Counting, Foreign
+from mirrax.data.adapters.foreign import ForeignSource, IteratorCursor
 from mirrax.data.node import Node
 
 _NAME = "tf.data.Dataset"
@@ -18,4 +18,6 @@ def adapt(value: Any) -> Node | None:
         return None
     # TensorFlow says infinite and unknown by the same numbers as we do.
     count = int(value.cardinality())
-    return Foreign(_NAME, lambda: Counting(value.as_numpy_iterator, _NAME), count)
+    return ForeignSource(
+        _NAME, lambda: IteratorCursor(value.as_numpy_iterator, _NAME), count
+    )

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from mirrax.data.example.fast_path import spans_of
-from mirrax.data.example.feature_columns import Column
+from mirrax.data.example.feature_columns import FeatureColumn
 from mirrax.data.example.features import BYTES, INT64, Array
 from mirrax.data.example.protobuf import MalformedError, check_varints, decode_numbers
 from mirrax.data.example.spans import Spans
@@ -18,7 +18,9 @@ from mirrax.data.example.spans import Spans
 _MIN_RECORDS_AT_ONCE = 4
 
 
-def parse_alike(records: list[bytes], columns: Sequence[Column]) -> list[int]:
+def parse_same_layout(
+    records: list[bytes], columns: Sequence[FeatureColumn]
+) -> list[int]:
     """Fills in examples that have one layout; returns the indices of the others."""
     groups: dict[int, list[int]] = {}
     for index, record in enumerate(records):
@@ -34,7 +36,7 @@ def parse_alike(records: list[bytes], columns: Sequence[Column]) -> list[int]:
 
 
 def _parse_group(
-    records: list[bytes], indices: Array, columns: Sequence[Column]
+    records: list[bytes], indices: Array, columns: Sequence[FeatureColumn]
 ) -> Array:
     """Fills in the examples like the first one; returns which these are."""
     nothing = np.zeros(len(indices), bool)

@@ -7,18 +7,18 @@ from mirrax.data.example.protobuf import (
     check_varints,
     read_varint,
 )
-from mirrax.data.example.spans import Spans, not_a_message, read_example
+from mirrax.data.example.spans import Spans, parse_error, read_example
 
 
 def spans_of(record: bytes, index: int) -> dict[str, Spans]:
     """Returns where the values of each feature of an example are."""
     try:
-        return read_usual_example(record) or read_example(record)
+        return read_canonical_example(record) or read_example(record)
     except MalformedError as error:
-        raise not_a_message(f"example {index} of {len(record)} bytes", error) from None
+        raise parse_error(f"example {index} of {len(record)} bytes", error) from None
 
 
-def read_usual_example(data: bytes) -> dict[str, Spans] | None:
+def read_canonical_example(data: bytes) -> dict[str, Spans] | None:
     """Returns what `read_example` does, faster; None for an unusual example.
 
     Usual is how everybody writes them: each field once and in order, numbers packed.
@@ -36,14 +36,14 @@ def read_usual_example(data: bytes) -> dict[str, Spans] | None:
             start, stop = _enter(data, stop, 0x12)
             if stop != entry_stop or stop > size:
                 return None
-            found[name] = _read_usual_feature(data, start, stop)
+            found[name] = _read_canonical_feature(data, start, stop)
             start = stop
     except (IndexError, UnicodeDecodeError, MalformedError):
         return None
     return found
 
 
-def _read_usual_feature(data: bytes, start: int, stop: int) -> Spans:
+def _read_canonical_feature(data: bytes, start: int, stop: int) -> Spans:
     if start == stop:
         return Spans()
     kind = data[start] >> 3

@@ -16,16 +16,16 @@ from mirrax.data.example.features import (
     Array,
     FixedLenFeature,
     VarLenFeature,
-    kind_of,
+    feature_kind,
 )
 
 
-class Column(abc.ABC):
+class FeatureColumn(abc.ABC):
     """One feature of all examples."""
 
     def __init__(self, name: str, feature: AnyFeature) -> None:
         self.name = name
-        self._kind = kind_of(feature.dtype)
+        self._kind = feature_kind(feature.dtype)
 
     def put_one(self, index: int, kind: int, values: Array) -> None:
         """Takes the values of one example; those of kind 0 are missing."""
@@ -59,7 +59,7 @@ class Column(abc.ABC):
     def _put_missing(self, index: int) -> None: ...
 
 
-class _FixedLenColumn(Column):
+class _FixedLenColumn(FeatureColumn):
     def __init__(self, name: str, feature: FixedLenFeature, num_rows: int) -> None:
         super().__init__(name, feature)
         self._shape = tuple(feature.shape)
@@ -101,7 +101,7 @@ class _FixedLenColumn(Column):
         self._rows[index] = self._default
 
 
-class _VarLenColumn(Column):
+class _VarLenColumn(FeatureColumn):
     def __init__(self, name: str, feature: VarLenFeature, num_rows: int) -> None:
         super().__init__(name, feature)
         self._rows = [np.empty(0, DTYPES[self._kind])] * num_rows
@@ -128,7 +128,7 @@ class _VarLenColumn(Column):
         self._rows[index] = np.empty(0, DTYPES[self._kind])
 
 
-def make_column(name: str, feature: AnyFeature, num_rows: int) -> Column:
+def make_column(name: str, feature: AnyFeature, num_rows: int) -> FeatureColumn:
     """Returns the column of a feature, for a number of examples."""
     if isinstance(feature, FixedLenFeature):
         return _FixedLenColumn(name, feature, num_rows)
@@ -144,12 +144,12 @@ def _default_of(name: str, feature: FixedLenFeature) -> Array | None:
     value = feature.default_value
     if value is None:
         return None
-    if kind_of(feature.dtype) == BYTES:
+    if feature_kind(feature.dtype) == BYTES:
         given = np.array(value, object)
         flat = [v.encode() if isinstance(v, str) else v for v in given.ravel()]
         given = as_objects(flat).reshape(given.shape)
     else:
-        given = np.asarray(value, DTYPES[kind_of(feature.dtype)])
+        given = np.asarray(value, DTYPES[feature_kind(feature.dtype)])
     shape = tuple(feature.shape)
     if given.size != 1 and given.shape != shape:
         raise ValueError(

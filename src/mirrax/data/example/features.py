@@ -22,7 +22,7 @@ class FixedLenFeature:
     default_value: Any = None
 
     def __post_init__(self) -> None:
-        kind_of(self.dtype)
+        feature_kind(self.dtype)
         if None in self.shape or any(size < 0 for size in self.shape):
             raise ValueError(
                 "The shape of a `FixedLenFeature` must be known. "
@@ -41,7 +41,7 @@ class VarLenFeature:
     dtype: Any
 
     def __post_init__(self) -> None:
-        kind_of(self.dtype)
+        feature_kind(self.dtype)
 
 
 AnyFeature = FixedLenFeature | VarLenFeature
@@ -59,7 +59,7 @@ DTYPES = {
 KIND_NAMES = {BYTES: "bytes", FLOAT: "float32", INT64: "int64"}
 
 
-def kind_of(dtype: Any) -> int:
+def feature_kind(dtype: Any) -> int:
     """Returns the kind of the values of a dtype."""
     kinds = {"f4": FLOAT, "i8": INT64, "S": BYTES, "U": BYTES, "O": BYTES}
     try:

@@ -71,7 +71,7 @@ def read_feature(
 def read_list(data: bytes, kind: int) -> list[Any]:
     """Returns the values of a list of a kind."""
     spans = Spans(kind)
-    guarded(lambda: _read_places(data, 0, len(data), spans), data)
+    read_or_raise(lambda: _read_places(data, 0, len(data), spans), data)
     values: list[Any] = values_of(data, spans)[1].tolist()
     return values
 
@@ -86,15 +86,15 @@ def values_of(data: bytes, spans: Spans | None) -> tuple[int, Array]:
     return spans.kind, decode_numbers(joined, spans.kind)
 
 
-def guarded(read: Callable[[], _T], data: bytes) -> _T:
+def read_or_raise(read: Callable[[], _T], data: bytes) -> _T:
     """Returns what a function reads from bytes, or raises a `DataLossError`."""
     try:
         return read()
     except MalformedError as error:
-        raise not_a_message(f"{len(data)} bytes", error) from None
+        raise parse_error(f"{len(data)} bytes", error) from None
 
 
-def not_a_message(received: str, error: MalformedError) -> DataLossError:
+def parse_error(received: str, error: MalformedError) -> DataLossError:
     """Returns the error for bytes that are no message."""
     return DataLossError(
         "Could not parse example input: it must be a serialized `tf.train.Example`. "

@@ -11,8 +11,8 @@ import numpy as np
 from typing_extensions import override
 
 from mirrax.data.columns import STRING, Columns, as_strings
-from mirrax.data.indices import Counted, Indices
-from mirrax.data.node import Epoch
+from mirrax.data.indices import SequentialIndices
+from mirrax.data.node import Epoch, Stream
 from mirrax.data.nodes.files import FileNode
 from mirrax.data.nodes.indexed import IndexedNode
 from mirrax.data.readers.base import check_files
@@ -33,8 +33,8 @@ class ArrayRecords(IndexedNode, FileNode):
         return 64
 
     @override
-    def indices(self, epoch: Epoch) -> Indices:
-        return Counted(self.cardinality)
+    def indices(self, epoch: Epoch) -> Stream:
+        return SequentialIndices(self.cardinality)
 
     @override
     def look_up(self, numbers: np.ndarray[Any, Any]) -> Columns:

@@ -12,16 +12,15 @@ from typing_extensions import override
 
 from mirrax.data import columns as cols
 from mirrax.data.columns import Columns
-from mirrax.data.node import Epoch, Node, PassingStream, Stream
+from mirrax.data.node import Epoch, PassingStream, SourceNode, Stream
 from mirrax.errors import InvalidArgumentError
 from mirrax.values.tensor_spec import TensorSpec
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Batching(Node):
+class Batching(SourceNode):
     """So many elements in one; the last may have fewer, or be left out."""
 
-    source: Node
     size: int
     drop_remainder: bool
 
@@ -75,10 +74,10 @@ class _BatchStream(PassingStream):
         self.structure = self._source.structure
         if not parts or (missing and self._drop):
             return None
-        return [one_row(column) for column in cols.concatenate(parts)]
+        return [as_one_row(column) for column in cols.concatenate(parts)]
 
 
-def one_row(column: cols.Column) -> cols.Column:
+def as_one_row(column: cols.Column) -> cols.Column:
     """Returns rows as one element, if they can be stacked."""
     if isinstance(column, np.ndarray):
         return column[None]

@@ -16,14 +16,14 @@ from typing_extensions import override
 
 from mirrax.data import columns as cols
 from mirrax.data.columns import Columns
-from mirrax.data.node import Epoch, Node, ReplayedStream, Stream
+from mirrax.data.node import Epoch, ReplayedStream, SourceNode, Stream
 from mirrax.errors import DataLossError, NotFoundError
 
 # What is kept is read once, so its order is that of one iteration, always the same one.
 _EPOCH = (0,)
 
 
-class Memory:
+class CachedColumns:
     """Elements that were read once, as columns."""
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class Memory:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Cache(Node):
+class Cache(SourceNode):
     """Elements that are read once and then kept.
 
     Args:
@@ -41,9 +41,8 @@ class Cache(Node):
         memory: What is kept.
     """
 
-    source: Node
     file: str = ""
-    memory: Memory = dataclasses.field(default_factory=Memory, repr=False)
+    memory: CachedColumns = dataclasses.field(default_factory=CachedColumns, repr=False)
 
     @override
     def open(self, epoch: Epoch) -> Stream:
@@ -52,16 +51,6 @@ class Cache(Node):
             if os.path.exists(self.file):
                 _load(self.file, self.memory)
         return _CacheStream(self)
-
-    @property
-    @override
-    def spec(self) -> Any:
-        return self.source.spec
-
-    @property
-    @override
-    def cardinality(self) -> int:
-        return self.source.cardinality
 
 
 class _CacheStream(ReplayedStream):
@@ -107,7 +96,7 @@ def _require_folder(file: str) -> None:
         )
 
 
-def _save(file: str, memory: Memory) -> None:
+def _save(file: str, memory: CachedColumns) -> None:
     """Writes a cache, whole or not at all."""
     count = 0 if memory.columns is None else len(memory.columns)
     nesting = None if count == 0 else jax.tree.unflatten(memory.structure, range(count))
@@ -118,7 +107,7 @@ def _save(file: str, memory: Memory) -> None:
     os.replace(name, file)
 
 
-def _load(file: str, memory: Memory) -> None:
+def _load(file: str, memory: CachedColumns) -> None:
     try:
         with open(file, "rb") as stream:
             memory.columns, nesting = pickle.load(stream)

@@ -21,7 +21,7 @@ MakeReader = Callable[[tuple[str, ...]], Reader]
 class FileNode(Node):
     """A node that reads files, one after another, so that workers can share them."""
 
-    is_work = True
+    is_expensive = True
 
     files: tuple[str, ...]
 
@@ -36,6 +36,8 @@ class Files(FileNode):
         kind: What kind of files they are.
     """
 
+    cardinality = UNKNOWN
+
     make_reader: MakeReader = dataclasses.field(repr=False)
     kind: str
 
@@ -47,11 +49,6 @@ class Files(FileNode):
     @override
     def spec(self) -> Any:
         return TensorSpec((), STRING)
-
-    @property
-    @override
-    def cardinality(self) -> int:
-        return UNKNOWN
 
 
 class _FilesStream(Stream):

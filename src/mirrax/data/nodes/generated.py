@@ -20,7 +20,8 @@ from mirrax.values.tensor_spec import TensorSpec
 class Generated(Node):
     """What a Python function yields."""
 
-    is_work = True
+    is_expensive = True
+    cardinality = UNKNOWN
 
     function: Callable[[], Iterable[Any]]
     signature: Any
@@ -33,11 +34,6 @@ class Generated(Node):
     @override
     def spec(self) -> Any:
         return self.signature
-
-    @property
-    @override
-    def cardinality(self) -> int:
-        return UNKNOWN
 
 
 class _GeneratedStream(ReplayedStream):

@@ -14,14 +14,22 @@ from typing_extensions import override
 from mirrax.data import columns as cols
 from mirrax.data.columns import Columns
 from mirrax.data.inference import spec_of_first
-from mirrax.data.node import UNKNOWN, Epoch, Node, ReplayedStream, State, Stream
+from mirrax.data.node import (
+    UNKNOWN,
+    Epoch,
+    Node,
+    ReplayedStream,
+    SourceNode,
+    State,
+    Stream,
+)
 from mirrax.data.nodes.combining import common_spec
 from mirrax.data.seeds import Seeded, seed_unseeded
 from mirrax.errors import InvalidArgumentError
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class GroupByWindow(Node, Seeded):
+class GroupByWindow(SourceNode, Seeded):
     """What a function makes of groups of elements with the same key.
 
     Args:
@@ -32,9 +40,9 @@ class GroupByWindow(Node, Seeded):
         seed: Decides about what is random in what `reduce` makes.
     """
 
-    is_work = True
+    is_expensive = True
+    cardinality = UNKNOWN
 
-    source: Node
     key_of: Callable[..., Any]
     reduce: Callable[[Any, Node], Node]
     size_of: Callable[[Any], Any]
@@ -60,11 +68,6 @@ class GroupByWindow(Node, Seeded):
                 group = Group([], None, self.source.spec)
                 specs.append(self.reduce(np.int64(key), group).spec)
         return jax.tree.map(common_spec, *specs) if specs else spec_of_first(self)
-
-    @property
-    @override
-    def cardinality(self) -> int:
-        return UNKNOWN
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -143,7 +146,7 @@ class _GroupStream(ReplayedStream):
                 self._has_ended = True
                 break
             (row,) = cols.rows_of(columns)
-            with cols.noting("group_by_window", self._num_read):
+            with cols.annotate_errors("group_by_window", self._num_read):
                 key = cols.call(self._node.key_of, self._source.structure, row)
                 number = int(np.asarray(key))
                 size = int(np.asarray(self._node.size_of(np.int64(number))))

@@ -12,10 +12,7 @@ from typing_extensions import override
 
 from mirrax.data import columns as cols
 from mirrax.data.columns import Columns, as_array
-from mirrax.data.indices import (
-    Counted,
-    Indices,
-)
+from mirrax.data.indices import SequentialIndices, take_numbers
 from mirrax.data.node import Epoch, Node, State, Stream
 from mirrax.values.tensor_spec import TensorSpec
 
@@ -30,9 +27,14 @@ class IndexedNode(Node):
     def chunk(self) -> int:
         """How many elements to look up at once, where they are wanted one by one."""
 
+    @property
+    def has_indices(self) -> bool:
+        """Whether the elements have numbers."""
+        return True
+
     @abc.abstractmethod
-    def indices(self, epoch: Epoch) -> Indices | None:
-        """Returns the numbers of the elements in order; None if there are none."""
+    def indices(self, epoch: Epoch) -> Stream:
+        """Returns the numbers of the elements in order, as one column."""
 
     @abc.abstractmethod
     def look_up(self, numbers: np.ndarray[Any, Any]) -> Columns:
@@ -40,18 +42,13 @@ class IndexedNode(Node):
 
     @override
     def open(self, epoch: Epoch) -> Stream:
-        indices = self.indices(epoch)
-        return IndexedStream(self, indices) if indices else self._open_rows(epoch)
-
-    def _open_rows(self, epoch: Epoch) -> Stream:
-        """Returns the elements, where they have no numbers."""
-        raise AssertionError
+        return IndexedStream(self, self.indices(epoch))
 
 
 class IndexedStream(Stream):
     """Elements in the order of their numbers."""
 
-    def __init__(self, node: IndexedNode, indices: Indices) -> None:
+    def __init__(self, node: IndexedNode, indices: Stream) -> None:
         self._look_up = node.look_up
         self._indices = indices
         self.structure = node.structure
@@ -62,7 +59,7 @@ class IndexedStream(Stream):
     def take(self, limit: int) -> Columns | None:
         if self._error is not None:
             raise self._error
-        numbers = self._indices.take(limit)
+        numbers = take_numbers(self._indices, limit)
         if not len(numbers):
             return None
         try:
@@ -106,8 +103,8 @@ class Range(IndexedNode):
         return _IN_MEMORY
 
     @override
-    def indices(self, epoch: Epoch) -> Indices:
-        return Counted(len(self.numbers))
+    def indices(self, epoch: Epoch) -> Stream:
+        return SequentialIndices(len(self.numbers))
 
     @override
     def look_up(self, numbers: np.ndarray[Any, Any]) -> Columns:
@@ -138,8 +135,8 @@ class Slices(IndexedNode):
         return _IN_MEMORY
 
     @override
-    def indices(self, epoch: Epoch) -> Indices:
-        return Counted(self.count)
+    def indices(self, epoch: Epoch) -> Stream:
+        return SequentialIndices(self.count)
 
     @override
     def look_up(self, numbers: np.ndarray[Any, Any]) -> Columns:

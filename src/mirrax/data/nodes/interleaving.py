@@ -10,14 +10,22 @@ from typing_extensions import override
 
 from mirrax.data import columns as cols
 from mirrax.data.columns import Columns
-from mirrax.data.node import UNKNOWN, Epoch, Node, State, Stream, refuse_position
+from mirrax.data.node import (
+    UNKNOWN,
+    Epoch,
+    Node,
+    SourceNode,
+    State,
+    Stream,
+    position_error,
+)
 from mirrax.data.nodes.buffered import Buffered, take_rounds
 from mirrax.data.seeds import Seeded, seed_unseeded
 from mirrax.data.thread_pool import Pool
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Interleave(Node, Seeded):
+class Interleave(SourceNode, Seeded):
     """The elements of the datasets that a function makes of elements, in turn.
 
     Args:
@@ -29,9 +37,9 @@ class Interleave(Node, Seeded):
         num_threads: How many of them are read at once, in advance; 0 for none.
     """
 
-    is_work = True
+    is_expensive = True
+    cardinality = UNKNOWN
 
-    source: Node
     function: Callable[..., Node]
     cycle_length: int
     block_length: int
@@ -62,14 +70,9 @@ class Interleave(Node, Seeded):
     def make(self, stream: Stream, columns: Columns, number: int) -> Node:
         """Returns what the function makes of the element with a number."""
         row = cols.rows_of(columns)[0]
-        with cols.noting("interleave` or `flat_map", number):
+        with cols.annotate_errors("interleave` or `flat_map", number):
             node: Node = cols.call(self.function, stream.structure, row)
         return seed_unseeded(node, (self.seed, number))
-
-    @property
-    @override
-    def cardinality(self) -> int:
-        return UNKNOWN
 
 
 @dataclasses.dataclass(frozen=True)
@@ -216,7 +219,7 @@ class _InterleaveStream(Stream):
         source.restore(before)
         columns = source.take(1)
         if columns is None:
-            raise refuse_position(number + 1, number)
+            raise position_error(number + 1, number)
         slot = self._open_slot(self._node.make(source, columns, number), before, number)
         slot.stream.restore(inner)
         return slot

@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from mirrax.data import columns as cols
 from mirrax.data.columns import STRING, Column, Columns
-from mirrax.data.node import Epoch, State, Stream, refuse_position
+from mirrax.data.node import Epoch, State, Stream, position_error
 from mirrax.data.nodes.files import FileNode
 from mirrax.data.readers.base import check_files
 from mirrax.errors import DataLossError, InvalidArgumentError
@@ -94,7 +94,7 @@ class _ParquetStream(Stream):
     @override
     def restore(self, state: State) -> None:
         if state[0] > len(self._files):
-            raise refuse_position(state[0], len(self._files))
+            raise position_error(state[0], len(self._files))
         self._place = list(state)
         self._file = self._group = None
 

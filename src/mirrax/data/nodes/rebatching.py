@@ -11,17 +11,24 @@ from typing_extensions import override
 
 from mirrax.data import columns as cols
 from mirrax.data.columns import Columns
-from mirrax.data.node import UNKNOWN, Epoch, Node, State, Stream, refuse_position
-from mirrax.data.nodes.batching import one_row, with_rows
+from mirrax.data.node import (
+    UNKNOWN,
+    Epoch,
+    SourceNode,
+    State,
+    Stream,
+    position_error,
+)
+from mirrax.data.nodes.batching import as_one_row, with_rows
 from mirrax.errors import InvalidArgumentError
 from mirrax.values.tensor_spec import TensorSpec
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Unbatch(Node):
+class Unbatch(SourceNode):
     """The rows of elements."""
 
-    source: Node
+    cardinality = UNKNOWN
 
     @override
     def open(self, epoch: Epoch) -> Stream:
@@ -31,11 +38,6 @@ class Unbatch(Node):
     @override
     def spec(self) -> Any:
         return jax.tree.map(_without_rows, self.source.spec)
-
-    @property
-    @override
-    def cardinality(self) -> int:
-        return UNKNOWN
 
 
 def _without_rows(spec: TensorSpec) -> TensorSpec:
@@ -89,12 +91,12 @@ class _UnbatchStream(Stream):
         while used:
             columns = self.take(used)
             if columns is None:
-                raise refuse_position(used, 0)
+                raise position_error(used, 0)
             used -= cols.num_rows(columns)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Rebatch(Node):
+class Rebatch(SourceNode):
     """Batches cut anew into parts of given sizes, in turn, across their borders.
 
     Args:
@@ -103,7 +105,8 @@ class Rebatch(Node):
         drop_remainder: Whether a last part that is too small is left out.
     """
 
-    source: Node
+    cardinality = UNKNOWN
+
     sizes: tuple[int, ...]
     drop_remainder: bool = False
 
@@ -117,11 +120,6 @@ class Rebatch(Node):
         return jax.tree.map(
             lambda leaf: with_rows(_without_rows(leaf), None), self.source.spec
         )
-
-    @property
-    @override
-    def cardinality(self) -> int:
-        return UNKNOWN
 
 
 class _RebatchStream(Stream):
@@ -145,7 +143,7 @@ class _RebatchStream(Stream):
             self._has_ended = True
             return None
         self._taken += 1
-        return [one_row(column) for column in cols.concatenate(parts)]
+        return [as_one_row(column) for column in cols.concatenate(parts)]
 
     @override
     def state(self) -> State:

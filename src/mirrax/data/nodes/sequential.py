@@ -13,32 +13,29 @@ from typing_extensions import override
 from mirrax.data import columns as cols
 from mirrax.data.columns import Columns
 from mirrax.data.inference import spec_of_function
-from mirrax.data.node import UNKNOWN, Epoch, Node, ReplayedStream, State, Stream
+from mirrax.data.node import (
+    UNKNOWN,
+    Epoch,
+    ReplayedStream,
+    SourceNode,
+    State,
+    Stream,
+)
 from mirrax.errors import InvalidArgumentError
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class TakeWhile(Node):
+class TakeWhile(SourceNode):
     """The elements before the first for which a function is not true."""
 
-    is_work = True
+    is_expensive = True
+    cardinality = UNKNOWN
 
-    source: Node
     predicate: Callable[..., Any]
 
     @override
     def open(self, epoch: Epoch) -> Stream:
         return _TakeWhileStream(self.source.open(epoch), self.predicate)
-
-    @property
-    @override
-    def spec(self) -> Any:
-        return self.source.spec
-
-    @property
-    @override
-    def cardinality(self) -> int:
-        return UNKNOWN
 
 
 class _TakeWhileStream(Stream):
@@ -55,7 +52,7 @@ class _TakeWhileStream(Stream):
         if columns is None:
             return None
         self.structure = self._source.structure
-        with cols.noting("take_while", self._number):
+        with cols.annotate_errors("take_while", self._number):
             (row,) = cols.rows_of(columns)
             is_kept = cols.call(self._predicate, self.structure, row)
             if np.ndim(is_kept):
@@ -79,7 +76,7 @@ class _TakeWhileStream(Stream):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Scan(Node):
+class Scan(SourceNode):
     """What a function makes of each element and of what it kept of those before.
 
     Args:
@@ -88,9 +85,8 @@ class Scan(Node):
         function: Makes the next state and a result of a state and an element.
     """
 
-    is_work = True
+    is_expensive = True
 
-    source: Node
     initial_state: Any
     function: Callable[[Any, Any], Any]
 
@@ -119,11 +115,6 @@ class Scan(Node):
 
         return spec_of_function(result, self.source, self)
 
-    @property
-    @override
-    def cardinality(self) -> int:
-        return self.source.cardinality
-
 
 class _ScanStream(ReplayedStream):
     def __init__(self, node: Scan, epoch: Epoch) -> None:
@@ -138,31 +129,21 @@ class _ScanStream(ReplayedStream):
             return None
         (row,) = cols.rows_of(columns)
         element = jax.tree.unflatten(self._source.structure, row)
-        with cols.noting("scan", self._taken):
+        with cols.annotate_errors("scan", self._taken):
             self._state, result = self._node.call(self._state, element)
         leaves, self.structure = jax.tree.flatten(result)
         return cols.from_rows([leaves])
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Unique(Node):
+class Unique(SourceNode):
     """The elements that differ from all before them."""
 
-    source: Node
+    cardinality = UNKNOWN
 
     @override
     def open(self, epoch: Epoch) -> Stream:
         return _UniqueStream(self.source.open(epoch))
-
-    @property
-    @override
-    def spec(self) -> Any:
-        return self.source.spec
-
-    @property
-    @override
-    def cardinality(self) -> int:
-        return UNKNOWN
 
 
 class _UniqueStream(ReplayedStream):

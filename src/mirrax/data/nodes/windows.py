@@ -11,12 +11,12 @@ from typing_extensions import override
 
 from mirrax.data import columns as cols
 from mirrax.data.columns import Columns
-from mirrax.data.node import UNKNOWN, Epoch, Node, ReplayedStream, Stream
+from mirrax.data.node import UNKNOWN, Epoch, ReplayedStream, SourceNode, Stream
 from mirrax.values.tensor_spec import TensorSpec
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Window(Node):
+class Window(SourceNode):
     """Elements in groups that are datasets themselves.
 
     Args:
@@ -28,7 +28,8 @@ class Window(Node):
         make: Makes a dataset of columns.
     """
 
-    source: Node
+    cardinality = UNKNOWN
+
     size: int
     shift: int
     stride: int
@@ -43,11 +44,6 @@ class Window(Node):
     @override
     def spec(self) -> Any:
         return TensorSpec(None, object)
-
-    @property
-    @override
-    def cardinality(self) -> int:
-        return UNKNOWN
 
 
 class _WindowStream(ReplayedStream):

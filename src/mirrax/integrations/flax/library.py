@@ -1,4 +1,4 @@
-"""How the variables of Flax take part in traces, gradients and checkpoints."""
+"""Flax variables in traces, gradients and checkpoints."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from flax import nnx
 from typing_extensions import override
 
 from mirrax.integrations.flax import hooks
-from mirrax.integrations.flax.graphs import OBJECTS, Graphs
-from mirrax.integrations.flax.stand_ins import require_stand_in
+from mirrax.integrations.flax.graphs import OBJECTS, GraphVersions
+from mirrax.integrations.flax.variable_proxies import require_proxy
 from mirrax.variables import foreign_libraries
 
 
 class FlaxLibrary(foreign_libraries.Library):
-    """Flax NNX, as a library whose variables take part."""
+    """The integration of Flax NNX."""
 
     def __init__(self) -> None:
-        self._graphs = Graphs()
+        self._graphs = GraphVersions()
 
     @property
     @override
@@ -35,7 +35,7 @@ class FlaxLibrary(foreign_libraries.Library):
     def sources(self, value: Any) -> foreign_libraries.Sources | None:
         if isinstance(value, nnx.Variable):
             return foreign_libraries.Sources(
-                [require_stand_in(value)], lambda gradients: gradients[0]
+                [require_proxy(value)], lambda gradients: gradients[0]
             )
         if isinstance(value, nnx.Module):
             value = nnx.state(value, nnx.Param)
@@ -50,7 +50,7 @@ class FlaxLibrary(foreign_libraries.Library):
             return jax.tree.unflatten(structure, [v.copy(g) for v, g in pairs])
 
         return foreign_libraries.Sources(
-            [require_stand_in(v) for v in variables], assemble
+            [require_proxy(v) for v in variables], assemble
         )
 
     @override
@@ -58,10 +58,9 @@ class FlaxLibrary(foreign_libraries.Library):
         if not isinstance(value, nnx.Variable):
             return None
         return (
-            "A variable of Flax by itself cannot be an argument: JAX makes a copy of "
-            f"it, and what is written to the copy is lost. Received: {value!r}. Pass "
-            "the module that it belongs to, close over it, or pass its value, "
-            "`variable[...]`."
+            "A single Flax variable cannot be an argument: JAX copies it, and writes "
+            f"to the copy are lost. Received: {value!r}. Pass its module, close over "
+            "it, or pass its value, `variable[...]`."
         )
 
     @override
@@ -83,5 +82,5 @@ class FlaxLibrary(foreign_libraries.Library):
 
 
 def _kept(variable: Any) -> foreign_libraries.Kept:
-    stand_in = require_stand_in(variable)
-    return foreign_libraries.Kept(stand_in.get_array, stand_in.set_array)
+    proxy = require_proxy(variable)
+    return foreign_libraries.Kept(proxy.get_array, proxy.set_array)

@@ -1,4 +1,4 @@
-"""Which objects a function reaches without being given them."""
+"""Finds the modules that a function captures."""
 
 from __future__ import annotations
 
@@ -14,22 +14,21 @@ import numpy as np
 from mirrax.run.function_identity import is_users_type
 
 _MAX_DEPTH = 8
-# A longer list holds data.
+# Longer lists, and longer searches, are data.
 _MAX_ITEMS = 1000
-# A longer search is through data, too.
 _MAX_OBJECTS = 10_000
 _PLAIN = {int, float, complex, bool, str, bytes, type(None), np.ndarray}
 _CONTAINERS = (list, tuple, set, frozenset)
 
 
 def find_objects(fn: Callable[..., Any], kinds: tuple[type, ...]) -> list[Any]:
-    """Returns the objects of these kinds that `fn` names: closures, globals, `self`.
+    """Returns objects of these types in the closure, globals and `self` of `fn`.
 
-    It looks into functions that `fn` calls by name, into lists and dictionaries, and
-    into the attributes of objects of the user's own classes.
+    Searches functions that `fn` names, lists, dictionaries, and attributes of objects
+    of user-defined classes.
     """
     found: dict[int, Any] = {}
-    # Nearest first; what was seen is kept, so that no other object gets its number.
+    # Breadth-first. Seen objects are kept alive, so that ids stay unique.
     seen: dict[int, Any] = {}
     waiting: collections.deque[tuple[Any, int]] = collections.deque([(fn, _MAX_DEPTH)])
     while waiting and len(seen) < _MAX_OBJECTS:
@@ -44,7 +43,7 @@ def find_objects(fn: Callable[..., Any], kinds: tuple[type, ...]) -> list[Any]:
 
 
 def _reached(value: Any) -> Iterator[Any]:
-    """Yields what a value names or holds."""
+    """Yields the objects that a value refers to."""
     if isinstance(value, dict):
         yield from list(value.values()) if len(value) <= _MAX_ITEMS else ()
     elif isinstance(value, _CONTAINERS):
@@ -59,12 +58,12 @@ def _unwrapped(value: Any) -> Any:
     try:
         return inspect.unwrap(value)
     except Exception:
-        # An object of the user's own that answers for any attribute, or for none.
+        # A user-defined object with an unusual `__getattr__`.
         return value
 
 
 def _named(value: Any) -> Iterator[Any]:
-    """Yields what a callable names."""
+    """Yields the objects that a callable refers to."""
     if isinstance(value, functools.partial):
         yield from (value.func, *value.args, *value.keywords.values())
     elif isinstance(value, types.MethodType):

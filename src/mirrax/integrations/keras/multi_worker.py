@@ -1,6 +1,6 @@
-"""Keras models on many workers: they start alike, and the first one speaks for all.
+"""Keras models on several workers: same initial values, files from the first worker.
 
-Every worker runs the same calls on the same batches, of which each computes its rows.
+Every worker runs the same calls on the same batches, and computes its rows of each.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _WRITERS = (
 
 
 def install() -> None:
-    """Lets the first worker restore a backup, which the others then get from it."""
+    """Makes only the first worker restore a backup; the others copy from it."""
     hooks.wrap(keras.callbacks.BackupAndRestore, "on_train_begin", _restore)
 
 
 def _restore(original: Callable[..., None], callback: Any, *args: Any) -> None:
-    strategy = hooks.strategy_in_force()
+    strategy = hooks.current_strategy()
     is_alone = strategy is None or strategy.topology.is_local
-    with _NOTHING if is_alone else stack.entered(hooks.OnChief(strategy)):
+    with _NOTHING if is_alone else stack.entered(hooks.ChiefOnly(strategy)):
         original(callback, *args)
 
 
@@ -47,16 +47,16 @@ def is_chief(topology: Topology) -> bool:
     return topology.worker_index == 0
 
 
-def agreed(topology: Topology, variable: Any, array: Any) -> Any:
-    """Returns what the first worker has; sent only where another has something else."""
+def from_chief(topology: Topology, variable: Any, array: Any) -> Any:
+    """Returns the first worker's array; sends it only if another worker's differs."""
     topic = f"Keras variable {internals.role_of(variable)}"
     if any(worker_exchange.differing(topology, topic, [array])):
         return worker_exchange.from_first(topology, topic, array)
     return array
 
 
-def shared_order(topology: Topology) -> None:
-    """Makes NumPy, with which Keras shuffles rows, do it alike on all workers."""
+def sync_numpy_random(topology: Topology) -> None:
+    """Synchronizes NumPy's random state, with which Keras shuffles rows."""
     if topology.is_local:
         return
     kind, keys, position, *_ = np.random.get_state()
@@ -72,7 +72,7 @@ def require_same_batch(batch: Tree, topology: Topology) -> None:
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(batch)]
     if any(worker_exchange.differing(topology, "batch", leaves)):
         raise ValueError(
-            "All workers are given the same batches, of which each computes its rows. "
+            "All workers must get the same batches; each computes its rows. "
             f"Received: another batch on worker {topology.worker_index} than on "
             "others. Seed what shuffles them; or let each worker read its own data, "
             "with `strategy.distribute_datasets_from_function`."
@@ -80,7 +80,7 @@ def require_same_batch(batch: Tree, topology: Topology) -> None:
 
 
 def same_first_batch(batches: Iterable[Tree], topology: Topology) -> Iterator[Tree]:
-    """Yields batches, after comparing the first one with that of other workers."""
+    """Yields batches; compares the first one with those of other workers."""
     for number, batch in enumerate(batches):
         if number == 0:
             require_same_batch(batch, topology)
@@ -88,18 +88,18 @@ def same_first_batch(batches: Iterable[Tree], topology: Topology) -> Iterator[Tr
 
 
 def write_on_chief(strategy: Any, what: str, write: Callable[[], Any]) -> Any:
-    """Lets the first worker write files; all return once they are there, or raise.
+    """Writes files on the first worker; all workers wait for it, or raise its error.
 
-    In the middle of `fit` nobody waits, for there only the first worker may call this.
+    Inside `fit` nobody waits: there only the first worker may call this.
     """
     topology = strategy.topology
     if topology.is_local:
         return write()
-    is_alone = isinstance(stack.frame(), hooks.Fitting | hooks.OnChief)
+    is_alone = isinstance(stack.frame(), hooks.Fitting | hooks.ChiefOnly)
     problem = ""
     if is_chief(topology):
         try:
-            with stack.entered(hooks.OnChief(strategy)):
+            with stack.entered(hooks.ChiefOnly(strategy)):
                 write()
         except Exception as error:
             if not is_alone:
@@ -117,14 +117,14 @@ def write_on_chief(strategy: Any, what: str, write: Callable[[], Any]) -> Any:
     return None
 
 
-def await_files(topology: Topology) -> None:
-    """Returns once the files are there that callbacks of the first worker write."""
+def wait_for_files(topology: Topology) -> None:
+    """Waits until the first worker's callbacks have written their files."""
     if not topology.is_local:
         worker_exchange.exchange(topology, "files of callbacks", "")
 
 
 def gathered(predict: Callable[..., Any], topology: Topology) -> Callable[..., Any]:
-    """Returns `predict` with outputs that every worker has whole."""
+    """Returns `predict` with outputs that are gathered on every worker."""
     whole = jax.jit(lambda outputs: outputs, out_shardings=topology.replicated)
 
     def predict_all(state: Any, iterator: Any) -> Any:
@@ -135,7 +135,7 @@ def gathered(predict: Callable[..., Any], topology: Topology) -> Callable[..., A
 
 
 def callbacks_of(worker: Topology, callbacks: Any) -> Any:
-    """Returns those callbacks that this worker runs: only the first one writes."""
+    """Returns this worker's callbacks; those that write files run on the first."""
     is_ready = isinstance(callbacks, keras.callbacks.CallbackList)
     if worker.is_local or callbacks is None or is_ready:
         return callbacks
@@ -146,7 +146,7 @@ def callbacks_of(worker: Topology, callbacks: Any) -> Any:
 
 
 class _FollowChief(keras.callbacks.Callback):  # type: ignore[misc]
-    """Starts where the first worker starts, which may have restored a backup."""
+    """Copies epoch and variables from the first worker, which may have a backup."""
 
     def __init__(self, topology: Topology) -> None:
         super().__init__()
@@ -159,4 +159,4 @@ class _FollowChief(keras.callbacks.Callback):  # type: ignore[misc]
         internals.set_initial_epoch(self.model, int(epoch))
         variables = [*self.model.variables, *self.model.optimizer.variables]
         for variable in variables:
-            variable.assign(agreed(self._topology, variable, variable.numpy()))
+            variable.assign(from_chief(self._topology, variable, variable.numpy()))

@@ -1,4 +1,4 @@
-"""Variables of Mirrax as optimizers of Keras see them."""
+"""Keras variables that wrap variables of Mirrax, for Keras optimizers."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ import keras
 
 from mirrax.context import stack
 from mirrax.integrations.keras import internals
-from mirrax.integrations.keras.variables import attach, twin_of
+from mirrax.integrations.keras.variables import attach, proxy_of
 from mirrax.variables.variable import Variable
 
-_FACE = "_keras_face"
+_KERAS_VARIABLE = "_keras_variable"
 
 
-def faces_of(variables: Sequence[Any]) -> list[Any]:
-    """Returns variables as Keras', to be given to an optimizer."""
-    return [face_of(v) if isinstance(v, Variable) else v for v in variables]
+def as_keras_variables(variables: Sequence[Any]) -> list[Any]:
+    """Wraps variables of Mirrax as Keras variables."""
+    return [keras_variable_of(v) if isinstance(v, Variable) else v for v in variables]
 
 
-def face_of(variable: Variable) -> Any:
-    """Returns the Keras variable that stands for one of Mirrax, always the same."""
-    face = variable.__dict__.get(_FACE)
-    # A copy of a variable starts with what the first one had.
-    if face is None or twin_of(face) is not variable:
-        face = variable.__dict__[_FACE] = _made(variable)
-    return face
+def keras_variable_of(variable: Variable) -> Any:
+    """Returns the Keras variable that wraps one of Mirrax, always the same."""
+    made = variable.__dict__.get(_KERAS_VARIABLE)
+    # A copy of a variable has the original's wrapper in its `__dict__`.
+    if made is None or proxy_of(made) is not variable:
+        made = variable.__dict__[_KERAS_VARIABLE] = _make(variable)
+    return made
 
 
-def _made(variable: Variable) -> Any:
+def _make(variable: Variable) -> Any:
     # Outside of every strategy: the variable belongs to one already, or to none.
     with stack.entered(None), jax.ensure_compile_time_eval():
-        face = keras.Variable(
+        made = keras.Variable(
             jnp.zeros(variable.shape, variable.dtype),
             trainable=variable.trainable,
             name=variable.name.partition(":")[0].replace("/", "_"),
         )
-    internals.set_array(face, None)
-    attach(face, variable)
-    return face
+    internals.set_array(made, None)
+    attach(made, variable)
+    return made

@@ -1,7 +1,6 @@
-"""The Mirrax variables behind Keras variables.
+"""Proxies: Mirrax variables that stand for Keras variables.
 
-A Keras variable keeps its array itself. Its twin stands for it in everything that
-engines, traces and gradients do with variables, and holds its array where Keras does.
+The proxy is what runs, traces and gradients use; the array stays in the Keras variable.
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ _AGGREGATIONS = {
 }
 
 
-class Twin(Variable):
-    """What all twins have in common.
+class KerasProxy(Variable):
+    """The base class of proxies.
 
     Args:
         original: The Keras variable.
-        strategy: The strategy that it belongs to; None for one that belongs to none.
+        strategy: The strategy that it belongs to, if any.
     """
 
     def __init__(self, original: Any, strategy: Any = None) -> None:
@@ -63,7 +62,7 @@ class Twin(Variable):
         return bool(self.original.trainable)
 
     def whole(self) -> jax.Array:
-        """Returns the array that Keras sees outside of replicas and traces."""
+        """Returns the array that Keras sees outside replicas and traces."""
         aliasing.mark(self)
         array = internals.array_of(self.original)
         if is_stored(array):
@@ -71,7 +70,7 @@ class Twin(Variable):
         return array  # type: ignore[no-any-return]
 
     def put(self, array: Any) -> None:
-        """Makes `array`, which the caller may hold as well, the value for everyone."""
+        """Sets the array, which the caller may still hold."""
         internals.set_array(self.original, array)
         aliasing.mark(self)
 
@@ -84,8 +83,8 @@ class Twin(Variable):
         return other
 
 
-class _HeldByKeras(Twin):
-    """A twin whose array is the one that Keras holds."""
+class _KerasStoredProxy(KerasProxy):
+    """A proxy whose array is stored in the Keras variable."""
 
     _synchronization = VariableSynchronization.ON_WRITE
 
@@ -103,12 +102,12 @@ class _HeldByKeras(Twin):
         return internals.place_of(self.original)
 
 
-class PlainTwin(_HeldByKeras):
-    """Stands for a Keras variable that belongs to no strategy."""
+class PlainProxy(_KerasStoredProxy):
+    """The proxy of a Keras variable that belongs to no strategy."""
 
 
-class MirroredTwin(_HeldByKeras, MirroredVariable):
-    """Stands for a Keras variable with an equal copy on every replica."""
+class MirroredProxy(_KerasStoredProxy, MirroredVariable):
+    """The proxy of a Keras variable that is replicated."""
 
     def __init__(self, original: Any, strategy: Any) -> None:
         self.collective = strategy.collective
@@ -116,14 +115,14 @@ class MirroredTwin(_HeldByKeras, MirroredVariable):
 
     @override
     def put(self, array: Any) -> None:
-        super().put(mirror(array, self.topology))
+        super().put(to_replicated(array, self.topology))
 
 
-class OnReadTwin(Twin, SyncOnReadVariable):
-    """Stands for a Keras variable that each replica changes for itself.
+class SyncOnReadProxy(KerasProxy, SyncOnReadVariable):
+    """The proxy of a Keras variable that each replica changes on its own.
 
-    Between programs there is either one array for everyone, which Keras holds, or one
-    that joins the copies of the replicas.
+    Between programs it has either one array, stored in the Keras variable, or the
+    joined copies of all replicas.
     """
 
     _synchronization = VariableSynchronization.ON_READ
@@ -138,7 +137,7 @@ class OnReadTwin(Twin, SyncOnReadVariable):
     def stored(self) -> jax.Array:
         """The copies of all replicas, joined."""
         if self._joined is None:
-            # It may be a trace that asks, and what it asks for is there for good.
+            # Also inside a trace: the copies outlive it.
             with jax.ensure_compile_time_eval():
                 self.stored = self._copies_of(internals.array_of(self.original))
         assert self._joined is not None
@@ -162,12 +161,12 @@ class OnReadTwin(Twin, SyncOnReadVariable):
     @override
     def put(self, array: Any) -> None:
         self._joined = None
-        super().put(mirror(array, self.topology))
+        super().put(to_replicated(array, self.topology))
 
     def _copies_of(self, whole: jax.Array) -> jax.Array:
-        """Returns copies that amount to `whole`, joined, one on each device."""
+        """Returns joined copies, one on each device, that aggregate to `whole`."""
         first = np.atleast_1d(np.asarray(whole))
-        rest = np.zeros_like(first) if self._adds_up else first
+        rest = np.zeros_like(first) if self._is_sum else first
         rows = len(first)
 
         def copy_of(index: Any) -> Any:
@@ -178,12 +177,12 @@ class OnReadTwin(Twin, SyncOnReadVariable):
         return jax.make_array_from_callback(shape, self.topology.split, copy_of)
 
     @property
-    def _adds_up(self) -> bool:
+    def _is_sum(self) -> bool:
         return self.aggregation is VariableAggregation.SUM
 
     @override
     def _write_all(self, change: Change, given: Any) -> Any:
-        if not self._adds_up:
+        if not self._is_sum:
             return super()._write_all(change, given)
         overlay = stack.overlay()
         new = change(self.whole() if overlay is None else self.value, given)
@@ -198,20 +197,20 @@ class OnReadTwin(Twin, SyncOnReadVariable):
         return new
 
 
-def make_twin(variable: Any, strategy: Any) -> MirroredTwin | OnReadTwin:
-    """Returns the twin of a Keras variable that belongs to `strategy`."""
+def make_proxy(variable: Any, strategy: Any) -> MirroredProxy | SyncOnReadProxy:
+    """Returns the proxy of a Keras variable that belongs to `strategy`."""
     is_on_read = variable.synchronization == "on_read"
     if is_on_read and not strategy.topology.is_single:
-        return OnReadTwin(variable, strategy)
-    return MirroredTwin(variable, strategy)
+        return SyncOnReadProxy(variable, strategy)
+    return MirroredProxy(variable, strategy)
 
 
-def mirror(array: Any, topology: Topology) -> jax.Array:
-    """Returns `array` as one that lies whole on every device, and is tied to them."""
+def to_replicated(array: Any, topology: Topology) -> jax.Array:
+    """Returns `array` replicated on all devices."""
     if isinstance(array, jax.core.Tracer):
         raise RuntimeError(
-            "A Keras variable is assigned inside a JAX transformation (jax.jit, grad, "
-            "scan, cond, ...), from which the value cannot get out. Use "
+            "A Keras variable cannot be assigned inside a JAX transformation (jax.jit, "
+            "grad, scan, cond, ...): the value would escape it. Use "
             "`@mirrax.function` in place of `jax.jit` and `mirrax.value_and_grad` in "
             "place of `jax.grad`, or Keras' stateless methods."
         )
@@ -227,10 +226,10 @@ def _aggregation_of(variable: Any) -> VariableAggregation:
     aggregation = _AGGREGATIONS[variable.aggregation]
     is_float = jnp.issubdtype(internals.dtype_of(variable), jnp.inexact)
     if aggregation is VariableAggregation.NONE and is_float and not variable.trainable:
-        # Statistics of a layer, such as moving averages, which Keras does not mark.
+        # Statistics of a layer, such as moving averages; Keras does not mark them.
         return VariableAggregation.MEAN
     return aggregation
 
 
-for _kind in (PlainTwin, MirroredTwin, OnReadTwin):
+for _kind in (PlainProxy, MirroredProxy, SyncOnReadProxy):
     register_as_pytree(_kind)

@@ -1,4 +1,4 @@
-"""What stands for the variables of Flax in everything that engines do."""
+"""Proxies: Mirrax variables that stand for Flax variables."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ is_adding: contextvars.ContextVar[bool] = contextvars.ContextVar(
 )
 
 
-class StandIn(ForeignVariable):
-    """What stands for an `nnx.Variable`."""
+class VariableProxy(ForeignVariable):
+    """The proxy of an `nnx.Variable`."""
 
     def __init__(self, variable: Any) -> None:
         kind = type(variable)
@@ -49,11 +49,11 @@ class StandIn(ForeignVariable):
         return is_adding.get()
 
 
-class _Key(StandIn):
-    """What stands for the key of a random stream.
+class _KeyProxy(VariableProxy):
+    """The proxy of a random stream's key.
 
-    Flax writes keys back that it only read. Keys cannot be combined, so all a replica
-    can write is a key that is the same everywhere.
+    Flax writes back keys that it only read. Keys cannot be aggregated, so replicas may
+    only write the same key.
     """
 
     @override
@@ -74,14 +74,14 @@ def _is_same_key(one: jax.Array, other: jax.Array) -> bool:
     return bool(np.array_equal(*data))
 
 
-class Adopted(TraceState):
-    """The trace state of a variable that takes part; Flax asks it before a write."""
+class ProxiedState(TraceState):
+    """The trace state of a variable with a proxy; Flax checks it before a write."""
 
-    __slots__ = ("stand_in",)
+    __slots__ = ("proxy",)
 
-    def __init__(self, stand_in: StandIn, before: TraceState) -> None:
+    def __init__(self, proxy: VariableProxy, before: TraceState) -> None:
         self._jax_trace = before.jax_trace
-        self.stand_in = stand_in
+        self.proxy = proxy
 
     def is_valid(self) -> bool:
         overlay = stack.overlay()
@@ -91,8 +91,8 @@ class Adopted(TraceState):
         return TraceState, ()
 
 
-class Local(TraceState):
-    """The trace state of a variable that an eager replica made for itself."""
+class ReplicaLocalState(TraceState):
+    """The trace state of a variable that an eager replica created."""
 
     __slots__ = ("_context",)
 
@@ -108,20 +108,22 @@ class Local(TraceState):
         return TraceState, ()
 
 
-def stand_in_of(variable: Any) -> StandIn | None:
-    """Returns what stands for `variable` at this place; None where nothing does."""
+def proxy_of(variable: Any) -> VariableProxy | None:
+    """Returns the proxy of `variable` in the current context, if it has one."""
     if not foreign_libraries.takes_part():
         return None
     state = internals.state_of(variable)
-    if type(state) is Adopted:
-        return state.stand_in
-    if type(state) is Local and state.is_here():
+    if type(state) is ProxiedState:
+        return state.proxy
+    if type(state) is ReplicaLocalState and state.is_here():
         return None
-    # What was made inside a trace belongs to it.
-    return _adopt(variable, state) if state.jax_trace == internals.OUTSIDE else None
+    # A variable created inside a trace belongs to it.
+    return (
+        _make_proxy(variable, state) if state.jax_trace == internals.OUTSIDE else None
+    )
 
 
-def _adopt(variable: Any, state: TraceState) -> StandIn | None:
+def _make_proxy(variable: Any, state: TraceState) -> VariableProxy | None:
     try:
         value = internals.array_of(variable)
     except AttributeError:
@@ -132,25 +134,25 @@ def _adopt(variable: Any, state: TraceState) -> StandIn | None:
         internals.set_array(variable, value)
     if not isinstance(value, jax.Array) or isinstance(value, jax.core.Tracer):
         return None
-    stand_in = (_Key if isinstance(variable, nnx.RngKey) else StandIn)(variable)
-    internals.set_state(variable, Adopted(stand_in, state))
-    return stand_in
+    proxy = (_KeyProxy if isinstance(variable, nnx.RngKey) else VariableProxy)(variable)
+    internals.set_state(variable, ProxiedState(proxy, state))
+    return proxy
 
 
-def require_stand_in(variable: Any) -> StandIn:
-    """Returns what stands for `variable`; raises where nothing can."""
+def require_proxy(variable: Any) -> VariableProxy:
+    """Returns the proxy of `variable`; raises if it cannot have one."""
     state = internals.state_of(variable)
-    stand_in = state.stand_in if type(state) is Adopted else _adopt(variable, state)
-    if stand_in is None:
+    proxy = state.proxy if type(state) is ProxiedState else _make_proxy(variable, state)
+    if proxy is None:
         raise TypeError(
-            "Gradients are taken by variables that hold an array and were made outside "
-            f"the function. Received: {variable!r}. Inside, use `nnx.value_and_grad`."
+            "Gradients need variables that hold an array and were created outside the "
+            f"function. Received: {variable!r}. Inside, use `nnx.value_and_grad`."
         )
-    return stand_in
+    return proxy
 
 
 def _aggregation_of(variable: Any) -> VariableAggregation:
-    """Returns the aggregation that the user named, or that suits the kind."""
+    """Returns the aggregation in the metadata, or the default of the type."""
     named = variable.get_metadata().get("aggregation")
     if named is not None:
         return VariableAggregation[getattr(named, "name", str(named)).upper()]

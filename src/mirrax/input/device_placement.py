@@ -1,4 +1,4 @@
-"""Handing the parts of a step to the devices of their replicas."""
+"""Places the parts of a step on the devices of their replicas."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from mirrax.devices.topology import Topology
-from mirrax.input.dataset_position import Position
+from mirrax.input.dataset_position import DatasetPosition
 from mirrax.input.feeds import Feed
 from mirrax.trees import Tree
 from mirrax.values.layouts import Joined, Layout, Parts, to_device
@@ -17,8 +17,8 @@ from mirrax.values.per_replica import PerReplica, per_replica
 from mirrax.values.tensor_spec import PerReplicaSpec, TensorSpec
 
 
-class Placed:
-    """A feed whose steps are elements, placed on the devices or kept on the host."""
+class PlacedFeed:
+    """A feed whose steps are placed on the devices, or stay on the host."""
 
     def __init__(self, feed: Feed, topology: Topology, is_on_device: bool) -> None:
         self._feed = feed
@@ -31,28 +31,28 @@ class Placed:
         if parts is None:
             return None
         sizes = self._feed.sizes
-        return (place(parts, self._topology, self._is_on_device, sizes),)
+        return (place_parts(parts, self._topology, self._is_on_device, sizes),)
 
-    def position(self) -> Position:
+    def position(self) -> DatasetPosition:
         return self._feed.position()
 
-    def go_to(self, position: Position) -> None:
-        self._feed.go_to(position)
+    def seek(self, position: DatasetPosition) -> None:
+        self._feed.seek(position)
 
 
-def place(
+def place_parts(
     parts: list[Tree],
     topology: Topology,
     is_on_device: bool,
     sizes: Sequence[int] | None = None,
 ) -> Tree:
-    """Returns the parts of a step as one element.
+    """Combines the parts of a step into one element.
 
     Args:
         parts: One for each replica of this worker.
         topology: The devices of all workers.
-        is_on_device: Whether they go to the devices.
-        sizes: The rows of the parts of all workers, where that is known.
+        is_on_device: Whether to transfer to the devices.
+        sizes: The row counts of the parts of all workers, if known.
     """
     if topology.is_single and is_on_device:
         device = topology.devices[0]
@@ -60,39 +60,39 @@ def place(
     if topology.is_single:
         return parts[0]
 
-    def together(*column: Any) -> PerReplica:
+    def combine(*column: Any) -> PerReplica:
         if not is_on_device or _is_text(column[0]):
             layout: Layout = Parts(column, topology, _kinds(column, sizes))
         else:
             layout = _on_devices(column, topology, sizes)
         return per_replica(layout, topology)
 
-    return jax.tree.map(together, *parts)
+    return jax.tree.map(combine, *parts)
 
 
 def _on_devices(
     column: Sequence[Any], topology: Topology, sizes: Sequence[int] | None
 ) -> Layout:
     arrays = [np.asarray(part) for part in column]
-    if _are_even(arrays, topology, sizes):
-        return Joined(_join(arrays, topology), False, topology)
+    if _have_equal_shapes(arrays, topology, sizes):
+        return Joined(_to_global_array(arrays, topology), False, topology)
     pairs = zip(arrays, topology.local_devices, strict=True)
     placed = tuple(_to_device(part, device) for part, device in pairs)
     return Parts(placed, topology, _kinds(placed, sizes))
 
 
-def _are_even(
+def _have_equal_shapes(
     arrays: Sequence[Any], topology: Topology, sizes: Sequence[int] | None
 ) -> bool:
-    """Returns whether the parts of all workers are known to have the same shape."""
+    """Returns whether all parts, of all workers, have the same shape."""
     shape = arrays[0].shape
     if not shape or 0 in shape or any(array.shape != shape for array in arrays):
         return False
     return topology.is_local if sizes is None else len(set(sizes)) == 1
 
 
-def _join(arrays: Sequence[Any], topology: Topology) -> jax.Array:
-    """Returns parts of one shape as an array over all devices."""
+def _to_global_array(arrays: Sequence[Any], topology: Topology) -> jax.Array:
+    """Returns a global array of parts of equal shape."""
     rows, *rest = arrays[0].shape
     first = topology.local_replicas[0] * rows
     # A copy, because JAX would share the memory of the batch.
@@ -114,7 +114,7 @@ def _kinds(column: Sequence[Any], sizes: Sequence[int] | None) -> Any:
 
 
 def _to_device(leaf: Any, device: jax.Device) -> Any:
-    """Returns an array on a device; strings stay where they are."""
+    """Transfers an array to a device; strings stay on the host."""
     # A copy, because JAX would share the memory of the batch.
     return leaf if _is_text(leaf) else to_device(np.array(leaf), device)
 
@@ -124,7 +124,7 @@ def _is_text(leaf: Any) -> bool:
 
 
 def empty_parts(spec: Tree, count: int) -> list[Tree]:
-    """Returns batches without rows, for the replicas of a worker without data."""
+    """Returns empty batches, for the replicas of a worker without data."""
     return [jax.tree.map(_no_rows, spec)] * count
 
 
@@ -138,7 +138,7 @@ def _no_rows(spec: TensorSpec) -> Any:
 
 
 def part_spec(spec: TensorSpec, share_of: int, count: int) -> PerReplicaSpec:
-    """Returns the spec of `count` parts of a batch, for `share_of` replicas in all."""
+    """Returns the spec of `count` of the `share_of` parts of a batch."""
     if spec.shape is None:
         return PerReplicaSpec((spec,) * count)
     rows = spec.shape[0]
