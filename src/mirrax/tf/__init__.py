@@ -102,11 +102,11 @@ from mirrax.tf.module import Module as Module
 from mirrax.tf.name_scopes import name_scope as name_scope
 from mirrax.tf.python_side import *  # noqa: F403
 from mirrax.tf.shapes import *  # noqa: F403
-from mirrax.tf.specs import TypeSpec as TypeSpec
-from mirrax.tf.specs import type_spec_from_value as type_spec_from_value
 from mirrax.tf.strings import as_string as as_string
 from mirrax.tf.tensor_arrays import TensorArray as TensorArray
 from mirrax.tf.tensors import Tensor as Tensor
+from mirrax.tf.tensors import TypeSpec as TypeSpec
+from mirrax.tf.tensors import type_spec_from_value as type_spec_from_value
 from mirrax.tf.variables import Variable as Variable
 from mirrax.tf.variables import VariableAggregation as VariableAggregation
 from mirrax.tf.variables import VariableSynchronization as VariableSynchronization

@@ -17,28 +17,10 @@ from mirrax.config import (
     set_logical_device_configuration as set_logical_device_configuration,
 )
 from mirrax.config import set_logical_devices as set_logical_devices
-from mirrax.tf import config_experimental as experimental
+from mirrax.tf import config_experimental
 from mirrax.tf.absent import names_of
 
-__all__ = [
-    "LogicalDevice",
-    "LogicalDeviceConfiguration",
-    "PhysicalDevice",
-    "experimental",
-    "experimental_functions_run_eagerly",
-    "experimental_run_functions_eagerly",
-    "functions_run_eagerly",
-    "get_soft_device_placement",
-    "get_visible_devices",
-    "list_logical_devices",
-    "list_physical_devices",
-    "run_functions_eagerly",
-    "set_logical_device_configuration",
-    "set_logical_devices",
-    "set_soft_device_placement",
-    "set_visible_devices",
-]
-
+experimental = config_experimental
 experimental_functions_run_eagerly = functions_run_eagerly
 experimental_run_functions_eagerly = run_functions_eagerly
 

@@ -5,27 +5,14 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from mirrax.config import (
-    LogicalDeviceConfiguration as VirtualDeviceConfiguration,
-)
+from mirrax import config
 from mirrax.config import get_visible_devices as get_visible_devices
 from mirrax.config import list_logical_devices as list_logical_devices
 from mirrax.config import list_physical_devices as list_physical_devices
-from mirrax.config import (
-    set_logical_device_configuration as set_virtual_device_configuration,
-)
 from mirrax.tf.absent import names_of
 
-__all__ = [
-    "VirtualDeviceConfiguration",
-    "enable_op_determinism",
-    "get_memory_growth",
-    "get_visible_devices",
-    "list_logical_devices",
-    "list_physical_devices",
-    "set_memory_growth",
-    "set_virtual_device_configuration",
-]
+VirtualDeviceConfiguration = config.LogicalDeviceConfiguration
+set_virtual_device_configuration = config.set_logical_device_configuration
 
 _PREALLOCATE = "XLA_PYTHON_CLIENT_PREALLOCATE"
 

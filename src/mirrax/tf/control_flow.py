@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from mirrax.tf.tensor_arrays import TensorArray
-from mirrax.tf.tensors import tensor
+from mirrax.tf.tensors import is_traced, tensor
 
 __all__ = [
     "case",
@@ -52,12 +53,8 @@ def case(
         default = pairs[-1][1]
     chosen = default
     for pred, fn in reversed(pairs):
-        chosen = _either(pred, fn, chosen)
+        chosen = functools.partial(cond, pred, fn, chosen)
     return chosen()
-
-
-def _either(pred: Any, fn: Any, other: Any) -> Callable[[], Any]:
-    return lambda: cond(pred, fn, other)
 
 
 def switch_case(
@@ -174,7 +171,6 @@ def scan(
     reverse: bool = False,
     name: Any = None,
 ) -> Any:
-    elems = jax.tree.map(tensor, elems)
     rest, start = _started(elems, initializer, reverse)
     if is_traced((rest, start)):
         _, outputs = lax.scan(_twice(fn), start, rest, reverse=reverse)
@@ -189,43 +185,34 @@ def scan(
     return jax.tree.map(joined, start, outputs)
 
 
-def foldl(
-    fn: Callable[..., Any],
-    elems: Any,
-    initializer: Any = None,
-    parallel_iterations: int = 10,
-    back_prop: bool = True,
-    swap_memory: bool = False,
-    name: Any = None,
-) -> Any:
-    return _fold(fn, elems, initializer, reverse=False)
+def _fold(reverse: bool) -> Callable[..., Any]:
+    def fold(
+        fn: Callable[..., Any],
+        elems: Any,
+        initializer: Any = None,
+        parallel_iterations: int = 10,
+        back_prop: bool = True,
+        swap_memory: bool = False,
+        name: Any = None,
+    ) -> Any:
+        rest, state = _started(elems, initializer, reverse)
+        if is_traced((rest, state)):
+            return lax.scan(_twice(fn), state, rest, reverse=reverse)[0]
+        rows = _rows(rest)
+        for row in reversed(rows) if reverse else rows:
+            state = fn(state, row)
+        return state
+
+    return fold
 
 
-def foldr(
-    fn: Callable[..., Any],
-    elems: Any,
-    initializer: Any = None,
-    parallel_iterations: int = 10,
-    back_prop: bool = True,
-    swap_memory: bool = False,
-    name: Any = None,
-) -> Any:
-    return _fold(fn, elems, initializer, reverse=True)
-
-
-def _fold(fn: Any, elems: Any, initializer: Any, reverse: bool) -> Any:
-    elems = jax.tree.map(tensor, elems)
-    rest, state = _started(elems, initializer, reverse)
-    if is_traced((rest, state)):
-        return lax.scan(_twice(fn), state, rest, reverse=reverse)[0]
-    rows = _rows(rest)
-    for row in reversed(rows) if reverse else rows:
-        state = fn(state, row)
-    return state
+foldl = _fold(reverse=False)
+foldr = _fold(reverse=True)
 
 
 def _started(elems: Any, initializer: Any, reverse: bool) -> Any:
-    """Returns the rows to go through, and what to begin with."""
+    """Returns the rows to iterate over, and the initial state."""
+    elems = jax.tree.map(tensor, elems)
     if initializer is not None:
         return elems, jax.tree.map(tensor, initializer)
     if reverse:
@@ -284,8 +271,3 @@ def control_dependencies(control_inputs: Any) -> Iterator[None]:
 def init_scope() -> Iterator[None]:
     """Does nothing: variables are made for good, also while a function is traced."""
     yield
-
-
-def is_traced(tree: Any) -> bool:
-    """Returns whether any leaf is known only when a program runs."""
-    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(tree))

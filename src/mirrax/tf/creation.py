@@ -14,6 +14,7 @@ from mirrax.tf.dtypes import canonical, float32, limits, string
 from mirrax.tf.tensors import (
     Tensor,
     is_row_stand_in,
+    is_traced,
     operands,
     sizes,
     string_tensor,
@@ -70,8 +71,7 @@ def _known(value: Any, dtype: Any) -> Any:
     Integers stay known, because a shape may be made of them. Floats become part of the
     program, so that a tape can watch them.
     """
-    is_traced = any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(value))
-    if is_traced:
+    if is_traced(value):
         return tensor(value, dtype)
     with jax.ensure_compile_time_eval():
         array = tensor(value, dtype)
@@ -173,14 +173,11 @@ def one_hot(
     given = (
         dtype or getattr(on_value, "dtype", None) or getattr(off_value, "dtype", None)
     )
-    is_hot = jax.nn.one_hot(tensor(indices), int(depth), dtype=bool, axis=_axis(axis))
+    along = -1 if axis is None else axis
+    is_hot = jax.nn.one_hot(tensor(indices), int(depth), dtype=bool, axis=along)
     if given is None:
         given = float32 if on_value is None and off_value is None else tensor(on).dtype
     return jnp.where(is_hot, on, off).astype(canonical(given))
-
-
-def _axis(axis: int | None) -> int:
-    return -1 if axis is None else axis
 
 
 def sequence_mask(

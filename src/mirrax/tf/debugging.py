@@ -12,7 +12,7 @@ import numpy as np
 from mirrax.tf.absent import names_of
 from mirrax.tf.dtypes import limits
 from mirrax.tf.errors import InvalidArgumentError
-from mirrax.tf.tensors import operands, tensor
+from mirrax.tf.tensors import is_traced, operands, tensor
 
 __all__ = [
     "Assert",
@@ -57,8 +57,7 @@ def _require(condition: Any, message: Any, rule: str, *values: Any) -> None:
                 f"{message + ': ' if message else ''}{rule}. Received: {text}."
             )
 
-    traced = [condition, *values]
-    if any(isinstance(x, jax.core.Tracer) for x in traced):
+    if is_traced([condition, *values]):
         jax.debug.callback(check, condition, *[tensor(value) for value in values])
     else:
         check(condition, *values)

@@ -16,9 +16,8 @@ import jax
 import numpy as np
 
 import mirrax
-from mirrax.tf.control_flow import is_traced
 from mirrax.tf.host_tensors import HostTensor, host
-from mirrax.tf.tensors import tensor
+from mirrax.tf.tensors import is_traced, tensor
 
 __all__ = [
     "custom_gradient",

@@ -14,7 +14,7 @@ import numpy as np
 from mirrax import TensorShape
 from mirrax.tf.dtypes import canonical, int32
 from mirrax.tf.host_tensors import host
-from mirrax.tf.tensors import axes, is_row_stand_in, sizes, tensor
+from mirrax.tf.tensors import axes, is_row_stand_in, is_traced, sizes, tensor
 
 __all__ = [
     "TensorShape",
@@ -177,7 +177,7 @@ def roll(input: Any, shift: Any, axis: Any, name: Any = None) -> Any:
 
 def slice(input_: Any, begin: Any, size: Any, name: Any = None) -> Any:
     array = tensor(input_)
-    starts = list(np.asarray(begin)) if _is_static(begin) else begin
+    starts = begin if is_traced(begin) else list(np.asarray(begin))
     wanted = [
         array.shape[i] - int(starts[i]) if int(s) == -1 else int(s)
         for i, s in enumerate(size)
@@ -219,11 +219,6 @@ def _known_shape(value: Any) -> tuple[int, ...]:
     """Returns a shape; of what is an array already, without making a tensor of it."""
     found = getattr(value, "shape", None)
     return tuple(tensor(value).shape if found is None else found)
-
-
-def _is_static(value: Any) -> bool:
-    leaves = jax.tree.leaves(value)
-    return not any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)
 
 
 _tensor = tensor

@@ -30,6 +30,22 @@ class Tensor(metaclass=_TensorType):
     """`tf.Tensor`, for `isinstance`: a `jax.Array`, or one in the host's memory."""
 
 
+class _TypeSpecType(type):
+    def __instancecheck__(cls, value: object) -> bool:
+        return isinstance(value, mirrax.TensorSpec)
+
+
+class TypeSpec(metaclass=_TypeSpecType):
+    """`tf.TypeSpec`, for `isinstance`: a `tf.TensorSpec`."""
+
+
+def type_spec_from_value(value: Any) -> mirrax.TensorSpec:
+    """Returns the shape and dtype of a tensor, a variable or an array."""
+    if not hasattr(value, "dtype"):
+        value = tensor(value)
+    return mirrax.TensorSpec(tuple(value.shape), value.dtype)
+
+
 def tensor(value: Any, dtype: Any = None) -> Any:
     """Returns `value` as an array; what differs between replicas is none."""
     if isinstance(value, mirrax.PerReplica):
@@ -59,6 +75,11 @@ def string_tensor(value: Any) -> HostTensor:
     result = np.empty(len(encoded), dtype=object)
     result[:] = encoded
     return result.reshape(array.shape).view(HostTensor)
+
+
+def is_traced(tree: Any) -> bool:
+    """Returns whether any leaf is traced: its value is not known yet."""
+    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(tree))
 
 
 def is_row_stand_in(value: Any) -> bool:

@@ -12,8 +12,14 @@ import mirrax
 from mirrax.tf.absent import replacement_of
 from mirrax.tf.data import saved
 from mirrax.tf.data.input_iterator import InputIterator
-from mirrax.tf.data.iterators import DatasetIterator
 from mirrax.tf.host_tensors import host
+
+
+class DatasetIterator(mirrax.data.DatasetIterator):
+    """Iterates over a dataset; elements are tensors."""
+
+    def __next__(self) -> Any:
+        return jax.tree.map(host, super().__next__())
 
 
 class _Tensors:

@@ -13,20 +13,8 @@ from mirrax.tf.absent import names_of
 from mirrax.tf.data.csv_files import CsvDataset as CsvDataset
 from mirrax.tf.data.csv_files import make_csv_dataset as make_csv_dataset
 from mirrax.tf.data.datasets import Dataset
-from mirrax.tf.data.transformations import (
-    bucket_by_sequence_length as bucket_by_sequence_length,
-)
-from mirrax.tf.data.transformations import copy_to_device as copy_to_device
-from mirrax.tf.data.transformations import enumerate_dataset as enumerate_dataset
-from mirrax.tf.data.transformations import group_by_window as group_by_window
-from mirrax.tf.data.transformations import map_and_batch as map_and_batch
-from mirrax.tf.data.transformations import parallel_interleave as parallel_interleave
-from mirrax.tf.data.transformations import prefetch_to_device as prefetch_to_device
-from mirrax.tf.data.transformations import scan as scan
-from mirrax.tf.data.transformations import shuffle_and_repeat as shuffle_and_repeat
-from mirrax.tf.data.transformations import take_while as take_while
-from mirrax.tf.data.transformations import unbatch as unbatch
-from mirrax.tf.data.transformations import unique as unique
+
+Transformation = Callable[[Any], Any]
 
 
 def cardinality(dataset: Dataset) -> Any:
@@ -34,7 +22,7 @@ def cardinality(dataset: Dataset) -> Any:
     return dataset.cardinality()
 
 
-def assert_cardinality(expected_cardinality: Any) -> Callable[[Any], Any]:
+def assert_cardinality(expected_cardinality: Any) -> Transformation:
     """Returns what `Dataset.apply` takes to check a number of elements."""
     return lambda dataset: dataset.assert_cardinality(expected_cardinality)
 
@@ -57,6 +45,77 @@ def save(dataset: Dataset, path: Any, *_: Any, **__: Any) -> None:
 def load(path: Any, *_: Any, **__: Any) -> Dataset:
     """Returns the dataset that `save` wrote."""
     return Dataset.load(path)
+
+
+# Functions of a dataset, for `Dataset.apply`.
+
+
+def bucket_by_sequence_length(*args: Any, **kwargs: Any) -> Transformation:
+    return lambda dataset: dataset.bucket_by_sequence_length(*args, **kwargs)
+
+
+def enumerate_dataset(start: int = 0) -> Transformation:
+    return lambda dataset: dataset.enumerate(start)
+
+
+def group_by_window(*args: Any, **kwargs: Any) -> Transformation:
+    return lambda dataset: dataset.group_by_window(*args, **kwargs)
+
+
+def map_and_batch(
+    map_func: Any,
+    batch_size: int,
+    num_parallel_batches: Any = None,
+    drop_remainder: bool = False,
+    num_parallel_calls: Any = None,
+) -> Transformation:
+    return lambda dataset: dataset.map(map_func, num_parallel_calls).batch(
+        batch_size, drop_remainder
+    )
+
+
+def parallel_interleave(
+    map_func: Any,
+    cycle_length: int,
+    block_length: int = 1,
+    sloppy: Any = False,
+    buffer_output_elements: Any = None,
+    prefetch_input_elements: Any = None,
+) -> Transformation:
+    """Goes through several datasets at a time, in the same order each time."""
+    return lambda dataset: dataset.interleave(map_func, cycle_length, block_length)
+
+
+def prefetch_to_device(device: Any, buffer_size: Any = None) -> Transformation:
+    """Reads ahead; where elements go is up to the strategy, or to JAX."""
+    return lambda dataset: dataset.prefetch(2 if buffer_size is None else buffer_size)
+
+
+def copy_to_device(target_device: Any, source_device: str = "") -> Transformation:
+    """Changes nothing: elements go to a device when they are used there."""
+    return lambda dataset: dataset
+
+
+def scan(initial_state: Any, scan_func: Any) -> Transformation:
+    return lambda dataset: dataset.scan(initial_state, scan_func)
+
+
+def shuffle_and_repeat(
+    buffer_size: int, count: Any = None, seed: Any = None
+) -> Transformation:
+    return lambda dataset: dataset.shuffle(buffer_size, seed).repeat(count)
+
+
+def take_while(predicate: Any) -> Transformation:
+    return lambda dataset: dataset.take_while(predicate)
+
+
+def unbatch() -> Transformation:
+    return lambda dataset: dataset.unbatch()
+
+
+def unique() -> Transformation:
+    return lambda dataset: dataset.unique()
 
 
 choose_from_datasets = Dataset.choose_from_datasets

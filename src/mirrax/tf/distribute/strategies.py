@@ -74,6 +74,18 @@ class MultiWorkerMirroredStrategy(
     """`tf.distribute.MultiWorkerMirroredStrategy`."""
 
 
+class TakesCommunication:
+    """The parameters of the experimental multi-worker strategies."""
+
+    def __init__(
+        self,
+        communication: Any = mirrax.CollectiveCommunication.AUTO,
+        cluster_resolver: Any = None,
+    ) -> None:
+        options = mirrax.CommunicationOptions(implementation=communication)
+        super().__init__(cluster_resolver, options)  # type: ignore[call-arg]
+
+
 class _OlderNameType(type(mirrax.MultiWorkerMirroredStrategy)):  # type: ignore[misc]
     """Counts those in that were made under the newer name."""
 
@@ -82,17 +94,9 @@ class _OlderNameType(type(mirrax.MultiWorkerMirroredStrategy)):  # type: ignore[
 
 
 class ExperimentalMultiWorkerMirroredStrategy(
-    MultiWorkerMirroredStrategy, metaclass=_OlderNameType
+    TakesCommunication, MultiWorkerMirroredStrategy, metaclass=_OlderNameType
 ):
     """`tf.distribute.experimental.MultiWorkerMirroredStrategy`."""
-
-    def __init__(
-        self,
-        communication: Any = mirrax.CollectiveCommunication.AUTO,
-        cluster_resolver: Any = None,
-    ) -> None:
-        options = mirrax.CommunicationOptions(implementation=communication)
-        super().__init__(cluster_resolver, options)
 
 
 class OneDeviceStrategy(RunsLikeTensorFlow, mirrax.OneDeviceStrategy):

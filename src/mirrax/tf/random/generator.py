@@ -106,3 +106,17 @@ class Generator:
         keys = jax.random.split(self._source.key(), count)
         seeds = [int(data[0]) for data in jax.random.key_data(keys)]
         return [Generator.from_seed(seed) for seed in seeds]
+
+
+_shared: list[Generator] = []
+
+
+def get_global_generator() -> Generator:
+    """Returns the generator that the program shares; made when first asked for."""
+    if not _shared:
+        _shared.append(Generator.from_non_deterministic_state())
+    return _shared[0]
+
+
+def set_global_generator(generator: Generator) -> None:
+    _shared[:] = [generator]

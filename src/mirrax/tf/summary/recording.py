@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from mirrax.tf.summary import events
-from mirrax.tf.tensors import string_tensor
+from mirrax.tf.tensors import is_traced, string_tensor
 
 
 class Writer(Protocol):
@@ -162,7 +162,7 @@ def _record(
         writer.write(name, encode(np.asarray(value)), int(np.asarray(number)))
 
     value, at = (jax.numpy.asarray(x) for x in (data, at))
-    if isinstance(value, jax.core.Tracer) or isinstance(at, jax.core.Tracer):
+    if is_traced((value, at)):
         jax.debug.callback(write, value, at)
     else:
         write(value, at)

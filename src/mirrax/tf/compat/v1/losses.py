@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from mirrax.tf.absent import names_of
-from mirrax.tf.nn.losses import sigmoid_cross_entropy_with_logits
+from mirrax.tf.nn.losses import (
+    sigmoid_cross_entropy_with_logits,
+    softmax_cross_entropy_with_logits,
+    sparse_softmax_cross_entropy_with_logits,
+)
 from mirrax.tf.tensors import tensor
 
 
@@ -38,7 +43,7 @@ class Reduction:
             )
 
 
-_USUAL = Reduction.SUM_BY_NONZERO_WEIGHTS
+_DEFAULT = Reduction.SUM_BY_NONZERO_WEIGHTS
 
 
 def compute_weighted_loss(
@@ -46,7 +51,7 @@ def compute_weighted_loss(
     weights: Any = 1.0,
     scope: Any = None,
     loss_collection: Any = None,
-    reduction: str = _USUAL,
+    reduction: str = _DEFAULT,
 ) -> Any:
     """Returns weighted losses as one; `loss_collection` has no meaning here."""
     Reduction.validate(reduction)
@@ -88,30 +93,25 @@ def _divided(total: Any, count: Any) -> Any:
     return jnp.where(count == 0, 0, total / jnp.where(count == 0, 1, count))
 
 
-def absolute_difference(
-    labels: Any,
-    predictions: Any,
-    weights: Any = 1.0,
-    scope: Any = None,
-    loss_collection: Any = None,
-    reduction: str = _USUAL,
-) -> Any:
-    labels, predictions = _pair(labels, predictions)
-    losses = jnp.abs(predictions - labels)
-    return compute_weighted_loss(losses, weights, reduction=reduction)
+def _of_predictions(loss: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    """Returns a loss of labels and predictions with the parameters of version 1."""
+
+    def weighted(
+        labels: Any,
+        predictions: Any,
+        weights: Any = 1.0,
+        scope: Any = None,
+        loss_collection: Any = None,
+        reduction: str = _DEFAULT,
+    ) -> Any:
+        losses = loss(*_pair(labels, predictions))
+        return compute_weighted_loss(losses, weights, reduction=reduction)
+
+    return weighted
 
 
-def mean_squared_error(
-    labels: Any,
-    predictions: Any,
-    weights: Any = 1.0,
-    scope: Any = None,
-    loss_collection: Any = None,
-    reduction: str = _USUAL,
-) -> Any:
-    labels, predictions = _pair(labels, predictions)
-    losses = jnp.square(predictions - labels)
-    return compute_weighted_loss(losses, weights, reduction=reduction)
+absolute_difference = _of_predictions(lambda x, y: jnp.abs(y - x))
+mean_squared_error = _of_predictions(lambda x, y: jnp.square(y - x))
 
 
 def huber_loss(
@@ -121,7 +121,7 @@ def huber_loss(
     delta: float = 1.0,
     scope: Any = None,
     loss_collection: Any = None,
-    reduction: str = _USUAL,
+    reduction: str = _DEFAULT,
 ) -> Any:
     labels, predictions = _pair(labels, predictions)
     error = jnp.abs(predictions - labels)
@@ -137,7 +137,7 @@ def log_loss(
     epsilon: float = 1e-7,
     scope: Any = None,
     loss_collection: Any = None,
-    reduction: str = _USUAL,
+    reduction: str = _DEFAULT,
 ) -> Any:
     labels, predictions = _pair(labels, predictions)
     positive = labels * jnp.log(predictions + epsilon)
@@ -151,7 +151,7 @@ def hinge_loss(
     weights: Any = 1.0,
     scope: Any = None,
     loss_collection: Any = None,
-    reduction: str = _USUAL,
+    reduction: str = _DEFAULT,
 ) -> Any:
     labels, logits = _pair(labels, logits)
     losses = jax.nn.relu(1 - (2 * labels - 1) * logits)
@@ -165,7 +165,7 @@ def cosine_distance(
     weights: Any = 1.0,
     scope: Any = None,
     loss_collection: Any = None,
-    reduction: str = _USUAL,
+    reduction: str = _DEFAULT,
     dim: int | None = None,
 ) -> Any:
     labels, predictions = _pair(labels, predictions)
@@ -183,7 +183,7 @@ def sigmoid_cross_entropy(
     label_smoothing: float = 0,
     scope: Any = None,
     loss_collection: Any = None,
-    reduction: str = _USUAL,
+    reduction: str = _DEFAULT,
 ) -> Any:
     labels, logits = _pair(multi_class_labels, logits)
     labels = labels * (1 - label_smoothing) + 0.5 * label_smoothing
@@ -198,11 +198,11 @@ def softmax_cross_entropy(
     label_smoothing: float = 0,
     scope: Any = None,
     loss_collection: Any = None,
-    reduction: str = _USUAL,
+    reduction: str = _DEFAULT,
 ) -> Any:
     labels, logits = _pair(onehot_labels, logits)
     labels = labels * (1 - label_smoothing) + label_smoothing / labels.shape[1]
-    losses = -jnp.sum(labels * jax.nn.log_softmax(logits), -1)
+    losses = softmax_cross_entropy_with_logits(labels, logits)
     return compute_weighted_loss(losses, weights, reduction=reduction)
 
 
@@ -212,16 +212,16 @@ def sparse_softmax_cross_entropy(
     weights: Any = 1.0,
     scope: Any = None,
     loss_collection: Any = None,
-    reduction: str = _USUAL,
+    reduction: str = _DEFAULT,
 ) -> Any:
     labels, logits = tensor(labels), tensor(logits)
     if labels.ndim == logits.ndim:
         labels = labels[..., 0]
-    chosen = jnp.take_along_axis(jax.nn.log_softmax(logits), labels[..., None], -1)
+    losses = sparse_softmax_cross_entropy_with_logits(labels, logits)
     weights = tensor(weights)
     if weights.ndim == labels.ndim + 1:
         weights = weights[..., 0]
-    return compute_weighted_loss(-chosen[..., 0], weights, reduction=reduction)
+    return compute_weighted_loss(losses, weights, reduction=reduction)
 
 
 def _pair(labels: Any, predictions: Any) -> tuple[Any, Any]:

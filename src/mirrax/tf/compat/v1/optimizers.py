@@ -131,6 +131,15 @@ class Optimizer(abc.ABC):
             )
         return slots[name]
 
+    def _average(
+        self, variable: Any, name: str, value: Any, decay: float, start: float = 0.0
+    ) -> Any:
+        """Updates a moving average in a slot; returns the new average."""
+        slot = self._slot(variable, name, start)
+        average = tensor(slot) * decay + value * (1 - decay)
+        slot.assign(average)
+        return average
+
 
 class GradientDescentOptimizer(Optimizer):
     """Steps against the gradient."""
@@ -209,21 +218,16 @@ class RMSPropOptimizer(Optimizer):
         self._epsilon, self._centered = epsilon, centered
 
     def _change(self, variable: Any, value: Any, gradient: Any, rate: Any) -> Any:
-        squares = self._faded(variable, "rms", 1.0, jnp.square(gradient))
-        spread = squares
+        squares = jnp.square(gradient)
+        spread = self._average(variable, "rms", squares, self._decay, start=1.0)
         if self._centered:
-            spread -= jnp.square(self._faded(variable, "mg", 0.0, gradient))
+            mean = self._average(variable, "mg", gradient, self._decay)
+            spread -= jnp.square(mean)
         slot = self._slot(variable, "momentum")
         step = rate * gradient / jnp.sqrt(spread + self._epsilon)
         step = tensor(slot) * self._momentum + step
         slot.assign(step)
         return value - step
-
-    def _faded(self, variable: Any, name: str, start: float, given: Any) -> Any:
-        slot = self._slot(variable, name, start)
-        new = tensor(slot) * self._decay + given * (1 - self._decay)
-        slot.assign(new)
-        return new
 
 
 class AdamOptimizer(Optimizer):
@@ -239,20 +243,13 @@ class AdamOptimizer(Optimizer):
         name: str = "Adam",
     ) -> None:
         super().__init__(learning_rate, use_locking, name)
-        self._betas, self._epsilon = (beta1, beta2), epsilon
+        self._beta1, self._beta2, self._epsilon = beta1, beta2, epsilon
 
     def _change(self, variable: Any, value: Any, gradient: Any, rate: Any) -> Any:
         count = self._slot(variable, "step", shape=())
         step = tensor(count) + 1
         count.assign(step)
-        means = []
-        for name, beta, given in zip(
-            "mv", self._betas, (gradient, jnp.square(gradient)), strict=True
-        ):
-            slot = self._slot(variable, name)
-            mean = tensor(slot) * beta + given * (1 - beta)
-            slot.assign(mean)
-            means.append(mean)
-        first, second = (1 - beta**step for beta in self._betas)
-        rate = rate * jnp.sqrt(second) / first
-        return value - rate * means[0] / (jnp.sqrt(means[1]) + self._epsilon)
+        mean = self._average(variable, "m", gradient, self._beta1)
+        spread = self._average(variable, "v", jnp.square(gradient), self._beta2)
+        rate = rate * jnp.sqrt(1 - self._beta2**step) / (1 - self._beta1**step)
+        return value - rate * mean / (jnp.sqrt(spread) + self._epsilon)

@@ -1,7 +1,6 @@
 """`tf.contrib.distribute` of TensorFlow 1.11, where a replica is called a tower."""
 
-from mirrax import CrossDeviceOps as CrossTowerOps
-from mirrax import ReductionToOneDevice as ReductionToOneDeviceCrossTowerOps
+import mirrax
 from mirrax.tf.absent import names_of
 from mirrax.tf.contrib.distribute.strategies import (
     DistributionStrategy as DistributionStrategy,
@@ -28,19 +27,7 @@ from mirrax.tf.contrib.distribute.tower_context import (
 )
 from mirrax.tf.distribute.steps import MultiStepContext as MultiStepContext
 
-__all__ = [
-    "CrossTowerOps",
-    "DistributionStrategy",
-    "MirroredStrategy",
-    "MultiStepContext",
-    "OneDeviceStrategy",
-    "ReductionToOneDeviceCrossTowerOps",
-    "TowerContext",
-    "get_cross_tower_context",
-    "get_distribution_strategy",
-    "get_tower_context",
-    "has_distribution_strategy",
-    "in_cross_tower_context",
-]
+CrossTowerOps = mirrax.CrossDeviceOps
+ReductionToOneDeviceCrossTowerOps = mirrax.ReductionToOneDevice
 
 __getattr__ = names_of("tf.contrib.distribute")

@@ -1,7 +1,6 @@
 """`tf.compat.v1.distribute.experimental`."""
 
 from mirrax import CollectiveCommunication as CollectiveCommunication
-from mirrax import CollectiveCommunication as CommunicationImplementation
 from mirrax import CommunicationOptions as CommunicationOptions
 from mirrax.tf.absent import names_of
 from mirrax.tf.compat.v1.distribute.strategies import (
@@ -16,15 +15,6 @@ from mirrax.tf.distribute.experimental import (
     ParameterServerStrategy as ParameterServerStrategy,
 )
 
-__all__ = [
-    "CentralStorageStrategy",
-    "CollectiveCommunication",
-    "CollectiveHints",
-    "CommunicationImplementation",
-    "CommunicationOptions",
-    "MultiWorkerMirroredStrategy",
-    "ParameterServerStrategy",
-    "TPUStrategy",
-]
+CommunicationImplementation = CollectiveCommunication
 
 __getattr__ = names_of("tf.compat.v1.distribute.experimental")

@@ -11,7 +11,11 @@ from mirrax.tf.distribute.steps import MultiStepContext
 from mirrax.tf.distribute.strategies import (
     CentralStorageStrategy as CentralStorageStrategyV2,
 )
-from mirrax.tf.distribute.strategies import RunsLikeTensorFlow, StrategyV1
+from mirrax.tf.distribute.strategies import (
+    RunsLikeTensorFlow,
+    StrategyV1,
+    TakesCommunication,
+)
 from mirrax.tf.distribute.strategies import TPUStrategy as TPUStrategyV2
 
 Strategy = StrategyV1
@@ -62,16 +66,10 @@ class MirroredStrategy(V1Methods, mirrax.MirroredStrategy):
     """`tf.compat.v1.distribute.MirroredStrategy`."""
 
 
-class MultiWorkerMirroredStrategy(V1Methods, mirrax.MultiWorkerMirroredStrategy):
+class MultiWorkerMirroredStrategy(
+    TakesCommunication, V1Methods, mirrax.MultiWorkerMirroredStrategy
+):
     """`tf.compat.v1.distribute.experimental.MultiWorkerMirroredStrategy`."""
-
-    def __init__(
-        self,
-        communication: Any = mirrax.CollectiveCommunication.AUTO,
-        cluster_resolver: Any = None,
-    ) -> None:
-        options = mirrax.CommunicationOptions(implementation=communication)
-        super().__init__(cluster_resolver, options)
 
 
 class OneDeviceStrategy(V1Methods, mirrax.OneDeviceStrategy):
