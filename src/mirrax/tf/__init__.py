@@ -1,4 +1,4 @@
-"""The names of TensorFlow, for programs that are ported: `import mirrax.tf as tf`."""
+"""TensorFlow's API on Mirrax, for ported programs: `import mirrax.tf as tf`."""
 
 from __future__ import annotations
 
@@ -113,6 +113,6 @@ from mirrax.tf.variables import VariableSynchronization as VariableSynchronizati
 from mirrax.tf.variables import get_variable as get_variable
 
 __version__ = "2.21.0"
-"""The release of TensorFlow whose names these are."""
+"""The TensorFlow release whose API this follows."""
 
 __getattr__ = load

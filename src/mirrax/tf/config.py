@@ -1,4 +1,4 @@
-"""`tf.config`: devices, and settings of JAX."""
+"""`tf.config`: devices and settings."""
 
 from __future__ import annotations
 
@@ -28,13 +28,14 @@ experimental_run_functions_eagerly = run_functions_eagerly
 def set_visible_devices(
     devices: PhysicalDevice | Sequence[PhysicalDevice], device_type: str | None = None
 ) -> None:
-    """Accepts that all devices of a kind are visible, or that no GPU is."""
+    """Accepts only the devices that are already visible."""
     wanted = [devices] if isinstance(devices, PhysicalDevice) else list(devices)
     if wanted != list_physical_devices(device_type):
         raise NotImplementedError(
-            "JAX chooses the devices it sees when it starts. Received: a list other "
-            f"than all devices, {wanted}. Set CUDA_VISIBLE_DEVICES or JAX_PLATFORMS "
-            "in the environment, or name devices to the strategy."
+            "Visible devices can not be changed: JAX chooses them when it starts. "
+            f"Received: {wanted}, which are not all devices. Set "
+            "CUDA_VISIBLE_DEVICES or JAX_PLATFORMS in the environment, or pass "
+            "devices to the strategy."
         )
 
 
@@ -43,7 +44,7 @@ def get_soft_device_placement() -> bool:
 
 
 def set_soft_device_placement(enabled: Any) -> None:
-    """Does nothing: XLA runs every operation on every kind of device."""
+    """Does nothing: XLA runs every operation on every device type."""
 
 
 __getattr__ = names_of("tf.config")

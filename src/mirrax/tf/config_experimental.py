@@ -18,7 +18,7 @@ _PREALLOCATE = "XLA_PYTHON_CLIENT_PREALLOCATE"
 
 
 def set_memory_growth(device: Any, enable: bool) -> None:
-    """Lets JAX take memory of GPUs only as it is needed; call it before JAX starts."""
+    """Makes JAX allocate GPU memory on demand; call it before JAX starts."""
     os.environ[_PREALLOCATE] = "false" if enable else "true"
 
 
@@ -27,7 +27,7 @@ def get_memory_growth(device: Any) -> bool:
 
 
 def enable_op_determinism() -> None:
-    """Makes XLA choose algorithms that give the same bits every time."""
+    """Makes XLA choose deterministic algorithms; call it before JAX starts."""
     flag = "--xla_gpu_deterministic_ops=true"
     flags = os.environ.get("XLA_FLAGS", "")
     if flag not in flags:

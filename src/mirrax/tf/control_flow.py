@@ -1,4 +1,4 @@
-"""Control flow: Python's own where values are known, JAX's while code is traced."""
+"""Control flow: Python's in eager code, JAX's in traced code."""
 
 from __future__ import annotations
 
@@ -114,10 +114,10 @@ def _is_array(value: Any) -> bool:
 
 
 def _whole_arrays(state: Any, body: Callable[..., Any]) -> Any:
-    """Returns the state with arrays of tensors in the form that loops can carry."""
+    """Returns the state with each `TensorArray` as one array, which loops can carry."""
     if not any(map(_is_array, jax.tree.leaves(state, is_leaf=_is_array))):
         return state
-    # What is written first tells the shape of an element.
+    # The first write tells the shape of an element.
     after = jax.eval_shape(lambda values: _like(state, body(*values)), state)
     return jax.tree.map(
         lambda x, later: x.as_whole(later.element_shape) if _is_array(x) else x,
@@ -128,7 +128,7 @@ def _whole_arrays(state: Any, body: Callable[..., Any]) -> Any:
 
 
 def _like(loop_vars: Any, values: Any) -> Any:
-    """Returns what a body gave as the structure that it was given."""
+    """Returns the results of a body in the structure of the loop variables."""
     if len(loop_vars) == 1 and not isinstance(values, list | builtins.tuple):
         values = [values]
     return type(loop_vars)(jax.tree.map(tensor, list(values)))
@@ -250,7 +250,7 @@ def _stacked(results: Sequence[Any]) -> Any:
 
 
 def group(*inputs: Any, **kwargs: Any) -> None:
-    """Does nothing: what the inputs stand for has been done already."""
+    """Does nothing: the inputs have been computed already."""
 
 
 def no_op(name: Any = None) -> None:
@@ -263,11 +263,11 @@ def tuple(tensors: Any, control_inputs: Any = None, name: Any = None) -> list[An
 
 @contextlib.contextmanager
 def control_dependencies(control_inputs: Any) -> Iterator[None]:
-    """Does nothing: code runs in the order in which it stands."""
+    """Does nothing: code runs in program order."""
     yield
 
 
 @contextlib.contextmanager
 def init_scope() -> Iterator[None]:
-    """Does nothing: variables are made for good, also while a function is traced."""
+    """Does nothing: variables may be created while a function is traced."""
     yield

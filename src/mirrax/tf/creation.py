@@ -1,4 +1,4 @@
-"""Making tensors."""
+"""Creation of tensors."""
 
 from __future__ import annotations
 
@@ -66,10 +66,10 @@ def convert_to_tensor(
 
 
 def _known(value: Any, dtype: Any) -> Any:
-    """Returns a tensor of what is known while a function is traced.
+    """Returns a constant tensor, also while a function is traced.
 
-    Integers stay known, because a shape may be made of them. Floats become part of the
-    program, so that a tape can watch them.
+    Integers stay concrete, because shapes may depend on them. Floats become part of the
+    trace, so that a tape can watch them.
     """
     if is_traced(value):
         return tensor(value, dtype)
@@ -81,7 +81,7 @@ def _known(value: Any, dtype: Any) -> Any:
 def identity(input: Any, name: Any = None) -> Any:
     if isinstance(input, bytes | str) or getattr(input, "dtype", None) == string:
         return string_tensor(input)
-    # A copy, because a read of a variable must not change with it.
+    # A copy, so that later assignments do not change it.
     return jnp.array(tensor(input))
 
 
@@ -201,5 +201,5 @@ def is_symbolic_tensor(x: Any) -> builtins.bool:
 
 
 def get_static_value(tensor: Any, partial: Any = False) -> Any:
-    """Returns the value as an array of NumPy; None while a function is traced."""
+    """Returns the value as a NumPy array; None if it is traced."""
     return None if isinstance(tensor, jax.core.Tracer) else np.asarray(tensor)

@@ -1,4 +1,4 @@
-"""Picking elements out of tensors, putting them in, and sorting them."""
+"""Gathering, scattering, searching and sorting."""
 
 from __future__ import annotations
 
@@ -149,14 +149,14 @@ def searchsorted(
 
 
 class Unique(NamedTuple):
-    """Distinct values in the order of their first appearance."""
+    """Unique values in the order of their first occurrence."""
 
     y: Any
     idx: Any
 
 
 class UniqueWithCounts(NamedTuple):
-    """Distinct values in the order of their first appearance, and how often."""
+    """Unique values in the order of their first occurrence, with their counts."""
 
     y: Any
     idx: Any

@@ -20,7 +20,7 @@ __all__ = [
 
 
 def flatten(structure: Any, expand_composites: bool = False) -> list[Any]:
-    """Returns the leaves; dicts in the order of their keys, None is a leaf."""
+    """Returns the leaves; dicts are sorted by key, and None is a leaf."""
     return jax.tree.leaves(structure, is_leaf=_is_leaf)
 
 

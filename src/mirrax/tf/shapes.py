@@ -1,4 +1,4 @@
-"""Shapes of tensors, and tensors of another shape."""
+"""Shapes, and functions that reshape, join, split and slice tensors."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ newaxis = None
 
 
 def shape(input: Any, out_type: Any = int32, name: Any = None) -> Any:
-    """Returns the shape as a tensor; sizes are known while a function is traced."""
+    """Returns the shape as a host tensor, also while a function is traced."""
     return host(np.array(_known_shape(input), canonical(out_type)))
 
 
@@ -216,7 +216,7 @@ def strided_slice(
 
 
 def _known_shape(value: Any) -> tuple[int, ...]:
-    """Returns a shape; of what is an array already, without making a tensor of it."""
+    """Returns the shape of a value; converts it to a tensor only if needed."""
     found = getattr(value, "shape", None)
     return tuple(tensor(value).shape if found is None else found)
 

@@ -1,4 +1,4 @@
-"""Variables of Mirrax with the methods that TensorFlow's have besides."""
+"""Mirrax variables with the additional methods of TensorFlow's."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _COMBINING = (mirrax.VariableAggregation.SUM, mirrax.VariableAggregation.MEAN)
 
 
 def make_variable(*args: Any, **kwargs: Any) -> Any:
-    """Returns a new variable of Mirrax with TensorFlow's methods."""
+    """Returns a new Mirrax variable with TensorFlow's methods."""
     return with_methods(mirrax.Variable(*args, **kwargs))
 
 
 def with_methods(variable: Any) -> Any:
-    """Returns a variable of Mirrax, which from now on has TensorFlow's methods.
+    """Adds TensorFlow's methods to a Mirrax variable in place, and returns it.
 
-    It stays the same object, and an instance of the class it was of.
+    It remains an instance of its former class.
     """
     if isinstance(variable, mirrax.Variable) and not isinstance(variable, _Methods):
         variable.__class__ = _kind(type(variable))
@@ -71,13 +71,13 @@ def _replacing(method: str, update: Callable[[Any, Any], Any]) -> Callable[..., 
 
 
 class _Methods:
-    """A mix-in of the kinds of variables."""
+    """A mix-in for the classes of variables."""
 
     __slots__ = ()
 
     @property
     def value(self) -> Any:
-        """The array; programs for TensorFlow call it, those for JAX do not."""
+        """The array; TensorFlow programs call it, JAX programs do not."""
         return VariableValue(self.read_value(), self)
 
     def read_value(self) -> Any:
@@ -91,7 +91,7 @@ class _Methods:
 
     @property
     def constraint(self) -> None:
-        """Nothing: variables have no constraints."""
+        """None: variables have no constraints."""
         return None
 
     def initialized_value(self) -> Any:
@@ -117,7 +117,7 @@ class _Methods:
     def scatter_add(
         self: Any, sparse_delta: Any, use_locking: Any = False, name: Any = None
     ) -> Any:
-        """Adds rows; those of several replicas add up if the aggregation is SUM."""
+        """Adds rows; with aggregation SUM, those of all replicas are summed."""
         return self.assign_add(_rows(self, "scatter_add", sparse_delta))
 
     def scatter_sub(

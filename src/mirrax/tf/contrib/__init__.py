@@ -1,4 +1,4 @@
-"""`tf.contrib`, of which only `distribute` is here."""
+"""`tf.contrib`: only `distribute` is available."""
 
 from mirrax.tf.absent import names_of
 from mirrax.tf.contrib import distribute as distribute

@@ -1,4 +1,4 @@
-"""Datasets whose elements are tensors: those of Mirrax, shown as TensorFlow's."""
+"""Mirrax datasets whose elements are tensors, with TensorFlow's methods."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class DatasetIterator(mirrax.data.DatasetIterator):
 
 
 class _Tensors:
-    """What differs from a dataset of Mirrax: a mix-in of datasets."""
+    """A mix-in with the methods that differ from `mirrax.data.Dataset`."""
 
     iterator_type: type[mirrax.data.DatasetIterator] = DatasetIterator
 
@@ -43,7 +43,7 @@ class _Tensors:
         if len(found) != 1:
             count = "none" if not found else "several"
             raise mirrax.errors.InvalidArgumentError(
-                f"The dataset must have one element. Received: {count}. Use "
+                f"The dataset must have exactly one element. Received: {count}. Use "
                 "`take(1)`, or iterate over it."
             )
         return found[0]
@@ -51,7 +51,7 @@ class _Tensors:
     def save(
         self, path: Any, compression: Any = None, shard_func: Any = None, **_: Any
     ) -> None:
-        """Writes all elements into a folder, from which `Dataset.load` reads them."""
+        """Writes all elements into a directory, for `Dataset.load`."""
         saved.save(self, path)
 
     def make_one_shot_iterator(self: Any) -> Any:
@@ -59,7 +59,7 @@ class _Tensors:
         return iter(self)
 
     def make_initializable_iterator(self: Any) -> InputIterator:
-        """Returns an iterator that can start anew, as datasets of version 1 do."""
+        """Returns an iterator that can be restarted, as datasets of version 1 do."""
         return InputIterator(self)
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -80,7 +80,7 @@ class Dataset(_Tensors, mirrax.data.Dataset):
 
     @staticmethod
     def load(path: Any, element_spec: Any = None, compression: Any = None) -> Dataset:
-        """Returns what `save` wrote into a folder."""
+        """Returns the dataset that `save` wrote into a directory."""
         return saved.load(path, shown)  # type: ignore[no-any-return]
 
     @staticmethod
@@ -100,14 +100,14 @@ class Dataset(_Tensors, mirrax.data.Dataset):
         output_signature: Any = None,
         name: Any = None,
     ) -> Dataset:
-        """Returns what a generator yields.
+        """Returns a dataset of the elements that a generator yields.
 
         Args:
             generator: A function that returns an iterable.
-            output_types: Its dtypes, in place of `output_signature`.
-            output_shapes: Its shapes; any, if they are not given.
+            output_types: The dtypes, instead of `output_signature`.
+            output_shapes: The shapes, with `output_types`; unknown by default.
             args: Arguments of the function.
-            output_signature: Its shapes and dtypes.
+            output_signature: The shapes and dtypes.
         """
         if output_signature is None:
             output_signature = _signature(output_types, output_shapes)
@@ -173,14 +173,14 @@ class FixedLengthRecordDataset(_Tensors, mirrax.data.FixedLengthRecordDataset):
 
 
 def shown(dataset: mirrax.data.Dataset) -> Dataset:
-    """Returns a dataset of Mirrax as one whose elements are tensors."""
+    """Returns a Mirrax dataset as one whose elements are tensors."""
     return Dataset(dataset.plan, dataset.options())
 
 
 def _signature(types: Any, shapes: Any) -> Any:
     if types is None:
         raise TypeError(
-            "`from_generator` needs `output_signature`, or `output_types`. Received: "
+            "`from_generator` needs `output_signature` or `output_types`. Received: "
             "neither. Use `output_signature=tf.TensorSpec(shape, dtype)`."
         )
     if shapes is None:

@@ -18,12 +18,12 @@ Transformation = Callable[[Any], Any]
 
 
 def cardinality(dataset: Dataset) -> Any:
-    """Returns how many elements a dataset has."""
+    """Returns the number of elements of a dataset."""
     return dataset.cardinality()
 
 
 def assert_cardinality(expected_cardinality: Any) -> Transformation:
-    """Returns what `Dataset.apply` takes to check a number of elements."""
+    """Returns a transformation that checks the number of elements."""
     return lambda dataset: dataset.assert_cardinality(expected_cardinality)
 
 
@@ -33,12 +33,12 @@ def get_single_element(dataset: Dataset) -> Any:
 
 
 def get_next_as_optional(iterator: Any) -> Any:
-    """Returns the next element of an iterator, or that there is none."""
+    """Returns the next element of an iterator as an optional."""
     return iterator.get_next_as_optional()
 
 
 def save(dataset: Dataset, path: Any, *_: Any, **__: Any) -> None:
-    """Writes a dataset into a folder."""
+    """Writes a dataset into a directory."""
     dataset.save(path)
 
 
@@ -47,7 +47,7 @@ def load(path: Any, *_: Any, **__: Any) -> Dataset:
     return Dataset.load(path)
 
 
-# Functions of a dataset, for `Dataset.apply`.
+# Transformations for `Dataset.apply`.
 
 
 def bucket_by_sequence_length(*args: Any, **kwargs: Any) -> Transformation:
@@ -82,17 +82,17 @@ def parallel_interleave(
     buffer_output_elements: Any = None,
     prefetch_input_elements: Any = None,
 ) -> Transformation:
-    """Goes through several datasets at a time, in the same order each time."""
+    """Interleaves datasets in a deterministic order."""
     return lambda dataset: dataset.interleave(map_func, cycle_length, block_length)
 
 
 def prefetch_to_device(device: Any, buffer_size: Any = None) -> Transformation:
-    """Reads ahead; where elements go is up to the strategy, or to JAX."""
+    """Prefetches; the strategy or JAX chooses the device."""
     return lambda dataset: dataset.prefetch(2 if buffer_size is None else buffer_size)
 
 
 def copy_to_device(target_device: Any, source_device: str = "") -> Transformation:
-    """Changes nothing: elements go to a device when they are used there."""
+    """Does nothing: elements are copied to a device when they are used there."""
     return lambda dataset: dataset
 
 

@@ -1,4 +1,4 @@
-"""`tf.image`: sizes, parts, colors and flips of images, as tensors."""
+"""`tf.image`: resizing, cropping, flipping and colors of images."""
 
 from mirrax.tf.absent import names_of
 from mirrax.tf.image.colors import adjust_brightness as adjust_brightness

@@ -1,4 +1,4 @@
-"""Functions of all elements along axes."""
+"""Reductions and cumulative functions along axes."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _product(x: Any, **where: Any) -> Any:
 
 def _mean(x: Any, **where: Any) -> Any:
     if jnp.issubdtype(x.dtype, jnp.integer):
-        # TensorFlow divides integers, and drops what is left over.
+        # TensorFlow's mean of integers is truncated to an integer.
         total, count = _sum(x, **where), _sum(jnp.ones_like(x), **where)
         return jnp.trunc(total / count).astype(x.dtype)
     return jnp.mean(x, **where)

@@ -1,4 +1,4 @@
-"""Reductions of groups of rows."""
+"""Reductions of segments: groups of rows."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _unsorted(reduce: Callable[..., Any], empty: str = "") -> Callable[..., Any]
     """Returns a reduction of groups of rows.
 
     Args:
-        reduce: The function of JAX.
+        reduce: JAX's function.
         empty: The value of empty groups, "min" or "max" of the dtype; by default it is
             what `reduce` returns for them.
     """

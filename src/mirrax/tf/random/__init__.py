@@ -1,4 +1,4 @@
-"""`tf.random`: numbers are JAX's, and differ from TensorFlow's for the same seed."""
+"""`tf.random`: JAX's numbers, which differ from TensorFlow's for the same seed."""
 
 from mirrax.tf.absent import names_of
 from mirrax.tf.random import experimental as experimental

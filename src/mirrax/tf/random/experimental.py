@@ -1,4 +1,4 @@
-"""`tf.random.experimental`: names that are not experimental any more."""
+"""`tf.random.experimental`: older names of `tf.random`."""
 
 from mirrax.tf.absent import names_of
 from mirrax.tf.random import stateless

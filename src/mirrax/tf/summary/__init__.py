@@ -1,4 +1,4 @@
-"""`tf.summary`: numbers, text, images and sounds in files that TensorBoard reads."""
+"""`tf.summary`: scalars, text, images and audio for TensorBoard."""
 
 from mirrax.tf.absent import names_of
 from mirrax.tf.summary import experimental as experimental

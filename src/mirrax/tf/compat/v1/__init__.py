@@ -1,4 +1,4 @@
-"""`tf.compat.v1`: distribution, and what starts a program."""
+"""`tf.compat.v1`: distribution, training and start-up."""
 
 from mirrax.tf.absent import unavailable
 from mirrax.tf.compat.v1 import data as data

@@ -1,4 +1,4 @@
-"""Learning rates that change with the steps, as functions without arguments."""
+"""Learning rate schedules, as functions without arguments."""
 
 from __future__ import annotations
 
@@ -77,10 +77,10 @@ def cosine_decay(
 
 
 def piecewise_constant(x: Any, boundaries: Any, values: Any, name: Any = None) -> Rate:
-    """Returns a function that gives the value of the interval that the step is in."""
+    """Returns a function that returns the value for the current step."""
     if len(values) != len(boundaries) + 1:
         raise ValueError(
-            "There must be one value more than boundaries. Received: "
+            "`values` must have one element more than `boundaries`. Received: "
             f"{len(boundaries)} boundaries and {len(values)} values."
         )
 

@@ -1,4 +1,4 @@
-"""`tf.compat.v1.logging`: Python's logging, by the name of TensorFlow."""
+"""`tf.compat.v1.logging`: Python's logger named "tensorflow"."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from mirrax.tf.tensors import tensor
 
 
 class Reduction:
-    """How the losses of elements become one."""
+    """How the losses of elements are reduced to one."""
 
     NONE = "none"
     SUM = "weighted_sum"
@@ -38,7 +38,7 @@ class Reduction:
     def validate(cls, key: str) -> None:
         if key not in cls.all():
             raise ValueError(
-                f"A reduction is one of {cls.all()}. Received: {key!r}. Use "
+                f"`reduction` must be one of {cls.all()}. Received: {key!r}. Use "
                 "`tf.compat.v1.losses.Reduction`."
             )
 
@@ -53,7 +53,7 @@ def compute_weighted_loss(
     loss_collection: Any = None,
     reduction: str = _DEFAULT,
 ) -> Any:
-    """Returns weighted losses as one; `loss_collection` has no meaning here."""
+    """Returns the reduced, weighted losses; `loss_collection` is ignored."""
     Reduction.validate(reduction)
     losses = tensor(losses)
     weights = _fitting(tensor(weights).astype(losses.dtype), losses)
@@ -72,7 +72,7 @@ def compute_weighted_loss(
 
 
 def _fitting(weights: Any, losses: Any) -> Any:
-    """Returns weights that are one number, or of the rank of the losses."""
+    """Returns weights that are a scalar or have the rank of the losses."""
     if weights.ndim == losses.ndim - 1 and weights.ndim:
         weights = weights[..., None]
     is_fitting = weights.ndim in (0, losses.ndim) and all(
@@ -81,15 +81,15 @@ def _fitting(weights: Any, losses: Any) -> Any:
     )
     if not is_fitting:
         raise ValueError(
-            "weights can not be broadcast to values: a number, or for each axis the "
-            f"size of the losses or 1. Received: weights of shape {weights.shape} for "
-            f"losses of shape {losses.shape}."
+            "weights can not be broadcast to values: they must be a scalar, or have "
+            "the size of the losses or 1 along each axis. Received: weights of shape "
+            f"{weights.shape} for losses of shape {losses.shape}."
         )
     return weights
 
 
 def _divided(total: Any, count: Any) -> Any:
-    """Returns a quotient, whose value and gradient are zero where the count is."""
+    """Returns a quotient; its value and gradient are zero where the count is zero."""
     return jnp.where(count == 0, 0, total / jnp.where(count == 0, 1, count))
 
 
@@ -171,7 +171,7 @@ def cosine_distance(
     labels, predictions = _pair(labels, predictions)
     along = dim if axis is None else axis
     if along is None:
-        raise ValueError("`cosine_distance` needs an `axis`. Received: none.")
+        raise ValueError("`cosine_distance` needs `axis`. Received: axis=None.")
     losses = 1 - jnp.sum(predictions * labels, along, keepdims=True)
     return compute_weighted_loss(losses, weights, reduction=reduction)
 
@@ -225,7 +225,7 @@ def sparse_softmax_cross_entropy(
 
 
 def _pair(labels: Any, predictions: Any) -> tuple[Any, Any]:
-    """Returns both as tensors of the dtype of the predictions, of one shape."""
+    """Returns both as tensors with the dtype of the predictions; checks the shapes."""
     predictions = tensor(predictions)
     if not jnp.issubdtype(predictions.dtype, jnp.floating):
         predictions = predictions.astype(jnp.float32)
@@ -233,7 +233,7 @@ def _pair(labels: Any, predictions: Any) -> tuple[Any, Any]:
     if labels.shape != predictions.shape:
         raise ValueError(
             f"Shapes {labels.shape} and {predictions.shape} are incompatible: labels "
-            "and predictions must have one shape. Reshape one of them."
+            "and predictions must have the same shape. Reshape one of them."
         )
     return labels, predictions
 

@@ -1,4 +1,4 @@
-"""`tf.compat.v1.train`: optimizers, learning rates, and names of version 2."""
+"""`tf.compat.v1.train`: optimizers, learning rates, and names from version 2."""
 
 from mirrax.tf.absent import names_of
 from mirrax.tf.compat.v1.global_step import create_global_step as create_global_step
