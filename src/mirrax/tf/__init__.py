@@ -100,7 +100,7 @@ from mirrax.tf.math import truncatediv as truncatediv
 from mirrax.tf.math import truncatemod as truncatemod
 from mirrax.tf.module import Module as Module
 from mirrax.tf.name_scopes import name_scope as name_scope
-from mirrax.tf.python_side import *  # noqa: F403
+from mirrax.tf.python_functions import *  # noqa: F403
 from mirrax.tf.shapes import *  # noqa: F403
 from mirrax.tf.strings import as_string as as_string
 from mirrax.tf.tensor_arrays import TensorArray as TensorArray

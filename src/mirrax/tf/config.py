@@ -18,7 +18,7 @@ from mirrax.config import (
 )
 from mirrax.config import set_logical_devices as set_logical_devices
 from mirrax.tf import config_experimental
-from mirrax.tf.absent import names_of
+from mirrax.tf.missing_names import names_of
 
 experimental = config_experimental
 experimental_functions_run_eagerly = functions_run_eagerly

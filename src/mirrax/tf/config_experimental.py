@@ -9,7 +9,7 @@ from mirrax import config
 from mirrax.config import get_visible_devices as get_visible_devices
 from mirrax.config import list_logical_devices as list_logical_devices
 from mirrax.config import list_physical_devices as list_physical_devices
-from mirrax.tf.absent import names_of
+from mirrax.tf.missing_names import names_of
 
 VirtualDeviceConfiguration = config.LogicalDeviceConfiguration
 set_virtual_device_configuration = config.set_logical_device_configuration

@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mirrax.tf.absent import names_of
 from mirrax.tf.dtypes import limits
 from mirrax.tf.errors import InvalidArgumentError
+from mirrax.tf.missing_names import names_of
 from mirrax.tf.tensors import is_traced, operands, tensor
 
 __all__ = [

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mirrax.tf.absent import names_of
+from mirrax.tf.missing_names import names_of
 
 DType = np.dtype
 

@@ -13,7 +13,7 @@ from mirrax.errors import DataLossError as DataLossError
 from mirrax.errors import InvalidArgumentError as InvalidArgumentError
 from mirrax.errors import NotFoundError as NotFoundError
 from mirrax.errors import OutOfRangeError as OutOfRangeError
-from mirrax.tf.absent import names_of
+from mirrax.tf.missing_names import names_of
 
 OpError = Exception
 CancelledError = concurrent.futures.CancelledError

@@ -11,13 +11,13 @@ import jax.numpy as jnp
 from typing_extensions import override
 
 import mirrax
-from mirrax.tf.absent import replacement_of
 from mirrax.tf.call_arguments import (
     CallArguments,
     taking_static_numbers,
     with_static_numbers,
 )
 from mirrax.tf.concrete_functions import BoundFunction, ConcreteFunction
+from mirrax.tf.missing_names import replacement_of
 
 __all__ = ["GradientTape", "UnconnectedGradients", "function"]
 

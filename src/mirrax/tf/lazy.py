@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from mirrax.tf.absent import names_of
+from mirrax.tf.missing_names import names_of
 
 _PARTS_OF_KERAS = ("initializers", "losses", "metrics", "optimizers")
 _BACKEND = "KERAS_BACKEND"

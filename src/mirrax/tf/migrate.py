@@ -17,8 +17,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import mirrax.tf
-from mirrax.tf.absent import replacement_of
 from mirrax.tf.differences import difference_of
+from mirrax.tf.missing_names import replacement_of
 from mirrax.tf.source_names import ProgramNames
 
 OK, DIFFERS, MISSING, IMPORT = "ok", "differs", "missing", "import"
@@ -131,7 +131,7 @@ def _habits(names: ProgramNames) -> Iterator[Finding]:
 
 def _is_stand_in(value: Any) -> bool:
     """Returns whether this is a placeholder for a missing class."""
-    return isinstance(value, type) and value.__module__ == "mirrax.tf.absent"
+    return isinstance(value, type) and value.__module__ == "mirrax.tf.missing_names"
 
 
 def _has_parts(value: Any) -> bool:

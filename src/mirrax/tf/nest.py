@@ -8,7 +8,7 @@ from typing import Any
 import jax
 
 import mirrax
-from mirrax.tf.absent import names_of
+from mirrax.tf.missing_names import names_of
 
 __all__ = [
     "assert_same_structure",

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from mirrax.tf.absent import names_of
 from mirrax.tf.dtypes import canonical, float32
+from mirrax.tf.missing_names import names_of
 from mirrax.tf.tensors import string_tensor, tensor
 
 __all__ = [

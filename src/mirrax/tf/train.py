@@ -9,8 +9,8 @@ import numpy as np
 from mirrax import train
 from mirrax.cluster_resolver import ClusterSpec as ClusterSpec
 from mirrax.data import example
-from mirrax.tf.absent import names_of
 from mirrax.tf.host_tensors import host
+from mirrax.tf.missing_names import names_of
 from mirrax.tf.moving_average import (
     ExponentialMovingAverage as ExponentialMovingAverage,
 )

@@ -9,10 +9,10 @@ import jax
 import numpy as np
 
 import mirrax
-from mirrax.tf.absent import replacement_of
 from mirrax.tf.data import saved
 from mirrax.tf.data.input_iterator import InputIterator
 from mirrax.tf.host_tensors import host
+from mirrax.tf.missing_names import replacement_of
 
 
 class DatasetIterator(mirrax.data.DatasetIterator):
@@ -76,20 +76,20 @@ class Dataset(_Tensors, mirrax.data.Dataset):
         numbers = mirrax.data.Dataset.range(*args)
         if np.dtype(output_type) != np.int64:
             numbers = numbers.map(lambda number: number.astype(output_type))
-        return shown(numbers)
+        return as_tensors(numbers)
 
     @staticmethod
     def load(path: Any, element_spec: Any = None, compression: Any = None) -> Dataset:
         """Returns the dataset that `save` wrote into a directory."""
-        return saved.load(path, shown)  # type: ignore[no-any-return]
+        return saved.load(path, as_tensors)  # type: ignore[no-any-return]
 
     @staticmethod
     def from_tensors(tensors: Any, name: Any = None) -> Dataset:
-        return shown(mirrax.data.Dataset.from_tensors(tensors))
+        return as_tensors(mirrax.data.Dataset.from_tensors(tensors))
 
     @staticmethod
     def from_tensor_slices(tensors: Any, name: Any = None) -> Dataset:
-        return shown(mirrax.data.Dataset.from_tensor_slices(tensors))
+        return as_tensors(mirrax.data.Dataset.from_tensor_slices(tensors))
 
     @staticmethod
     def from_generator(  # type: ignore[override]
@@ -113,7 +113,7 @@ class Dataset(_Tensors, mirrax.data.Dataset):
             output_signature = _signature(output_types, output_shapes)
         given = () if args is None else tuple(map(host, args))
         make = (lambda: generator(*given)) if callable(generator) else generator
-        return shown(mirrax.data.Dataset.from_generator(make, output_signature))
+        return as_tensors(mirrax.data.Dataset.from_generator(make, output_signature))
 
     @staticmethod
     def list_files(
@@ -121,31 +121,31 @@ class Dataset(_Tensors, mirrax.data.Dataset):
     ) -> Dataset:
         patterns = np.asarray(file_pattern, object).ravel().tolist()
         texts = [p.decode() if isinstance(p, bytes) else str(p) for p in patterns]
-        return shown(mirrax.data.Dataset.list_files(texts, shuffle, seed))
+        return as_tensors(mirrax.data.Dataset.list_files(texts, shuffle, seed))
 
     @staticmethod
     def zip(*args: Any, datasets: Any = None, name: Any = None) -> Dataset:
         given = args if datasets is None else (datasets,)
-        return shown(mirrax.data.Dataset.zip(*given))
+        return as_tensors(mirrax.data.Dataset.zip(*given))
 
     @staticmethod
     def counter(
         start: Any = 0, step: Any = 1, dtype: Any = np.int64, name: Any = None
     ) -> Dataset:
-        return shown(mirrax.data.Dataset.counter(start, step, dtype))
+        return as_tensors(mirrax.data.Dataset.counter(start, step, dtype))
 
     @staticmethod
     def random(
         seed: Any = None, rerandomize_each_iteration: Any = None, name: Any = None
     ) -> Dataset:
-        return shown(mirrax.data.Dataset.random(seed, rerandomize_each_iteration))
+        return as_tensors(mirrax.data.Dataset.random(seed, rerandomize_each_iteration))
 
     @staticmethod
     def choose_from_datasets(
         datasets: Any, choice_dataset: Any, stop_on_empty_dataset: bool = True
     ) -> Dataset:
         made = mirrax.data.Dataset.choose_from_datasets
-        return shown(made(datasets, choice_dataset, stop_on_empty_dataset))
+        return as_tensors(made(datasets, choice_dataset, stop_on_empty_dataset))
 
     @staticmethod
     def sample_from_datasets(
@@ -156,8 +156,10 @@ class Dataset(_Tensors, mirrax.data.Dataset):
         rerandomize_each_iteration: Any = None,
     ) -> Dataset:
         made = mirrax.data.Dataset.sample_from_datasets
-        is_anew = rerandomize_each_iteration
-        return shown(made(datasets, weights, seed, stop_on_empty_dataset, is_anew))
+        rerandomize = rerandomize_each_iteration
+        return as_tensors(
+            made(datasets, weights, seed, stop_on_empty_dataset, rerandomize)
+        )
 
 
 class TFRecordDataset(_Tensors, mirrax.data.TFRecordDataset):
@@ -172,7 +174,7 @@ class FixedLengthRecordDataset(_Tensors, mirrax.data.FixedLengthRecordDataset):
     """`tf.data.FixedLengthRecordDataset`."""
 
 
-def shown(dataset: mirrax.data.Dataset) -> Dataset:
+def as_tensors(dataset: mirrax.data.Dataset) -> Dataset:
     """Returns a Mirrax dataset as one whose elements are tensors."""
     return Dataset(dataset.plan, dataset.options())
 

@@ -9,10 +9,10 @@ from mirrax.data import UNKNOWN_CARDINALITY as UNKNOWN_CARDINALITY
 from mirrax.data import AutoShardPolicy as AutoShardPolicy
 from mirrax.data import DistributeOptions as DistributeOptions
 from mirrax.data import TFRecordWriter as TFRecordWriter
-from mirrax.tf.absent import names_of
 from mirrax.tf.data.csv_files import CsvDataset as CsvDataset
 from mirrax.tf.data.csv_files import make_csv_dataset as make_csv_dataset
 from mirrax.tf.data.datasets import Dataset
+from mirrax.tf.missing_names import names_of
 
 Transformation = Callable[[Any], Any]
 

@@ -1,6 +1,6 @@
 """`tf.distribute.coordinator`: parameter servers, which Mirrax does not have."""
 
-from mirrax.tf.absent import names_of, unavailable
+from mirrax.tf.missing_names import names_of, unavailable
 
 ClusterCoordinator = unavailable("tf.distribute.coordinator.ClusterCoordinator")
 PerWorkerValue = unavailable("tf.distribute.coordinator.PerWorkerValue")

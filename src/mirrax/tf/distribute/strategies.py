@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import mirrax
-from mirrax.tf.data.datasets import Dataset, shown
-from mirrax.tf.distribute.leftovers import Leftovers
+from mirrax.tf.data.datasets import Dataset, as_tensors
+from mirrax.tf.distribute.deprecated_methods import DeprecatedMethods
 
 
 class _StrategyType(type):
@@ -32,7 +32,7 @@ class StrategyV1:
     """`tf.compat.v1.distribute.Strategy`, for `isinstance`."""
 
 
-class RunsLikeTensorFlow(Leftovers):
+class RunsLikeTensorFlow(DeprecatedMethods):
     """Returns every result of `run` on several replicas as a `PerReplica`."""
 
     def run(
@@ -61,7 +61,7 @@ class RunsLikeTensorFlow(Leftovers):
     def experimental_make_numpy_dataset(
         self, numpy_input: Any, session: Any = None
     ) -> Dataset:
-        return shown(super().experimental_make_numpy_dataset(numpy_input))  # type: ignore[misc]
+        return as_tensors(super().experimental_make_numpy_dataset(numpy_input))  # type: ignore[misc]
 
 
 class MirroredStrategy(RunsLikeTensorFlow, mirrax.MirroredStrategy):

@@ -8,9 +8,9 @@ import shutil
 from collections.abc import Iterator
 from typing import IO, Any
 
-from mirrax.tf.absent import names_of
 from mirrax.tf.errors import AlreadyExistsError, of_files
 from mirrax.tf.io.files import path_of
+from mirrax.tf.missing_names import names_of
 
 __all__ = [
     "GFile",

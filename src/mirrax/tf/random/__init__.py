@@ -1,6 +1,6 @@
 """`tf.random`: JAX's numbers, which differ from TensorFlow's for the same seed."""
 
-from mirrax.tf.absent import names_of
+from mirrax.tf.missing_names import names_of
 from mirrax.tf.random import experimental as experimental
 from mirrax.tf.random.ambient import set_seed as set_seed
 from mirrax.tf.random.generator import Algorithm as Algorithm

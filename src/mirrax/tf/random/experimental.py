@@ -1,6 +1,6 @@
 """`tf.random.experimental`: older names of `tf.random`."""
 
-from mirrax.tf.absent import names_of
+from mirrax.tf.missing_names import names_of
 from mirrax.tf.random import stateless
 from mirrax.tf.random.generator import Algorithm as Algorithm
 from mirrax.tf.random.generator import Generator as Generator

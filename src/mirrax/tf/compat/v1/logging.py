@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from mirrax.tf.absent import names_of
+from mirrax.tf.missing_names import names_of
 
 DEBUG, INFO, WARN, ERROR, FATAL = 10, 20, 30, 40, 50
 

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from mirrax.tf.absent import names_of
+from mirrax.tf.missing_names import names_of
 from mirrax.tf.nn.losses import (
     sigmoid_cross_entropy_with_logits,
     softmax_cross_entropy_with_logits,

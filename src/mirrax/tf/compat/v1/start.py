@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from mirrax.tf.absent import replacement_of
 from mirrax.tf.compat.v1.config_proto import ConfigProto
+from mirrax.tf.missing_names import replacement_of
 
 
 def enable_eager_execution(

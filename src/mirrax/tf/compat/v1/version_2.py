@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from mirrax.tf.absent import names_of
+from mirrax.tf.missing_names import names_of
 from mirrax.tf.replacements import REPLACEMENTS
 
 _missing = names_of("tf.compat.v1")

@@ -1,7 +1,6 @@
 """`tf.contrib.distribute` of TensorFlow 1.11, where a replica is called a tower."""
 
 import mirrax
-from mirrax.tf.absent import names_of
 from mirrax.tf.contrib.distribute.strategies import (
     DistributionStrategy as DistributionStrategy,
 )
@@ -26,6 +25,7 @@ from mirrax.tf.contrib.distribute.tower_context import (
     in_cross_tower_context as in_cross_tower_context,
 )
 from mirrax.tf.distribute.steps import MultiStepContext as MultiStepContext
+from mirrax.tf.missing_names import names_of
 
 CrossTowerOps = mirrax.CrossDeviceOps
 ReductionToOneDeviceCrossTowerOps = mirrax.ReductionToOneDevice

@@ -11,7 +11,7 @@ import jax
 
 import mirrax
 from mirrax.tf.contrib.distribute.datasets import MapOutput, PerDeviceDataset
-from mirrax.tf.distribute.leftovers import require_scope
+from mirrax.tf.distribute.deprecated_methods import require_scope
 from mirrax.tf.distribute.steps import MultiStepContext
 
 _REDUCTIONS = {

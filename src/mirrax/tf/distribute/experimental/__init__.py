@@ -5,7 +5,6 @@ from __future__ import annotations
 from mirrax import CollectiveCommunication as CollectiveCommunication
 from mirrax import CommunicationOptions as CommunicationOptions
 from mirrax import ValueContext as ValueContext
-from mirrax.tf.absent import names_of, unavailable
 from mirrax.tf.distribute import strategies
 from mirrax.tf.distribute.experimental import coordinator as coordinator
 from mirrax.tf.distribute.experimental import partitioners as partitioners
@@ -14,6 +13,7 @@ from mirrax.tf.distribute.strategies import (
     CentralStorageStrategy as CentralStorageStrategy,
 )
 from mirrax.tf.distribute.strategies import TPUStrategy as TPUStrategy
+from mirrax.tf.missing_names import names_of, unavailable
 
 _MODULE = "tf.distribute.experimental"
 

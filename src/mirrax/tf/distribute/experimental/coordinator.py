@@ -1,9 +1,9 @@
 """`tf.distribute.experimental.coordinator`."""
 
-from mirrax.tf.absent import names_of
 from mirrax.tf.distribute import coordinator
 from mirrax.tf.distribute.coordinator import ClusterCoordinator as ClusterCoordinator
 from mirrax.tf.distribute.coordinator import RemoteValue as RemoteValue
+from mirrax.tf.missing_names import names_of
 
 PerWorkerValues = coordinator.PerWorkerValue
 

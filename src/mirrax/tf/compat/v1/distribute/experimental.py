@@ -2,7 +2,6 @@
 
 from mirrax import CollectiveCommunication as CollectiveCommunication
 from mirrax import CommunicationOptions as CommunicationOptions
-from mirrax.tf.absent import names_of
 from mirrax.tf.compat.v1.distribute.strategies import (
     CentralStorageStrategy as CentralStorageStrategy,
 )
@@ -14,6 +13,7 @@ from mirrax.tf.distribute.experimental import CollectiveHints as CollectiveHints
 from mirrax.tf.distribute.experimental import (
     ParameterServerStrategy as ParameterServerStrategy,
 )
+from mirrax.tf.missing_names import names_of
 
 CommunicationImplementation = CollectiveCommunication
 

@@ -11,7 +11,7 @@ import mirrax
 from mirrax.tf.data.input_iterator import InputIterator
 
 
-class Leftovers:
+class DeprecatedMethods:
     """The methods of version 1 that every strategy of TensorFlow has.
 
     A mix-in for `mirrax.Strategy`.
