@@ -40,9 +40,9 @@ def test_other_kinds_are_refused():
 
 def test_other_counts_are_refused():
     triple = scaled.get_concrete_function(TensorSpec([]), 3)
-    with pytest.raises(TypeError, match="takes the arrays that it was made for"):
+    with pytest.raises(TypeError, match="takes only the arrays it was created for"):
         triple(np.float32(1), 3)
-    with pytest.raises(TypeError, match=r"0 of them, and \['factor'\]"):
+    with pytest.raises(TypeError, match=r"0 arrays, and unexpected \['factor'\]"):
         triple(factor=3)
 
 

@@ -1,6 +1,6 @@
-"""The arguments of a `tf.function`: equal calls share one program.
+"""Normalizes the arguments of a `tf.function`, so that equal calls share one trace.
 
-Calls are written in one way, and Python numbers are part of the program.
+Python numbers are static: they are constants of the trace.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _PLAIN = (bool, *_NUMBERS, str, bytes)
 
 
 class StaticNumber:
-    """A Python number that is part of the program, so that another is another trace.
+    """A Python number as a static argument: another number causes a retrace.
 
     Args:
         value: The number.
@@ -38,7 +38,7 @@ class StaticNumber:
 
 
 def with_static_numbers(tree: Any) -> Any:
-    """Returns arguments with a `StaticNumber` for each Python number."""
+    """Returns arguments with each Python number wrapped in a `StaticNumber`."""
     if not any(type(leaf) in _NUMBERS for leaf in nest.flatten(tree)):
         return tree
     return nest.map_structure(
@@ -47,7 +47,7 @@ def with_static_numbers(tree: Any) -> Any:
 
 
 def taking_static_numbers(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns `fn` as a function that gets each `StaticNumber` as the number."""
+    """Returns `fn` as a function that unwraps each `StaticNumber`."""
 
     @functools.wraps(fn)
     def called(*args: Any, **kwargs: Any) -> Any:
@@ -62,10 +62,10 @@ def taking_static_numbers(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class CallArguments:
-    """How the arguments of one function are written.
+    """Normalizes the calls of one function.
 
-    Arguments come by position where that is possible, and those that equal their
-    default are left out.
+    Arguments become positional where possible; those equal to their default are
+    dropped.
 
     Args:
         fn: The function.
@@ -88,12 +88,12 @@ class CallArguments:
     def unify(
         self, args: Sequence[Any], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Returns the arguments of a call in the one way to write them."""
+        """Returns the arguments of a call in their normal form."""
         if not (kwargs or self._defaults):
             return tuple(args), kwargs
         try:
             bound = self._signature.bind(*args, **kwargs)
-        except TypeError:  # The call itself says it better.
+        except TypeError:  # The call itself raises a better error.
             return tuple(args), kwargs
         for name, default in self._defaults.items():
             if name in bound.arguments and _is_same(bound.arguments[name], default):
@@ -102,10 +102,10 @@ class CallArguments:
 
 
 def _named_signature(fn: Callable[..., Any]) -> inspect.Signature:
-    """Returns the signature; an empty one where arguments have no names to go by."""
+    """Returns the signature, or an empty one if some parameters have no name."""
     try:
         signature = inspect.signature(fn)
-    except (TypeError, ValueError):  # What some builtins say.
+    except (TypeError, ValueError):  # Some builtins have none.
         return inspect.Signature()
     nameless = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL)
     kinds = [parameter.kind for parameter in signature.parameters.values()]

@@ -1,4 +1,4 @@
-"""A function with some of its arguments settled."""
+"""Functions with fixed non-array arguments: `get_concrete_function`."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from mirrax.tf import nest
 
 
 class ConcreteFunction:
-    """A function for arrays of certain shapes and dtypes, everything else settled.
+    """A function for arrays of given shapes and dtypes; other arguments are fixed.
 
     Args:
         fn: The function.
-        python_function: Its Python, which knows the names of arguments.
-        args: Descriptions in place of arrays, and settled objects.
-        kwargs: The same, by name.
+        python_function: The Python function, for the names of its arguments.
+        args: A `TensorSpec` for each array, and the fixed arguments.
+        kwargs: The same, by keyword.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class ConcreteFunction:
 
     @property
     def structured_input_signature(self) -> Any:
-        """The arguments, by position and by name, with descriptions of arrays."""
+        """The positional and keyword arguments, with a `TensorSpec` for each array."""
         return nest.pack_sequence_as(self._structure, self._leaves)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -55,10 +55,10 @@ class ConcreteFunction:
                 given.append(kwargs.pop(name))
         if kwargs or len(given) != len(self._open):
             raise TypeError(
-                f"A concrete function takes the arrays that it was made for: "
+                f"A concrete function takes only the arrays it was created for: "
                 f"{[self._leaves[index] for index in self._open]}. Received: "
-                f"{len(given)} of them, and {sorted(kwargs)}. Leave out what is no "
-                f"array, or call {self._name} itself."
+                f"{len(given)} arrays, and unexpected {sorted(kwargs)}. Omit other "
+                f"arguments, or call {self._name} itself."
             )
         filled = list(self._leaves)
         for index, value in zip(self._open, given, strict=True):
@@ -79,7 +79,7 @@ def _described(leaf: Any) -> Any:
 
 
 def _names_of(arguments: dict[str, Any]) -> list[str]:
-    """Returns the names under which arrays can be given, in the order of the arrays."""
+    """Returns the keyword name of each array, in the order of the arrays."""
     names = []
     for name, value in arguments.items():
         found = [_described(leaf) for leaf in nest.flatten(value)]
@@ -89,7 +89,7 @@ def _names_of(arguments: dict[str, Any]) -> list[str]:
 
 
 class BoundFunction(functools.partial[Any]):
-    """A `function` that is a method, bound to its object."""
+    """A `tf.function` that is a method, bound to its object."""
 
     @property
     def python_function(self) -> Callable[..., Any]:
@@ -98,18 +98,18 @@ class BoundFunction(functools.partial[Any]):
 
     @property
     def input_signature(self) -> tuple[Any, ...] | None:
-        """Descriptions that the arguments after the object must fit."""
+        """The required specs of the arguments after `self`."""
         return self.func.input_signature  # type: ignore[attr-defined,no-any-return]
 
     @property
     def trace_count(self) -> int:
-        """How often the method was traced, for whichever object."""
+        """How often the method was traced, for any object."""
         return self.func.trace_count  # type: ignore[attr-defined,no-any-return]
 
     def experimental_get_tracing_count(self) -> int:
-        """Returns how often the method was traced, for whichever object."""
+        """Returns how often the method was traced, for any object."""
         return self.func.experimental_get_tracing_count()  # type: ignore[attr-defined,no-any-return]
 
     def get_concrete_function(self, *args: Any, **kwargs: Any) -> ConcreteFunction:
-        """Returns the method for arguments such as these."""
+        """Returns the method for arguments of these shapes and dtypes."""
         return self.func.get_concrete_function(*self.args, *args, **kwargs)  # type: ignore[attr-defined,no-any-return]

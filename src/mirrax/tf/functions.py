@@ -1,4 +1,4 @@
-"""`tf.function`, and gradients."""
+"""`tf.function` and `tf.GradientTape`."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import jax.numpy as jnp
 from typing_extensions import override
 
 import mirrax
-from mirrax.tf.absent import replacement_of
 from mirrax.tf.call_arguments import (
     CallArguments,
     taking_static_numbers,
     with_static_numbers,
 )
 from mirrax.tf.concrete_functions import BoundFunction, ConcreteFunction
+from mirrax.tf.missing_names import replacement_of
 
 __all__ = ["GradientTape", "UnconnectedGradients", "function"]
 
 
 class UnconnectedGradients(enum.Enum):
-    """What the gradient is of something that the target does not depend on."""
+    """The gradient of a source that the target does not depend on."""
 
     NONE = "none"
     ZERO = "zero"
@@ -50,7 +50,7 @@ class GradientTape(mirrax.GradientTape):
         parallel_iterations: Any = None,
         experimental_use_pfor: bool = True,
     ) -> Any:
-        """Returns for each row of a batch the derivatives of `target` by `source`."""
+        """Returns the Jacobian of each row of a batch."""
         rows, others = target.shape[:1], source.shape[:1]
         if rows != others or not rows:
             raise ValueError(
@@ -60,7 +60,7 @@ class GradientTape(mirrax.GradientTape):
         whole = self.jacobian(target, source, unconnected_gradients)
         if whole is None:
             return None
-        # A row depends on its own row alone: the others are zero.
+        # Each row depends only on its own row: the other blocks are zero.
         own = jnp.diagonal(whole, axis1=0, axis2=len(target.shape))
         return jnp.moveaxis(own, -1, 0)
 
@@ -78,16 +78,16 @@ def function(
     reduce_retracing: Any = False,
     **experimental: Any,
 ) -> Any:
-    """`tf.function`: Python numbers are part of the program, as in TensorFlow.
+    """`tf.function`: Python numbers are static arguments, as in TensorFlow.
 
     `jit_compile`, `reduce_retracing` and options that start with `experimental_` are
-    accepted and have no meaning here: each new shape is a new trace.
+    ignored: each new shape causes a retrace.
     """
     unknown = [name for name in experimental if not name.startswith("experimental_")]
     if unknown:
         raise TypeError(
-            f"`tf.function` has no option {unknown[0]!r}. Use `input_signature`, or "
-            "one of TensorFlow's."
+            f"`tf.function` has no option {unknown[0]!r}. Use `input_signature` or "
+            "another of TensorFlow's options."
         )
     options = {"input_signature": input_signature, "autograph": bool(autograph)}
     if func is None:
@@ -100,8 +100,8 @@ class Function(mirrax.Function[..., Any]):
 
     Args:
         func: The Python function.
-        input_signature: Descriptions that the arguments must fit.
-        autograph: Whether Python may decide on values of tensors.
+        input_signature: The required specs of the arguments.
+        autograph: Whether Python may branch on values of tensors.
     """
 
     def __init__(
@@ -133,12 +133,12 @@ class Function(mirrax.Function[..., Any]):
         return self.trace_count
 
     def get_concrete_function(self, *args: Any, **kwargs: Any) -> ConcreteFunction:
-        """Returns the function for arguments such as these.
+        """Returns the function for arguments of these shapes and dtypes.
 
         Args:
-            args: A `TensorSpec` or an array for each array that it will be given, and
-                the other objects; none with an `input_signature`.
-            kwargs: The same, by name.
+            args: A `TensorSpec` or an example for each array, and the other arguments;
+                none with an `input_signature`.
+            kwargs: The same, by keyword.
         """
         num_bound = int(self.is_method)
         if self.input_signature is not None and len(args) + len(kwargs) == num_bound:

@@ -1,4 +1,4 @@
-"""What strategies of the version 2 API still answer of the version 1 API."""
+"""Methods of the version 1 API that strategies of version 2 still have."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import mirrax
 from mirrax.tf.data.input_iterator import InputIterator
 
 
-class Leftovers:
+class DeprecatedMethods:
     """The methods of version 1 that every strategy of TensorFlow has.
 
-    A mix-in of strategies: the other methods are those of `mirrax.Strategy`.
+    A mix-in for `mirrax.Strategy`.
     """
 
     isolates_session_state = True
@@ -29,7 +29,7 @@ class Leftovers:
     ) -> InputIterator:
         if replication_mode is not mirrax.InputReplicationMode.PER_WORKER:
             raise ValueError(
-                "An input function is called once per worker. Received: "
+                "Input functions can only be called once per worker. Received: "
                 f"replication_mode={replication_mode!r}. Use "
                 "InputReplicationMode.PER_WORKER, or "
                 "`distribute_datasets_from_function` with `InputOptions`."
@@ -68,7 +68,7 @@ class Leftovers:
 
 
 def require_scope(strategy: Any) -> None:
-    """Raises unless code here runs in the scope of this strategy."""
+    """Raises unless the current strategy is `strategy`."""
     current = mirrax.get_strategy()
     if current is not strategy:
         raise RuntimeError(

@@ -1,4 +1,4 @@
-"""Where tensors and plain Python meet: callbacks, gradients of one's own, printing."""
+"""Callbacks into Python, custom gradients, printing and devices."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ import jax
 import numpy as np
 
 import mirrax
-from mirrax.tf.control_flow import is_traced
 from mirrax.tf.host_tensors import HostTensor, host
-from mirrax.tf.tensors import tensor
+from mirrax.tf.tensors import is_traced, tensor
 
 __all__ = [
     "custom_gradient",
@@ -36,7 +35,7 @@ __all__ = [
 ]
 
 _FILE = "file://"
-# Asked for when something is printed: programs may replace them.
+# Looked up at each print: programs may replace them.
 _STREAMS = {"stdout": lambda: sys.stdout, "stderr": lambda: sys.stderr}
 
 
@@ -46,7 +45,7 @@ def py_function(
     Tout: Any = None,  # noqa: N803 - TensorFlow's name
     name: Any = None,
 ) -> Any:
-    """Returns what `func` gives for the inputs, as tensors of the types `Tout`."""
+    """Calls `func` with tensors; returns its results as tensors of types `Tout`."""
     _require_values("py_function", inp)
     assert func is not None
     return _typed(func(*[_given(value) for value in inp]), Tout)
@@ -59,14 +58,14 @@ def numpy_function(
     stateful: bool = True,
     name: Any = None,
 ) -> Any:
-    """Returns what `func` gives for arrays of NumPy, as tensors of the types `Tout`."""
+    """Calls `func` with NumPy arrays; returns tensors of types `Tout`."""
     _require_values("numpy_function", inp)
     assert func is not None
     return _typed(func(*[np.asarray(value) for value in inp]), Tout)
 
 
 def _given(value: Any) -> Any:
-    """Returns an input as a tensor; what lies in the host's memory stays there."""
+    """Returns an input as a tensor; host values stay on the host."""
     shown = host(value)
     return shown if isinstance(shown, HostTensor) else tensor(value)
 
@@ -74,10 +73,9 @@ def _given(value: Any) -> Any:
 def _require_values(name: str, inputs: Any) -> None:
     if is_traced(inputs):
         raise NotImplementedError(
-            f"`tf.{name}` needs the values of its inputs. Received: inputs inside "
-            "`tf.function`, which are known only when it runs. Use "
-            "`jax.pure_callback`, which takes the shapes of the results, or call it "
-            "outside (in `Dataset.map`, for example)."
+            f"`tf.{name}` needs the values of its inputs. Received: traced inputs "
+            "inside `tf.function`. Use `jax.pure_callback`, which takes the shapes of "
+            "the results, or call it outside, in `Dataset.map` for example."
         )
 
 
@@ -94,7 +92,7 @@ def _dtype(kind: Any) -> Any:
 
 
 def custom_gradient(f: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns `f`, which gives a result and its gradient function, differentiable."""
+    """Returns a function with the gradient that `f` returns beside its result."""
 
     @jax.custom_vjp
     def call(*args: Any) -> Any:
@@ -119,7 +117,7 @@ def custom_gradient(f: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns `f`, whose values are computed again for its gradient."""
+    """Returns `f`, rematerialized for its gradient."""
     saved: Callable[..., Any] = jax.checkpoint(f)
     return saved
 
@@ -140,7 +138,7 @@ def stop_gradient(input: Any, name: Any = None) -> Any:
 
 
 def print(*inputs: Any, **kwargs: Any) -> None:
-    """Prints values, in compiled code when it runs."""
+    """Prints values; in compiled code, at run time."""
     stream = kwargs.get("output_stream", sys.stderr)
     separator, end = kwargs.get("sep", " "), kwargs.get("end", "\n")
 
@@ -159,7 +157,7 @@ def print(*inputs: Any, **kwargs: Any) -> None:
 
 @contextlib.contextmanager
 def _opened(stream: Any) -> Iterator[Any]:
-    """Opens a stream: `sys.stdout`, its name, or the name of a file as an address."""
+    """Opens a stream: a file object, "stdout", "stderr" or a `file://` path."""
     if isinstance(stream, str) and stream.startswith(_FILE):
         with pathlib.Path(stream.removeprefix(_FILE)).open("a") as file:
             yield file
@@ -173,7 +171,7 @@ def _shown(item: Any) -> Any:
 
 @contextlib.contextmanager
 def device(device_name: Any) -> Iterator[None]:
-    """Makes new tensors lie on a device."""
+    """Creates new tensors on a device."""
     if device_name is None:
         yield
         return
@@ -183,7 +181,7 @@ def device(device_name: Any) -> Iterator[None]:
 
 
 def executing_eagerly() -> bool:
-    """Returns whether code here runs at once, and is not traced for a program."""
+    """Returns whether code runs eagerly, and is not traced."""
     return not inside_function()
 
 
@@ -192,10 +190,10 @@ def inside_function() -> bool:
 
 
 def get_logger() -> logging.Logger:
-    """Returns the logger that TensorFlow programs set the level of."""
+    """Returns the logger named "tensorflow"."""
     return logging.getLogger("tensorflow")
 
 
 def timestamp(name: Any = None) -> float:
-    """Returns the time in seconds; in compiled code, that of the trace."""
+    """Returns the time in seconds; in compiled code, the time of the trace."""
     return time.time()

@@ -1,4 +1,4 @@
-"""Names of TensorFlow that Mirrax leaves out, each with what to use in its place."""
+"""TensorFlow names that Mirrax does not have: errors that name a replacement."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ DOCUMENT = "docs/migration.md"
 
 
 def replacement_of(name: str) -> str:
-    """Returns what to use in place of a TensorFlow name, as a sentence.
+    """Returns a sentence that says what to use instead of a TensorFlow name.
 
-    The nearest entry of the table decides: `tf.image.resize`, then `tf.image`.
+    The most specific entry counts: `tf.image.resize`, then `tf.image`.
 
     >>> replacement_of("tf.lookup.StaticHashTable")
     'Use a Python dict in the input pipeline (`Dataset.map`).'
@@ -25,12 +25,12 @@ def replacement_of(name: str) -> str:
             return f"Use {found}."
     return (
         f"Look for it in `jax.numpy`, `jax.nn`, `jax.lax` or `mirrax`; {DOCUMENT} "
-        "lists what there is."
+        "lists what is available."
     )
 
 
 def names_of(module: str) -> Callable[[str], Any]:
-    """Returns the `__getattr__` of a module that stands for TensorFlow's `module`."""
+    """Returns a module's `__getattr__`, which raises and names a replacement."""
 
     def __getattr__(name: str) -> Any:  # noqa: N807 - Python's name for it
         if name.startswith("__"):
@@ -44,7 +44,7 @@ def names_of(module: str) -> Callable[[str], Any]:
 
 
 def unavailable(name: str) -> type:
-    """Returns a class that stands for one Mirrax does not have: making it raises."""
+    """Returns a placeholder for a missing class; creating an instance raises."""
 
     def __init__(self: object, *args: Any, **kwargs: Any) -> NoReturn:  # noqa: N807
         raise NotImplementedError(f"Mirrax has no `{name}`. {replacement_of(name)}")
