@@ -8,21 +8,28 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
+# A worker that has nothing left to do takes tests of another one.
+PARALLEL := -n $(JOBS) --dist worksteal
+
 # Programs in soak/ that run for long and look for growth.
 SOAKS := epochs checkpoint_kills random_programs
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench soak clean
+.PHONY: help demo test test-slow check bench soak clean
 
 help: ## Shows this list.
-	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
 
 demo: $(INSTALLED) ## Trains a small model on handwritten digits.
 	$(BIN)/python examples/digits.py $(ARGS)
 
-test: $(INSTALLED) ## Runs the tests, then the conformance cases.
-	$(BIN)/pytest -n $(JOBS)
-	$(BIN)/pytest -n $(JOBS) tests/conformance
+test: $(INSTALLED) ## Runs the tests, then the conformance cases, in 8 minutes.
+	$(BIN)/pytest $(PARALLEL)
+	$(BIN)/pytest $(PARALLEL) tests/conformance
+
+test-slow: $(INSTALLED) ## Runs the tests that `make test` leaves out: several processes, kills.
+	$(BIN)/pytest $(PARALLEL) -m slow
+	$(BIN)/pytest $(PARALLEL) -m slow tests/conformance
 
 check: $(INSTALLED) ## Checks format, lint, types and layers, in seconds.
 	$(BIN)/ruff format --check .

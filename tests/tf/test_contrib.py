@@ -182,6 +182,7 @@ def test_cross_tower_ops_are_used():
     assert issubclass(mirrax.ReductionToOneDevice, tf.contrib.distribute.CrossTowerOps)
 
 
+@pytest.mark.slow
 def test_a_cluster_makes_one_tower_per_worker():
     results = launch_processes(count_towers, 2)
     assert results == [[2, True, [3.0]], [2, False, [3.0]]]

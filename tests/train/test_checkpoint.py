@@ -466,7 +466,7 @@ def test_save_below_a_file_is_refused_and_the_program_ends(tmp_path):
             print(path in str(error))
     """
     # Fails if the program waits for threads of Orbax, five minutes long.
-    assert run_fresh(program, timeout=60) == "True\nTrue"
+    assert run_fresh(program, timeout=240) == "True\nTrue"
 
 
 def test_failed_write_in_the_background_reaches_the_others(tmp_path, monkeypatch):

@@ -7,6 +7,7 @@ from mirrax.testing import launch_processes
 from tests.integrations.flax import programs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
 def test_workers_train_a_model_as_one_device_does(compiled):
     kernel, loss = programs.train_nnx_alone()

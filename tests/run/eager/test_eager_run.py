@@ -576,7 +576,7 @@ def test_merge_call_inside_grad_is_refused(two_replicas):
     "devices", [("CPU:2", "CPU:3"), ("CPU:0", "CPU:1")], ids=["other", "same"]
 )
 def test_two_threads_run_two_strategies_at_the_same_time(two_replicas, devices):
-    both_run = threading.Barrier(2, timeout=30)
+    both_run = threading.Barrier(2, timeout=120)
     results = {}
 
     def work(name, strategy, value):
