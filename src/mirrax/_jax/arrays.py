@@ -58,7 +58,7 @@ def uncommitted(array: jax.Array) -> jax.Array:
         return array
     if not isinstance(array, ArrayImpl):
         return _as_key(array, uncommitted(jax.random.key_data(array)))
-    return view(array) if array._committed else array
+    return view(array) if array.committed else array
 
 
 def view(array: jax.Array) -> jax.Array:

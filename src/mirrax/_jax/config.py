@@ -5,27 +5,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mirrax._jax.private import config as _config
-from mirrax._jax.private import config_states as _config_states
-from mirrax._jax.private import eval_trace as _eval_trace
-from mirrax._jax.private import trace_context as _trace_context
-from mirrax._jax.private import trace_state as _trace_state
-from mirrax._jax.private import transfer_guards as _transfer_guards
+from mirrax._jax.private import config_states, trace_context, trace_state
+from mirrax._jax.traces import EVAL_TRACE
+
+_debug_nans = config_states["jax_debug_nans"]
+_debug_infs = config_states["jax_debug_infs"]
+_disable_jit = config_states["jax_disable_jit"]
+_transfer_guards = (
+    config_states["jax_transfer_guard_host_to_device"],
+    config_states["jax_transfer_guard_device_to_host"],
+)
+_states = tuple(config_states.values())
 
 LocalConfig = Sequence[Any]
 
 
 def config_fingerprint() -> object:
     """Returns something that changes when a setting does that programs depend on."""
-    return _trace_context(), _config.debug_nans.value, _config.debug_infs.value
+    return trace_context(), _debug_nans.value, _debug_infs.value
 
 
 def eager_fingerprint() -> object:
     """Returns `config_fingerprint()`, or None while a transformation is under way."""
-    if _trace_state.value is not _eval_trace:
+    if trace_state.value is not EVAL_TRACE:
         return None
     # Asked on every call, so it does not call the other.
-    return _trace_context(), _config.debug_nans.value, _config.debug_infs.value
+    return trace_context(), _debug_nans.value, _debug_infs.value
 
 
 def checks_results() -> bool:
@@ -33,7 +38,7 @@ def checks_results() -> bool:
 
     If it finds one it raises, when the arrays that were donated are gone.
     """
-    return bool(_config.debug_nans.value or _config.debug_infs.value)
+    return bool(_debug_nans.value or _debug_infs.value)
 
 
 def guards_transfers() -> bool:
@@ -59,16 +64,16 @@ def without_nan_rerun(function: Any, name: str) -> Any:
 
 def is_jit_disabled() -> bool:
     """Returns whether JAX runs programs operation by operation (`disable_jit`)."""
-    return bool(_config.disable_jit.value)
+    return bool(_disable_jit.value)
 
 
 def get_local_config() -> LocalConfig:
     """Returns all thread-local JAX settings."""
-    return [state.get_local() for state in _config_states]
+    return [state.get_local() for state in _states]
 
 
 def set_local_config(settings: LocalConfig) -> None:
     """Sets all thread-local JAX settings to what `get_local_config` returned."""
-    for state, value in zip(_config_states, settings, strict=True):
+    for state, value in zip(_states, settings, strict=True):
         if state.get_local() is not value:
             state.set_local(value)

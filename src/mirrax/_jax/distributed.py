@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mirrax._jax.private import backends as backends
+import jax
+
 from mirrax._jax.private import backends_are_initialized
-from mirrax._jax.private import distributed as _distributed
+from mirrax._jax.private import global_state as _distributed
 from mirrax._jax.private import make_cpu_client as _make_cpu_client
-from mirrax._jax.private import register_backend as _register_backend
+from mirrax.lazy_modules import LazyModule
+
+if TYPE_CHECKING:
+    from jax.extend import backend as _backend
+else:
+    _backend = LazyModule("jax.extend.backend")
 
 
 def backend_is_up() -> bool:
@@ -17,9 +23,23 @@ def backend_is_up() -> bool:
     return bool(backends_are_initialized())
 
 
+def backends() -> list[str]:
+    """Starts JAX's backends; returns those of cpu, gpu and tpu that it has."""
+    jax.devices()
+    return [platform for platform in ("cpu", "gpu", "tpu") if _has_backend(platform)]
+
+
+def _has_backend(platform: str) -> bool:
+    try:
+        jax.local_devices(backend=platform)
+    except RuntimeError:
+        return False
+    return True
+
+
 def is_distributed() -> bool:
     """Returns whether JAX is connected to a coordination service."""
-    return _distributed.client is not None
+    return jax.distributed.is_initialized()
 
 
 def set_distributed(client: Any, process_index: int, num_processes: int) -> None:
@@ -42,7 +62,7 @@ def forget_distributed() -> Any:
 
 def set_cpu_collectives(collectives: Any) -> None:
     """Makes the CPU backend, when it starts, move data between processes with these."""
-    _register_backend(
+    _backend.register_backend_factory(
         "cpu",
         functools.partial(_make_cpu_client, collectives),
         priority=0,

@@ -4,35 +4,48 @@ from __future__ import annotations
 
 import os
 import pathlib
+import sysconfig
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
 
-from mirrax._jax.private import ClosedJaxpr as ClosedJaxpr
-from mirrax._jax.private import DebugInfo as DebugInfo
-from mirrax._jax.private import Jaxpr as Jaxpr
-from mirrax._jax.private import JaxprEqn as JaxprEqn
-from mirrax._jax.private import Literal as Literal
-from mirrax._jax.private import Primitive as Primitive
-from mirrax._jax.private import Var as Var
-from mirrax._jax.private import user_frames as _user_frames
+from mirrax._jax.jaxpr_types import ClosedJaxpr as ClosedJaxpr
+from mirrax._jax.jaxpr_types import Jaxpr as Jaxpr
+from mirrax._jax.jaxpr_types import JaxprEqn as JaxprEqn
+from mirrax._jax.jaxpr_types import Literal as Literal
+from mirrax._jax.jaxpr_types import Primitive as Primitive
+from mirrax._jax.jaxpr_types import Var as Var
 
-_PACKAGE = f"{pathlib.Path(__file__).parents[1]}{os.sep}"
+_MIRRAX = f"{pathlib.Path(__file__).parents[1]}{os.sep}"
+_NOT_USER_CODE = (
+    f"{pathlib.Path(jax.__file__).parent}{os.sep}",
+    sysconfig.get_path("stdlib"),
+)
 
 
 def source_of(equation: JaxprEqn) -> str:
-    """Returns where in the user's program a step of a traced program comes from."""
-    for frame in _user_frames(equation.source_info.traceback):
-        if not frame.file_name.startswith(_PACKAGE):
-            return f"{frame.file_name}:{frame.start_line} ({frame.function_name})"
+    """Returns where in the user's program an equation was traced."""
+    for file, line, function in _user_frames(equation):
+        if not file.startswith(_MIRRAX):
+            return f"{file}:{line} ({function})"
     return "an unknown place"
 
 
 def places_of(equation: JaxprEqn) -> list[str]:
     """Returns file:line of the frames an equation was traced in, innermost first."""
-    frames = _user_frames(equation.source_info.traceback)
-    return [f"{frame.file_name}:{frame.start_line}" for frame in frames]
+    return [f"{file}:{line}" for file, line, _ in _user_frames(equation)]
+
+
+def _user_frames(equation: JaxprEqn) -> Iterator[tuple[str, int, str]]:
+    """Yields file, line and function outside of JAX, innermost first."""
+    traceback: Any = equation.source_info.traceback
+    if traceback is None:
+        return
+    for code, offset in zip(*traceback.raw_frames(), strict=True):
+        if not code.co_filename.startswith(_NOT_USER_CODE):
+            line = traceback.code_addr2line(code, offset)
+            yield code.co_filename, line, code.co_qualname
 
 
 _CALLS = {
@@ -123,7 +136,7 @@ def rebuilt(
         list(outputs),
         list(equations),
         frozenset().union(*(equation.effects for equation in equations)),
-        debug_info=DebugInfo(info.traced_for, info.func_src_info, None, None),
+        debug_info=type(info)(info.traced_for, info.func_src_info, None, None),
     )
 
 

@@ -3,28 +3,47 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, TypeGuard
 
-from mirrax._jax.private import JVPTrace as _JVPTrace
-from mirrax._jax.private import LinearizeTrace as _LinearizeTrace
-from mirrax._jax.private import Trace as _Trace
-from mirrax._jax.private import Tracer as _Tracer
-from mirrax._jax.private import set_current_trace
-from mirrax._jax.private import typeof as _typeof
-from mirrax._jax.traces import current_trace, traces_inside
+import jax
+import numpy as np
+
+from mirrax._jax.traces import (
+    current_trace,
+    evaluated,
+    set_current_trace,
+    traces_inside,
+)
 
 
 def is_differentiating_only() -> bool:
     """Returns whether no transformation but derivatives and tapes is under way."""
-    return all(isinstance(trace, _DERIVATIVES) for trace in traces_inside(None))
+    kinds = (*_derivative_traces(), RecordingTrace)
+    return all(isinstance(trace, kinds) for trace in traces_inside(None))
+
+
+@functools.cache
+def _derivative_traces() -> tuple[type, ...]:
+    found = []
+
+    def identity(x: Any) -> Any:
+        found.append(type(current_trace()))
+        return x
+
+    scalar = jax.ShapeDtypeStruct((), np.float32)
+    with evaluated():
+        jax.eval_shape(lambda x: jax.jvp(identity, (x,), (x,)), scalar)
+        jax.eval_shape(lambda x: jax.vjp(identity, x)[0], scalar)
+    return tuple(found)
 
 
 Note = Callable[[Callable[..., Any], Sequence[Any], Any], Any]
 """Takes what is done, with what, and what came out, which it returns."""
 
 
-class RecordingTrace(_Trace):
+class RecordingTrace(jax.core.Trace):
     """Lets operations happen as they would anyway, and notes each of them.
 
     What comes out are plain values, of which nobody can tell that they were noted.
@@ -82,7 +101,7 @@ class Operation:
         return self.primitive.bind(*values, **self.params)
 
 
-class RecordedTracer(_Tracer[Any]):
+class RecordedTracer(jax.core.Tracer[Any]):
     """What a program closes over so that it becomes an input of it.
 
     JAX keeps it with the program, and gives it to every call. The trace that the call
@@ -94,11 +113,12 @@ class RecordedTracer(_Tracer[Any]):
     """
 
     def __init__(self, stands_for: Any, like: Any) -> None:
-        super().__init__(_everlasting, _typeof(like))
+        self._trace = _everlasting
+        self.aval = jax.typeof(like)
         self.stands_for = stands_for
 
 
-_everlasting = _Trace()
+_everlasting = jax.core.Trace()
 
 
 def _is_recorded(value: Any) -> TypeGuard[RecordedTracer]:
@@ -113,6 +133,3 @@ def is_recording() -> bool:
 def is_recorded() -> bool:
     """Returns whether what comes out of transformations under way here is noted."""
     return any(isinstance(trace, RecordingTrace) for trace in traces_inside(None))
-
-
-_DERIVATIVES = (_JVPTrace, _LinearizeTrace, RecordingTrace)

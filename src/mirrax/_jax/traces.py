@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 
-from mirrax._jax.private import CALLBACKS as _CALLBACKS
-from mirrax._jax.private import DynamicJaxprTrace, JaxprEqn, Literal
-from mirrax._jax.private import eval_trace as _eval_trace
+from mirrax._jax.jaxpr_types import JaxprEqn, Literal, ProgramTrace
 from mirrax._jax.private import set_current_trace as set_current_trace
-from mirrax._jax.private import source_info as _source_info
-from mirrax._jax.private import take_current_trace as take_current_trace
 from mirrax._jax.private import trace_state as _trace_state
+from mirrax.lazy_modules import LazyModule
+
+if TYPE_CHECKING:
+    from jax.extend import source_info_util as _source_info_util
+else:
+    _source_info_util = LazyModule("jax.extend.source_info_util")
+
+with jax.core.eval_context():
+    EVAL_TRACE: Any = _trace_state.value
+    """The trace of a thread in which no transformation is under way."""
+
+_CALLBACKS = jax.pure_callback.__code__.co_filename
 
 
 def is_constant(value: object) -> bool:
@@ -36,17 +44,17 @@ def is_traced_in(value: object, trace: Any) -> bool:
 
 def evaluated() -> Any:
     """Makes operations happen at once for the `with` block, whatever is traced."""
-    return set_current_trace(_eval_trace)
+    return set_current_trace(EVAL_TRACE)
 
 
 def is_eager() -> bool:
     """Returns whether no JAX transformation is under way in this thread."""
-    return _trace_state.value is _eval_trace
+    return _trace_state.value is EVAL_TRACE
 
 
 def is_program(trace: Any) -> bool:
     """Returns whether a trace makes a program: one of jit, scan, cond, ..."""
-    return isinstance(trace, DynamicJaxprTrace)
+    return isinstance(trace, ProgramTrace)
 
 
 def is_staging(inside: Any = None) -> bool:
@@ -63,7 +71,7 @@ def is_staging(inside: Any = None) -> bool:
 def traces_inside(inside: Any) -> Iterator[Any]:
     """Yields the traces that are under way in this thread, the innermost first."""
     trace = _trace_state.value
-    while trace is not None and trace is not _eval_trace and trace is not inside:
+    while trace is not None and trace is not EVAL_TRACE and trace is not inside:
         yield trace
         trace = getattr(trace, "parent_trace", None)
 
@@ -81,7 +89,13 @@ def equations_so_far(trace: Any) -> list[JaxprEqn]:
 
 def atoms_of(values: Sequence[Any], trace: Any) -> list[Any]:
     """Returns what stands for values in the equations of the program."""
-    return [trace.to_jaxpr_tracer(value, _source_info()).val for value in values]
+    return [_tracer(value, trace).val for value in values]
+
+
+def _tracer(value: Any, trace: Any) -> Any:
+    if is_traced_in(value, trace):
+        return value
+    return trace.to_jaxpr_tracer(value, _source_info_util.current())
 
 
 def is_in_callback() -> bool:
