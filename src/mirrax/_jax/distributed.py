@@ -1,4 +1,4 @@
-"""Several processes: JAX's connection to the others, and its backends."""
+"""JAX's backends, and its connection to other processes."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def is_distributed() -> bool:
 
 
 def set_distributed(client: Any, process_index: int, num_processes: int) -> None:
-    """Makes JAX one of several processes, which meet through a connected client.
+    """Makes JAX one of several processes, given a connected client.
 
-    This is what `jax.distributed.initialize` does, except that it starts no service in
-    this process and takes no signal handlers.
+    Like `jax.distributed.initialize`, but starts no service in this process and
+    installs no signal handlers.
     """
     _distributed.client = client
     _distributed.process_id = process_index
@@ -54,14 +54,14 @@ def set_distributed(client: Any, process_index: int, num_processes: int) -> None
 
 
 def forget_distributed() -> Any:
-    """Makes JAX leave the others without waiting for them; returns its client."""
+    """Disconnects JAX from the other processes at once; returns its client."""
     client = _distributed.client
     _distributed.client = None
     return client
 
 
 def set_cpu_collectives(collectives: Any) -> None:
-    """Makes the CPU backend, when it starts, move data between processes with these."""
+    """Makes the CPU backend use `collectives` between processes when it starts."""
     _backend.register_backend_factory(
         "cpu",
         functools.partial(_make_cpu_client, collectives),

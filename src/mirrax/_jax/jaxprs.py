@@ -1,4 +1,4 @@
-"""JAX's programs: their parts, walking through them, evaluating them."""
+"""Walks through, evaluates and rebuilds jaxprs."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ Values = dict[Var, Any]
 
 
 def all_equations(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:
-    """Yields the equations of a program and of all programs inside it."""
+    """Yields the equations of a jaxpr and of all jaxprs inside it."""
     for equation in jaxpr.eqns:
         yield equation
         for inner in inner_jaxprs(equation):
@@ -72,13 +72,13 @@ def all_equations(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:
 
 
 def inner_jaxprs(equation: JaxprEqn) -> Iterator[Jaxpr]:
-    """Yields the programs among the parameters of an equation."""
+    """Yields the jaxprs among the parameters of an equation."""
     for closed in inner_programs(equation):
         yield closed.jaxpr
 
 
 def inner_programs(equation: JaxprEqn) -> Iterator[ClosedJaxpr]:
-    """Yields the programs among the parameters of an equation, with their constants."""
+    """Yields the closed jaxprs among the parameters of an equation."""
     for parameter in equation.params.values():
         for item in parameter if isinstance(parameter, tuple | list) else (parameter,):
             if isinstance(item, ClosedJaxpr):
@@ -88,7 +88,7 @@ def inner_programs(equation: JaxprEqn) -> Iterator[ClosedJaxpr]:
 
 
 def called_jaxpr(equation: JaxprEqn) -> ClosedJaxpr | None:
-    """Returns the program that a plain call runs; None for all else."""
+    """Returns the jaxpr that a jit, remat or similar call runs, else None."""
     if equation.primitive.name not in _CALLS:
         return None
     parameters = equation.params
@@ -101,14 +101,14 @@ def called_jaxpr(equation: JaxprEqn) -> ClosedJaxpr | None:
 
 
 def initial_values(closed: ClosedJaxpr, inputs: Any) -> Values:
-    """Returns the values that a program starts with."""
+    """Returns the values of the constants and inputs of a jaxpr."""
     values = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
     values.update(zip(closed.jaxpr.invars, inputs, strict=True))
     return values
 
 
 def read(values: Values, atom: Any) -> Any:
-    """Returns the value of a variable or literal of a program."""
+    """Returns the value of a variable or literal of a jaxpr."""
     return values[atom] if isinstance(atom, Var) else atom.val
 
 
@@ -128,7 +128,7 @@ def rebuilt(
     outputs: Sequence[Any],
     equations: Sequence[JaxprEqn],
 ) -> Jaxpr:
-    """Returns a program of these equations, which come from `like`."""
+    """Returns a jaxpr of these equations, with the debug info of `like`."""
     info = like.debug_info
     return Jaxpr(
         list(constants),
@@ -141,12 +141,12 @@ def rebuilt(
 
 
 def kind_of(atom: Any) -> tuple[tuple[int, ...], Any]:
-    """Returns shape and dtype of a variable or literal of a program."""
+    """Returns shape and dtype of a variable or literal of a jaxpr."""
     return atom.aval.shape, atom.aval.dtype
 
 
 def stand_ins(jaxpr: Jaxpr) -> list[jax.ShapeDtypeStruct]:
-    """Returns descriptions of a program's inputs, to trace it again."""
+    """Returns the shapes and dtypes of the inputs of a jaxpr, to trace it again."""
     avals: list[Any] = [var.aval for var in jaxpr.invars]
     return [
         jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)

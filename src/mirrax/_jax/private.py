@@ -51,7 +51,7 @@ try:
     from jax._src.xla_bridge import make_cpu_client as make_cpu_client
 except ImportError as error:
     raise ImportError(
-        "Mirrax was tested with jax 0.9.2 and 0.10.2 and does not know this version. "
+        "Mirrax was tested with jax 0.9.2 to 0.10.2 and does not know this version. "
         f"Received: jax {jax.__version__}. Install 'jax>=0.9.2,<0.11'."
     ) from error
 

@@ -1,4 +1,4 @@
-"""The traces of JAX that are under way in this thread."""
+"""The JAX transformations that are under way in this thread."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CALLBACKS = jax.pure_callback.__code__.co_filename
 
 
 def is_constant(value: object) -> bool:
-    """Returns whether a value in a trace is a constant, which has no identity."""
+    """Returns whether a value is a constant of a trace: no tracer, or a literal."""
     if not isinstance(value, jax.core.Tracer):
         return True
     return isinstance(getattr(value, "val", None), Literal)
@@ -43,7 +43,7 @@ def is_traced_in(value: object, trace: Any) -> bool:
 
 
 def evaluated() -> Any:
-    """Makes operations happen at once for the `with` block, whatever is traced."""
+    """Evaluates operations at once in the `with` block, even inside a trace."""
     return set_current_trace(EVAL_TRACE)
 
 
@@ -53,23 +53,26 @@ def is_eager() -> bool:
 
 
 def is_program(trace: Any) -> bool:
-    """Returns whether a trace makes a program: one of jit, scan, cond, ..."""
+    """Returns whether a trace records a jaxpr: one of jit, scan, cond, ..."""
     return isinstance(trace, ProgramTrace)
 
 
 def is_staging(inside: Any = None) -> bool:
-    """Returns whether JAX records operations for later (jit, scan, cond, ...).
+    """Returns whether JAX records a jaxpr (jit, scan, cond, ...).
 
-    It may do so around other transformations, as in `jax.jit(jax.vmap(f))`.
+    The recording may be around other transformations, as in `jax.jit(jax.vmap(f))`.
 
     Args:
-        inside: A trace that is under way; what was begun before it does not count.
+        inside: A trace that is under way; it and those outside of it do not count.
     """
     return any(map(is_program, traces_inside(inside)))
 
 
 def traces_inside(inside: Any) -> Iterator[Any]:
-    """Yields the traces that are under way in this thread, the innermost first."""
+    """Yields the traces that were started inside of `inside`, the innermost first.
+
+    None stands for no trace: all traces of this thread are inside of it.
+    """
     trace = _trace_state.value
     while trace is not None and trace is not EVAL_TRACE and trace is not inside:
         yield trace
@@ -82,13 +85,13 @@ def traces_under_way() -> list[Any]:
 
 
 def equations_so_far(trace: Any) -> list[JaxprEqn]:
-    """Returns the equations of the program that is being traced."""
+    """Returns the equations that a trace has recorded so far."""
     equations: list[JaxprEqn] = trace.frame.get_eqns()
     return equations
 
 
 def atoms_of(values: Sequence[Any], trace: Any) -> list[Any]:
-    """Returns what stands for values in the equations of the program."""
+    """Returns the variables and literals of values in the equations of a trace."""
     return [_tracer(value, trace).val for value in values]
 
 
@@ -99,7 +102,7 @@ def _tracer(value: Any, trace: Any) -> Any:
 
 
 def is_in_callback() -> bool:
-    """Returns whether a program of XLA has called the code that runs here."""
+    """Returns whether a JAX callback runs the code that calls this."""
     frame: Any = sys._getframe()
     while frame is not None:
         code = frame.f_code
