@@ -1,4 +1,4 @@
-"""What is taken from inside jaxlib: it does what the rest relies on."""
+"""The private names of jaxlib do what the rest relies on."""
 
 import importlib.util
 import tempfile
@@ -127,7 +127,7 @@ def test_copy_does_not_change_with_the_original(size):
     assert float(array.sum()) == size
 
 
-def test_copy_is_not_tied_to_its_device():
+def test_copy_is_uncommitted():
     first, second = (put(np.ones(2, np.float32), d) for d in jax.devices("cpu")[:2])
     assert not first.committed
     assert (first + second).tolist() == [2, 2]
@@ -157,8 +157,8 @@ def test_version_without_one_of_the_names_is_refused(monkeypatch, name):
     load_again()
     monkeypatch.delattr(jaxlib._jax, name)
     message = (
-        rf"tested with jaxlib 0.10.2 and does not know this version. Received: jaxlib "
-        rf"{jaxlib.__version__}. Install 'jax>=0.10.2,<0.11'."
+        rf"tested with jaxlib 0.9.2 to 0.10.2 and does not know this version. "
+        rf"Received: jaxlib {jaxlib.__version__}. Install 'jax>=0.9.2,<0.11'."
     )
     with pytest.raises(ImportError, match=message):
         load_again()

@@ -1,81 +1,91 @@
+"""Mirrax uses few private names of JAX, and says so when one is missing."""
+
+import ast
+import importlib.util
+import re
+
 import jax
-import jax.numpy as jnp
 import pytest
 
-from mirrax._jax.arrays import shards, uncommitted
-from mirrax._jax.config import get_local_config, set_local_config
-from mirrax._jax.traces import current_trace
-from mirrax._jax.traces import is_eager as jax_is_eager
-from mirrax._jax.traces import is_staging as jax_is_staging
+from mirrax._jax import private
+from tools.check_layers import PACKAGE
+
+MODULES = sorted((PACKAGE / "_jax").glob("*.py"))
+# Other owners of names that begin with an underscore.
+NOT_JAX = {"self", "sys"}
 
 
-def test_arrays_without_a_tie_can_be_mixed_across_devices():
-    left, right = (
-        uncommitted(jax.device_put(jnp.ones(2), device)) for device in jax.devices()[:2]
-    )
-    assert (left + right).tolist() == [2, 2]
+def imported_names(tree):
+    """Yields what a module imports from `jax._src`, and takes from `jaxlib._jax`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module.startswith("jax._src"):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Attribute) and ast.unparse(node.value) == "_jax":
+            yield f"jaxlib._jax.{node.attr}"
 
 
-def test_tied_arrays_cannot_be_mixed_across_devices():
-    left, right = (jax.device_put(jnp.ones(2), d) for d in jax.devices()[:2])
-    with pytest.raises(ValueError, match="incompatible devices"):
-        left + right
+def underscored_names(tree):
+    """Yields the private attributes, arguments and names in strings that it uses."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Attribute(value=value, attr=name):
+                is_ours = ast.unparse(value) in NOT_JAX
+            case ast.keyword(arg=str(name)) | ast.Constant(value=str(name)):
+                is_ours = False
+            case _:
+                continue
+        if not is_ours and re.fullmatch(r"_[a-z]\w*", name):
+            yield name
 
 
-def test_shards_gives_what_each_device_holds():
-    mesh = jax.make_mesh((2,), ("replica",), devices=jax.devices()[:2])
-    sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("replica"))
-    array = jax.device_put(jnp.arange(4), sharding)
-    assert [shard.tolist() for shard in shards(array)] == [[0, 1], [2, 3]]
+def found_by(collect):
+    trees = [ast.parse(path.read_text()) for path in MODULES]
+    return sorted({name for tree in trees for name in collect(tree)})
 
 
-def test_keys_have_shards_too():
-    key = jax.device_put(jax.random.key(1), jax.devices()[1])
-    (shard,) = shards(key)
-    assert (jax.random.key_data(shard) == jax.random.key_data(key)).all()
+def test_number_of_private_names_does_not_grow():
+    names = found_by(imported_names) + found_by(underscored_names)
+    assert len(names) <= 19, names
+
+
+@pytest.mark.parametrize("name", found_by(underscored_names))
+def test_private_attribute_is_documented(name):
+    assert re.search(rf"\b{name}\b", private.__doc__)
+
+
+def load_again():
+    """Loads the module as a new process would."""
+    path = private.__file__
+    spec = importlib.util.spec_from_file_location("mirrax_loaded_again", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 @pytest.mark.parametrize(
-    ("transform", "is_eager", "is_staging"),
+    "name",
     [
-        (lambda f: f(), True, False),
-        (lambda f: jax.jit(f)(), False, True),
-        (lambda f: jax.grad(lambda x: [f()] and x)(1.0), False, False),
-        (lambda f: jax.vmap(lambda x: [f()] and x)(jnp.ones(2)), False, False),
-        (lambda f: jax.jit(jax.grad(lambda x: [f()] and x))(1.0), False, True),
-        (lambda f: jax.jit(jax.vmap(lambda x: [f()] and x))(jnp.ones(2)), False, True),
+        "array.ArrayImpl",
+        "config.trace_context",
+        "core.trace_ctx",
+        "distributed.global_state",
     ],
-    ids=["eager", "jit", "grad", "vmap", "jit_of_grad", "jit_of_vmap"],
 )
-def test_traces_are_told_apart(transform, is_eager, is_staging):
+def test_version_without_one_of_the_names_is_refused(monkeypatch, name):
+    load_again()
+    monkeypatch.delattr(f"jax._src.{name}")
+    message = (
+        rf"tested with jax 0.9.2 to 0.10.2 and does not know this version. Received: "
+        rf"jax {jax.__version__}. Install 'jax>=0.9.2,<0.11'."
+    )
+    with pytest.raises(ImportError, match=message):
+        load_again()
+
+
+def test_trace_state_of_older_versions_is_the_current_trace(monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.delattr("jax._src.core.trace_state_strong_ref", raising=False)
+        older = load_again().trace_state
     seen = []
-    transform(lambda: seen.append((jax_is_eager(), jax_is_staging())))
-    assert seen == [(is_eager, is_staging)]
-
-
-def test_only_what_was_begun_inside_counts_as_staging():
-    seen = []
-
-    @jax.jit
-    def outer(x):
-        trace = current_trace()
-        seen.append(jax_is_staging(inside=trace))
-        jax.lax.scan(lambda c, _: (c, look(trace)), x, None, length=1)
-        return x
-
-    def look(trace):
-        seen.append(jax_is_staging(inside=trace))
-
-    outer(1.0)
-    assert seen == [False, True]
-
-
-def test_settings_are_exchanged_as_a_whole():
-    before = get_local_config()
-    with jax.default_matmul_precision("highest"):
-        inside = get_local_config()
-        set_local_config(before)
-        assert jax.config.jax_default_matmul_precision is None
-        set_local_config(inside)
-        assert jax.config.jax_default_matmul_precision == "highest"
-    assert jax.config.jax_default_matmul_precision is None
+    jax.jit(lambda: seen.append(older.value is private.trace_state.value))()
+    assert seen == [True]

@@ -1,1 +1,1 @@
-"""The only place with private names of JAX."""
+"""Wraps what Mirrax uses of JAX beyond its documented API, private names included."""

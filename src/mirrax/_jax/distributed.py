@@ -1,15 +1,21 @@
-"""Several processes: JAX's connection to the others, and its backends."""
+"""JAX's backends, and its connection to other processes."""
 
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mirrax._jax.private import backends as backends
+import jax
+
 from mirrax._jax.private import backends_are_initialized
-from mirrax._jax.private import distributed as _distributed
+from mirrax._jax.private import global_state as _distributed
 from mirrax._jax.private import make_cpu_client as _make_cpu_client
-from mirrax._jax.private import register_backend as _register_backend
+from mirrax.lazy_modules import LazyModule
+
+if TYPE_CHECKING:
+    from jax.extend import backend as _backend
+else:
+    _backend = LazyModule("jax.extend.backend")
 
 
 def backend_is_up() -> bool:
@@ -17,16 +23,30 @@ def backend_is_up() -> bool:
     return bool(backends_are_initialized())
 
 
+def backends() -> list[str]:
+    """Starts JAX's backends; returns those of cpu, gpu and tpu that it has."""
+    jax.devices()
+    return [platform for platform in ("cpu", "gpu", "tpu") if _has_backend(platform)]
+
+
+def _has_backend(platform: str) -> bool:
+    try:
+        jax.local_devices(backend=platform)
+    except RuntimeError:
+        return False
+    return True
+
+
 def is_distributed() -> bool:
     """Returns whether JAX is connected to a coordination service."""
-    return _distributed.client is not None
+    return jax.distributed.is_initialized()
 
 
 def set_distributed(client: Any, process_index: int, num_processes: int) -> None:
-    """Makes JAX one of several processes, which meet through a connected client.
+    """Makes JAX one of several processes, given a connected client.
 
-    This is what `jax.distributed.initialize` does, except that it starts no service in
-    this process and takes no signal handlers.
+    Like `jax.distributed.initialize`, but starts no service in this process and
+    installs no signal handlers.
     """
     _distributed.client = client
     _distributed.process_id = process_index
@@ -34,15 +54,15 @@ def set_distributed(client: Any, process_index: int, num_processes: int) -> None
 
 
 def forget_distributed() -> Any:
-    """Makes JAX leave the others without waiting for them; returns its client."""
+    """Disconnects JAX from the other processes at once; returns its client."""
     client = _distributed.client
     _distributed.client = None
     return client
 
 
 def set_cpu_collectives(collectives: Any) -> None:
-    """Makes the CPU backend, when it starts, move data between processes with these."""
-    _register_backend(
+    """Makes the CPU backend use `collectives` between processes when it starts."""
+    _backend.register_backend_factory(
         "cpu",
         functools.partial(_make_cpu_client, collectives),
         priority=0,

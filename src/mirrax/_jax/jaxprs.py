@@ -1,38 +1,51 @@
-"""JAX's programs: their parts, walking through them, evaluating them."""
+"""Walks through, evaluates and rebuilds jaxprs."""
 
 from __future__ import annotations
 
 import os
 import pathlib
+import sysconfig
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
 
-from mirrax._jax.private import ClosedJaxpr as ClosedJaxpr
-from mirrax._jax.private import DebugInfo as DebugInfo
-from mirrax._jax.private import Jaxpr as Jaxpr
-from mirrax._jax.private import JaxprEqn as JaxprEqn
-from mirrax._jax.private import Literal as Literal
-from mirrax._jax.private import Primitive as Primitive
-from mirrax._jax.private import Var as Var
-from mirrax._jax.private import user_frames as _user_frames
+from mirrax._jax.jaxpr_types import ClosedJaxpr as ClosedJaxpr
+from mirrax._jax.jaxpr_types import Jaxpr as Jaxpr
+from mirrax._jax.jaxpr_types import JaxprEqn as JaxprEqn
+from mirrax._jax.jaxpr_types import Literal as Literal
+from mirrax._jax.jaxpr_types import Primitive as Primitive
+from mirrax._jax.jaxpr_types import Var as Var
 
-_PACKAGE = f"{pathlib.Path(__file__).parents[1]}{os.sep}"
+_MIRRAX = f"{pathlib.Path(__file__).parents[1]}{os.sep}"
+_NOT_USER_CODE = (
+    f"{pathlib.Path(jax.__file__).parent}{os.sep}",
+    sysconfig.get_path("stdlib"),
+)
 
 
 def source_of(equation: JaxprEqn) -> str:
-    """Returns where in the user's program a step of a traced program comes from."""
-    for frame in _user_frames(equation.source_info.traceback):
-        if not frame.file_name.startswith(_PACKAGE):
-            return f"{frame.file_name}:{frame.start_line} ({frame.function_name})"
+    """Returns where in the user's program an equation was traced."""
+    for file, line, function in _user_frames(equation):
+        if not file.startswith(_MIRRAX):
+            return f"{file}:{line} ({function})"
     return "an unknown place"
 
 
 def places_of(equation: JaxprEqn) -> list[str]:
     """Returns file:line of the frames an equation was traced in, innermost first."""
-    frames = _user_frames(equation.source_info.traceback)
-    return [f"{frame.file_name}:{frame.start_line}" for frame in frames]
+    return [f"{file}:{line}" for file, line, _ in _user_frames(equation)]
+
+
+def _user_frames(equation: JaxprEqn) -> Iterator[tuple[str, int, str]]:
+    """Yields file, line and function outside of JAX, innermost first."""
+    traceback: Any = equation.source_info.traceback
+    if traceback is None:
+        return
+    for code, offset in zip(*traceback.raw_frames(), strict=True):
+        if not code.co_filename.startswith(_NOT_USER_CODE):
+            line = traceback.code_addr2line(code, offset)
+            yield code.co_filename, line, code.co_qualname
 
 
 _CALLS = {
@@ -51,7 +64,7 @@ Values = dict[Var, Any]
 
 
 def all_equations(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:
-    """Yields the equations of a program and of all programs inside it."""
+    """Yields the equations of a jaxpr and of all jaxprs inside it."""
     for equation in jaxpr.eqns:
         yield equation
         for inner in inner_jaxprs(equation):
@@ -59,13 +72,13 @@ def all_equations(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:
 
 
 def inner_jaxprs(equation: JaxprEqn) -> Iterator[Jaxpr]:
-    """Yields the programs among the parameters of an equation."""
+    """Yields the jaxprs among the parameters of an equation."""
     for closed in inner_programs(equation):
         yield closed.jaxpr
 
 
 def inner_programs(equation: JaxprEqn) -> Iterator[ClosedJaxpr]:
-    """Yields the programs among the parameters of an equation, with their constants."""
+    """Yields the closed jaxprs among the parameters of an equation."""
     for parameter in equation.params.values():
         for item in parameter if isinstance(parameter, tuple | list) else (parameter,):
             if isinstance(item, ClosedJaxpr):
@@ -75,7 +88,7 @@ def inner_programs(equation: JaxprEqn) -> Iterator[ClosedJaxpr]:
 
 
 def called_jaxpr(equation: JaxprEqn) -> ClosedJaxpr | None:
-    """Returns the program that a plain call runs; None for all else."""
+    """Returns the jaxpr that a jit, remat or similar call runs, else None."""
     if equation.primitive.name not in _CALLS:
         return None
     parameters = equation.params
@@ -88,14 +101,14 @@ def called_jaxpr(equation: JaxprEqn) -> ClosedJaxpr | None:
 
 
 def initial_values(closed: ClosedJaxpr, inputs: Any) -> Values:
-    """Returns the values that a program starts with."""
+    """Returns the values of the constants and inputs of a jaxpr."""
     values = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
     values.update(zip(closed.jaxpr.invars, inputs, strict=True))
     return values
 
 
 def read(values: Values, atom: Any) -> Any:
-    """Returns the value of a variable or literal of a program."""
+    """Returns the value of a variable or literal of a jaxpr."""
     return values[atom] if isinstance(atom, Var) else atom.val
 
 
@@ -143,7 +156,7 @@ def rebuilt(
     outputs: Sequence[Any],
     equations: Sequence[JaxprEqn],
 ) -> Jaxpr:
-    """Returns a program of these equations, which come from `like`."""
+    """Returns a jaxpr of these equations, with the debug info of `like`."""
     info = like.debug_info
     return Jaxpr(
         list(constants),
@@ -151,17 +164,17 @@ def rebuilt(
         list(outputs),
         list(equations),
         frozenset().union(*(equation.effects for equation in equations)),
-        debug_info=DebugInfo(info.traced_for, info.func_src_info, None, None),
+        debug_info=type(info)(info.traced_for, info.func_src_info, None, None),
     )
 
 
 def kind_of(atom: Any) -> tuple[tuple[int, ...], Any]:
-    """Returns shape and dtype of a variable or literal of a program."""
+    """Returns shape and dtype of a variable or literal of a jaxpr."""
     return atom.aval.shape, atom.aval.dtype
 
 
 def stand_ins(jaxpr: Jaxpr) -> list[jax.ShapeDtypeStruct]:
-    """Returns descriptions of a program's inputs, to trace it again."""
+    """Returns the shapes and dtypes of the inputs of a jaxpr, to trace it again."""
     avals: list[Any] = [var.aval for var in jaxpr.invars]
     return [
         jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)

@@ -1,37 +1,56 @@
-"""A trace that lets operations happen as usual, and records each of them."""
+"""A JAX trace that evaluates operations as usual and records each of them."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, TypeGuard
 
-from mirrax._jax.private import JVPTrace as _JVPTrace
-from mirrax._jax.private import LinearizeTrace as _LinearizeTrace
-from mirrax._jax.private import Trace as _Trace
-from mirrax._jax.private import Tracer as _Tracer
-from mirrax._jax.private import set_current_trace
-from mirrax._jax.private import typeof as _typeof
-from mirrax._jax.traces import current_trace, traces_inside
+import jax
+import numpy as np
+
+from mirrax._jax.traces import (
+    current_trace,
+    evaluated,
+    set_current_trace,
+    traces_inside,
+)
 
 
 def is_differentiating_only() -> bool:
-    """Returns whether no transformation but derivatives and tapes is under way."""
-    return all(isinstance(trace, _DERIVATIVES) for trace in traces_inside(None))
+    """Returns whether all transformations under way are derivatives or tapes."""
+    kinds = (*_derivative_traces(), RecordingTrace)
+    return all(isinstance(trace, kinds) for trace in traces_inside(None))
+
+
+@functools.cache
+def _derivative_traces() -> tuple[type, ...]:
+    found = []
+
+    def identity(x: Any) -> Any:
+        found.append(type(current_trace()))
+        return x
+
+    scalar = jax.ShapeDtypeStruct((), np.float32)
+    with evaluated():
+        jax.eval_shape(lambda x: jax.jvp(identity, (x,), (x,)), scalar)
+        jax.eval_shape(lambda x: jax.vjp(identity, x)[0], scalar)
+    return tuple(found)
 
 
 Note = Callable[[Callable[..., Any], Sequence[Any], Any], Any]
-"""Takes what is done, with what, and what came out, which it returns."""
+"""Takes an operation, its inputs and its output; returns the output."""
 
 
-class RecordingTrace(_Trace):
-    """Lets operations happen as they would anyway, and notes each of them.
+class RecordingTrace(jax.core.Trace):
+    """Evaluates operations in the trace around it, and records each of them.
 
-    What comes out are plain values, of which nobody can tell that they were noted.
+    The outputs are plain values, not tracers of this trace.
 
     Args:
-        note: Takes what was done.
-        read: Gives the value of what a `RecordedTracer` stands for.
+        note: Records an operation.
+        read: Returns the value that a `RecordedTracer` stands for.
     """
 
     def __init__(self, note: Note, read: Callable[[Any], Any]) -> None:
@@ -73,7 +92,7 @@ class RecordingTrace(_Trace):
 
 @dataclasses.dataclass(frozen=True)
 class Operation:
-    """What JAX is asked to do with some values."""
+    """A primitive with its parameters, to apply to values."""
 
     primitive: Any
     params: dict[str, Any]
@@ -82,23 +101,24 @@ class Operation:
         return self.primitive.bind(*values, **self.params)
 
 
-class RecordedTracer(_Tracer[Any]):
-    """What a program closes over so that it becomes an input of it.
+class RecordedTracer(jax.core.Tracer[Any]):
+    """A placeholder that a traced function closes over, so that it becomes an input.
 
-    JAX keeps it with the program, and gives it to every call. The trace that the call
-    is made in knows the value.
+    JAX keeps it with the jaxpr and passes it to every call. The `RecordingTrace` in
+    which the call is made replaces it with the value.
 
     Args:
-        stands_for: What the trace is asked for.
-        like: A value of this kind.
+        stands_for: The argument for `read` of the trace.
+        like: A value with the same shape and dtype.
     """
 
     def __init__(self, stands_for: Any, like: Any) -> None:
-        super().__init__(_everlasting, _typeof(like))
+        self._trace = _placeholder_trace
+        self.aval = jax.typeof(like)
         self.stands_for = stands_for
 
 
-_everlasting = _Trace()
+_placeholder_trace = jax.core.Trace()
 
 
 def _is_recorded(value: Any) -> TypeGuard[RecordedTracer]:
@@ -106,13 +126,10 @@ def _is_recorded(value: Any) -> TypeGuard[RecordedTracer]:
 
 
 def is_recording() -> bool:
-    """Returns whether operations that happen here are noted."""
+    """Returns whether the innermost trace is a `RecordingTrace`."""
     return isinstance(current_trace(), RecordingTrace)
 
 
 def is_recorded() -> bool:
-    """Returns whether what comes out of transformations under way here is noted."""
+    """Returns whether any trace under way is a `RecordingTrace`."""
     return any(isinstance(trace, RecordingTrace) for trace in traces_inside(None))
-
-
-_DERIVATIVES = (_JVPTrace, _LinearizeTrace, RecordingTrace)

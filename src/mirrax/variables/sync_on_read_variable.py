@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from mirrax._jax.arrays import shards, uncommitted
 from mirrax._jax.tape_trace import is_recording
-from mirrax._jax.traces import take_current_trace
+from mirrax._jax.traces import evaluated
 from mirrax.collectives import spmd, worker_exchange
 from mirrax.collectives.reduce import reduce
 from mirrax.context import stack
@@ -141,7 +141,7 @@ class SyncOnReadVariable(DistributedVariable):
         if overlay is None or is_recording():
             # A tape that records eager code does not follow what is assigned.
             self._refuse_in_callback("an assignment")
-            with take_current_trace():
+            with evaluated():
                 worker_exchange.require_equal(self.topology, self, given)
                 with aliasing.lock:
                     parts = tuple(change(part, given) for part in self._parts())

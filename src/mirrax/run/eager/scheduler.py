@@ -23,7 +23,7 @@ from mirrax._jax.config import (
     set_local_config,
 )
 from mirrax._jax.tape_trace import is_differentiating_only, is_recorded
-from mirrax._jax.traces import is_eager, is_in_callback, is_staging, take_current_trace
+from mirrax._jax.traces import evaluated, is_eager, is_in_callback, is_staging
 from mirrax.collectives.reduce import Collective
 from mirrax.context import stack
 from mirrax.context.stack import set_aside
@@ -170,7 +170,7 @@ class _Replica:
         # must not be there for the others; nor may what other libraries keep there.
         request.frame = sys._getframe()
         try:
-            with take_current_trace(), set_aside():
+            with evaluated(), set_aside():
                 return self._task.pause(request)
         finally:
             # Else the two would hold each other, and what the user computes here.
