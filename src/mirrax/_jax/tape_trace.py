@@ -112,6 +112,8 @@ class RecordedTracer(jax.core.Tracer[Any]):
         like: A value with the same shape and dtype.
     """
 
+    aval: Any = None  # In jax 0.9, the base class has a property without setter.
+
     def __init__(self, stands_for: Any, like: Any) -> None:
         self._trace = _placeholder_trace
         self.aval = jax.typeof(like)
