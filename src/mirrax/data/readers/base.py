@@ -1,4 +1,4 @@
-"""What all readers share: files one after another, block by block, and positions."""
+"""The base class of readers: reads files block by block, with positions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 from mirrax.data.readers.compression import ByteSource, check_compression, open_source
 from mirrax.errors import DataLossError, NotFoundError
 
-# Bigger ones are no faster: they fall out of the cache before they are cut.
+# Larger blocks are no faster: they do not fit into the CPU cache.
 BLOCK_BYTES = 1 << 20
 
 
