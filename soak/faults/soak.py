@@ -96,7 +96,7 @@ def run(kind, moment, culprit, delay, num_workers):
         command,
         environment=environment,
         show=lambda line: None,
-        patience=PATIENCE,
+        failure_grace=PATIENCE,
     ).run(timeout=DEADLINE)
     found = re.findall(r"^FAULT (\S+)$", outcome.logs[culprit], re.MULTILINE)
     complaint = "" if found else "the fault did not happen"

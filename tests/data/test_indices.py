@@ -23,8 +23,8 @@ KINDS = {
     "stacked": lambda: LimitedStream(
         ShardedStream(
             RepeatedStream(lambda i: ShuffledIndices(SequentialIndices(9), 4, (i,)), 4),
-            step=2,
-            offset=1,
+            num_shards=2,
+            index=1,
         ),
         2,
         12,

@@ -1,4 +1,4 @@
-"""Datasets: what to read, in which order, and what to do with it."""
+"""Datasets: input pipelines of elements, which are structures of arrays."""
 
 from mirrax.data import experimental as experimental
 from mirrax.data.adapters import as_dataset as as_dataset

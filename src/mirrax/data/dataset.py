@@ -1,4 +1,4 @@
-"""Datasets: sequences of elements, described once and read as often as one likes."""
+"""`Dataset`: an immutable description of an input pipeline."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ UNKNOWN_CARDINALITY = UNKNOWN
 class Dataset(SequentialOperations["Dataset"], Driving):
     """A sequence of elements, each a structure of arrays.
 
-    A dataset never changes: its methods return new ones. Each iteration starts anew.
+    A dataset is immutable: its methods return new ones. Each iteration restarts.
 
     Args:
-        plan: What is read, and what is done with it.
-        options: How it is shared and run.
+        plan: The nodes of the pipeline.
+        options: Sharding and execution options.
 
     >>> dataset = Dataset.range(5).map(lambda x: x * 2).batch(3)
     >>> [batch.tolist() for batch in dataset]
@@ -49,7 +49,7 @@ class Dataset(SequentialOperations["Dataset"], Driving):
     """
 
     iterator_type: type[DatasetIterator] = DatasetIterator
-    """What iterating gives; a subclass may show its elements in another form."""
+    """The type of iterators; a subclass may convert elements."""
 
     def __init__(self, plan: Node, options: Options | None = None) -> None:
         self._plan = plan
@@ -70,11 +70,11 @@ class Dataset(SequentialOperations["Dataset"], Driving):
         return self._iterator(self.iterator_type)
 
     def next_iteration(self) -> int:
-        """Returns the number of the next iteration, which decides about shuffles."""
+        """Returns the number of the next iteration, part of the seeds of shuffles."""
         return next(self._iterations)
 
     def iterate(self, plan: Node, iteration: int) -> DatasetIterator:
-        """Returns the elements of a plan, this dataset's or a part of it."""
+        """Returns an iterator over a plan: this dataset's, or a shard of it."""
         return self._iterate(plan, iteration, self.iterator_type)
 
     def __len__(self) -> int:
@@ -172,12 +172,12 @@ class Dataset(SequentialOperations["Dataset"], Driving):
         shuffle: bool | None = None,
         seed: int | None = None,
     ) -> Dataset:
-        """Returns the names of the files that fit a pattern, shuffled by default."""
+        """Returns the files that match a pattern, shuffled by default."""
         patterns = [file_pattern] if isinstance(file_pattern, str) else file_pattern
         names = sorted({name for p in patterns for name in globbing.glob(p)})
         if not names:
             raise NotFoundError(
-                f"At least one file must fit the pattern. Received: {file_pattern!r}."
+                f"At least one file must match the pattern. Received: {file_pattern!r}."
             )
         dataset = Dataset.from_tensor_slices(names)
         is_shuffled = shuffle is None or shuffle
@@ -242,11 +242,11 @@ class Dataset(SequentialOperations["Dataset"], Driving):
 
         Args:
             datasets: The datasets.
-            weights: How often each is drawn, relative to the others; alike by default.
-            seed: Decides about the order.
-            stop_on_empty_dataset: Whether it ends with the first that has ended.
+            weights: Relative probabilities; equal by default.
+            seed: The random seed.
+            stop_on_empty_dataset: Whether to end with the first dataset that ends.
             rerandomize_each_iteration: Whether each iteration has another order; by
-                default it has, unless there is a seed.
+                default if there is no seed.
         """
         plans = [plan_of(dataset, "`datasets`") for dataset in datasets]
         rerandomize = rerandomize_each_iteration
@@ -259,7 +259,7 @@ class Dataset(SequentialOperations["Dataset"], Driving):
 
     def _iterator(self, kind: type[DatasetIterator]) -> DatasetIterator:
         if stack.overlay() is not None:
-            # Only Python can work through a dataset; compiled steps run inside.
+            # Only Python can iterate a dataset; compiled steps run inside.
             raise MustDrive
         return self._iterate(self._plan, self.next_iteration(), kind)
 

@@ -1,4 +1,4 @@
-"""Options of datasets: how workers share them."""
+"""Options of datasets, such as the auto-shard policy."""
 
 from __future__ import annotations
 

@@ -22,9 +22,9 @@ class _FileDataset(Dataset):
     Args:
         filenames: A path, several, or a dataset of paths.
         make_reader: Opens files.
-        kind: What kind of files they are.
-        num_parallel_reads: How many files take turns, read in threads; if it is not
-            given, one file is read after another.
+        kind: The file format, for messages.
+        num_parallel_reads: How many files are interleaved, read in threads; by default
+            files are read one after another.
     """
 
     def __init__(

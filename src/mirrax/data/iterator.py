@@ -1,4 +1,4 @@
-"""Going through a dataset, with a position that can be saved."""
+"""The iterator of a dataset, with a position that can be saved."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _VERSION = 1
 class DatasetIterator(Driving, GetNext):
     """The elements of a dataset, one after another.
 
-    `save_state` gives the position of the next element as plain numbers and lists;
-    `restore_state`, on an iterator of the same dataset, goes there.
+    `save_state` returns the position of the next element as a JSON value;
+    `restore_state`, on an iterator of the same dataset, restores it.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class DatasetIterator(Driving, GetNext):
         return jax.tree.unflatten(self._stream.structure, leaves)
 
     def save_state(self) -> dict[str, Any]:
-        """Returns the position of the next element, as what JSON can hold."""
+        """Returns the position of the next element, as a JSON value."""
         is_between = self._chunk is None or self._used == cols.num_rows(self._chunk)
         used = 0 if is_between else self._used
         before = self._stream.state() if is_between else self._before
@@ -70,7 +70,7 @@ class DatasetIterator(Driving, GetNext):
         }
 
     def restore_state(self, state: Any) -> None:
-        """Goes to a position that `save_state` gave."""
+        """Restores a position that `save_state` returned."""
         if not isinstance(state, dict) or state.get("version") != _VERSION:
             raise ValueError(
                 "A position must come from `save_state` of this version. Received: "

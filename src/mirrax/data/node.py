@@ -1,6 +1,6 @@
-"""The plan of a dataset: nodes that say what is read and what is done with it.
+"""The plan of a dataset: a tree of immutable nodes.
 
-A node never changes. Opened, it gives a stream, which does the reading.
+Opening a node returns a stream, which reads the elements.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ State = Any
 
 
 class Stream(abc.ABC):
-    """The elements of a node, from front to back.
+    """The elements of a node, in order.
 
-    `structure` says how the leaves of an element are nested; it is known once something
-    was taken. `chunk` says how many to take at once where they are wanted one by one.
+    `structure` is the tree structure of an element, known after the first `take`.
+    `chunk` is how many elements to take at once when they are used one by one.
     """
 
     structure: Any = None
@@ -44,11 +44,11 @@ class Stream(abc.ABC):
 
     @abc.abstractmethod
     def restore(self, state: State) -> None:
-        """Goes to a position, in a stream from which nothing was taken."""
+        """Restores a position, before the first `take`."""
 
 
 class PassingStream(Stream):
-    """A stream that holds nothing back, so its position is that of its source."""
+    """A stream without state of its own: its position is that of its source."""
 
     _source: Stream
 
@@ -74,7 +74,7 @@ class CountedStream(Stream):
 
 
 class ReplayedStream(Stream):
-    """A stream that counts what was taken, and finds a position by taking as much."""
+    """A stream whose position is a count; restores by taking as many elements."""
 
     _taken = 0
 
@@ -113,7 +113,7 @@ class Node(abc.ABC):
     @property
     @abc.abstractmethod
     def spec(self) -> Any:
-        """Shapes and dtypes of an element, nested as it is."""
+        """Shapes and dtypes of an element."""
 
     @property
     @abc.abstractmethod
@@ -131,7 +131,7 @@ class Node(abc.ABC):
 
     @property
     def structure(self) -> Any:
-        """How the leaves of an element are nested."""
+        """The tree structure of an element."""
         return jax.tree.structure(self.spec)
 
     def explain(self, depth: int = 0) -> str:
@@ -181,7 +181,7 @@ def rewrite(node: Node, change: Callable[[Node], Node]) -> Node:
 
 
 def position_error(position: int, end: int) -> ValueError:
-    """Returns the error for a position behind the end of the data."""
+    """Returns the error for a position after the end of the data."""
     return ValueError(
         "A dataset must hold what it held when its position was saved. Received: "
         f"position {position}, but it ends after {end} elements."
@@ -189,11 +189,11 @@ def position_error(position: int, end: int) -> ValueError:
 
 
 def has_expensive_node(plan: Node) -> bool:
-    """Returns whether there is work in a plan that a thread could do in advance."""
+    """Returns whether prefetching a plan pays."""
     return plan.is_expensive or any(has_expensive_node(node) for node in plan.inputs)
 
 
 def find(node: Node, kind: type[Node]) -> list[Node]:
-    """Returns all nodes of a kind in a plan."""
+    """Returns all nodes of a type in a plan."""
     found = [node] if isinstance(node, kind) else []
     return found + [item for child in node.inputs for item in find(child, kind)]

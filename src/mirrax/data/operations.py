@@ -1,4 +1,4 @@
-"""What can be done with a dataset: each operation gives another one."""
+"""The operations of a dataset; each returns another one."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Operations(abc.ABC, Iterable[Tree], Generic[D]):
     @property
     @abc.abstractmethod
     def plan(self) -> Node:
-        """What is read, and what is done with it."""
+        """The nodes of the pipeline."""
 
     @abc.abstractmethod
     def _with_plan(self, plan: Node) -> D:
@@ -50,7 +50,7 @@ class Operations(abc.ABC, Iterable[Tree], Generic[D]):
     def _from_columns(self, structure: Any, columns: Columns) -> D:
         return self._with_plan(slices_of_columns(structure, columns))
 
-    # What is done with elements.
+    # Transforming elements.
 
     def map(
         self,
@@ -58,18 +58,18 @@ class Operations(abc.ABC, Iterable[Tree], Generic[D]):
         num_parallel_calls: int | None = None,
         deterministic: bool | None = None,
     ) -> D:
-        """Returns `map_func` of each element; a tuple is given as its items.
+        """Returns `map_func` of each element; a tuple is unpacked into arguments.
 
-        It is called once for many elements where that comes to the same; the option
+        It is called once for many elements if the results are equal; the option
         `vectorize_map` turns that off.
 
         Args:
             map_func: The function.
-            num_parallel_calls: How many calls run at once, in threads, if each element
-                needs its own. That pays for functions that wait or work outside of
-                Python, such as those that read files.
-            deterministic: Whether results come in the order of the elements, which is
-                so unless this, or the option of the same name, is False.
+            num_parallel_calls: How many calls run at once, in threads, if it is called
+                for each element. That pays for functions that wait or release Python's
+                lock, such as those that read files.
+            deterministic: Whether results keep the order of the elements; True by
+                default, unless the option of the same name is False.
         """
         threads = num_threads(num_parallel_calls)
         return self._append(Map, map_func, threads, deterministic)
@@ -90,14 +90,14 @@ class Operations(abc.ABC, Iterable[Tree], Generic[D]):
         num_parallel_calls: int | None = None,
         deterministic: bool | None = None,
     ) -> D:
-        """Returns the elements of the datasets that `map_func` makes, in turn.
+        """Interleaves the datasets that `map_func` returns.
 
         Args:
-            map_func: Makes a dataset of an element.
-            cycle_length: How many datasets take turns, 16 if it is not given.
-            block_length: How many elements each gives at its turn.
+            map_func: Returns a dataset, given an element.
+            cycle_length: How many datasets are interleaved; 16 by default.
+            block_length: How many consecutive elements each contributes.
             num_parallel_calls: How many of them are read at once, in threads.
-            deterministic: Accepted; elements come in order in any case.
+            deterministic: Ignored; the order is always deterministic.
         """
         is_chosen = cycle_length not in (None, AUTOTUNE)
         cycle = _count("cycle_length", cycle_length, least=1) if is_chosen else 16
@@ -107,10 +107,10 @@ class Operations(abc.ABC, Iterable[Tree], Generic[D]):
         return self._append(Interleave, _planned(map_func), *arguments)
 
     def flat_map(self, map_func: Callable[..., D]) -> D:
-        """Returns the elements of the datasets that `map_func` makes, one by one."""
+        """Concatenates the datasets that `map_func` returns."""
         return self._append(Interleave, _planned(map_func), 1, 1, random_seed())
 
-    # Which elements, in which order.
+    # Selecting and ordering elements.
 
     def shuffle(
         self,
@@ -126,7 +126,7 @@ class Operations(abc.ABC, Iterable[Tree], Generic[D]):
         return self._append(Shuffle, *arguments)
 
     def repeat(self, count: int | None = None) -> D:
-        """Returns the elements `count` times; without it, for ever."""
+        """Returns the elements `count` times; by default forever."""
         times = None if count is None or count == -1 else _count("count", count)
         return self._append(Repeat, times)
 
@@ -154,7 +154,7 @@ class Operations(abc.ABC, Iterable[Tree], Generic[D]):
         other = plan_of(dataset, "`concatenate`")
         return self._with_plan(Concatenate((self.plan, other)))
 
-    # Putting elements together.
+    # Batching elements.
 
     def batch(
         self,
@@ -174,7 +174,7 @@ class Operations(abc.ABC, Iterable[Tree], Generic[D]):
         padding_values: Tree = None,
         drop_remainder: bool = False,
     ) -> D:
-        """Returns batches of elements that are filled up to the same shape."""
+        """Returns batches of elements that are padded to the same shape."""
         size = _count("batch_size", batch_size, least=1)
         arguments = (size, drop_remainder, padded_shapes, padding_values)
         return self._append(PaddedBatch, *arguments)
@@ -207,22 +207,22 @@ class Operations(abc.ABC, Iterable[Tree], Generic[D]):
         arguments = (size, shift, stride, drop_remainder, self._from_columns)
         return self._append(Window, *arguments)
 
-    # Keeping elements.
+    # Caching and prefetching.
 
     def cache(self, filename: str = "") -> D:
-        """Returns a dataset that is read once and then kept, in memory or in a file."""
+        """Returns a dataset that is read once and cached, in memory or in a file."""
         return self._append(Cache, filename)
 
     def prefetch(self, buffer_size: int) -> D:
-        """Returns elements that a thread reads in advance, where that takes work.
+        """Returns elements that a thread reads in advance, if they are expensive.
 
-        A distributed dataset reads ahead in any case, this far if it is further.
+        A distributed dataset prefetches in any case, at least this many elements.
         """
         if buffer_size != AUTOTUNE:
             _count("buffer_size", buffer_size)
         return self._append(Prefetch, int(buffer_size))
 
-    # Using elements.
+    # Consuming elements.
 
     def reduce(self, initial_state: Any, reduce_func: Callable[..., Any]) -> Any:
         """Returns `reduce_func(state, element)` of all elements, one after another."""

@@ -1,4 +1,4 @@
-"""Reading ahead: the next steps are made ready while the current one runs."""
+"""`Prefetcher`: a thread that prepares the next steps while the current one runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _JOIN_SECONDS = 1.0
 
 
 class Steps(Protocol):
-    """Gives one step after another, and knows its position."""
+    """Produces steps, with a position."""
 
     def step(self) -> Any:
         """Returns the next step; None at the end."""
@@ -22,14 +22,14 @@ class Steps(Protocol):
         """Returns the position of the next step."""
 
     def seek(self, position: Any) -> None:
-        """Goes to a position."""
+        """Restores a position."""
 
 
 class Prefetcher:
-    """Steps that a thread makes ready, `depth` of them in advance.
+    """Steps that a thread prepares, `depth` of them in advance.
 
-    The position is that of what was handed out, not of what was read. The thread ends
-    with the data, with an error, or with this object.
+    The position is that after the last returned step. The thread ends with the data,
+    with an error, or with this object.
     """
 
     def __init__(self, steps: Steps, depth: int) -> None:
@@ -65,7 +65,7 @@ class Prefetcher:
 
 
 class _Reader:
-    """The thread that reads, and what it has read."""
+    """The reading thread and its queue."""
 
     def __init__(self, steps: Steps, depth: int) -> None:
         self._source = steps
@@ -80,10 +80,10 @@ class _Reader:
         self._thread.start()
 
     def get(self) -> Any:
-        """Returns the next step, its position, and the error that came instead."""
+        """Returns the next step, the position after it, and the error, if any."""
         with self._changed:
             while not self._ready and self._last is None:
-                # Ctrl-C comes through.
+                # A timeout, so that Ctrl-C is handled.
                 self._changed.wait(POLL_SECONDS)
             step = self._ready.popleft() if self._ready else self._last
             self._changed.notify_all()

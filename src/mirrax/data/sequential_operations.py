@@ -1,4 +1,4 @@
-"""Operations that go through elements one after another, and keep something."""
+"""Operations that process elements in sequence: scan, windows, buckets."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class SequentialOperations(Operations[D]):
 
         Args:
             initial_state: The state before the first element.
-            scan_func: Makes the next state and a result of a state and an element.
+            scan_func: Returns the next state and a result of a state and an element.
         """
         state = jax.tree.map(np.asarray, initial_state)
         return self._append(Scan, state, scan_func)
@@ -54,13 +54,13 @@ class SequentialOperations(Operations[D]):
         window_size: int | None = None,
         window_size_func: Callable[[Any], Any] | None = None,
     ) -> D:
-        """Returns what `reduce_func` makes of groups of elements with the same key.
+        """Returns `reduce_func` of groups of elements with the same key.
 
         Args:
-            key_func: Makes an integer, the key, of an element.
-            reduce_func: Makes a dataset of a key and of the dataset of a group.
-            window_size: How many elements make a group; at the end it can be fewer.
-            window_size_func: Makes that number of a key.
+            key_func: Returns an element's key, an integer.
+            reduce_func: Returns a dataset, given a key and the dataset of a group.
+            window_size: The size of a group; the last may be smaller.
+            window_size_func: Returns the size, given a key.
         """
         if (window_size is None) == (window_size_func is None):
             raise ValueError(
@@ -86,19 +86,19 @@ class SequentialOperations(Operations[D]):
         no_padding: bool = False,
         drop_remainder: bool = False,
     ) -> D:
-        """Returns batches of elements of similar length, filled up to the same shape.
+        """Returns padded batches of elements of similar length.
 
         Args:
-            element_length_func: Makes the length of an element.
-            bucket_boundaries: Lengths at which another bucket begins.
-            bucket_batch_sizes: The size of a batch of each bucket, one more than there
-                are boundaries.
-            padded_shapes: The shapes to fill up to, as for `padded_batch`.
-            padding_values: What to fill up with.
-            pad_to_bucket_boundary: Whether sizes that are not known are filled up to
-                one less than where the next bucket begins.
+            element_length_func: Returns the length of an element.
+            bucket_boundaries: The upper bounds of the buckets, exclusive.
+            bucket_batch_sizes: The batch size of each bucket, one more than there are
+                boundaries.
+            padded_shapes: The shapes to pad to, as for `padded_batch`.
+            padding_values: The values to pad with.
+            pad_to_bucket_boundary: Whether unknown dimensions are padded to the
+                bucket's boundary minus one.
             no_padding: Whether elements of a bucket have the same shape already.
-            drop_remainder: Whether batches that are too small are left out.
+            drop_remainder: Whether smaller batches are dropped.
         """
         boundaries, sizes = list(bucket_boundaries), list(bucket_batch_sizes)
         if len(sizes) != len(boundaries) + 1 or boundaries != sorted(set(boundaries)):
@@ -136,7 +136,7 @@ def _boundary(boundaries: Sequence[int], key: Any) -> int:
 
 
 def _up_to(size: int, spec: Tree, shapes: Tree) -> Tree:
-    """Returns shapes in which sizes that are not known are `size`."""
+    """Returns shapes with `size` for unknown dimensions."""
     nesting: Any
     leaves, nesting = jax.tree.flatten(spec)
     given: list[Any] = [leaf.shape for leaf in leaves]

@@ -1,4 +1,4 @@
-"""Threads that run functions of elements, and end with whoever uses them."""
+"""Thread pools of datasets, which end with their owner."""
 
 from __future__ import annotations
 
@@ -18,10 +18,7 @@ AUTOTUNE = -1
 Future = concurrent.futures.Future[Any]
 
 POLL_SECONDS = 0.2
-"""How long a thread waits at most before Python looks for a Ctrl-C.
-
-One that comes just before a thread begins to wait does not wake it.
-"""
+"""The timeout of waits, so that Python can handle a Ctrl-C between them."""
 
 _EXIT_SECONDS = 1.0
 
@@ -29,8 +26,7 @@ _EXIT_SECONDS = 1.0
 def num_threads(num_parallel_calls: int | None) -> int:
     """Returns how many threads to use; 0 for none.
 
-    What is worth a thread waits for files or works outside of Python's lock, so there
-    may be more threads than cores.
+    There may be more threads than cores: they wait for files or release Python's lock.
     """
     if num_parallel_calls is None:
         return 0
@@ -45,10 +41,7 @@ def num_threads(num_parallel_calls: int | None) -> int:
 
 
 def wait_for(futures: Sequence[Future]) -> set[Future]:
-    """Waits until there is a result of one of `futures`; returns those that are there.
-
-    Ctrl-C comes through.
-    """
+    """Waits for the first of `futures`; returns all finished ones. Handles Ctrl-C."""
     done: set[Future] = set()
     while not done:
         done = concurrent.futures.wait(
@@ -58,11 +51,11 @@ def wait_for(futures: Sequence[Future]) -> set[Future]:
 
 
 class Pool:
-    """Threads, started when there is work, and ended with their owner.
+    """Threads that start on demand and end with their owner.
 
     Args:
-        owner: Who uses them.
-        size: How many there are.
+        owner: The object that uses them.
+        size: The number of threads.
     """
 
     def __init__(self, owner: object, size: int) -> None:
@@ -71,24 +64,21 @@ class Pool:
         self._threads: _DaemonThreads | None = None
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Future:
-        """Returns what will be the result of a function, called in a thread."""
+        """Calls a function in a thread; returns a future of the result."""
         if self._threads is None:
             self._threads = _DaemonThreads(self.size)
             weakref.finalize(self._owner(), self._threads.end)
         return self._threads.submit(function, arguments)
 
     def close(self) -> None:
-        """Ends the threads, after what they are doing."""
+        """Ends the threads after their current tasks."""
         if self._threads is not None:
             self._threads.end()
             self._threads = None
 
 
 class _DaemonThreads:
-    """Threads that do not keep the process from ending.
-
-    Those of `ThreadPoolExecutor` do, when a function waits for data that never come.
-    """
+    """Daemon threads; those of `ThreadPoolExecutor` would block the exit of Python."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -111,7 +101,7 @@ class _DaemonThreads:
         return future
 
     def end(self) -> None:
-        """Ends the threads after what they are doing, and cancels the rest."""
+        """Ends the threads after their current tasks, and cancels the others."""
         while True:
             try:
                 task = self._tasks.get_nowait()
@@ -131,7 +121,7 @@ def _work(tasks: queue.SimpleQueue[Any]) -> None:
                 future.set_result(function(*arguments))
             except BaseException as error:
                 future.set_exception(error)
-        # What it made must not live until the next task comes.
+        # Release the result before waiting for the next task.
         del task, future, function, arguments
 
 
@@ -140,7 +130,7 @@ _alive: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
 
 @atexit.register
 def _join_threads() -> None:
-    """Lets threads end what takes a moment: Python does not run them any more then."""
+    """Waits briefly for threads at exit: Python stops daemon threads then."""
     end = time.monotonic() + _EXIT_SECONDS
     for thread in list(_alive):
         thread.join(max(0.0, end - time.monotonic()))

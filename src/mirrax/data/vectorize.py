@@ -1,8 +1,8 @@
-"""Running a function of one element once for many.
+"""Vectorizes a function of one element.
 
-The function is called with stand-ins that look like one element and hold all rows.
-Each operation that has an exact meaning for all rows at once is done so; anything else
-raises `NotVectorizable`, and the function is called for each element instead.
+The function is called with `StackedRows`, which look like one element and hold all
+rows. Operations that are exact for all rows at once are vectorized; any other raises
+`NotVectorizable`, and the function is called for each element instead.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _MUTABLE_TYPES = (
 )
 
 
-# What is the same at every call. Arrays can be changed, but not without a trace.
+# Values that stay the same between calls; writes to arrays are found in the code.
 _CONSTANT_TYPES = (
     bool | int | float | complex | str | bytes | type | types.ModuleType,
     types.BuiltinFunctionType | types.NoneType,
@@ -46,7 +46,7 @@ _WRITES = {"STORE_ATTR", "STORE_DEREF", "STORE_GLOBAL", "STORE_SUBSCR"}
 
 
 class NotVectorizable(Exception):  # noqa: N818 - a signal to the planner
-    """An operation has no exact meaning for many rows at once."""
+    """An operation that cannot be vectorized exactly."""
 
 
 class StackedRows(np.lib.mixins.NDArrayOperatorsMixin):
@@ -143,17 +143,17 @@ def vectorized(
     columns: Columns,
     is_known: bool = False,
 ) -> tuple[Any, Columns]:
-    """Returns the nesting and the columns of `function` of all rows.
+    """Returns structure and columns of `function` of all rows.
 
-    Raises whatever the function does not like about stand-ins, and if it draws random
-    numbers, unless it is known not to.
+    Raises any error of the function, and `NotVectorizable` if it draws random numbers;
+    `is_known` skips that check.
     """
     if not all(isinstance(c, np.ndarray) and c.dtype != object for c in columns):
         raise NotVectorizable
     before = None if is_known else _random_states()
     result = call(function, structure, [StackedRows(column) for column in columns])
     if not is_known and _random_states() != before:
-        # One random number for all rows is not what was meant.
+        # Each row needs its own random number.
         raise NotVectorizable
     leaves, nesting = jax.tree.flatten(result)
     return nesting, [_rows_of(leaf) for leaf in leaves]
@@ -162,8 +162,7 @@ def vectorized(
 def is_pure(function: Callable[..., Any]) -> bool:
     """Returns whether a function seems to depend on its arguments alone.
 
-    One that closes over a source of random numbers, an iterator or a container may give
-    another result at each call.
+    A captured random generator, iterator or container may change between calls.
     """
     try:
         found = inspect.getclosurevars(function)
@@ -174,11 +173,7 @@ def is_pure(function: Callable[..., Any]) -> bool:
 
 
 def is_deterministic(function: Callable[..., Any]) -> bool:
-    """Returns whether later calls of a function can do nothing that the first did not.
-
-    It is so if all that it sees is constants, modules and functions like itself, and if
-    it leaves nothing behind.
-    """
+    """Returns whether a function captures only constants and has no side effects."""
     return _is_deterministic(function, set())
 
 
@@ -203,7 +198,7 @@ def _has_side_effects(code: types.CodeType) -> bool:
 def _rows_of(leaf: Any) -> np.ndarray[Any, Any]:
     if isinstance(leaf, StackedRows):
         return leaf.rows
-    # A constant may be one that changes from call to call.
+    # A constant may differ between calls.
     raise NotVectorizable
 
 

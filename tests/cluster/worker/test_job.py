@@ -56,7 +56,7 @@ def test_exchange_ends_at_its_deadline_for_all(make_cluster, pool):
 def test_lost_worker_ends_an_exchange(make_cluster, pool):
     jobs = make_cluster(2).start()
     call = pool.submit(jobs[0].exchange, "shapes", b"")
-    jobs[1]._heartbeat._client.close()
+    jobs[1].heartbeat._client.close()
     with pytest.raises(errors.WorkerLost, match=r"worker 1 .* died") as info:
         call.result(timeout=120)
     assert (info.value.worker, info.value.host) == (1, "machine1")

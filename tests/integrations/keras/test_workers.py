@@ -88,7 +88,7 @@ def test_models_go_on_from_what_was_saved_in_any_way(tmp_path):
 
 def test_other_batches_on_another_worker_are_refused(trained):
     for answer in trained[1]:
-        assert "All workers are given the same batches" in answer["other batches"]
+        assert "All workers must get the same batches" in answer["other batches"]
 
 
 @pytest.mark.slow

@@ -68,7 +68,7 @@ class _ExitHandler:
         trace: TracebackType | None,
     ) -> None:
         """Reports an uncaught exception to the job; replaces `sys.excepthook`."""
-        explained = self._job.explain(error)
+        explained = self._job.heartbeat.explain(error)
         self._job.fail(explained)
         if isinstance(explained, KeyboardInterrupt):
             # All workers are interrupted at once: one line from each is enough.
@@ -84,7 +84,7 @@ class _ExitHandler:
         has_failed = self._job.has_failed
         if has_failed:
             # Otherwise JAX waits at exit for unfinished collectives.
-            self._job.interrupt_waits()
+            self._job.heartbeat.interrupt_waits()
         self._job.leave()
         # Otherwise JAX's shutdown waits for all workers to shut down.
         _clients.append(forget_distributed())

@@ -92,7 +92,7 @@ class Job:
         self.workers = membership.workers
         self.worker_index = membership.worker_index
         self._progress = Progress(stuck_timeout)
-        self._heartbeat = Heartbeat(membership, client, self._progress, silence_timeout)
+        self.heartbeat = Heartbeat(membership, client, self._progress, silence_timeout)
         # One at a time: replies are matched by their order.
         self._lock = threading.Lock()
         self._num_exchanges = 0
@@ -117,7 +117,7 @@ class Job:
     @property
     def failure(self) -> Failure | None:
         """The failure that ended the job, if any."""
-        return self._heartbeat.failure
+        return self.heartbeat.failure
 
     @property
     def has_failed(self) -> bool:
@@ -133,7 +133,7 @@ class Job:
             with job.guard("run", step):
                 loss.block_until_ready()
         """
-        return Guard(self._heartbeat, self._progress, phase, step)
+        return Guard(self.heartbeat, self._progress, phase, step)
 
     def watch(self, value: jax.Array, phase: str, step: int | None = None) -> None:
         """Counts as waiting until JAX has computed `value`; keeps a weak reference."""
@@ -150,14 +150,14 @@ class Job:
         with self._lock, self.guard(topic):
             fields = {"number": self._num_exchanges, "topic": topic}
             self._num_exchanges += 1
-            self._heartbeat.send(Message("exchange", fields, payload))
-            answer = self._heartbeat.wait_for_answer(timeout)
+            self.heartbeat.send(Message("exchange", fields, payload))
+            answer = self.heartbeat.wait_for_answer(timeout)
         return _split(answer)
 
     def wait_for_start(self) -> None:
         """Waits until all workers have joined."""
         with self.guard("start-up"):
-            self._heartbeat.wait_for_answer()
+            self.heartbeat.wait_for_answer()
 
     def run_in_thread(self, phase: str, work: Callable[[], object]) -> None:
         """Runs uninterruptible work in a thread and waits for it.
@@ -173,27 +173,15 @@ class Job:
             except BaseException as raised:
                 error = raised
             result.append(error)
-            self._heartbeat.notify()
+            self.heartbeat.notify()
 
         with self.guard(phase):
             threading.Thread(target=run, name="mirrax-job", daemon=True).start()
             self.has_abandoned_thread = True
-            self._heartbeat.wait_until(lambda: result)
+            self.heartbeat.wait_until(lambda: result)
             self.has_abandoned_thread = False
             if result[0] is not None:
                 raise result[0]
-
-    def on_failure(self, interrupt: Callable[[], object]) -> None:
-        """Registers a function that interrupts the main thread's waits."""
-        self._heartbeat.on_failure(interrupt)
-
-    def interrupt_waits(self) -> None:
-        """Interrupts this worker's collectives."""
-        self._heartbeat.interrupt_waits()
-
-    def explain(self, error: BaseException) -> BaseException:
-        """Returns the `JobError` behind an error of JAX, or the error itself."""
-        return self._heartbeat.explain(error)
 
     def finish_startup(self) -> None:
         """Resets measured times, because start-up says nothing about steps."""
@@ -201,22 +189,22 @@ class Job:
 
     def fail(self, error: BaseException) -> None:
         """Reports to the others that this worker has failed, and why."""
-        if self.has_failed or self._heartbeat.has_left or isinstance(error, JobError):
+        if self.has_failed or self.heartbeat.has_left or isinstance(error, JobError):
             return
         self._has_failed = True
         # All workers are interrupted together, so the stacks say little.
         is_interrupt = isinstance(error, KeyboardInterrupt)
         limit = 0 if is_interrupt else None
         text = "".join(traceback.format_exception(error, limit=limit))
-        self._heartbeat.send_progress()
-        self._heartbeat.send(Message("failed", {"traceback": text[-_MAX_TRACEBACK:]}))
+        self.heartbeat.send_progress()
+        self.heartbeat.send(Message("failed", {"traceback": text[-_MAX_TRACEBACK:]}))
 
     def leave(self) -> None:
         """Reports that this worker is done; the others may continue."""
-        if not self._heartbeat.has_left:
-            self._heartbeat.send_progress()
-            self._heartbeat.send(Message("leave"))
-        self._heartbeat.leave()
+        if not self.heartbeat.has_left:
+            self.heartbeat.send_progress()
+            self.heartbeat.send(Message("leave"))
+        self.heartbeat.leave()
 
 
 def _split(answer: Message) -> list[bytes]:

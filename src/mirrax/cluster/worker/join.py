@@ -109,7 +109,7 @@ def _connect(job: Job, tunnel: Tunnel, own_address: str) -> None:
     ports = set(gloo.find_new_listeners(before)) - tunnel.ports()
     all_ports = job.exchange("ports", json.dumps(sorted(ports)).encode())
     peers = {port for text in all_ports for port in json.loads(text)}
-    job.on_failure(lambda: gloo.shut_down_connections(ports, peers))
+    job.heartbeat.on_failure(lambda: gloo.shut_down_connections(ports, peers))
     job.finish_startup()
 
 

@@ -1,4 +1,4 @@
-"""Arrays of NumPy and JAX, and structures of them."""
+"""Adapter of NumPy and JAX arrays, and pytrees of them."""
 
 from __future__ import annotations
 

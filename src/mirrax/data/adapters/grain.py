@@ -1,4 +1,4 @@
-"""Datasets of Grain, which know their positions."""
+"""Adapter of Grain datasets, which have positions."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def adapt(value: Any) -> Node | None:
     if grain is None:
         return None
     if isinstance(value, grain.MapDataset):
-        # Without end, its length is the largest number there is. It may leave out
-        # elements, so the length says only how far to look.
+        # An infinite one has the length sys.maxsize. It may skip elements, so the
+        # length is only an upper bound.
         is_endless = len(value) == sys.maxsize
         count = INFINITE if is_endless else UNKNOWN
         name = "grain.MapDataset"

@@ -1,4 +1,4 @@
-"""Datasets of Hugging Face, whose elements are rows."""
+"""Adapter of Hugging Face datasets, whose elements are rows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def adapt(value: Any) -> Node | None:
     if isinstance(value, datasets.Dataset):
         return Table(value)
     if isinstance(value, datasets.IterableDataset):
-        # Its own positions leave out what is in a shuffle buffer, so we count.
+        # Its own positions ignore the shuffle buffer, so elements are counted.
         return ForeignSource(
             _STREAM, lambda: IteratorCursor(lambda: iter(value), _STREAM)
         )
@@ -38,7 +38,7 @@ def adapt(value: Any) -> Node | None:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Table(IndexedNode):
-    """The rows of a table, looked up many at a time."""
+    """The rows of a table, looked up in chunks."""
 
     is_expensive = True
 
@@ -80,7 +80,7 @@ def _as_column(values: Any) -> Column:
 
 
 def _by_rows(found: dict[str, Any], count: int) -> Columns:
-    """Returns rows that are not all alike, or hold structures themselves."""
+    """Returns rows of different shapes, or rows that contain structures."""
     rows = [
         as_element({name: values[i] for name, values in found.items()})
         for i in range(count)

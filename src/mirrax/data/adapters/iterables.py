@@ -1,4 +1,4 @@
-"""Lists, generators and anything else that can be iterated."""
+"""Adapter of lists, generators and other iterables."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def adapt(value: Any) -> Node | None:
 
 
 class _Once:
-    """An iterator, which can be gone through only once."""
+    """An iterator, which can be consumed only once."""
 
     def __init__(self, elements: Iterator[Any], name: str) -> None:
         self._elements = elements
@@ -47,11 +47,11 @@ class _Once:
         self._is_begun = False
 
     def open(self) -> Cursor:
-        """Returns the elements, which belong to the first cursor that moves."""
+        """Returns a cursor; the first one that is used gets the elements."""
         return IteratorCursor(self._begin, self._name)
 
     def peek(self) -> Any:
-        """Returns the first element, and leaves it where it is."""
+        """Returns the first element without consuming it."""
         first = next(self._elements)
         self._elements = itertools.chain([first], self._elements)
         return first
@@ -59,9 +59,9 @@ class _Once:
     def _begin(self) -> Iterator[Any]:
         if self._is_begun:
             raise RuntimeError(
-                "An iterator can be gone through once, and a dataset starts anew for "
-                f"each iteration. Received: {self._name} a second time. Give the "
-                "generator function itself, or something like a list."
+                "An iterator can be consumed once, and a dataset restarts for each "
+                f"iteration. Received: {self._name} a second time. Pass the generator "
+                "function itself, or a list."
             )
         self._is_begun = True
         return self._elements

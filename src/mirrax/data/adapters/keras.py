@@ -1,4 +1,4 @@
-"""Keras' PyDataset, whose elements are batches already."""
+"""Adapter of Keras' PyDataset, whose elements are batches."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def adapt(value: Any) -> Node | None:
 
 
 class _Batches(IndexedCursor):
-    """The batches of one epoch, with the calls that Keras makes around it."""
+    """The batches of one epoch, with Keras' epoch callbacks."""
 
     def __init__(self, dataset: Any) -> None:
         super().__init__(dataset.__getitem__, dataset.num_batches)

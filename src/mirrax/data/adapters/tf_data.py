@@ -1,4 +1,4 @@
-"""Datasets of TensorFlow."""
+"""Adapter of TensorFlow datasets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def adapt(value: Any) -> Node | None:
     tensorflow: Any = sys.modules.get("tensorflow")
     if tensorflow is None or not isinstance(value, tensorflow.data.Dataset):
         return None
-    # TensorFlow says infinite and unknown by the same numbers as we do.
+    # TensorFlow uses the same numbers for infinite and unknown.
     count = int(value.cardinality())
     return ForeignSource(
         _NAME, lambda: IteratorCursor(value.as_numpy_iterator, _NAME), count

@@ -1,4 +1,4 @@
-"""PyTorch's DataLoader, whose elements are batches already."""
+"""Adapter of PyTorch's DataLoader, whose elements are batches."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Many examples at once.
+"""Parses many examples at once.
 
-Those of one length mostly differ in their values only, so that a value is at the same
-place in all of them.
+Examples of the same length mostly differ in their values only, so a value is at the
+same offset in all of them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,14 +14,14 @@ from mirrax.data.example.features import BYTES, INT64, Array
 from mirrax.data.example.protobuf import MalformedError, check_varints, decode_numbers
 from mirrax.data.example.spans import Spans
 
-# Fewer records are read one by one as fast as all at once.
+# Fewer records are as fast one by one.
 _MIN_RECORDS_AT_ONCE = 4
 
 
 def parse_same_layout(
     records: list[bytes], columns: Sequence[FeatureColumn]
 ) -> list[int]:
-    """Fills in examples that have one layout; returns the indices of the others."""
+    """Parses examples of a common layout; returns the indices of the others."""
     groups: dict[int, list[int]] = {}
     for index, record in enumerate(records):
         groups.setdefault(len(record), []).append(index)
@@ -38,7 +38,7 @@ def parse_same_layout(
 def _parse_group(
     records: list[bytes], indices: Array, columns: Sequence[FeatureColumn]
 ) -> Array:
-    """Fills in the examples like the first one; returns which these are."""
+    """Parses the examples with the first one's layout; returns a mask of them."""
     nothing = np.zeros(len(indices), bool)
     first = records[indices[0]]
     found = spans_of(first, indices[0])
@@ -67,7 +67,7 @@ def _parse_group(
 
 
 def _frame_of(size: int, features: Iterable[Spans]) -> Array:
-    """Returns where the bytes are that all examples of one layout share."""
+    """Returns the offsets of the bytes that all examples of one layout share."""
     is_frame = np.ones(size, bool)
     for spans in features:
         for start, stop in spans.places if spans.are_free else ():

@@ -1,4 +1,4 @@
-"""Reading an example fast, if it is written as usual."""
+"""A fast parser of examples in the canonical encoding."""
 
 from mirrax.data.example.features import BYTES, DTYPES, FLOAT, INT64
 from mirrax.data.example.protobuf import (
@@ -19,9 +19,9 @@ def spans_of(record: bytes, index: int) -> dict[str, Spans]:
 
 
 def read_canonical_example(data: bytes) -> dict[str, Spans] | None:
-    """Returns what `read_example` does, faster; None for an unusual example.
+    """A faster `read_example`; returns None for a non-canonical example.
 
-    Usual is how everybody writes them: each field once and in order, numbers packed.
+    Canonical: each field once and in order, numbers packed.
     """
     found: dict[str, Spans] = {}
     size = len(data)

@@ -28,7 +28,7 @@ class FeatureColumn(abc.ABC):
         self._kind = feature_kind(feature.dtype)
 
     def put_one(self, index: int, kind: int, values: Array) -> None:
-        """Takes the values of one example; those of kind 0 are missing."""
+        """Stores the values of one example; kind 0 means missing."""
         if not kind:
             self._put_missing(index)
             return
@@ -42,11 +42,11 @@ class FeatureColumn(abc.ABC):
 
     @abc.abstractmethod
     def fits(self, kind: int, num_values: int) -> bool:
-        """Returns whether values can be taken as they are."""
+        """Returns whether values of this kind and number can be stored."""
 
     @abc.abstractmethod
     def put_many(self, indices: Array, block: Array) -> None:
-        """Takes the values of many examples, a row for each."""
+        """Stores the values of many examples, one row each."""
 
     @abc.abstractmethod
     def result(self) -> Any:

@@ -1,4 +1,4 @@
-"""Reading a message: first where the values are, then the values."""
+"""Parses a message in two steps: the offsets of values, then the values."""
 
 import dataclasses
 from collections.abc import Callable
@@ -24,13 +24,13 @@ _T = TypeVar("_T")
 
 @dataclasses.dataclass
 class Spans:
-    """Where the values of a feature are.
+    """The offsets of the values of a feature.
 
     Args:
         kind: The kind of values; 0 if there are none.
         places: Start and stop of a string, of packed numbers or of one number.
-        are_free: Whether other bytes there would mean other values and no more. Those
-            of a varint on its own also say where the next field starts.
+        are_free: Whether changing the bytes changes only the values. False for unpacked
+            varints, whose length determines the next field's offset.
     """
 
     kind: int = 0

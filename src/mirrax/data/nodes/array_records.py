@@ -24,7 +24,7 @@ from mirrax.values.tensor_spec import TensorSpec
 class ArrayRecords(IndexedNode, FileNode):
     """The records of ArrayRecord files, those of the first file first.
 
-    They have numbers, so a shuffle of any size moves numbers, not records.
+    Shuffles of any size move record numbers, not records.
     """
 
     @property
@@ -94,7 +94,7 @@ def _open(path: str) -> Any:
             "ArrayRecord files need the package `array-record`. Install it with "
             "`pip install mirrax[data]`."
         ) from error
-    # Records come in any order, so reading ahead would be in vain.
+    # Records are read in any order, so reading ahead is useless.
     return array_record_module.ArrayRecordReader(path, "readahead_buffer_size:0")
 
 

@@ -1,4 +1,4 @@
-"""Putting elements together."""
+"""`batch` and `padded_batch`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mirrax.values.tensor_spec import TensorSpec
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Batching(SourceNode):
-    """So many elements in one; the last may have fewer, or be left out."""
+    """Groups of `size` elements; the last may be smaller, or dropped."""
 
     size: int
     drop_remainder: bool
@@ -34,7 +34,7 @@ class Batching(SourceNode):
 
     @property
     def num_rows(self) -> int | None:
-        """How many rows every batch has, if all have as many."""
+        """The number of rows of every batch, if all are equal."""
         return self.size if self.drop_remainder else None
 
 
@@ -54,7 +54,7 @@ class Batch(Batching):
 
 
 def with_rows(spec: TensorSpec, size: int | None) -> TensorSpec:
-    """Returns the spec of so many rows of a spec."""
+    """Returns the spec of `size` stacked elements."""
     return TensorSpec(None if spec.shape is None else (size, *spec.shape), spec.dtype)
 
 
@@ -78,7 +78,7 @@ class _BatchStream(PassingStream):
 
 
 def as_one_row(column: cols.Column) -> cols.Column:
-    """Returns rows as one element, if they can be stacked."""
+    """Returns stacked rows as one element."""
     if isinstance(column, np.ndarray):
         return column[None]
     raise InvalidArgumentError(
@@ -95,7 +95,7 @@ def _kinds(rows: Iterable[Any]) -> str:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PaddedBatch(Batching):
-    """Elements stacked after being filled up to the same shape."""
+    """Elements padded to the same shape, then stacked."""
 
     shapes: Any
     values: Any

@@ -1,4 +1,4 @@
-"""Keeping elements."""
+"""`cache`."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from mirrax.data.columns import Columns
 from mirrax.data.node import Epoch, ReplayedStream, SourceNode, Stream
 from mirrax.errors import DataLossError, NotFoundError
 
-# What is kept is read once, so its order is that of one iteration, always the same one.
+# The cache is filled once, so its order is always that of one iteration.
 _EPOCH = (0,)
 
 
 class CachedColumns:
-    """Elements that were read once, as columns."""
+    """The cached elements."""
 
     def __init__(self) -> None:
         self.columns: Columns | None = None
@@ -33,13 +33,7 @@ class CachedColumns:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Cache(SourceNode):
-    """Elements that are read once and then kept.
-
-    Args:
-        source: The elements.
-        file: Where they are kept; in memory if it is empty.
-        memory: What is kept.
-    """
+    """Elements that are read once and then cached, in memory or in a file."""
 
     file: str = ""
     memory: CachedColumns = dataclasses.field(default_factory=CachedColumns, repr=False)
@@ -54,7 +48,7 @@ class Cache(SourceNode):
 
 
 class _CacheStream(ReplayedStream):
-    """Reads from the source until its end, and what was kept from then on."""
+    """Reads from the source once, and from the cache later."""
 
     def __init__(self, node: Cache) -> None:
         self._node = node
@@ -70,7 +64,7 @@ class _CacheStream(ReplayedStream):
             if self._memory.columns is None:
                 return None
             span = slice(self._taken, self._taken + limit)
-            # A copy, because the user may change what is handed out.
+            # A copy, because the user may modify elements.
             found = copy.deepcopy(cols.select(self._memory.columns, span))
             return found if cols.num_rows(found) else None
         columns = self._source.take(limit)
@@ -97,7 +91,7 @@ def _require_folder(file: str) -> None:
 
 
 def _save(file: str, memory: CachedColumns) -> None:
-    """Writes a cache, whole or not at all."""
+    """Writes a cache file atomically."""
     count = 0 if memory.columns is None else len(memory.columns)
     nesting = None if count == 0 else jax.tree.unflatten(memory.structure, range(count))
     folder = pathlib.Path(file).absolute().parent

@@ -1,4 +1,4 @@
-"""Elements of several datasets, each time of one that is chosen."""
+"""`choose_from_datasets` and `sample_from_datasets`."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ class Choosing(Node):
 
     @abc.abstractmethod
     def _open_choices(self, epoch: Epoch) -> Stream:
-        """Returns numbers that decide about the datasets."""
+        """Returns the numbers that select datasets."""
 
     @abc.abstractmethod
     def source_of(self, choice: int) -> int:
-        """Returns the index of the dataset that a number means."""
+        """Returns the index of the dataset that a number selects."""
 
     @property
     @override

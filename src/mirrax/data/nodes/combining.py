@@ -1,4 +1,4 @@
-"""Datasets side by side, and one after another."""
+"""`zip`, `concatenate` and `enumerate`."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class Concatenate(Node):
 
 
 def common_spec(first: TensorSpec, *rest: TensorSpec) -> TensorSpec:
-    """Returns what specs have in common: sizes that differ are not known."""
+    """Merges specs: dimensions that differ become unknown."""
     shape: Any = first.shape
     for other in rest:
         if shape is None or other.shape is None or len(other.shape) != len(shape):

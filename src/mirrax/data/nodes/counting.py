@@ -1,4 +1,4 @@
-"""Numbers without end, and datasets of a number of elements that is promised."""
+"""`counter`, `random` and `assert_cardinality`."""
 
 from __future__ import annotations
 
@@ -92,9 +92,9 @@ class RandomNumbers(InfiniteNode, Seeded):
     """Random integers below 2**32.
 
     Args:
-        seed: Decides about them.
-        rerandomize: Whether each iteration has others.
-        is_random: Whether nobody chose the seed.
+        seed: The random seed.
+        rerandomize: Whether each iteration has different numbers.
+        is_random: Whether the user gave no seed.
     """
 
     seed: int
@@ -117,7 +117,7 @@ class RandomNumbers(InfiniteNode, Seeded):
 
 
 class RandomStream(_InfiniteStream):
-    """Random integers below 2**32, made in blocks, so that each can be found again."""
+    """Random integers below 2**32, generated in blocks for fast restores."""
 
     def __init__(self, seed: tuple[int, ...]) -> None:
         super().__init__()
@@ -137,7 +137,7 @@ class RandomStream(_InfiniteStream):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class AssertCardinality(SourceNode):
-    """A dataset of a number of elements that the user knows."""
+    """A dataset with a number of elements that the user asserts."""
 
     count: int
 

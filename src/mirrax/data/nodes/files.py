@@ -19,7 +19,7 @@ MakeReader = Callable[[tuple[str, ...]], Reader]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class FileNode(Node):
-    """A node that reads files, one after another, so that workers can share them."""
+    """A node that reads files, which can be sharded among workers."""
 
     is_expensive = True
 

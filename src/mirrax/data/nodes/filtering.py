@@ -1,4 +1,4 @@
-"""The elements for which a function is true."""
+"""`filter`."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class _FilterStream(CountedStream):
         return None
 
     def _which(self, rows: Sequence[Any]) -> np.ndarray[Any, Any]:
-        """Returns which rows to keep; what comes before an error comes first."""
+        """Returns a mask of rows to keep; an error is raised after those before it."""
         keep = np.zeros(len(rows), bool)
         for place, row in enumerate(rows):
             try:

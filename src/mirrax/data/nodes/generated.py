@@ -1,4 +1,4 @@
-"""What a Python function yields."""
+"""`from_generator`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class _GeneratedStream(ReplayedStream):
 
     @override
     def _take(self, limit: int) -> Columns | None:
-        # One at a time: what is not asked for stays in the generator.
+        # One at a time, so that nothing is read ahead.
         for element in itertools.islice(self._elements, 1):
             return from_rows([self._checked(element)])
         return None

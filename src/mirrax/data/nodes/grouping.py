@@ -1,4 +1,4 @@
-"""Elements in groups of the same key, each made into a dataset."""
+"""`group_by_window`."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from mirrax.errors import InvalidArgumentError
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class GroupByWindow(SourceNode, Seeded):
-    """What a function makes of groups of elements with the same key.
+    """The elements of `reduce(key, group)` for groups of elements with the same key.
 
     Args:
         source: The elements.
-        key_of: Makes a number of an element.
-        reduce: Makes a node of a key and of the node of a group.
-        size_of: How many elements of a key make a group.
-        seed: Decides about what is random in what `reduce` makes.
+        key_of: Returns the key of an element.
+        reduce: Returns a node, given a key and the node of a group.
+        size_of: Returns the size of a group, given its key.
+        seed: The seed of unseeded nodes that `reduce` returns.
     """
 
     is_expensive = True
@@ -60,10 +60,10 @@ class GroupByWindow(SourceNode, Seeded):
     @property
     @override
     def spec(self) -> Any:
-        # Of two keys: what differs between them is not known.
+        # Of two keys: dimensions that differ are unknown.
         specs = []
         for key in (0, 1):
-            # One that the function refuses says nothing about the others.
+            # The function may reject a key.
             with contextlib.suppress(Exception):
                 group = Group([], None, self.source.spec)
                 specs.append(self.reduce(np.int64(key), group).spec)
@@ -72,7 +72,7 @@ class GroupByWindow(SourceNode, Seeded):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Group(Node):
-    """Elements at hand, which can be of different shapes."""
+    """The elements of one group; their shapes may differ."""
 
     rows: list[Any] = dataclasses.field(repr=False)
     nesting: Any = dataclasses.field(repr=False)
@@ -139,7 +139,7 @@ class _GroupStream(ReplayedStream):
             self._made = self._open_group(key, self._groups.pop(key))
 
     def _next_full(self) -> int | None:
-        """Returns the key of a group that is complete; at the end, of any other."""
+        """Returns the key of a full group; at the end, of any group left."""
         while not self._has_ended:
             columns = self._source.take(1)
             if columns is None:

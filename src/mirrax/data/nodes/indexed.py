@@ -1,4 +1,4 @@
-"""Elements that can be looked up by number: integers and the rows of arrays."""
+"""Nodes with random access: `range`, `from_tensors` and `from_tensor_slices`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class IndexedNode(Node):
     @property
     @abc.abstractmethod
     def chunk(self) -> int:
-        """How many elements to look up at once, where they are wanted one by one."""
+        """How many elements to look up at once when they are used one by one."""
 
     @property
     def has_indices(self) -> bool:
@@ -70,7 +70,7 @@ class IndexedStream(Stream):
             return self._look_up_until_error(numbers)
 
     def _look_up_until_error(self, numbers: np.ndarray[Any, Any]) -> Columns:
-        """Returns what is before an error; it is raised where that is no more."""
+        """Returns the elements before an error, which is raised at the next `take`."""
         found: list[Columns] = []
         for number in numbers:
             try:

@@ -1,4 +1,4 @@
-"""A function of each element."""
+"""`map`."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from mirrax.errors import InvalidArgumentError
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Map(SourceNode):
-    """A function of each element.
+    """Applies a function to each element.
 
     Args:
         source: The elements.
-        function: What to call with each.
-        num_threads: How many calls run at once; 0 for one after another.
-        is_ordered: Whether results come in the order of the elements; None if nobody
-            said.
-        vectorize: Whether it may be called once for many elements.
+        function: The function.
+        num_threads: How many calls run at once; 0 for sequential calls.
+        is_ordered: Whether results keep the order of the elements; None for the
+            dataset's option.
+        vectorize: Whether the function may be called once for many elements.
     """
 
     is_expensive = True
@@ -60,7 +60,7 @@ class Map(SourceNode):
 
 
 class _Function:
-    """A function that is called for many elements at once if that is exact."""
+    """A function that is called for many elements at once if the results are equal."""
 
     def __init__(self, function: Callable[..., Any], vectorize: bool) -> None:
         self._function = function
@@ -72,7 +72,7 @@ class _Function:
     def try_batched(
         self, structure: Any, columns: Columns
     ) -> tuple[Any, Columns] | None:
-        """Returns the nesting and the columns of the results; None if it cannot be."""
+        """Returns structure and columns of the results; None if not vectorizable."""
         if not self._vectorize or cols.num_rows(columns) < 2:
             return None
         try:
@@ -85,13 +85,13 @@ class _Function:
                 self._is_verified = True
                 return nesting, result
         except Exception:
-            # Whatever it was, calling it for each element shows it if it is real.
+            # A real error appears again when it is called for each element.
             pass
         self._vectorize = False
         return None
 
     def call(self, structure: Any, row: Sequence[Any], number: int) -> Any:
-        """Returns the leaves of the result for one element, and how they are nested."""
+        """Returns the leaves and the structure of the result for one element."""
         with cols.annotate_errors("map", number):
             result = cols.call(self._function, structure, row)
             leaves, nesting = jax.tree.flatten(result)
@@ -115,7 +115,7 @@ class _Function:
     def _matches_single_call(
         self, structure: Any, columns: Columns, result: Columns
     ) -> bool:
-        """Returns whether the last row comes out the same on its own."""
+        """Returns whether a separate call for the last row gives the same result."""
         row = cols.rows_of(cols.select(columns, slice(-1, None)))[0]
         own = jax.tree.leaves(cols.call(self._function, structure, row))
         return all(
@@ -153,7 +153,7 @@ class _MapStream(CountedStream):
     def _apply_one_by_one(
         self, structure: Any, rows: Sequence[tuple[Any, ...]]
     ) -> Columns:
-        """Returns what the function gives; what comes before an error comes first."""
+        """Returns the results; an error is raised after the results before it."""
         results: list[Any] = []
         for row in rows:
             number = self._count + len(results)

@@ -1,4 +1,4 @@
-"""Functions of elements that run in threads, a few elements ahead."""
+"""`map` with parallel calls in threads."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CallBatched = Callable[[Any, Columns], tuple[Any, Columns] | None]
 
 @dataclasses.dataclass(frozen=True)
 class _ElementPosition:
-    """Where an element is: what was read with it starts at `before`."""
+    """The position of an element: at `offset` in the chunk that starts at `before`."""
 
     before: State
     offset: int
@@ -34,17 +34,17 @@ class _ElementPosition:
 
 @dataclasses.dataclass(frozen=True)
 class _Running:
-    """A call that was started, or has ended."""
+    """A started call."""
 
     place: _ElementPosition
     future: Future
 
 
 class ParallelStream(Stream):
-    """Results of calls that run in threads, as many at once as there are threads.
+    """Results of calls in threads.
 
-    The position is that of the first element whose result was not handed out, together
-    with the later ones whose result was, which only is so without an order.
+    The position is that of the first element whose result was not returned, and the
+    later elements whose results were, if unordered.
 
     Args:
         source: The elements.
@@ -86,7 +86,7 @@ class ParallelStream(Stream):
                 raise self._error
             return None
         found = self._collect(limit)
-        # While these are used, the threads go on with the next ones.
+        # Keep the threads busy while the caller uses these.
         self._read(0)
         return cols.from_rows(found)
 
@@ -116,7 +116,7 @@ class ParallelStream(Stream):
         return self._running[0].place if self._running else None
 
     def _read(self, limit: int) -> None:
-        """Starts as many calls as there are threads, or does many at once."""
+        """Starts as many calls as there are threads, or one vectorized call."""
         while not self._has_ended and self._batched is None:
             missing = self._pool.size - len(self._running)
             if missing <= 0:
@@ -125,7 +125,7 @@ class ParallelStream(Stream):
             try:
                 columns = self._source.take(max(missing, limit))
             except Exception as error:
-                # What is before it comes first.
+                # Raised after the results before it.
                 self._error, columns = error, None
             self._restored = None
             if columns is None:
@@ -166,7 +166,7 @@ class ParallelStream(Stream):
         return taken
 
     def _collect(self, limit: int) -> list[Any]:
-        """Returns results that are there, at least one; an error only if it is next."""
+        """Returns finished results, at least one; raises an error if it is next."""
         found: list[Any] = []
         taken: set[int] = set()
         for running in itertools.islice(self._finished(), limit):
@@ -182,14 +182,14 @@ class ParallelStream(Stream):
         return found
 
     def _finished(self) -> Iterable[_Running]:
-        """Waits for a call that can be handed out, and returns all of them."""
+        """Waits until a result can be returned; returns all such calls."""
         if self._is_ordered:
             wait_for([self._running[0].future])
             return itertools.takewhile(lambda r: r.future.done(), self._running)
         futures = [running.future for running in self._running]
         done = wait_for(futures)
         ended = [r for r in self._running if r.future in done]
-        # Errors last: they end the dataset, and nothing is to be lost before that.
+        # Errors last: they end the dataset.
         return sorted(ended, key=lambda r: _has_failed(r.future))
 
     def _result_of(self, running: _Running) -> Any:

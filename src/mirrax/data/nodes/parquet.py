@@ -99,7 +99,7 @@ class _ParquetStream(Stream):
         self._file = self._group = None
 
     def _read_group(self) -> bool:
-        """Returns whether there was another group of rows in the file at hand."""
+        """Reads the next row group; returns whether the file had another one."""
         path = self._files[self._place[0]]
         if self._file is None:
             self._file = open_parquet(path)

@@ -1,4 +1,4 @@
-"""Reading ahead of whoever uses the elements."""
+"""`prefetch`."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _DEFAULT_SIZE = 2
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Prefetch(SourceNode):
-    """Elements that a thread reads in advance, where that takes work."""
+    """Elements that a thread reads in advance, if the source is expensive."""
 
     buffer_size: int
 
     @property
     def depth(self) -> int:
-        """How much is read in advance."""
+        """How many chunks are read in advance."""
         return _DEFAULT_SIZE if self.buffer_size == AUTOTUNE else self.buffer_size
 
     @override
@@ -43,7 +43,7 @@ class Prefetch(SourceNode):
 
 
 class _PrefetchStream(Stream):
-    """As many elements are read at once as were asked for first."""
+    """Prefetches chunks of the size of the first `take`."""
 
     def __init__(self, source: Stream, depth: int) -> None:
         self._source = _Chunks(source)
@@ -86,7 +86,7 @@ class _PrefetchStream(Stream):
 
 
 class _Chunks:
-    """The steps of whoever reads in advance: some elements, and how they are nested."""
+    """The steps of the prefetcher: columns and their structure."""
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream

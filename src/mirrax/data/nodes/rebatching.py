@@ -1,4 +1,4 @@
-"""Taking batches apart, and cutting them anew."""
+"""`unbatch` and `rebatch`."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _without_rows(spec: TensorSpec) -> TensorSpec:
 
 
 class _UnbatchStream(Stream):
-    """The position is that of a batch, and how many of its rows were taken."""
+    """The position is that before a batch, and how many of its rows were taken."""
 
     def __init__(self, source: Stream) -> None:
         self._source = source
@@ -97,12 +97,12 @@ class _UnbatchStream(Stream):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Rebatch(SourceNode):
-    """Batches cut anew into parts of given sizes, in turn, across their borders.
+    """Batches of other sizes, which are used in turn.
 
     Args:
         source: The batches.
-        sizes: Of the parts, in turn.
-        drop_remainder: Whether a last part that is too small is left out.
+        sizes: The new sizes.
+        drop_remainder: Whether a smaller last batch is dropped.
     """
 
     cardinality = UNKNOWN

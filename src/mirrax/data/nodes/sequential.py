@@ -1,4 +1,4 @@
-"""Functions that go through elements one after another, and keep something."""
+"""`take_while`, `scan` and `unique`."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class _TakeWhileStream(Stream):
 
     @override
     def take(self, limit: int) -> Columns | None:
-        # One at a time: what comes after the end is not asked for.
+        # One at a time, so that nothing after the end is read.
         columns = None if self._has_ended else self._source.take(1)
         if columns is None:
             return None
@@ -77,12 +77,12 @@ class _TakeWhileStream(Stream):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Scan(SourceNode):
-    """What a function makes of each element and of what it kept of those before.
+    """The results of a function that carries a state.
 
     Args:
         source: The elements.
-        initial_state: What is kept at the start.
-        function: Makes the next state and a result of a state and an element.
+        initial_state: The state before the first element.
+        function: Returns the next state and a result, given a state and an element.
     """
 
     is_expensive = True

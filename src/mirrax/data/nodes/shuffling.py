@@ -1,4 +1,4 @@
-"""Elements in random order."""
+"""`shuffle`."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Shuffle(OrderingNode, Seeded):
 
 
 class _ShuffledRows(ReplayedStream):
-    """The same as for numbers, on elements that have to be read first."""
+    """Shuffles elements without random access, in a buffer."""
 
     def __init__(self, source: Stream, size: int, random: np.random.Generator) -> None:
         self._source = source

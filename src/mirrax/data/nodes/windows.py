@@ -1,4 +1,4 @@
-"""Elements in groups that are datasets themselves."""
+"""`window`."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Window(SourceNode):
 
     Args:
         source: The elements.
-        size: How many are in a group.
-        shift: How far apart groups start.
-        stride: How far apart elements of a group are.
-        drop_remainder: Whether groups that are too small are left out.
-        make: Makes a dataset of columns.
+        size: The size of a group.
+        shift: The distance between the starts of groups.
+        stride: The distance between elements of a group.
+        drop_remainder: Whether smaller groups are dropped.
+        make: Returns a dataset, given a structure and columns.
     """
 
     cardinality = UNKNOWN
