@@ -189,4 +189,4 @@ def test_a_cluster_makes_one_tower_per_worker():
 
 
 def test_a_cluster_comes_before_everything_else():
-    assert "`configure` decides on which devices" in configure_too_late()
+    assert "`configure` chooses the devices" in configure_too_late()

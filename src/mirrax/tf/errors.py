@@ -41,7 +41,7 @@ class UnauthenticatedError(PermissionError):
 
 @contextlib.contextmanager
 def of_files() -> Iterator[None]:
-    """Converts Python's file errors to TensorFlow's, which are subclasses of them."""
+    """Converts Python's file errors to TensorFlow's."""
     try:
         yield
     except (NotFoundError, AlreadyExistsError):
