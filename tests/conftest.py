@@ -1,11 +1,9 @@
 """Eight logical CPU devices, strategies to test with, and no leaks between tests."""
 
 import os
-import pathlib
 import signal
+import tempfile
 import threading
-
-CACHE = pathlib.Path(__file__).resolve().parent.parent / ".pytest_cache" / "jax"
 
 # All must come before JAX starts its backend, hence before anything is collected.
 os.environ["JAX_PLATFORMS"] = "cpu"
@@ -25,8 +23,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 hypothesis.settings.register_profile("mirrax", deadline=None)
 hypothesis.settings.load_profile("mirrax")
 
-# Many tests compile the same small programs: each is compiled once, for all later runs.
-jax.config.update("jax_compilation_cache_dir", str(CACHE))
+# Many tests compile the same small programs, which JAX then finds in this folder.
+CACHE = tempfile.TemporaryDirectory(prefix="mirrax-tests-")
+jax.config.update("jax_compilation_cache_dir", CACHE.name)
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
 jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 

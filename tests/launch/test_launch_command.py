@@ -99,6 +99,7 @@ sys.exit(command.main())
 """
 
 
+@pytest.mark.slow
 def test_killed_launcher_leaves_no_process():
     process = launch("-n", "2", SCRIPT, "hang")
     wait_for_line(process, "ready", count=2)
@@ -126,7 +127,10 @@ def test_sigterm_is_passed_on():
 
 @pytest.mark.parametrize(
     ("moment", "sign", "num_joined"),
-    [("start-up", "for worker 1", 1), ("step", "ready", 2)],
+    [
+        pytest.param("start-up", "for worker 1", 1, marks=pytest.mark.slow),
+        ("step", "ready", 2),
+    ],
     ids=["start-up", "step"],
 )
 def test_interrupt_ends_all_workers_with_a_line_each(moment, sign, num_joined):
@@ -144,6 +148,7 @@ def test_interrupt_ends_all_workers_with_a_line_each(moment, sign, num_joined):
     assert not [pid for pid in below if is_running(pid)]
 
 
+@pytest.mark.slow
 def test_deaf_workers_are_ended_after_the_grace():
     process = launch("-n", "1", "--grace", "4", SCRIPT, "hang")
     wait_for_line(process, "ready")

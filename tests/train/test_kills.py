@@ -1,10 +1,13 @@
 import random
 
+import pytest
+
 from mirrax.train import checkpoint_files, latest_checkpoint
 from tests.train import killed
 from tests.train.killing import kill_while_saving, run_program
 
 
+@pytest.mark.slow
 def test_killed_process_leaves_its_newest_whole_checkpoint(tmp_path):
     moments = random.Random(1)
     numbers = [

@@ -82,7 +82,9 @@ def test_used_jax_is_one_error_that_says_what_to_do():
         join_job(resolver)
 
 
-@pytest.mark.parametrize("culprit", [0, 1], ids=["chief", "worker"])
+@pytest.mark.parametrize(
+    "culprit", [pytest.param(0, marks=pytest.mark.slow), 1], ids=["chief", "worker"]
+)
 def test_death_is_seen_by_all_others(culprit):
     outcome = supervise(3, "kill", culprit)
     assert outcome.exit_code == 137
@@ -99,6 +101,7 @@ def test_death_is_seen_by_all_others(culprit):
 @pytest.mark.parametrize(
     ("fault", "error"), [("exit", "WorkerLost"), ("finish", "ProgramMismatch")]
 )
+@pytest.mark.slow
 def test_worker_that_ends_well_too_early_is_to_blame(fault, error):
     outcome = supervise(2, fault, 1)
     assert outcome.exit_codes == [75, 0]
@@ -114,6 +117,7 @@ def test_worker_that_ends_well_too_early_is_to_blame(fault, error):
 
 
 @pytest.mark.parametrize("part", ["connect_jax", "warm_up"])
+@pytest.mark.slow
 def test_death_during_the_start_is_seen(part):
     outcome = supervise(2, part, 0)
     assert outcome.exit_codes == [137, 75]
@@ -135,6 +139,7 @@ def test_exception_ends_all_with_its_traceback():
     assert not any(NOISE.search(log) for log in outcome.logs)
 
 
+@pytest.mark.slow
 def test_error_outside_of_a_guard_is_explained_at_the_end():
     outcome = supervise(2, "kill unguarded", 1)
     assert outcome.exit_codes == [75, 137]
@@ -142,6 +147,7 @@ def test_error_outside_of_a_guard_is_explained_at_the_end():
     assert not NOISE.search(outcome.logs[0])
 
 
+@pytest.mark.slow
 def test_stopped_worker_is_a_loss_after_its_silence():
     outcome = supervise(2, "stop", 1, failure_grace=2.0, MIRRAX_SILENCE_TIMEOUT="3")
     found = caught(outcome.logs[0])
@@ -150,6 +156,7 @@ def test_stopped_worker_is_a_loss_after_its_silence():
     assert outcome.exit_codes == [75, 137]
 
 
+@pytest.mark.slow
 def test_stuck_worker_is_found_and_ends_too():
     outcome = supervise(2, "sleep", 1, MIRRAX_STUCK_TIMEOUT="3")
     found = caught(outcome.logs[0])
@@ -179,6 +186,7 @@ def start_without_launcher(*arguments, sleeps=("0", "0")):
     return children
 
 
+@pytest.mark.slow
 def test_workers_end_cleanly_at_different_times():
     children = start_without_launcher("none", 0, sleeps=("0", "4"))
     assert [child.exit_code for child in children] == [0, 0]
@@ -200,6 +208,7 @@ def test_first_worker_that_does_not_come_is_a_failure_of_the_job():
     assert "CollectiveTimeout: The first worker must be reached" in child.lines[-1]
 
 
+@pytest.mark.slow
 def test_death_of_the_first_worker_is_seen_without_a_launcher():
     first, second = start_without_launcher("kill", 0)
     assert (first.exit_code, second.exit_code) == (137, 75)

@@ -118,3 +118,18 @@ def test_an_array_that_was_donated_is_refused(two_replicas):
     two_replicas.run(step, args=(state,))
     with pytest.raises(RuntimeError, match="donated to an earlier call"):
         two_replicas.run(step, args=(state,))
+
+
+@pytest.mark.parametrize("numbers", ["x", -1, 1.5, (True,), (0, None)], ids=repr)
+def test_donated_arguments_are_named_by_number(numbers):
+    with pytest.raises(ValueError, match="is the number of a positional argument"):
+        mirrax.function(lambda x: x, donate_argnums=numbers)
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs"), [((), {"x": 1}), ((1,), {})], ids=["by_name", "too_few"]
+)
+def test_donated_argument_that_is_not_given_by_position_is_refused(args, kwargs):
+    step = mirrax.function(lambda x, y=1: x, donate_argnums=1)
+    with pytest.raises(ValueError, match=r"donate_argnums=\(1,\).*by position"):
+        step(*args, **kwargs)

@@ -89,6 +89,7 @@ def test_storm_during_steps_loses_nothing(num_replicas):
 
 
 @pytest.mark.parametrize("num_replicas", [1, 2])
+@pytest.mark.slow
 def test_storm_during_first_calls_loses_nothing(num_replicas):
     text = run_fresh(
         STORM,
@@ -154,6 +155,7 @@ def test_other_threads_have_nothing_to_defer():
 
 
 @pytest.mark.parametrize("kind", ["plain", "flax"])
+@pytest.mark.slow
 def test_storm_keeps_variables_in_step_that_python_stores(kind):
     text = run_fresh(
         STORM,

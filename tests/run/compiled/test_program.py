@@ -356,3 +356,9 @@ def test_an_argument_can_be_spread_over_other_devices(two_replicas, four_replica
     array = jax.device_put(jnp.ones(2), four_replicas.topology.replicated)
     step = mirrax.function(lambda x: x + 1)
     np.testing.assert_array_equal(two_replicas.run(step, args=(array,)), [2, 2])
+
+
+def test_results_are_new_containers_at_each_call():
+    step = mirrax.function(lambda: {"log": []})
+    step()["log"].append(1)
+    assert step() == {"log": []}
