@@ -10,7 +10,7 @@ from mirrax.run.compiled.placement import PLAIN, Form
 from mirrax.run.compiled.program import trace_program
 from mirrax.run.compiled.program_jit import compiled
 from mirrax.run.compiled.variable_io import Holdings
-from mirrax.values.layouts import join, replicate
+from mirrax.values.layouts import join_parts, replicate
 from tests.programs import create, replica_id
 
 SCALAR = jax.ShapeDtypeStruct((), "float32")
@@ -120,7 +120,7 @@ def test_everything_lies_where_its_form_says(two_replicas):
     forms = [Form("joined", topology, is_scalar=True), PLAIN]
     stand_ins = [jax.ShapeDtypeStruct((2,), "float32"), SCALAR]
     run, held = program(fn, 2, (), topology, forms, stand_ins)
-    numbers = [join((10.0, 20.0), topology), jnp.float32(3)]
+    numbers = [join_parts((10.0, 20.0), topology), jnp.float32(3)]
     outputs = run(*held.arrays(), [], numbers)
     values = [output.tolist() for output in outputs]
     lie_on = [output.sharding for output in outputs]

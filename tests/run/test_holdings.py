@@ -113,7 +113,7 @@ def test_a_value_that_somebody_holds_is_copied_before_it_is_overwritten(three):
     (_, changed), (read,) = held.arrays()
     assert changed is not before[0]
     assert read is before[1]
-    assert (float(changed), float(views[0]), first.is_lent) == (0, 0, False)
+    assert (float(changed), float(views[0]), first.is_aliased) == (0, 0, False)
 
 
 def test_a_value_that_is_held_later_is_copied_too(three):
@@ -222,12 +222,12 @@ def test_arrays_that_are_handed_through_are_lent(three):
     first, second, _ = three
     held = holdings(lambda: [first.value, second.value * 2])
     held.lend_forwarded()
-    assert (first.is_lent, second.is_lent) == (True, False)
+    assert (first.is_aliased, second.is_aliased) == (True, False)
 
 
 def test_all_arrays_can_be_lent(three):
     holdings(mixed(three)).lend_all()
-    assert [variable.is_lent for variable in three] == [True, True, True]
+    assert [variable.is_aliased for variable in three] == [True, True, True]
 
 
 # Several devices, and other libraries.

@@ -8,7 +8,7 @@ import mirrax
 from mirrax import PerReplica, trees
 from mirrax.devices.topology import local_topology
 from mirrax.run.compiled.placement import PLAIN, Form, Presentation
-from mirrax.values.layouts import join, replicate
+from mirrax.values.layouts import join_parts, replicate
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_a_mirrored_array_stays_on_all_devices(pair):
 def test_a_joined_array_is_shown_part_by_part(pair):
     form = Form("joined", pair, is_scalar=True)
     first, second = presentation((0, 0), [form, Form("mirrored")], is_over_many=True)(
-        [join((1, 2), pair), replicate(3, pair)]
+        [join_parts((1, 2), pair), replicate(3, pair)]
     )
     assert isinstance(first, PerReplica)
     assert [int(part) for part in first.values] == [1, 2]
@@ -92,7 +92,7 @@ def test_a_joined_array_is_shown_part_by_part(pair):
 def test_a_single_replica_gets_its_part_bare(kind):
     single = local_topology(["CPU:1"])
     form = Form(kind, single, is_scalar=kind == "joined")
-    array = join((5.0,), single) if kind == "joined" else replicate(5.0, single)
+    array = join_parts((5.0,), single) if kind == "joined" else replicate(5.0, single)
     shown = presentation([0, 0], [form, None], [None, "text"])([array])
     assert isinstance(shown[0], jax.Array)
     assert (shown[0].shape, float(shown[0]), shown[1]) == ((), 5, "text")

@@ -1,4 +1,4 @@
-"""Joining many small arrays into few messages."""
+"""Packs many small arrays into few messages."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def groups_by_bytes(sizes: Sequence[int], bytes_per_pack: int) -> list[list[int]
 
 
 def groups_of_small(sizes: Sequence[int], small_bytes: int) -> list[list[int]]:
-    """Returns indices with all small ones in one pack, and each other on its own.
+    """Returns indices with all small values in one pack, and the others separate.
 
     >>> groups_of_small([4, 100, 8], small_bytes=10)
     [[0, 2], [1]]

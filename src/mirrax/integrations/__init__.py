@@ -13,7 +13,7 @@ def await_libraries() -> None:
     """Connects each library as soon as it is imported, now or later."""
     # Models of Keras belong to a strategy from their creation on.
     when_imported("keras", "mirrax.integrations.keras")
-    foreign_libraries.expect("flax.nnx", _load_flax)
+    foreign_libraries.register_library("flax.nnx", _load_flax)
 
 
 def _load_flax() -> Library:

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 from typing_extensions import override
 
-from mirrax.collectives.all_reduce import AllReduce
+from mirrax.collectives.all_reduce import XlaAllReduce
 from mirrax.collectives.reduce import Collective
 from mirrax.devices.topology import Topology, local_topology
 from mirrax.strategy.extended import StrategyExtended
@@ -40,7 +40,7 @@ class CentralStorageStrategy(Strategy):
     ) -> None:
         topology = _compute_topology(compute_devices)
         home = _home(topology, parameter_device)
-        super().__init__(topology, AllReduce(), _StoreCentrally(home.devices[0]))
+        super().__init__(topology, XlaAllReduce(), _StoreCentrally(home.devices[0]))
         self._home = home
 
     @property

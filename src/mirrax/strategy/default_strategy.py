@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 from typing_extensions import override
 
-from mirrax.collectives.all_reduce import AllReduce
+from mirrax.collectives.all_reduce import XlaAllReduce
 from mirrax.context import guards
 from mirrax.devices.logical_devices import default_devices
 from mirrax.devices.topology import Topology
@@ -18,7 +18,7 @@ from mirrax.lazy_modules import LazyModule
 from mirrax.run.replica_context import Alone, ReplicaContext
 from mirrax.strategy.extended import StrategyExtended
 from mirrax.strategy.strategy import Strategy
-from mirrax.strategy.variable_creators import leave
+from mirrax.strategy.variable_creators import create_plain
 from mirrax.trees import Tree
 from mirrax.variables.distributed_variable import DistributedVariable
 from mirrax.variables.variable import Variable
@@ -35,7 +35,7 @@ class DefaultStrategy(Strategy):
     def __init__(self) -> None:
         device = default_devices()[0]
         topology = Topology((device,), jax.process_index())
-        super().__init__(topology, AllReduce(), leave)
+        super().__init__(topology, XlaAllReduce(), create_plain)
         self.replica_context = ReplicaContext(self, Alone(self), is_lasting=True)
 
     @override

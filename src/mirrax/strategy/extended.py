@@ -10,15 +10,15 @@ from typing import Any
 import jax
 
 from mirrax import trees
-from mirrax.collectives.destinations import devices_of, place
+from mirrax.collectives.destinations import devices_of, put_on_destinations
 from mirrax.collectives.reduce import Collective
 from mirrax.context import guards, stack
 from mirrax.devices.topology import Topology
 from mirrax.options import CommunicationOptions, ReduceOp, parse_reduce_op
 from mirrax.strategy.reduce_tree import as_per_replica, reduce_tree
-from mirrax.trees import Same, Tree
+from mirrax.trees import IdentityKey, Tree
 from mirrax.values.array_like import as_array, on_host
-from mirrax.values.layouts import Alike, Spmd, replicate
+from mirrax.values.layouts import Replicated, Spmd, replicate
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import local_results, regroup, select
@@ -133,7 +133,7 @@ class StrategyExtended:
                 # What is not distributed stays where it is.
                 leaf
                 if as_per_replica(old, collective) is None
-                else place(leaf, destinations, collective.topology)
+                else put_on_destinations(leaf, destinations, collective.topology)
                 for old, leaf in zip(given, trees.leaves(tree), strict=True)
             ]
             results.append(trees.unflatten(structure, leaves))
@@ -142,7 +142,9 @@ class StrategyExtended:
     def broadcast_to(self, tensor: Any, destinations: Any) -> Any:
         """Returns `tensor` on the devices of `destinations`."""
         guards.require_cross_replica("`extended.broadcast_to`")
-        return place(as_array(tensor), destinations, self._collective.topology)
+        return put_on_destinations(
+            as_array(tensor), destinations, self._collective.topology
+        )
 
     def update(
         self,
@@ -168,10 +170,10 @@ class StrategyExtended:
         frame = stack.frame()
         if isinstance(frame, stack.Replica):
             kwargs = kwargs or {}
-            if derivative_writes.are_kept(stack.overlay()):
+            if derivative_writes.are_deferred(stack.overlay()):
                 # What it writes is part of the derivative of this replica.
                 return fn(var, *args, **kwargs)
-            update = _Update(Same(var), getattr(fn, "__code__", fn), group, fn)
+            update = _Update(IdentityKey(var), getattr(fn, "__code__", fn), group, fn)
             return frame.context.merge_call(update, (tuple(args), kwargs))
         topology = var.topology if isinstance(var, DistributedVariable) else None
         return self._update(topology, fn, (var, *args), kwargs, group)
@@ -251,7 +253,7 @@ class StrategyExtended:
 class _Update:
     """The merge function of an update: replicas must update the same variable alike."""
 
-    variable: Same
+    variable: IdentityKey
     definition: Any
     group: bool
     fn: Callable[..., Any] = dataclasses.field(compare=False, repr=False)
@@ -273,7 +275,7 @@ def _update_argument(leaf: Any) -> Any:
         case Spmd(value=value):
             # If it differs between replicas, so does what is written, and is refused.
             return value
-        case Alike(array=array):
+        case Replicated(array=array):
             return array
         case _:
             raise ValueError(

@@ -13,14 +13,14 @@ from mirrax._jax.distributed import backend_is_up
 from mirrax.cluster.job_options import JobOptions, read_options
 from mirrax.cluster.resolvers import ClusterResolver, TFConfigClusterResolver
 from mirrax.cluster.worker import join
-from mirrax.collectives.all_reduce import AllReduce
+from mirrax.collectives.all_reduce import XlaAllReduce
 from mirrax.devices import kind_of
 from mirrax.devices.logical_devices import ensure_cpu_devices, local_devices, resolve
 from mirrax.devices.topology import Topology, job_topology, local_topology
 from mirrax.options import CollectiveCommunication as Choice
 from mirrax.options import CommunicationOptions
 from mirrax.strategy.strategy import Strategy
-from mirrax.strategy.variable_creators import mirror
+from mirrax.strategy.variable_creators import create_mirrored
 
 # For each kind of device what JAX uses, and which choices mean just that.
 _TRANSPORTS = {
@@ -95,8 +95,8 @@ class MultiWorkerMirroredStrategy(Strategy):
             local_topology(local) if job is None else job_topology(job, local)
         )
         check_choice(options.implementation, kind_of(local[0]))
-        ops = AllReduce(_SMALL_BYTES)
-        super().__init__(topology, ops, mirror, resolver, options)
+        ops = XlaAllReduce(_SMALL_BYTES)
+        super().__init__(topology, ops, create_mirrored, resolver, options)
 
 
 def _job_options(options: CommunicationOptions) -> JobOptions:

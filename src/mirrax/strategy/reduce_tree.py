@@ -13,14 +13,14 @@ from mirrax.collectives.reduce import (
     Collective,
     reduce,
     reduce_one,
-    require_axis,
+    require_axes,
 )
 from mirrax.context import stack
 from mirrax.context.guards import MustDrive
 from mirrax.options import ReduceOp
 from mirrax.trees import Tree
 from mirrax.values.array_like import as_array
-from mirrax.values.layouts import Alike
+from mirrax.values.layouts import Replicated
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import (
@@ -59,9 +59,9 @@ def as_per_replica(leaf: Any, collective: Collective) -> PerReplica | None:
     if isinstance(leaf, PerReplica):
         return leaf
     if isinstance(leaf, Mirrored):
-        return PerReplica(Alike(leaf.array, topology))
+        return PerReplica(Replicated(leaf.array, topology))
     if is_mirrored_array(leaf, topology):
-        return PerReplica(Alike(leaf, topology))
+        return PerReplica(Replicated(leaf, topology))
     if isinstance(leaf, DistributedVariable):
         return leaf.copies()
     if not topology.is_local:
@@ -101,7 +101,6 @@ def _reduce_plain(
             "makes for itself, as in `jnp.array(x)`, or multiply by "
             "`num_replicas_in_sync`."
         )
-    for a in () if axis is None else axis if isinstance(axis, tuple) else (axis,):
-        require_axis(a, value.ndim, "reduce")
+    require_axes(axis, value.ndim)
     reduced = reduce_one(op, value, axis)
     return reduced * count if op is ReduceOp.SUM and count > 1 else reduced

@@ -14,7 +14,7 @@ from mirrax.variables.mirrored_variable import MirroredVariable
 from mirrax.variables.sync_on_read_variable import SyncOnReadVariable
 
 
-def mirror(
+def create_mirrored(
     owner: Any, collective: Collective, next_creator: Callable[..., Any], **kwargs: Any
 ) -> Any:
     """Returns a variable with a copy on every replica of `collective`."""
@@ -44,7 +44,7 @@ def mirror(
     return kind(collective, **arguments)
 
 
-def place(
+def create_on_device(
     owner: Any, collective: Collective, next_creator: Callable[..., Any], **kwargs: Any
 ) -> Any:
     """Returns a plain variable on the one device of `collective`."""
@@ -52,7 +52,7 @@ def place(
     return next_creator(**dict(kwargs, owner=owner, device=device))
 
 
-def leave(
+def create_plain(
     owner: Any, collective: Collective, next_creator: Callable[..., Any], **kwargs: Any
 ) -> Any:
     """Returns a plain variable."""

@@ -1,4 +1,4 @@
-"""Values that have a part on each replica."""
+"""Values with a part on each replica."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class DistributedValues(Leaf):
 def describe_parts(
     kind: str, parts: tuple[Any, ...], show: Callable[[Any], str] | None = None
 ) -> str:
-    """Returns the text of a distributed value, one line for each part."""
+    """Returns the text of a distributed value, one line per part."""
     show = show or describe
     lines = ",\n".join(f"  {i}: {show(part)}" for i, part in enumerate(parts))
     return f"{kind}:{{\n{lines}\n}}"
@@ -51,11 +51,11 @@ def print_part(part: Any) -> str:
 
 
 def describe(part: Any) -> str:
-    """Returns the text of one part; arrays as the documents print tensors."""
+    """Returns the text of one part; arrays as TensorFlow's docs print tensors."""
     if isinstance(part, jax.Array) and not isinstance(part, jax.core.Tracer):
         value = on_host(part)
         if value.dtype == jax.dtypes.canonicalize_dtype(np.int64):
-            # Integers of JAX' usual size are shown as NumPy shows those of its own.
+            # So that NumPy does not print the dtype of JAX' default integers.
             value = value.astype(np.int64)
         shown = str(value) if value.ndim == 0 else repr(value)
         return f"<tf.Tensor: shape={part.shape}, dtype={part.dtype}, numpy={shown}>"

@@ -1,4 +1,4 @@
-"""Values that are equal on all their devices."""
+"""`Mirrored`: a value that is equal on all its devices."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from mirrax.values.distributed_values import (
 
 
 class Mirrored(DistributedValues, ArrayLike):
-    """A value that every replica holds alike; usable like the array it is.
+    """A value that is equal on every replica; usable like an array.
 
-    `run` hands such values out as plain replicated arrays; the cross-replica methods
-    of `extended` wrap them, as their documents say.
+    `run` returns such values as plain replicated arrays. The cross-replica methods of
+    `extended` return this class.
 
     >>> strategy = mirrax.MirroredStrategy(["CPU:0", "CPU:1"])
     >>> devices = strategy.extended.worker_devices

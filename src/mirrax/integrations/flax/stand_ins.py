@@ -110,7 +110,7 @@ class Local(TraceState):
 
 def stand_in_of(variable: Any) -> StandIn | None:
     """Returns what stands for `variable` at this place; None where nothing does."""
-    if not foreign_libraries.takes_part():
+    if not foreign_libraries.is_routed():
         return None
     state = internals.state_of(variable)
     if type(state) is Adopted:

@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from mirrax.integrations.keras import restoring
 from mirrax.integrations.keras.variables import put_whole, twin_of, whole_of
-from mirrax.variables.foreign_libraries import Kept, Library, Sources
+from mirrax.variables.foreign_libraries import Library, SavedArray, Sources
 
 
 class KerasLibrary(Library):
@@ -28,7 +28,7 @@ class KerasLibrary(Library):
         return contextlib.nullcontext()
 
     @override
-    def kept_of(self, value: Any) -> dict[str, Kept] | None:
+    def saved_arrays_of(self, value: Any) -> dict[str, SavedArray] | None:
         if isinstance(value, keras.Variable):
             return {"": _kept(value)}
         if isinstance(value, keras.optimizers.Optimizer):
@@ -54,13 +54,13 @@ class KerasLibrary(Library):
         return Sources([twin_of(value)], lambda gradients: gradients[0])
 
 
-def _kept(variable: Any) -> Kept:
-    return Kept(
+def _kept(variable: Any) -> SavedArray:
+    return SavedArray(
         functools.partial(whole_of, variable), functools.partial(put_whole, variable)
     )
 
 
-def _numbered(value: Any) -> dict[str, Kept]:
+def _numbered(value: Any) -> dict[str, SavedArray]:
     """Returns the variables by number; none, as long as some are missing.
 
     The names that Keras gives depend on what was made before.

@@ -115,7 +115,7 @@ class Function(CompiledCall):
             # Part of the trace that is under way, if any.
             return self.fn(*args, **kwargs)
         if isinstance(frame, stack.Replica) and frame.context.num_replicas_in_sync > 1:
-            if frame.is_alone:
+            if frame.may_diverge:
                 # The others may not come here.
                 args, kwargs = self.fitted(args, kwargs)
                 return self.fn(*args, **kwargs)

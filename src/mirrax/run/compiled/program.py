@@ -111,7 +111,7 @@ class Program:
         if calls_back:
             # It takes `aliasing.lock` by itself, to let go of it.
             writes = bool(self._holdings.written)
-            self._lock = aliasing.turn if writes else contextlib.nullcontext()
+            self._lock = aliasing.callback_lock if writes else contextlib.nullcontext()
         if calls_back and self._is_local:
             closed = catch_failures(traced.closed, self._failures)
             traced = dataclasses.replace(traced, closed=closed)
@@ -287,4 +287,4 @@ def explain(error: Exception, changed: Sequence[Variable]) -> None:
     """
     lost = [v for v in changed if v.stored.is_deleted()]
     if lost:
-        error.add_note(aliasing.loss_of([variable.name for variable in lost]))
+        error.add_note(aliasing.lost_values_note([variable.name for variable in lost]))
