@@ -280,7 +280,7 @@ def test_sum_of_what_all_replicas_share_is_refused(two_replicas, engine):
         return strategy.reduce("SUM", x, axis=None)
 
     step = engine(lambda: context().merge_call(merge, args=(2.0,)))
-    with pytest.raises(ValueError, match=r"comes out of `run` only once.*jnp.array"):
+    with pytest.raises(ValueError, match=r"all replicas only once.*jnp.array"):
         two_replicas.run(step)
 
 

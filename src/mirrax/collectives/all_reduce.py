@@ -68,10 +68,7 @@ class NcclAllReduce(CrossDeviceOps):
     ) -> list[jax.Array]:
         if jax.default_backend() != "gpu":
             _say_fallback(jax.default_backend())
-        if not self._num_packs:
-            return psum(values)
-        groups = packing.groups_by_count(len(values), self._num_packs)
-        return packing.in_packs(values, groups, psum)
+        return packing.in_num_packs(values, self._num_packs, psum)
 
 
 def psum(values: Sequence[jax.Array]) -> list[jax.Array]:

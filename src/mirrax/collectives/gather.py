@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Sequence
 from typing import Any
@@ -13,14 +12,18 @@ from jax.sharding import PartitionSpec
 
 from mirrax._jax.config import without_nan_rerun
 from mirrax.collectives import spmd, worker_exchange, worker_guard
-from mirrax.collectives.reduce import describe_shapes, require_axis, shapes_of
+from mirrax.collectives.reduce import (
+    describe_shapes,
+    ndim_of,
+    require_axis,
+    shapes_of,
+    with_arrays,
+)
 from mirrax.devices.topology import AXIS, Topology
 from mirrax.errors import InvalidArgumentError
-from mirrax.values.array_like import as_arrays, is_prng_key
+from mirrax.values.array_like import is_prng_key
 from mirrax.values.layouts import (
     Joined,
-    Layout,
-    Parts,
     Replicated,
     ShapeDtype,
     Spmd,
@@ -38,28 +41,17 @@ def gather(topology: Topology, value: PerReplica, axis: int) -> jax.Array:
     Sizes may differ along `axis` only. The result is replicated over the topology.
     """
     refuse_captured(value, topology)
-    layout = value.layout
+    (layout,) = worker_exchange.with_shapes(
+        topology, [with_arrays(value.layout)], f"gather, axis {axis}"
+    )
+    require_axis(axis, ndim_of(layout), "gather")
     if isinstance(layout, Spmd):
-        require_axis(axis, layout.value.ndim, "gather")
         return spmd.all_gather([layout.value], axis)[0]
     if isinstance(layout, Replicated) and isinstance(layout.array, jax.core.Tracer):
-        require_axis(axis, layout.array.ndim, "gather")
         return jnp.concatenate([layout.array] * topology.num_replicas, axis)
-    if isinstance(layout, Parts):
-        held = tuple(as_arrays(layout.held))
-        layout = dataclasses.replace(layout, held=held)
     if isinstance(layout, Joined) and isinstance(layout.array, jax.core.Tracer):
-        require_axis(axis, 0 if layout.is_scalar else layout.array.ndim, "gather")
         return _gather_joined(topology, layout.array, axis)
-    return _gather_parts(topology, layout, axis)
-
-
-def _gather_parts(topology: Topology, layout: Layout, axis: int) -> jax.Array:
-    (layout,) = worker_exchange.with_shapes(topology, [layout], f"gather, axis {axis}")
-    parts = layout.parts
-    shapes = shapes_of(layout)
-    for shape, _ in shapes:
-        require_axis(axis, len(shape), "gather")
+    parts, shapes = layout.parts, shapes_of(layout)
     _require_equal_but_for(shapes, axis)
     if topology.is_single:
         return jnp.asarray(parts[0])

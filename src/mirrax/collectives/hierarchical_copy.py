@@ -49,10 +49,7 @@ class HierarchicalCopyAllReduce(CrossDeviceOps):
                 arrays = lax.psum(arrays, AXIS, axis_index_groups=groups)
             return [promise_mirrored(array) for array in arrays]
 
-        if not self._num_packs:
-            return two_stages(list(values))
-        groups = packing.groups_by_count(len(values), self._num_packs)
-        return packing.in_packs(values, groups, two_stages)
+        return packing.in_num_packs(values, self._num_packs, two_stages)
 
 
 def group_size(num_replicas: int) -> int:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 import jax
 import jax.numpy as jnp
 
+Reduce = Callable[[list[jax.Array]], list[jax.Array]]
+
 
 def groups_by_bytes(sizes: Sequence[int], bytes_per_pack: int) -> list[list[int]]:
     """Returns indices in packs, each closed once it holds `bytes_per_pack` bytes.
@@ -52,10 +54,19 @@ def groups_by_count(num_values: int, num_packs: int) -> list[list[int]]:
     return groups
 
 
+def in_num_packs(
+    values: Sequence[jax.Array], num_packs: int, reduce: Reduce
+) -> list[jax.Array]:
+    """Returns `reduce` of all values in `num_packs` messages; 0 does not pack."""
+    if not num_packs:
+        return reduce(list(values))
+    return in_packs(values, groups_by_count(len(values), num_packs), reduce)
+
+
 def in_packs(
     values: Sequence[jax.Array],
     groups: Sequence[Sequence[int]],
-    reduce: Callable[[list[jax.Array]], Sequence[jax.Array]],
+    reduce: Reduce,
 ) -> list[jax.Array]:
     """Returns `reduce` of all values, each group sent as one vector per dtype."""
     packs = [indices for group in groups for indices in _by_dtype(values, group)]

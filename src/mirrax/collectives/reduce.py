@@ -69,15 +69,15 @@ def reduce(
     purpose = purpose or f"reduce {op.name}"
     for value in values:
         refuse_captured(value, collective.topology)
-    layouts = [_with_arrays(value.layout) for value in values]
+    layouts = [with_arrays(value.layout) for value in values]
     for layout in layouts:
         if isinstance(layout, Parts):
             require_parts(layout.held, collective.topology)
     layouts = worker_exchange.with_shapes(
         collective.topology, layouts, f"reduce {op.name}, axis {axis}"
     )
-    for layout in layouts:
-        _require_axis(layout, axis)
+    for layout in layouts if axis is not None else ():
+        require_axes(axis, ndim_of(layout))
     if axis is not None and any(_is_uneven(layout) for layout in layouts):
         return [
             _reduce_uneven(collective, op, layout, axis, purpose) for layout in layouts
@@ -100,7 +100,11 @@ def _reduce_even(
         return [reduce_one(op, layout.parts[0], axis) for layout in layouts]
     joined = [_joined(layout, topology) for layout in layouts]
     kinds = tuple(
-        "alike" if isinstance(j, Replicated) else "scalar" if j.is_scalar else "array"
+        "replicated"
+        if isinstance(j, Replicated)
+        else "scalar"
+        if j.is_scalar
+        else "array"
         for j in joined
     )
     program = worker_guard.guarded(
@@ -121,7 +125,8 @@ def _reduce_program(
         return tuple(_reduce_within(collective, op, values, axis))
 
     specs = tuple(
-        PartitionSpec() if kind == "alike" else PartitionSpec(AXIS) for kind in kinds
+        PartitionSpec() if kind == "replicated" else PartitionSpec(AXIS)
+        for kind in kinds
     )
     return jax.jit(
         without_nan_rerun(
@@ -178,7 +183,7 @@ def describe_shapes(shapes: Sequence[ShapeDtype]) -> str:
     )
 
 
-def _with_arrays(layout: Layout) -> Layout:
+def with_arrays(layout: Layout) -> Layout:
     """Returns `layout` with Python numbers and variables as arrays."""
     if not isinstance(layout, Parts):
         return layout
@@ -219,19 +224,17 @@ def _without(shape: tuple[int, ...], axis: int | tuple[int, ...]) -> tuple[int, 
     return tuple(size for i, size in enumerate(shape) if i not in axes)
 
 
-def _require_axis(layout: Layout, axis: Axis) -> None:
-    if axis is None:
-        return
+def ndim_of(layout: Layout) -> int:
+    """Returns the number of dimensions that all parts have."""
     match layout:
         case Parts():
-            ndim = min(len(shape) for shape, _ in shapes_of(layout))
+            return min(len(shape) for shape, _ in shapes_of(layout))
         case Spmd(value=array) | Replicated(array=array):
-            ndim = array.ndim
+            return array.ndim
         case Joined(array=array, is_scalar=is_scalar):
-            ndim = 0 if is_scalar else array.ndim
+            return 0 if is_scalar else array.ndim
         case _:
             raise AssertionError(layout)
-    require_axes(axis, ndim)
 
 
 def require_axes(axis: Axis, ndim: int) -> None:

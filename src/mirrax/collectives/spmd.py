@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -15,27 +15,23 @@ from mirrax.devices.topology import AXIS
 from mirrax.options import CommunicationOptions, ReduceOp
 from mirrax.values.array_like import is_prng_key
 
+if TYPE_CHECKING:
+    from mirrax.collectives.cross_device_ops import CrossDeviceOps
+
 promise_p = Primitive("mirrored")
 promise_p.def_impl(lambda value: value)
 promise_p.def_abstract_eval(lambda aval: aval)
 mlir.register_lowering(promise_p, lambda _, value: [value])
 ad.deflinear2(promise_p, lambda cotangent, _: [cotangent])
-
-
-def _batch(values: Any, dims: Any) -> Any:
-    return promise_p.bind(*values), dims[0]
-
-
-batching.primitive_batchers[promise_p] = _batch
+batching.primitive_batchers[promise_p] = lambda values, dims: (
+    promise_p.bind(*values),
+    dims[0],
+)
 
 
 def promise_mirrored(value: jax.Array) -> jax.Array:
     """Returns `value`, marked as equal on all replicas."""
     return promise_p.bind(value)  # type: ignore[no-any-return]
-
-
-if TYPE_CHECKING:
-    from mirrax.collectives.cross_device_ops import CrossDeviceOps
 
 
 def all_reduce(

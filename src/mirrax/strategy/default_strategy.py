@@ -1,4 +1,4 @@
-"""The strategy in force where none was chosen."""
+"""The default strategy, outside every scope."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ else:
 
 
 class DefaultStrategy(Strategy):
-    """One replica on JAX' default device, without any change to ordinary code."""
+    """One replica on JAX' default device; changes nothing for ordinary code."""
 
     def __init__(self) -> None:
         device = default_devices()[0]
@@ -40,7 +40,7 @@ class DefaultStrategy(Strategy):
 
     @override
     def scope(self) -> contextlib.AbstractContextManager[Strategy]:
-        """Changes nothing: this strategy is in force wherever no other is."""
+        """Changes nothing: this is the strategy outside every scope."""
         guards.require_cross_replica("`strategy.scope()`")
         guards.require_same_strategy("`strategy.scope()`", self)
         return contextlib.nullcontext(self)
@@ -70,7 +70,7 @@ class DefaultStrategy(Strategy):
 
 
 class _DefaultExtended(StrategyExtended):
-    """A plain variable belongs to the default strategy if it belongs to no other."""
+    """Plain variables without another strategy belong to the default one."""
 
     @override
     def variable_created_in_scope(self, v: Any) -> bool:
@@ -80,5 +80,5 @@ class _DefaultExtended(StrategyExtended):
 
 @functools.cache
 def default_strategy() -> DefaultStrategy:
-    """Returns the one default strategy of this process."""
+    """Returns the default strategy of this process."""
     return DefaultStrategy()

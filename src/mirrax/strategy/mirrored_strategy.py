@@ -1,4 +1,4 @@
-"""The strategy of several devices in one machine."""
+"""`MirroredStrategy`: several devices of one machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The strategy of a single device."""
+"""`OneDeviceStrategy`: a single device."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mirrax.trees import Tree
 
 
 class OneDeviceStrategy(Strategy):
-    """One replica on one device, to try out code that is written for strategies.
+    """One replica on one device, to test code that is written for strategies.
 
     Args:
         device: Its name, such as "/cpu:0" or "GPU:1".

@@ -1,4 +1,4 @@
-"""Reductions of whole structures, seen from outside the replicas."""
+"""Reduces whole structures in cross-replica context."""
 
 from __future__ import annotations
 
@@ -68,38 +68,36 @@ def as_per_replica(leaf: Any, collective: Collective) -> PerReplica | None:
         if is_program_traced():
             # A program is the same on all workers.
             raise MustDrive
-        # Each worker brings its own value, which is that of its replicas.
+        # Each worker has its own value, which is that of its replicas.
         return PerReplica((leaf,) * len(topology.local_devices))
     return None
 
 
 def spread(leaf: Any, collective: Collective) -> Any:
-    """Returns a mirrored value as a `PerReplica` of equal parts; others as they are."""
+    """Returns a mirrored value as a `PerReplica` of equal parts; others unchanged."""
     topology = collective.topology
     if isinstance(leaf, Variable) or topology.is_single:
         return leaf.array if isinstance(leaf, Mirrored) else leaf
-    is_alike = isinstance(leaf, Mirrored) or is_mirrored_array(leaf, topology)
-    if not is_alike:
+    if not isinstance(leaf, Mirrored) and not is_mirrored_array(leaf, topology):
         return leaf
     if topology.is_local or stack.overlay() is not None:
         return as_per_replica(leaf, collective)
-    # A worker with one replica sees tensors, as it would alone.
+    # A worker with one replica gets arrays, as in a strategy with one replica.
     return regroup(list(local_results(leaf, topology)))
 
 
 def _reduce_plain(
     collective: Collective, op: ReduceOp, leaf: Any, axis: Axis
 ) -> jax.Array:
-    """Reduces a value that is not distributed, so every replica has the same."""
+    """Reduces a value that is not distributed: it is equal on every replica."""
     count = collective.topology.num_replicas
     value = jnp.asarray(as_array(leaf))
     if axis is None and op is ReduceOp.SUM and count > 1:
         raise ValueError(
             f"A sum over replicas needs a value of each. Received: {leaf!r} for "
-            f"{count} replicas; what all of them return as one object, or as one "
-            "number, comes out of `run` only once. Return an array that each replica "
-            "makes for itself, as in `jnp.array(x)`, or multiply by "
-            "`num_replicas_in_sync`."
+            f"{count} replicas; `run` returns an object or a number that is the same "
+            "on all replicas only once. Return an array that each replica creates, as "
+            "in `jnp.array(x)`, or multiply by `num_replicas_in_sync`."
         )
     require_axes(axis, value.ndim)
     reduced = reduce_one(op, value, axis)

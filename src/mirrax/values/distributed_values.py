@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import numpy as np
@@ -24,6 +24,8 @@ class DistributedValues(Leaf):
 
     __slots__ = ()
 
+    _label: ClassVar[str] = "DistributedValues"
+
     @property
     @abc.abstractmethod
     def values(self) -> tuple[Any, ...]:
@@ -33,12 +35,17 @@ class DistributedValues(Leaf):
         """What local replica `index` gets when this is an argument of `run`."""
         return self.values[index]
 
+    def __repr__(self) -> str:
+        return describe_parts(self._label, self.values, describe)
+
+    def __str__(self) -> str:
+        return describe_parts(self._label, self.values, print_part)
+
 
 def describe_parts(
-    kind: str, parts: tuple[Any, ...], show: Callable[[Any], str] | None = None
+    kind: str, parts: tuple[Any, ...], show: Callable[[Any], str]
 ) -> str:
     """Returns the text of a distributed value, one line per part."""
-    show = show or describe
     lines = ",\n".join(f"  {i}: {show(part)}" for i, part in enumerate(parts))
     return f"{kind}:{{\n{lines}\n}}"
 

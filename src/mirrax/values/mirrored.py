@@ -9,11 +9,7 @@ from typing_extensions import override
 
 from mirrax._jax.arrays import shards, uncommitted
 from mirrax.values.array_like import ArrayLike
-from mirrax.values.distributed_values import (
-    DistributedValues,
-    describe_parts,
-    print_part,
-)
+from mirrax.values.distributed_values import DistributedValues
 
 
 class Mirrored(DistributedValues, ArrayLike):
@@ -30,6 +26,7 @@ class Mirrored(DistributedValues, ArrayLike):
     """
 
     __slots__ = ("array",)
+    _label = "Mirrored"
 
     def __init__(self, array: jax.Array) -> None:
         self.array = array
@@ -49,14 +46,6 @@ class Mirrored(DistributedValues, ArrayLike):
     def __jax_array__(self) -> jax.Array:
         part: jax.Array = self.values[0]
         return part
-
-    @override
-    def __repr__(self) -> str:
-        return describe_parts("Mirrored", self.values)
-
-    @override
-    def __str__(self) -> str:
-        return describe_parts("Mirrored", self.values, print_part)
 
 
 jax.tree_util.register_pytree_node(

@@ -9,11 +9,7 @@ from typing_extensions import override
 
 from mirrax.devices.topology import Topology
 from mirrax.values.array_like import ArrayLike
-from mirrax.values.distributed_values import (
-    DistributedValues,
-    describe_parts,
-    print_part,
-)
+from mirrax.values.distributed_values import DistributedValues
 from mirrax.values.layouts import Layout, Parts
 
 _ADVICE = (
@@ -78,6 +74,7 @@ class PerReplica(DistributedValues, NotAnArray):
     """
 
     __slots__ = ("layout",)
+    _label = "PerReplica"
 
     def __init__(self, values: tuple[Any, ...] | list[Any] | Layout) -> None:
         self.layout = values if isinstance(values, Layout) else Parts(tuple(values))
@@ -86,14 +83,6 @@ class PerReplica(DistributedValues, NotAnArray):
     @override
     def values(self) -> tuple[Any, ...]:
         return self.layout.parts
-
-    @override
-    def __repr__(self) -> str:
-        return describe_parts("PerReplica", self.values)
-
-    @override
-    def __str__(self) -> str:
-        return describe_parts("PerReplica", self.values, print_part)
 
 
 class LocalPerReplica(ArrayLike, PerReplica):

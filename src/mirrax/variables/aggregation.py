@@ -40,6 +40,8 @@ class Aggregated(Protocol):
     @property
     def aggregation(self) -> VariableAggregation: ...
 
+    def write_equal(self, value: Any) -> None: ...
+
 
 def aggregate(variable: Aggregated, value: Any, num_replicas: int) -> Any:
     """Returns the aggregate of the values that all replicas write."""

@@ -11,7 +11,7 @@ import collections
 import itertools
 import operator
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import jax
 
@@ -97,17 +97,6 @@ class Slots:
         return rest
 
 
-class Movable(Protocol):
-    """A variable whose array can move to a storage list."""
-
-    @property
-    def stored(self) -> Any: ...
-
-    def slot(self) -> Slot | None: ...
-
-    def move_to(self, slot: Slot) -> None: ...
-
-
 def in_storage_order(variables: Sequence[Any]) -> list[Any]:
     """Returns variables in the order of their storage list, if they share one."""
     slots = _list_slots(variables)
@@ -117,7 +106,7 @@ def in_storage_order(variables: Sequence[Any]) -> list[Any]:
     return [variable for _, variable in sorted(pairs, key=lambda pair: pair[0][1])]
 
 
-def storage_list_of(variables: Sequence[Movable]) -> list[Any] | None:
+def storage_list_of(variables: Sequence[Stored]) -> list[Any] | None:
     """Returns a list that stores just the arrays of `variables`, in order.
 
     Moves the variables there. Returns None if one has no slot in a list, or if some
@@ -142,7 +131,7 @@ def storage_list_of(variables: Sequence[Movable]) -> list[Any] | None:
     return storage
 
 
-def _list_slots(variables: Sequence[Movable]) -> list[tuple[list[Any], int]]:
+def _list_slots(variables: Sequence[Stored]) -> list[tuple[list[Any], int]]:
     """Returns the slots of variables; none unless all of them are in lists."""
     slots = [variable.slot() for variable in variables]
     found = [slot for slot in slots if slot is not None and type(slot[0]) is list]

@@ -12,12 +12,8 @@ from mirrax.context import stack
 from mirrax.values.per_replica import PerReplica
 
 _PARAMETERS = (
-    "initial_value",
-    "trainable",
-    "name",
-    "dtype",
-    "aggregation",
-    "synchronization",
+    *("initial_value", "trainable", "name", "dtype"),
+    *("aggregation", "synchronization"),
 )
 
 

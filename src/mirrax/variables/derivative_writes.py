@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -26,13 +26,6 @@ from mirrax.variables.aggregation import REDUCTIONS, Aggregated, Write, aggregat
 from mirrax.variables.variable import Change
 
 
-class Shared(Aggregated, Protocol):
-    """A variable that all replicas write together."""
-
-    def write_equal(self, value: Any) -> None:
-        """Stores a value that all replicas have, in cross-replica context."""
-
-
 def are_deferred(overlay: Any) -> bool:
     """Returns whether a write here stays in `overlay` until the derivative ends.
 
@@ -46,7 +39,7 @@ def are_deferred(overlay: Any) -> bool:
     )
 
 
-def write_in_replica(variable: Shared, change: Change, given: Any) -> Any:
+def write_in_replica(variable: Aggregated, change: Change, given: Any) -> Any:
     """Writes the aggregate of the values of all replicas; returns the new value."""
     overlay, frame = stack.overlay(), stack.frame()
     if not are_deferred(overlay):
@@ -93,7 +86,7 @@ def _has_other_replicas() -> bool:
     return isinstance(frame, stack.Replica) and not frame.strategy.topology.is_single
 
 
-def _combined(variable: Shared, change: Change, given: Any) -> Any:
+def _combined(variable: Aggregated, change: Change, given: Any) -> Any:
     """Returns the aggregate of the values of all replicas, differentiably."""
     context: Any = stack.frame().context  # type: ignore[union-attr]
     merge = _Aggregate(IdentityKey(variable), change)

@@ -14,7 +14,7 @@ from mirrax.context import stack
 from mirrax.devices.topology import Topology
 from mirrax.options import VariableAggregation, VariableSynchronization
 from mirrax.values.array_like import ArrayLike
-from mirrax.values.distributed_values import DistributedValues
+from mirrax.values.distributed_values import DistributedValues, describe_parts
 from mirrax.values.per_replica import PerReplica
 from mirrax.variables.variable import (
     Variable,
@@ -75,8 +75,11 @@ class DistributedVariable(Variable, DistributedValues):
     def __repr__(self) -> str:
         if stack.overlay() is not None:
             return describe_variable(self.name, self.read_value())
-        lines = ",\n".join(f"  {i}: {part!r}" for i, part in enumerate(self.values))
-        return f"{type(self).__name__}:{{\n{lines}\n}}"
+        return describe_parts(type(self).__name__, self.values, repr)
+
+    @override
+    def __str__(self) -> str:
+        return repr(self)
 
     def local_index(self) -> int | None:
         """Returns the index of the copy that this code sees; None if it sees all."""

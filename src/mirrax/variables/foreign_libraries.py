@@ -170,20 +170,14 @@ def sources_of(value: Any) -> Sources | None:
     """Returns the variables in `value`; None if it is not a variable or model."""
     if isinstance(value, Variable):
         return Sources([value], lambda gradients: gradients[0])
-    for library in connected():
-        found = library.sources(value)
-        if found is not None:
-            return found
-    return None
+    found = (library.sources(value) for library in connected())
+    return next((sources for sources in found if sources is not None), None)
 
 
 def saved_arrays_of(value: Any) -> dict[str, SavedArray] | None:
     """Returns the arrays to save of another library's object, by name; else None."""
-    for library in connected():
-        found = library.saved_arrays_of(value)
-        if found is not None:
-            return found
-    return None
+    found = (library.saved_arrays_of(value) for library in connected())
+    return next((arrays for arrays in found if arrays is not None), None)
 
 
 def when_complete(value: Any, then: Callable[[], bool]) -> None:

@@ -47,9 +47,10 @@ class SyncOnReadVariable(DistributedVariable):
     @override
     def copies(self) -> PerReplica:
         overlay = stack.overlay()
-        if overlay is not None:
-            return self._per_replica(overlay.read(self))
-        return PerReplica(self._shared_copies())
+        if overlay is None:
+            return PerReplica(self._shared_copies())
+        held = overlay.read(self)
+        return PerReplica(Spmd(held) if overlay.inside_replica else self._layout(held))
 
     @override
     def part(self, index: int) -> jax.Array:
@@ -163,11 +164,6 @@ class SyncOnReadVariable(DistributedVariable):
 
     def _layout(self, array: jax.Array) -> Joined:
         return Joined(array, is_scalar=self._shape == (), topology=self.topology)
-
-    def _per_replica(self, held: jax.Array) -> PerReplica:
-        if stack.overlay().inside_replica:
-            return PerReplica(Spmd(held))
-        return PerReplica(self._layout(held))
 
     def _combine(self, value: PerReplica) -> jax.Array:
         # Part of the error when only some workers read.
