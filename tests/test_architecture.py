@@ -52,15 +52,15 @@ def test_public_names_are_the_documented_ones():
 
 # What engines need of a variable.
 INNER = {
-    "is_lent",
+    "is_aliased",
     "is_written_together",
-    "lend",
+    "shared_view",
     "read_stored",
-    "refuse_foreign_trace",
+    "refuse_read_in_jit",
     "refuse_write_in_transformation",
-    "role",
+    "shared_name",
     "store",
-    "place",
+    "slot",
     "stored",
     "traced_aval",
 }

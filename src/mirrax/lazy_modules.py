@@ -1,7 +1,7 @@
-"""Modules of ours that are imported when they are first used.
+"""Modules that are imported when they are first used.
 
-Reading datasets, joining a cluster and saving checkpoints are half of the package. A
-program that does none of it need not wait for their import.
+Datasets, clusters and checkpoints are half of the package. A program that uses none of
+them need not wait for their import.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 
 class LazyModule:
-    """Stands for a module, and imports it for the first attribute that is asked for.
+    """A proxy of a module, which imports it at the first attribute access.
 
     Type checkers are shown the real import:
 
@@ -28,6 +28,6 @@ class LazyModule:
 
     def __getattr__(self, attribute: str) -> Any:
         if attribute.startswith("_"):
-            # Asked for by `copy` and the like, before we know our own name.
+            # `copy` and `pickle` ask for such names before `_name` is set.
             raise AttributeError(attribute)
         return getattr(importlib.import_module(self._name), attribute)

@@ -3,7 +3,7 @@
 import jax
 import pytest
 
-from mirrax.collectives.worker_guard import Trail, trail_of
+from mirrax.collectives.worker_guard import ProgramLog, program_log_of
 from mirrax.devices.topology import Topology
 from mirrax.errors import ProgramMismatch
 from tests.peers import FakeJob, meet
@@ -17,7 +17,7 @@ def running(names):
     """Returns a worker that runs these programs, and tells how many it did run."""
 
     def work(job):
-        trail = Trail(topology_of(job))
+        trail = ProgramLog(topology_of(job))
         for name in names:
             trail.add(name)
         return len(names)
@@ -49,9 +49,9 @@ def test_every_worker_raises_when_the_first_program_is_another_one():
     assert [type(error) for error in errors] == [ProgramMismatch] * 2
     message = (
         "All workers must run the same programs in the same order. Received: as number "
-        "1 worker 0 ran reduce and worker 1 ran gather; what they computed since is "
-        "wrong. Let nothing that runs on replicas, and no read that combines their "
-        "values, depend on the worker."
+        "1 worker 0 ran reduce and worker 1 ran gather; their results since then are "
+        "wrong. Do not make `run`, or a read that combines replicas, depend on the "
+        "worker."
     )
     assert [str(error) for error in errors] == [message] * 2
 
@@ -92,6 +92,8 @@ def test_names_may_have_any_letters():
 
 
 def test_strategies_over_the_same_devices_have_one_trail():
-    trail_of.cache_clear()
-    assert trail_of(topology_of()) is trail_of(topology_of())
-    assert trail_of(topology_of()) is not trail_of(topology_of(num_devices=2))
+    program_log_of.cache_clear()
+    assert program_log_of(topology_of()) is program_log_of(topology_of())
+    assert program_log_of(topology_of()) is not program_log_of(
+        topology_of(num_devices=2)
+    )

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import pytest
 
 from mirrax import CommunicationOptions, ReduceOp
-from mirrax.collectives import AllReduce, spmd
+from mirrax.collectives import XlaAllReduce, spmd
 
 OPTIONS = CommunicationOptions()
 
@@ -32,7 +32,7 @@ def test_all_reduce_has_a_dtype_that_holds_the_result(
     op, dtype, expected, expected_dtype
 ):
     (result,) = over_replicas(
-        lambda x: spmd.all_reduce(op, [x], 3, AllReduce(), OPTIONS),
+        lambda x: spmd.all_reduce(op, [x], 3, XlaAllReduce(), OPTIONS),
         jnp.array([1, 2, 3], dtype),
     )
     assert result.tolist() == [expected] * 3
@@ -40,7 +40,7 @@ def test_all_reduce_has_a_dtype_that_holds_the_result(
 
 
 def test_all_reduce_of_nothing_is_nothing():
-    assert spmd.all_reduce(ReduceOp.SUM, [], 3, AllReduce(), OPTIONS) == []
+    assert spmd.all_reduce(ReduceOp.SUM, [], 3, XlaAllReduce(), OPTIONS) == []
 
 
 def test_all_gather_joins_in_replica_order():
@@ -56,7 +56,7 @@ def test_first_is_the_value_of_replica_0():
 
 def test_a_mean_of_integers_does_not_overflow():
     mean = jax.vmap(
-        lambda x: spmd.all_reduce(ReduceOp.MEAN, [x], 2, AllReduce(), OPTIONS),
+        lambda x: spmd.all_reduce(ReduceOp.MEAN, [x], 2, XlaAllReduce(), OPTIONS),
         axis_name="replica",
     )
     (result,) = mean(jnp.array([2_000_000_000, 2_000_000_000]))

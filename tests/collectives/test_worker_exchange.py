@@ -9,20 +9,20 @@ import pytest
 
 import mirrax
 from mirrax.collectives.worker_exchange import (
-    all_kinds,
     differing,
     digest,
     exchange,
+    exchange_shapes,
     from_first,
-    kind_of,
-    like,
-    merged_kinds,
+    from_host,
+    merge_shapes,
     require_equal,
-    with_kinds,
+    shape_dtype_of,
+    with_shapes,
 )
 from mirrax.devices.topology import Topology
 from mirrax.errors import ProgramMismatch
-from mirrax.values.layouts import Alike, Joined, Parts
+from mirrax.values.layouts import Joined, Parts, Replicated
 from tests.peers import FakeJob, meet
 
 
@@ -46,7 +46,7 @@ def others_say(value):
     ids=["scalar", "empty", "bfloat16", "key"],
 )
 def test_kind_is_shape_and_name_of_dtype(array, expected):
-    assert kind_of(array) == expected
+    assert shape_dtype_of(array) == expected
 
 
 # Shapes of parts.
@@ -54,13 +54,13 @@ def test_kind_is_shape_and_name_of_dtype(array, expected):
 
 def test_layouts_of_one_process_are_left_as_they_are():
     layouts = [Parts((np.ones(2), np.ones(3)))]
-    assert with_kinds(topology_of(num_devices=2), layouts) == layouts
+    assert with_shapes(topology_of(num_devices=2), layouts) == layouts
 
 
 def test_parts_get_the_kinds_of_all_workers():
     job = others_say([[[[5], "float32"]]])
-    (layout,) = with_kinds(topology_of(job), [Parts((np.ones(2, np.float32),))])
-    assert layout.kinds == (((2,), "float32"), ((5,), "float32"))
+    (layout,) = with_shapes(topology_of(job), [Parts((np.ones(2, np.float32),))])
+    assert layout.shapes == (((2,), "float32"), ((5,), "float32"))
     assert layout.held[0].tolist() == [1, 1]
     assert layout.topology.job is job
 
@@ -68,14 +68,14 @@ def test_parts_get_the_kinds_of_all_workers():
 def test_workers_are_asked_only_about_parts_of_unknown_kind():
     job = others_say([[[[4], "int8"]]])
     topology = topology_of(job)
-    alike = Alike(jnp.ones(2), topology)
+    alike = Replicated(jnp.ones(2), topology)
     joined = Joined(jnp.ones(2), False, topology)
     known = Parts((np.ones(1),), topology, (((1,), "float64"), ((7,), "float64")))
     unknown = Parts((np.ones(3, np.int8),))
-    result = with_kinds(topology, [alike, known, unknown, joined], "a topic")
+    result = with_shapes(topology, [alike, known, unknown, joined], "a topic")
     assert result[0] is alike
     assert result[1] is known
-    assert result[2].kinds == (((3,), "int8"), ((4,), "int8"))
+    assert result[2].shapes == (((3,), "int8"), ((4,), "int8"))
     assert result[3] is joined
     assert job.topics == ["a topic"]
 
@@ -87,7 +87,7 @@ def test_workers_are_asked_only_about_parts_of_unknown_kind():
 )
 def test_workers_are_not_asked_what_is_known(layouts):
     job = FakeJob()
-    assert with_kinds(topology_of(job), layouts) == layouts
+    assert with_shapes(topology_of(job), layouts) == layouts
     assert job.topics == []
 
 
@@ -97,28 +97,28 @@ def test_kinds_are_told_in_the_order_of_workers_and_replicas():
 
     job = FakeJob(answer, worker_index=1)
     own = [[((2, 3), "int8"), ((4,), "int8")]]
-    assert all_kinds(topology_of(job), "shapes", own) == [
+    assert exchange_shapes(topology_of(job), "shapes", own) == [
         (((1,), "int8"), ((), "int8"), ((2, 3), "int8"), ((4,), "int8"))
     ]
 
 
 def test_kinds_of_several_values_are_kept_apart():
     answers = [[[[[1], "a"]], [[[2], "b"]]], [[[[3], "c"]], [[[4], "d"]]]]
-    assert merged_kinds(answers) == [
+    assert merge_shapes(answers) == [
         (((1,), "a"), ((3,), "c")),
         (((2,), "b"), ((4,), "d")),
     ]
 
 
 def test_kinds_of_nothing_are_none():
-    assert merged_kinds([[], []]) == []
+    assert merge_shapes([[], []]) == []
 
 
 def test_workers_that_combine_another_number_of_values_are_told():
     kind = [[[1], "int8"]]
     message = r"combine the same values. Received: \[2, 1, 2\] value\(s\) on the work"
     with pytest.raises(ProgramMismatch, match=message):
-        merged_kinds([[kind, kind], [kind], [kind, kind]])
+        merge_shapes([[kind, kind], [kind], [kind, kind]])
 
 
 def test_text_is_exchanged_as_bytes():
@@ -185,11 +185,11 @@ def test_value_of_the_only_process_is_left_as_it_is():
 
 def test_number_like_a_key_is_a_key_and_others_stay_arrays():
     key = jax.random.key(7)
-    made = like(key, np.asarray(jax.random.key_data(key)))
+    made = from_host(key, np.asarray(jax.random.key_data(key)))
     assert made.dtype == key.dtype
     array = np.ones(2)
-    assert like(jnp.ones(2), array) is array
-    assert like(1.0, array) is array
+    assert from_host(jnp.ones(2), array) is array
+    assert from_host(1.0, array) is array
 
 
 # What differs between workers.
@@ -231,8 +231,8 @@ def test_different_values_may_not_be_assigned():
         worker_index=1,
     )
     message = (
-        r"Variable 'v:0' is one for all workers.*Received: 3.0 on worker 1, and "
-        r"something else on others. Combine the values first \(`strategy.reduce`\)"
+        r"Variable 'v:0' is shared by all workers.*Received: 3.0 on worker 1, and "
+        r"another value elsewhere. Combine the values first \(`strategy.reduce`\)"
     )
     with pytest.raises(ValueError, match=message):
         require_equal(topology_of(job), mirrax.Variable(0, name="v"), 3.0)

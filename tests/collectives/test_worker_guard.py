@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from mirrax.collectives.worker_guard import guarded, trail_of
+from mirrax.collectives.worker_guard import guarded, program_log_of
 from mirrax.devices.topology import Topology
 from mirrax.errors import ProgramMismatch
 from tests.peers import FakeJob
@@ -13,9 +13,9 @@ from tests.peers import FakeJob
 @pytest.fixture(autouse=True)
 def new_trails():
     """Every test begins with no programs run."""
-    trail_of.cache_clear()
+    program_log_of.cache_clear()
     yield
-    trail_of.cache_clear()
+    program_log_of.cache_clear()
 
 
 def topology_of(job):

@@ -30,8 +30,8 @@ class Library:
 @pytest.fixture
 def library(monkeypatch):
     library = Library()
-    monkeypatch.setattr(stack, "_keepers", [])
-    stack.register(library.put_away)
+    monkeypatch.setattr(stack, "_library_state", [])
+    stack.register_library_state(library.put_away)
     return library
 
 

@@ -41,7 +41,7 @@ def sizes_in(steps):
     return [
         (
             [len(part) for part in batch.values],
-            [shape[0] for shape, _ in batch.layout.kinds],
+            [shape[0] for shape, _ in batch.layout.shapes],
         )
         for (batch,) in steps
     ]
@@ -96,7 +96,7 @@ def kinds_after(element):
     job = FakeJob()
     (after,) = StepSynchronizer(job, no_rows).synchronize((element,))
     return jax.tree.map(
-        lambda leaf: leaf.layout.kinds,
+        lambda leaf: leaf.layout.shapes,
         after,
         is_leaf=lambda leaf: isinstance(leaf, PerReplica),
     )

@@ -189,7 +189,9 @@ class TestSetStrategy:
 @pytest.mark.parametrize("choice", ["same", "none"])
 def test_strategy_is_not_set_inside_a_scope(two_replicas, choice):
     given = two_replicas if choice == "same" else None
-    message = "belongs outside every scope. You are in cross-replica context .*Leave"
+    message = (
+        "must be called outside every scope. You are in cross-replica context .*Leave"
+    )
     with two_replicas.scope(), pytest.raises(RuntimeError, match=message):
         mirrax.experimental_set_strategy(given)
 
@@ -199,12 +201,12 @@ def test_strategy_is_not_set_inside_a_replica(two_replicas, engine):
     def step():
         mirrax.experimental_set_strategy(two_replicas)
 
-    message = "belongs outside every scope. You are in replica context"
+    message = "must be called outside every scope. You are in replica context"
     with pytest.raises(RuntimeError, match=message):
         two_replicas.run(engine(step))
 
 
 def test_strategy_is_not_set_inside_a_function(two_replicas):
     set_it = mirrax.function(lambda: mirrax.experimental_set_strategy(two_replicas))
-    with pytest.raises(RuntimeError, match="belongs outside every scope"):
+    with pytest.raises(RuntimeError, match="must be called outside every scope"):
         set_it()

@@ -36,7 +36,7 @@ def test_traced_part_is_shown_without_a_value():
 
 
 def test_each_part_has_its_line():
-    assert describe_parts("Kind", (1, "a")) == "Kind:{\n  0: 1,\n  1: 'a'\n}"
+    assert describe_parts("Kind", (1, "a"), repr) == "Kind:{\n  0: 1,\n  1: 'a'\n}"
 
 
 def test_distributed_values_are_one_family(two_replicas):

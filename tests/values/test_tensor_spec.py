@@ -32,7 +32,9 @@ def test_spec_without_a_shape_takes_any_shape():
 
 @pytest.mark.parametrize("shape", [(2, 4), (3,), (2, 3, 1)], ids=str)
 def test_other_shape_is_refused(shape):
-    with pytest.raises(ValueError, match=r"must fit.*Received: float32\[.*TensorSpec"):
+    with pytest.raises(
+        ValueError, match=r"must match.*Received: float32\[.*TensorSpec"
+    ):
         TensorSpec([None, 3]).check(jnp.ones(shape))
 
 

@@ -42,10 +42,10 @@ class _Boxed(ForeignVariable):
 
 class _Answering:
     def read(self, box):
-        return box.own.value if foreign_libraries.takes_part() else box.held
+        return box.own.value if foreign_libraries.is_routed() else box.held
 
     def write(self, box, value):
-        if foreign_libraries.takes_part():
+        if foreign_libraries.is_routed():
             box.own.assign(value)
         else:
             box.held = value

@@ -31,17 +31,17 @@ def test_views_are_forgotten_with_the_array():
 
 def test_reading_marks_a_variable_as_lent_and_counts():
     variable = mirrax.Variable(1.0)
-    count = aliasing.ledger.count
-    assert not variable.is_lent
+    count = aliasing.counters.aliased
+    assert not variable.is_aliased
     _ = variable.value
-    assert variable.is_lent
-    assert aliasing.ledger.count == count + 1
+    assert variable.is_aliased
+    assert aliasing.counters.aliased == count + 1
 
 
 def test_numpy_lends_nothing():
     variable = mirrax.Variable(1.0)
     variable.numpy()
-    assert not variable.is_lent
+    assert not variable.is_aliased
 
 
 @pytest.mark.parametrize(

@@ -7,28 +7,28 @@ import pytest
 
 import mirrax
 from mirrax.variables import aliasing
-from mirrax.variables.array_storage import Places, in_order_of_row, row_of
+from mirrax.variables.array_storage import Slots, in_storage_order, storage_list_of
 
 
 def test_places_are_read_in_order():
-    places = Places([([1, 2], 1), ({"x": 3}, "x")])
+    places = Slots([([1, 2], 1), ({"x": 3}, "x")])
     assert places.read() == [2, 3]
 
 
 def test_what_is_written_is_found_where_it_belongs():
     row, named = [1, 2], {"x": 3}
-    rest = Places([(row, 0), (named, "x")]).write(iter([7, 8]))
+    rest = Slots([(row, 0), (named, "x")]).write(iter([7, 8]))
     assert (row, named, list(rest)) == ([7, 2], {"x": 8}, [])
 
 
 def test_what_comes_after_the_places_is_returned():
     row = [None]
-    assert Places([(row, 0)]).write(iter([1, 2, 3]), num_rest=2) == [2, 3]
+    assert Slots([(row, 0)]).write(iter([1, 2, 3]), num_rest=2) == [2, 3]
     assert row == [1]
 
 
 def test_results_without_places_are_returned():
-    assert Places([]).write(iter([1, 2]), num_rest=2) == [1, 2]
+    assert Slots([]).write(iter([1, 2]), num_rest=2) == [1, 2]
 
 
 def test_nothing_changes_when_the_arrays_cannot_be_made():
@@ -39,7 +39,7 @@ def test_nothing_changes_when_the_arrays_cannot_be_made():
         yield
 
     with pytest.raises(OSError, match="no memory"):
-        Places([(row, 0)]).write(arrays())
+        Slots([(row, 0)]).write(arrays())
     assert row == [1]
 
 
@@ -71,19 +71,19 @@ def variables_of(count):
 
 def test_variables_are_put_into_a_row_where_they_are_found_again():
     variables = variables_of(3)
-    row = row_of(variables)
+    row = storage_list_of(variables)
     assert [array is v.stored for array, v in zip(row, variables, strict=True)] == [
         True
     ] * 3
-    assert row_of(variables) is row
+    assert storage_list_of(variables) is row
     variables[1].assign(7.0)
     assert [float(array) for array in row] == [0, 7, 2]
 
 
 def test_a_larger_row_takes_variables_out_of_a_smaller_one():
     variables = variables_of(5)
-    small = row_of(variables[:2])
-    large = row_of(variables)
+    small = storage_list_of(variables[:2])
+    large = storage_list_of(variables)
     assert len(large) == 5
     assert small == [None, None]
     assert [float(v.numpy()) for v in variables] == [0, 1, 2, 3, 4]
@@ -91,38 +91,38 @@ def test_a_larger_row_takes_variables_out_of_a_smaller_one():
 
 def test_a_smaller_row_leaves_variables_where_they_are():
     variables = variables_of(5)
-    large = row_of(variables)
-    assert row_of(variables[:2]) is None
-    assert row_of(variables[::-1]) is None
-    assert row_of(variables) is large
+    large = storage_list_of(variables)
+    assert storage_list_of(variables[:2]) is None
+    assert storage_list_of(variables[::-1]) is None
+    assert storage_list_of(variables) is large
 
 
 def test_variables_in_one_row_come_in_its_order():
     variables = variables_of(3)
-    row_of(variables)
-    assert [v is w for v, w in zip(in_order_of_row(variables[::-1]), variables)] == [
+    storage_list_of(variables)
+    assert [v is w for v, w in zip(in_storage_order(variables[::-1]), variables)] == [
         True
     ] * 3
     others = variables_of(2)
-    assert in_order_of_row(others[::-1])[0] is others[1]
+    assert in_storage_order(others[::-1])[0] is others[1]
 
 
 def test_a_row_keeps_nothing_of_a_variable_that_is_gone():
     variables = variables_of(3)
-    row = row_of(variables)
+    row = storage_list_of(variables)
     del variables[1]
     gc.collect()
     assert row[1] is None
-    assert len(row_of(variables)) == 2
+    assert len(storage_list_of(variables)) == 2
     assert [float(v.numpy()) for v in variables] == [0, 2]
 
 
 def test_moves_are_counted():
     variables = variables_of(2)
-    before = aliasing.ledger.moves
-    row_of(variables)
-    row_of(variables)
-    assert aliasing.ledger.moves == before + 1
+    before = aliasing.counters.moves
+    storage_list_of(variables)
+    storage_list_of(variables)
+    assert aliasing.counters.moves == before + 1
 
 
 def test_programs_over_some_of_the_variables_see_one_anothers_changes():

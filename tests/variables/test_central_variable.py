@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import mirrax
-from mirrax.collectives.all_reduce import AllReduce
+from mirrax.collectives.all_reduce import XlaAllReduce
 from mirrax.collectives.reduce import Collective
 from mirrax.devices.topology import Topology
 from mirrax.values.per_replica import PerReplica
@@ -27,7 +27,7 @@ def strategy():
 
 def central(initial_value, **arguments):
     """Returns a variable on the third device, for replicas on the first two."""
-    collective = Collective(Topology(tuple(cpus[:2])), AllReduce())
+    collective = Collective(Topology(tuple(cpus[:2])), XlaAllReduce())
     return CentralVariable(
         collective, cpus[2], initial_value=initial_value, **arguments
     )

@@ -71,8 +71,8 @@ def test_copies_can_be_mixed(two_replicas, synchronization):
 def test_copies_are_read_only(two_replicas, synchronization, method):
     _, copies = create_copies(two_replicas, synchronization, name="alpha")
     message = (
-        "'alpha/replica_1:0' is one copy of a variable, and copies are not written one "
-        "by one, so that they stay equal. Assign to 'alpha:0'"
+        "'alpha/replica_1:0' is one copy of a variable, and copies must stay equal, so "
+        "they cannot be assigned one by one. Assign to 'alpha:0'"
     )
     with pytest.raises(RuntimeError, match=message):
         getattr(copies[1], method)([3.0, 4.0])

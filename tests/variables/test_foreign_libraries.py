@@ -10,13 +10,13 @@ import mirrax
 from mirrax import trees
 from mirrax.context import stack
 from mirrax.variables import foreign_libraries
-from mirrax.variables.foreign_libraries import Kept, Library, Sources
+from mirrax.variables.foreign_libraries import Library, SavedArray, Sources
 
 
 @pytest.fixture(autouse=True)
 def no_libraries(monkeypatch):
     """A process that knows no library, whatever was imported before."""
-    monkeypatch.setattr(foreign_libraries, "_expected", {})
+    monkeypatch.setattr(foreign_libraries, "_registered", {})
     monkeypatch.setattr(foreign_libraries, "_connected", [])
     monkeypatch.setattr(foreign_libraries, "_fingerprints", [])
     monkeypatch.setattr(trees, "_leaf_types", trees._leaf_types)
@@ -30,7 +30,7 @@ def imported(monkeypatch):
     def imported(*added):
         for library in added:
             name = f"library_{id(library)}"
-            foreign_libraries.expect(name, lambda library=library: library)
+            foreign_libraries.register_library(name, lambda library=library: library)
             monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
         return added
 
@@ -43,7 +43,7 @@ def connect(imported):
 
     def connect(*added):
         imported(*added)
-        assert foreign_libraries.connect() == list(added)
+        assert foreign_libraries.connected() == list(added)
         return added
 
     return connect
@@ -94,8 +94,8 @@ class Noting(Library):
     def refusal(self, value):
         return f"No {value!r} here." if type(value) is self.kind else None
 
-    def kept_of(self, value):
-        kept = {self.kind.__name__: Kept(lambda: 1, print)}
+    def saved_arrays_of(self, value):
+        kept = {self.kind.__name__: SavedArray(lambda: 1, print)}
         return kept if type(value) is self.kind else None
 
     def when_complete(self, value, then):
@@ -106,27 +106,31 @@ class Noting(Library):
 
 
 def test_nothing_is_connected_before_it_is_imported():
-    foreign_libraries.expect("no_such_library", lambda: pytest.fail("It was loaded."))
-    assert foreign_libraries.connect() == []
+    foreign_libraries.register_library(
+        "no_such_library", lambda: pytest.fail("It was loaded.")
+    )
+    assert foreign_libraries.connected() == []
 
 
 def test_library_is_connected_once_it_is_imported(monkeypatch):
     library, loaded = Noting(), []
-    foreign_libraries.expect("a_library", lambda: loaded.append(1) or library)
+    foreign_libraries.register_library("a_library", lambda: loaded.append(1) or library)
     monkeypatch.setitem(sys.modules, "a_library", types.ModuleType("a_library"))
-    assert foreign_libraries.connect() == [library]
-    assert foreign_libraries.connect() == [library]
+    assert foreign_libraries.connected() == [library]
+    assert foreign_libraries.connected() == [library]
     assert loaded == [1]
 
 
 def test_libraries_are_connected_together(monkeypatch):
     first, second = Noting(), Noting(Other)
-    foreign_libraries.expect("first_library", lambda: first)
-    foreign_libraries.expect("absent_library", lambda: pytest.fail("It was loaded."))
-    foreign_libraries.expect("second_library", lambda: second)
+    foreign_libraries.register_library("first_library", lambda: first)
+    foreign_libraries.register_library(
+        "absent_library", lambda: pytest.fail("It was loaded.")
+    )
+    foreign_libraries.register_library("second_library", lambda: second)
     for name in ("first_library", "second_library"):
         monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
-    assert foreign_libraries.connect() == [first, second]
+    assert foreign_libraries.connected() == [first, second]
 
 
 def test_objects_of_a_connected_library_are_leaves(connect):
@@ -201,20 +205,20 @@ def replica_of(num_replicas):
 
 
 def test_nothing_takes_part_outside():
-    assert not foreign_libraries.takes_part()
+    assert not foreign_libraries.is_routed()
     with stack.entered(stack.CrossReplica("strategy")):
-        assert not foreign_libraries.takes_part()
+        assert not foreign_libraries.is_routed()
 
 
 def test_variables_take_part_in_a_trace():
     with stack.overlaid("overlay"):
-        assert foreign_libraries.takes_part()
+        assert foreign_libraries.is_routed()
 
 
 @pytest.mark.parametrize(("num_replicas", "expected"), [(1, False), (2, True)])
 def test_variables_take_part_in_replicas_if_there_are_several(num_replicas, expected):
     with stack.entered(replica_of(num_replicas)):
-        assert foreign_libraries.takes_part() is expected
+        assert foreign_libraries.is_routed() is expected
 
 
 # Arguments.
@@ -312,7 +316,7 @@ def test_distributed_value_in_a_structure_is_one_leaf():
     "ask",
     [
         lambda thing: foreign_libraries.sources_of(thing) is not None,
-        lambda thing: foreign_libraries.kept_of(thing) is not None,
+        lambda thing: foreign_libraries.saved_arrays_of(thing) is not None,
         lambda thing: foreign_libraries.flatten_sources([thing])[0] == [thing],
     ],
     ids=["sources", "kept", "flatten"],
@@ -340,16 +344,12 @@ def test_gradients_of_nothing_are_none():
 
 def test_what_is_kept_of_an_object_is_what_its_library_says(connect):
     connect(Smallest(), Noting(Other), Noting(Thing))
-    assert list(foreign_libraries.kept_of(Thing())) == ["Thing"]
-    assert list(foreign_libraries.kept_of(Other())) == ["Other"]
-    assert foreign_libraries.kept_of([1]) is None
+    assert list(foreign_libraries.saved_arrays_of(Thing())) == ["Thing"]
+    assert list(foreign_libraries.saved_arrays_of(Other())) == ["Other"]
+    assert foreign_libraries.saved_arrays_of([1]) is None
 
 
 def test_every_library_may_wait_until_an_object_is_complete(connect):
     _, first, second = connect(Smallest(), Noting(Thing), Noting(Other))
     foreign_libraries.when_complete("model", lambda: True)
     assert first.noted == second.noted == [("model", True)]
-
-
-def test_exported_names_are_there():
-    assert all(hasattr(foreign_libraries, name) for name in foreign_libraries.__all__)

@@ -12,7 +12,7 @@ from tests.variables.library import MEAN, Box, BoxLibrary
 def connected(monkeypatch):
     """The library takes part during the test, and only then."""
     monkeypatch.setattr(
-        foreign_libraries, "_connected", [*foreign_libraries.connect(), BoxLibrary()]
+        foreign_libraries, "_connected", [*foreign_libraries.connected(), BoxLibrary()]
     )
 
 

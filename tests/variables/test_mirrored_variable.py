@@ -88,7 +88,7 @@ def test_per_replica_value_is_refused_outside_run(
 ):
     v = create(two_replicas, 1.0, aggregation=aggregation)
     value = per_replica(two_replicas, [jnp.float32(1), jnp.float32(2)])
-    message = "'Variable:0' has equal copies.* Received: a PerReplica. Reduce it first"
+    message = "'Variable:0' is mirrored.* Received: a PerReplica. Reduce it first"
     with pytest.raises(ValueError, match=message):
         engine(getattr(v, method))(value)
     assert parts(two_replicas, v) == [1.0, 1.0]
@@ -382,14 +382,14 @@ def test_variable_in_a_returned_structure_is_the_variable(strategy, engine):
 
 def test_variable_of_another_strategy_is_refused_in_eager_run(two_replicas):
     v = create(mirrax.MirroredStrategy(["CPU:2", "CPU:3"]), 1.0)
-    message = r"lives on \[.*CPU:2.*\]. Received: a use inside `run` .*CPU:0.*CPU:1"
+    message = r"is on \[.*CPU:2.*\]. Received: a use inside `run` .*CPU:0.*CPU:1"
     with pytest.raises(RuntimeError, match=message):
         two_replicas.run(lambda: v.value)
 
 
 def test_variable_of_another_strategy_is_not_written_in_eager_run(two_replicas):
     v = create(mirrax.MirroredStrategy(["CPU:2", "CPU:3"]), 1.0)
-    with pytest.raises(RuntimeError, match=r"lives on .* Create it in the scope"):
+    with pytest.raises(RuntimeError, match=r"is on .* Create it in the scope"):
         two_replicas.run(lambda: v.assign(2.0))
     assert v.numpy() == 1.0
 

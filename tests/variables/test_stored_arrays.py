@@ -12,8 +12,8 @@ class Held(Stored):
     """Holds one object; anything will do."""
 
     def __init__(self, value, place=None):
-        self._place = ([None], 0) if place is None else place
-        self.is_lent = False
+        self._slot = ([None], 0) if place is None else place
+        self.is_aliased = False
         self.stored = value
 
 
@@ -22,7 +22,7 @@ def test_what_is_stored_is_found_at_the_place():
     first, second = Held("B", (row, 1)), Held("X", (named, "x"))
     assert (first.stored, second.stored) == ("B", "X")
     assert (row, named) == (["a", "B"], {"x": "X"})
-    assert first.place() == (row, 1)
+    assert first.slot() == (row, 1)
 
 
 def test_what_a_program_puts_there_is_stored():
@@ -34,18 +34,18 @@ def test_what_a_program_puts_there_is_stored():
 
 def test_stored_array_is_no_ones_else():
     held = Held("old")
-    held.is_lent = True
+    held.is_aliased = True
     held.store("new")
     assert held.stored == "new"
-    assert not held.is_lent
+    assert not held.is_aliased
 
 
 def test_setting_alone_leaves_it_lent():
     """For who changes nothing but the place in memory."""
     held = Held("old")
-    held.is_lent = True
+    held.is_aliased = True
     held.stored = "new"
-    assert held.is_lent
+    assert held.is_aliased
 
 
 def test_nobody_reads_while_an_array_is_stored():
@@ -80,9 +80,9 @@ def test_nobody_reads_while_an_array_is_stored():
 def test_moved_array_is_at_the_new_place_alone():
     old, new = ["other", None], ["array", "another"]
     held = Held("array", (old, 1))
-    held.move((new, 0))
+    held.move_to((new, 0))
     assert held.stored == "array"
-    assert held.place() == (new, 0)
+    assert held.slot() == (new, 0)
     assert old == ["other", None]
     held.stored = "changed"
     assert new == ["changed", "another"]
@@ -93,7 +93,7 @@ def test_read_while_the_array_is_moved_finds_it():
 
     class MovedMeanwhile(list):
         def __getitem__(self, index):
-            held.move((new, 0))
+            held.move_to((new, 0))
             return super().__getitem__(index)
 
     held = Held("array", (MovedMeanwhile([None]), 0))
@@ -112,7 +112,7 @@ def test_what_is_gone_leaves_its_place_empty():
 def test_moved_one_that_is_gone_leaves_the_new_place_empty():
     old, new = [None], ["array"]
     held = Held("array", (old, 0))
-    held.move((new, 0))
+    held.move_to((new, 0))
     old[0] = "another's"
     del held
     gc.collect()
@@ -128,7 +128,7 @@ def test_one_that_was_never_made_goes_quietly():
 
 def test_a_variable_is_at_its_place():
     variable = mirrax.Variable(1.0)
-    holder, key = variable.place()
+    holder, key = variable.slot()
     assert holder[key] is variable.stored
     variable.assign(2.0)
     assert holder[key] is variable.stored

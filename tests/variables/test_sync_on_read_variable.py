@@ -272,9 +272,7 @@ def test_merge_function_can_assign(two_replicas, engine, aggregation, value):
 @pytest.mark.parametrize("method", ["assign", "assign_add", "assign_sub"])
 def test_write_outside_run_without_aggregation_is_refused(two_replicas, engine, method):
     v = create_on_read(two_replicas, 1.0, NONE)
-    message = (
-        "aggregation NONE, so it has no value outside the replicas.*Write it inside"
-    )
+    message = "aggregation NONE, so it has no value outside `run`.*Write it inside"
     with pytest.raises(ValueError, match=message):
         engine(lambda: getattr(v, method)(2.0))()
     assert parts(two_replicas, v) == [1.0, 1.0]
@@ -335,7 +333,7 @@ def test_users_initial_array_survives_a_compiled_step(two_replicas):
 
 def test_read_in_a_foreign_trace_is_refused(two_replicas):
     v = create_on_read(two_replicas, 1.0, SUM)
-    with pytest.raises(RuntimeError, match=r"'Variable:0' is read inside jax.jit"):
+    with pytest.raises(RuntimeError, match=r"'Variable:0' was read inside jax.jit"):
         jax.jit(lambda x: x + v)(1.0)
 
 

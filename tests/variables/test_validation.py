@@ -19,7 +19,7 @@ from tests.programs import create, engines
 )
 def test_other_shape_is_refused(two_replicas, engine, method, value):
     v = create(two_replicas, [1.0, 2.0])
-    message = r"'Variable:0' has shape \(2,\) and keeps it. Received: a value of shape"
+    message = r"'Variable:0' has the fixed shape \(2,\). Received: a value of shape"
     with pytest.raises(ValueError, match=message):
         engine(lambda: getattr(v, method)(value))()
     assert v.numpy().tolist() == [1.0, 2.0]
@@ -28,7 +28,7 @@ def test_other_shape_is_refused(two_replicas, engine, method, value):
 @engines
 def test_other_shape_is_refused_in_run(strategy, engine):
     v = create(strategy, [1.0, 2.0])
-    with pytest.raises(ValueError, match=r"has shape \(2,\) and keeps it"):
+    with pytest.raises(ValueError, match=r"has the fixed shape \(2,\)"):
         strategy.run(engine(lambda: v.assign(jnp.ones(3))))
 
 
@@ -44,9 +44,7 @@ def test_other_shape_is_refused_in_run(strategy, engine):
 )
 def test_array_of_other_dtype_is_refused(strategy, engine, value):
     v = create(strategy, [1.0, 2.0])
-    with pytest.raises(
-        ValueError, match=r"dtype float32 and keeps it.*astype\('float32'"
-    ):
+    with pytest.raises(ValueError, match=r"dtype float32.*astype\('float32'"):
         engine(lambda: v.assign(value))()
 
 
@@ -94,7 +92,7 @@ def test_number_that_loses_its_fraction_is_a_type_error(strategy):
 )
 def test_number_that_does_not_convert_is_refused(strategy, value):
     v = create(strategy, 1)
-    with pytest.raises(ValueError, match="has dtype int32 and keeps it"):
+    with pytest.raises(ValueError, match="has the fixed dtype int32"):
         v.assign(value)
 
 
@@ -144,7 +142,7 @@ def test_synchronization_is_an_enum(strategy, synchronization):
 )
 def test_mean_of_integers_is_refused_at_creation(strategy, dtype, synchronization):
     with pytest.raises(
-        ValueError, match=r"needs a floating variable. Received: dtype="
+        ValueError, match=r"needs a floating-point variable. Received: dtype="
     ):
         create(
             strategy,
@@ -169,7 +167,7 @@ def test_variable_needs_an_initial_value(strategy, initial):
 
 
 def test_traced_initial_value_is_refused(strategy):
-    message = r"must not be traced itself. Received: .* shape \(2,\). Pass a callable"
+    message = r"must not be traced.* Received: .* shape \(2,\). Pass a callable"
     with pytest.raises(ValueError, match=message):
         mirrax.function(lambda x: create(strategy, x))(jnp.ones(2))
 
@@ -240,5 +238,5 @@ def test_the_option_that_was_probably_meant_is_named(strategy):
 
 
 def test_truth_values_have_no_sum(strategy):
-    with pytest.raises(ValueError, match="no truth value"):
+    with pytest.raises(ValueError, match="not a boolean"):
         create(strategy, True, aggregation=mirrax.VariableAggregation.SUM)

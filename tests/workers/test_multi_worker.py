@@ -77,7 +77,7 @@ def test_workers_cannot_assign_different_values(shape):
         for case in ("unequal_assign", "unequal_write"):
             kind, text = answer[case]
             assert kind == "ValueError"
-            assert "each of them must assign the same value" in text
+            assert "each must assign the same value" in text
         assert answer["still_usable"] == [7.0] * shape[1]
 
 

@@ -1,4 +1,4 @@
-"""Reduction in two stages: inside groups of neighbours, then between the groups."""
+"""Reduction in two stages: inside groups of devices, then between the groups."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from mirrax.options import CommunicationOptions
 class HierarchicalCopyAllReduce(CrossDeviceOps):
     """Adds up inside groups of neighbouring devices, then between the groups.
 
-    Meant for machines whose devices are linked in cliques. Counts without a divisor
-    are one group, so every count gives the right sum.
+    For machines whose devices are linked in cliques. A prime number of devices forms
+    one group.
 
     Args:
-        num_packs: Into how many messages the values of one call are joined; 0 sends
-            each on its own.
+        num_packs: Into how many messages to pack the values of one call; 0 sends each
+            separately.
 
     >>> strategy = mirrax.MirroredStrategy(cross_device_ops=HierarchicalCopyAllReduce())
     """
@@ -45,15 +45,11 @@ class HierarchicalCopyAllReduce(CrossDeviceOps):
             return psum(values)
 
         def two_stages(arrays: list[jax.Array]) -> list[jax.Array]:
-            near, far = stages(num_replicas, size)
-            arrays = list(lax.psum(tuple(arrays), AXIS, axis_index_groups=near))
-            arrays = list(lax.psum(tuple(arrays), AXIS, axis_index_groups=far))
+            for groups in stages(num_replicas, size):
+                arrays = lax.psum(arrays, AXIS, axis_index_groups=groups)
             return [promise_mirrored(array) for array in arrays]
 
-        if not self._num_packs:
-            return two_stages(list(values))
-        groups = packing.groups_by_count(len(values), self._num_packs)
-        return packing.in_packs(values, groups, two_stages)
+        return packing.in_num_packs(values, self._num_packs, two_stages)
 
 
 def group_size(num_replicas: int) -> int:

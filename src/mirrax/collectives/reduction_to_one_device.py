@@ -1,7 +1,9 @@
-"""Reduction by collecting the values and adding them up in order."""
+"""Reduction by gathering the values and adding them up in order."""
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,14 +17,14 @@ from mirrax.options import CommunicationOptions
 
 
 class ReductionToOneDevice(CrossDeviceOps):
-    """Collects every replica's value, then combines them in replica order.
+    """Gathers every replica's value, then combines them in replica order.
 
-    Slower than an all-reduce, but the order of the additions is fixed, and the
-    combination can be another than the sum.
+    Slower than an all-reduce, but the order of the additions is fixed, and
+    `accumulation_fn` can replace the sum.
 
     Args:
         reduce_to_device: Accepted for ported programs. Every replica needs the result,
-            so each combines the collected values itself instead of waiting for one.
+            so each combines the gathered values itself.
         accumulation_fn: Combines a list of arrays; the sum by default.
 
     >>> largest = ReductionToOneDevice(
@@ -40,7 +42,9 @@ class ReductionToOneDevice(CrossDeviceOps):
         accumulation_fn: Callable[[list[jax.Array]], Any] | None = None,
     ) -> None:
         self.reduce_to_device = reduce_to_device
-        self._accumulate = accumulation_fn or _add_up
+        self._accumulate = accumulation_fn or functools.partial(
+            functools.reduce, operator.add
+        )
 
     @override
     def sum_over_replicas(
@@ -54,10 +58,3 @@ class ReductionToOneDevice(CrossDeviceOps):
             self._accumulate([stack[i] for i in range(num_replicas)])
             for stack in gathered
         ]
-
-
-def _add_up(values: list[jax.Array]) -> jax.Array:
-    total = values[0]
-    for value in values[1:]:
-        total = total + value
-    return total

@@ -1,8 +1,8 @@
-"""What workers tell each other before they compute together.
+"""Facts that workers exchange and compare before they compute together.
 
-Every worker runs the same program on its own data. What a program for all of them takes
-for granted, such as equal shapes, is compared first: without that, workers would wait
-for each other for ever, or add up things that do not belong together.
+Every worker runs the same program on its own data. What such a program assumes, such as
+equal shapes, is compared first; otherwise workers would hang, or add up values that do
+not correspond.
 """
 
 from __future__ import annotations
@@ -20,48 +20,48 @@ import numpy as np
 from mirrax._jax.traces import evaluated
 from mirrax.devices.topology import Topology
 from mirrax.errors import ProgramMismatch
-from mirrax.values.array_like import is_key, on_host
-from mirrax.values.layouts import Kind, Layout, Parts
+from mirrax.values.array_like import is_prng_key, on_host
+from mirrax.values.layouts import Layout, Parts, ShapeDtype
 
 
-def kind_of(array: Any) -> Kind:
+def shape_dtype_of(array: Any) -> ShapeDtype:
     """Returns shape and dtype of an array."""
     return tuple(array.shape), _name_of(array.dtype)
 
 
-# NumPy puts the name together anew each time, which takes longer than the rest.
+# Cached, because NumPy builds the name on each call.
 _name_of = functools.cache(str)
 
 
-def with_kinds(
+def with_shapes(
     topology: Topology, layouts: Sequence[Layout], topic: str = "shapes"
 ) -> list[Layout]:
-    """Returns layouts that know shape and dtype of the parts on all workers."""
+    """Returns layouts with the shapes and dtypes of the parts on all workers."""
     if topology.is_local:
         return list(layouts)
-    unknown = [x for x in layouts if isinstance(x, Parts) and x.kinds is None]
+    unknown = [x for x in layouts if isinstance(x, Parts) and x.shapes is None]
     if not unknown:
         return list(layouts)
-    own = [[kind_of(part) for part in layout.held] for layout in unknown]
-    kinds = iter(all_kinds(topology, topic, own))
+    own = [[shape_dtype_of(part) for part in layout.held] for layout in unknown]
+    kinds = iter(exchange_shapes(topology, topic, own))
     return [
         Parts(layout.held, topology, next(kinds))
-        if isinstance(layout, Parts) and layout.kinds is None
+        if isinstance(layout, Parts) and layout.shapes is None
         else layout
         for layout in layouts
     ]
 
 
-def all_kinds(
-    topology: Topology, topic: str, own: Sequence[Sequence[Kind]]
-) -> list[tuple[Kind, ...]]:
-    """Returns shape and dtype of values on all replicas, from those on this worker."""
+def exchange_shapes(
+    topology: Topology, topic: str, own: Sequence[Sequence[ShapeDtype]]
+) -> list[tuple[ShapeDtype, ...]]:
+    """Returns shapes and dtypes on all replicas, given those on this worker."""
     answers = exchange(topology, topic, json.dumps(own))
-    return merged_kinds([json.loads(answer) for answer in answers])
+    return merge_shapes([json.loads(answer) for answer in answers])
 
 
-def merged_kinds(answers: Sequence[Sequence[Any]]) -> list[tuple[Kind, ...]]:
-    """Returns for each value shape and dtype on all replicas, from what workers say."""
+def merge_shapes(answers: Sequence[Sequence[Any]]) -> list[tuple[ShapeDtype, ...]]:
+    """Returns for each value its shapes and dtypes on all replicas."""
     if any(len(answer) != len(answers[0]) for answer in answers):
         raise ProgramMismatch(
             "All workers must combine the same values. Received: "
@@ -74,13 +74,13 @@ def merged_kinds(answers: Sequence[Sequence[Any]]) -> list[tuple[Kind, ...]]:
 
 
 def exchange(topology: Topology, topic: str, text: str) -> list[bytes]:
-    """Returns what each worker says about `topic`, in the order of workers."""
+    """Returns the text of each worker about `topic`, in the order of workers."""
     assert topology.job is not None
     return topology.job.exchange(topic, text.encode())
 
 
 def from_first(topology: Topology, topic: str, value: Any) -> Any:
-    """Returns the value of the first worker, on all of them."""
+    """Returns the first worker's value, on all workers."""
     if topology.is_local:
         return value
     assert topology.job is not None
@@ -89,11 +89,11 @@ def from_first(topology: Topology, topic: str, value: Any) -> Any:
     own = array.tobytes() if topology.worker_index == 0 else b""
     sent = topology.job.exchange(header, own)[0]
     made = np.frombuffer(sent, array.dtype).reshape(array.shape)
-    return like(value, made)
+    return from_host(value, made)
 
 
 def differing(topology: Topology, topic: str, values: Sequence[Any]) -> list[bool]:
-    """Returns which values are not the same on all workers."""
+    """Returns which values differ between workers."""
     if topology.is_local or not values:
         return [False] * len(values)
     own = json.dumps([digest(value) for value in values])
@@ -103,27 +103,27 @@ def differing(topology: Topology, topic: str, values: Sequence[Any]) -> list[boo
 
 def require_equal(topology: Topology, variable: Any, value: Any) -> None:
     """Raises if workers would assign different values to a variable."""
-    if any(differing(topology, f"assign {variable.role}", [value])):
+    if any(differing(topology, f"assign {variable.shared_name}", [value])):
         raise ValueError(
-            f"Variable '{variable.name}' is one for all workers, so each of them must "
+            f"Variable '{variable.name}' is shared by all workers, so each must "
             f"assign the same value. Received: {on_host(value)} on worker "
-            f"{topology.worker_index}, and something else on others. Combine the "
+            f"{topology.worker_index}, and another value elsewhere. Combine the "
             "values first (`strategy.reduce`), or assign inside `strategy.run` with an "
             "`aggregation`."
         )
 
 
 def digest(value: Any) -> str:
-    """Returns what two values have in common only if they are equal."""
+    """Returns a digest that equal values share."""
     array = on_host(value)
     total = hashlib.blake2b(f"{array.dtype}{array.shape}".encode(), digest_size=16)
     total.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
     return total.hexdigest()
 
 
-def like(value: Any, made: np.ndarray[Any, Any]) -> Any:
-    """Returns what `on_host` made of `value` as that kind of value again."""
-    if isinstance(value, jax.Array) and is_key(value):
+def from_host(value: Any, made: np.ndarray[Any, Any]) -> Any:
+    """Undoes `on_host`: returns `made` as random keys if `value` holds keys."""
+    if isinstance(value, jax.Array) and is_prng_key(value):
         impl = jax.random.key_impl(value)
         with evaluated():
             return jax.random.wrap_key_data(jnp.asarray(made), impl=impl)

@@ -1,4 +1,4 @@
-"""Collectives over several workers: waits that end, and where each worker is."""
+"""Runs programs over several workers: typed errors, and checks of their order."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from mirrax.errors import ProgramMismatch
 def guarded(
     topology: Topology, phase: str, program: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """Returns `program`, which raises if another worker dies, fails or is stuck.
+    """Returns `program`, made to raise if another worker dies, fails or is stuck.
 
-    With several workers it waits for its results, because only then an error of a
-    worker comes out in the place where it can be explained.
+    With several workers it waits for its results, so that the error is raised at the
+    call.
     """
     job = topology.job
     if job is None:
         return program
-    trail = trail_of(topology)
+    log = program_log_of(topology)
 
     def run(*inputs: Any) -> Any:
-        trail.add(phase)
+        log.add(phase)
         with job.guard(phase):
             return jax.block_until_ready(program(*inputs))
 
@@ -40,8 +40,8 @@ _INTERVAL = 64
 _NUM_RECENT = 2 * _INTERVAL
 
 
-class Trail:
-    """The programs that this worker has run together with the others."""
+class ProgramLog:
+    """The collective programs that this worker has run."""
 
     def __init__(self, topology: Topology) -> None:
         self._topology = topology
@@ -50,11 +50,11 @@ class Trail:
         self._recent: collections.deque[str] = collections.deque(maxlen=_NUM_RECENT)
 
     def add(self, name: str) -> None:
-        """Notes that the program `name` is run; compares notes from time to time."""
+        """Logs a run of the program `name`; sometimes compares the workers' logs."""
         self._count += 1
         self._checksum = zlib.crc32(f"{name}\n".encode(), self._checksum)
         self._recent.append(name)
-        # After 1, 2, 4, ... and then at equal distances.
+        # After 1, 2, 4, ... programs and then at equal intervals.
         if self._count % min(_INTERVAL, 1 << (self._count.bit_length() - 1)) == 0:
             self._compare()
 
@@ -65,23 +65,23 @@ class Trail:
         checksums = job.exchange(topic, str(self._checksum).encode())
         if len(set(checksums)) == 1:
             return
-        notes = json.dumps(list(self._recent)).encode()
-        recent = [json.loads(a) for a in job.exchange("recent programs", notes)]
+        own = json.dumps(list(self._recent)).encode()
+        recent = [json.loads(a) for a in job.exchange("recent programs", own)]
         other = next(i for i, c in enumerate(checksums) if c != checksums[0])
         pairs = list(zip(recent[0], recent[other], strict=True))
-        place = next((i for i, (a, b) in enumerate(pairs) if a != b), 0)
-        number = self._count - len(pairs) + place + 1
+        index = next((i for i, (a, b) in enumerate(pairs) if a != b), 0)
+        number = self._count - len(pairs) + index + 1
         raise ProgramMismatch(
             "All workers must run the same programs in the same order. Received: as "
-            f"number {number} {job.workers[0].name} ran {recent[0][place]} and "
-            f"{job.workers[other].name} ran {recent[other][place]}; what they computed "
-            "since is wrong. Let nothing that runs on replicas, and no read that "
-            "combines their values, depend on the worker.",
+            f"number {number} {job.workers[0].name} ran {recent[0][index]} and "
+            f"{job.workers[other].name} ran {recent[other][index]}; their results "
+            "since then are wrong. Do not make `run`, or a read that combines "
+            "replicas, depend on the worker.",
             worker=other,
         )
 
 
 @functools.lru_cache(maxsize=8)
-def trail_of(topology: Topology) -> Trail:
-    """Returns the trail of the programs over these devices."""
-    return Trail(topology)
+def program_log_of(topology: Topology) -> ProgramLog:
+    """Returns the log of the programs over these devices."""
+    return ProgramLog(topology)

@@ -11,7 +11,7 @@ import numpy as np
 from mirrax import trees
 from mirrax.devices.peers import Peers, exchange_json
 from mirrax.trees import Tree
-from mirrax.values.layouts import Kind, Parts
+from mirrax.values.layouts import Parts, ShapeDtype
 from mirrax.values.per_replica import PerReplica
 
 
@@ -47,15 +47,15 @@ class StepSynchronizer:
             kinds = tuple(
                 (tuple(shape), dtype) for own in column for shape, dtype in own
             )
-            leaf.layout = dataclasses.replace(leaf.layout, kinds=kinds)  # type: ignore[type-var]
+            leaf.layout = dataclasses.replace(leaf.layout, shapes=kinds)  # type: ignore[type-var]
         return step
 
 
-def _kinds(element: Tree) -> list[list[Kind]]:
+def _kinds(element: Tree) -> list[list[ShapeDtype]]:
     return [[_kind(part) for part in leaf.values] for leaf in _distributed(element)]
 
 
-def _kind(part: Any) -> Kind:
+def _kind(part: Any) -> ShapeDtype:
     part = part if hasattr(part, "dtype") else np.asarray(part, object)
     return tuple(part.shape), str(part.dtype)
 

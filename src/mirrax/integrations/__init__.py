@@ -13,7 +13,7 @@ def register_integrations() -> None:
     """Loads each integration when its library is imported, now or later."""
     # At once for Keras: models belong to a strategy from their creation.
     when_imported("keras", "mirrax.integrations.keras")
-    foreign_libraries.expect("flax.nnx", _load_flax)
+    foreign_libraries.register_library("flax.nnx", _load_flax)
 
 
 def _load_flax() -> Library:

@@ -58,7 +58,7 @@ def run(
         return _run_driven(driver, strategy, fn, args, kwargs)
     if isinstance(fn, Function) and not is_traced:
         return _run_compiled(strategy, fn, args, kwargs)
-    foreign_libraries.connect()
+    foreign_libraries.connected()
     call = ReplicaCall(strategy, strategy.collective, fn, tuple(args), kwargs)
     with strategy.scope():
         return _run_inside_trace(call) if is_traced else _run_by_python(call)

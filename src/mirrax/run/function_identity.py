@@ -23,7 +23,7 @@ import numpy as np
 
 from mirrax import trees
 from mirrax.run import user_frames
-from mirrax.trees import Same
+from mirrax.trees import IdentityKey
 
 _MAX_VALUES = 10_000
 _STANDARD_LIBRARY = f"{os.path.dirname(os.__file__)}{os.sep}"
@@ -123,9 +123,9 @@ class _Reach:
             case np.ndarray() | np.generic():
                 self._add_array(value)
             case enum.Enum() | jax.Array():
-                self._put(Same(value))
+                self._put(IdentityKey(value))
             case _ if trees.is_leaf(value):
-                self._put(Same(value))
+                self._put(IdentityKey(value))
             case dict():
                 self._add_all((type(value), len(value)), [*value, *value.values()])
             case set() | frozenset():
@@ -142,7 +142,7 @@ class _Reach:
 
     def _add_function(self, fn: types.FunctionType) -> None:
         if not _is_users_file(fn.__code__.co_filename):
-            self._put(Same(fn))
+            self._put(IdentityKey(fn))
             return
         self._put(fn.__code__)
         for cell in fn.__closure__ or ():
@@ -168,7 +168,7 @@ class _Reach:
             # A `function`, or what `jax.jit` returns.
             self._add_all(type(value).__qualname__, [wrapped])
             return
-        self._put(Same(value))
+        self._put(IdentityKey(value))
         if isinstance(value, types.ModuleType):
             is_users = _is_users_file(getattr(value, "__file__", None))
         else:

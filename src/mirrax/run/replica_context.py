@@ -14,7 +14,7 @@ from mirrax.context import guards, stack
 from mirrax.devices.topology import Topology
 from mirrax.options import CommunicationOptions, ReduceOp, parse_reduce_op
 from mirrax.trees import Tree
-from mirrax.values.array_like import as_arrays, strong
+from mirrax.values.array_like import as_arrays, without_weak_type
 from mirrax.values.regroup import select
 
 
@@ -92,7 +92,7 @@ class SingleReplica:
         options: CommunicationOptions,
         structure: Any = None,
     ) -> list[jax.Array]:
-        return [strong(reduce_one(op, value, axis=None)) for value in values]
+        return [without_weak_type(reduce_one(op, value, axis=None)) for value in values]
 
     def all_gather(
         self, values: list[jax.Array], axis: int, structure: Any = None

@@ -1,4 +1,4 @@
-"""Strategies: constructors that choose the parts."""
+"""Strategies, and functions that return the current one."""
 
 from mirrax.strategy.current import (
     experimental_set_strategy as experimental_set_strategy,

@@ -1,4 +1,4 @@
-"""Questions about the strategy in force at this place of the program."""
+"""Functions that return or set the current strategy and context."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mirrax.strategy.strategy import Strategy
 
 
 def get_strategy() -> Strategy:
-    """Returns the strategy in force; outside every scope, the default one.
+    """Returns the current strategy; outside every scope, the default one.
 
     >>> strategy = mirrax.OneDeviceStrategy("CPU:0")
     >>> with strategy.scope():
@@ -22,7 +22,7 @@ def get_strategy() -> Strategy:
 
 
 def has_strategy() -> bool:
-    """Returns whether a strategy other than the default one is in force.
+    """Returns whether the current strategy is not the default one.
 
     >>> has_strategy()
     False
@@ -32,9 +32,10 @@ def has_strategy() -> bool:
 
 
 def in_cross_replica_context() -> bool:
-    """Returns whether code here sees all replicas.
+    """Returns whether this code sees all replicas.
 
-    It does in a scope, in a merge function, and in what `extended.update` calls.
+    It does in a scope, in a merge function, and in functions that `extended.update`
+    calls.
 
     >>> strategy = mirrax.OneDeviceStrategy("CPU:0")
     >>> with strategy.scope():
@@ -45,9 +46,9 @@ def in_cross_replica_context() -> bool:
 
 
 def get_replica_context() -> ReplicaContext | None:
-    """Returns what a replica sees of the others; None in cross-replica context.
+    """Returns the context of this replica; None in cross-replica context.
 
-    Outside every strategy there is one replica, and this is its context.
+    Outside every strategy there is one replica, and this returns its context.
 
     >>> strategy = mirrax.MirroredStrategy(["CPU:0", "CPU:1"])
     >>> strategy.run(lambda: get_replica_context().replica_id_in_sync_group).values
@@ -60,7 +61,7 @@ def get_replica_context() -> ReplicaContext | None:
 
 
 def experimental_set_strategy(strategy: Strategy | None) -> None:
-    """Puts a strategy in force for the rest of this thread; None takes it back.
+    """Sets the strategy for the rest of this thread; None unsets it.
 
     >>> experimental_set_strategy(mirrax.OneDeviceStrategy("CPU:0"))
     >>> has_strategy()
@@ -69,8 +70,8 @@ def experimental_set_strategy(strategy: Strategy | None) -> None:
     """
     if stack.frame() is not stack.installed() or stack.overlay() is not None:
         raise RuntimeError(
-            "`experimental_set_strategy` belongs outside every scope. You are in "
-            f"{guards.describe()}. Leave the scope first, or use only the scope."
+            "`experimental_set_strategy` must be called outside every scope. You are "
+            f"in {guards.describe()}. Leave the scope first, or use only the scope."
         )
     if strategy is None:
         stack.install(None, ())

@@ -1,4 +1,4 @@
-"""The strategy in force where none was chosen."""
+"""The default strategy, outside every scope."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 from typing_extensions import override
 
-from mirrax.collectives.all_reduce import AllReduce
+from mirrax.collectives.all_reduce import XlaAllReduce
 from mirrax.context import guards
 from mirrax.devices.logical_devices import default_devices
 from mirrax.devices.topology import Topology
@@ -18,7 +18,7 @@ from mirrax.lazy_modules import LazyModule
 from mirrax.run.replica_context import ReplicaContext, SingleReplica
 from mirrax.strategy.extended import StrategyExtended
 from mirrax.strategy.strategy import Strategy
-from mirrax.strategy.variable_creators import leave
+from mirrax.strategy.variable_creators import create_plain
 from mirrax.trees import Tree
 from mirrax.variables.distributed_variable import DistributedVariable
 from mirrax.variables.variable import Variable
@@ -30,19 +30,19 @@ else:
 
 
 class DefaultStrategy(Strategy):
-    """One replica on JAX' default device, without any change to ordinary code."""
+    """One replica on JAX' default device; changes nothing for ordinary code."""
 
     def __init__(self) -> None:
         device = default_devices()[0]
         topology = Topology((device,), jax.process_index())
-        super().__init__(topology, AllReduce(), leave)
+        super().__init__(topology, XlaAllReduce(), create_plain)
         self.replica_context = ReplicaContext(
             self, SingleReplica(self), is_lasting=True
         )
 
     @override
     def scope(self) -> contextlib.AbstractContextManager[Strategy]:
-        """Changes nothing: this strategy is in force wherever no other is."""
+        """Changes nothing: this is the strategy outside every scope."""
         guards.require_cross_replica("`strategy.scope()`")
         guards.require_same_strategy("`strategy.scope()`", self)
         return contextlib.nullcontext(self)
@@ -72,7 +72,7 @@ class DefaultStrategy(Strategy):
 
 
 class _DefaultExtended(StrategyExtended):
-    """A plain variable belongs to the default strategy if it belongs to no other."""
+    """Plain variables without another strategy belong to the default one."""
 
     @override
     def variable_created_in_scope(self, v: Any) -> bool:
@@ -82,5 +82,5 @@ class _DefaultExtended(StrategyExtended):
 
 @functools.cache
 def default_strategy() -> DefaultStrategy:
-    """Returns the one default strategy of this process."""
+    """Returns the default strategy of this process."""
     return DefaultStrategy()

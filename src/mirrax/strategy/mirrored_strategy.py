@@ -1,4 +1,4 @@
-"""The strategy of several devices in one machine."""
+"""`MirroredStrategy`: several devices of one machine."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import jax
 
-from mirrax.collectives.all_reduce import AllReduce
+from mirrax.collectives.all_reduce import XlaAllReduce
 from mirrax.collectives.cross_device_ops import CrossDeviceOps
 from mirrax.devices.logical_devices import LogicalDevice
 from mirrax.devices.topology import local_topology
 from mirrax.strategy.strategy import Strategy
-from mirrax.strategy.variable_creators import mirror
+from mirrax.strategy.variable_creators import create_mirrored
 
 
 class MirroredStrategy(Strategy):
@@ -43,4 +43,4 @@ class MirroredStrategy(Strategy):
                 f"ReductionToOneDevice(). Received: {cross_device_ops!r}."
             )
         topology = local_topology(devices)
-        super().__init__(topology, cross_device_ops or AllReduce(), mirror)
+        super().__init__(topology, cross_device_ops or XlaAllReduce(), create_mirrored)

@@ -1,4 +1,4 @@
-"""`MultiWorkerMirroredStrategy`: synchronous replicas on many workers."""
+"""`MultiWorkerMirroredStrategy`: the devices of several workers."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from mirrax.cluster.job_options import JobOptions, read_options
 from mirrax.cluster.resolvers.base import ClusterResolver
 from mirrax.cluster.resolvers.tf_config import TFConfigClusterResolver
 from mirrax.cluster.worker import join
-from mirrax.collectives.all_reduce import AllReduce
+from mirrax.collectives.all_reduce import XlaAllReduce
 from mirrax.devices import device_kind
 from mirrax.devices.logical_devices import ensure_cpu_devices, local_devices, resolve
 from mirrax.devices.topology import Topology, job_topology, local_topology
 from mirrax.options import CollectiveCommunication as Choice
 from mirrax.options import CommunicationOptions
 from mirrax.strategy.strategy import Strategy
-from mirrax.strategy.variable_creators import mirror
+from mirrax.strategy.variable_creators import create_mirrored
 
-# For each kind of device what JAX uses, and which choices mean just that.
+# For each device type, the transport that JAX uses and the options that name it.
 _TRANSPORTS = {
     "CPU": ("Gloo", {Choice.AUTO, Choice.RING}),
     "GPU": ("NCCL", {Choice.AUTO, Choice.NCCL}),
@@ -32,32 +32,27 @@ _TRANSPORTS = {
 
 
 def check_choice(choice: Choice, device_kind: str) -> None:
-    """Warns if JAX cannot do as the user wishes, and says what it does instead.
+    """Warns if JAX does not have the chosen transport on these devices.
 
-    No error, as in TensorFlow: it changes the speed and not the results, and a program
-    for GPUs can be tried on a CPU.
-
-    Args:
-        choice: What the options say.
-        device_kind: The kind of the devices: CPU, GPU or TPU.
+    Not an error, as in TensorFlow: a program for GPUs can be tried on a CPU.
     """
     if device_kind not in _TRANSPORTS:
         return
     used, accepted = _TRANSPORTS[device_kind]
     if choice not in accepted:
         warnings.warn(
-            f"Between {device_kind} devices data go over {used}. Received: "
+            f"{device_kind} devices communicate over {used}. Received: "
             f"CommunicationOptions(implementation={choice.name}), which has no effect "
             "here. Leave it out, or use AUTO.",
             stacklevel=3,
         )
 
 
-# Between workers a message of this size takes as long as an empty one.
+# Up to this size, latency dominates the time of a message between workers.
 _SMALL_BYTES = 64 * 1024
 
 DEVICES_PER_WORKER = "MIRRAX_DEVICES_PER_WORKER"
-"""The environment variable that says how many CPU devices each worker brings."""
+"""The environment variable with the number of CPU devices of each worker."""
 
 
 class MultiWorkerMirroredStrategy(Strategy):
@@ -70,11 +65,10 @@ class MultiWorkerMirroredStrategy(Strategy):
     Create it before anything else that uses JAX.
 
     Args:
-        cluster_resolver: Who takes part; what TF_CONFIG says by default.
-        communication_options: Hints for collectives, and how long one may take.
-        devices: Names of the devices that this worker brings; all its GPUs or TPUs by
-            default, or else one CPU device, or as many as MIRRAX_DEVICES_PER_WORKER
-            says.
+        cluster_resolver: The members of the cluster; read from TF_CONFIG by default.
+        communication_options: Hints for collectives, and their timeout.
+        devices: Names of this worker's devices; all its GPUs or TPUs by default, or
+            else MIRRAX_DEVICES_PER_WORKER CPU devices (1 if unset).
 
     >>> MultiWorkerMirroredStrategy().num_replicas_in_sync
     1
@@ -96,8 +90,8 @@ class MultiWorkerMirroredStrategy(Strategy):
             local_topology(local) if job is None else job_topology(job, local)
         )
         check_choice(options.implementation, device_kind(local[0]))
-        ops = AllReduce(_SMALL_BYTES)
-        super().__init__(topology, ops, mirror, resolver, options)
+        ops = XlaAllReduce(_SMALL_BYTES)
+        super().__init__(topology, ops, create_mirrored, resolver, options)
 
 
 def _job_options(options: CommunicationOptions) -> JobOptions:
@@ -108,7 +102,7 @@ def _job_options(options: CommunicationOptions) -> JobOptions:
 
 
 def _reserve_cpu_devices(devices: Sequence[str] | None) -> None:
-    """Makes JAX start with the CPU devices that this worker brings."""
+    """Makes JAX start with this worker's number of CPU devices."""
     if not backend_is_up():
         wanted = _num_cpu_devices() if devices is None else len(devices)
         ensure_cpu_devices(wanted)

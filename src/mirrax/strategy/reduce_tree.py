@@ -1,4 +1,4 @@
-"""Reductions of whole structures, seen from outside the replicas."""
+"""Reduces whole structures in cross-replica context."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from mirrax.collectives.reduce import (
     Collective,
     reduce,
     reduce_one,
-    require_axis,
+    require_axes,
 )
 from mirrax.context import stack
 from mirrax.context.guards import MustDrive
 from mirrax.options import ReduceOp
 from mirrax.trees import Tree
 from mirrax.values.array_like import as_array
-from mirrax.values.layouts import Alike
+from mirrax.values.layouts import Replicated
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import (
@@ -59,49 +59,46 @@ def as_per_replica(leaf: Any, collective: Collective) -> PerReplica | None:
     if isinstance(leaf, PerReplica):
         return leaf
     if isinstance(leaf, Mirrored):
-        return PerReplica(Alike(leaf.array, topology))
+        return PerReplica(Replicated(leaf.array, topology))
     if is_mirrored_array(leaf, topology):
-        return PerReplica(Alike(leaf, topology))
+        return PerReplica(Replicated(leaf, topology))
     if isinstance(leaf, DistributedVariable):
         return leaf.copies()
     if not topology.is_local:
         if is_program_traced():
             # A program is the same on all workers.
             raise MustDrive
-        # Each worker brings its own value, which is that of its replicas.
+        # Each worker has its own value, which is that of its replicas.
         return PerReplica((leaf,) * len(topology.local_devices))
     return None
 
 
 def spread(leaf: Any, collective: Collective) -> Any:
-    """Returns a mirrored value as a `PerReplica` of equal parts; others as they are."""
+    """Returns a mirrored value as a `PerReplica` of equal parts; others unchanged."""
     topology = collective.topology
     if isinstance(leaf, Variable) or topology.is_single:
         return leaf.array if isinstance(leaf, Mirrored) else leaf
-    is_alike = isinstance(leaf, Mirrored) or is_mirrored_array(leaf, topology)
-    if not is_alike:
+    if not isinstance(leaf, Mirrored) and not is_mirrored_array(leaf, topology):
         return leaf
     if topology.is_local or stack.overlay() is not None:
         return as_per_replica(leaf, collective)
-    # A worker with one replica sees tensors, as it would alone.
+    # A worker with one replica gets arrays, as in a strategy with one replica.
     return regroup(list(local_results(leaf, topology)))
 
 
 def _reduce_plain(
     collective: Collective, op: ReduceOp, leaf: Any, axis: Axis
 ) -> jax.Array:
-    """Reduces a value that is not distributed, so every replica has the same."""
+    """Reduces a value that is not distributed: it is equal on every replica."""
     count = collective.topology.num_replicas
     value = jnp.asarray(as_array(leaf))
     if axis is None and op is ReduceOp.SUM and count > 1:
         raise ValueError(
             f"A sum over replicas needs a value of each. Received: {leaf!r} for "
-            f"{count} replicas; what all of them return as one object, or as one "
-            "number, comes out of `run` only once. Return an array that each replica "
-            "makes for itself, as in `jnp.array(x)`, or multiply by "
-            "`num_replicas_in_sync`."
+            f"{count} replicas; `run` returns an object or a number that is the same "
+            "on all replicas only once. Return an array that each replica creates, as "
+            "in `jnp.array(x)`, or multiply by `num_replicas_in_sync`."
         )
-    for a in () if axis is None else axis if isinstance(axis, tuple) else (axis,):
-        require_axis(a, value.ndim, "reduce")
+    require_axes(axis, value.ndim)
     reduced = reduce_one(op, value, axis)
     return reduced * count if op is ReduceOp.SUM and count > 1 else reduced

@@ -1,4 +1,4 @@
-"""What variables become inside the scope of a strategy."""
+"""Creates the variables of a strategy's scope."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from mirrax.variables.mirrored_variable import MirroredVariable
 from mirrax.variables.sync_on_read_variable import SyncOnReadVariable
 
 
-def mirror(
+def create_mirrored(
     owner: Any, collective: Collective, next_creator: Callable[..., Any], **kwargs: Any
 ) -> Any:
     """Returns a variable with a copy on every replica of `collective`."""
     wanted = kwargs.pop("synchronization", VariableSynchronization.AUTO)
     if wanted is VariableSynchronization.NONE:
         raise ValueError(
-            "Copies of a variable on several replicas must be synchronized at some "
-            "time. Received: synchronization=NONE. Use ON_WRITE (the default) or "
-            "ON_READ."
+            "Copies of a variable must be synchronized on write or on read. Received: "
+            "synchronization=NONE. Use ON_WRITE (the default) or ON_READ."
         )
     name = kwargs.get("name") or "Variable"
     array = validation.initial_array(kwargs.get("initial_value"), kwargs.get("dtype"))
-    if _has_outer_creators():
-        # Creators around the scope take part in making each copy.
+    creators = stack.creators()
+    if len(creators) > 1 and creators[0] is not owner._creator:
+        # Creators around the scope are called for each copy.
         for index in range(collective.topology.num_replicas):
             copy = dict(kwargs, name=f"{name}/replica_{index}" if index else name)
             made = next_creator(**dict(copy, initial_value=array))
@@ -44,7 +44,7 @@ def mirror(
     return kind(collective, **arguments)
 
 
-def place(
+def create_on_device(
     owner: Any, collective: Collective, next_creator: Callable[..., Any], **kwargs: Any
 ) -> Any:
     """Returns a plain variable on the one device of `collective`."""
@@ -52,26 +52,8 @@ def place(
     return next_creator(**dict(kwargs, owner=owner, device=device))
 
 
-def leave(
+def create_plain(
     owner: Any, collective: Collective, next_creator: Callable[..., Any], **kwargs: Any
 ) -> Any:
     """Returns a plain variable."""
     return next_creator(**kwargs)
-
-
-def _has_outer_creators() -> bool:
-    return len(stack.creators()) > 1 and not isinstance(
-        stack.creators()[0], StrategyCreator
-    )
-
-
-class StrategyCreator:
-    """The creator that a scope adds."""
-
-    def __init__(self, owner: Any, collective: Collective, make: Any) -> None:
-        self._owner = owner
-        self._collective = collective
-        self._make = make
-
-    def __call__(self, next_creator: Callable[..., Any], **kwargs: Any) -> Any:
-        return self._make(self._owner, self._collective, next_creator, **kwargs)

@@ -199,7 +199,7 @@ class Checkpoint:
         return sorted(held - names)
 
     def _entries(self, only: str | None = None) -> Iterator[tuple[str, Entry]]:
-        foreign_libraries.connect()
+        foreign_libraries.connected()
         for name, value in list(self._objects.items()):
             if only in (None, name):
                 replace = functools.partial(self._objects.__setitem__, name)

@@ -10,7 +10,7 @@ import numpy as np
 
 from mirrax._jax.arrays import shards, uncommitted
 from mirrax.options import VariableAggregation
-from mirrax.values.layouts import join
+from mirrax.values.layouts import join_parts
 from mirrax.variables.sync_on_read_variable import SyncOnReadVariable
 from mirrax.variables.variable import Variable
 
@@ -74,7 +74,7 @@ def assign(variable: Variable, value: np.ndarray[Any, Any]) -> None:
     topology = variable.topology
     shares = _shares(value, topology.num_replicas)
     own = tuple(shares[index] for index in topology.local_replicas)
-    variable.store(join(own, topology))
+    variable.store(join_parts(own, topology))
 
 
 def _shares(total: np.ndarray[Any, Any], count: int) -> list[np.ndarray[Any, Any]]:

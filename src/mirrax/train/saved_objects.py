@@ -15,7 +15,7 @@ from typing_extensions import override
 from mirrax.collectives import worker_exchange
 from mirrax.errors import CheckpointMismatchError
 from mirrax.train import host_transfer
-from mirrax.values.array_like import is_key, on_host
+from mirrax.values.array_like import is_prng_key, on_host
 from mirrax.variables import foreign_libraries
 from mirrax.variables.variable import Variable
 
@@ -84,7 +84,7 @@ class VariableEntry(ArrayEntry):
     @property
     @override
     def kind(self) -> Any:
-        return self._variable.value if is_key(self._variable) else self._variable
+        return self._variable.value if is_prng_key(self._variable) else self._variable
 
     @override
     def get(self) -> Any:
@@ -94,13 +94,15 @@ class VariableEntry(ArrayEntry):
 
     @override
     def set(self, value: Any) -> None:
-        host_transfer.assign(self._variable, worker_exchange.like(self.kind, value))
+        host_transfer.assign(
+            self._variable, worker_exchange.from_host(self.kind, value)
+        )
 
 
 class ForeignEntry(ArrayEntry):
     """An array of another library's object."""
 
-    def __init__(self, kept: foreign_libraries.Kept) -> None:
+    def __init__(self, kept: foreign_libraries.SavedArray) -> None:
         self._kept = kept
 
     @property
@@ -274,7 +276,7 @@ def _is_stateful(value: Any) -> bool:
     """Returns whether `value` is restored in place, not as a pytree."""
     return (
         isinstance(value, Variable | HasContents | HasPosition)
-        or foreign_libraries.kept_of(value) is not None
+        or foreign_libraries.saved_arrays_of(value) is not None
     )
 
 
@@ -282,7 +284,7 @@ def _stateful_entries(name: str, value: Any) -> Iterator[tuple[str, Entry]]:
     def named(inner: str) -> str:
         return "/".join(part for part in (name, inner) if part)
 
-    kept = foreign_libraries.kept_of(value)
+    kept = foreign_libraries.saved_arrays_of(value)
     if isinstance(value, Variable):
         yield name, VariableEntry(value)
     elif kept is not None:

@@ -1,4 +1,4 @@
-"""Values held on replicas: per replica, mirrored, and how results become them."""
+"""Values held on replicas: per-replica and mirrored."""
 
 from mirrax.values.distributed_values import DistributedValues as DistributedValues
 from mirrax.values.mirrored import Mirrored as Mirrored

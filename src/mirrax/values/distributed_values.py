@@ -1,10 +1,10 @@
-"""Values that have a part on each replica."""
+"""Values with a part on each replica."""
 
 from __future__ import annotations
 
 import abc
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import numpy as np
@@ -24,6 +24,8 @@ class DistributedValues(Leaf):
 
     __slots__ = ()
 
+    _label: ClassVar[str] = "DistributedValues"
+
     @property
     @abc.abstractmethod
     def values(self) -> tuple[Any, ...]:
@@ -33,12 +35,17 @@ class DistributedValues(Leaf):
         """What local replica `index` gets when this is an argument of `run`."""
         return self.values[index]
 
+    def __repr__(self) -> str:
+        return describe_parts(self._label, self.values, describe)
+
+    def __str__(self) -> str:
+        return describe_parts(self._label, self.values, print_part)
+
 
 def describe_parts(
-    kind: str, parts: tuple[Any, ...], show: Callable[[Any], str] | None = None
+    kind: str, parts: tuple[Any, ...], show: Callable[[Any], str]
 ) -> str:
-    """Returns the text of a distributed value, one line for each part."""
-    show = show or describe
+    """Returns the text of a distributed value, one line per part."""
     lines = ",\n".join(f"  {i}: {show(part)}" for i, part in enumerate(parts))
     return f"{kind}:{{\n{lines}\n}}"
 
@@ -51,11 +58,11 @@ def print_part(part: Any) -> str:
 
 
 def describe(part: Any) -> str:
-    """Returns the text of one part; arrays as the documents print tensors."""
+    """Returns the text of one part; arrays as TensorFlow's docs print tensors."""
     if isinstance(part, jax.Array) and not isinstance(part, jax.core.Tracer):
         value = on_host(part)
         if value.dtype == jax.dtypes.canonicalize_dtype(np.int64):
-            # Integers of JAX' usual size are shown as NumPy shows those of its own.
+            # So that NumPy does not print the dtype of JAX' default integers.
             value = value.astype(np.int64)
         shown = str(value) if value.ndim == 0 else repr(value)
         return f"<tf.Tensor: shape={part.shape}, dtype={part.dtype}, numpy={shown}>"

@@ -41,7 +41,7 @@ class TensorSpec:
         object.__setattr__(self, "name", name)
 
     def __repr__(self) -> str:
-        # The text that TensorFlow prints, which has shapes of unknown rank, too.
+        # The text that TensorFlow prints.
         shape = "<unknown>" if self.shape is None else self.shape
         kind = "string" if self.dtype.kind in "OSU" else self.dtype.name
         return f"TensorSpec(shape={shape}, dtype=tf.{kind}, name={self.name!r})"
@@ -56,13 +56,13 @@ class TensorSpec:
         )
         if found != wanted or not self.allows(value.shape):
             raise SignatureMismatch(
-                "An argument must fit its entry in `input_signature`. Received: "
+                "An argument must match its entry in `input_signature`. Received: "
                 f"{value.dtype}{list(value.shape)} for {self}. Convert or reshape the "
-                "argument, or leave sizes open in the signature with None."
+                "argument, or use None for sizes that vary."
             )
 
     def allows(self, shape: tuple[int, ...]) -> bool:
-        """Returns whether an array of this shape fits."""
+        """Returns whether an array of this shape matches."""
         if self.shape is None:
             return True
         return len(shape) == len(self.shape) and all(
@@ -81,7 +81,7 @@ class PerReplicaSpec:
 
 
 class TensorShape(tuple[int | None, ...]):
-    """A tuple of sizes; None stands for one that is not known.
+    """A tuple of sizes; None is an unknown size.
 
     >>> shape = TensorShape([2, 3])
     >>> shape.as_list(), shape.rank, shape.num_elements(), shape == (2, 3)
@@ -122,7 +122,6 @@ class TensorShape(tuple[int | None, ...]):
         return same_rank and all(None in pair or pair[0] == pair[1] for pair in pairs)
 
     def assert_is_compatible_with(self, other: Any) -> None:
-        """Raises unless each known size is the same."""
         if not self.is_compatible_with(other):
             raise ValueError(f"Shapes {self} and {tuple(other)} are incompatible")
 
@@ -130,12 +129,10 @@ class TensorShape(tuple[int | None, ...]):
         return TensorShape((*self, *other))
 
 
-def _of_leaves(_: None, sizes: Any) -> TensorShape:
-    # Without a look at them: inside a trace, or a map over trees, they can be anything.
-    return tuple.__new__(TensorShape, sizes)
-
-
-# JAX takes apart tuples, and so those that know more, too.
+# JAX flattens tuples, so it must flatten this subclass. `tuple.__new__` skips the
+# conversion to int: inside a trace or a tree map, the leaves can be anything.
 jax.tree_util.register_pytree_node(
-    TensorShape, lambda shape: (tuple(shape), None), _of_leaves
+    TensorShape,
+    lambda shape: (tuple[Any, ...](shape), None),
+    lambda _, sizes: tuple.__new__(TensorShape, sizes),
 )

@@ -1,4 +1,4 @@
-"""State that lives on the devices of a strategy."""
+"""Variables: mutable state on the devices of a strategy."""
 
 from mirrax.variables.creator_scope import (
     variable_creator_scope as variable_creator_scope,

@@ -1,4 +1,4 @@
-"""What users may hold of the arrays of variables, and so must not be overwritten."""
+"""Tracks which arrays of variables the user may hold, so that none is overwritten."""
 
 from __future__ import annotations
 
@@ -14,38 +14,41 @@ from mirrax._jax.arrays import donated_error
 lock = threading.RLock()
 """Held while a program runs on variables, and while their arrays are read."""
 
-turn = threading.RLock()
-"""Held, from reading variables to writing them, by a program with callbacks that does
-both. It lets go of `lock` while it runs. Taken before `lock`, never in a callback."""
+callback_lock = threading.RLock()
+"""Held by a program with callbacks that both reads and writes variables.
+
+Such a program releases `lock` while it runs. Acquire this one before `lock`, and never
+in a callback.
+"""
 
 _views: dict[int, weakref.ref[jax.Array]] = {}
 
 
-class Ledger:
-    """Counts what programs must look at, so that most of them need not look.
+class Counters:
+    """Lets programs skip their checks of variables while nothing has changed.
 
     Attributes:
-        count: How often a variable was lent.
-        moves: How often variables were put into another place.
+        aliased: How often an array of a variable was given to the user.
+        moves: How often variables were moved to another slot.
     """
 
-    count = 0
+    aliased = 0
     moves = 0
 
 
-ledger = Ledger()
+counters = Counters()
 
 
-def mark(variable: Any) -> None:
-    """Notes that the user may hold the stored array of `variable`, or a part of it."""
-    variable.is_lent = True
-    ledger.count += 1
+def mark_aliased(variable: Any) -> None:
+    """Records that the user may hold the stored array of `variable`, or a view."""
+    variable.is_aliased = True
+    counters.aliased += 1
 
 
 def require_alive(variable: Any, array: Any) -> None:
-    """Raises if a program of the user's own has overwritten the array of `variable`.
+    """Raises if the array of `variable` was donated to a program of the user.
 
-    XLA would end the process where only the copy on one device is gone.
+    XLA would end the process if only the copy on one device is deleted.
     """
     is_deleted = getattr(array, "is_deleted", None)
     if is_deleted is not None and is_deleted():
@@ -57,10 +60,10 @@ def require_alive(variable: Any, array: Any) -> None:
         )
 
 
-def loss_of(names: Sequence[str]) -> str:
-    """Returns the note for the error of a program that has cost variables their values.
+def lost_values_note(names: Sequence[str]) -> str:
+    """Returns the note for the error of a program that failed after donation.
 
-    XLA says so when it runs the program, which may be after the call.
+    XLA may report the failure only after the call.
     """
     return (
         f"[mirrax] the values of {', '.join(map(repr, names))} are lost, because a "
@@ -69,8 +72,8 @@ def loss_of(names: Sequence[str]) -> str:
     )
 
 
-def register(view: jax.Array) -> jax.Array:
-    """Returns `view`, remembered as one that shares its memory with a variable."""
+def track_view(view: jax.Array) -> jax.Array:
+    """Returns `view`, tracked as an array that shares memory with a variable."""
     number = id(view)
     _views[number] = weakref.ref(view, lambda _: _views.pop(number, None))
     return view
@@ -82,6 +85,6 @@ def is_view(array: object) -> bool:
     return reference is not None and reference() is array
 
 
-def has_views(numbers: Iterable[int]) -> bool:
-    """Returns whether one of these identities may be that of such an array."""
-    return any(map(_views.__contains__, numbers))
+def has_views(ids: Iterable[int]) -> bool:
+    """Returns whether one of these `id()`s may be that of a tracked view."""
+    return any(map(_views.__contains__, ids))

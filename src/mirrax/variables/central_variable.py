@@ -1,4 +1,4 @@
-"""Variables that are kept on one device, for replicas on several."""
+"""Variables on one device, for replicas on several."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from typing_extensions import override
 
 from mirrax.collectives.reduce import Collective
 from mirrax.context import stack
-from mirrax.trees import Same
 from mirrax.values.layouts import to_device
 from mirrax.variables import derivative_writes
-from mirrax.variables.aggregation import Write, aggregate
+from mirrax.variables.aggregation import aggregate
 from mirrax.variables.variable import (
     Change,
     Variable,
@@ -26,7 +25,7 @@ class CentralVariable(Variable):
 
     Args:
         collective: The devices of the replicas and how they communicate.
-        device: The device that keeps it.
+        device: The device that stores it.
         arguments: Those of `Variable`.
     """
 
@@ -41,25 +40,23 @@ class CentralVariable(Variable):
 
     @override
     def store(self, array: jax.Array) -> None:
-        # A program over all replicas leaves it on the first of them.
+        # A program over all replicas returns it on the first of them.
         super().store(to_device(array, self._home))
 
     @override
     def _write(self, change: Change, given: Any) -> Any:
-        frame = stack.frame()
-        if not isinstance(frame, stack.Replica):
-            return super()._write(change, given)
-        if derivative_writes.are_kept(stack.overlay()):
-            return derivative_writes.write(self, change, self._fitting(given))
-        write = Write(Same(self), change)
-        return frame.context.merge_call(write, args=(self._fitting(given),))
+        if isinstance(stack.frame(), stack.Replica):
+            return derivative_writes.write_in_replica(
+                self, change, self._fitting(given)
+            )
+        return super()._write(change, given)
 
     def write_merged(self, change: Change, value: Any, num_replicas: int) -> Any:
-        """Writes what the values of all replicas amount to."""
+        """Writes the aggregate of the values of all replicas."""
         return self._write(change, aggregate(self, value, num_replicas))
 
-    def keep(self, value: Any) -> None:
-        """Stores a value that is the same on all replicas, seen from outside."""
+    def write_equal(self, value: Any) -> None:
+        """Stores a value that all replicas have, in cross-replica context."""
         self._write(replace, value)
 
 

@@ -1,8 +1,10 @@
-"""Creating variables: the chain of creators, and creation inside a replica."""
+"""Creates variables through the creators in force, also inside a replica."""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,19 +12,15 @@ from mirrax.context import stack
 from mirrax.values.per_replica import PerReplica
 
 _PARAMETERS = (
-    "initial_value",
-    "trainable",
-    "name",
-    "dtype",
-    "aggregation",
-    "synchronization",
+    *("initial_value", "trainable", "name", "dtype"),
+    *("aggregation", "synchronization"),
 )
 
 
 def create(base: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Returns the variable that the creators in force make of these arguments.
 
-    Inside a replica all replicas meet, and share the one variable that is created.
+    Inside `run`, the replicas synchronize and share one variable.
     """
     arguments = dict(zip(_PARAMETERS, args, strict=False), **kwargs)
     if len(arguments) < len(args) + len(kwargs):
@@ -34,21 +32,20 @@ def create(base: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     if not isinstance(frame, stack.Replica):
         return _chain(base, stack.creators())(**arguments)
 
-    def create_once(_: Any, declared: Any) -> Any:
-        first = declared.values[0] if isinstance(declared, PerReplica) else declared
+    def create_once(_: Any, requested: Any) -> Any:
+        first = requested.values[0] if isinstance(requested, PerReplica) else requested
         return _chain(base, first.creators)(**first.arguments)
 
-    declaration = _Declaration(arguments, stack.creators())
-    return frame.context.merge_call(create_once, args=(declaration,))
+    request = _Request(arguments, stack.creators())
+    return frame.context.merge_call(create_once, args=(request,))
 
 
 @contextlib.contextmanager
 def variable_creator_scope(creator: stack.Creator) -> Iterator[None]:
-    """Lets `creator(next_creator, **kwargs)` take part in making variables.
+    """Calls `creator(next_creator, **kwargs)` for each variable created in the scope.
 
-    It returns a variable: what `next_creator(**kwargs)` gives, or one of its own.
-    Inside a strategy's scope it sees distributed variables; around the scope it sees
-    each of their copies.
+    It returns `next_creator(**kwargs)` or another variable. Inside a strategy's scope
+    it is called for distributed variables; around the scope, for each of their copies.
 
     >>> def frozen(next_creator, **kwargs):
     ...     return next_creator(**{**kwargs, "trainable": False})
@@ -59,21 +56,19 @@ def variable_creator_scope(creator: stack.Creator) -> Iterator[None]:
     """
     if not callable(creator):
         raise TypeError(
-            "A variable creator is called as creator(next_creator, **kwargs). "
+            "A variable creator must be callable as creator(next_creator, **kwargs). "
             f"Received: {creator!r}."
         )
     with stack.creating(creator):
         yield
 
 
-class _Declaration:
-    """The variable that one replica asks for, on its way to the other replicas."""
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Request:
+    """The variable that one replica creates."""
 
-    def __init__(
-        self, arguments: dict[str, Any], creators: tuple[stack.Creator, ...]
-    ) -> None:
-        self.arguments = arguments
-        self.creators = creators
+    arguments: dict[str, Any]
+    creators: tuple[stack.Creator, ...]
 
 
 def _chain(
@@ -82,9 +77,5 @@ def _chain(
     """Returns the creators as one function, the innermost called first."""
     chained = base
     for creator in creators:
-        chained = _link(creator, chained)
+        chained = functools.partial(creator, chained)
     return chained
-
-
-def _link(creator: stack.Creator, following: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda **kwargs: creator(following, **kwargs)

@@ -1,4 +1,4 @@
-"""What mirrored and sync-on-read variables have in common."""
+"""The base of mirrored and sync-on-read variables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mirrax.context import stack
 from mirrax.devices.topology import Topology
 from mirrax.options import VariableAggregation, VariableSynchronization
 from mirrax.values.array_like import ArrayLike
-from mirrax.values.distributed_values import DistributedValues
+from mirrax.values.distributed_values import DistributedValues, describe_parts
 from mirrax.values.per_replica import PerReplica
 from mirrax.variables.variable import (
     Variable,
@@ -47,7 +47,7 @@ class DistributedVariable(Variable, DistributedValues):
     @property
     @override
     def device(self) -> str:
-        """The name of the device of the copy that code here sees, or of the first."""
+        """The device name of the copy that this code sees, or of the first."""
         local = self.topology.local_replicas
         return self.topology.names[local[min(self.local_index() or 0, len(local) - 1)]]
 
@@ -65,7 +65,7 @@ class DistributedVariable(Variable, DistributedValues):
 
     @abc.abstractmethod
     def copies(self) -> PerReplica:
-        """Returns the values of all copies, as code in cross-replica context sees."""
+        """Returns the values of all copies, as in cross-replica context."""
 
     @abc.abstractmethod
     def part(self, index: int) -> jax.Array:
@@ -75,11 +75,14 @@ class DistributedVariable(Variable, DistributedValues):
     def __repr__(self) -> str:
         if stack.overlay() is not None:
             return describe_variable(self.name, self.read_value())
-        lines = ",\n".join(f"  {i}: {part!r}" for i, part in enumerate(self.values))
-        return f"{type(self).__name__}:{{\n{lines}\n}}"
+        return describe_parts(type(self).__name__, self.values, repr)
+
+    @override
+    def __str__(self) -> str:
+        return repr(self)
 
     def local_index(self) -> int | None:
-        """Returns which copy code at this place sees; None where it sees all."""
+        """Returns the index of the copy that this code sees; None if it sees all."""
         match stack.frame():
             case stack.Replica(strategy=strategy, index=index):
                 self._require_strategy(strategy)
@@ -90,28 +93,28 @@ class DistributedVariable(Variable, DistributedValues):
                 return None
 
     def _refuse_in_callback(self, what: str) -> None:
-        """Raises where a program that waits for us occupies the devices."""
+        """Raises in a callback, whose program holds the devices."""
         if not self.topology.is_single and is_in_callback():
             raise RuntimeError(
-                "A callback of a program runs while the program holds the devices, so "
-                f"what needs all of them would wait for ever. Received: {what} of "
-                f"variable '{self.name}', which has a copy on each of "
+                "A callback runs while its program holds the devices, so an operation "
+                f"on all of them would deadlock. Received: {what} of variable "
+                f"'{self.name}', which has a copy on each of "
                 f"{list(self.topology.names)}, in a callback. Return the value from "
-                "the callback, and assign it in the function; or do so after the call."
+                "the callback and assign it in the function, or assign after the call."
             )
 
     def _require_strategy(self, strategy: Any) -> None:
         topology = strategy.topology
         if topology != self.topology and not topology.is_single:
             raise RuntimeError(
-                f"Variable '{self.name}' lives on {list(self.topology.names)}. "
-                f"Received: a use inside `run` of a strategy over "
-                f"{list(topology.names)}. Create it in the scope of that strategy."
+                f"Variable '{self.name}' is on {list(self.topology.names)}. Received: "
+                f"a use inside `run` of a strategy on {list(topology.names)}. Create "
+                "it in the scope of that strategy."
             )
 
 
 class VariablePart(ArrayLike):
-    """One copy of a variable, to be looked at."""
+    """A read-only handle of one copy of a variable."""
 
     def __init__(self, container: DistributedVariable, index: int) -> None:
         self.container = container
@@ -151,10 +154,10 @@ class VariablePart(ArrayLike):
         return self.container.part(self.index)
 
     def assign(self, *_: Any, **__: Any) -> Any:
-        """Refuses: a copy that is written on its own would differ from the others."""
+        """Raises: the copies must stay equal."""
         raise RuntimeError(
-            f"'{self.name}' is one copy of a variable, and copies are not written one "
-            f"by one, so that they stay equal. Assign to '{self.container.name}'."
+            f"'{self.name}' is one copy of a variable, and copies must stay equal, so "
+            f"they cannot be assigned one by one. Assign to '{self.container.name}'."
         )
 
     assign_add = assign

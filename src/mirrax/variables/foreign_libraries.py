@@ -1,7 +1,7 @@
-"""The libraries whose variables take part in programs.
+"""The libraries whose variables programs of ours can read and write.
 
-A library is known by the name of its module. Once the user has imported that, it is
-connected: its integration is loaded, and asked from then on.
+A library is registered under the name of its module. Once the user has imported that
+module, the library is connected: its integration is loaded and used.
 """
 
 from __future__ import annotations
@@ -18,112 +18,95 @@ import jax
 from mirrax import trees
 from mirrax.context import stack
 from mirrax.trees import Tree
-from mirrax.variables.foreign_variable import ForeignVariable
 from mirrax.variables.variable import Variable
 
 
 class Library(abc.ABC):
-    """How the variables of one library take part."""
+    """How programs read and write the variables of one library."""
 
     @property
     @abc.abstractmethod
     def leaf_types(self) -> tuple[type, ...]:
-        """The types whose objects are one leaf of a structure, known by identity."""
+        """The types whose objects are leaves of a structure, compared by identity."""
 
     @abc.abstractmethod
     def routed(self) -> contextlib.AbstractContextManager[Any]:
-        """Lets reads and writes of the library's variables reach Mirrax.
+        """Routes reads and writes of the library's variables to Mirrax.
 
-        Entered around every trace, eager `run` and gradient, also inside one another.
-        Inside, `takes_part()` says whether a read or write is ours to answer.
+        Entered around every trace, eager `run` and gradient, also nested. Inside,
+        `is_routed()` tells whether Mirrax handles a read or write.
         """
 
     @abc.abstractmethod
     def sources(self, value: Any) -> Sources | None:
-        """Returns what a gradient with respect to `value` means; None if not ours."""
+        """Returns the variables in `value`, for gradients; None if it has none."""
 
     def refusal(self, value: Any) -> str | None:
         """Returns why `value` cannot be an argument of a function; None if it can."""
         return None
 
-    def kept_of(self, value: Any) -> dict[str, Kept] | None:
-        """Returns what a checkpoint keeps of a model, an optimizer, ..., by name.
-
-        None if `value` is none of those.
-        """
+    def saved_arrays_of(self, value: Any) -> dict[str, SavedArray] | None:
+        """Returns the arrays of a model or optimizer to save, by name; else None."""
         return None
 
     def when_complete(self, value: Any, then: Callable[[], bool]) -> None:
-        """Calls `then` once `value`, a model or so, has all its variables.
-
-        It is called again, whenever variables may have come, until it returns True.
-        """
+        """Calls `then` whenever `value` may have new variables, until it is True."""
         return
 
     fingerprint: Callable[[Callable[..., Any], Sequence[Any]], Hashable] | None = None
-    """Returns what, besides variables, a program of a function depends on, if much."""
+    """Returns what else a program of a function depends on, besides variables."""
 
 
-class Kept(NamedTuple):
-    """An array of another library's object, to be saved and restored.
-
-    Args:
-        get: Returns the array.
-        set: Takes another one of the same shape and dtype, in the same place.
-    """
+class SavedArray(NamedTuple):
+    """Gets and sets an array of another library's object, to save and restore it."""
 
     get: Callable[[], Any]
     set: Callable[[Any], None]
 
 
-class Sources:
-    """What gradients are taken with respect to, in the form of a library.
+class Sources(NamedTuple):
+    """The variables of one source of a gradient.
 
     Args:
         variables: The variables.
-        assemble: Puts their gradients into the form that the library's users expect.
+        assemble: Returns their gradients in the structure that the library uses.
     """
 
-    def __init__(
-        self,
-        variables: Sequence[Variable],
-        assemble: Callable[[Sequence[Any]], Tree],
-    ) -> None:
-        self.variables = variables
-        self.assemble = assemble
+    variables: Sequence[Variable]
+    assemble: Callable[[Sequence[Any]], Tree]
 
 
-_expected: dict[str, Callable[[], Library]] = {}
+_registered: dict[str, Callable[[], Library]] = {}
 _connected: list[Library] = []
 _fingerprints: list[Callable[[Callable[..., Any], Sequence[Any]], Hashable]] = []
 _NOTHING = contextlib.nullcontext()
 
 
-def expect(module: str, load: Callable[[], Library]) -> None:
-    """Connects a library as soon as its module has been imported by someone."""
-    _expected[module] = load
+def register_library(module: str, load: Callable[[], Library]) -> None:
+    """Connects a library once its module has been imported."""
+    _registered[module] = load
 
 
-def connect() -> list[Library]:
-    """Returns the libraries that take part, after connecting those newly imported."""
-    for module in _expected:
+def connected() -> list[Library]:
+    """Returns the connected libraries, after connecting those newly imported."""
+    for module in _registered:
         if module in sys.modules:
-            library = _expected.pop(module)()
+            library = _registered.pop(module)()
             trees.add_leaf_types(library.leaf_types)
             _connected.append(library)
             if library.fingerprint is not None:
                 _fingerprints.append(library.fingerprint)
-            return connect()
+            return connected()
     return _connected
 
 
 def routed() -> contextlib.AbstractContextManager[Any]:
-    """Lets the variables of all libraries take part for the `with` block."""
-    return _all_routed(_connected) if connect() else _NOTHING
+    """Routes the variables of all libraries to Mirrax for the `with` block."""
+    return _all_routed() if connected() else _NOTHING
 
 
 def routing(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Lets the variables of all libraries take part while `fn` is called."""
+    """Routes the variables of all libraries to Mirrax while `fn` is called."""
 
     @functools.wraps(fn)
     def routed_fn(*args: Any, **kwargs: Any) -> Any:
@@ -134,15 +117,15 @@ def routing(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @contextlib.contextmanager
-def _all_routed(libraries: Sequence[Library]) -> Iterator[None]:
+def _all_routed() -> Iterator[None]:
     with contextlib.ExitStack() as entered:
-        for library in libraries:
+        for library in _connected:
             entered.enter_context(library.routed())
         yield
 
 
-def takes_part() -> bool:
-    """Returns whether a read or write at this place goes through Mirrax.
+def is_routed() -> bool:
+    """Returns whether Mirrax handles a read or write here.
 
     It does in traces and gradients, and in an eager `run` on several replicas.
     """
@@ -153,7 +136,7 @@ def takes_part() -> bool:
 
 
 def check_arguments(tree: Tree) -> None:
-    """Raises if something in a structure cannot be an argument."""
+    """Raises if an object in a structure cannot be an argument."""
     if not _connected:
         return
     if isinstance(tree, tuple | list):
@@ -169,69 +152,43 @@ def check_arguments(tree: Tree) -> None:
 
 
 def fingerprint(fn: Callable[..., Any], leaves: Sequence[Any]) -> Hashable:
-    """Returns what of other libraries' objects a program of `fn` depends on."""
+    """Returns the state of other libraries that a program of `fn` depends on."""
     if not _fingerprints:
         return None
     return tuple([fingerprint(fn, leaves) for fingerprint in _fingerprints])
 
 
 def flatten_sources(tree: Tree) -> tuple[list[Any], Any]:
-    """Returns the variables in a structure, of whatever library, and its structure."""
-    connect()
+    """Returns the variables in a structure, of any library, and its structure."""
+    connected()
     return jax.tree.flatten(
         tree, is_leaf=lambda x: trees.is_leaf(x) or sources_of(x) is not None
     )
 
 
 def sources_of(value: Any) -> Sources | None:
-    """Returns what a gradient by `value` means; None if it is no variable."""
+    """Returns the variables in `value`; None if it is not a variable or model."""
     if isinstance(value, Variable):
         return Sources([value], lambda gradients: gradients[0])
-    for library in connect():
-        found = library.sources(value)
-        if found is not None:
-            return found
-    return None
+    found = (library.sources(value) for library in connected())
+    return next((sources for sources in found if sources is not None), None)
 
 
-def kept_of(value: Any) -> dict[str, Kept] | None:
-    """Returns what is kept of another library's object, by name; None for others."""
-    for library in connect():
-        found = library.kept_of(value)
-        if found is not None:
-            return found
-    return None
+def saved_arrays_of(value: Any) -> dict[str, SavedArray] | None:
+    """Returns the arrays to save of another library's object, by name; else None."""
+    found = (library.saved_arrays_of(value) for library in connected())
+    return next((arrays for arrays in found if arrays is not None), None)
 
 
 def when_complete(value: Any, then: Callable[[], bool]) -> None:
-    """Calls `then` whenever `value` may have got variables, until it returns True."""
-    for library in connect():
+    """Calls `then` whenever `value` may have new variables, until it is True."""
+    for library in connected():
         library.when_complete(value, then)
 
 
 def assemble(sources: Sequence[Sources], gradients: Sequence[Any]) -> list[Tree]:
-    """Returns gradients, one for each variable in turn, in the form of each source."""
+    """Returns the gradients of all variables in the structure of each source."""
     rest = iter(gradients)
     return [
         source.assemble([next(rest) for _ in source.variables]) for source in sources
     ]
-
-
-__all__ = [
-    "ForeignVariable",
-    "Kept",
-    "Library",
-    "Sources",
-    "assemble",
-    "check_arguments",
-    "connect",
-    "expect",
-    "fingerprint",
-    "flatten_sources",
-    "kept_of",
-    "routed",
-    "routing",
-    "sources_of",
-    "takes_part",
-    "when_complete",
-]

@@ -1,11 +1,10 @@
-"""Variables of other libraries, which take part in programs as our own do.
+"""Variables of other libraries, which programs read and write like our own.
 
-A variable of Keras or Flax keeps its array itself. A `ForeignVariable` stands for it in
-everything that engines, overlays and gradients do with variables: it holds nothing, and
-gets and sets the array where the library keeps it.
+A variable of Keras or Flax stores its array itself. A `ForeignVariable` is a proxy for
+engines, overlays and gradients: it gets and sets the array in the library.
 
-What an eager replica writes is its own until its function has ended; then the replicas
-meet once for all of it. They cannot meet earlier, in the middle of another library.
+The writes of an eager replica are pending until its function has ended; then the
+replicas synchronize once. They cannot do so earlier, inside code of another library.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from mirrax.collectives.reduce import Collective, reduce
 from mirrax.context import stack
 from mirrax.devices.topology import Topology
 from mirrax.options import ReduceOp, VariableAggregation, VariableSynchronization
-from mirrax.trees import Same
+from mirrax.trees import IdentityKey
 from mirrax.values.layouts import replicate
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.tensor_spec import TensorShape
@@ -36,29 +35,29 @@ from mirrax.variables import aliasing
 from mirrax.variables.mirrored_variable import MirroredVariable
 from mirrax.variables.variable import Change, replace
 
-# The library's own reference, `_settled`, the local name, and the argument itself.
+# The library's own reference, `_prepared`, the local name, and the argument itself.
 _KNOWN_REFERENCES = 4
 
 
 class Outdated(Exception):  # noqa: N818 - a signal to `function`, not to the user
-    """A variable has another shape or dtype than when a program was traced."""
+    """The shape or dtype of a variable has changed since a program was traced."""
 
 
 class ForeignVariable(MirroredVariable):
-    """Stands for a variable of another library.
+    """A proxy of a variable of another library.
 
-    It belongs to no strategy. Between programs its array lies wherever the library or
-    the user put it; a program over several devices first puts a copy on each, and
-    leaves it there.
+    It belongs to no strategy. Between programs its array is wherever the library or
+    the user put it; a program over several devices first replicates it.
 
     Args:
-        name: What errors call it.
+        name: Its name in errors.
         aggregation: How writes of several replicas become one.
-        adds_changes: Whether each replica's write is a change to what all share, as in
-            a sum or a count: the changes of all replicas are added.
+        adds_changes: Whether each replica's write is an increment of a shared value,
+            such as a sum or a count: the increments of all replicas are added.
+        trainable: Whether optimizers should change it.
     """
 
-    # Replicas meet for it once their function has ended.
+    # Replicas synchronize for it once their function has ended.
     is_written_together = False
 
     def __init__(
@@ -68,42 +67,41 @@ class ForeignVariable(MirroredVariable):
         adds_changes: bool = False,
         trainable: bool = True,
     ) -> None:
-        # Not `super().__init__`: there is nothing to create and nothing to hold.
+        # Not `super().__init__`: there is nothing to create.
         self._name = name
         self._trainable = trainable
         self._aggregation = aggregation
         self._synchronization = VariableSynchronization.ON_WRITE
         self._adds_changes = adds_changes
-        self._settled: Any = None
-        self._settled_on: Topology | None = None
+        self._prepared: Any = None
+        self._prepared_on: Topology | None = None
         self.owner = None
-        self.is_lent = False
+        self.is_aliased = False
 
     @abc.abstractmethod
     def get_array(self) -> jax.Array:
-        """Returns the array that the library holds."""
+        """Returns the array in the library."""
 
     @abc.abstractmethod
     def set_array(self, array: jax.Array) -> None:
-        """Makes the library hold `array`."""
+        """Stores `array` in the library."""
 
     def adds_changes(self) -> bool:
-        """Returns whether a write at this place is a change to what all share."""
+        """Returns whether a write here is an increment of a shared value."""
         return self._adds_changes
 
     @property
     @override
     def stored(self) -> jax.Array:
-        """The array that the library holds."""
         return self.get_array()
 
     @stored.setter
     def stored(self, array: jax.Array) -> None:
-        self._settled = array
+        self._prepared = array
         self.set_array(array)
 
     @override
-    def place(self) -> None:
+    def slot(self) -> None:
         return None
 
     @property
@@ -119,24 +117,22 @@ class ForeignVariable(MirroredVariable):
     @property
     @override
     def collective(self) -> Collective:  # type: ignore[override]
-        """That of the strategy in force."""
         frame = stack.frame()
         assert frame is not None
         collective: Collective = frame.strategy.collective
         return collective
 
-    def settle(self, topology: Topology | None, aval: Any, is_changed: bool) -> None:
-        """Puts the array where a program over `topology` needs it.
+    def prepare(self, topology: Topology | None, aval: Any, is_changed: bool) -> None:
+        """Puts the array on the devices of a program.
 
         Args:
-            topology: The devices of the program.
+            topology: The devices.
             aval: The shape and dtype that the program was traced with.
-            is_changed: Whether the program overwrites it, so that nobody else may
-                hold it.
+            is_changed: Whether the array is donated, so that it must not be shared.
         """
         array = self.get_array()
         aliasing.require_alive(self, array)
-        if array is self._settled and self._settled_on is topology:
+        if array is self._prepared and self._prepared_on is topology:
             if is_changed and sys.getrefcount(array) > _KNOWN_REFERENCES:
                 self.stored = jnp.copy(array)
             return
@@ -144,28 +140,28 @@ class ForeignVariable(MirroredVariable):
             raise Outdated
         if topology is None and not is_changed:
             return
-        # A copy, because what was put there from outside belongs to the user.
+        # A copy, because the user may hold an array that was assigned from outside.
         copied = jnp.copy(array)
         if topology is not None:
             if array.sharding != topology.replicated:
-                # All workers start with what the first one has.
+                # All workers start with the first worker's value.
                 copied = worker_exchange.from_first(
-                    topology, f"place {self.role}", copied
+                    topology, f"place {self.shared_name}", copied
                 )
             copied = replicate(copied, topology)
         self.stored = copied
-        self._settled_on = topology
+        self._prepared_on = topology
 
-    def settle_as_it_is(self, topology: Topology) -> None:
-        """Puts the array on all devices of `topology`, to be read there."""
-        self.settle(topology, self.get_array(), is_changed=False)
+    def prepare_for_reading(self, topology: Topology) -> None:
+        """Replicates the array over `topology`."""
+        self.prepare(topology, self.get_array(), is_changed=False)
 
     @override
     def traced_aval(self, inside_replica: bool) -> Any:
         return jax.core.ShapedArray(tuple(self.shape), self.dtype)
 
     @override
-    def lend(self, index: int) -> jax.Array:
+    def shared_view(self, index: int) -> jax.Array:
         return uncommitted(self._shard(index))
 
     @override
@@ -183,7 +179,7 @@ class ForeignVariable(MirroredVariable):
     def _shard(self, index: int) -> jax.Array:
         if not self._is_distributed():
             return self.get_array()
-        self.settle_as_it_is(self.collective.topology)
+        self.prepare_for_reading(self.collective.topology)
         return super()._shard(index)
 
     @override
@@ -194,7 +190,7 @@ class ForeignVariable(MirroredVariable):
 
     @override
     def _require_strategy(self, strategy: Any) -> None:
-        """Takes part in every strategy."""
+        """Accepts every strategy."""
 
     @override
     def _fitting(self, given: Any) -> Any:
@@ -205,7 +201,7 @@ class ForeignVariable(MirroredVariable):
     def _write(self, change: Change, given: Any) -> Any:
         frame, overlay = stack.frame(), stack.overlay()
         if overlay is not None and overlay.is_eager:
-            # Inside a derivative, from which the new value comes out by and by.
+            # Inside a derivative, which returns the new value at its end.
             overlay.write(self, change(overlay.read(self), self._fitting(given)))
             return overlay.read(self)
         if not isinstance(frame, stack.Replica) or not self._is_distributed():
@@ -222,14 +218,14 @@ class ForeignVariable(MirroredVariable):
         return super()._write(change, given)
 
     def pending_write(self, pending: _Pending) -> Any:
-        """Returns what a replica brings to the meeting at its end."""
-        if not pending.is_change:
+        """Returns the value or increment that a replica contributes at its end."""
+        if not pending.is_increment:
             return pending.value
-        return pending.value - self.lend(self._own_index())
+        return pending.value - self.shared_view(self._own_index())
 
-    def write_pending(self, is_change: bool, value: Any, num_replicas: int) -> None:
-        """Stores what all replicas brought, in cross-replica context."""
-        if not is_change:
+    def write_pending(self, is_increment: bool, value: Any, num_replicas: int) -> None:
+        """Stores the pending writes of all replicas, in cross-replica context."""
+        if not is_increment:
             self.write_merged(replace, value, num_replicas)
         else:
             if not isinstance(value, PerReplica):
@@ -241,7 +237,7 @@ class ForeignVariable(MirroredVariable):
     @override
     def _write_all(self, change: Change, given: Any) -> Any:
         if stack.overlay() is None and self._is_distributed():
-            self.settle_as_it_is(self.collective.topology)
+            self.prepare_for_reading(self.collective.topology)
         elif stack.overlay() is None:
             self.stored = change(self.get_array(), given)
             return self.stored
@@ -254,35 +250,35 @@ class ForeignVariable(MirroredVariable):
 
 @dataclasses.dataclass(frozen=True)
 class _Pending:
-    """What an eager replica has written: a value, or a change to what all share."""
+    """A write of an eager replica: a value, or an increment of a shared value."""
 
     value: Any
-    is_change: bool
+    is_increment: bool
 
 
 @dataclasses.dataclass(frozen=True)
 class _Commit:
-    """The merge function at the end of a replica: all must have written the same."""
+    """The merge function at the end; all replicas must write the same variables."""
 
-    variables: tuple[Same, ...]
-    are_changes: tuple[bool, ...]
+    variables: tuple[IdentityKey, ...]
+    are_increments: tuple[bool, ...]
 
     def __call__(self, strategy: Any, values: Sequence[Any]) -> None:
         count = strategy.num_replicas_in_sync
-        for variable, is_change, value in zip(
-            self.variables, self.are_changes, values, strict=True
+        for variable, is_increment, value in zip(
+            self.variables, self.are_increments, values, strict=True
         ):
-            variable.value.write_pending(is_change, value, count)
+            variable.value.write_pending(is_increment, value, count)
 
 
 def assign_pending(frame: stack.Replica) -> None:
-    """Lets the replicas meet for what they have written to foreign variables."""
+    """Synchronizes the replicas to store their writes to foreign variables."""
     if not frame.pending:
         return
     commit = _Commit(
-        tuple(Same(variable) for variable in frame.pending),
-        tuple(pending.is_change for pending in frame.pending.values()),
+        tuple(IdentityKey(variable) for variable in frame.pending),
+        tuple(pending.is_increment for pending in frame.pending.values()),
     )
     values = [v.pending_write(pending) for v, pending in frame.pending.items()]
-    # As arrays that are different objects, so that none is taken for a shared one.
+    # As new arrays, so that none is taken for an object that all replicas share.
     frame.context.merge_call(commit, args=([jnp.asarray(v) for v in values],))

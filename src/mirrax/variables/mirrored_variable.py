@@ -1,4 +1,4 @@
-"""Variables whose copies are equal: each write reaches all of them."""
+"""Variables with an equal copy on every replica."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from typing_extensions import override
 
 from mirrax.collectives import worker_exchange
 from mirrax.context import stack
-from mirrax.trees import Same
-from mirrax.values.layouts import Alike, Spmd, replicate
+from mirrax.values.layouts import Replicated, Spmd, replicate
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica
 from mirrax.variables import aliasing, derivative_writes
-from mirrax.variables.aggregation import Write, aggregate, require_equal
+from mirrax.variables.aggregation import aggregate, require_equal
 from mirrax.variables.distributed_variable import DistributedVariable
 from mirrax.variables.variable import Change, register_as_pytree, replace
 
@@ -31,22 +30,22 @@ class MirroredVariable(DistributedVariable):
         overlay = stack.overlay()
         if overlay is None:
             with aliasing.lock:
-                aliasing.mark(self)
+                aliasing.mark_aliased(self)
                 aliasing.require_alive(self, self.stored)
-                return PerReplica(Alike(self.stored, self.topology))
+                return PerReplica(Replicated(self.stored, self.topology))
         if overlay.inside_replica:
             return PerReplica(Spmd(overlay.read(self)))
-        return PerReplica(Alike(overlay.read(self), self.topology))
+        return PerReplica(Replicated(overlay.read(self), self.topology))
 
     @override
     def part(self, index: int) -> jax.Array:
-        return self.lend(index)
+        return self.shared_view(index)
 
     @override
     def read_stored(self) -> jax.Array:
-        self.refuse_foreign_trace()
+        self.refuse_read_in_jit()
         pending = self._pending()
-        return self.lend(self._own_index()) if pending is None else pending
+        return self.shared_view(self._own_index()) if pending is None else pending
 
     @override
     def _peek(self) -> jax.Array:
@@ -58,7 +57,7 @@ class MirroredVariable(DistributedVariable):
         return index if index < len(self.topology.local_devices) else 0
 
     def _pending(self) -> jax.Array | None:
-        """Returns what `extended.update` has written to this copy so far."""
+        """Returns the value that `extended.update` has written to this copy, if any."""
         frame = stack.frame()
         if not isinstance(frame, stack.Update):
             return None
@@ -71,12 +70,10 @@ class MirroredVariable(DistributedVariable):
     @override
     def _write(self, change: Change, given: Any) -> Any:
         match stack.frame():
-            case stack.Replica(context=context) as frame:
-                self._require_strategy(frame.strategy)
-                if derivative_writes.are_kept(stack.overlay()):
-                    return derivative_writes.write(self, change, self._fitting(given))
-                write = Write(Same(self), change)
-                return context.merge_call(write, args=(self._fitting(given),))
+            case stack.Replica(strategy=strategy):
+                self._require_strategy(strategy)
+                fitting = self._fitting(given)
+                return derivative_writes.write_in_replica(self, change, fitting)
             case stack.Update(index=index, pending=pending) if stack.overlay() is None:
                 new = change(self.read_stored(), self._fitting(given))
                 pending.setdefault(self, {})[index] = new
@@ -84,8 +81,8 @@ class MirroredVariable(DistributedVariable):
             case _:
                 if isinstance(given, PerReplica):
                     raise ValueError(
-                        f"Variable '{self.name}' has equal copies, so one value is "
-                        "assigned to all. Received: a PerReplica. Reduce it first "
+                        f"Variable '{self.name}' is mirrored, so all copies are "
+                        "assigned one value. Received: a PerReplica. Reduce it first "
                         "(`strategy.reduce`), or assign inside `strategy.run` with an "
                         "`aggregation`."
                     )
@@ -98,23 +95,23 @@ class MirroredVariable(DistributedVariable):
                     return Mirrored(self.stored)
 
     def commit_update(self, values: Sequence[jax.Array | None]) -> None:
-        """Stores what `extended.update` wrote, one value per copy, all equal."""
+        """Stores the values of `extended.update`, one per copy, all equal."""
         missing = [index for index, value in enumerate(values) if value is None]
         if missing:
             raise ValueError(
-                f"Variable '{self.name}' must be changed alike on every replica. "
-                f"Received: an update that leaves out replica(s) {missing}."
+                f"Variable '{self.name}' must be updated on every replica. Received: "
+                f"an update that skips replica(s) {missing}."
             )
         require_equal(self.name, values)
         worker_exchange.require_equal(self.topology, self, values[0])
         self.store(replicate(values[0], self.topology))
 
     def write_merged(self, change: Change, value: Any, num_replicas: int) -> Any:
-        """Writes what the values of all replicas amount to."""
+        """Writes the aggregate of the values of all replicas."""
         return self._write_all(change, aggregate(self, value, num_replicas))
 
-    def keep(self, value: Any) -> None:
-        """Stores a value that is the same on all replicas, seen from outside."""
+    def write_equal(self, value: Any) -> None:
+        """Stores a value that all replicas have, in cross-replica context."""
         self._write_all(replace, value)
 
     def _write_all(self, change: Change, given: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Variables whose copies differ: replicas write their own, reading combines them."""
+"""Variables whose copies differ: replicas write their own, reads combine them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mirrax.collectives import spmd, worker_exchange
 from mirrax.collectives.reduce import reduce
 from mirrax.context import stack
 from mirrax.options import VariableAggregation
-from mirrax.values.layouts import Joined, Spmd, join, replicate
+from mirrax.values.layouts import Joined, Spmd, join_parts, replicate
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica
 from mirrax.variables import aliasing
@@ -26,9 +26,9 @@ from mirrax.variables.variable import Change, register_as_pytree
 
 
 class SyncOnReadVariable(DistributedVariable):
-    """A variable that each replica changes for itself, such as a running count.
+    """A variable of which each replica writes its own copy, such as a count.
 
-    Reading it outside `run` combines the copies as its aggregation says.
+    A read outside `run` combines the copies with the variable's aggregation.
     """
 
     @property
@@ -47,28 +47,29 @@ class SyncOnReadVariable(DistributedVariable):
     @override
     def copies(self) -> PerReplica:
         overlay = stack.overlay()
-        if overlay is not None:
-            return self._per_replica(overlay.read(self))
-        return PerReplica(self._lent())
+        if overlay is None:
+            return PerReplica(self._shared_copies())
+        held = overlay.read(self)
+        return PerReplica(Spmd(held) if overlay.inside_replica else self._layout(held))
 
     @override
     def part(self, index: int) -> jax.Array:
-        part: jax.Array = self._lent().parts[index]
+        part: jax.Array = self._shared_copies().parts[index]
         return part
 
     @override
     def read_stored(self) -> jax.Array:
-        self.refuse_foreign_trace()
-        return self._seen(self._lent())
+        self.refuse_read_in_jit()
+        return self._visible(self._shared_copies())
 
     @override
     def _peek(self) -> jax.Array:
-        return self._seen(self._held())
+        return self._visible(self._held())
 
-    def _lent(self) -> Joined:
+    def _shared_copies(self) -> Joined:
         """Returns the copies, which the user may keep."""
         with aliasing.lock:
-            aliasing.mark(self)
+            aliasing.mark_aliased(self)
             return self._held()
 
     def _held(self) -> Joined:
@@ -76,8 +77,8 @@ class SyncOnReadVariable(DistributedVariable):
         aliasing.require_alive(self, array)
         return self._layout(array)
 
-    def _seen(self, copies: Joined) -> jax.Array:
-        """Returns what code at this place sees of the copies."""
+    def _visible(self, copies: Joined) -> jax.Array:
+        """Returns the copy of this replica, or the copies combined."""
         index = self.local_index()
         if index is not None:
             own: jax.Array = copies.parts[index]
@@ -94,14 +95,14 @@ class SyncOnReadVariable(DistributedVariable):
 
     @override
     def _store_initial(self, array: jax.Array) -> jax.Array:
-        return join((array,) * len(self.topology.local_devices), self.topology)
+        return join_parts((array,) * len(self.topology.local_devices), self.topology)
 
     @override
     def _write(self, change: Change, given: Any) -> Any:
         if isinstance(given, PerReplica):
             raise ValueError(
-                f"Variable '{self.name}' is written by each replica for itself, or "
-                "with one value for all. Received: a PerReplica. Give it to "
+                f"Variable '{self.name}' is assigned by each replica separately, or "
+                "with one value for all. Received: a PerReplica. Pass it to "
                 "`strategy.run`, and assign inside."
             )
         given = self._fitting(given)
@@ -112,10 +113,10 @@ class SyncOnReadVariable(DistributedVariable):
             return overlay.read(self)
         if index is not None:
             with aliasing.lock:
-                parts = list(self._parts())
+                parts = list(self._held().parts)
                 parts[index] = change(parts[index], given)
-                self.store(join(tuple(parts), self.topology))
-                aliasing.mark(self)
+                self.store(join_parts(tuple(parts), self.topology))
+                aliasing.mark_aliased(self)
             return parts[index]
         return self._write_all(change, given)
 
@@ -124,28 +125,28 @@ class SyncOnReadVariable(DistributedVariable):
         if self.aggregation is VariableAggregation.NONE:
             raise ValueError(
                 f"Variable '{self.name}' is synchronized on read with aggregation "
-                "NONE, so it has no value outside the replicas. Received: a write in "
+                "NONE, so it has no value outside `run`. Received: a write in "
                 "cross-replica context. Write it inside `strategy.run`, or give it an "
                 "`aggregation`."
             )
         if self.aggregation is VariableAggregation.SUM:
             if change in (operator.add, operator.sub):
                 raise ValueError(
-                    f"Variable '{self.name}' is the sum of its copies, and it is not "
-                    "said which copy a change outside `run` should reach. Received: "
-                    "assign_add or assign_sub in cross-replica context. Use "
+                    f"Variable '{self.name}' is the sum of its copies, and outside "
+                    "`run` it is undefined which copy to change. Received: assign_add "
+                    "or assign_sub in cross-replica context. Use "
                     "`assign(variable.read_value() + delta)`, or change it inside "
                     "`strategy.run`."
                 )
             given = self._share(given)
         if overlay is None or is_recording():
-            # A tape that records eager code does not follow what is assigned.
+            # An eager tape does not record assignments.
             self._refuse_in_callback("an assignment")
             with evaluated():
                 worker_exchange.require_equal(self.topology, self, given)
                 with aliasing.lock:
-                    parts = tuple(change(part, given) for part in self._parts())
-                    self.store(join(parts, self.topology))
+                    parts = tuple(change(part, given) for part in self._held().parts)
+                    self.store(join_parts(parts, self.topology))
             return Mirrored(replicate(self.read_value(), self.topology))
         if overlay.inside_replica:
             overlay.write(self, change(overlay.read(self), given))
@@ -156,25 +157,17 @@ class SyncOnReadVariable(DistributedVariable):
         return self.read_value()
 
     def _share(self, total: Any) -> Any:
-        """Returns the equal share of each copy in a sum; integers lose the rest."""
+        """Returns the share of each copy in a sum; integers lose the remainder."""
         count = self.topology.num_replicas
         is_integer = jnp.issubdtype(self._dtype, jnp.integer)
         return total // count if is_integer else total / count
 
-    def _parts(self) -> tuple[jax.Array, ...]:
-        return self._held().parts
-
     def _layout(self, array: jax.Array) -> Joined:
         return Joined(array, is_scalar=self._shape == (), topology=self.topology)
 
-    def _per_replica(self, held: jax.Array) -> PerReplica:
-        if stack.overlay().inside_replica:
-            return PerReplica(Spmd(held))
-        return PerReplica(self._layout(held))
-
     def _combine(self, value: PerReplica) -> jax.Array:
         # Part of the error when only some workers read.
-        topic = f"read of {self.role} (ON_READ: all workers read it together)"
+        topic = f"read of {self.shared_name} (ON_READ: all workers read it together)"
         if self.aggregation in REDUCTIONS:
             op = REDUCTIONS[self.aggregation]
             return reduce(self.collective, op, [value], axis=None, purpose=topic)[0]
@@ -186,8 +179,8 @@ class SyncOnReadVariable(DistributedVariable):
         raise ValueError(
             f"Variable '{self.name}' is synchronized on read with aggregation NONE, so "
             "its copies cannot be combined. Received: a read in cross-replica context. "
-            "Read it inside `strategy.run`, look at `experimental_local_results`, or "
-            "give it an `aggregation`."
+            "Read it inside `strategy.run`, use `experimental_local_results`, or give "
+            "it an `aggregation`."
         )
 
 

@@ -1,4 +1,4 @@
-"""What may be written into a variable, and how a variable may be declared."""
+"""Checks the options of a variable, its initial value, and assigned values."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from mirrax._jax.traces import evaluated
 from mirrax.context import guards, stack
 from mirrax.errors import LossyConversion
 from mirrax.options import VariableAggregation, VariableSynchronization
-from mirrax.values.array_like import as_array, strong
+from mirrax.values.array_like import as_array, without_weak_type
 
 
 def require_options(
     aggregation: Any, synchronization: Any, dtype: np.dtype[Any]
 ) -> None:
-    """Raises unless the options are of the right kind and go together."""
+    """Raises unless the options have the right types and fit the dtype."""
     for name, value, kind in (
         ("aggregation", aggregation, VariableAggregation),
         ("synchronization", synchronization, VariableSynchronization),
@@ -34,20 +34,20 @@ def require_options(
         dtype, jnp.inexact
     ):
         raise ValueError(
-            "The mean of integers is no integer, so `aggregation=MEAN` needs a "
-            f"floating variable. Received: dtype={dtype}. Use SUM or "
-            "ONLY_FIRST_REPLICA, or a floating dtype."
+            "The mean of integers is not an integer, so `aggregation=MEAN` needs a "
+            f"floating-point variable. Received: dtype={dtype}. Use SUM or "
+            "ONLY_FIRST_REPLICA, or a floating-point dtype."
         )
     if aggregation is VariableAggregation.SUM and dtype == np.bool_:
         raise ValueError(
-            "The sum of truth values is no truth value, so `aggregation=SUM` needs a "
-            f"variable of numbers. Received: dtype={dtype}. Use ONLY_FIRST_REPLICA, or "
-            "an integer dtype."
+            "The sum of booleans is not a boolean, so `aggregation=SUM` needs a "
+            f"numeric variable. Received: dtype={dtype}. Use ONLY_FIRST_REPLICA, or an "
+            "integer dtype."
         )
 
 
 def _meant(kind: type[enum.Enum], value: Any) -> str:
-    """Returns the name of the option that was probably meant, or of one there is."""
+    """Returns the name of the option that was probably meant, or a valid one."""
     names = [option.name for option in kind]
     is_name = isinstance(value, str) and value.upper() in names
     return value.upper() if is_name else names[-1]
@@ -70,13 +70,13 @@ def initial_array(initial_value: Any, dtype: Any) -> jax.Array:
         wanted = None if dtype is None else jax.dtypes.canonicalize_dtype(dtype)
         if wanted is not None:
             _require_safe(value, wanted)
-        # A copy, because the variable will overwrite it. A weak type would let the
-        # variable change its dtype with what is assigned.
-        return strong(jnp.array(value, dtype=wanted, copy=True))
+        # A copy, because the variable will be donated. With a weak type, assignments
+        # could change the dtype of the variable.
+        return without_weak_type(jnp.array(value, dtype=wanted, copy=True))
 
 
 def _called(initial_value: Callable[[], Any]) -> Any:
-    """Returns what a callable gives at once, as if nothing was traced here.
+    """Calls an initializer outside the current trace.
 
     It may read and write other variables, such as the state of a generator.
     """
@@ -88,13 +88,12 @@ def _called(initial_value: Callable[[], Any]) -> Any:
 
 
 def _refuse(received: str) -> NoReturn:
-    if guards.may_be_driven():
+    if stack.allows_python_fallback():
         raise guards.NeedsVariable
     raise ValueError(
-        "The initial value of a variable that is created while a function is "
-        f"traced must not be traced itself. Received: {received}. Pass a callable, as "
-        "in `Variable(lambda: jnp.zeros(3))`, or create the variable outside the "
-        "function."
+        "The initial value of a variable must not be traced, even if a traced function "
+        f"creates it. Received: {received}. Pass a callable, as in "
+        "`Variable(lambda: jnp.zeros(3))`, or create the variable outside the function."
     )
 
 
@@ -108,32 +107,32 @@ def fitting(value: Any, shape: tuple[int, ...], dtype: np.dtype[Any], name: str)
         is_weak = value.aval.weak_type
         if found != dtype and not (is_weak and _is_safe(found, dtype)):
             raise ValueError(
-                f"Variable '{name}' has dtype {dtype} and keeps it. Received: a value "
+                f"Variable '{name}' has the fixed dtype {dtype}. Received: a value "
                 f"of dtype {value.dtype}. Convert it with `.astype({str(dtype)!r})`."
             )
     else:
         plain = np.asarray(value)
         if not _is_safe(plain.dtype, dtype) or not _is_in_range(plain, dtype):
             raise LossyConversion(
-                f"Variable '{name}' has dtype {dtype} and keeps it. Received: "
+                f"Variable '{name}' has the fixed dtype {dtype}. Received: "
                 f"{value!r}, which does not convert without loss. Convert it first: "
                 f"`np.asarray(value).astype({str(dtype)!r})`."
             )
         value = plain.astype(dtype)
     if value.shape != shape:
         raise ValueError(
-            f"Variable '{name}' has shape {shape} and keeps it. Received: a value of "
+            f"Variable '{name}' has the fixed shape {shape}. Received: a value of "
             f"shape {value.shape}. Reshape or broadcast it first."
         )
     return value if value.dtype == dtype else jnp.asarray(value, dtype)
 
 
 def _require_safe(value: Any, wanted: np.dtype[Any]) -> None:
-    """Raises where a conversion to `wanted` would lose a fraction, say."""
+    """Raises if a conversion to `wanted` would lose information."""
     found = value.dtype if isinstance(value, jax.Array) else np.asarray(value).dtype
     if not jnp.issubdtype(found, jnp.number) or _is_safe(found, wanted):
         return
-    # The classes that programs written for TensorFlow meet.
+    # The classes that TensorFlow raises.
     kind = ValueError if isinstance(value, jax.Array) else LossyConversion
     raise kind(
         f"The initial value of a variable must convert to its dtype without loss. "
@@ -146,8 +145,8 @@ def _require_keys(value: Any, dtype: Any, name: str) -> None:
     if not isinstance(value, jax.Array) or value.dtype != dtype:
         raise ValueError(
             f"Variable '{name}' holds random keys of dtype {dtype}. Received: "
-            f"{value!r}. Assign such keys, as `jax.random.split` gives, or wrap their "
-            "data with `jax.random.wrap_key_data`."
+            f"{value!r}. Assign keys, as `jax.random.split` returns them, or wrap "
+            "their data with `jax.random.wrap_key_data`."
         )
 
 

@@ -211,13 +211,13 @@ def test_object_that_is_named_twice_comes_once():
 
 
 def test_equal_objects_are_different_ones():
-    class Alike(Model):
+    class Replicated(Model):
         def __eq__(self, other):
             return True
 
         __hash__ = None
 
-    first, second = Alike(), Alike()
+    first, second = Replicated(), Replicated()
     found = find(lambda x: first(x) + second(x))
     assert [id(model) for model in found] == [id(first), id(second)]
 

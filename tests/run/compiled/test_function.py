@@ -374,7 +374,7 @@ def test_jax_can_differentiate_a_function_that_reads_variables(strategy):
 def test_a_variable_inside_jit_is_refused():
     variable = mirrax.Variable(5.0, name="mine")
     scale = mirrax.function(lambda x: x * variable)
-    with pytest.raises(RuntimeError, match=r"'mine:0' is read inside jax.jit"):
+    with pytest.raises(RuntimeError, match=r"'mine:0' was read inside jax.jit"):
         jax.jit(scale)(3.0)
 
 

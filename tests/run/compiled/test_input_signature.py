@@ -51,7 +51,7 @@ def test_each_argument_is_held_against_its_own_entry():
 def test_arguments_by_name_take_their_places():
     both = signature(ROWS, TensorSpec([]))
     both.fitted((), {"y": 1.0, "x": jnp.ones((1, 2))})
-    with pytest.raises(TypeError, match="must fit its entry"):
+    with pytest.raises(TypeError, match="must match its entry"):
         both.fitted((), {"x": 1.0, "y": jnp.ones((1, 2))})
 
 
@@ -68,16 +68,16 @@ def test_every_part_is_held_against_its_own_entry():
     parts = signature(PerReplicaSpec((TensorSpec([2]), TensorSpec([3]))))
     parts.fitted((PerReplica((jnp.ones(2), jnp.ones(3))),), {})
     parts.fitted((jnp.ones(2),), {})
-    with pytest.raises(TypeError, match="must fit its entry"):
+    with pytest.raises(TypeError, match="must match its entry"):
         parts.fitted((PerReplica((jnp.ones(2), jnp.ones(2))),), {})
-    with pytest.raises(TypeError, match="must fit its entry"):
+    with pytest.raises(TypeError, match="must match its entry"):
         parts.fitted((jnp.ones(3),), {})
 
 
 def test_an_entry_for_an_array_holds_for_a_part():
     pair = signature(TensorSpec([2]))
     pair.fitted((PerReplica((jnp.ones(2), jnp.ones(2))),), {})
-    with pytest.raises(TypeError, match="must fit its entry"):
+    with pytest.raises(TypeError, match="must match its entry"):
         pair.fitted((PerReplica((jnp.ones(4), jnp.ones(4))),), {})
 
 
@@ -97,9 +97,9 @@ def test_arguments_that_do_not_fit_the_signature_are_refused(argument):
     spec = mirrax.TensorSpec([None, 2], np.float32)
     total = mirrax.function(lambda x: x.sum(), input_signature=[spec])
     # TensorFlow raises a TypeError.
-    with pytest.raises(TypeError, match="must fit its entry in `input_signature`"):
+    with pytest.raises(TypeError, match="must match its entry in `input_signature`"):
         total(argument)
-    with pytest.raises(ValueError, match="must fit its entry in `input_signature`"):
+    with pytest.raises(ValueError, match="must match its entry in `input_signature`"):
         total(argument)
 
 
@@ -118,7 +118,7 @@ def test_a_signature_can_be_nested():
     spec = {"x": (mirrax.TensorSpec([2]),)}
     total = mirrax.function(lambda tree: tree["x"][0] + 1, input_signature=[spec])
     np.testing.assert_array_equal(total({"x": (jnp.ones(2),)}), [2, 2])
-    with pytest.raises(ValueError, match="must fit its entry"):
+    with pytest.raises(ValueError, match="must match its entry"):
         total({"x": (jnp.ones(3),)})
 
 
@@ -133,7 +133,7 @@ def test_the_signature_holds_for_what_a_replica_gets(two_replicas):
     np.testing.assert_array_equal(
         two_replicas.run(step, args=(fits,)).values, [[2, 2], [2, 2]]
     )
-    with pytest.raises(ValueError, match="must fit its entry"):
+    with pytest.raises(ValueError, match="must match its entry"):
         two_replicas.run(step, args=(too_long,))
 
 

@@ -17,7 +17,7 @@ from mirrax.run.compiled.placement import (
     placement_of,
     split_outputs,
 )
-from mirrax.values.layouts import Alike, Joined, join, replicate
+from mirrax.values.layouts import Joined, Replicated, join_parts, replicate
 from mirrax.values.mirrored import Mirrored
 from mirrax.variables.overlay import TraceOverlay
 from tests.programs import create
@@ -46,7 +46,7 @@ def test_a_plain_array_is_itself():
 def test_a_joined_array_is_shown_part_by_part(pair, parts):
     arrays = tuple(jnp.asarray(part) for part in parts)
     form = Placement("joined", pair, is_scalar=arrays[0].ndim == 0)
-    value = form.wrap(join(arrays, pair))
+    value = form.wrap(join_parts(arrays, pair))
     assert [part.tolist() for part in value.values] == [a.tolist() for a in arrays]
 
 
@@ -57,12 +57,12 @@ def test_an_alike_array_is_whole_on_every_replica(pair):
 
 
 def test_the_form_of_a_value_makes_it_again(pair):
-    weak = Joined(join((1, 2), pair), True, pair, True)
+    weak = Joined(join_parts((1, 2), pair), True, pair, True)
     assert placement_of(weak) == Placement("joined", pair, is_scalar=True, is_weak=True)
     assert placement_of(weak).wrap(weak.array).layout.is_weak
-    rows = Joined(join((jnp.ones(1), jnp.ones(1)), pair), False, pair)
+    rows = Joined(join_parts((jnp.ones(1), jnp.ones(1)), pair), False, pair)
     assert placement_of(rows) == Placement("joined", pair)
-    alike = Alike(replicate(1.0, pair), pair)
+    alike = Replicated(replicate(1.0, pair), pair)
     assert placement_of(alike) == Placement("alike", pair)
 
 
@@ -100,7 +100,7 @@ def test_other_objects_are_no_outputs():
 
 def test_values_of_replicas_are_outputs_in_their_form(pair):
     def body(first, second, third):
-        joined, alike = Joined(first, True, pair), Alike(second, pair)
+        joined, alike = Joined(first, True, pair), Replicated(second, pair)
         result = [PerReplica(joined), PerReplica(alike), Mirrored(third)]
         arrays, (_, placements, _) = split_outputs(result)
         assert placements == [
@@ -115,8 +115,8 @@ def test_values_of_replicas_are_outputs_in_their_form(pair):
 
 
 def test_values_of_replicas_from_outside_stay_what_they_are(pair):
-    joined = PerReplica(Joined(join((1.0, 2.0), pair), True, pair))
-    alike = PerReplica(Alike(replicate(1.0, pair), pair))
+    joined = PerReplica(Joined(join_parts((1.0, 2.0), pair), True, pair))
+    alike = PerReplica(Replicated(replicate(1.0, pair), pair))
     arrays, (_, placements, rest) = split_outputs([joined, alike])
     assert arrays == []
     assert placements == [None, None]

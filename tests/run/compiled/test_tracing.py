@@ -129,7 +129,7 @@ def test_a_write_inside_a_transformation_is_refused(transform):
         variable.assign(jnp.float32(1))
         return x
 
-    with pytest.raises(RuntimeError, match=r"'mine:0' is assigned inside a JAX"):
+    with pytest.raises(RuntimeError, match=r"'mine:0' was assigned inside a JAX"):
         traced(lambda: transform(write) and 0)
 
 

@@ -113,7 +113,7 @@ def test_a_value_that_somebody_holds_is_copied_before_it_is_overwritten(three):
     (_, changed), (read,) = held.arrays()
     assert changed is not before[0]
     assert read is before[1]
-    assert (float(changed), float(views[0]), first.is_lent) == (0, 0, False)
+    assert (float(changed), float(views[0]), first.is_aliased) == (0, 0, False)
 
 
 def test_a_value_that_is_held_later_is_copied_too(three):

@@ -258,7 +258,7 @@ def test_jax_grad_over_a_write_is_refused_by_name(strategy):
     def step():
         return jax.grad(lambda x: [steps.assign_add(1.0), x][1])(1.0)
 
-    with pytest.raises(RuntimeError, match=r"'mine:0' is assigned inside a JAX"):
+    with pytest.raises(RuntimeError, match=r"'mine:0' was assigned inside a JAX"):
         strategy.run(step)
 
 

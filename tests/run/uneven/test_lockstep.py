@@ -193,7 +193,7 @@ def test_values_that_were_read_or_written_may_be_held_by_others(two_replicas):
         return read.value
 
     lockstep(two_replicas, fn, [[1.0], [2.0]], [False])
-    assert (read.is_lent, written.is_lent) == (True, True)
+    assert (read.is_aliased, written.is_aliased) == (True, True)
 
 
 def test_a_variable_of_another_library_is_put_on_all_devices(two_replicas):

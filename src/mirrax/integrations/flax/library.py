@@ -64,7 +64,9 @@ class FlaxLibrary(foreign_libraries.Library):
         )
 
     @override
-    def kept_of(self, value: Any) -> dict[str, foreign_libraries.Kept] | None:
+    def saved_arrays_of(
+        self, value: Any
+    ) -> dict[str, foreign_libraries.SavedArray] | None:
         if isinstance(value, nnx.Variable):
             return {"": _kept(value)}
         if not isinstance(value, OBJECTS):
@@ -81,6 +83,6 @@ class FlaxLibrary(foreign_libraries.Library):
         return (self._graphs.of_closure(fn), *own)
 
 
-def _kept(variable: Any) -> foreign_libraries.Kept:
+def _kept(variable: Any) -> foreign_libraries.SavedArray:
     proxy = require_proxy(variable)
-    return foreign_libraries.Kept(proxy.get_array, proxy.set_array)
+    return foreign_libraries.SavedArray(proxy.get_array, proxy.set_array)

@@ -110,7 +110,7 @@ class ReplicaLocalState(TraceState):
 
 def proxy_of(variable: Any) -> VariableProxy | None:
     """Returns the proxy of `variable` in the current context, if it has one."""
-    if not foreign_libraries.takes_part():
+    if not foreign_libraries.is_routed():
         return None
     state = internals.state_of(variable)
     if type(state) is ProxiedState:

@@ -25,9 +25,9 @@ def connect() -> None:
     for module in _MODULES:
         importlib.import_module(f"mirrax.integrations.keras.{module}").install()
     internals = importlib.import_module("mirrax.integrations.keras.internals")
-    stack.register(internals.cleared_scopes)
+    stack.register_library_state(internals.cleared_scopes)
     library = importlib.import_module("mirrax.integrations.keras.library")
-    foreign_libraries.expect("keras", library.KerasLibrary)
+    foreign_libraries.register_library("keras", library.KerasLibrary)
 
 
 def _find_incompatibility() -> str:

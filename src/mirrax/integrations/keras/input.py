@@ -22,7 +22,7 @@ from mirrax.devices.topology import Topology
 from mirrax.input.distributed_dataset import DistributedDataset
 from mirrax.integrations.keras import internals
 from mirrax.trees import Tree
-from mirrax.values.layouts import Joined, join
+from mirrax.values.layouts import Joined, join_parts
 from mirrax.values.per_replica import PerReplica
 
 
@@ -72,15 +72,15 @@ def _shard_leaf(leaf: Any, topology: Topology) -> Any:
 
 def _joined(value: PerReplica, topology: Topology) -> jax.Array:
     """Returns the parts of all replicas as one batch."""
-    (layout,) = worker_exchange.with_kinds(topology, [value.layout])
+    (layout,) = worker_exchange.with_shapes(topology, [value.layout])
     if isinstance(layout, Joined):
         return layout.array
     parts = tuple(layout.parts)
-    kinds = getattr(layout, "kinds", None) or [
-        worker_exchange.kind_of(p) for p in parts
+    kinds = getattr(layout, "shapes", None) or [
+        worker_exchange.shape_dtype_of(p) for p in parts
     ]
     if all(kind == kinds[0] for kind in kinds) and kinds[0][0][:1] != (0,):
-        return join(parts, topology)
+        return join_parts(parts, topology)
     return gather(topology, PerReplica(layout), 0)
 
 

@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from mirrax.integrations.keras import restoring
 from mirrax.integrations.keras.variables import proxy_of, read_whole, write_whole
-from mirrax.variables.foreign_libraries import Kept, Library, Sources
+from mirrax.variables.foreign_libraries import Library, SavedArray, Sources
 
 
 class KerasLibrary(Library):
@@ -28,7 +28,7 @@ class KerasLibrary(Library):
         return contextlib.nullcontext()
 
     @override
-    def kept_of(self, value: Any) -> dict[str, Kept] | None:
+    def saved_arrays_of(self, value: Any) -> dict[str, SavedArray] | None:
         if isinstance(value, keras.Variable):
             return {"": _kept(value)}
         if isinstance(value, keras.optimizers.Optimizer):
@@ -54,14 +54,14 @@ class KerasLibrary(Library):
         return Sources([proxy_of(value)], lambda gradients: gradients[0])
 
 
-def _kept(variable: Any) -> Kept:
-    return Kept(
+def _kept(variable: Any) -> SavedArray:
+    return SavedArray(
         functools.partial(read_whole, variable),
         functools.partial(write_whole, variable),
     )
 
 
-def _numbered(value: Any) -> dict[str, Kept]:
+def _numbered(value: Any) -> dict[str, SavedArray]:
     """Returns the variables by number, because Keras' names depend on name counters.
 
     Returns none while some are missing.

@@ -18,9 +18,9 @@ from mirrax.context import stack
 from mirrax.devices.topology import AXIS, Topology
 from mirrax.integrations.keras import internals
 from mirrax.options import VariableAggregation, VariableSynchronization
-from mirrax.values.layouts import join, replicate
+from mirrax.values.layouts import join_parts, replicate
 from mirrax.variables import aliasing
-from mirrax.variables.array_storage import Place
+from mirrax.variables.array_storage import Slot
 from mirrax.variables.mirrored_variable import MirroredVariable
 from mirrax.variables.sync_on_read_variable import SyncOnReadVariable
 from mirrax.variables.variable import Change, Variable, register_as_pytree
@@ -49,11 +49,11 @@ class KerasProxy(Variable):
         self._aggregation = _aggregation_of(original)
         self._shape = tuple(original.shape)
         self._dtype = jnp.dtype(internals.dtype_of(original))
-        self.is_lent = True
+        self.is_aliased = True
 
     @property
     @override
-    def role(self) -> str:
+    def shared_name(self) -> str:
         return internals.role_of(self.original)
 
     @property
@@ -63,7 +63,7 @@ class KerasProxy(Variable):
 
     def whole(self) -> jax.Array:
         """Returns the array that Keras sees outside replicas and traces."""
-        aliasing.mark(self)
+        aliasing.mark_aliased(self)
         array = internals.array_of(self.original)
         if is_stored(array):
             aliasing.require_alive(self, array)
@@ -72,14 +72,14 @@ class KerasProxy(Variable):
     def put(self, array: Any) -> None:
         """Sets the array, which the caller may still hold."""
         internals.set_array(self.original, array)
-        aliasing.mark(self)
+        aliasing.mark_aliased(self)
 
     @override
     def __deepcopy__(self, memo: dict[int, Any]) -> Variable:
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
         other.original = memo[id(self.original)]
-        other.is_lent = True
+        other.is_aliased = True
         return other
 
 
@@ -98,7 +98,7 @@ class _KerasStoredProxy(KerasProxy):
         internals.set_array(self.original, array)
 
     @override
-    def place(self) -> Place:
+    def slot(self) -> Slot:
         return internals.place_of(self.original)
 
 
@@ -149,7 +149,7 @@ class SyncOnReadProxy(KerasProxy, SyncOnReadVariable):
         internals.set_array(self.original, None)
 
     @override
-    def place(self) -> None:
+    def slot(self) -> None:
         return None
 
     @override
@@ -193,7 +193,7 @@ class SyncOnReadProxy(KerasProxy, SyncOnReadVariable):
             overlay.write(self, jnp.where(is_first, new, jnp.zeros_like(new)))
         else:
             rest = (jnp.zeros_like(new),) * (self.topology.num_replicas - 1)
-            overlay.write(self, join((new, *rest), self.topology))
+            overlay.write(self, join_parts((new, *rest), self.topology))
         return new
 
 

@@ -12,16 +12,16 @@ import numpy as np
 
 from mirrax import trees
 from mirrax._jax.arrays import ArrayImpl, donated_error
-from mirrax.collectives.worker_exchange import kind_of
+from mirrax.collectives.worker_exchange import shape_dtype_of
 from mirrax.context import stack
 from mirrax.devices.topology import Topology
 from mirrax.run.compiled.placement import PLAIN, Placement, placement_of
 from mirrax.run.compiled.replica_trace import stand_in
-from mirrax.trees import Driving, Same
+from mirrax.trees import Driving, IdentityKey
 from mirrax.values.array_like import as_arrays, is_array_like
-from mirrax.values.layouts import Alike, Joined, Layout, Parts, join
+from mirrax.values.layouts import Joined, Layout, Parts, Replicated, join_parts
 from mirrax.values.mirrored import Mirrored
-from mirrax.values.per_replica import OwnPart, PerReplica
+from mirrax.values.per_replica import LocalPerReplica, PerReplica
 from mirrax.variables import aliasing
 
 Slot = tuple[Any, Any, Layout | Placement | None]
@@ -47,7 +47,7 @@ def flat_structure(count: int) -> Any:
     return trees.flatten((tuple(range(count)), {}))[1]
 
 
-_FLAT = {ArrayImpl, np.ndarray, PerReplica, OwnPart, *NUMBERS}
+_FLAT = {ArrayImpl, np.ndarray, PerReplica, LocalPerReplica, *NUMBERS}
 
 
 def slots_of(leaves: Sequence[Any], topology: Topology | None) -> list[Slot]:
@@ -85,7 +85,7 @@ def _slot_of(leaf: Any, topology: Topology | None) -> Slot:
         layout = leaf.layout
         if isinstance(layout, Parts):
             return _slot_of_parts(leaf, layout, topology)
-        assert isinstance(layout, Joined | Alike)
+        assert isinstance(layout, Joined | Replicated)
         return _slot_of_layout(layout)
     if isinstance(leaf, np.ndarray | np.generic):
         if leaf.dtype.kind in "OUS":
@@ -113,7 +113,7 @@ def placement_of_slot(slot: Slot) -> Placement:
     return layout if isinstance(layout, Placement) else placement_of(layout)
 
 
-def _slot_of_layout(layout: Joined | Alike) -> Slot:
+def _slot_of_layout(layout: Joined | Replicated) -> Slot:
     aval = layout.array.aval
     kind: Any = layout.topology
     if type(layout) is Joined:
@@ -128,20 +128,22 @@ def static_key(leaf: Any) -> Any:
     # is refused: it is made anew for each call, and would be traced anew.
     is_unhashable = kind.__hash__ is None and kind.__module__ != "builtins"
     if trees.is_leaf(leaf) or is_unhashable:
-        return Same(leaf)
+        return IdentityKey(leaf)
     return kind, leaf
 
 
 def _slot_of_parts(value: PerReplica, layout: Parts, topology: Topology | None) -> Slot:
     topology = topology or layout.topology or _find_topology(layout.held)
     if topology is None or not all(is_array_like(part) for part in layout.held):
-        return Same(value), None, None
+        return IdentityKey(value), None, None
     parts = as_arrays(layout.held)
-    kinds = layout.kinds or [kind_of(part) for part in parts]
+    kinds = layout.shapes or [shape_dtype_of(part) for part in parts]
     if any(kind != kinds[0] for kind in kinds):
         return NOT_TRACEABLE
     is_weak = all(part.aval.weak_type for part in parts)
-    joined = Joined(join(tuple(parts), topology), parts[0].ndim == 0, topology, is_weak)
+    joined = Joined(
+        join_parts(tuple(parts), topology), parts[0].ndim == 0, topology, is_weak
+    )
     if not is_weak:
         # Kept, because the same batch is often given to several functions.
         value.layout = joined

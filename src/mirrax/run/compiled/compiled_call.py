@@ -31,7 +31,7 @@ from mirrax.run.compiled.program import Program
 from mirrax.run.compiled.program_cache import LastCall, ProgramCache
 from mirrax.run.compiled.tracing import Traced
 from mirrax.run.compiled.worker_arguments import agreed_arguments, agreed_parts
-from mirrax.trees import Same, Tree
+from mirrax.trees import IdentityKey, Tree
 from mirrax.variables import foreign_libraries
 from mirrax.variables.foreign_variable import Outdated
 
@@ -167,7 +167,7 @@ class CompiledCall(abc.ABC):
         if not is_eager():
             # Part of the derivative that is under way.
             return self._call_python(args, kwargs)
-        foreign_libraries.connect()
+        foreign_libraries.connected()
         if are_flat(args, kwargs):
             leaves, structure = list(args), flat_structure(len(args))
         else:
@@ -256,4 +256,4 @@ class CompiledCall(abc.ABC):
 def _place() -> Any:
     """Returns the part of the context that a trace depends on."""
     frame = stack.frame()
-    return None if frame is None else (type(frame), Same(frame.strategy))
+    return None if frame is None else (type(frame), IdentityKey(frame.strategy))

@@ -67,7 +67,7 @@ def noticing(body: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(body)
     def noticed(*args: Any, **kwargs: Any) -> Any:
-        with stack.deciding(True):
+        with stack.allowing_python_fallback():
             try:
                 return body(*args, **kwargs)
             except NeedsPython as signal:

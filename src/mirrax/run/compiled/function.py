@@ -145,7 +145,7 @@ class Function(CompiledCall, Generic[P, R]):
             return self.fn(*args, **kwargs)
         result: R
         if isinstance(frame, stack.Replica) and frame.context.num_replicas_in_sync > 1:
-            if frame.is_alone:
+            if frame.may_diverge:
                 # The others may not come here.
                 own_args, own_kwargs = self.fitted(args, kwargs)
                 return self.fn(*own_args, **own_kwargs)

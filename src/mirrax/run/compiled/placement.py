@@ -17,7 +17,7 @@ from mirrax.run.compiled.replica_trace import join_traced
 from mirrax.run.compiled.tracing import refuse_hidden_tracers
 from mirrax.trees import Tree
 from mirrax.values.array_like import as_array, as_arrays, is_array_like
-from mirrax.values.layouts import Alike, Joined, Layout, Parts
+from mirrax.values.layouts import Joined, Layout, Parts, Replicated
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica, per_replica
 from mirrax.variables.variable import Variable
@@ -47,7 +47,7 @@ class Placement:
         if self.kind == "joined":
             layout = Joined(array, self.is_scalar, self.topology, self.is_weak)
             return per_replica(layout, self.topology)
-        return per_replica(Alike(array, self.topology), self.topology)
+        return per_replica(Replicated(array, self.topology), self.topology)
 
 
 PLAIN = Placement("plain")
@@ -57,7 +57,7 @@ def placement_of(layout: Layout) -> Placement:
     """Returns the form of a per-replica value that is one array."""
     if isinstance(layout, Joined):
         return Placement("joined", layout.topology, layout.is_scalar, layout.is_weak)
-    assert isinstance(layout, Alike)
+    assert isinstance(layout, Replicated)
     return Placement("alike", layout.topology)
 
 
@@ -86,7 +86,7 @@ def _output(leaf: Any) -> tuple[Any, Placement | None]:
             layout = join_traced(as_arrays(parts), topology)
             return layout.array, placement_of(layout)
         case PerReplica(layout=layout):
-            assert isinstance(layout, Joined | Alike)
+            assert isinstance(layout, Joined | Replicated)
             if not isinstance(layout.array, jax.core.Tracer):
                 # From outside: it lies where it lies.
                 return leaf, None

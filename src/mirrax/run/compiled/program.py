@@ -115,7 +115,7 @@ class Program:
         if calls_back:
             # Takes `aliasing.lock` itself, and releases it while callbacks run.
             writes = bool(self._variable_io.written)
-            self._lock = aliasing.turn if writes else contextlib.nullcontext()
+            self._lock = aliasing.callback_lock if writes else contextlib.nullcontext()
         if calls_back and self._is_local:
             closed = catch_failures(traced.closed, self._failures)
             traced = dataclasses.replace(traced, closed=closed)
@@ -286,4 +286,4 @@ def explain(error: Exception, changed: Sequence[Variable]) -> None:
     """Adds to the error of a call which of its donated variables are lost."""
     lost = [v for v in changed if v.stored.is_deleted()]
     if lost:
-        error.add_note(aliasing.loss_of([variable.name for variable in lost]))
+        error.add_note(aliasing.lost_values_note([variable.name for variable in lost]))

@@ -96,7 +96,7 @@ class LastCall:
         self._keys = [key for key, _, _ in slots]
         self._is_run = is_run
         self._settings = eager_fingerprint()
-        self._num_libraries = len(foreign_libraries.connect())
+        self._num_libraries = len(foreign_libraries.connected())
         self._num_modules = len(sys.modules)
 
     def arrays_of(self, args: Sequence[Any]) -> list[Any] | None:
@@ -113,7 +113,7 @@ class LastCall:
     def _are_libraries_new(self) -> bool:
         """Returns whether a library that takes part was imported since."""
         num_modules = len(sys.modules)
-        if len(foreign_libraries.connect()) != self._num_libraries:
+        if len(foreign_libraries.connected()) != self._num_libraries:
             return True
         self._num_modules = num_modules
         return False

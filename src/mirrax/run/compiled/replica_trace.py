@@ -26,7 +26,7 @@ from mirrax.run.replica_context import ReplicaCall
 from mirrax.trees import Tree
 from mirrax.values.array_like import as_arrays, is_array_like
 from mirrax.values.distributed_values import DistributedValues
-from mirrax.values.layouts import Alike, Joined
+from mirrax.values.layouts import Joined, Replicated
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import refuse_captured
@@ -180,7 +180,7 @@ def argument_of(leaf: Any, topology: Topology) -> Argument:
     assert isinstance(leaf, PerReplica)
     refuse_captured(leaf, topology)
     layout = leaf.layout
-    if isinstance(layout, Alike):
+    if isinstance(layout, Replicated):
         return _plain_argument(layout.array)
     if not isinstance(layout, Joined):
         parts = layout.parts

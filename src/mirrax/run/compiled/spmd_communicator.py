@@ -61,7 +61,7 @@ def call_alone(call: ReplicaCall) -> Tree:
     if stack.overlay() is not None:
         stack.overlay().topologies.add(call.topology)
     context = ReplicaContext(call.strategy, SingleReplica(call.strategy))
-    place = stack.seen_from(0, 1)
+    place = stack.separate_traces(0, 1)
     with place, stack.entered(stack.Replica(call.strategy, context, index=0)):
         args, kwargs = select((call.args, call.kwargs), 0)
         return call.fn(*args, **kwargs)

@@ -21,7 +21,7 @@ from mirrax._jax.jaxprs import Var
 from mirrax.devices.topology import Topology
 from mirrax.run.compiled.tracing import Traced
 from mirrax.variables import aliasing
-from mirrax.variables.array_storage import Places, in_order_of_row, row_of
+from mirrax.variables.array_storage import Slots, in_storage_order, storage_list_of
 from mirrax.variables.distributed_variable import DistributedVariable
 from mirrax.variables.foreign_variable import ForeignVariable
 from mirrax.variables.variable import Variable
@@ -56,13 +56,13 @@ class VariableIO:
             for v in traced.reads
             if v in writes and (isinstance(v, DistributedVariable) or not is_over_many)
         ]
-        self.changed = in_order_of_row(changed)
+        self.changed = in_storage_order(changed)
         self.read_only = [v for v in traced.reads if v not in set(changed)]
         others = [v for v in traced.writes if v not in set(changed)]
         self.written = [*self.changed, *others]
         # Variables of other libraries, which a program calls to get and to set.
-        self._fetched = _with_cells(v for v in traced.reads if v.place() is None)
-        self._handed_on = _with_cells(v for v in traced.writes if v.place() is None)
+        self._fetched = _with_cells(v for v in traced.reads if v.slot() is None)
+        self._handed_on = _with_cells(v for v in traced.writes if v.slot() is None)
         # Plain variables stay on one device, whatever the program runs on.
         self._localized = _with_cells(
             v for v in others if is_over_many and not isinstance(v, DistributedVariable)
@@ -96,7 +96,7 @@ class VariableIO:
     def arrays(self) -> tuple[list[Any], list[Any]]:
         """Returns the arrays of `changed`, ready to be overwritten, and `read_only`."""
         for foreign, aval, is_changed in self._foreign:
-            foreign.settle(self._topology, aval, is_changed)
+            foreign.prepare(self._topology, aval, is_changed)
         self._prepare()
         for variable, cell in self._fetched:
             cell[0] = variable.stored
@@ -108,7 +108,7 @@ class VariableIO:
     def store(self, outputs: Iterable[jax.Array], num_rest: int) -> Sequence[jax.Array]:
         """Gives variables their new arrays; returns what comes after them."""
         # A callback of the program may have moved them.
-        if self._moves != aliasing.ledger.moves:
+        if self._moves != aliasing.counters.moves:
             self._find()
         if not self._handed_on and not self._localized:
             results = self._written_at.write(outputs, num_rest)
@@ -130,8 +130,8 @@ class VariableIO:
 
         None if there is no row.
         """
-        ledger = aliasing.ledger
-        if self._lent_count != ledger.count or self._moves != ledger.moves:
+        counters = aliasing.counters
+        if self._lent_count != counters.aliased or self._moves != counters.moves:
             self._prepare()
         row = self._row
         if row is None:
@@ -152,28 +152,28 @@ class VariableIO:
     def mark_forwarded(self) -> None:
         """Marks the arrays that a call may have returned to the user."""
         for variable in self._forwarded:
-            aliasing.mark(variable)
+            aliasing.mark_aliased(variable)
 
     def mark_all(self) -> None:
         """Marks all arrays as shared with others."""
         for variable in (*self.written, *self.read_only):
-            aliasing.mark(variable)
+            aliasing.mark_aliased(variable)
 
     def _prepare(self) -> None:
         """Makes arrays ready to be donated, and finds where they are stored."""
-        if self._lent_count != aliasing.ledger.count:
+        if self._lent_count != aliasing.counters.aliased:
             self._copy_aliased()
-        if self._moves != aliasing.ledger.moves:
+        if self._moves != aliasing.counters.moves:
             self._find()
 
     def _copy_aliased(self) -> None:
         """Copies the arrays that users may hold, so that they can be donated."""
         for variable in self.changed:
-            if variable.is_lent:
+            if variable.is_aliased:
                 aliasing.require_alive(variable, variable.stored)
                 variable.store(jnp.copy(variable.stored))
-        self._reads_lent = any(variable.is_lent for variable in self.read_only)
-        self._lent_count = aliasing.ledger.count
+        self._reads_lent = any(variable.is_aliased for variable in self.read_only)
+        self._lent_count = aliasing.counters.aliased
 
     def _read(self) -> list[Any]:
         """Returns the arrays of `read_only`, which users may have donated."""
@@ -185,11 +185,11 @@ class VariableIO:
 
     def _find(self) -> None:
         """Finds where variables are read and written without calling their code."""
-        self._row = row_of(self.changed)
+        self._row = storage_list_of(self.changed)
         self._changed_at = _places(self.changed, self._fetched)
         self._read_only_at = _places(self.read_only, self._fetched)
         self._written_at = _places(self.written, self._localized + self._handed_on)
-        self._moves = aliasing.ledger.moves
+        self._moves = aliasing.counters.moves
 
 
 def _run_in_place(run: Callable[..., Any], row: list[Any], *others: list[Any]) -> None:
@@ -210,11 +210,11 @@ def read_shared(variables: Sequence[Variable], topology: Topology) -> list[jax.A
     """
     for variable in variables:
         if isinstance(variable, ForeignVariable):
-            variable.settle_as_it_is(topology)
+            variable.prepare_for_reading(topology)
     arrays = [variable.stored for variable in variables]
     for variable, array in zip(variables, arrays, strict=True):
         aliasing.require_alive(variable, array)
-        aliasing.mark(variable)
+        aliasing.mark_aliased(variable)
     return arrays
 
 
@@ -224,7 +224,7 @@ def replace(variables: Sequence[Variable], arrays: Sequence[jax.Array]) -> None:
         for variable, array in zip(variables, arrays, strict=True):
             variable.stored = array
     for variable in variables:
-        aliasing.mark(variable)
+        aliasing.mark_aliased(variable)
 
 
 def read_and_written(traced: Traced) -> set[Variable]:
@@ -272,11 +272,11 @@ def _with_cells(variables: Iterable[Variable]) -> list[tuple[Variable, list[Any]
 
 def _places(
     variables: Sequence[Variable], cells: Sequence[tuple[Variable, list[Any]]]
-) -> Places:
+) -> Slots:
     """Returns where the arrays of variables are, with `cells` in place of some."""
     instead = {variable: (cell, 0) for variable, cell in cells}
-    places = [instead.get(variable) or variable.place() for variable in variables]
-    return Places([place for place in places if place is not None])
+    places = [instead.get(variable) or variable.slot() for variable in variables]
+    return Slots([place for place in places if place is not None])
 
 
 @contextlib.contextmanager

@@ -182,7 +182,8 @@ def _tables(topology: Topology, own: Sequence[Any]) -> list[Any]:
         for array, column in zip(arrays, zip(*rows, strict=True), strict=True)
     ]
     return [
-        worker_exchange.like(value, t) for value, t in zip(own, tables, strict=True)
+        worker_exchange.from_host(value, t)
+        for value, t in zip(own, tables, strict=True)
     ]
 
 

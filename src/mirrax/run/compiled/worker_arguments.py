@@ -12,7 +12,7 @@ import numpy as np
 from mirrax.collectives import worker_exchange
 from mirrax.collectives.worker_guard import guarded
 from mirrax.devices.topology import Topology
-from mirrax.values.array_like import as_arrays, is_array_like, is_key
+from mirrax.values.array_like import as_arrays, is_array_like, is_prng_key
 from mirrax.values.layouts import Parts, replicate
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import is_mirrored_array
@@ -68,13 +68,13 @@ def _agreed(
         i: tuple(as_arrays(leaves[i].values)) for i in parts
     }
     held |= {i: (_plain(leaves[i]),) * count for i in plain}
-    kinds = [[worker_exchange.kind_of(part) for part in held[i]] for i in held]
+    kinds = [[worker_exchange.shape_dtype_of(part) for part in held[i]] for i in held]
     digests = [worker_exchange.digest(held[i][0]) for i in plain]
     answers = worker_exchange.exchange(
         topology, "arguments of a function", json.dumps([kinds, digests])
     )
-    all_kinds, all_digests = zip(*map(json.loads, answers), strict=True)
-    columns = worker_exchange.merged_kinds(all_kinds)
+    exchange_shapes, all_digests = zip(*map(json.loads, answers), strict=True)
+    columns = worker_exchange.merge_shapes(exchange_shapes)
     differs = [len(set(column)) > 1 for column in zip(*all_digests, strict=True)]
     is_own = dict.fromkeys(parts, True) | dict(zip(plain, differs, strict=True))
     result = list(leaves)
@@ -92,14 +92,14 @@ def _agreed(
 def _plain(value: Any) -> Any:
     """Returns an array of NumPy; of random keys, which have none, what is given."""
     is_array = isinstance(value, jax.Array)
-    return value if is_array and is_key(value) else np.asarray(value)
+    return value if is_array and is_prng_key(value) else np.asarray(value)
 
 
 def _has_unknown_kinds(leaf: Any) -> bool:
     return (
         isinstance(leaf, PerReplica)
         and isinstance(leaf.layout, Parts)
-        and leaf.layout.kinds is None
+        and leaf.layout.shapes is None
         and all(is_array_like(part) for part in leaf.layout.held)
     )
 

@@ -207,7 +207,7 @@ def _columns(call: ReplicaCall, requests: Sequence[Any], what: str) -> list[PerR
     """Returns what the replicas brought, one value for all of them after another."""
     rows = [request.values for request in requests]
     columns = [Parts(parts) for parts in zip(*rows, strict=True)]
-    layouts = worker_exchange.with_kinds(call.topology, columns, what)
+    layouts = worker_exchange.with_shapes(call.topology, columns, what)
     return [PerReplica(layout) for layout in layouts]
 
 

@@ -26,7 +26,7 @@ from mirrax._jax.tape_trace import is_differentiating_only, is_recorded
 from mirrax._jax.traces import evaluated, is_eager, is_in_callback, is_staging
 from mirrax.collectives.reduce import Collective
 from mirrax.context import stack
-from mirrax.context.stack import set_aside
+from mirrax.context.stack import suspend_library_state
 from mirrax.options import CommunicationOptions, ReduceOp
 from mirrax.run import user_frames
 from mirrax.run.eager.collective_requests import (
@@ -128,7 +128,7 @@ class _Replica:
         self._body = body
         self._index = index
         # Made once, and entered whenever the replica has its turn.
-        self._place = stack.seen_from(self.number, call.topology.num_replicas)
+        self._place = stack.separate_traces(self.number, call.topology.num_replicas)
         self._device = jax.default_device(call.topology.local_devices[index])
         self._task: TaskGreenlet | None = None
         self._callers_config = callers_config
@@ -170,7 +170,7 @@ class _Replica:
         # must not be there for the others; nor may what other libraries keep there.
         request.frame = sys._getframe()
         try:
-            with evaluated(), set_aside():
+            with evaluated(), suspend_library_state():
                 return self._task.pause(request)
         finally:
             # Else the two would hold each other, and what the user computes here.

@@ -23,7 +23,7 @@ from mirrax._jax.tape_trace import RecordedTracer, RecordingTrace
 from mirrax._jax.traces import is_staging, set_current_trace
 from mirrax.context import stack
 from mirrax.variables import derivative_writes, foreign_libraries
-from mirrax.variables.overlay import Overlay, ValueOverlay, Watcher
+from mirrax.variables.overlay import Overlay, TapeObserver, ValueOverlay
 from mirrax.variables.sync_on_read_variable import SyncOnReadVariable
 from mirrax.variables.variable import Variable
 
@@ -43,7 +43,7 @@ class Recording:
         watcher: Is told what is read.
     """
 
-    def __init__(self, watcher: Watcher) -> None:
+    def __init__(self, watcher: TapeObserver) -> None:
         self.notes: list[Note] = []
         self.is_paused = False
         self._watcher = watcher
@@ -53,7 +53,7 @@ class Recording:
         """Notes what happens from now on."""
         outer = stack.overlay()
         trace = RecordingTrace(self._note, self._read)
-        place = stack.tape_place() if outer is None or outer.is_eager else None
+        place = stack.tape_trace_key() if outer is None or outer.is_eager else None
         self._entered.enter_context(foreign_libraries.routed())
         self._entered.enter_context(set_current_trace(trace))
         self._overlay = _Reads(self._watcher, trace, outer)
@@ -66,7 +66,7 @@ class Recording:
         # It leads back here: without it, what was noted goes as soon as the tape does.
         del self._overlay
         written = {variable: overlay.values[variable] for variable in overlay.written}
-        derivative_writes.hand_on(written)
+        derivative_writes.propagate_writes(written)
 
     def forget(self) -> None:
         """Forgets what was noted so far."""
@@ -163,7 +163,7 @@ class _Reads(ValueOverlay):
     """Gives variables their values, and tells which arrays those were."""
 
     def __init__(
-        self, watcher: Watcher, trace: RecordingTrace, parent: Overlay | None
+        self, watcher: TapeObserver, trace: RecordingTrace, parent: Overlay | None
     ) -> None:
         super().__init__({}, parent)
         self._watcher = watcher
@@ -192,11 +192,11 @@ class _Reads(ValueOverlay):
             if variable in self.values:
                 # What was assigned is not differentiated: the read starts anew.
                 value = jnp.copy(value)
-        self._watcher.saw(variable, value)
+        self._watcher.record_read(variable, value)
         return value
 
     @override
-    def _forget_traces(self) -> None:
+    def _invalidate_traces(self) -> None:
         pass
 
 

@@ -261,7 +261,7 @@ class _Uses:
         is_watched = self._watches_trainable and variable.trainable
         return is_watched or variable in self.watched
 
-    def saw(self, variable: Variable, value: Any) -> None:
+    def record_read(self, variable: Variable, value: Any) -> None:
         """Keeps a value that was read, if the variable is watched by now."""
         if not self.watches(variable):
             return
@@ -272,7 +272,7 @@ class _Uses:
         if not values or values[-1] is not value:
             values.append(value)
 
-    def apart(self, value: Any) -> Any:
+    def detach(self, value: Any) -> Any:
         """Returns `value` without the way in which it was computed."""
         return source_p.bind(value)
 

@@ -48,7 +48,7 @@ def value_and_grad(
         def pure(values: list[jax.Array]) -> tuple[Any, Any]:
             overlay = ValueOverlay(dict(zip(leaves, values, strict=True)), outer)
             is_eager = overlay.is_eager and not is_staging()
-            place = stack.derivative_place() if is_eager else None
+            place = stack.derivative_trace_key() if is_eager else None
             with foreign_libraries.routed(), stack.overlaid(overlay, place):
                 result = fn(*args, **kwargs)
             value, aux = result if has_aux else (result, None)
@@ -59,7 +59,7 @@ def value_and_grad(
         current = [variable.read_value() for variable in leaves]
         transformed = jax.value_and_grad(pure, has_aux=True)
         (value, (aux, new)), gradients = transformed(current)
-        derivative_writes.hand_on(dict(zip(written, new, strict=True)))
+        derivative_writes.propagate_writes(dict(zip(written, new, strict=True)))
         found = dict(zip(leaves, gradients, strict=True))
         assembled = foreign_libraries.assemble(sources, [found[v] for v in listed])
         gradients = trees.unflatten(structure, assembled)

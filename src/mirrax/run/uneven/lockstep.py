@@ -26,7 +26,7 @@ from mirrax.run.compiled.variable_io import (
 )
 from mirrax.run.uneven.segments import Cut
 from mirrax.trees import Tree
-from mirrax.values.layouts import join, mirror, to_device
+from mirrax.values.layouts import join_parts, replicate_parts, to_device
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import merge
 from mirrax.variables import aliasing
@@ -60,7 +60,7 @@ class Lockstep:
             with aliasing.lock:
                 return self._call_locked(arrays)
         refuse_in_callback()
-        with aliasing.turn, aliasing.lock:
+        with aliasing.callback_lock, aliasing.lock:
             return self._call_locked(arrays)
 
     def _call_locked(self, arrays: Sequence[Sequence[Any]]) -> Tree:
@@ -126,7 +126,8 @@ class Lockstep:
             for eqns, values in zip(collectives, states, strict=True)
         ]
         joined = [
-            join(tuple(parts), self.topology) for parts in zip(*inputs, strict=True)
+            join_parts(tuple(parts), self.topology)
+            for parts in zip(*inputs, strict=True)
         ]
         outputs = self.meetings[step](*joined)
         columns = [shards(output) for output in outputs]
@@ -158,7 +159,7 @@ class Lockstep:
         results = [
             PerReplica(self._on_devices(parts))
             if varies
-            else mirror(parts, self.topology)
+            else replicate_parts(parts, self.topology)
             for parts, varies in zip(columns, self.varying, strict=True)
         ]
         structure, is_array, _ = self.traces[0].result
@@ -167,8 +168,8 @@ class Lockstep:
 
     def _stored(self, variable: Variable, parts: Sequence[Any]) -> jax.Array:
         if isinstance(variable, SyncOnReadVariable):
-            return join(tuple(parts), self.topology)
-        return mirror(parts, self.topology)
+            return join_parts(tuple(parts), self.topology)
+        return replicate_parts(parts, self.topology)
 
     def _on_devices(self, parts: Sequence[Any]) -> tuple[jax.Array, ...]:
         """Returns each replica's part on its device; constants are not there yet."""

@@ -43,7 +43,7 @@ from mirrax.run.uneven.lockstep import Lockstep, meeting_program
 from mirrax.run.uneven.output_digests import differing_columns, output_digests
 from mirrax.run.uneven.segments import Cut, NotSegmentable, cut
 from mirrax.trees import Tree
-from mirrax.values.layouts import Alike, Parts
+from mirrax.values.layouts import Parts, Replicated
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import parts_of
 
@@ -139,7 +139,7 @@ def _kinds_of_all(call: ReplicaCall) -> Any:
         for leaf in trees.leaves((call.args, call.kwargs))
         if isinstance(leaf, PerReplica)
     ]
-    return tuple(layout.kinds for layout in layouts if isinstance(layout, Parts))
+    return tuple(layout.shapes for layout in layouts if isinstance(layout, Parts))
 
 
 def _build(
@@ -270,4 +270,4 @@ def _is_array(leaf: Any) -> bool:
 
 
 def _is_own(leaf: Any) -> bool:
-    return isinstance(leaf, PerReplica) and not isinstance(leaf.layout, Alike)
+    return isinstance(leaf, PerReplica) and not isinstance(leaf.layout, Replicated)
