@@ -370,7 +370,7 @@ def test_variable_by_itself_is_no_argument(engine, two_replicas):
     def step(variable):
         variable[...] += 1
 
-    with pytest.raises(TypeError, match=r"what is written to the copy is lost"):
+    with pytest.raises(TypeError, match=r"writes to the copy are lost"):
         two_replicas.run(engine(step), (variable,))
 
 

@@ -98,7 +98,7 @@ def test_classes_of_a_dataset_are_weighted(model):
 
 
 def test_dataset_with_separate_targets_is_refused(model):
-    with pytest.raises(ValueError, match="so `y` is not given besides"):
+    with pytest.raises(ValueError, match="so `y` cannot be given"):
         model.fit(dataset(), TARGETS)
 
 
