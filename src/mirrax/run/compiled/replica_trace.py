@@ -45,9 +45,14 @@ def run_traced(call: ReplicaCall) -> Tree:
     overlay.topologies.add(call.topology)
     leaves, structure = trees.flatten((call.args, call.kwargs))
     inputs = [argument_of(leaf, call.topology) for leaf in leaves]
+    given = [item.value for item in inputs if item.is_dynamic]
+    constants = [value for value in given if not isinstance(value, jax.core.Tracer)]
+    what = "arguments of a function"
+    if any(worker_exchange.differing(call.topology, what, constants)):
+        # Values from outside the trace that each worker has its own of.
+        raise MustDrive
     mapped = trace_replica(call, inputs, structure)
     held = [overlay.read(variable) for variable in mapped.reads]
-    given = [item.value for item in inputs if item.is_dynamic]
     outputs = mapped.evaluate(given, held)
     count = len(mapped.writes)
     for variable, value in zip(mapped.writes, outputs[:count], strict=True):
@@ -106,10 +111,6 @@ def trace_replica(
     """
     topology = call.topology
     dynamic = [item for item in inputs if item.is_dynamic]
-    constants = [x.value for x in dynamic if not isinstance(x.value, jax.core.Tracer)]
-    if any(worker_exchange.differing(topology, "arguments of a function", constants)):
-        # Outside of a trace, each worker may bring its own.
-        raise MustDrive
 
     def body(*values: Any) -> tuple[Sequence[jax.Array], Any]:
         given = iter(values)
