@@ -493,5 +493,7 @@ def test_collective_under_a_varying_condition_is_refused_with_the_place(two_repl
         is_first = context.replica_id_in_sync_group == 0
         return jax.lax.cond(is_first, lambda: context.all_reduce("SUM", x), lambda: x)
 
-    with pytest.raises(ValueError, match=r"psum at .*test_spmd.py:\d+, in a branch"):
+    with pytest.raises(
+        ValueError, match=r"psum at .*test_compiled_run.py:\d+, in a branch"
+    ):
         two_replicas.run(step, args=(1.0,))

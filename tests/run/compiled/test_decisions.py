@@ -343,4 +343,4 @@ def test_variable_is_assigned_inside_a_branch(caplog, untold):
     assert [float(fn(1.0)), float(fn(-1.0))] == [1.0, 2.0]
     (record,) = caplog.records
     assert "fn assigns a variable inside a transformation" in record.message
-    assert "Assign what it returns, outside of it" in record.message
+    assert "Assign its result outside" in record.message

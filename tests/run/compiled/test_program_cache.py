@@ -125,5 +125,5 @@ def test_a_library_that_is_new_stays_new_however_often_it_is_asked(monkeypatch):
     monkeypatch.setitem(sys.modules, "mirrax_tests_something_new", sys)
     assert last_call.arrays_of([]) == []
     monkeypatch.setitem(sys.modules, "mirrax_tests_a_library", sys)
-    monkeypatch.setattr(foreign_libraries, "connect", lambda: range(99))
+    monkeypatch.setattr(foreign_libraries, "connected", lambda: range(99))
     assert [last_call.arrays_of([]), last_call.arrays_of([])] == [None, None]

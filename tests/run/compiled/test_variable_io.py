@@ -222,12 +222,12 @@ def test_arrays_that_are_handed_through_are_lent(three):
     first, second, _ = three
     held = variable_io(lambda: [first.value, second.value * 2])
     held.mark_forwarded()
-    assert (first.is_lent, second.is_lent) == (True, False)
+    assert (first.is_aliased, second.is_aliased) == (True, False)
 
 
 def test_all_arrays_can_be_lent(three):
     variable_io(mixed(three)).mark_all()
-    assert [variable.is_lent for variable in three] == [True, True, True]
+    assert [variable.is_aliased for variable in three] == [True, True, True]
 
 
 # Several devices, and other libraries.

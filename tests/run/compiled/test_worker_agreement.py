@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from mirrax.devices.peers import SingleReplica
+from mirrax.devices.peers import NoPeers
 from mirrax.devices.topology import Topology
 from mirrax.errors import ProgramMismatch
 from mirrax.run.compiled.tracing import trace
@@ -23,7 +23,7 @@ class Named:
         self.name = f"worker {index}"
 
 
-class Job(SingleReplica):
+class Job(NoPeers):
     """One of two workers, which are threads."""
 
     workers = (Named(0), Named(1))
@@ -169,7 +169,7 @@ def test_a_constant_of_each_worker_in_a_loop_is_refused():
     message = mismatch(with_tables, make)
     assert "cannot stand inside a loop or a branch" in message
     assert "one in scan at " in message
-    assert "test_fingerprints.py" in message
+    assert "test_worker_agreement.py" in message
     assert "Pass it as an argument of `strategy.run`" in message
 
 
@@ -178,7 +178,7 @@ def test_other_steps_are_refused_with_their_places(compare):
     message = mismatch(compare, lambda index: [jnp.cos, jnp.sin][index])
     assert "where worker 0 has `v1:float32[] = cos v0:float32[]" in message
     assert "and worker 1 has `v1:float32[] = sin v0:float32[]" in message
-    assert message.count("test_fingerprints.py") == 2
+    assert message.count("test_worker_agreement.py") == 2
 
 
 def test_a_program_that_goes_on_is_refused():

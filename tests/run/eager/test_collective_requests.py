@@ -24,7 +24,7 @@ from mirrax.run.replica_context import ReplicaCall
 from tests.programs import replica_id
 
 OPTIONS = CommunicationOptions()
-HERE = r"test_requests\.py:\d+"
+HERE = r"test_collective_requests\.py:\d+"
 
 
 @pytest.fixture
@@ -254,7 +254,7 @@ def test_an_error_names_each_place_once():
 
     (note,) = elsewhere(waiting(join([1]))).__notes__
     assert note.count(" and at ") == 1
-    assert note.count("test_requests.py") == 2
+    assert note.count("test_collective_requests.py") == 2
 
 
 # In a `run`.

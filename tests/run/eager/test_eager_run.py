@@ -451,7 +451,7 @@ def test_a_replica_that_returns_early_is_named(two_replicas):
 
     line = step.__code__.co_firstlineno + 3
     message = (
-        rf"replica\(s\) \[1\] wait in all_reduce at .*test_eager.py:{line}, .*"
+        rf"replica\(s\) \[1\] wait in all_reduce at .*test_eager_run.py:{line}, .*"
         r"replica\(s\) \[0\] ended without calling it"
     )
     with pytest.raises(ReplicaError, match=message):
@@ -463,8 +463,8 @@ def test_replicas_that_call_different_collectives_are_named(two_replicas):
         return all_reduce(1.0) if replica_id() else meet()
 
     message = (
-        r"replica 0 calls merge_call of \S+ at .*test_eager.py:\d+; "
-        r"replica 1 calls all_reduce SUM of \S+ at .*test_eager.py:\d+"
+        r"replica 0 calls merge_call of \S+ at .*test_eager_run.py:\d+; "
+        r"replica 1 calls all_reduce SUM of \S+ at .*test_eager_run.py:\d+"
     )
     with pytest.raises(ReplicaError, match=message):
         two_replicas.run(step)

@@ -16,7 +16,7 @@ from mirrax.run.compiled.replica_trace import split_result
 from mirrax.run.compiled.spmd_communicator import SpmdCommunicator, call_in_replica
 from mirrax.run.compiled.tracing import trace
 from mirrax.run.replica_context import ReplicaCall
-from mirrax.run.uneven.lockstep import Lockstep, _Segments, meeting_program
+from mirrax.run.uneven.lockstep import Lockstep, meeting_program
 from mirrax.run.uneven.segments import cut
 from tests.programs import create, replica_id
 from tests.variables.library import Box
@@ -56,7 +56,7 @@ def side_by_side(strategy, fn, rows):
     traces = traces_of(strategy, fn, rows)
     cuts = [cut(traced.closed, AXIS_ENV) for traced in traces]
     topology = strategy.topology
-    return _Segments(topology, cuts, meetings_of(topology, cuts))(rows)
+    return Lockstep(topology, (), cuts, (), meetings_of(topology, cuts))._run(rows)
 
 
 def lockstep(strategy, fn, rows, varying=(), failures=None):

@@ -27,7 +27,7 @@ class _Tensors:
 
     iterator_type: type[mirrax.data.DatasetIterator] = DatasetIterator
 
-    def _made(self: Any, plan: Any) -> Dataset:
+    def _with_plan(self: Any, plan: Any) -> Dataset:
         return Dataset(plan, self.options())
 
     def cardinality(self) -> Any:
