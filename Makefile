@@ -29,7 +29,7 @@ help: ## Shows this list.
 demo: $(INSTALLED) ## Trains a small model on handwritten digits.
 	$(BIN)/python examples/digits.py $(ARGS)
 
-test: $(INSTALLED) ## Runs the tests, then the conformance cases, in 8 minutes.
+test: $(INSTALLED) ## Runs the tests, then the conformance cases.
 	$(BIN)/pytest $(PARALLEL)
 	$(BIN)/pytest $(PARALLEL) tests/conformance
 

@@ -156,7 +156,7 @@ def test_variable_that_one_worker_reads_alone_is_named():
     for kind, text in answers_of("read_on_one", 2, 1):
         assert kind == "ProgramMismatch"
         assert "worker 0 ran read of hits:0 (ON_READ: all workers read it" in text
-        assert "no read that combines their values, depend on the worker" in text
+        assert "or a read that combines replicas, depend on the worker" in text
 
 
 def test_functions_around_run_take_values_of_workers_own(shape):
