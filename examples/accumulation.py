@@ -1,4 +1,4 @@
-"""A batch that is too big for memory, in pieces: the same gradients, one all-reduce.
+"""Gradient accumulation: a batch too large for memory, in micro-batches.
 
 python examples/accumulation.py
 """

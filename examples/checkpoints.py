@@ -1,4 +1,4 @@
-"""Trains, stops in the middle, and goes on exactly where it was.
+"""Trains, stops in the middle, and resumes exactly where it stopped.
 
     python examples/checkpoints.py [directory]
 
@@ -16,7 +16,7 @@ import mirrax
 
 
 def build(strategy):
-    """Returns everything that a run consists of, as one checkpoint."""
+    """Returns the whole state of a run as one checkpoint."""
     with strategy.scope():
         weight = mirrax.Variable(jnp.zeros(8))
         noise = mirrax.random.Generator(seed=0)
@@ -28,13 +28,13 @@ def build(strategy):
 
 
 def train(strategy, directory, steps):
-    """Trains until `steps`, from the newest checkpoint on; returns the weights."""
+    """Trains until `steps`, from the latest checkpoint; returns the weights."""
     run = build(strategy)
     manager = mirrax.train.CheckpointManager(
         run, directory, max_to_keep=3, save_interval=10, asynchronous=True
     )
     if manager.restore_or_initialize():
-        print(f"goes on after step {run.step}")
+        print(f"resuming after step {run.step}")
 
     @mirrax.function
     def step(x, y):

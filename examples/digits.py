@@ -2,8 +2,8 @@
 
     python examples/digits.py [--replicas 2] [--epochs 5]
 
-Both runs see the same batches and end with the same parameters: how many devices take
-part is a matter of speed, not of results.
+Both runs see the same batches and end with the same parameters: the number of devices
+affects speed, not results.
 """
 
 import argparse
@@ -57,7 +57,7 @@ def train(strategy, data, epochs):
 
     def loss_of(images, labels):
         scores = jax.nn.log_softmax(predict([p.value for p in parameters], images))
-        # Divided by the size of the global batch: the sum over replicas is the mean.
+        # Divide by the global batch size: the sum over replicas is then the mean.
         return -jnp.take_along_axis(scores, labels[:, None], 1).sum() / BATCH_SIZE
 
     def replica_step(batch):
@@ -97,7 +97,7 @@ def main():
     parser.add_argument("--epochs", type=int, default=5)
     options = parser.parse_args()
 
-    # Several devices are made of one CPU; with GPUs, leave all of this out.
+    # Splits one CPU into several devices; not needed with GPUs.
     mirrax.config.set_logical_devices("CPU", options.replicas)
     names = [f"CPU:{i}" for i in range(options.replicas)]
     train_data, test_data = load()

@@ -2,8 +2,8 @@
 
     python examples/equinox_optax.py
 
-State goes in, new state comes out. What all replicas have alike comes back as plain
-arrays, so it goes into the next step, or into any other JAX code, as it is.
+State goes in, new state comes out. Results that are equal on all replicas are plain
+arrays, ready for the next step or any other JAX code.
 """
 
 import equinox as eqx

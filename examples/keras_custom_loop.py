@@ -1,9 +1,9 @@
-"""Trains a Keras model with a loop of one's own, on all replicas of a strategy.
+"""Trains a Keras model in a custom loop, on all replicas of a strategy.
 
     KERAS_BACKEND=jax python examples/keras_custom_loop.py [--replicas 2] [--epochs 5]
 
-The step is what one replica does with its part of a batch. The optimizer adds up the
-gradients of all replicas; the metrics count what all of them have seen.
+The step is what one replica does with its part of a batch. The optimizer sums the
+gradients of all replicas; the metrics count all of them.
 """
 
 import argparse
@@ -60,7 +60,7 @@ def main(arguments=None):
         def loss_of():
             scores = model(images, training=True)
             each = losses(labels, scores)
-            # Divided by the size of the global batch: the sum over replicas is a mean.
+            # Divide by the global batch size: the sum over replicas is then the mean.
             return each.sum() / BATCH_SIZE, (each, scores)
 
         differentiated = mirrax.value_and_grad(

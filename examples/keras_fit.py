@@ -2,8 +2,8 @@
 
     KERAS_BACKEND=jax python examples/keras_fit.py [--replicas 2] [--epochs 5]
 
-All that differs from a program for one device is the scope. On several machines, use
-`mirrax.MultiWorkerMirroredStrategy()` and start it with `mirrax launch`.
+Only the scope differs from a program for one device. On several machines, use
+`mirrax.MultiWorkerMirroredStrategy()` and `mirrax launch`.
 """
 
 import argparse
@@ -63,7 +63,7 @@ def main(arguments=None):
     with strategy.scope():
         model = create_model()
     train, test = load()
-    # The last batch of 28 rows counts as it is: nothing is padded or dropped.
+    # The partial last batch of 28 rows is neither padded nor dropped.
     model.fit(*train, batch_size=BATCH_SIZE, epochs=options.epochs, verbose=2)
     loss, accuracy = model.evaluate(*test, batch_size=BATCH_SIZE, verbose=0)
     print(f"{options.replicas} replica(s): accuracy on unseen digits {accuracy:.3f}")

@@ -2,7 +2,7 @@
 
     python examples/nnx.py
 
-The model and the optimizer are ordinary NNX objects; only the step is given to `run`.
+The model and the optimizer are ordinary NNX objects; only the step is passed to `run`.
 """
 
 import jax.numpy as jnp
@@ -16,7 +16,7 @@ import mirrax
 class Model(nnx.Module):
     def __init__(self, rngs):
         self.first = nnx.Linear(8, 32, rngs=rngs)
-        # Statistics over the batches of all replicas, because of `axis_name`.
+        # `axis_name` makes the statistics those of the global batch.
         self.norm = nnx.BatchNorm(32, axis_name="replica", rngs=rngs)
         self.dropout = nnx.Dropout(0.1, rngs=rngs)
         self.last = nnx.Linear(32, 1, rngs=rngs)

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import tempfile
 import threading
 
 # All must come before JAX starts its backend, hence before anything is collected.
@@ -9,6 +10,7 @@ os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ["KERAS_BACKEND"] = "jax"
 
 import hypothesis
+import jax
 import pytest
 
 import mirrax
@@ -20,6 +22,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # How long an example takes depends on what else the machine does.
 hypothesis.settings.register_profile("mirrax", deadline=None)
 hypothesis.settings.load_profile("mirrax")
+
+# Many tests compile the same small programs, which JAX then finds in this folder.
+CACHE = tempfile.TemporaryDirectory(prefix="mirrax-tests-")
+jax.config.update("jax_compilation_cache_dir", CACHE.name)
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 # tests/conformance/conftest.py asks for 4: the last call before JAX starts decides.
 mirrax.config.set_logical_devices("CPU", 8)
@@ -35,12 +43,11 @@ FOREIGN_VARIABLES = {
 
 @pytest.fixture(
     params=[
-        lambda: mirrax.OneDeviceStrategy("CPU:0"),
-        lambda: mirrored(1),
-        lambda: mirrored(2),
-        lambda: mirrored(4),
+        pytest.param(lambda: mirrax.OneDeviceStrategy("CPU:0"), id="one_device"),
+        pytest.param(lambda: mirrored(1), id="mirrored_1", marks=pytest.mark.slow),
+        pytest.param(lambda: mirrored(2), id="mirrored_2"),
+        pytest.param(lambda: mirrored(4), id="mirrored_4", marks=pytest.mark.slow),
     ],
-    ids=["one_device", "mirrored_1", "mirrored_2", "mirrored_4"],
 )
 def strategy(request):
     """Each strategy of one process in turn: the same test body must hold for all."""
@@ -71,7 +78,7 @@ def no_leaks():
     assert own_environment() == environment, "The test changed os.environ."
     leaked = set(threading.enumerate()) - threads
     for thread in leaked:
-        thread.join(timeout=1)
+        thread.join(timeout=60)
     assert not any(thread.is_alive() for thread in leaked), f"Threads left: {leaked}."
 
 

@@ -47,9 +47,10 @@ def test_the_cpu_is_one_physical_device():
 )
 def test_physical_devices_are_listed_without_starting_jax(platforms):
     code = """
-    from mirrax import config, jax_internals
+    from mirrax import config
+    from mirrax._jax import distributed
     config.list_physical_devices()
-    print(jax_internals.backend_is_up())
+    print(distributed.backend_is_up())
     """
     assert run_fresh(code, JAX_PLATFORMS=platforms) == "False"
 

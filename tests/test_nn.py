@@ -32,7 +32,7 @@ def test_average_takes_weights_and_a_given_batch_size():
 
 
 def test_average_of_a_scalar_is_refused():
-    with pytest.raises(ValueError, match=r"one loss for each example"):
+    with pytest.raises(ValueError, match=r"one loss per example"):
         mirrax.nn.compute_average_loss(jnp.float32(1))
 
 

@@ -1,28 +1,36 @@
-"""Checks that imports in src/mirrax only point downward: the architecture as a check.
+"""Checks that the modules of src/mirrax import only earlier layers.
 
     python tools/check_layers.py [package folder]
 
-Prints `file:line: rule: what was found. The fix.` for each breach; exits with 1 on any.
+Prints `file:line: rule: finding. Fix.` for each violation; exits with 1 on any.
 """
 
 import ast
 import dataclasses
 import pathlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 PACKAGE = pathlib.Path(__file__).resolve().parent.parent / "src" / "mirrax"
 
-# Each stage may import itself and those before it.
+# Each stage may import itself and earlier ones. Modules of a folder can be stages of
+# their own; the rest of the folder comes after them.
 STAGES = (
-    "later",
+    "lazy_modules",
     "errors",
     "options",
     "trees",
-    "jaxlib_internals",
-    "jax_internals",
-    "jax_symbols",
+    "_jax",
     "devices",
+    "cluster.cluster_spec",
+    "cluster.membership",
+    "cluster.job_options",
+    "cluster.tf_config_parser",
+    "cluster.net",
+    "cluster.failure",
+    "cluster.resolvers",
+    "cluster.coordinator",
+    "cluster.worker",
     "cluster",
     "context",
     "values",
@@ -30,15 +38,23 @@ STAGES = (
     "variables",
     "data",
     "input",
+    "run.user_frames",
+    "run.function_identity",
+    "run.replica_context",
+    "run.gradients",
+    "run.eager",
+    "run.compiled",
+    "run.uneven",
+    "run.dispatch",
     "run",
     "strategy",
     "train",
     "launch",
     "integrations",
 )
-# The top of the package may import every stage and each other; no stage may import it.
+# These may import every stage and each other; no stage may import them.
 TOP_MODULES = ("cluster_resolver", "config", "nn", "random", "testing", "__init__")
-# The TF-shaped names sit on top of everything, and see only what every user sees.
+# TensorFlow's names come last, and use only the public API.
 LEGACY = "tf"
 PUBLIC_MODULES = (
     "cluster_resolver",
@@ -51,10 +67,10 @@ PUBLIC_MODULES = (
     "train",
 )
 
-# The modules for each library that may use its private names.
+# The modules that may use private names of a library.
 HOMES_OF_PRIVATE_NAMES = {
-    "jax": ("jax_internals.py", "jax_symbols.py"),
-    "jaxlib": ("jaxlib_internals.py",),
+    "jax": ("_jax/private.py",),
+    "jaxlib": ("_jax/jaxlib.py",),
     "keras": ("integrations/keras/internals.py",),
     "flax": ("integrations/flax/internals.py",),
 }
@@ -69,8 +85,8 @@ REQUIRED_PACKAGES = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Breach:
-    """One place that breaks a rule of the architecture."""
+class Violation:
+    """One violation of a rule."""
 
     path: pathlib.Path
     line: int
@@ -102,31 +118,32 @@ def find_modules(package: pathlib.Path) -> list[pathlib.Path]:
     return sorted(package.rglob("*.py"))
 
 
-def check_package(package: pathlib.Path) -> list[Breach]:
-    """Returns every breach in a package."""
+def check_package(package: pathlib.Path) -> list[Violation]:
+    """Returns all violations in a package."""
     return [
-        breach
+        violation
         for path in find_modules(package)
-        for breach in check_module(path, package)
+        for violation in check_module(path, package)
     ]
 
 
-def check_module(path: pathlib.Path, package: pathlib.Path) -> list[Breach]:
-    """Returns the breaches in one file of a package."""
+def check_module(path: pathlib.Path, package: pathlib.Path) -> list[Violation]:
+    """Returns the violations in one file of a package."""
     inside = path.relative_to(package)
-    layer = inside.parts[0].removesuffix(".py")
-    if layer not in (*STAGES, *TOP_MODULES, LEGACY):
-        fix = "Move the file into a layer, or give its layer a place in this check."
-        return [Breach(path, 1, "unknown-layer", f"`{layer}` is not a layer", fix)]
-    breaches = []
+    layer = _layer_of(inside.with_suffix("").as_posix().split("/"))
+    if layer is None:
+        layer = inside.parts[0].removesuffix(".py")
+        fix = "Move the file into a layer, or add the layer to `tools/check_layers.py`."
+        return [Violation(path, 1, "unknown-layer", f"`{layer}` is not a layer", fix)]
+    violations = []
     for use in find_uses(ast.parse(path.read_text(), filename=str(path))):
         for rule, found, fix in (
             *_check_form(use),
             *_check_direction(use, layer),
             *_check_private_name(use, inside.as_posix()),
         ):
-            breaches.append(Breach(path, use.line, rule, found, fix))
-    return breaches
+            violations.append(Violation(path, use.line, rule, found, fix))
+    return violations
 
 
 def find_uses(tree: ast.Module) -> list[Use]:
@@ -150,14 +167,14 @@ def _check_form(use: Use) -> Iterator[Finding]:
         yield (
             "import-in-function",
             f"`{use.name}` is imported inside a function",
-            "Import it at the top; only optional third-party packages may come late.",
+            "Import it at the top; only optional third-party packages may be here.",
         )
 
 
 def _check_direction(use: Use, layer: str) -> Iterator[Finding]:
     if use.parts[0] != "mirrax":
         return
-    target = _layer_of(use)
+    target = _layer_of_use(use)
     if layer == LEGACY:
         if target != LEGACY and not _is_public(use):
             yield (
@@ -185,10 +202,15 @@ def _check_private_name(use: Use, inside: str) -> Iterator[Finding]:
     )
 
 
-def _layer_of(use: Use) -> str:
+def _layer_of(parts: Sequence[str]) -> str | None:
+    """Returns the layer of a dotted name below `mirrax`; None if it has none."""
+    names = [".".join(parts[:count]) for count in (2, 1)]
+    return next((n for n in names if n in (*STAGES, *TOP_MODULES, LEGACY)), None)
+
+
+def _layer_of_use(use: Use) -> str:
     """Returns the layer that a `mirrax.` name belongs to; bare exports are the top."""
-    layer = use.parts[1] if len(use.parts) > 1 else "__init__"
-    return layer if layer in (*STAGES, *TOP_MODULES, LEGACY) else "__init__"
+    return _layer_of(use.parts[1:]) or "__init__"
 
 
 def _rank(layer: str) -> int:
@@ -204,7 +226,7 @@ def _is_public(use: Use) -> bool:
     # Attributes may go deeper, as in `mirrax.data.Dataset.range`; imports may not.
     if use.is_import and len(use.parts) > 3:
         return False
-    return _layer_of(use) == "__init__" or use.parts[1] in PUBLIC_MODULES
+    return _layer_of_use(use) == "__init__" or use.parts[1] in PUBLIC_MODULES
 
 
 def _is_private(part: str) -> bool:
@@ -262,15 +284,17 @@ class _UseCollector(ast.NodeVisitor):
 
 
 def main(arguments: list[str]) -> int:
-    """Prints the breaches of a package and returns the exit code."""
+    """Prints the violations of a package and returns the exit code."""
     package = pathlib.Path(arguments[0]) if arguments else PACKAGE
     modules = find_modules(package)
     if not modules:
         print(f"There is no Python file to check. Received: {package}. Name a package.")
         return 1
-    breaches = check_package(package)
-    print(*breaches, f"{len(modules)} modules, {len(breaches)} breaches.", sep="\n")
-    return 1 if breaches else 0
+    violations = check_package(package)
+    print(
+        *violations, f"{len(modules)} modules, {len(violations)} violations.", sep="\n"
+    )
+    return 1 if violations else 0
 
 
 if __name__ == "__main__":

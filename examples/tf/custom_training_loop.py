@@ -1,8 +1,8 @@
-"""A training loop of one's own on several devices of one machine.
+"""A custom training loop on several devices of one machine.
 
     python examples/tf/custom_training_loop.py [number of CPU devices]
 
-The program is one for TensorFlow: only the import of `tf` is another.
+This is a TensorFlow program; only the import of `tf` was changed.
 """
 
 import sys
@@ -16,7 +16,7 @@ GLOBAL_BATCH_SIZE = 64
 
 
 def make_data(num_examples, seed):
-    """Returns images of 8 x 8 points with a bar in one of four places, and where."""
+    """Returns images of 8 x 8 points with a bar in one of four places, and labels."""
     random = np.random.RandomState(seed)
     labels = random.randint(0, 4, num_examples)
     images = random.rand(num_examples, 8, 8, 1)

@@ -1,9 +1,9 @@
-"""A training loop of one's own on several workers, which goes on where it was stopped.
+"""A custom training loop on several workers, which resumes where it stopped.
 
     mirrax launch -n 2 examples/tf/multi_worker_custom_loop.py FOLDER
 
-or, without the launcher, once on each worker with TF_CONFIG in its environment. The
-program is one for TensorFlow: only the import of `tf` is another.
+or, without the launcher, once on each worker with TF_CONFIG in its environment. This is
+a TensorFlow program; only the import of `tf` was changed.
 """
 
 import sys
@@ -28,7 +28,7 @@ def make_dataset(context):
 
 
 class Model(tf.Module):
-    """A linear model, with the number of the epoch to come."""
+    """A linear model, with the number of the next epoch."""
 
     def __init__(self):
         super().__init__()

@@ -1,9 +1,9 @@
-"""A Keras model that several workers train together with `fit`.
+"""Trains a Keras model on several workers with `fit`.
 
     mirrax launch -n 2 examples/tf/multi_worker_keras.py
 
-or, without the launcher, once on each worker with TF_CONFIG in its environment. The
-program is one for TensorFlow: only the import of `tf` is another.
+or, without the launcher, once on each worker with TF_CONFIG in its environment. This is
+a TensorFlow program; only the import of `tf` was changed.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ STEPS_PER_EPOCH = 10
 
 
 def make_dataset(batch_size):
-    """Returns batches of points, and on which side of a line each lies."""
+    """Returns batches of points, labelled by the side of a line."""
     random = np.random.RandomState(0)
     points = random.randn(2000, 10).astype(np.float32)
     sides = (points @ random.randn(10, 1) > 0).astype(np.float32)

@@ -17,8 +17,8 @@ import statistics
 import sys
 import time
 
-from mirrax.launch.plan import plan_local
 from mirrax.launch.supervisor import Supervisor
+from mirrax.launch.worker_plan import plan_local
 
 PROGRAM = pathlib.Path(__file__).with_name("program.py")
 MOMENTS = ("start-up", "compile", "step", "data wait", "end")
@@ -96,7 +96,7 @@ def run(kind, moment, culprit, delay, num_workers):
         command,
         environment=environment,
         show=lambda line: None,
-        patience=PATIENCE,
+        failure_grace=PATIENCE,
     ).run(timeout=DEADLINE)
     found = re.findall(r"^FAULT (\S+)$", outcome.logs[culprit], re.MULTILINE)
     complaint = "" if found else "the fault did not happen"

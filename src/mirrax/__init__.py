@@ -4,6 +4,7 @@ Choose a strategy, create variables in its scope, and run steps on its replicas.
 """
 
 import importlib
+from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 from mirrax import config, errors, random
@@ -14,7 +15,7 @@ from mirrax.collectives import (
     ReductionToOneDevice,
 )
 from mirrax.devices import reserve_at_import
-from mirrax.integrations import await_libraries
+from mirrax.integrations import register_integrations
 from mirrax.options import (
     CollectiveCommunication,
     CommunicationOptions,
@@ -23,8 +24,8 @@ from mirrax.options import (
     VariableAggregation,
     VariableSynchronization,
 )
-from mirrax.run.function import function
-from mirrax.run.gradients import value_and_grad
+from mirrax.run.compiled.function import Function, function
+from mirrax.run.gradients.value_and_grad import value_and_grad
 from mirrax.run.replica_context import ReplicaContext
 from mirrax.strategy import (
     MirroredStrategy,
@@ -39,8 +40,7 @@ from mirrax.strategy import (
     in_cross_replica_context,
 )
 from mirrax.values import DistributedValues, Mirrored, PerReplica
-from mirrax.values.specs import TensorSpec
-from mirrax.values.tensor_shape import TensorShape
+from mirrax.values.tensor_spec import TensorShape, TensorSpec
 from mirrax.variables import Variable, variable_creator_scope
 
 if TYPE_CHECKING:
@@ -52,10 +52,12 @@ if TYPE_CHECKING:
         InputOptions,
         InputReplicationMode,
     )
-    from mirrax.run.accumulation import accumulate_gradients
-    from mirrax.run.tape import GradientTape
-    from mirrax.strategy.central_storage import CentralStorageStrategy
-    from mirrax.strategy.multi_worker import MultiWorkerMirroredStrategy
+    from mirrax.run.gradients.accumulate_gradients import accumulate_gradients
+    from mirrax.run.gradients.tape import GradientTape
+    from mirrax.strategy.central_storage_strategy import CentralStorageStrategy
+    from mirrax.strategy.multi_worker_mirrored_strategy import (
+        MultiWorkerMirroredStrategy,
+    )
 
 __all__ = [
     "CentralStorageStrategy",
@@ -65,6 +67,7 @@ __all__ = [
     "DistributedDataset",
     "DistributedIterator",
     "DistributedValues",
+    "Function",
     "GradientTape",
     "HierarchicalCopyAllReduce",
     "InputContext",
@@ -109,20 +112,22 @@ __all__ = [
 
 # What is imported when it is first asked for, because not every program needs it.
 _LATER = {
-    "CentralStorageStrategy": "mirrax.strategy.central_storage",
+    "CentralStorageStrategy": "mirrax.strategy.central_storage_strategy",
     "DistributedDataset": "mirrax.input",
     "DistributedIterator": "mirrax.input",
-    "GradientTape": "mirrax.run.tape",
+    "GradientTape": "mirrax.run.gradients.tape",
     "InputContext": "mirrax.input",
     "InputOptions": "mirrax.input",
     "InputReplicationMode": "mirrax.input",
-    "MultiWorkerMirroredStrategy": "mirrax.strategy.multi_worker",
-    "accumulate_gradients": "mirrax.run.accumulation",
+    "MultiWorkerMirroredStrategy": "mirrax.strategy.multi_worker_mirrored_strategy",
+    "accumulate_gradients": "mirrax.run.gradients.accumulate_gradients",
 }
 _LATER_MODULES = ("cluster_resolver", "data", "launch", "nn", "train")
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return metadata.version("mirrax")
     if name in _LATER_MODULES:
         return importlib.import_module(f"mirrax.{name}")
     if name in _LATER:
@@ -137,4 +142,4 @@ def __dir__() -> list[str]:
 
 
 reserve_at_import()
-await_libraries()
+register_integrations()

@@ -1,17 +1,17 @@
-"""Cluster resolvers: who takes part in a job, read from where the job runs."""
+"""Cluster resolvers, one for each environment that a job can run in."""
 
-from mirrax.cluster.resolvers import (
-    ClusterResolver,
-    GCEClusterResolver,
+from mirrax.cluster.cluster_spec import ClusterSpec
+from mirrax.cluster.resolvers.base import ClusterResolver
+from mirrax.cluster.resolvers.gce import GCEClusterResolver
+from mirrax.cluster.resolvers.kubernetes import (
     KubernetesClusterResolver,
     KubernetesExecutableLocation,
-    SimpleClusterResolver,
-    SlurmClusterResolver,
-    TFConfigClusterResolver,
-    TPUClusterResolver,
-    UnionResolver,
 )
-from mirrax.cluster.spec import ClusterSpec
+from mirrax.cluster.resolvers.simple import SimpleClusterResolver
+from mirrax.cluster.resolvers.slurm import SlurmClusterResolver
+from mirrax.cluster.resolvers.tf_config import TFConfigClusterResolver
+from mirrax.cluster.resolvers.tpu import TPUClusterResolver
+from mirrax.cluster.resolvers.union import UnionResolver
 
 __all__ = [
     "ClusterResolver",

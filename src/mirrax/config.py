@@ -1,20 +1,20 @@
-"""Devices of this process: what there is, and how many logical CPUs to make of it."""
+"""The physical and logical devices of this process."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
 
-from mirrax.devices.logical import LogicalDevice as LogicalDevice
-from mirrax.devices.logical import local_devices, set_cpu_devices
-from mirrax.devices.names import KINDS, find_kind
-from mirrax.devices.physical import count_physical_devices
-from mirrax.run.function import Function
+from mirrax.devices.device_names import KINDS, find_kind
+from mirrax.devices.logical_devices import LogicalDevice as LogicalDevice
+from mirrax.devices.logical_devices import local_devices, set_cpu_devices
+from mirrax.devices.physical_devices import count_physical_devices
+from mirrax.run.compiled.function import Function
 
 
 @dataclasses.dataclass(frozen=True)
 class PhysicalDevice:
-    """A device that the machine has. The CPU is one, however many cores it has."""
+    """A device of the machine. All CPU cores together are one device."""
 
     name: str
     device_type: str
@@ -22,7 +22,7 @@ class PhysicalDevice:
 
 @dataclasses.dataclass(frozen=True)
 class LogicalDeviceConfiguration:
-    """One logical device to make of a physical one."""
+    """One logical device on a physical one."""
 
     memory_limit: int | None = None
     experimental_priority: int | None = None
@@ -30,7 +30,7 @@ class LogicalDeviceConfiguration:
 
 
 def run_functions_eagerly(run_eagerly: bool) -> None:
-    """Makes all functions run as plain Python, to look into them, or no longer.
+    """Makes all functions run as plain Python, for debugging, or stops that.
 
     >>> run_functions_eagerly(True)
     >>> mirrax.function(lambda x: f"{x} is no tracer")(1)
@@ -46,10 +46,10 @@ def functions_run_eagerly() -> bool:
 
 
 def list_physical_devices(device_type: str | None = None) -> list[PhysicalDevice]:
-    """Returns the devices of the machine, of one kind or of all.
+    """Returns the devices of the machine, of one type or of all.
 
-    Does not start JAX, unless a driver for an accelerator is installed and it is asked
-    for: call `set_logical_devices` first then.
+    Does not start JAX, unless an accelerator driver is installed and that type is
+    requested: call `set_logical_devices` first then.
 
     >>> list_physical_devices("CPU")
     [PhysicalDevice(name='/physical_device:CPU:0', device_type='CPU')]
@@ -80,16 +80,16 @@ def list_logical_devices(device_type: str | None = None) -> list[LogicalDevice]:
 
 
 def set_logical_devices(device_type: str, count: int) -> None:
-    """Makes so many logical devices of the machine's CPU.
+    """Sets the number of logical CPU devices.
 
-    Call it before the first JAX operation; the last call decides. Afterwards only the
-    number that is there already is accepted.
+    Call it before the first JAX operation; the last call counts. Afterwards only the
+    current number is accepted.
 
     >>> set_logical_devices("CPU", len(list_logical_devices("CPU")))
     """
     if find_kind(device_type) != "CPU":
         raise ValueError(
-            "Only the CPU can be made into several logical devices. "
+            "Only the CPU can have several logical devices. "
             f"Received: device_type={device_type!r}. Use 'CPU'."
         )
     set_cpu_devices(count)
@@ -98,9 +98,7 @@ def set_logical_devices(device_type: str, count: int) -> None:
 def set_logical_device_configuration(
     device: PhysicalDevice, logical_devices: Sequence[LogicalDeviceConfiguration]
 ) -> None:
-    """Makes the listed logical devices of the machine's CPU.
-
-    `set_logical_devices` under TensorFlow's name: only the length of the list counts.
+    """Sets the number of logical CPU devices to the length of the list.
 
     >>> (cpu,) = list_physical_devices("CPU")
     >>> logical = [LogicalDeviceConfiguration() for _ in list_logical_devices("CPU")]

@@ -1,67 +1,67 @@
-"""The errors that Mirrax raises beside Python's own."""
+"""The errors that Mirrax raises besides Python's own."""
 
 from __future__ import annotations
 
 
 class DataLossError(ValueError):
-    """A file does not hold what its format promises."""
+    """A file does not follow its format."""
 
 
 class NotFoundError(FileNotFoundError):
-    """A file, a folder or a checkpoint is not there."""
+    """A file, a folder or a checkpoint does not exist."""
 
 
 class InvalidArgumentError(ValueError):
-    """Values that do not fit each other, such as parts of unequal shapes."""
+    """Values do not match, such as parts of unequal shapes."""
 
 
 class OutOfRangeError(Exception):
-    """An iterator was asked for more than it has."""
+    """An iterator has no more elements."""
 
 
 class ReplicaError(RuntimeError):
-    """The replicas of one `run` did different things where they must do the same."""
+    """The replicas of one `run` diverged where they must do the same."""
 
 
 # TensorFlow raises an AssertionError here, and a wrong argument is a ValueError.
 class DuplicateDevice(AssertionError, ValueError):  # noqa: N818
-    """A device was named twice where each must be another one."""
+    """A device was listed twice."""
 
 
 # TensorFlow raises a TypeError here, and a wrong value is a ValueError.
 class LossyConversion(TypeError, ValueError):  # noqa: N818
-    """A number does not fit the dtype that it is for."""
+    """A number does not convert to a dtype without loss."""
 
 
 # TensorFlow raises a TypeError here, and a wrong shape is a ValueError.
 class SignatureMismatch(TypeError, ValueError):  # noqa: N818
-    """An argument does not fit its entry in an `input_signature`."""
+    """An argument does not match its entry in an `input_signature`."""
 
 
 class CheckpointMismatchError(ValueError):
-    """Objects are not as they were when they were saved."""
+    """Objects do not match a checkpoint."""
 
 
 class CheckpointDamagedError(OSError):
-    """A checkpoint was completed once, but cannot be read any more."""
+    """A complete checkpoint can no longer be read."""
 
 
 class CheckpointWriteError(OSError):
-    """A checkpoint was not written; what was there before is still as it was."""
+    """A checkpoint was not written; earlier ones are unchanged."""
 
 
 class JobError(RuntimeError):
-    """Something happened to another worker, so that this one cannot go on.
+    """Another worker failed, so this one cannot continue.
 
-    All workers of a job raise the same one. A process that ends with it has the exit
-    code 75, which tells a supervisor that a new attempt makes sense.
+    All workers of a job raise the same error. An uncaught one ends the process with
+    exit code 75, which tells a supervisor to retry.
 
     Args:
         message: What happened, and what to do.
-        worker: The index in the job of the worker it happened to, if it is one.
-        host: Where that worker runs.
+        worker: The index of the failed worker in the job, if it is one.
+        host: The host of that worker.
         phase: What that worker, or this one, was doing.
-        step: In which step.
+        step: The training step.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class JobError(RuntimeError):
 
 
 class WorkerLost(JobError):  # noqa: N818
-    """A worker died, or nothing is heard from it any more."""
+    """A worker died or stopped responding."""
 
 
 class WorkerFailed(JobError):  # noqa: N818
@@ -89,8 +89,8 @@ class WorkerFailed(JobError):  # noqa: N818
 
 
 class CollectiveTimeout(JobError):  # noqa: N818
-    """A worker is alive and did not come to where the others wait for it."""
+    """A worker is alive but did not reach the collective that others wait in."""
 
 
 class ProgramMismatch(JobError):  # noqa: N818
-    """Two workers wanted to do different things together."""
+    """Two workers entered different collectives or programs."""

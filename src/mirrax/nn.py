@@ -19,8 +19,8 @@ def compute_average_loss(
 ) -> jax.Array:
     """Returns this replica's share of the mean loss over the global batch.
 
-    Added up over all replicas, the shares are the mean over all examples, also where
-    replicas have different numbers of them.
+    The shares of all replicas add up to the mean over all examples, also if replicas
+    have different numbers of them.
 
     Args:
         per_example_loss: One loss for each example, along the first axis.
@@ -36,7 +36,7 @@ def compute_average_loss(
     loss = _as_float(per_example_loss)
     if loss.ndim == 0:
         raise ValueError(
-            "`per_example_loss` has one loss for each example. Received: a scalar. "
+            "`per_example_loss` must have one loss per example. Received: a scalar. "
             "Compute the loss without a reduction."
         )
     rows = loss.shape[0]
@@ -53,7 +53,7 @@ def compute_average_loss(
 def scale_regularization_loss(regularization_loss: Any) -> jax.Array:
     """Returns the sum of regularization losses, divided by the number of replicas.
 
-    Every replica has the same, so that the shares add up to it.
+    Every replica returns the same share, and the shares add up to the sum.
 
     >>> float(scale_regularization_loss([1.0, 2.0]))
     3.0
@@ -70,12 +70,12 @@ def scale_regularization_loss(regularization_loss: Any) -> jax.Array:
 def moments(x: jax.Array, axes: int | Sequence[int] = 0) -> tuple[jax.Array, jax.Array]:
     """Returns mean and variance of `x` over the batches of all replicas.
 
-    For normalization layers of your own that see the global batch. Differentiable, and
-    exact where replicas have different numbers of rows.
+    For custom normalization layers over the global batch. Differentiable, and exact
+    also if replicas have different numbers of rows.
 
     Args:
         x: An array; inside `run`, this replica's part.
-        axes: Over which axes, the batch among them.
+        axes: The axes to reduce, including the batch.
 
     >>> mean, variance = moments(jnp.array([[1.0], [3.0]]))
     >>> float(mean[0]), float(variance[0])
@@ -89,7 +89,7 @@ def moments(x: jax.Array, axes: int | Sequence[int] = 0) -> tuple[jax.Array, jax
     total, num_values = _sum_over_replicas((wide.sum(axes), jnp.float32(count)))
     mean = total / num_values
     centred = wide - jnp.expand_dims(mean, tuple(axis % x.ndim for axis in axes))
-    # In two passes, because the mean of squares loses digits where the mean is large.
+    # In two passes, because the mean of squares loses precision if the mean is large.
     variance = _sum_over_replicas((centred**2).sum(axes)) / num_values
     return mean.astype(x.dtype), variance.astype(x.dtype)
 

@@ -1,4 +1,4 @@
-"""The choices a caller can make: how to combine, how to communicate, how to run."""
+"""Enums and option records: reductions, variables, communication, `run`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class VariableAggregation(enum.Enum):
 
 
 class VariableSynchronization(enum.Enum):
-    """When the copies of a variable are brought together.
+    """When the copies of a variable are synchronized.
 
     >>> with mirrax.MirroredStrategy(["CPU:0"]).scope():
     ...     count = mirrax.Variable(
@@ -58,11 +58,11 @@ class VariableSynchronization(enum.Enum):
 
 
 class CollectiveCommunication(enum.Enum):
-    """What moves data between workers.
+    """The transport of data between workers.
 
-    JAX has one way for each kind of device: Gloo for CPUs (AUTO or RING), NCCL for
-    GPUs (AUTO or NCCL), their own network for TPUs (AUTO). A strategy of many workers
-    warns if another one is chosen, and uses the one there is.
+    JAX has one for each type of device: Gloo for CPUs (AUTO or RING), NCCL for GPUs
+    (AUTO or NCCL), their own network for TPUs (AUTO). `MultiWorkerMirroredStrategy`
+    warns if another one is chosen.
 
     >>> CommunicationOptions(implementation="ring").implementation
     <CollectiveCommunication.RING: 'RING'>
@@ -78,10 +78,10 @@ class CommunicationOptions:
     """Hints for collectives.
 
     Args:
-        bytes_per_pack: Values of one call are joined into messages of about this
-            size; 0 leaves the choice to XLA.
+        bytes_per_pack: Pack the values of one call into messages of about this size;
+            0 leaves the choice to XLA.
         timeout_seconds: How long a collective may take before it counts as stuck.
-        implementation: What moves data between workers; AUTO fits all devices.
+        implementation: The transport between workers; AUTO works on all devices.
 
     >>> CommunicationOptions(bytes_per_pack=50 * 1024 * 1024).bytes_per_pack
     52428800
@@ -110,9 +110,7 @@ class CommunicationOptions:
 
 @dataclasses.dataclass(frozen=True)
 class RunOptions:
-    """Options of `Strategy.run`, accepted so that ported programs run.
-
-    JAX compiles for the shapes it meets, so none of these changes what `run` does.
+    """Options of `Strategy.run`, accepted for ported programs, without effect.
 
     >>> strategy = mirrax.OneDeviceStrategy("CPU:0")
     >>> strategy.run(lambda: "done", options=RunOptions())
@@ -131,7 +129,7 @@ def _is_number(value: object) -> bool:
 def parse_reduce_op(op: ReduceOp | str) -> ReduceOp:
     """Returns the `ReduceOp` that `op` names: the enum or its name in any case."""
     if isinstance(op, VariableAggregation):
-        # An AssertionError, because that is what programs written for TensorFlow meet.
+        # TensorFlow raises an AssertionError here.
         raise AssertionError(
             "A reduction takes a ReduceOp, not a VariableAggregation. "
             f"Received: {op}. Use ReduceOp.SUM or ReduceOp.MEAN."
@@ -140,7 +138,7 @@ def parse_reduce_op(op: ReduceOp | str) -> ReduceOp:
 
 
 def parse_enum(kind: type[E], choice: E | str) -> E:
-    """Returns the member of `kind` that `choice` is or names, in any case."""
+    """Returns the member of `kind` that `choice` is, or names in any case."""
     if isinstance(choice, kind):
         return choice
     if isinstance(choice, str) and choice.upper() in kind.__members__:

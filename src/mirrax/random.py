@@ -1,4 +1,4 @@
-"""Random numbers that are independent on every replica and the same in every engine."""
+"""Random keys that differ between replicas, in eager and compiled code alike."""
 
 from __future__ import annotations
 
@@ -10,10 +10,7 @@ from mirrax.variables.variable import Variable
 
 
 def replica_key(key: jax.Array) -> jax.Array:
-    """Returns a key of this replica's own, made from one that all replicas share.
-
-    Outside `run`, the key itself.
-    """
+    """Returns a key for this replica from a shared key; outside `run`, the key."""
     frame = stack.frame()
     if not isinstance(frame, stack.Replica):
         return key
@@ -23,9 +20,9 @@ def replica_key(key: jax.Array) -> jax.Array:
 class Generator:
     """A source of random keys whose state is a variable, so programs can advance it.
 
-    Create it in the scope of a strategy. Inside `run` each replica gets keys of its
-    own, equal in eager and in compiled code; outside, the keys do not depend on how
-    many replicas there are.
+    Create it in the scope of a strategy. Inside `run` each replica gets its own keys,
+    equal in eager and compiled code; outside, the keys do not depend on the number of
+    replicas.
 
     Args:
         seed: Any integer.
@@ -47,15 +44,15 @@ class Generator:
 
     @property
     def state(self) -> Variable:
-        """The variable that holds the state, to be saved with a model."""
+        """The variable with the state, to be saved with a model."""
         return self._state
 
     def checkpoint_contents(self) -> dict[str, Variable]:
-        """Returns what `mirrax.train.Checkpoint` keeps."""
+        """Returns what `mirrax.train.Checkpoint` saves."""
         return {"state": self._state}
 
     def key(self) -> jax.Array:
-        """Returns a key that was not used before."""
+        """Returns a new key."""
         following, fresh = jax.random.split(jax.random.wrap_key_data(self._state.value))
         self._state.assign(jax.random.key_data(following))
         return replica_key(fresh)

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from mirrax.errors import JobError
-from mirrax.launch.function import run
+from mirrax.launch.run_function import run
 
 __all__ = ["launch_processes", "run_in_processes"]
 
@@ -32,18 +32,18 @@ def launch_processes(
     timeout: float = 120.0,
     environment: Mapping[str, str] | None = None,
 ) -> list[Any]:
-    """Returns what a function returns on each of several new workers.
+    """Runs a function on several new workers, and returns all results.
 
-    Every worker is a fresh interpreter; none is left behind. If one fails, or the time
-    is over, the test fails with the output of all.
+    Every worker is a new interpreter, which ends with the call. If one fails, or the
+    timeout passes, the test fails with the output of all.
 
     Args:
-        fn: A function of a module, such as the test's own.
+        fn: A module-level function, such as one of the test module.
         num_processes: How many workers to start.
-        args: The arguments of the function, the same for all.
+        args: The arguments of the function, equal for all.
         devices: How many CPU devices each worker has.
-        timeout: After how many seconds all workers are ended.
-        environment: Environment variables beside those of this process.
+        timeout: After how many seconds to kill the workers.
+        environment: Environment variables besides those of this process.
     """
     lines: list[str] = []
     try:
@@ -63,5 +63,5 @@ def launch_processes(
 
 @pytest.fixture
 def run_in_processes() -> Callable[..., list[Any]]:
-    """Gives a test `launch_processes`: a function run on several new workers."""
+    """The fixture of `launch_processes`."""
     return launch_processes

@@ -1,7 +1,7 @@
-"""Nested structures: tuples, lists, dicts and registered pytrees, with our leaves.
+"""Nested structures: tuples, lists, dicts and registered pytrees.
 
 Mirrax' own containers (variables, distributed values) are pytree nodes for JAX, so that
-JAX functions accept them; for us each is one leaf.
+JAX functions accept them. Here each is one leaf.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import jax
 
 Tree = Any
-"""A nested structure of the user's."""
+"""A nested structure of user values."""
 
 
 class Leaf:
@@ -21,11 +21,8 @@ class Leaf:
     __slots__ = ()
 
 
-class Same:
-    """A key that equals only keys of the very same object.
-
-    Variables compare element by element, so they are no keys themselves.
-    """
+class IdentityKey:
+    """A dictionary key that compares by identity; variables compare by element."""
 
     __slots__ = ("value",)
 
@@ -39,16 +36,16 @@ class Same:
         return id(self.value)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Same) and self.value is other.value
+        return isinstance(other, IdentityKey) and self.value is other.value
 
 
 _leaf_types: tuple[type, ...] = (Leaf,)
-# Asked about every node of every structure: as long as it can, without Python.
+# Called for every node of every structure, so it is a C function if possible.
 _is_leaf: Callable[[object], bool] = Leaf.__instancecheck__
 
 
 def add_leaf_types(types: tuple[type, ...]) -> None:
-    """Makes objects of these types, of another library, one leaf of a structure."""
+    """Makes objects of these types of another library leaves."""
     global _leaf_types, _is_leaf  # noqa: PLW0603 - read on every flattening
     _leaf_types = (*_leaf_types, *types)
     _is_leaf = is_leaf
@@ -77,3 +74,12 @@ def unflatten(structure: Any, values: Sequence[Any]) -> Tree:
 def map_leaves(fn: Callable[..., Any], tree: Tree, *rest: Tree) -> Tree:
     """Returns `tree` with `fn` applied to its leaves, and to those of `rest`."""
     return jax.tree.map(fn, tree, *rest, is_leaf=_is_leaf)
+
+
+class Driving(Leaf):
+    """Base of arguments that need Python, such as datasets and iterators.
+
+    A function with such an argument drives compiled steps from Python.
+    """
+
+    __slots__ = ()

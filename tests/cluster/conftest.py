@@ -2,11 +2,11 @@
 
 import pytest
 
-from mirrax.cluster.coordinator import Coordinator
-from mirrax.cluster.handshake import derive_key
-from mirrax.cluster.job import Job
-from mirrax.cluster.link import dial
-from mirrax.cluster.workers import Membership, Worker
+from mirrax.cluster.coordinator.process import Coordinator
+from mirrax.cluster.membership import Membership, Worker
+from mirrax.cluster.net.handshake import derive_key
+from mirrax.cluster.worker.coordinator_client import connect
+from mirrax.cluster.worker.job import Job
 from mirrax.testing import run_in_processes as run_in_processes
 
 KEY = derive_key("", "token", "")
@@ -37,12 +37,12 @@ class Cluster:
             "configuration": {},
         }
 
-    def dial(self, index, key=KEY, timeout=10.0, **fields):
-        return dial(self.address, key, {**self.body(index), **fields}, timeout)
+    def connect(self, index, key=KEY, timeout=10.0, **fields):
+        return connect(self.address, key, {**self.body(index), **fields}, timeout)
 
     def join(self, index, stuck_timeout=None):
         membership = Membership(self.workers, index)
-        job = Job(membership, self.dial(index), stuck_timeout, self.job_silence)
+        job = Job(membership, self.connect(index), stuck_timeout, self.job_silence)
         self.jobs.append(job)
         return job
 

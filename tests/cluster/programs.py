@@ -11,14 +11,15 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from mirrax import errors
-from mirrax.cluster import bootstrap, join
+from mirrax.cluster import join_job
+from mirrax.cluster.worker import join as startup_module
 from mirrax.cluster_resolver import TFConfigClusterResolver
 
 
 def report():
     """Joins, and tells what there is."""
-    job = join(TFConfigClusterResolver())
-    assert join(TFConfigClusterResolver()) is job
+    job = join_job(TFConfigClusterResolver())
+    assert join_job(TFConfigClusterResolver()) is job
     return {
         "index": job.worker_index,
         "workers": [worker.name for worker in job.workers],
@@ -50,14 +51,12 @@ def adding_program():
 
 def train(fault, culprit, steps=10):
     """Takes steps together; in the middle one worker has a fault."""
-    job = join(TFConfigClusterResolver())
+    job = join_job(TFConfigClusterResolver())
     add = adding_program()
-    started = time.time()
     try:
         for step in range(steps):
             if step == 5 and job.worker_index == culprit:
                 FAULTS[fault](job)
-            started = time.time()
             if fault == "kill unguarded":
                 add().block_until_ready()
                 continue
@@ -70,7 +69,6 @@ def train(fault, culprit, steps=10):
             "host": error.host,
             "phase": error.phase,
             "step": error.step,
-            "seconds": time.time() - started,
         }
         print("CAUGHT", json.dumps(caught), flush=True)
         raise
@@ -95,7 +93,7 @@ FAULTS = {
 def die_while_starting(name, culprit):
     """Lets one worker die in the middle of its start."""
     if f'"index": {culprit}}}' in os.environ["TF_CONFIG"]:
-        setattr(bootstrap, name, lambda *_: FAULTS["kill"](None))
+        setattr(startup_module, name, lambda *_: FAULTS["kill"](None))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import pytest
 
 import mirrax
-from mirrax.collectives import AllReduce
+from mirrax.collectives import XlaAllReduce
 from mirrax.collectives import all_reduce as module
 from tests.programs import engines, mirrored, parts, replica_id
 
@@ -32,12 +32,12 @@ def values():
 
 
 def test_all_reduce_leaves_packing_to_xla(values):
-    assert messages(AllReduce(), values) == [[2], [2], [4], [2]]
+    assert messages(XlaAllReduce(), values) == [[2], [2], [4], [2]]
 
 
 def test_bytes_per_pack_bounds_the_messages(values):
     options = mirrax.CommunicationOptions(bytes_per_pack=16)
-    assert messages(AllReduce(), values, options) == [[4], [4], [2]]
+    assert messages(XlaAllReduce(), values, options) == [[4], [4], [2]]
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,11 @@ import pytest
 from jax import lax
 
 import mirrax
-from mirrax.collectives import AllReduce
+from mirrax.collectives import XlaAllReduce
 from tests.programs import create, engines, mirrored, parts, per_replica, replica_id
 
 ALGORITHMS = {
-    "all_reduce": AllReduce,
+    "all_reduce": XlaAllReduce,
     "nccl": lambda: mirrax.NcclAllReduce(num_packs=2),
     "hierarchical": lambda: mirrax.HierarchicalCopyAllReduce(num_packs=2),
     "hierarchical_unpacked": lambda: mirrax.HierarchicalCopyAllReduce(num_packs=0),

@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 
 import mirrax
-from mirrax.collectives.destinations import LiesSomewhere, devices_of, host_view, place
+from mirrax.collectives.destinations import (
+    HasDevices,
+    devices_of,
+    host_view,
+    put_on_destinations,
+)
 from mirrax.devices.topology import Topology
 from mirrax.values.layouts import replicate, to_device
 from mirrax.values.mirrored import Mirrored
@@ -58,7 +63,7 @@ def test_array_on_several_devices_means_those_of_the_replicas():
 def test_devices_are_those_of_a_variable():
     variable = create(mirrored(2), 1.0)
     assert set(devices_of(variable, over(4, 5))) == set(cpus[:2])
-    assert isinstance(variable, LiesSomewhere)
+    assert isinstance(variable, HasDevices)
 
 
 def test_whatever_knows_its_devices_is_asked_for_them():
@@ -71,7 +76,7 @@ def test_whatever_knows_its_devices_is_asked_for_them():
 @pytest.mark.parametrize("destinations", [None, 3, {"a": 1}, np.ones(2)], ids=repr)
 def test_something_else_is_no_destination(destinations):
     message = (
-        "`destinations` is a variable, a distributed value, the name of a device or a "
+        "`destinations` must be a variable, a distributed value, a device name or a "
         "list of names. Received: "
     )
     with pytest.raises(TypeError, match=message):
@@ -92,7 +97,7 @@ def test_device_that_is_not_there_is_refused():
     ids=["number", "numpy", "array", "replicated"],
 )
 def test_value_for_one_device_is_an_array_there(value):
-    placed = place(value, "CPU:2", HERE)
+    placed = put_on_destinations(value, "CPU:2", HERE)
     assert device_of(placed) == cpus[2]
     assert placed.shape == ()
     assert placed == 2.5
@@ -105,40 +110,42 @@ def test_value_for_one_device_is_an_array_there(value):
     ids=["number", "numpy", "array", "replicated"],
 )
 def test_value_for_several_devices_is_mirrored_there(value):
-    placed = place(value, ["CPU:2", "CPU:3"], HERE)
+    placed = put_on_destinations(value, ["CPU:2", "CPU:3"], HERE)
     assert isinstance(placed, Mirrored)
     assert [device_of(part) for part in placed.values] == [cpus[2], cpus[3]]
     assert [float(part) for part in placed.values] == [2.5, 2.5]
 
 
 def test_value_for_a_per_replica_value_goes_to_all_replicas():
-    placed = place(np.arange(3), PerReplica((1, 2)), HERE)
+    placed = put_on_destinations(np.arange(3), PerReplica((1, 2)), HERE)
     assert [part.tolist() for part in placed.values] == [[0, 1, 2]] * 2
     assert [device_of(part) for part in placed.values] == list(HERE.devices)
 
 
 def test_value_that_is_there_already_is_not_copied():
     array = replicate(jnp.ones(2), over(2, 3))
-    assert place(array, ["CPU:2", "CPU:3"], HERE).array is array
+    assert put_on_destinations(array, ["CPU:2", "CPU:3"], HERE).array is array
 
 
 def test_copy_of_one_device_is_that_of_a_replicated_value():
     """It is taken from where it lies, not sent again."""
     array = replicate(jnp.ones(1024), over(2, 3))
-    placed = place(array, "CPU:3", HERE)
+    placed = put_on_destinations(array, "CPU:3", HERE)
     shard = array.addressable_shards[1].data
     assert placed.unsafe_buffer_pointer() == shard.unsafe_buffer_pointer()
 
 
 def test_values_on_different_devices_can_be_added():
     array = replicate(jnp.ones(2), over(3, 5))
-    total = place(array, "CPU:3", HERE) + place(array, "CPU:4", HERE)
+    total = put_on_destinations(array, "CPU:3", HERE) + put_on_destinations(
+        array, "CPU:4", HERE
+    )
     assert total.tolist() == [2, 2]
 
 
 def test_traced_value_is_mirrored_wherever_it_goes():
     seen = []
-    jax.make_jaxpr(lambda x: seen.append(place(x, "CPU:3", HERE)))(1.0)
+    jax.make_jaxpr(lambda x: seen.append(put_on_destinations(x, "CPU:3", HERE)))(1.0)
     assert isinstance(seen[0], Mirrored)
     assert isinstance(seen[0].array, jax.core.Tracer)
 
@@ -166,4 +173,4 @@ def test_traced_value_is_seen_as_it_is():
 
 def test_variable_of_one_device_is_a_destination():
     variable = create(mirrax.OneDeviceStrategy("CPU:4"), 0.0)
-    assert device_of(place(1.0, variable, HERE)) == cpus[4]
+    assert device_of(put_on_destinations(1.0, variable, HERE)) == cpus[4]

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from mirrax.collectives.promise import promise_mirrored
+from mirrax.collectives.spmd import promise_mirrored
 
 
 def test_promise_gives_the_value():

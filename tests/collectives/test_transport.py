@@ -4,7 +4,7 @@ import pytest
 
 import mirrax
 from mirrax import CollectiveCommunication, CommunicationOptions
-from mirrax.collectives.transport import check_choice
+from mirrax.strategy.multi_worker_mirrored_strategy import check_choice
 
 
 @pytest.mark.parametrize(
@@ -40,6 +40,6 @@ def test_choice_that_is_what_jax_does_is_accepted(kind, choice):
 
 def test_strategy_says_that_a_cpu_has_no_nccl():
     options = CommunicationOptions(implementation="NCCL")
-    with pytest.warns(UserWarning, match="Between CPU devices data go over Gloo"):
+    with pytest.warns(UserWarning, match="CPU devices communicate over Gloo"):
         strategy = mirrax.MultiWorkerMirroredStrategy(communication_options=options)
     assert strategy.run(lambda: 2.0) == 2.0

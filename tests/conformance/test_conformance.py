@@ -1,4 +1,4 @@
-"""Each supported case gives TensorFlow's answer, in this process."""
+"""Each case gives TensorFlow's answer, in this process."""
 
 import contextvars
 import json
@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 import mirrax.tf
-from tests.conformance.check import expected, load, same
-from tests.conformance.supported import supported_cases
+from tests.conformance.check import expected, find_programs, load, same
 
 
 @pytest.fixture
@@ -21,7 +20,7 @@ def run_case():
 
 # Cases use old names on purpose; that these warn is tested elsewhere.
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.parametrize("path", supported_cases(), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", find_programs(), ids=lambda path: path.stem)
 def test_case_answers_as_tensorflow_does(path, run_case):
     answer = run_case(load(path).case)
     # Answers were recorded as JSON, where a tuple is a list and every key a string.

@@ -21,6 +21,7 @@ def check(comparison, name=""):
     assert same(comparison.got, comparison.want), f"{name}\nwant {want}\ngot  {got}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
 def test_every_task_answers_as_tensorflow_does(path):
     comparisons = list(compare(path, "mirrax.tf"))
@@ -30,6 +31,7 @@ def test_every_task_answers_as_tensorflow_does(path):
 
 
 # One test for all of them, because those for one cluster share their processes.
+@pytest.mark.slow
 def test_two_devices_per_worker_change_nothing_but_the_replicas():
     compared = set()
     for path, comparison in compare_independent(PROGRAMS, "mirrax.tf", num_devices=2):

@@ -5,7 +5,7 @@ import contextlib
 import pytest
 
 import mirrax
-from mirrax.context import aside
+from mirrax.context import stack
 
 
 class Library:
@@ -30,8 +30,8 @@ class Library:
 @pytest.fixture
 def library(monkeypatch):
     library = Library()
-    monkeypatch.setattr(aside, "_keepers", [])
-    aside.register(library.put_away)
+    monkeypatch.setattr(stack, "_library_state", [])
+    stack.register_library_state(library.put_away)
     return library
 
 

@@ -23,7 +23,7 @@ def test_require_cross_replica_passes_outside_every_strategy():
 
 def test_require_cross_replica_says_where_we_are_and_where_to_go():
     message = (
-        r"^`f` works on all replicas at once.*belongs in cross-replica context: "
+        r"^`f` works on all replicas at once.*call it in cross-replica context: "
         r"outside `strategy.run` or inside a merge function\. You are in replica "
         r"context: inside a function called by `strategy.run`\. Move the call out"
     )
@@ -46,7 +46,7 @@ def test_require_replica_passes_in_a_replica():
 )
 def test_require_replica_says_where_we_are(name, place):
     message = (
-        f"`f` speaks for one replica.*belongs in replica context.*You are in {place}"
+        f"`f` acts for one replica.*call it in replica context.*You are in {place}"
     )
     with stack.entered(FRAMES[name]), pytest.raises(RuntimeError, match=message):
         guards.require_replica("`f`")
@@ -69,7 +69,7 @@ def test_require_same_strategy_passes_outside_every_strategy():
 
 @pytest.mark.parametrize("name", FRAMES)
 def test_require_same_strategy_names_both_strategies(name):
-    message = "^`f` is called inside the scope of another .*: 'theirs' inside 'ours'"
+    message = "^`f` was called inside the scope of another .*: 'theirs' inside 'ours'"
     with stack.entered(FRAMES[name]), pytest.raises(RuntimeError, match=message):
         guards.require_same_strategy("`f`", "theirs")
 

@@ -28,8 +28,9 @@ def alone(test):
 
 
 def test_nothing_is_in_force_outside():
-    found = (stack.frame(), stack.overlay(), stack.driver(), stack.refusals())
-    assert found == (None, None, None, None)
+    found = (stack.frame(), stack.overlay(), stack.driver())
+    assert found == (None, None, None)
+    assert not stack.allows_python_fallback()
     assert stack.creators() == ()
     assert stack.installed() is None
 
@@ -38,10 +39,9 @@ SETTERS = [
     (stack.entered, stack.frame),
     (stack.overlaid, stack.overlay),
     (stack.driving, stack.driver),
-    (stack.noting_refusals, stack.refusals),
 ]
 setters = pytest.mark.parametrize(
-    ("setter", "getter"), SETTERS, ids=["frame", "overlay", "driver", "refusals"]
+    ("setter", "getter"), SETTERS, ids=["frame", "overlay", "driver"]
 )
 
 
@@ -152,7 +152,7 @@ def test_each_replica_has_its_own_pending_writes():
 def test_pending_writes_make_no_other_replica():
     assert Replica("s", "c", 0, pending={"v": 1}) == Replica("s", "c", 0)
     assert Replica("s", "c", 0) != Replica("s", "c", 1)
-    assert Replica("s", "c", 0) != Replica("s", "c", 0, is_alone=True)
+    assert Replica("s", "c", 0) != Replica("s", "c", 0, may_diverge=True)
 
 
 # What JAX keeps of traces.
@@ -213,7 +213,7 @@ def test_traces_can_be_forgotten_in_an_overlay():
     traced = Traced()
     with stack.overlaid("a", "here"):
         traced.call(1.0)
-        stack.forget_traces()
+        stack.invalidate_traces()
         traced.call(1.0)
     traced.in_blocks(stack.overlaid("a", "here"))
     assert traced.count == 2
@@ -221,7 +221,7 @@ def test_traces_can_be_forgotten_in_an_overlay():
 
 def test_traces_of_replicas_are_kept_apart():
     places = [(0, 2), (0, 2), (1, 2), (0, 4)]
-    assert Traced().in_blocks(*(stack.seen_from(*place) for place in places)) == 3
+    assert Traced().in_blocks(*(stack.separate_traces(*place) for place in places)) == 3
 
 
 def strategy():
@@ -229,7 +229,9 @@ def strategy():
 
 
 PLACES = pytest.mark.parametrize(
-    "place_of", [stack.derivative_place, stack.tape_place], ids=["derivative", "tape"]
+    "place_of",
+    [stack.derivative_trace_key, stack.tape_trace_key],
+    ids=["derivative", "tape"],
 )
 
 
@@ -260,12 +262,12 @@ def test_place_is_another_one_elsewhere(place_of, kind):
 
 
 def test_places_of_tapes_and_derivatives_differ():
-    assert stack.tape_place() != stack.derivative_place()
+    assert stack.tape_trace_key() != stack.derivative_trace_key()
 
 
 def test_spent_traces_make_the_next_derivative_another_place():
-    derivative, tape = stack.derivative_place(), stack.tape_place()
-    assert stack.derivative_place() == derivative
-    stack.spend_traces()
-    assert stack.derivative_place() != derivative
-    assert stack.tape_place() == tape
+    derivative, tape = stack.derivative_trace_key(), stack.tape_trace_key()
+    assert stack.derivative_trace_key() == derivative
+    stack.invalidate_derivative_traces()
+    assert stack.derivative_trace_key() != derivative
+    assert stack.tape_trace_key() == tape

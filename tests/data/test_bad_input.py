@@ -17,7 +17,7 @@ from mirrax.data import (
     TFRecordWriter,
 )
 from mirrax.errors import DataLossError, InvalidArgumentError
-from mirrax.values.specs import TensorSpec
+from mirrax.values.tensor_spec import TensorSpec
 
 NUMBERS = Dataset.range(4)
 PAIRS = Dataset.zip(NUMBERS, NUMBERS)
@@ -271,7 +271,7 @@ def test_nothing_is_lost_before_an_error_and_no_thread_is_left(
             next(iterator)
     for thread in threading.enumerate():
         if thread.name.startswith("mirrax"):
-            thread.join(5)
+            thread.join(60)
             assert not thread.is_alive()
 
 
@@ -293,11 +293,11 @@ def test_an_interrupt_reaches_who_waits_and_leaves_no_thread(
     def slow(x):
         if int(x) >= 4:
             is_waiting.set()
-            is_over.wait(10)
+            is_over.wait(120)
         return int(x)
 
     def interrupt():
-        assert is_waiting.wait(10)
+        assert is_waiting.wait(120)
         time.sleep(0.1)
         signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
 
@@ -317,5 +317,5 @@ def test_an_interrupt_reaches_who_waits_and_leaves_no_thread(
     gc.collect()
     for other in threading.enumerate():
         if other.name.startswith("mirrax"):
-            other.join(5)
+            other.join(60)
             assert not other.is_alive()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from mirrax.data import Dataset, vectorize
-from mirrax.data.vectorize import is_steady
+from mirrax.data.vectorize import is_deterministic
 from tests.data.plans import PER_ELEMENT, build, elements, quick, recipes
 
 FUNCTIONS = {
@@ -180,7 +180,7 @@ SCALE = np.float32(2)
 def test_a_function_is_steady_if_it_sees_constants_and_leaves_nothing(
     function, expected
 ):
-    assert is_steady(function) is expected
+    assert is_deterministic(function) is expected
 
 
 def test_random_numbers_from_a_later_call_on_are_drawn_for_each_element():

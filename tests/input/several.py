@@ -3,9 +3,9 @@
 import numpy as np
 
 from mirrax.data import Options
-from mirrax.input.distribute import feed_opener
-from mirrax.input.positions import load
-from mirrax.input.workers import Share
+from mirrax.input.dataset_position import load
+from mirrax.input.distribute_dataset import feed_opener
+from mirrax.input.worker_share import Share
 from tests.data.plans import through_json
 
 
@@ -50,4 +50,4 @@ def save(feeds):
 
 def restore(feeds, states):
     for feed in feeds:
-        feed.go_to(load(states))
+        feed.seek(load(states))

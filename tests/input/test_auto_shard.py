@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirrax.data import AutoShardPolicy, Dataset, TextLineDataset
-from mirrax.input.auto_shard import auto_shard, chosen_policy
+from mirrax.input.auto_shard import auto_shard, resolve_policy
 from tests.data.plans import quick
 
 BY_FILE = AutoShardPolicy.FILE
@@ -129,9 +129,9 @@ def test_a_cache_in_a_file_is_another_file_for_each_worker(files, tmp_path):
 )
 def test_auto_means_files_where_there_are_any(files, policy, expected):
     interleaved = Dataset.from_tensor_slices(files).interleave(TextLineDataset)
-    assert chosen_policy(interleaved.batch(2).plan, policy) is expected
+    assert resolve_policy(interleaved.batch(2).plan, policy) is expected
 
 
 def test_auto_means_data_where_there_are_no_files():
     plan = Dataset.range(4).plan
-    assert chosen_policy(plan, AutoShardPolicy.AUTO) is AutoShardPolicy.DATA
+    assert resolve_policy(plan, AutoShardPolicy.AUTO) is AutoShardPolicy.DATA

@@ -11,7 +11,7 @@ import mirrax
 
 def main(moment):
     if moment == "start-up" and '"index": 1' in os.environ["TF_CONFIG"]:
-        time.sleep(60)
+        time.sleep(600)
     strategy = mirrax.MultiWorkerMirroredStrategy()
 
     @mirrax.function

@@ -11,22 +11,22 @@ def fail():
     print("about to fail")
     if worker() == "1":
         raise KeyError("the cause")
-    time.sleep(60)
+    time.sleep(600)
 
 
 def hang():
     """Has a child of its own, and ends by no polite signal."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     print("ready", flush=True)
-    time.sleep(60)
+    time.sleep(600)
 
 
 def tidy():
     """Ends with 7 when it is told to."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
     print("ready", flush=True)
-    time.sleep(60)
+    time.sleep(600)
 
 
 def show():

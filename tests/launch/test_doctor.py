@@ -41,7 +41,7 @@ def test_unknown_name_and_foreign_port_are_found(set_cluster, capsys):
         assert doctor.main(["--timeout", "0.3"]) == 1
     output = capsys.readouterr().out
     assert "something else listens on this port" in output
-    assert "the name 'no.such.host.invalid' is not known here" in output
+    assert "the name 'no.such.host.invalid' is unknown here" in output
 
 
 def test_wrong_configuration_is_shown(monkeypatch, capsys):

@@ -280,7 +280,7 @@ def test_sum_of_what_all_replicas_share_is_refused(two_replicas, engine):
         return strategy.reduce("SUM", x, axis=None)
 
     step = engine(lambda: context().merge_call(merge, args=(2.0,)))
-    with pytest.raises(ValueError, match=r"comes out of `run` only once.*jnp.array"):
+    with pytest.raises(ValueError, match=r"all replicas only once.*jnp.array"):
         two_replicas.run(step)
 
 
@@ -313,7 +313,7 @@ def test_a_context_is_of_no_use_in_a_merge_function(two_replicas):
         own = context()
         own.merge_call(lambda _: own.all_reduce("SUM", 1.0))
 
-    message = r"`ReplicaContext.all_reduce` speaks for one replica.*cross-replica"
+    message = r"`ReplicaContext.all_reduce` acts for one replica.*cross-replica"
     with pytest.raises(RuntimeError, match=message):
         two_replicas.run(step)
 
@@ -330,7 +330,7 @@ def test_a_context_is_of_no_use_in_a_merge_function(two_replicas):
 def test_a_context_is_of_no_use_after_the_run(two_replicas, use):
     kept = []
     two_replicas.run(lambda: kept.append(context()))
-    with pytest.raises(RuntimeError, match="speaks for one replica"):
+    with pytest.raises(RuntimeError, match="acts for one replica"):
         use(kept[0])
 
 
@@ -346,7 +346,7 @@ def test_a_context_of_an_earlier_run_is_refused_in_a_later_one(strategy, engine)
 def test_a_context_of_one_replica_is_of_no_use_after_the_run():
     kept = []
     mirrax.OneDeviceStrategy("CPU:0").run(lambda: kept.append(context()))
-    with pytest.raises(RuntimeError, match="speaks for one replica"):
+    with pytest.raises(RuntimeError, match="acts for one replica"):
         kept[0].all_reduce("SUM", 1.0)
 
 

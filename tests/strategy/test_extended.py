@@ -133,7 +133,7 @@ def test_reduced_values_of_different_devices_can_be_mixed(two_replicas, numbers)
 
 @pytest.mark.parametrize("destinations", [None, 3, {"a": 1}], ids=repr)
 def test_reduce_to_nowhere_is_refused(two_replicas, numbers, destinations):
-    message = "`destinations` is a variable, a distributed value, the name.*Received: "
+    message = "`destinations` must be a variable, a distributed value.*Received: "
     with pytest.raises(TypeError, match=message):
         two_replicas.extended.reduce_to("SUM", numbers, destinations)
 
@@ -548,7 +548,7 @@ def test_update_in_a_replica_is_done_once(strategy, engine):
 def test_update_non_slot_belongs_outside_of_replicas(two_replicas):
     with two_replicas.scope():
         variable = mirrax.Variable(3.0)
-    with pytest.raises(RuntimeError, match="belongs in cross-replica context"):
+    with pytest.raises(RuntimeError, match="call it in cross-replica context"):
         two_replicas.run(
             lambda: two_replicas.extended.update_non_slot(variable, lambda: 1)
         )

@@ -31,7 +31,7 @@ def test_scope_may_be_entered_again_inside_itself(two_replicas):
 def test_scope_of_another_strategy_is_refused(strategy):
     other = mirrored(2)
     message = (
-        r"^`strategy.scope\(\)` is called inside the scope of another strategy. "
+        r"^`strategy.scope\(\)` was called inside the scope of another strategy. "
         r"Received: <mirrax.MirroredStrategy on .*> inside <mirrax.*>.*leave the outer"
     )
     with strategy.scope(), pytest.raises(RuntimeError, match=message):
@@ -83,7 +83,7 @@ def test_cross_replica_methods_are_refused_in_a_replica(strategy, engine, what):
         strategy.run(engine(lambda: IN_REPLICA[what](strategy)))
     message = str(error.value)
     assert message.startswith(f"{what} works on all replicas at once")
-    assert "it belongs in cross-replica context" in message
+    assert "call it in cross-replica context" in message
     assert "You are in replica context" in message
 
 

@@ -88,7 +88,7 @@ def test_config_proto_takes_effect_at_start_up():
         text=True,
         check=True,
         env=environment,
-        timeout=60,
+        timeout=240,
     )
     assert done.stdout.split() == ["3", "false"]
 

@@ -113,7 +113,7 @@ def test_updates_take_no_values_that_differ(distribution, method):
     with distribution.scope():
         variable = tf.get_variable("v", initializer=1.0)
     differing = distribution.call_for_each_tower(tower_number)
-    with pytest.raises(TypeError, match="must be alike on all devices"):
+    with pytest.raises(TypeError, match="must be the same on all devices"):
         getattr(distribution, method)(variable, lambda *_: None, differing)
 
 
@@ -168,7 +168,7 @@ def test_no_gpus_means_the_cpu():
 def test_one_device_strategy_has_one_tower():
     strategy = tf.contrib.distribute.OneDeviceStrategy("CPU:1")
     assert strategy.call_for_each_tower(tower_number).numpy() == 1
-    with pytest.raises(ValueError, match="works on one machine"):
+    with pytest.raises(ValueError, match="runs on one machine"):
         strategy.configure(cluster_spec={"worker": ["a:1"]})
 
 
@@ -182,10 +182,11 @@ def test_cross_tower_ops_are_used():
     assert issubclass(mirrax.ReductionToOneDevice, tf.contrib.distribute.CrossTowerOps)
 
 
+@pytest.mark.slow
 def test_a_cluster_makes_one_tower_per_worker():
     results = launch_processes(count_towers, 2)
     assert results == [[2, True, [3.0]], [2, False, [3.0]]]
 
 
 def test_a_cluster_comes_before_everything_else():
-    assert "`configure` decides on which devices" in configure_too_late()
+    assert "`configure` chooses the devices" in configure_too_late()

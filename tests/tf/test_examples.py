@@ -38,18 +38,21 @@ def test_only_the_import_is_mirrax(path):
     assert [f for f in examine(ported) if f.kind == "missing"] == []
 
 
+@pytest.mark.slow
 def test_custom_training_loop_learns():
     output = run(str(FOLDER / "custom_training_loop.py"))
     assert "Number of replicas: 2" in output
     assert "test accuracy 1.000" in output.splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_workers_train_a_keras_model_alike():
     lines = launch("multi_worker_keras.py").splitlines()
     losses = {line.split("losses")[1] for line in lines if "losses" in line}
     assert len(losses) == 1
 
 
+@pytest.mark.slow
 def test_workers_go_on_where_they_were(tmp_path):
     first = launch("multi_worker_custom_loop.py", str(tmp_path))
     assert first.count("epoch 3: loss") == 2

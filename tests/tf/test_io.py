@@ -60,7 +60,7 @@ def test_gfile_works_on_files(tmp_path):
 
 
 def test_empty_fields_need_a_default():
-    with pytest.raises(ValueError, match="without default must be filled"):
+    with pytest.raises(ValueError, match="without default must not be empty"):
         tf.io.decode_csv("1,", [tf.int32, tf.float32])
 
 

@@ -55,7 +55,7 @@ def test_tpu_strategy_refuses(options, error, message):
 
 
 def test_tpu_strategy_needs_tpus():
-    with pytest.raises(RuntimeError, match=r"needs TPU devices.*kinds CPU"):
+    with pytest.raises(RuntimeError, match=r"needs TPU devices.*type CPU"):
         tf.distribute.TPUStrategy()
 
 

@@ -51,7 +51,7 @@ def test_strings_are_bytes():
 def test_a_per_replica_is_no_tensor(function):
     strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
     value = strategy.run(lambda: tf.constant(1.0))
-    with pytest.raises(ValueError, match="A PerReplica is no tensor"):
+    with pytest.raises(ValueError, match="A PerReplica is not a tensor"):
         function(value)
 
 
@@ -112,8 +112,8 @@ def test_sort_needs_a_direction():
         (lambda: tf.nn.max_pool(tf.zeros([1, 4, 1]), 2, 1, "FULL"), "'SAME', 'VALID'"),
         (lambda: tf.nn.max_pool(tf.zeros([1] * 4), [1] * 3, 1, "SAME"), "1, 2 or 4"),
         (lambda: tf.nn.dropout([1.0], 1.0), "below 1"),
-        (lambda: tf.nn.compute_average_loss(1.0), "one for each example"),
-        (lambda: tf.nn.compute_average_loss([1.0], global_batch_size=[2]), "a number"),
+        (lambda: tf.nn.compute_average_loss(1.0), "one loss for each example"),
+        (lambda: tf.nn.compute_average_loss([1.0], global_batch_size=[2]), "a scalar"),
         (lambda: tf.nn.pool(tf.zeros([1, 4, 1]), [2], "MIN"), "'MAX' or 'AVG'"),
         (lambda: tf.random.uniform([1], dtype=tf.int32), "an upper limit"),
         (lambda: tf.random.stateless_normal([1], seed=1), "two integers"),

@@ -18,7 +18,7 @@ from mirrax.errors import (
     CheckpointWriteError,
     NotFoundError,
 )
-from mirrax.train import Checkpoint, agreement
+from mirrax.train import Checkpoint, worker_sync
 from tests.devices.fresh import run_fresh
 from tests.programs import create, mirrored, parts, replica_id
 
@@ -335,7 +335,7 @@ class Worker:
 
 def test_only_the_chief_writes(tmp_path, monkeypatch):
     worker = Worker(1, lambda topic, payload: [payload, payload])
-    monkeypatch.setattr(agreement, "current_peers", lambda: worker)
+    monkeypatch.setattr(worker_sync, "current_peers", lambda: worker)
     Checkpoint(v=mirrax.Variable(1.0)).save(tmp_path / "ckpt")
     assert not list(tmp_path.iterdir())
     assert worker.topics == ["saving a checkpoint", "writing a checkpoint"]
@@ -345,7 +345,7 @@ def test_workers_that_save_different_things_are_told(tmp_path, monkeypatch):
     def answer(topic, payload):
         return [payload, payload.replace(b"ckpt-1", b"ckpt-9")]
 
-    monkeypatch.setattr(agreement, "current_peers", lambda: Worker(0, answer))
+    monkeypatch.setattr(worker_sync, "current_peers", lambda: Worker(0, answer))
     with pytest.raises(CheckpointMismatchError, match=r"worker 1 saves 'ckpt-9'"):
         Checkpoint(v=mirrax.Variable(1.0)).save(tmp_path / "ckpt")
 
@@ -354,7 +354,7 @@ def test_failure_of_the_chief_reaches_the_others(tmp_path, monkeypatch):
     def answer(topic, payload):
         return [b"OSError: full" if topic == "writing a checkpoint" else payload] * 2
 
-    monkeypatch.setattr(agreement, "current_peers", lambda: Worker(1, answer))
+    monkeypatch.setattr(worker_sync, "current_peers", lambda: Worker(1, answer))
     with pytest.raises(OSError, match=r"chief could not write.*OSError: full"):
         Checkpoint(v=mirrax.Variable(1.0)).save(tmp_path / "ckpt")
 
@@ -466,7 +466,7 @@ def test_save_below_a_file_is_refused_and_the_program_ends(tmp_path):
             print(path in str(error))
     """
     # Fails if the program waits for threads of Orbax, five minutes long.
-    assert run_fresh(program, timeout=60) == "True\nTrue"
+    assert run_fresh(program, timeout=240) == "True\nTrue"
 
 
 def test_failed_write_in_the_background_reaches_the_others(tmp_path, monkeypatch):
@@ -475,7 +475,7 @@ def test_failed_write_in_the_background_reaches_the_others(tmp_path, monkeypatch
     def answer(topic, payload):
         return [answers.pop(0) if topic == "writing a checkpoint" else payload] * 2
 
-    monkeypatch.setattr(agreement, "current_peers", lambda: Worker(1, answer))
+    monkeypatch.setattr(worker_sync, "current_peers", lambda: Worker(1, answer))
     saved = Checkpoint(v=mirrax.Variable(1.0))
     saved.save(tmp_path / "ckpt", asynchronous=True)
     with pytest.raises(CheckpointWriteError, match=r"chief could not write.*full"):
@@ -496,7 +496,7 @@ def test_what_one_worker_cannot_restore_nobody_restores(tmp_path, monkeypatch, k
         other = {**json.loads(payload), "kind": kind.__name__, "problem": "why."}
         return [payload, json.dumps(other).encode()]
 
-    monkeypatch.setattr(agreement, "current_peers", lambda: Worker(0, answer))
+    monkeypatch.setattr(worker_sync, "current_peers", lambda: Worker(0, answer))
     fresh = iter(data)
     with pytest.raises(kind, match=r"worker\(?s?\)? \[?1"):
         Checkpoint(v=variable, data=fresh).restore(path)

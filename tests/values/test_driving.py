@@ -3,7 +3,7 @@
 import collections
 
 from mirrax import trees
-from mirrax.values.driving import Driving
+from mirrax.trees import Driving
 
 Pair = collections.namedtuple("Pair", ["first", "second"])
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mirrax.devices.topology import Topology
-from mirrax.values.layouts import Alike, Joined, Parts, join, to_device
+from mirrax.values.layouts import Joined, Parts, Replicated, join_parts, to_device
 from tests.programs import device_of
 
 
@@ -24,13 +24,13 @@ def test_parts_are_held_as_they_are():
 
 
 def test_join_puts_the_parts_one_after_another(topology):
-    joined = join((jnp.array([1.0, 2.0]), jnp.array([3.0, 4.0])), topology)
+    joined = join_parts((jnp.array([1.0, 2.0]), jnp.array([3.0, 4.0])), topology)
     assert joined.tolist() == [1.0, 2.0, 3.0, 4.0]
     assert joined.sharding == topology.split
 
 
 def test_join_makes_a_vector_of_scalars(topology):
-    assert join((jnp.float32(1), jnp.float32(2)), topology).tolist() == [1.0, 2.0]
+    assert join_parts((jnp.float32(1), jnp.float32(2)), topology).tolist() == [1.0, 2.0]
 
 
 @pytest.mark.parametrize(
@@ -40,16 +40,16 @@ def test_join_makes_a_vector_of_scalars(topology):
 )
 def test_joined_gives_back_what_was_joined(topology, given):
     arrays = tuple(jnp.asarray(part) for part in given)
-    assert rows(Joined(join(arrays, topology), False, topology)) == given
+    assert rows(Joined(join_parts(arrays, topology), False, topology)) == given
 
 
 def test_joined_gives_back_scalars(topology):
-    array = join((jnp.float32(1), jnp.float32(2)), topology)
+    array = join_parts((jnp.float32(1), jnp.float32(2)), topology)
     assert rows(Joined(array, True, topology)) == [1.0, 2.0]
 
 
 def test_joined_parts_lie_on_their_devices(topology):
-    layout = Joined(join((jnp.ones(2), jnp.ones(2)), topology), False, topology)
+    layout = Joined(join_parts((jnp.ones(2), jnp.ones(2)), topology), False, topology)
     assert [device_of(part) for part in layout.parts] == list(topology.devices)
 
 
@@ -69,7 +69,7 @@ def test_traced_scalars_are_scalars(topology):
 
 def test_alike_has_an_equal_part_for_each_replica(topology):
     array = jax.device_put(jnp.array([1.0, 2.0]), topology.replicated)
-    layout = Alike(array, topology)
+    layout = Replicated(array, topology)
     assert rows(layout) == [[1.0, 2.0], [1.0, 2.0]]
     assert [device_of(part) for part in layout.parts] == list(topology.devices)
 

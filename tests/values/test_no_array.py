@@ -28,7 +28,7 @@ USES = {
 
 @pytest.mark.parametrize("use", USES.values(), ids=USES)
 def test_use_as_an_array_is_refused(use):
-    message = r"is no array.*`strategy.reduce.*experimental_local_results"
+    message = r"is not an array.*`strategy.reduce.*experimental_local_results"
     with pytest.raises(TypeError, match=message):
         use(mirrax.PerReplica((jnp.float32(1), jnp.float32(2))))
 

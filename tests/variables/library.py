@@ -5,8 +5,8 @@ import contextlib
 import jax.numpy as jnp
 
 from mirrax.options import VariableAggregation
-from mirrax.variables import libraries
-from mirrax.variables.foreign import ForeignVariable
+from mirrax.variables import foreign_libraries
+from mirrax.variables.foreign_variable import ForeignVariable
 
 
 class Box:
@@ -42,16 +42,16 @@ class _Boxed(ForeignVariable):
 
 class _Answering:
     def read(self, box):
-        return box.own.value if libraries.takes_part() else box.held
+        return box.own.value if foreign_libraries.is_routed() else box.held
 
     def write(self, box, value):
-        if libraries.takes_part():
+        if foreign_libraries.is_routed():
             box.own.assign(value)
         else:
             box.held = value
 
 
-class BoxLibrary(libraries.Library):
+class BoxLibrary(foreign_libraries.Library):
     leaf_types = (Box,)
 
     @contextlib.contextmanager
@@ -64,7 +64,9 @@ class BoxLibrary(libraries.Library):
 
     def sources(self, value):
         if isinstance(value, Box):
-            return libraries.Sources([value.own], lambda gradients: gradients[0])
+            return foreign_libraries.Sources(
+                [value.own], lambda gradients: gradients[0]
+            )
         return None
 
 

@@ -8,14 +8,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mirrax.collectives.all_reduce import AllReduce
+from mirrax.collectives.all_reduce import XlaAllReduce
 from mirrax.collectives.reduce import Collective
-from mirrax.collectives.trail import trail_of
+from mirrax.collectives.worker_guard import program_log_of
 from mirrax.context import stack
 from mirrax.devices.topology import Topology
 from mirrax.options import VariableAggregation
-from mirrax.trees import Same
-from mirrax.values.layouts import Alike, Joined, Spmd, join, replicate
+from mirrax.trees import IdentityKey
+from mirrax.values.layouts import Joined, Replicated, Spmd, join_parts, replicate
 from mirrax.values.per_replica import PerReplica
 from mirrax.variables.aggregation import (
     Write,
@@ -33,9 +33,9 @@ aggregations = pytest.mark.parametrize("aggregation", VariableAggregation, ids=s
 @pytest.fixture(autouse=True)
 def new_trails():
     """The jobs of tests know nothing of the programs of others."""
-    trail_of.cache_clear()
+    program_log_of.cache_clear()
     yield
-    trail_of.cache_clear()
+    program_log_of.cache_clear()
 
 
 @dataclasses.dataclass
@@ -46,12 +46,12 @@ class Written:
     job: FakeJob | None = None
     num_replicas: int = 2
     name: str = "v:0"
-    role: str = "v:0"
+    shared_name: str = "v:0"
 
     @property
     def collective(self):
         devices = tuple(jax.devices("cpu")[: self.num_replicas])
-        return Collective(Topology(devices, job=self.job), AllReduce())
+        return Collective(Topology(devices, job=self.job), XlaAllReduce())
 
     @property
     def topology(self):
@@ -83,7 +83,9 @@ def test_values_of_replicas_are_combined(aggregation, expected, is_joined):
     variable = Written(aggregation)
     parts = (jnp.array([1.0, 2.0]), jnp.array([3.0, 4.0]))
     topology = variable.topology
-    layout = Joined(join(parts, topology), False, topology) if is_joined else parts
+    layout = (
+        Joined(join_parts(parts, topology), False, topology) if is_joined else parts
+    )
     assert aggregate(variable, PerReplica(layout), 2).tolist() == expected
 
 
@@ -101,7 +103,7 @@ def test_equal_values_of_replicas_are_that_value(aggregation):
 def test_replicated_value_is_that_value():
     variable = Written(NONE)
     array = replicate(jnp.arange(3.0), variable.topology)
-    value = PerReplica(Alike(array, variable.topology))
+    value = PerReplica(Replicated(array, variable.topology))
     assert aggregate(variable, value, 2).tolist() == [0, 1, 2]
 
 
@@ -197,8 +199,8 @@ def test_equal_keys_of_workers_stay_keys():
 def test_unequal_values_of_workers_are_refused_on_each():
     errors = meet(writing(NONE, np.float32(1)), writing(NONE, np.float32(2)))
     assert [type(error) for error in errors] == [ValueError, ValueError]
-    assert "Received: 1.0 on worker 0, and something else" in str(errors[0])
-    assert "Received: 2.0 on worker 1, and something else" in str(errors[1])
+    assert "Received: 1.0 on worker 0, and another value" in str(errors[0])
+    assert "Received: 2.0 on worker 1, and another value" in str(errors[1])
 
 
 def test_unequal_values_of_one_worker_are_refused_before_it_asks():
@@ -222,15 +224,15 @@ class Noting:
 def test_write_gives_the_variable_the_values_of_all_replicas():
     variable = Noting()
     strategy = types.SimpleNamespace(num_replicas_in_sync=4)
-    assert Write(Same(variable), max)(strategy, "values") == "result"
+    assert Write(IdentityKey(variable), max)(strategy, "values") == "result"
     assert variable.written == (max, "values", 4)
 
 
 def test_writes_are_equal_only_of_one_variable_and_one_change():
     first, second = Noting(), Noting()
-    assert Write(Same(first), max) == Write(Same(first), max)
-    assert Write(Same(first), max) != Write(Same(second), max)
-    assert Write(Same(first), max) != Write(Same(first), min)
+    assert Write(IdentityKey(first), max) == Write(IdentityKey(first), max)
+    assert Write(IdentityKey(first), max) != Write(IdentityKey(second), max)
+    assert Write(IdentityKey(first), max) != Write(IdentityKey(first), min)
 
 
 # Equality.

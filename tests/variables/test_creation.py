@@ -366,7 +366,7 @@ def test_creator_holds_for_its_thread_only():
 
 
 def test_creator_must_be_callable():
-    with pytest.raises(TypeError, match=r"called as creator.*Received: 'text'"):
+    with pytest.raises(TypeError, match=r"callable as creator.*Received: 'text'"):
         variable_creator_scope("text").__enter__()
 
 

@@ -296,7 +296,7 @@ def test_replicas_that_write_to_different_variables_are_refused(two_replicas):
 )
 def test_write_in_a_transformation_inside_is_refused_by_name(two_replicas, write):
     v = create(two_replicas, 1.0, name="mine", aggregation=SUM)
-    with pytest.raises(RuntimeError, match=r"'mine:0' is assigned inside a JAX"):
+    with pytest.raises(RuntimeError, match=r"'mine:0' was assigned inside a JAX"):
         two_replicas.run(mirrax.value_and_grad(lambda: write(v), v))
 
 
@@ -316,6 +316,6 @@ def test_derivative_inside_a_transformation_refuses_writes_by_name(has_tape):
         with mirrax.GradientTape():
             return jax.grad(lambda x: x * inner()[0])(1.0)
 
-    with pytest.raises(RuntimeError, match=r"'mine:0' is assigned inside a JAX"):
+    with pytest.raises(RuntimeError, match=r"'mine:0' was assigned inside a JAX"):
         strategy.run(step)
     assert copies(v) == [1, 1]

@@ -57,7 +57,7 @@ def test_key_is_replaced_by_keys_only(strategy, value):
 
 def test_number_is_not_replaced_by_a_key(strategy):
     variable = create(strategy, 0.0)
-    with pytest.raises(ValueError, match=r"has dtype float32 and keeps it"):
+    with pytest.raises(ValueError, match=r"has the fixed dtype float32"):
         variable.assign(jax.random.key(0))
 
 

@@ -136,8 +136,8 @@ def test_write_inside_a_transformation_is_refused(strategy, transform):
         return v.value
 
     message = (
-        r"'Variable:0' is assigned inside a JAX transformation .*Return the new value|"
-        r"cannot get out"
+        r"'Variable:0' was assigned inside a JAX transformation .*Return the new value|"
+        r"cannot leave"
     )
     with pytest.raises(RuntimeError, match=message):
         mirrax.function(lambda: INSIDE[transform](write_and_read))()
@@ -151,7 +151,7 @@ def test_write_inside_a_transformation_is_refused_in_compiled_run(two_replicas):
     def step():
         jax.jit(lambda x: [v.assign(x)] and x)(1.0)
 
-    with pytest.raises(RuntimeError, match="is assigned inside a JAX transformation"):
+    with pytest.raises(RuntimeError, match="was assigned inside a JAX transformation"):
         two_replicas.run(step)
     assert parts(two_replicas, v) == [4.0, 4.0]
 

@@ -1,7 +1,7 @@
-"""Who takes part: resolvers, the job of several workers, their failures."""
+"""Multi-worker jobs: cluster resolvers, joining, coordination and failures."""
 
-from mirrax.cluster.bootstrap import current_job as current_job
-from mirrax.cluster.bootstrap import join as join
-from mirrax.cluster.job import Job as Job
-from mirrax.cluster.spec import ClusterSpec as ClusterSpec
-from mirrax.cluster.workers import Worker as Worker
+from mirrax.cluster.cluster_spec import ClusterSpec as ClusterSpec
+from mirrax.cluster.membership import Worker as Worker
+from mirrax.cluster.worker.job import Job as Job
+from mirrax.cluster.worker.join import current_job as current_job
+from mirrax.cluster.worker.join import join_job as join_job

@@ -1,9 +1,11 @@
-"""How the values of several replicas are combined."""
+"""Combines the values of several replicas: reduce, gather, all-reduce."""
 
-from mirrax.collectives.all_reduce import AllReduce as AllReduce
 from mirrax.collectives.all_reduce import NcclAllReduce as NcclAllReduce
+from mirrax.collectives.all_reduce import XlaAllReduce as XlaAllReduce
 from mirrax.collectives.cross_device_ops import CrossDeviceOps as CrossDeviceOps
-from mirrax.collectives.hierarchical import (
+from mirrax.collectives.hierarchical_copy import (
     HierarchicalCopyAllReduce as HierarchicalCopyAllReduce,
 )
-from mirrax.collectives.one_device import ReductionToOneDevice as ReductionToOneDevice
+from mirrax.collectives.reduction_to_one_device import (
+    ReductionToOneDevice as ReductionToOneDevice,
+)

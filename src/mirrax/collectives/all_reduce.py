@@ -1,4 +1,4 @@
-"""XLA's own all-reduce: what is used unless the caller asks for something else."""
+"""All-reduce by XLA, the default, and by NCCL."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from mirrax.options import CommunicationOptions
 _logger = logging.getLogger(__name__)
 
 
-class AllReduce(CrossDeviceOps):
-    """All-reduce as XLA does it on the hardware at hand.
+class XlaAllReduce(CrossDeviceOps):
+    """XLA's all-reduce.
 
     Args:
-        small_bytes: Values of up to this size are joined into one message. Between
-            workers a message takes longer than what is in it.
+        small_bytes: Values of up to this size are packed into one message, because
+            between workers the latency of a message outweighs its contents.
     """
 
     def __init__(self, small_bytes: int = 0) -> None:
@@ -39,19 +39,19 @@ class AllReduce(CrossDeviceOps):
         if not options.bytes_per_pack and not self._small_bytes:
             return psum(values)
         sizes = [value.size * value.dtype.itemsize for value in values]
-        if not options.bytes_per_pack:
+        if options.bytes_per_pack:
+            groups = packing.groups_by_bytes(sizes, options.bytes_per_pack)
+        else:
             groups = packing.groups_of_small(sizes, self._small_bytes)
-            return packing.in_packs(values, groups, psum)
-        groups = packing.groups_by_bytes(sizes, options.bytes_per_pack)
         return packing.in_packs(values, groups, psum)
 
 
 class NcclAllReduce(CrossDeviceOps):
-    """All-reduce with NCCL, which is what XLA uses on GPUs; elsewhere XLA's own.
+    """All-reduce with NCCL, which XLA uses on GPUs; elsewhere XLA's own.
 
     Args:
-        num_packs: Into how many messages the values of one call are joined; 0 sends
-            each on its own.
+        num_packs: Into how many messages to pack the values of one call; 0 sends each
+            separately.
 
     >>> strategy = mirrax.MirroredStrategy(cross_device_ops=NcclAllReduce(num_packs=2))
     """
@@ -68,19 +68,16 @@ class NcclAllReduce(CrossDeviceOps):
     ) -> list[jax.Array]:
         if jax.default_backend() != "gpu":
             _say_fallback(jax.default_backend())
-        if not self._num_packs:
-            return psum(values)
-        groups = packing.groups_by_count(len(values), self._num_packs)
-        return packing.in_packs(values, groups, psum)
+        return packing.in_num_packs(values, self._num_packs, psum)
 
 
 def psum(values: Sequence[jax.Array]) -> list[jax.Array]:
-    """Returns the sums over the replicas; XLA may join them into one message."""
+    """Returns the sums over the replicas; XLA may pack them into one message."""
     return list(lax.psum(tuple(values), AXIS))
 
 
 def require_packs(num_packs: int) -> int:
-    """Returns `num_packs` if it is a count of packs."""
+    """Returns `num_packs`, checked."""
     if num_packs < 0:
         raise ValueError(
             "`num_packs` must be 0 (no packing) or the number of messages. "

@@ -1,4 +1,4 @@
-"""The one question a cross-device algorithm answers, and what it is good for."""
+"""`CrossDeviceOps`: the base of algorithms that add up values of replicas."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from mirrax.collectives.destinations import LiesSomewhere, place
+from mirrax.collectives.destinations import HasDevices, put_on_destinations
 from mirrax.collectives.reduce import Collective, reduce
 from mirrax.context import guards, stack
 from mirrax.devices.topology import Topology
@@ -59,10 +59,9 @@ class CrossDeviceOps(abc.ABC):
         for name in _NOT_TO_OVERRIDE:
             if name in vars(cls):
                 raise TypeError(
-                    "A `CrossDeviceOps` of your own says how values are added up in "
-                    f"`sum_over_replicas`, and in that only. Received: {cls.__name__}, "
-                    f"which defines `{name}`; strategies would never call it. Move "
-                    "the sum to `sum_over_replicas`."
+                    "A custom `CrossDeviceOps` overrides only `sum_over_replicas`. "
+                    f"Received: {cls.__name__}, which defines `{name}`; strategies "
+                    "would never call it. Move the sum to `sum_over_replicas`."
                 )
 
     def reduce(
@@ -76,9 +75,9 @@ class CrossDeviceOps(abc.ABC):
 
         Args:
             reduce_op: SUM or MEAN.
-            per_replica_value: A per-replica value; another counts as the only one.
-            destinations: A variable or distributed value, whose devices are meant; the
-                name of a device; or a list of names.
+            per_replica_value: A per-replica value; another is taken as one part.
+            destinations: A variable or distributed value, which stands for its
+                devices; a device name; or a list of names.
             options: Hints for the collective.
 
         >>> value = mirrax.PerReplica((1.0, 2.0))
@@ -101,22 +100,22 @@ class CrossDeviceOps(abc.ABC):
         _require_pairs(value_destination_pairs)
         topologies = [_topology_of(*pair) for pair in value_destination_pairs]
         results = [value for value, _ in value_destination_pairs]
-        together: dict[Topology, list[int]] = {}
+        by_topology: dict[Topology, list[int]] = {}
         for index, (value, topology) in enumerate(
             zip(results, topologies, strict=True)
         ):
             if isinstance(value, PerReplica):
-                together.setdefault(topology, []).append(index)
+                by_topology.setdefault(topology, []).append(index)
             else:
                 results[index] = jnp.asarray(as_array(value))
-        for topology, indices in together.items():
+        for topology, indices in by_topology.items():
             collective = Collective(topology, self, options or CommunicationOptions())
             values = [results[index] for index in indices]
             reduced = reduce(collective, op, values, axis=None)
             for index, result in zip(indices, reduced, strict=True):
                 results[index] = result
         return [
-            place(result, destinations, topology)
+            put_on_destinations(result, destinations, topology)
             for result, topology, (_, destinations) in zip(
                 results, topologies, value_destination_pairs, strict=True
             )
@@ -126,20 +125,20 @@ class CrossDeviceOps(abc.ABC):
         """Returns `tensor` on the devices of `destinations`."""
         guards.require_cross_replica("`CrossDeviceOps.broadcast`")
         topology = _topology_of(destinations, destinations)
-        return place(as_array(tensor), destinations, topology)
+        return put_on_destinations(as_array(tensor), destinations, topology)
 
 
 def _require_pairs(pairs: Sequence[Any]) -> None:
     for pair in pairs:
         if not isinstance(pair, tuple) or len(pair) != 2:
             raise ValueError(
-                "`value_destination_pairs` is a list of tuples of a value and its "
-                f"destinations. Received: {pair!r} in it."
+                "`value_destination_pairs` must be a list of tuples (value, "
+                f"destinations). Received: {pair!r} in it."
             )
 
 
 def _topology_of(value: Any, destinations: Any) -> Topology:
-    """Returns the devices of the replicas that `value` is of."""
+    """Returns the devices of the replicas of `value`."""
     known = getattr(getattr(value, "layout", None), "topology", None)
     if isinstance(known, Topology):
         return known
@@ -147,12 +146,12 @@ def _topology_of(value: Any, destinations: Any) -> Topology:
     if frame is not None:
         found: Topology = frame.strategy.topology
         return found
-    if isinstance(destinations, LiesSomewhere):
+    if isinstance(destinations, HasDevices):
         return Topology(destinations.lies_on)
     if not isinstance(value, PerReplica):
         return Topology(tuple(jax.local_devices()[:1]))
     raise ValueError(
         "A per-replica value is combined over the devices of a strategy. Received: "
-        f"{value!r}, which belongs to none, outside of every scope. Call it inside "
+        f"{value!r}, which has none, outside every scope. Call it inside "
         "`strategy.scope()`."
     )

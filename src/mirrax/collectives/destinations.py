@@ -1,4 +1,4 @@
-"""Where a reduced value goes: the devices of a variable, a value or a name."""
+"""Puts a reduced value on its destinations: a variable, a value or device names."""
 
 from __future__ import annotations
 
@@ -6,27 +6,29 @@ from typing import Any, Protocol, runtime_checkable
 
 import jax
 
-from mirrax import jax_internals
-from mirrax.devices.logical import resolve
+from mirrax._jax.arrays import shards, uncommitted
+from mirrax.devices.logical_devices import resolve
 from mirrax.devices.topology import Topology
-from mirrax.values.distributed import DistributedValues
+from mirrax.values.distributed_values import DistributedValues
 from mirrax.values.layouts import to_device
 from mirrax.values.mirrored import Mirrored
 
 
 @runtime_checkable
-class LiesSomewhere(Protocol):
-    """What knows the devices that hold it, as variables do."""
+class HasDevices(Protocol):
+    """An object that knows its devices, such as a variable."""
 
     @property
     def lies_on(self) -> tuple[jax.Device, ...]: ...
 
 
-def place(array: Any, destinations: Any, topology: Topology) -> Any:
-    """Returns `array` on the devices of `destinations`: mirrored if they are several.
+def put_on_destinations(array: Any, destinations: Any, topology: Topology) -> Any:
+    """Returns `array` on the devices of `destinations`; mirrored if there are several.
 
     Args:
-        topology: The devices that a per-replica value means.
+        array: The value.
+        destinations: A variable, a distributed value, a device name or a list of names.
+        topology: The devices of a per-replica value.
     """
     if isinstance(array, jax.core.Tracer):
         return Mirrored(array)
@@ -39,12 +41,12 @@ def place(array: Any, destinations: Any, topology: Topology) -> Any:
 
 
 def devices_of(destinations: Any, topology: Topology) -> tuple[jax.Device, ...]:
-    """Returns the devices that `destinations` means, or raises."""
+    """Returns the devices of `destinations`, or raises."""
     match destinations:
-        case LiesSomewhere():
+        case HasDevices():
             return destinations.lies_on
         case Mirrored():
-            return tuple(s.device for s in jax_internals.shards(destinations.array))
+            return tuple(s.device for s in shards(destinations.array))
         case DistributedValues():
             return topology.devices
         case str():
@@ -57,22 +59,22 @@ def devices_of(destinations: Any, topology: Topology) -> tuple[jax.Device, ...]:
             return topology.devices
         case _:
             raise TypeError(
-                "`destinations` is a variable, a distributed value, the name of a "
-                f"device or a list of names. Received: {destinations!r}."
+                "`destinations` must be a variable, a distributed value, a device "
+                f"name or a list of names. Received: {destinations!r}."
             )
 
 
 def host_view(array: Any) -> Any:
-    """Returns a replicated array as an ordinary one, on the first local device."""
+    """Returns the shard of a replicated array on the first local device."""
     if not isinstance(array, jax.Array) or isinstance(array, jax.core.Tracer):
         return array
-    return jax_internals.uncommitted(jax_internals.shards(array)[0])
+    return uncommitted(shards(array)[0])
 
 
 def _on_device(array: Any, device: jax.Device) -> jax.Array:
     if isinstance(array, jax.Array):
-        for shard in jax_internals.shards(array):
+        for shard in shards(array):
             if shard.device == device:
-                return jax_internals.uncommitted(shard)
+                return uncommitted(shard)
         array = host_view(array)
     return to_device(array, device)

@@ -1,4 +1,4 @@
-"""Joining many small arrays into few messages."""
+"""Packs many small arrays into few messages."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
+
+Reduce = Callable[[list[jax.Array]], list[jax.Array]]
 
 
 def groups_by_bytes(sizes: Sequence[int], bytes_per_pack: int) -> list[list[int]]:
@@ -26,7 +28,7 @@ def groups_by_bytes(sizes: Sequence[int], bytes_per_pack: int) -> list[list[int]
 
 
 def groups_of_small(sizes: Sequence[int], small_bytes: int) -> list[list[int]]:
-    """Returns indices with all small ones in one pack, and each other on its own.
+    """Returns indices with all small values in one pack, and the others separate.
 
     >>> groups_of_small([4, 100, 8], small_bytes=10)
     [[0, 2], [1]]
@@ -52,10 +54,19 @@ def groups_by_count(num_values: int, num_packs: int) -> list[list[int]]:
     return groups
 
 
+def in_num_packs(
+    values: Sequence[jax.Array], num_packs: int, reduce: Reduce
+) -> list[jax.Array]:
+    """Returns `reduce` of all values in `num_packs` messages; 0 does not pack."""
+    if not num_packs:
+        return reduce(list(values))
+    return in_packs(values, groups_by_count(len(values), num_packs), reduce)
+
+
 def in_packs(
     values: Sequence[jax.Array],
     groups: Sequence[Sequence[int]],
-    reduce: Callable[[list[jax.Array]], Sequence[jax.Array]],
+    reduce: Reduce,
 ) -> list[jax.Array]:
     """Returns `reduce` of all values, each group sent as one vector per dtype."""
     packs = [indices for group in groups for indices in _by_dtype(values, group)]

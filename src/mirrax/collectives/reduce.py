@@ -1,4 +1,4 @@
-"""From per-replica values to one: reductions seen from outside the replicas."""
+"""Reduces per-replica values in cross-replica context."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import PartitionSpec
 
-from mirrax import jax_internals
-from mirrax.collectives import agreement, guarding, within
+from mirrax._jax.config import without_nan_rerun
+from mirrax.collectives import spmd, worker_exchange, worker_guard
 from mirrax.devices.topology import AXIS, Topology
 from mirrax.errors import InvalidArgumentError
 from mirrax.options import CommunicationOptions, ReduceOp
 from mirrax.values.array_like import as_arrays
 from mirrax.values.layouts import (
-    Alike,
     Joined,
-    Kind,
     Layout,
     Parts,
+    Replicated,
+    ShapeDtype,
     Spmd,
-    join,
+    join_parts,
     require_parts,
 )
 from mirrax.values.per_replica import PerReplica
@@ -40,7 +40,7 @@ Axis = int | tuple[int, ...] | None
 
 @dataclasses.dataclass(frozen=True)
 class Collective:
-    """The facts a collective needs: which devices, how to add up, with which hints."""
+    """What a collective needs: the devices, the algorithm, and its options."""
 
     topology: Topology
     ops: CrossDeviceOps
@@ -57,23 +57,27 @@ def reduce(
     """Returns each value combined over the replicas and, with `axis`, along it.
 
     The results are replicated over the topology. Parts may differ in size along
-    `axis`: a mean divides by the number of elements there really are.
+    `axis`: a mean divides by the total number of elements.
 
     Args:
-        purpose: What errors say that it was done for.
+        collective: The devices, and how to add up.
+        op: How to combine.
+        values: The values.
+        axis: A dimension of each part, or several.
+        purpose: The operation that errors name.
     """
     purpose = purpose or f"reduce {op.name}"
     for value in values:
         refuse_captured(value, collective.topology)
-    layouts = [_arrays(value.layout) for value in values]
+    layouts = [with_arrays(value.layout) for value in values]
     for layout in layouts:
         if isinstance(layout, Parts):
             require_parts(layout.held, collective.topology)
-    layouts = agreement.with_kinds(
+    layouts = worker_exchange.with_shapes(
         collective.topology, layouts, f"reduce {op.name}, axis {axis}"
     )
-    for layout in layouts:
-        _require_axis(layout, axis)
+    for layout in layouts if axis is not None else ():
+        require_axes(axis, ndim_of(layout))
     if axis is not None and any(_is_uneven(layout) for layout in layouts):
         return [
             _reduce_uneven(collective, op, layout, axis, purpose) for layout in layouts
@@ -96,10 +100,14 @@ def _reduce_even(
         return [reduce_one(op, layout.parts[0], axis) for layout in layouts]
     joined = [_joined(layout, topology) for layout in layouts]
     kinds = tuple(
-        "alike" if isinstance(j, Alike) else "scalar" if j.is_scalar else "array"
+        "replicated"
+        if isinstance(j, Replicated)
+        else "scalar"
+        if j.is_scalar
+        else "array"
         for j in joined
     )
-    program = guarding.guarded(
+    program = worker_guard.guarded(
         topology, purpose, _reduce_program(collective, op, kinds, axis)
     )
     return list(program(*[j.array for j in joined]))
@@ -117,10 +125,11 @@ def _reduce_program(
         return tuple(_reduce_within(collective, op, values, axis))
 
     specs = tuple(
-        PartitionSpec() if kind == "alike" else PartitionSpec(AXIS) for kind in kinds
+        PartitionSpec() if kind == "replicated" else PartitionSpec(AXIS)
+        for kind in kinds
     )
     return jax.jit(
-        jax_internals.raising_as_a_whole(
+        without_nan_rerun(
             jax.shard_map(
                 body,
                 mesh=collective.topology.mesh,
@@ -138,17 +147,15 @@ def _reduce_within(
 ) -> list[jax.Array]:
     local = [reduce_one(op, value, axis) for value in values]
     num_replicas = collective.topology.num_replicas
-    return within.all_reduce(
-        op, local, num_replicas, collective.ops, collective.options
-    )
+    return spmd.all_reduce(op, local, num_replicas, collective.ops, collective.options)
 
 
 def reduce_one(op: ReduceOp, value: jax.Array, axis: Axis) -> jax.Array:
     """Returns one replica's value combined along `axis`; means are floats."""
     value = jnp.asarray(value)
     if axis is None:
-        return within.countable(op, value)
-    value = within.countable(ReduceOp.SUM, value)
+        return spmd.summable(op, value)
+    value = spmd.summable(ReduceOp.SUM, value)
     total = jnp.sum(value, axis, dtype=value.dtype)
     return total if op is ReduceOp.SUM else total / _count(value.shape, axis)
 
@@ -157,34 +164,27 @@ def _reduce_uneven(
     collective: Collective, op: ReduceOp, layout: Layout, axis: Axis, purpose: str
 ) -> jax.Array:
     assert axis is not None
-    kinds = _kinds(layout)
+    shapes = shapes_of(layout)
     sums = Parts(
         tuple(reduce_one(ReduceOp.SUM, part, axis) for part in layout.parts),
         collective.topology,
-        tuple((_without(shape, axis), dtype) for shape, dtype in kinds),
+        tuple((_without(shape, axis), dtype) for shape, dtype in shapes),
     )
     (total,) = _reduce_even(collective, ReduceOp.SUM, [sums], None, purpose)
     if op is ReduceOp.SUM:
         return total
-    return total / sum(_count(shape, axis) for shape, _ in kinds)
+    return total / sum(_count(shape, axis) for shape, _ in shapes)
 
 
-def require_equal_kinds(kinds: Sequence[Kind]) -> None:
-    """Raises unless the parts of all replicas have one shape and dtype."""
-    if any(kind != kinds[0] for kind in kinds):
-        shown = ", ".join(
-            f"replica {i}: {dtype}{list(shape)}"
-            for i, (shape, dtype) in enumerate(kinds)
-        )
-        raise InvalidArgumentError(
-            "A reduction over replicas needs the same shape and dtype on each. "
-            f"Received: {shown}. Give an `axis` to reduce along, or make the parts "
-            "equal first."
-        )
+def describe_shapes(shapes: Sequence[ShapeDtype]) -> str:
+    """Returns the shape and dtype on each replica, for errors."""
+    return ", ".join(
+        f"replica {i}: {dtype}{list(shape)}" for i, (shape, dtype) in enumerate(shapes)
+    )
 
 
-def _arrays(layout: Layout) -> Layout:
-    """Returns `layout` with Python numbers and the like made arrays."""
+def with_arrays(layout: Layout) -> Layout:
+    """Returns `layout` with Python numbers and variables as arrays."""
     if not isinstance(layout, Parts):
         return layout
     if all(isinstance(part, jax.Array) for part in layout.held):
@@ -192,26 +192,31 @@ def _arrays(layout: Layout) -> Layout:
     return dataclasses.replace(layout, held=tuple(as_arrays(layout.held)))
 
 
-def _joined(layout: Layout, topology: Topology) -> Joined | Alike:
-    if isinstance(layout, Joined | Alike):
+def _joined(layout: Layout, topology: Topology) -> Joined | Replicated:
+    if isinstance(layout, Joined | Replicated):
         return layout
-    parts = layout.parts
-    require_equal_kinds(_kinds(layout))
-    return Joined(join(parts, topology), parts[0].ndim == 0, topology)
+    parts, shapes = layout.parts, shapes_of(layout)
+    if any(shape != shapes[0] for shape in shapes):
+        raise InvalidArgumentError(
+            "A reduction over replicas needs the same shape and dtype on each. "
+            f"Received: {describe_shapes(shapes)}. Give an `axis` to reduce along, or "
+            "make the parts equal first."
+        )
+    return Joined(join_parts(parts, topology), parts[0].ndim == 0, topology)
 
 
 def _is_uneven(layout: Layout) -> bool:
     if not isinstance(layout, Parts):
         return False
-    kinds = _kinds(layout)
-    return any(shape != kinds[0][0] for shape, _ in kinds)
+    shapes = shapes_of(layout)
+    return any(shape != shapes[0][0] for shape, _ in shapes)
 
 
-def _kinds(layout: Layout) -> Sequence[Kind]:
+def shapes_of(layout: Layout) -> Sequence[ShapeDtype]:
     """Returns shape and dtype of the part on each replica."""
-    if isinstance(layout, Parts) and layout.kinds is not None:
-        return layout.kinds
-    return [agreement.kind_of(part) for part in layout.parts]
+    if isinstance(layout, Parts) and layout.shapes is not None:
+        return layout.shapes
+    return [worker_exchange.shape_dtype_of(part) for part in layout.parts]
 
 
 def _without(shape: tuple[int, ...], axis: int | tuple[int, ...]) -> tuple[int, ...]:
@@ -219,19 +224,22 @@ def _without(shape: tuple[int, ...], axis: int | tuple[int, ...]) -> tuple[int, 
     return tuple(size for i, size in enumerate(shape) if i not in axes)
 
 
-def _require_axis(layout: Layout, axis: Axis) -> None:
-    if axis is None:
-        return
+def ndim_of(layout: Layout) -> int:
+    """Returns the number of dimensions that all parts have."""
     match layout:
         case Parts():
-            ndim = min(len(shape) for shape, _ in _kinds(layout))
-        case Spmd(value=array) | Alike(array=array):
-            ndim = array.ndim
+            return min(len(shape) for shape, _ in shapes_of(layout))
+        case Spmd(value=array) | Replicated(array=array):
+            return array.ndim
         case Joined(array=array, is_scalar=is_scalar):
-            ndim = 0 if is_scalar else array.ndim
+            return 0 if is_scalar else array.ndim
         case _:
             raise AssertionError(layout)
-    for a in axis if isinstance(axis, tuple) else (axis,):
+
+
+def require_axes(axis: Axis, ndim: int) -> None:
+    """Raises unless values of `ndim` dimensions have all these axes."""
+    for a in _axes(axis):
         require_axis(a, ndim, "reduce")
 
 
@@ -246,5 +254,8 @@ def require_axis(axis: object, ndim: int, what: str) -> None:
 
 
 def _count(shape: tuple[int, ...], axis: Axis) -> int:
-    axes = axis if isinstance(axis, tuple) else (axis,)
-    return math.prod(shape[a] for a in axes if a is not None)
+    return math.prod(shape[a] for a in _axes(axis))
+
+
+def _axes(axis: Axis) -> tuple[int, ...]:
+    return () if axis is None else axis if isinstance(axis, tuple) else (axis,)

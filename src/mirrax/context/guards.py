@@ -1,4 +1,4 @@
-"""Checks of where we are, with errors that say where we should be."""
+"""Checks of the current context, with errors that name the right one."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from mirrax.context import stack
 class MustDrive(BaseException):
     """A traced function did what only Python can do, such as iterating a dataset.
 
-    No `Exception`, so that what the user catches is not this.
+    Not an `Exception`, so that user code does not catch it.
     """
 
 
 class NeedsPython(MustDrive):
-    """A traced function did what can be done only while values are known.
+    """A traced function did what needs concrete values.
 
     Args:
-        what: What it did, after the name of the function: "assigns ...".
-        advice: What to do to keep it one program.
+        what: What it did, to follow the function's name: "assigns ...".
+        advice: How to keep it one program.
     """
 
     def __init__(self, what: str, advice: str) -> None:
@@ -27,19 +27,14 @@ class NeedsPython(MustDrive):
 
 
 class NeedsVariable(MustDrive):
-    """A traced function makes a variable of a value that is not known yet."""
-
-
-def may_be_driven() -> bool:
-    """Returns whether Python may run the function that is traced here instead."""
-    return stack.refusals() is not None
+    """A traced function initializes a variable with a traced value."""
 
 
 def require_cross_replica(what: str) -> None:
-    """Raises unless we are outside `run`, where `what` makes sense."""
+    """Raises inside `run`, where `what` cannot be called."""
     if isinstance(stack.frame(), stack.Replica):
         raise RuntimeError(
-            f"{what} works on all replicas at once, so it belongs in cross-replica "
+            f"{what} works on all replicas at once, so call it in cross-replica "
             "context: outside `strategy.run` or inside a merge function. You are in "
             "replica context: inside a function called by `strategy.run`. Move the "
             "call out of that function, or use `get_replica_context().merge_call`."
@@ -47,28 +42,27 @@ def require_cross_replica(what: str) -> None:
 
 
 def require_same_strategy(what: str, strategy: object) -> None:
-    """Raises inside the scope of another strategy than `strategy`."""
+    """Raises inside the scope of a strategy other than `strategy`."""
     frame = stack.frame()
     if frame is not None and frame.strategy is not strategy:
         raise RuntimeError(
-            f"{what} is called inside the scope of another strategy. Received: "
+            f"{what} was called inside the scope of another strategy. Received: "
             f"{strategy!r} inside {frame.strategy!r}. Use one strategy at a time: "
             "leave the outer scope first."
         )
 
 
 def require_replica(what: str) -> None:
-    """Raises unless we are inside `run`, where `what` makes sense."""
+    """Raises outside `run`, where `what` cannot be called."""
     if not isinstance(stack.frame(), stack.Replica):
         raise RuntimeError(
-            f"{what} speaks for one replica, so it belongs in replica context: inside "
-            f"a function called by `strategy.run`. You are in {describe()}. Call it "
-            "from that function."
+            f"{what} acts for one replica, so call it in replica context: inside a "
+            f"function called by `strategy.run`. You are in {describe()}."
         )
 
 
 def describe() -> str:
-    """Returns words for where we are."""
+    """Returns the name of the current context, for errors."""
     match stack.frame():
         case None:
             return "no strategy's scope"

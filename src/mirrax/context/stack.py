@@ -1,15 +1,13 @@
-"""All ambient state of Mirrax: frame, overlay, driver, creators, notes of a trace.
-
-Each is a `ContextVar`, so each thread has its own, and so has each greenlet that runs a
-replica.
-"""
+"""All ambient state: which strategy, replica, overlay and driver are in force."""
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import dataclasses
 import itertools
 from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
 import jax
@@ -33,26 +31,26 @@ class Replica:
         strategy: The strategy in force.
         context: The `ReplicaContext` that the user gets.
         index: Which local replica this is; None where one trace stands for all.
-        is_alone: Whether it may go another way than the others, because its Python
-            decides on values of tensors.
-        pending: What it has written to variables of other libraries, in eager code.
+        may_diverge: Whether it may branch unlike the other replicas, because its
+            Python branches on values of tensors.
+        pending: Its writes to variables of other libraries, in eager code.
     """
 
     strategy: Any
     context: Any
     index: int | None
-    is_alone: bool = False
+    may_diverge: bool = False
     pending: dict[Any, Any] = dataclasses.field(default_factory=dict, compare=False)
 
 
 @dataclasses.dataclass(frozen=True)
 class Update:
-    """Code that changes one copy of each variable: inside `extended.update`.
+    """Code that updates one copy of each variable: inside `extended.update`.
 
     Args:
         strategy: The strategy in force.
-        index: Which local copy is changed.
-        pending: What was written so far: variable -> index -> value.
+        index: Which local copy is updated.
+        pending: The writes so far: variable -> index -> value.
     """
 
     strategy: Any
@@ -62,10 +60,10 @@ class Update:
 
 Frame = CrossReplica | Replica | Update
 
-# Part of the key under which JAX keeps traced functions.
+# Part of the key of JAX' cache of traced functions.
 _trace_key = jax.make_user_context(None)
 _serials = itertools.count()
-_spent = 0
+_num_invalidations = 0
 
 _frame: contextvars.ContextVar[Frame | None] = contextvars.ContextVar(
     "mirrax_frame", default=None
@@ -82,34 +80,33 @@ _driver: contextvars.ContextVar[Any] = contextvars.ContextVar(
 _creators: contextvars.ContextVar[tuple[Creator, ...]] = contextvars.ContextVar(
     "mirrax_creators", default=()
 )
-_refusals: contextvars.ContextVar[list[str] | None] = contextvars.ContextVar(
-    "mirrax_refusals", default=None
+_allows_python: contextvars.ContextVar[bool] = contextvars.ContextVar(
+    "mirrax_allows_python", default=False
 )
 
 
-# These four are asked on every call, so they are no functions of Python.
+# Bound methods instead of functions: they are called on every step.
 
 frame = _frame.get
 """Returns the innermost frame; None outside every strategy."""
 
 overlay = _overlay.get
-"""Returns the values that variables have inside the current trace, if any."""
+"""Returns the overlay of variable values in the current trace, if any."""
 
 driver = _driver.get
-"""Returns the function whose Python runs now to drive compiled steps, if any."""
+"""Returns the function that drives compiled steps from Python now, if any."""
 
 creators = _creators.get
 """Returns the variable creators in force, outermost first."""
 
-
-refusals = _refusals.get
-"""Returns where the trace under way was refused values; None if nobody asks."""
+allows_python_fallback = _allows_python.get
+"""Returns whether the traced function may fall back to running in Python."""
 
 
 class _Set:
     """Sets a context variable for a `with` block."""
 
-    # Not a generator: every `run` passes here, and this takes a third of the time.
+    # A generator would take three times as long, on every `run`.
     __slots__ = ("_token", "_value", "_variable")
 
     def __init__(self, variable: contextvars.ContextVar[Any], value: Any) -> None:
@@ -124,18 +121,24 @@ class _Set:
 
 
 def entered(new_frame: Frame | None) -> _Set:
-    """Makes `new_frame` the innermost frame for the `with` block; None leaves all."""
+    """Sets the innermost frame for the `with` block; None leaves every strategy."""
     return _Set(_frame, new_frame)
 
 
-class _Overlaid:
-    """Sets the overlay for a `with` block, and makes JAX trace anew inside."""
+class overlaid:  # noqa: N801 - used as a function
+    """Makes variables read from and write to `new_overlay` for the `with` block.
+
+    Args:
+        new_overlay: The values of variables.
+        trace_key: JAX reuses its traces among overlays with an equal key. Without a
+            key it retraces everything.
+    """
 
     __slots__ = ("_key", "_overlay")
 
-    def __init__(self, new_overlay: Any, place: Any) -> None:
+    def __init__(self, new_overlay: Any, trace_key: Any = None) -> None:
         self._overlay = _Set(_overlay, new_overlay)
-        self._key = _trace_key(next(_serials) if place is None else place)
+        self._key = _trace_key(next(_serials) if trace_key is None else trace_key)
 
     def __enter__(self) -> None:
         self._overlay.__enter__()
@@ -146,37 +149,26 @@ class _Overlaid:
         self._overlay.__exit__()
 
 
-def overlaid(new_overlay: Any, place: Any = None) -> _Overlaid:
-    """Makes variables read from and write to `new_overlay` for the `with` block.
+def invalidate_derivative_traces() -> None:
+    """Makes JAX retrace in the next derivative.
 
-    Args:
-        new_overlay: The values of variables.
-        place: What JAX has traced in another overlay with an equal place is not traced
-            anew; without one everything is.
+    Call it when a function that JAX caches has read a variable of this derivative.
     """
-    return _Overlaid(new_overlay, place)
+    global _num_invalidations  # noqa: PLW0603
+    _num_invalidations += 1
 
 
-def spend_traces() -> None:
-    """Makes JAX trace anew in the next derivative.
-
-    For when a function that JAX traces and keeps has read a variable of this one.
-    """
-    global _spent  # noqa: PLW0603
-    _spent += 1
+def derivative_trace_key() -> Any:
+    """Returns the trace key of a derivative in eager code."""
+    return "derivative", _num_invalidations, *_replica_key()
 
 
-def derivative_place() -> Any:
-    """Returns the place of a derivative of eager code. See `spend_traces`."""
-    return "derivative", _spent, *_replica_place()
+def tape_trace_key() -> Any:
+    """Returns the trace key of a tape in eager code."""
+    return "tape", *_replica_key()
 
 
-def tape_place() -> Any:
-    """Returns the place of a tape in eager code, whose values programs ask for."""
-    return "tape", *_replica_place()
-
-
-def _replica_place() -> tuple[Any, ...]:
+def _replica_key() -> tuple[Any, ...]:
     current = _frame.get()
     if current is None:
         return ()
@@ -184,20 +176,17 @@ def _replica_place() -> tuple[Any, ...]:
     return id(current.strategy), index
 
 
-def forget_traces() -> None:
-    """Makes JAX trace functions anew that it has traced in this overlay.
-
-    They may have read a variable that has another value now.
-    """
+def invalidate_traces() -> None:
+    """Makes JAX retrace what it traced in this overlay, as a variable was written."""
     _trace_key(next(_serials)).__enter__()
 
 
-def seen_from(*place: int) -> Any:
-    """Makes JAX keep what it traces here apart from what it traces elsewhere.
+def separate_traces(*key: int) -> Any:
+    """Makes JAX cache its traces in the `with` block under `key`.
 
-    A function that is jitted may ask which replica it runs on, and of how many.
+    A jitted function may ask which replica it runs on, and of how many.
     """
-    return _trace_key(place)
+    return _trace_key(key)
 
 
 def driving(new_driver: Any) -> _Set:
@@ -205,9 +194,9 @@ def driving(new_driver: Any) -> _Set:
     return _Set(_driver, new_driver)
 
 
-def noting_refusals(places: list[str]) -> _Set:
-    """Makes `places` what `refusals` returns for the `with` block."""
-    return _Set(_refusals, places)
+def allowing_python_fallback() -> _Set:
+    """Lets the function traced in the `with` block fall back to Python."""
+    return _Set(_allows_python, True)
 
 
 def creating(new_creator: Creator) -> _Set:
@@ -225,3 +214,22 @@ def install(new_frame: Frame | None, new_creators: tuple[Creator, ...]) -> None:
     _installed.set(new_frame)
     _frame.set(new_frame)
     _creators.set(new_creators)
+
+
+_library_state: list[Callable[[], AbstractContextManager[None]]] = []
+_NOTHING = contextlib.nullcontext()
+
+
+def register_library_state(suspend: Callable[[], AbstractContextManager[None]]) -> None:
+    """Registers a block that clears a library's thread state, and restores it."""
+    _library_state.append(suspend)
+
+
+def suspend_library_state() -> AbstractContextManager[object]:
+    """Clears the thread state of registered libraries for the `with` block."""
+    if not _library_state:
+        return _NOTHING
+    entered = ExitStack()
+    for suspend in _library_state:
+        entered.enter_context(suspend())
+    return entered

@@ -1,10 +1,13 @@
-"""Datasets: what to read, in which order, and what to do with it."""
+"""Datasets: input pipelines of elements, which are structures of arrays."""
 
 from mirrax.data import experimental as experimental
 from mirrax.data.adapters import as_dataset as as_dataset
 from mirrax.data.dataset import INFINITE_CARDINALITY as INFINITE_CARDINALITY
 from mirrax.data.dataset import UNKNOWN_CARDINALITY as UNKNOWN_CARDINALITY
 from mirrax.data.dataset import Dataset as Dataset
+from mirrax.data.dataset_options import AutoShardPolicy as AutoShardPolicy
+from mirrax.data.dataset_options import DistributeOptions as DistributeOptions
+from mirrax.data.dataset_options import Options as Options
 from mirrax.data.example import Example as Example
 from mirrax.data.example import FixedLenFeature as FixedLenFeature
 from mirrax.data.example import VarLenFeature as VarLenFeature
@@ -19,7 +22,4 @@ from mirrax.data.file_datasets import TextLineDataset as TextLineDataset
 from mirrax.data.file_datasets import TFRecordDataset as TFRecordDataset
 from mirrax.data.iterator import DatasetIterator as DatasetIterator
 from mirrax.data.operations import AUTOTUNE as AUTOTUNE
-from mirrax.data.options import AutoShardPolicy as AutoShardPolicy
-from mirrax.data.options import DistributeOptions as DistributeOptions
-from mirrax.data.options import Options as Options
 from mirrax.data.tfrecord_writer import TFRecordWriter as TFRecordWriter

@@ -1,4 +1,4 @@
-"""Many elements at once: for each leaf, an array of all rows or a list of them."""
+"""Elements in columnar form: for each leaf, an array or a list of rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STRING = np.dtype(object)
 
 
 def num_rows(columns: Columns) -> int:
-    """Returns how many elements the columns hold."""
+    """Returns the number of elements in the columns."""
     return len(columns[0])
 
 
@@ -54,13 +54,13 @@ def as_array(value: Any) -> np.ndarray[Any, Any]:
     if array.dtype.kind in "US" or is_text:
         return as_strings(array.ravel().tolist()).reshape(array.shape)
     if isinstance(value, list | float | int) and array.dtype == np.float64:
-        # What TensorFlow, and JAX, make of Python's numbers.
+        # As TensorFlow and JAX convert Python numbers.
         return array.astype(np.float32)
     return array
 
 
 def concatenate(parts: Sequence[Columns]) -> Columns:
-    """Returns columns one after another."""
+    """Concatenates columns."""
     if len(parts) == 1:
         return parts[0]
     return [_concatenate(column) for column in zip(*parts, strict=True)]
@@ -79,7 +79,7 @@ def _concatenate(pieces: Sequence[Column]) -> Column:
 
 
 def select(columns: Columns, index: Any) -> Columns:
-    """Returns the rows that a slice, or an array of numbers or booleans, means."""
+    """Returns the rows of a slice, or of an array of indices or booleans."""
     return [
         column[index]
         if isinstance(column, np.ndarray) or isinstance(index, slice)
@@ -99,8 +99,8 @@ def from_rows(rows: Sequence[Sequence[Any]]) -> Columns:
 
 
 @contextlib.contextmanager
-def noting(operation: str, number: int) -> Iterator[None]:
-    """Adds to an error that it came from a user's function, and at which element."""
+def annotate_errors(operation: str, number: int) -> Iterator[None]:
+    """Adds a note to errors of a user's function: the operation and the element."""
     try:
         yield
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Datasets: sequences of elements, described once and read as often as one likes."""
+"""`Dataset`: an immutable description of an input pipeline."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from typing_extensions import override
 
 from mirrax.context import stack
 from mirrax.context.guards import MustDrive
+from mirrax.data.dataset_options import Options
 from mirrax.data.iterator import DatasetIterator
+from mirrax.data.node import INFINITE, UNKNOWN, Node, rewrite
 from mirrax.data.nodes.choosing import chosen, sampled
 from mirrax.data.nodes.combining import Zip
 from mirrax.data.nodes.counting import Counter, RandomNumbers
@@ -22,27 +24,24 @@ from mirrax.data.nodes.generated import Generated
 from mirrax.data.nodes.indexed import Range, one_element, slices
 from mirrax.data.nodes.mapping import Map
 from mirrax.data.operations import plan_of
-from mirrax.data.options import Options
-from mirrax.data.plan import INFINITE, UNKNOWN, Node, rewritten
 from mirrax.data.seeds import random_seed
-from mirrax.data.successive import Successive
+from mirrax.data.sequential_operations import SequentialOperations
 from mirrax.errors import NotFoundError
-from mirrax.trees import Tree
-from mirrax.values.driving import Driving
-from mirrax.values.specs import TensorSpec
+from mirrax.trees import Driving, Tree
+from mirrax.values.tensor_spec import TensorSpec
 
 INFINITE_CARDINALITY = INFINITE
 UNKNOWN_CARDINALITY = UNKNOWN
 
 
-class Dataset(Successive["Dataset"], Driving):
+class Dataset(SequentialOperations["Dataset"], Driving):
     """A sequence of elements, each a structure of arrays.
 
-    A dataset never changes: its methods return new ones. Each iteration starts anew.
+    A dataset is immutable: its methods return new ones. Each iteration restarts.
 
     Args:
-        plan: What is read, and what is done with it.
-        options: How it is shared and run.
+        plan: The nodes of the pipeline.
+        options: Sharding and execution options.
 
     >>> dataset = Dataset.range(5).map(lambda x: x * 2).batch(3)
     >>> [batch.tolist() for batch in dataset]
@@ -50,7 +49,7 @@ class Dataset(Successive["Dataset"], Driving):
     """
 
     iterator_type: type[DatasetIterator] = DatasetIterator
-    """What iterating gives; a subclass may show its elements in another form."""
+    """The type of iterators; a subclass may convert elements."""
 
     def __init__(self, plan: Node, options: Options | None = None) -> None:
         self._plan = plan
@@ -71,11 +70,11 @@ class Dataset(Successive["Dataset"], Driving):
         return self._iterator(self.iterator_type)
 
     def next_iteration(self) -> int:
-        """Returns the number of the next iteration, which decides about shuffles."""
+        """Returns the number of the next iteration, part of the seeds of shuffles."""
         return next(self._iterations)
 
     def iterate(self, plan: Node, iteration: int) -> DatasetIterator:
-        """Returns the elements of a plan, this dataset's or a part of it."""
+        """Returns an iterator over a plan: this dataset's, or a shard of it."""
         return self._iterate(plan, iteration, self.iterator_type)
 
     def __len__(self) -> int:
@@ -122,7 +121,7 @@ class Dataset(Successive["Dataset"], Driving):
                 "`options` must be `mirrax.data.Options`. Received: "
                 f"{options!r} of type {type(options).__name__}."
             )
-        made = self._made(self._plan)
+        made = self._with_plan(self._plan)
         made._options = options.after(self._options)
         return made
 
@@ -173,12 +172,12 @@ class Dataset(Successive["Dataset"], Driving):
         shuffle: bool | None = None,
         seed: int | None = None,
     ) -> Dataset:
-        """Returns the names of the files that fit a pattern, shuffled by default."""
+        """Returns the files that match a pattern, shuffled by default."""
         patterns = [file_pattern] if isinstance(file_pattern, str) else file_pattern
         names = sorted({name for p in patterns for name in globbing.glob(p)})
         if not names:
             raise NotFoundError(
-                f"At least one file must fit the pattern. Received: {file_pattern!r}."
+                f"At least one file must match the pattern. Received: {file_pattern!r}."
             )
         dataset = Dataset.from_tensor_slices(names)
         is_shuffled = shuffle is None or shuffle
@@ -210,8 +209,8 @@ class Dataset(Successive["Dataset"], Driving):
         """Returns random integers below 2**32, without end."""
         is_random = seed is None
         number = random_seed() if seed is None else int(seed)
-        is_anew = bool(rerandomize_each_iteration)
-        return Dataset(RandomNumbers(number, is_anew, is_random))
+        rerandomize = bool(rerandomize_each_iteration)
+        return Dataset(RandomNumbers(number, rerandomize, is_random))
 
     @staticmethod
     def choose_from_datasets(
@@ -243,31 +242,31 @@ class Dataset(Successive["Dataset"], Driving):
 
         Args:
             datasets: The datasets.
-            weights: How often each is drawn, relative to the others; alike by default.
-            seed: Decides about the order.
-            stop_on_empty_dataset: Whether it ends with the first that has ended.
+            weights: Relative probabilities; equal by default.
+            seed: The random seed.
+            stop_on_empty_dataset: Whether to end with the first dataset that ends.
             rerandomize_each_iteration: Whether each iteration has another order; by
-                default it has, unless there is a seed.
+                default if there is no seed.
         """
         plans = [plan_of(dataset, "`datasets`") for dataset in datasets]
-        is_anew = rerandomize_each_iteration
-        plan = sampled(plans, weights, seed, stop_on_empty_dataset, is_anew)
+        rerandomize = rerandomize_each_iteration
+        plan = sampled(plans, weights, seed, stop_on_empty_dataset, rerandomize)
         return Dataset(plan, datasets[0].options())
 
     @override
-    def _made(self, plan: Node) -> Dataset:
+    def _with_plan(self, plan: Node) -> Dataset:
         return Dataset(plan, self._options)
 
     def _iterator(self, kind: type[DatasetIterator]) -> DatasetIterator:
         if stack.overlay() is not None:
-            # Only Python can work through a dataset; compiled steps run inside.
+            # Only Python can iterate a dataset; compiled steps run inside.
             raise MustDrive
         return self._iterate(self._plan, self.next_iteration(), kind)
 
     def _iterate(
         self, plan: Node, iteration: int, kind: type[DatasetIterator]
     ) -> DatasetIterator:
-        plan = rewritten(plan, self._with_options)
+        plan = rewrite(plan, self._with_options)
         return kind(plan, iteration, self._continue_after)
 
     def _with_options(self, node: Node) -> Node:

@@ -1,4 +1,4 @@
 """Names that TensorFlow keeps apart."""
 
-from mirrax.data.options import AutoShardPolicy as AutoShardPolicy
-from mirrax.data.options import DistributeOptions as DistributeOptions
+from mirrax.data.dataset_options import AutoShardPolicy as AutoShardPolicy
+from mirrax.data.dataset_options import DistributeOptions as DistributeOptions

@@ -12,8 +12,8 @@ from mirrax.data.dataset import Dataset
 from mirrax.data.nodes.array_records import ArrayRecords
 from mirrax.data.nodes.files import Files, MakeReader
 from mirrax.data.nodes.parquet import ParquetRows
-from mirrax.data.pool import num_threads
 from mirrax.data.readers import FixedLengthReader, TextLineReader, TFRecordReader
+from mirrax.data.thread_pool import num_threads
 
 
 class _FileDataset(Dataset):
@@ -22,9 +22,9 @@ class _FileDataset(Dataset):
     Args:
         filenames: A path, several, or a dataset of paths.
         make_reader: Opens files.
-        kind: What kind of files they are.
-        num_parallel_reads: How many files take turns, read in threads; if it is not
-            given, one file is read after another.
+        kind: The file format, for messages.
+        num_parallel_reads: How many files are interleaved, read in threads; by default
+            files are read one after another.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What a function makes of shapes and dtypes, found out by calling it."""
+"""Infers the output spec of a function by calling it."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ import jax
 import numpy as np
 
 from mirrax.data import columns as cols
-from mirrax.data.plan import Node
-from mirrax.values.specs import TensorSpec
+from mirrax.data.node import Node
+from mirrax.values.tensor_spec import TensorSpec
 
 
 def spec_of_function(function: Callable[..., Any], source: Node, mapped: Node) -> Any:
     """Returns the spec of `function` of an element of `source`.
 
-    It is called with zeros, twice, with different sizes where a size is not known;
-    sizes that differ in the results are not known either. If that does not work, the
-    first real element says what there is.
+    Calls it twice with zeros, using different values for unknown dimensions; dimensions
+    that differ in the results are unknown, too. If that fails, uses the first element.
     """
     if any(leaf.shape is None for leaf in jax.tree.leaves(source.spec)):
         return jax.tree.map(

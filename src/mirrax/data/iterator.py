@@ -1,4 +1,4 @@
-"""Going through a dataset, with a position that can be saved."""
+"""The iterator of a dataset, with a position that can be saved."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from mirrax.context import stack
 from mirrax.context.guards import MustDrive
 from mirrax.data import columns as cols
 from mirrax.data.columns import Columns
+from mirrax.data.node import Node, position_error
 from mirrax.data.optional_element import GetNext
-from mirrax.data.plan import Node, refuse_position
 from mirrax.data.seeds import seeds_of, with_seeds
-from mirrax.trees import Tree
-from mirrax.values.driving import Driving
+from mirrax.trees import Driving, Tree
 
 _VERSION = 1
 
@@ -23,8 +22,8 @@ _VERSION = 1
 class DatasetIterator(Driving, GetNext):
     """The elements of a dataset, one after another.
 
-    `save_state` gives the position of the next element as plain numbers and lists;
-    `restore_state`, on an iterator of the same dataset, goes there.
+    `save_state` returns the position of the next element as a JSON value;
+    `restore_state`, on an iterator of the same dataset, restores it.
     """
 
     def __init__(
@@ -58,7 +57,7 @@ class DatasetIterator(Driving, GetNext):
         return jax.tree.unflatten(self._stream.structure, leaves)
 
     def save_state(self) -> dict[str, Any]:
-        """Returns the position of the next element, as what JSON can hold."""
+        """Returns the position of the next element, as a JSON value."""
         is_between = self._chunk is None or self._used == cols.num_rows(self._chunk)
         used = 0 if is_between else self._used
         before = self._stream.state() if is_between else self._before
@@ -71,7 +70,7 @@ class DatasetIterator(Driving, GetNext):
         }
 
     def restore_state(self, state: Any) -> None:
-        """Goes to a position that `save_state` gave."""
+        """Restores a position that `save_state` returned."""
         if not isinstance(state, dict) or state.get("version") != _VERSION:
             raise ValueError(
                 "A position must come from `save_state` of this version. Received: "
@@ -83,7 +82,7 @@ class DatasetIterator(Driving, GetNext):
         self._stream.restore(state["stream"])
         for number in range(state["used"]):
             if next(self, self) is self:
-                raise refuse_position(state["used"], number)
+                raise position_error(state["used"], number)
 
     def _start(self, iteration: int) -> None:
         self._iteration = iteration

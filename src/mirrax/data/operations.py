@@ -1,4 +1,4 @@
-"""What can be done with a dataset: each operation gives another one."""
+"""The operations of a dataset; each returns another one."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from mirrax.data.columns import Columns
+from mirrax.data.node import Node
 from mirrax.data.nodes.batching import Batch, PaddedBatch
 from mirrax.data.nodes.caching import Cache
 from mirrax.data.nodes.combining import Concatenate, Enumerate
@@ -22,10 +23,9 @@ from mirrax.data.nodes.prefetching import Prefetch
 from mirrax.data.nodes.rebatching import Rebatch, Unbatch
 from mirrax.data.nodes.shuffling import Shuffle
 from mirrax.data.nodes.windows import Window
-from mirrax.data.plan import Node
-from mirrax.data.pool import AUTOTUNE as AUTOTUNE
-from mirrax.data.pool import num_threads
 from mirrax.data.seeds import random_seed
+from mirrax.data.thread_pool import AUTOTUNE as AUTOTUNE
+from mirrax.data.thread_pool import num_threads
 from mirrax.errors import InvalidArgumentError
 from mirrax.trees import Tree
 
@@ -38,19 +38,19 @@ class Operations(abc.ABC, Iterable[Tree], Generic[D]):
     @property
     @abc.abstractmethod
     def plan(self) -> Node:
-        """What is read, and what is done with it."""
+        """The nodes of the pipeline."""
 
     @abc.abstractmethod
-    def _made(self, plan: Node) -> D:
+    def _with_plan(self, plan: Node) -> D:
         """Returns a dataset of another plan, with the same options."""
 
-    def _then(self, kind: Callable[..., Node], *arguments: Any) -> D:
-        return self._made(kind(self.plan, *arguments))
+    def _append(self, kind: Callable[..., Node], *arguments: Any) -> D:
+        return self._with_plan(kind(self.plan, *arguments))
 
-    def _of_columns(self, structure: Any, columns: Columns) -> D:
-        return self._made(slices_of_columns(structure, columns))
+    def _from_columns(self, structure: Any, columns: Columns) -> D:
+        return self._with_plan(slices_of_columns(structure, columns))
 
-    # What is done with elements.
+    # Transforming elements.
 
     def map(
         self,
@@ -58,29 +58,29 @@ class Operations(abc.ABC, Iterable[Tree], Generic[D]):
         num_parallel_calls: int | None = None,
         deterministic: bool | None = None,
     ) -> D:
-        """Returns `map_func` of each element; a tuple is given as its items.
+        """Returns `map_func` of each element; a tuple is unpacked into arguments.
 
-        It is called once for many elements where that comes to the same; the option
+        It is called once for many elements if the results are equal; the option
         `vectorize_map` turns that off.
 
         Args:
             map_func: The function.
-            num_parallel_calls: How many calls run at once, in threads, if each element
-                needs its own. That pays for functions that wait or work outside of
-                Python, such as those that read files.
-            deterministic: Whether results come in the order of the elements, which is
-                so unless this, or the option of the same name, is False.
+            num_parallel_calls: How many calls run at once, in threads, if it is called
+                for each element. That pays for functions that wait or release Python's
+                lock, such as those that read files.
+            deterministic: Whether results keep the order of the elements; True by
+                default, unless the option of the same name is False.
         """
         threads = num_threads(num_parallel_calls)
-        return self._then(Map, map_func, threads, deterministic)
+        return self._append(Map, map_func, threads, deterministic)
 
     def filter(self, predicate: Callable[..., Any]) -> D:
         """Returns the elements for which `predicate` is true."""
-        return self._then(Filter, predicate)
+        return self._append(Filter, predicate)
 
     def enumerate(self, start: int = 0) -> D:
         """Returns pairs of a number and an element."""
-        return self._then(Enumerate, int(start))
+        return self._append(Enumerate, int(start))
 
     def interleave(
         self,
@@ -90,27 +90,27 @@ class Operations(abc.ABC, Iterable[Tree], Generic[D]):
         num_parallel_calls: int | None = None,
         deterministic: bool | None = None,
     ) -> D:
-        """Returns the elements of the datasets that `map_func` makes, in turn.
+        """Interleaves the datasets that `map_func` returns.
 
         Args:
-            map_func: Makes a dataset of an element.
-            cycle_length: How many datasets take turns, 16 if it is not given.
-            block_length: How many elements each gives at its turn.
+            map_func: Returns a dataset, given an element.
+            cycle_length: How many datasets are interleaved; 16 by default.
+            block_length: How many consecutive elements each contributes.
             num_parallel_calls: How many of them are read at once, in threads.
-            deterministic: Accepted; elements come in order in any case.
+            deterministic: Ignored; the order is always deterministic.
         """
         is_chosen = cycle_length not in (None, AUTOTUNE)
         cycle = _count("cycle_length", cycle_length, least=1) if is_chosen else 16
         block = _count("block_length", block_length, least=1)
         threads = min(num_threads(num_parallel_calls), cycle)
         arguments = (cycle, block, random_seed(), threads)
-        return self._then(Interleave, _planned(map_func), *arguments)
+        return self._append(Interleave, _planned(map_func), *arguments)
 
     def flat_map(self, map_func: Callable[..., D]) -> D:
-        """Returns the elements of the datasets that `map_func` makes, one by one."""
-        return self._then(Interleave, _planned(map_func), 1, 1, random_seed())
+        """Concatenates the datasets that `map_func` returns."""
+        return self._append(Interleave, _planned(map_func), 1, 1, random_seed())
 
-    # Which elements, in which order.
+    # Selecting and ordering elements.
 
     def shuffle(
         self,
@@ -123,12 +123,12 @@ class Operations(abc.ABC, Iterable[Tree], Generic[D]):
         is_random = seed is None
         seed = random_seed() if seed is None else int(seed)
         arguments = (size, seed, reshuffle_each_iteration, is_random)
-        return self._then(Shuffle, *arguments)
+        return self._append(Shuffle, *arguments)
 
     def repeat(self, count: int | None = None) -> D:
-        """Returns the elements `count` times; without it, for ever."""
+        """Returns the elements `count` times; by default forever."""
         times = None if count is None or count == -1 else _count("count", count)
-        return self._then(Repeat, times)
+        return self._append(Repeat, times)
 
     def shard(self, num_shards: int, index: int) -> D:
         """Returns every `num_shards`th element, from the one at `index` on."""
@@ -137,24 +137,24 @@ class Operations(abc.ABC, Iterable[Tree], Generic[D]):
                 "`index` must be one of the shards, from 0 on. Received: "
                 f"index={index}, num_shards={num_shards}."
             )
-        return self._then(Shard, int(num_shards), int(index))
+        return self._append(Shard, int(num_shards), int(index))
 
     def take(self, count: int) -> D:
         """Returns at most `count` elements."""
-        return self._then(Limit, 0, None if count == -1 else _count("count", count))
+        return self._append(Limit, 0, None if count == -1 else _count("count", count))
 
     def skip(self, count: int) -> D:
         """Returns the elements after the first `count`."""
         if count == -1:
             return self.take(0)
-        return self._then(Limit, _count("count", count), None)
+        return self._append(Limit, _count("count", count), None)
 
     def concatenate(self, dataset: D) -> D:
         """Returns the elements of this dataset, then those of another."""
         other = plan_of(dataset, "`concatenate`")
-        return self._made(Concatenate((self.plan, other)))
+        return self._with_plan(Concatenate((self.plan, other)))
 
-    # Putting elements together.
+    # Batching elements.
 
     def batch(
         self,
@@ -165,7 +165,7 @@ class Operations(abc.ABC, Iterable[Tree], Generic[D]):
     ) -> D:
         """Returns elements stacked in batches; the last may be smaller."""
         size = _count("batch_size", batch_size, least=1)
-        return self._then(Batch, size, drop_remainder)
+        return self._append(Batch, size, drop_remainder)
 
     def padded_batch(
         self,
@@ -174,14 +174,14 @@ class Operations(abc.ABC, Iterable[Tree], Generic[D]):
         padding_values: Tree = None,
         drop_remainder: bool = False,
     ) -> D:
-        """Returns batches of elements that are filled up to the same shape."""
+        """Returns batches of elements that are padded to the same shape."""
         size = _count("batch_size", batch_size, least=1)
         arguments = (size, drop_remainder, padded_shapes, padding_values)
-        return self._then(PaddedBatch, *arguments)
+        return self._append(PaddedBatch, *arguments)
 
     def unbatch(self) -> D:
         """Returns the rows of the elements."""
-        return self._then(Unbatch)
+        return self._append(Unbatch)
 
     def rebatch(self, batch_size: Any, drop_remainder: bool = False) -> D:
         """Returns batches of another size, or of several sizes in turn."""
@@ -191,7 +191,7 @@ class Operations(abc.ABC, Iterable[Tree], Generic[D]):
                 "`batch_size` must be one size or several, each at least 1. Received: "
                 f"batch_size={batch_size}."
             )
-        return self._then(Rebatch, sizes, drop_remainder)
+        return self._append(Rebatch, sizes, drop_remainder)
 
     def window(
         self,
@@ -204,25 +204,25 @@ class Operations(abc.ABC, Iterable[Tree], Generic[D]):
         size = _count("size", size, least=1)
         shift = size if shift is None else _count("shift", shift, least=1)
         stride = _count("stride", stride, least=1)
-        arguments = (size, shift, stride, drop_remainder, self._of_columns)
-        return self._then(Window, *arguments)
+        arguments = (size, shift, stride, drop_remainder, self._from_columns)
+        return self._append(Window, *arguments)
 
-    # Keeping elements.
+    # Caching and prefetching.
 
     def cache(self, filename: str = "") -> D:
-        """Returns a dataset that is read once and then kept, in memory or in a file."""
-        return self._then(Cache, filename)
+        """Returns a dataset that is read once and cached, in memory or in a file."""
+        return self._append(Cache, filename)
 
     def prefetch(self, buffer_size: int) -> D:
-        """Returns elements that a thread reads in advance, where that takes work.
+        """Returns elements that a thread reads in advance, if they are expensive.
 
-        A distributed dataset reads ahead in any case, this far if it is further.
+        A distributed dataset prefetches in any case, at least this many elements.
         """
         if buffer_size != AUTOTUNE:
             _count("buffer_size", buffer_size)
-        return self._then(Prefetch, int(buffer_size))
+        return self._append(Prefetch, int(buffer_size))
 
-    # Using elements.
+    # Consuming elements.
 
     def reduce(self, initial_state: Any, reduce_func: Callable[..., Any]) -> Any:
         """Returns `reduce_func(state, element)` of all elements, one after another."""

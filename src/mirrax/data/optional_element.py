@@ -1,4 +1,4 @@
-"""How an iterator gives its next element, besides `next`."""
+"""TensorFlow's iterator methods: `get_next` and `get_next_as_optional`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import abc
 from collections.abc import Iterator
 
 from mirrax.errors import InvalidArgumentError, OutOfRangeError
-from mirrax.trees import Tree
-from mirrax.values.driving import Driving
+from mirrax.trees import Driving, Tree
 
 
 class OptionalElement(Driving):
@@ -28,7 +27,7 @@ class OptionalElement(Driving):
 
 
 class GetNext(Iterator[Tree], abc.ABC):
-    """What ported programs ask of an iterator in place of `next`."""
+    """TensorFlow's alternatives to `next`."""
 
     def get_next(self) -> Tree:
         """Returns the next element, or raises `OutOfRangeError` at the end."""

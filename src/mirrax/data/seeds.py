@@ -1,4 +1,4 @@
-"""Seeds of a plan: those of nodes whose order is random, also if none was given."""
+"""The seeds of a plan's random nodes, given or drawn."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mirrax.data.indices import random_for
-from mirrax.data.plan import Node, rewritten
+from mirrax.data.node import Node, rewrite
 
 
 class Seeded(abc.ABC):
@@ -21,7 +21,7 @@ class Seeded(abc.ABC):
     @property
     @abc.abstractmethod
     def is_unseeded(self) -> bool:
-        """Whether nobody chose the seed."""
+        """Whether the user gave no seed."""
 
 
 def seeds_of(plan: Node) -> list[int]:
@@ -31,7 +31,7 @@ def seeds_of(plan: Node) -> list[int]:
 
 
 def with_seeds(plan: Node, seeds: Sequence[int]) -> Node:
-    """Returns a plan with these seeds, given as `seeds_of` gives them."""
+    """Returns a plan with these seeds, in the order of `seeds_of`."""
     if list(seeds) == seeds_of(plan):
         return plan
     if len(seeds) != len(seeds_of(plan)):
@@ -45,16 +45,16 @@ def with_seeds(plan: Node, seeds: Sequence[int]) -> Node:
     def seed(node: Node) -> Node:
         return _seeded(node, next(given)) if isinstance(node, Seeded) else node
 
-    return rewritten(plan, seed)
+    return rewrite(plan, seed)
 
 
 def random_seed() -> int:
-    """Returns a seed for what nobody gave one."""
+    """Returns a random seed."""
     return secrets.randbits(31)
 
 
 def seed_unseeded(plan: Node, key: tuple[int, ...]) -> Node:
-    """Returns a plan whose random seeds depend on a key, so that it can be repeated."""
+    """Replaces seeds that the user did not give by seeds that depend on a key."""
     numbers = itertools.count()
 
     def seed(node: Node) -> Node:
@@ -62,7 +62,7 @@ def seed_unseeded(plan: Node, key: tuple[int, ...]) -> Node:
             return node
         return _seeded(node, int(random_for(*key, next(numbers)).integers(2**31)))
 
-    return rewritten(plan, seed)
+    return rewrite(plan, seed)
 
 
 def _seeded(node: Any, seed: int) -> Node:

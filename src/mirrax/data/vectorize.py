@@ -1,8 +1,8 @@
-"""Running a function of one element once for many.
+"""Vectorizes a function of one element.
 
-The function is called with stand-ins that look like one element and hold all rows.
-Each operation that has an exact meaning for all rows at once is done so; anything else
-raises `NotVectorizable`, and the function is called for each element instead.
+The function is called with `StackedRows`, which look like one element and hold all
+rows. Operations that are exact for all rows at once are vectorized; any other raises
+`NotVectorizable`, and the function is called for each element instead.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import numpy as np
 
 from mirrax.data.columns import Columns, call
 
-_CHANGING = (
+_MUTABLE_TYPES = (
     Iterator,
     MutableMapping,
     MutableSequence,
@@ -36,8 +36,8 @@ _CHANGING = (
 )
 
 
-# What is the same at every call. Arrays can be changed, but not without a trace.
-_STEADY = (
+# Values that stay the same between calls; writes to arrays are found in the code.
+_CONSTANT_TYPES = (
     bool | int | float | complex | str | bytes | type | types.ModuleType,
     types.BuiltinFunctionType | types.NoneType,
     np.ndarray | np.generic | np.ufunc | jax.Array,
@@ -46,10 +46,10 @@ _WRITES = {"STORE_ATTR", "STORE_DEREF", "STORE_GLOBAL", "STORE_SUBSCR"}
 
 
 class NotVectorizable(Exception):  # noqa: N818 - a signal to the planner
-    """An operation has no exact meaning for many rows at once."""
+    """An operation that cannot be vectorized exactly."""
 
 
-class Rows(np.lib.mixins.NDArrayOperatorsMixin):
+class StackedRows(np.lib.mixins.NDArrayOperatorsMixin):
     """All rows of a column, looking like one of them."""
 
     __slots__ = ("rows",)
@@ -80,39 +80,43 @@ class Rows(np.lib.mixins.NDArrayOperatorsMixin):
             raise NotVectorizable
         ndim = max(_ndim(x) for x in inputs)
         result = function(*(_lift(x, ndim) for x in inputs), **options)
-        return tuple(map(Rows, result)) if isinstance(result, tuple) else Rows(result)
+        return (
+            tuple(map(StackedRows, result))
+            if isinstance(result, tuple)
+            else StackedRows(result)
+        )
 
-    def astype(self, dtype: Any) -> Rows:
-        return Rows(self.rows.astype(dtype))
+    def astype(self, dtype: Any) -> StackedRows:
+        return StackedRows(self.rows.astype(dtype))
 
-    def reshape(self, *shape: Any) -> Rows:
+    def reshape(self, *shape: Any) -> StackedRows:
         if len(shape) == 1 and not isinstance(shape[0], int):
             (shape,) = shape
-        return Rows(self.rows.reshape(len(self.rows), *shape))
+        return StackedRows(self.rows.reshape(len(self.rows), *shape))
 
-    def __getitem__(self, key: Any) -> Rows:
+    def __getitem__(self, key: Any) -> StackedRows:
         keys = key if isinstance(key, tuple) else (key,)
-        if any(isinstance(k, Rows | np.ndarray | list) for k in keys):
+        if any(isinstance(k, StackedRows | np.ndarray | list) for k in keys):
             raise NotVectorizable
-        return Rows(self.rows[(slice(None), *keys)])
+        return StackedRows(self.rows[(slice(None), *keys)])
 
-    def sum(self, axis: int | None = None) -> Rows:
+    def sum(self, axis: int | None = None) -> StackedRows:
         return self._reduce("sum", axis)
 
-    def mean(self, axis: int | None = None) -> Rows:
+    def mean(self, axis: int | None = None) -> StackedRows:
         return self._reduce("mean", axis)
 
-    def max(self, axis: int | None = None) -> Rows:
+    def max(self, axis: int | None = None) -> StackedRows:
         return self._reduce("max", axis)
 
-    def min(self, axis: int | None = None) -> Rows:
+    def min(self, axis: int | None = None) -> StackedRows:
         return self._reduce("min", axis)
 
-    def _reduce(self, name: str, axis: int | None) -> Rows:
+    def _reduce(self, name: str, axis: int | None) -> StackedRows:
         axes: Any = tuple(range(1, self.rows.ndim))
         if axis is not None:
             axes = axis + 1 if axis >= 0 else axis
-        return Rows(getattr(self.rows, name)(axis=axes))
+        return StackedRows(getattr(self.rows, name)(axis=axes))
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
         raise NotVectorizable
@@ -123,11 +127,11 @@ class Rows(np.lib.mixins.NDArrayOperatorsMixin):
 
 
 def _ndim(value: Any) -> int:
-    return value.ndim if isinstance(value, Rows) else np.ndim(value)
+    return value.ndim if isinstance(value, StackedRows) else np.ndim(value)
 
 
 def _lift(value: Any, ndim: int) -> Any:
-    if not isinstance(value, Rows):
+    if not isinstance(value, StackedRows):
         return value
     missing = (1,) * (ndim - value.ndim)
     return value.rows.reshape(len(value.rows), *missing, *value.shape)
@@ -139,17 +143,17 @@ def vectorized(
     columns: Columns,
     is_known: bool = False,
 ) -> tuple[Any, Columns]:
-    """Returns the nesting and the columns of `function` of all rows.
+    """Returns structure and columns of `function` of all rows.
 
-    Raises whatever the function does not like about stand-ins, and if it draws random
-    numbers, unless it is known not to.
+    Raises any error of the function, and `NotVectorizable` if it draws random numbers;
+    `is_known` skips that check.
     """
     if not all(isinstance(c, np.ndarray) and c.dtype != object for c in columns):
         raise NotVectorizable
     before = None if is_known else _random_states()
-    result = call(function, structure, [Rows(column) for column in columns])
+    result = call(function, structure, [StackedRows(column) for column in columns])
     if not is_known and _random_states() != before:
-        # One random number for all rows is not what was meant.
+        # Each row needs its own random number.
         raise NotVectorizable
     leaves, nesting = jax.tree.flatten(result)
     return nesting, [_rows_of(leaf) for leaf in leaves]
@@ -158,48 +162,43 @@ def vectorized(
 def is_pure(function: Callable[..., Any]) -> bool:
     """Returns whether a function seems to depend on its arguments alone.
 
-    One that closes over a source of random numbers, an iterator or a container may give
-    another result at each call.
+    A captured random generator, iterator or container may change between calls.
     """
     try:
         found = inspect.getclosurevars(function)
     except TypeError:
         return False
     values = [*found.nonlocals.values(), *found.globals.values()]
-    return not any(isinstance(value, _CHANGING) for value in values)
+    return not any(isinstance(value, _MUTABLE_TYPES) for value in values)
 
 
-def is_steady(function: Callable[..., Any]) -> bool:
-    """Returns whether later calls of a function can do nothing that the first did not.
-
-    It is so if all that it sees is constants, modules and functions like itself, and if
-    it leaves nothing behind.
-    """
-    return _is_steady(function, set())
+def is_deterministic(function: Callable[..., Any]) -> bool:
+    """Returns whether a function captures only constants and has no side effects."""
+    return _is_deterministic(function, set())
 
 
-def _is_steady(value: Any, known: set[int]) -> bool:
-    if isinstance(value, _STEADY) or id(value) in known:
+def _is_deterministic(value: Any, known: set[int]) -> bool:
+    if isinstance(value, _CONSTANT_TYPES) or id(value) in known:
         return True
-    if not isinstance(value, types.FunctionType) or _leaves_traces(value.__code__):
+    if not isinstance(value, types.FunctionType) or _has_side_effects(value.__code__):
         return False
     known.add(id(value))
     found = inspect.getclosurevars(value)
     seen = [*found.nonlocals.values(), *found.globals.values()]
     defaults = [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
-    return all(_is_steady(item, known) for item in [*seen, *defaults])
+    return all(_is_deterministic(item, known) for item in [*seen, *defaults])
 
 
-def _leaves_traces(code: types.CodeType) -> bool:
+def _has_side_effects(code: types.CodeType) -> bool:
     inner = [c for c in code.co_consts if isinstance(c, types.CodeType)]
     writes = any(i.opname in _WRITES for i in dis.get_instructions(code))
-    return writes or any(map(_leaves_traces, inner))
+    return writes or any(map(_has_side_effects, inner))
 
 
 def _rows_of(leaf: Any) -> np.ndarray[Any, Any]:
-    if isinstance(leaf, Rows):
+    if isinstance(leaf, StackedRows):
         return leaf.rows
-    # A constant may be one that changes from call to call.
+    # A constant may differ between calls.
     raise NotVectorizable
 
 

@@ -1,16 +1,7 @@
-"""Where it runs: device names, logical CPU devices, and the topology of replicas."""
+"""Device names, logical CPU devices, and the topology of replicas."""
 
-from mirrax.devices.cpu_pool import reserve_at_import as reserve_at_import
-from mirrax.devices.logical import default_devices as default_devices
-from mirrax.devices.logical import ensure_cpu_devices as ensure_cpu_devices
-from mirrax.devices.logical import kind_of as kind_of
-from mirrax.devices.logical import local_devices as local_devices
-from mirrax.devices.logical import name_of as name_of
-from mirrax.devices.logical import resolve as resolve
-from mirrax.devices.logical import set_cpu_devices as set_cpu_devices
-from mirrax.devices.names import DeviceName as DeviceName
-from mirrax.devices.names import canonicalize as canonicalize
-from mirrax.devices.names import parse as parse
-from mirrax.devices.topology import AXIS as AXIS
-from mirrax.devices.topology import Topology as Topology
+from mirrax.devices.cpu_threads import reserve_at_import as reserve_at_import
+from mirrax.devices.logical_devices import default_devices as default_devices
+from mirrax.devices.logical_devices import device_kind as device_kind
+from mirrax.devices.logical_devices import resolve as resolve
 from mirrax.devices.topology import local_topology as local_topology

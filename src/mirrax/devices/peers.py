@@ -1,4 +1,4 @@
-"""The workers of a job, as one of them sees the others; or that there are none."""
+"""The workers of a job as one of them sees them; `NoPeers` for a single process."""
 
 from __future__ import annotations
 
@@ -10,80 +10,80 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 
-class Worker(Protocol):
+class Peer(Protocol):
     """One process of a job."""
 
     @property
     def type(self) -> str:
-        """The kind of task: worker or chief."""
+        """The task type: worker or chief."""
 
     @property
     def index(self) -> int:
-        """Its number among tasks of this kind."""
+        """Its task index."""
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """Its name in messages."""
 
 
 class Peers(Protocol):
-    """The workers of a job, as one of them sees the others; `cluster.Job` is one."""
+    """The workers of a job; implemented by `cluster.Job` and `NoPeers`."""
 
     @property
-    def workers(self) -> Sequence[Worker]:
-        """All of them, in the order of their replicas."""
+    def workers(self) -> Sequence[Peer]:
+        """All workers, in the order of their replicas."""
 
     @property
     def worker_index(self) -> int:
-        """Which of them this process is."""
+        """The index of this process."""
 
     @property
     def num_workers(self) -> int:
-        """How many there are."""
+        """The number of workers."""
 
     @property
     def is_chief(self) -> bool:
-        """Whether this is the worker that does what one must do for all."""
+        """Whether this is the first worker, which writes files for all."""
 
     def exchange(self, topic: str, payload: bytes) -> list[bytes]:
-        """Returns what every worker has given, in the order of the workers."""
+        """Returns the payloads of all workers, in order."""
 
     def guard(self, phase: str) -> AbstractContextManager[Any]:
-        """Returns a context in which this worker may wait for the others."""
+        """Returns a context manager for code that may wait for other workers."""
 
 
 @dataclasses.dataclass(frozen=True)
-class _Me:
+class _ThisProcess:
     type: str = "worker"
     index: int = 0
     name: str = "worker 0"
 
 
-class Alone:
-    """The peers of a process that has none.
+class NoPeers:
+    """The null object for a single process.
 
-    >>> Alone().exchange("anything", b"mine")
+    >>> NoPeers().exchange("anything", b"mine")
     [b'mine']
     """
 
-    workers = (_Me(),)
+    workers = (_ThisProcess(),)
     worker_index = 0
     num_workers = 1
     is_chief = True
 
     def exchange(self, topic: str, payload: bytes) -> list[bytes]:
-        """Returns what this process gives."""
+        """Returns the payload of this process."""
         return [payload]
 
     def guard(self, phase: str) -> AbstractContextManager[Any]:
-        """Returns a context in which nobody waits for anybody."""
+        """Returns a context manager that does nothing."""
         return contextlib.nullcontext()
 
 
 def exchange_json(peers: Peers, topic: str, value: Any) -> list[Any]:
-    """Returns the values that all workers give, as what JSON makes of them.
+    """Returns the values of all workers, after a round trip through JSON.
 
-    >>> exchange_json(Alone(), "sizes", (1, 2))
+    >>> exchange_json(NoPeers(), "sizes", (1, 2))
     [[1, 2]]
     """
     answers = peers.exchange(topic, json.dumps(value).encode())

@@ -1,4 +1,4 @@
-"""Which device runs which replica, and the shardings that follow from it."""
+"""`Topology`: the device of each replica, the mesh and its shardings."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ import jax
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
-from mirrax.devices import cpu_pool
-from mirrax.devices.logical import (
+from mirrax.devices import cpu_threads
+from mirrax.devices.device_names import LOCAL_TASK
+from mirrax.devices.logical_devices import (
     LogicalDevice,
     default_devices,
-    kind_of,
+    device_kind,
     name_of,
     resolve,
 )
-from mirrax.devices.names import LOCAL_TASK
-from mirrax.devices.peers import Alone, Peers
+from mirrax.devices.peers import NoPeers, Peers
 from mirrax.errors import DuplicateDevice
 
 AXIS = "replica"
@@ -30,14 +30,12 @@ AXIS = "replica"
 
 @dataclasses.dataclass(frozen=True)
 class Topology:
-    """Which device runs which replica.
-
-    Replica `i` runs on `devices[i]`, in every process.
+    """The device of each replica: replica `i` runs on `devices[i]`.
 
     Args:
         devices: One for each replica, of all workers.
-        process_index: Which process this is.
-        job: The connection to the other workers; None where all replicas run here.
+        process_index: The index of this process.
+        job: The other workers; None if all replicas run in this process.
 
     >>> Topology(tuple(jax.devices("cpu")[:1])).num_replicas
     1
@@ -58,7 +56,7 @@ class Topology:
                 "The devices of a strategy must be distinct. "
                 f"Received: {self.devices}. Name each device once."
             )
-        kinds = {kind_of(device) for device in self.devices}
+        kinds = {device_kind(device) for device in self.devices}
         if len(kinds) > 1:
             raise ValueError(
                 "The devices of a strategy must be of one kind. "
@@ -70,12 +68,12 @@ class Topology:
 
     @functools.cached_property
     def num_replicas(self) -> int:
-        """How many replicas there are, in all processes together."""
+        """The number of replicas, in all processes."""
         return len(self.devices)
 
     @functools.cached_property
     def is_single(self) -> bool:
-        """Whether there is only one replica, so that nothing has to be combined."""
+        """Whether there is only one replica."""
         return self.num_replicas == 1
 
     @functools.cached_property
@@ -85,17 +83,17 @@ class Topology:
 
     @functools.cached_property
     def peers(self) -> Peers:
-        """The workers that run replicas: those of the job, or this process alone."""
-        return Alone() if self.job is None else self.job
+        """The workers that run replicas."""
+        return NoPeers() if self.job is None else self.job
 
     @functools.cached_property
     def num_workers(self) -> int:
-        """How many processes run replicas."""
+        """The number of processes that run replicas."""
         return self.peers.num_workers
 
     @functools.cached_property
     def worker_index(self) -> int:
-        """Which of them this is."""
+        """The index of this one."""
         return self.peers.worker_index
 
     @functools.cached_property
@@ -124,15 +122,15 @@ class Topology:
 
     @functools.cached_property
     def replicated(self) -> NamedSharding:
-        """How an array lies that every replica holds whole."""
+        """The sharding of an array that is replicated on all devices."""
         return NamedSharding(self.mesh, PartitionSpec())
 
     @functools.cached_property
     def split(self) -> NamedSharding:
-        """How an array lies that is split between the replicas by its first axis."""
+        """The sharding of an array that is split along its first axis."""
         return NamedSharding(self.mesh, PartitionSpec(AXIS))
 
-    # A topology is part of many cache keys, and hashing all devices takes its time.
+    # A topology is part of many cache keys, and hashing all devices is slow.
     @functools.cached_property
     def _hash(self) -> int:
         return hash((self.devices, self.process_index))
@@ -150,8 +148,7 @@ def local_topology(
     """Returns the topology over devices of this process.
 
     Args:
-        devices: Names, logical or JAX devices. None or empty for all devices of the
-            best kind.
+        devices: Names, logical or JAX devices; by default all of the best kind.
 
     >>> local_topology(["CPU:0"]).names
     ('/job:localhost/replica:0/task:0/device:CPU:0',)
@@ -159,8 +156,8 @@ def local_topology(
     chosen = default_devices() if devices in (None, (), []) else _find_devices(devices)
     topology = Topology(chosen)
     _check_local(topology)
-    if kind_of(chosen[0]) == "CPU":
-        cpu_pool.check(topology.num_replicas)
+    if device_kind(chosen[0]) == "CPU":
+        cpu_threads.check(topology.num_replicas)
     return topology
 
 
@@ -168,12 +165,12 @@ def job_topology(job: Peers, devices: Sequence[jax.Device]) -> Topology:
     """Returns the topology over devices of all workers of a job.
 
     Args:
-        job: The connection to the other workers.
-        devices: Those of this process. Each worker brings as many.
+        job: The other workers.
+        devices: Those of this process; all workers must have the same.
     """
-    places = [jax.local_devices(backend=devices[0].platform).index(d) for d in devices]
+    indices = [jax.local_devices(backend=devices[0].platform).index(d) for d in devices]
     answers = job.exchange(
-        "devices", json.dumps([kind_of(devices[0]), places]).encode()
+        "devices", json.dumps([device_kind(devices[0]), indices]).encode()
     )
     if any(answer != answers[0] for answer in answers):
         shown = "; ".join(
@@ -181,16 +178,16 @@ def job_topology(job: Peers, devices: Sequence[jax.Device]) -> Topology:
             for worker, (kind, own) in zip(job.workers, map(json.loads, answers))
         )
         raise ValueError(
-            "Each worker of a strategy brings the same devices. Received: "
+            "Each worker of a strategy must have the same devices. Received: "
             f"{shown}. Give all workers the same number of devices."
         )
     chosen = tuple(
-        jax.local_devices(worker, backend=devices[0].platform)[place]
+        jax.local_devices(worker, backend=devices[0].platform)[index]
         for worker in range(job.num_workers)
-        for place in places
+        for index in indices
     )
-    if kind_of(chosen[0]) == "CPU":
-        cpu_pool.check(len(places))
+    if device_kind(chosen[0]) == "CPU":
+        cpu_threads.check(len(indices))
     return Topology(chosen, job=job)
 
 
@@ -200,13 +197,13 @@ def _find_devices(devices: Any) -> tuple[jax.Device, ...]:
             "`devices` is a list or a tuple of names or JAX devices. Received: "
             f"{devices!r}. Write {_example(devices)}."
         )
-    # All names at once, because together they say how many CPU devices to make.
+    # All names at once: together they say how many CPU devices to create.
     found = iter(resolve([d for d in devices if not isinstance(d, jax.Device)]))
     return tuple(d if isinstance(d, jax.Device) else next(found) for d in devices)
 
 
 def _example(devices: object) -> str:
-    """Returns what was probably meant."""
+    """Returns what the user probably meant."""
     if isinstance(devices, str) and devices:
         return str([devices])
     if isinstance(devices, int) and 0 < devices <= 4:

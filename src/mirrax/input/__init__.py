@@ -1,7 +1,12 @@
-"""Feeding datasets to replicas."""
+"""Distributed datasets: batches divided among workers and replicas.
 
-from mirrax.input.context import InputContext as InputContext
-from mirrax.input.context import InputOptions as InputOptions
-from mirrax.input.context import InputReplicationMode as InputReplicationMode
-from mirrax.input.distributed import DistributedDataset as DistributedDataset
-from mirrax.input.distributed import DistributedIterator as DistributedIterator
+One batch goes through: dataset iterator (`data/`), feed (`feeds`, `per_worker_feeds`:
+splits it), `device_placement`, `data.prefetcher`, `synchronized_feed` (keeps workers in
+step), `DistributedIterator`.
+"""
+
+from mirrax.input.distributed_dataset import DistributedDataset as DistributedDataset
+from mirrax.input.distributed_dataset import DistributedIterator as DistributedIterator
+from mirrax.input.input_context import InputContext as InputContext
+from mirrax.input.input_context import InputOptions as InputOptions
+from mirrax.input.input_context import InputReplicationMode as InputReplicationMode

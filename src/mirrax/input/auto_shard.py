@@ -1,21 +1,21 @@
-"""Sharing a dataset between workers: a pure change of its plan."""
+"""Auto-sharding: rewrites a dataset's plan to one worker's shard."""
 
 from __future__ import annotations
 
 import dataclasses
 from typing import Any
 
-from mirrax.data.nodes.caching import Cache, Memory
+from mirrax.data.dataset_options import AutoShardPolicy
+from mirrax.data.node import Node
+from mirrax.data.nodes.caching import Cache, CachedColumns
 from mirrax.data.nodes.choosing import Choose
 from mirrax.data.nodes.files import FileNode
 from mirrax.data.nodes.interleaving import Interleave
 from mirrax.data.nodes.ordering import Shard
-from mirrax.data.options import AutoShardPolicy
-from mirrax.data.plan import Node
 
 
-def chosen_policy(plan: Node, policy: AutoShardPolicy) -> AutoShardPolicy:
-    """Returns what AUTO means for a plan: by files if there are any."""
+def resolve_policy(plan: Node, policy: AutoShardPolicy) -> AutoShardPolicy:
+    """Resolves AUTO: FILE if the plan reads files, else DATA."""
     if policy is not AutoShardPolicy.AUTO:
         return policy
     return AutoShardPolicy.FILE if reads_files(plan) else AutoShardPolicy.DATA
@@ -24,20 +24,20 @@ def chosen_policy(plan: Node, policy: AutoShardPolicy) -> AutoShardPolicy:
 def auto_shard(
     plan: Node, policy: AutoShardPolicy, num_workers: int, index: int
 ) -> Node:
-    """Returns the plan of what worker `index` reads.
+    """Returns the plan for worker `index`.
 
-    By files, each worker reads some of them. Otherwise each reads everything: by data,
-    it takes its rows of every batch; OFF and HINT leave it to the user.
+    With FILE, each worker reads some of the files. Otherwise each reads everything:
+    with DATA it then takes its rows of every batch.
     """
-    if num_workers == 1 or chosen_policy(plan, policy) is not AutoShardPolicy.FILE:
+    if num_workers == 1 or resolve_policy(plan, policy) is not AutoShardPolicy.FILE:
         return plan
     if not reads_files(plan):
-        raise _no_files(plan)
-    return _share_files(plan, num_workers, index)
+        raise _no_files_error(plan)
+    return _shard_files(plan, num_workers, index)
 
 
 def reads_files(plan: Node) -> bool:
-    """Returns whether a plan reads files, itself or in what `interleave` opens."""
+    """Returns whether a plan reads files, directly or through `interleave`."""
     if isinstance(plan, FileNode):
         return True
     inner = plan.first() if isinstance(plan, Interleave) else None
@@ -45,7 +45,7 @@ def reads_files(plan: Node) -> bool:
     return any(reads_files(node) for node in nodes)
 
 
-def _share_files(plan: Node, num_workers: int, index: int) -> Node:
+def _shard_files(plan: Node, num_workers: int, index: int) -> Node:
     if isinstance(plan, FileNode):
         _require_enough(len(plan.files), num_workers)
         return dataclasses.replace(plan, files=plan.files[index::num_workers])
@@ -53,23 +53,23 @@ def _share_files(plan: Node, num_workers: int, index: int) -> Node:
         _require_enough(plan.source.cardinality, num_workers)
         return dataclasses.replace(plan, source=Shard(plan.source, num_workers, index))
     if not plan.inputs:
-        raise _no_files(plan)
+        raise _no_files_error(plan)
     changes: dict[str, Any] = {}
     choices = plan.choices if isinstance(plan, Choose) else ()
     for field in dataclasses.fields(plan):
         value = getattr(plan, field.name)
         if value is choices:
-            # Each worker makes the same choices, of its own files.
+            # All workers make the same choices, each from its own files.
             continue
         if isinstance(value, Node):
-            changes[field.name] = _share_files(value, num_workers, index)
+            changes[field.name] = _shard_files(value, num_workers, index)
         elif isinstance(value, tuple) and value and isinstance(value[0], Node):
             changes[field.name] = tuple(
-                _share_files(node, num_workers, index) for node in value
+                _shard_files(node, num_workers, index) for node in value
             )
     if isinstance(plan, Cache):
-        # Each worker keeps what it read, so it needs a place of its own.
-        changes["memory"] = Memory()
+        # Each worker caches its own shard.
+        changes["memory"] = CachedColumns()
         changes["file"] = plan.file and f"{plan.file}.{index}-of-{num_workers}"
     return dataclasses.replace(plan, **changes)
 
@@ -83,7 +83,7 @@ def _require_enough(num_files: int, num_workers: int) -> None:
         )
 
 
-def _no_files(plan: Node) -> ValueError:
+def _no_files_error(plan: Node) -> ValueError:
     return ValueError(
         "Sharding by files needs a dataset that reads files, and nothing else. "
         f"Received: a plan with something else:\n{plan.explain()}\nUse "

@@ -1,4 +1,4 @@
-"""Feeds: the parts of each step, one for each replica of this worker."""
+"""Feeds: produce the parts of each step, one for each replica of this worker."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ import numpy as np
 
 from mirrax.data.iterator import DatasetIterator
 from mirrax.errors import InvalidArgumentError
-from mirrax.input import positions
-from mirrax.input.positions import Position
-from mirrax.input.rows import num_rows, rows
-from mirrax.input.split import split_batch
-from mirrax.input.workers import Share
+from mirrax.input import dataset_position
+from mirrax.input.batch_rows import num_rows, slice_rows
+from mirrax.input.dataset_position import DatasetPosition
+from mirrax.input.split_batch import split_batch
+from mirrax.input.worker_share import Share
 from mirrax.trees import Tree
 
 
 class Feed(Protocol):
-    """Gives the parts of each step, one for each local replica."""
+    """Produces the parts of each step, one for each local replica."""
 
     sizes: Sequence[int] | None
-    """The rows of the latest parts of all workers, where a worker knows them."""
+    """The row counts of the latest parts of all workers, if known."""
 
     def step(self) -> list[Tree] | None:
         """Returns the next parts; None at the end."""
 
-    def position(self) -> Position:
+    def position(self) -> DatasetPosition:
         """Returns the position of the next step."""
 
-    def go_to(self, position: Position) -> None:
-        """Goes to a position."""
+    def seek(self, position: DatasetPosition) -> None:
+        """Restores a position."""
 
 
-class Batches:
-    """Batches as they come, for a single replica, or cut on their own for several.
+class SharedBatchFeed:
+    """Splits each batch among all replicas, or passes it on to a single one.
 
-    All workers go through the same batches, and each takes its replicas' pieces. So a
-    position is the same for all, and for any other number of workers.
+    All workers read the same batches and take their replicas' parts. So a position is
+    the same for any number of workers.
     """
 
     def __init__(self, source: DatasetIterator, share: Share) -> None:
@@ -46,37 +46,37 @@ class Batches:
         self._source = source
         self._share = share
         self._step = 0
-        self._to_skip = 0
+        self._num_to_skip = 0
 
     def step(self) -> list[Tree] | None:
         batch = next(self._source, self)
         if batch is self:
             return None
-        if self._to_skip:
-            batch, self._to_skip = rows(batch, slice(self._to_skip, None)), 0
+        if self._num_to_skip:
+            batch, self._num_to_skip = (
+                slice_rows(batch, slice(self._num_to_skip, None)),
+                0,
+            )
         self._step += 1
         if self._share.num_replicas == 1:
             return [batch]
         pieces = split_batch(num_rows(batch), self._share.num_replicas)
         self.sizes = [piece.stop - piece.start for piece in pieces]
-        return [rows(batch, pieces[i]) for i in self._share.replicas]
+        return [slice_rows(batch, pieces[i]) for i in self._share.replicas]
 
-    def position(self) -> Position:
-        state = (self._source.save_state(), self._to_skip)
-        return Position(self._step, 1, False, {0: state})
+    def position(self) -> DatasetPosition:
+        state = (self._source.save_state(), self._num_to_skip)
+        return DatasetPosition(self._step, 1, False, {0: state})
 
-    def go_to(self, position: Position) -> None:
-        positions.require_pipelines(position, 1)
-        state, self._to_skip = position.of(0)
+    def seek(self, position: DatasetPosition) -> None:
+        dataset_position.require_pipelines(position, 1)
+        state, self._num_to_skip = position.of(0)
         self._source.restore_state(state)
         self._step = position.step
 
 
-class Turns:
-    """Each replica takes a batch in turn; who finds none gets an empty one.
-
-    Every worker has datasets of its own, made by the user.
-    """
+class PerReplicaFeed:
+    """Each replica takes a batch of its worker's datasets; empty ones at the end."""
 
     sizes: Sequence[int] | None = None
 
@@ -93,13 +93,13 @@ class Turns:
         self._step += 1
         return [_no_rows(found[0]) if part is self else part for part in parts]
 
-    def position(self) -> Position:
+    def position(self) -> DatasetPosition:
         own = [source.save_state() for source in self._distinct()]
         rows = {self._share.worker_index: (own, 0)}
-        return Position(self._step, self._share.num_workers, True, rows)
+        return DatasetPosition(self._step, self._share.num_workers, True, rows)
 
-    def go_to(self, position: Position) -> None:
-        positions.require_pipelines(position, self._share.num_workers)
+    def seek(self, position: DatasetPosition) -> None:
+        dataset_position.require_pipelines(position, self._share.num_workers)
         own, _ = position.of(self._share.worker_index)
         for source, state in zip(self._distinct(), own, strict=True):
             source.restore_state(state)
@@ -116,4 +116,4 @@ def _no_rows(element: Tree) -> Tree:
             "Received: fewer scalars than replicas in the last step. Batch the "
             "dataset, so that the rest can get empty batches, or use `take`."
         )
-    return rows(element, slice(0))
+    return slice_rows(element, slice(0))

@@ -1,22 +1,21 @@
-"""Other libraries whose objects take part; each is loaded only if the user loads it."""
+"""Integrations of Keras and Flax, loaded once the user imports the library."""
 
 from __future__ import annotations
 
 import importlib
 
-from mirrax.integrations.loading import when_imported
-from mirrax.variables import libraries
-from mirrax.variables.libraries import Library
+from mirrax.integrations.import_hooks import when_imported
+from mirrax.variables import foreign_libraries
+from mirrax.variables.foreign_libraries import Library
 
 
-def await_libraries() -> None:
-    """Connects each library as soon as it is imported, now or later."""
-    # Models of Keras belong to a strategy from their creation on.
+def register_integrations() -> None:
+    """Loads each integration when its library is imported, now or later."""
+    # At once for Keras: models belong to a strategy from their creation.
     when_imported("keras", "mirrax.integrations.keras")
-    libraries.expect("flax.nnx", _load_flax)
+    foreign_libraries.register_library("flax.nnx", _load_flax)
 
 
 def _load_flax() -> Library:
-    """Returns the integration of Flax NNX, which the user has imported."""
     library: Library = importlib.import_module("mirrax.integrations.flax").FlaxLibrary()
     return library

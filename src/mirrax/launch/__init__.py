@@ -1,3 +1,3 @@
-"""Starts several workers: the command `mirrax launch`, and `run` for functions."""
+"""Launches several workers: the command `mirrax launch`, and `run` for functions."""
 
-from mirrax.launch.function import run as run
+from mirrax.launch.run_function import run as run

@@ -2,7 +2,7 @@
 
 import sys
 
-from mirrax.launch.command import main
+from mirrax.launch.launch_command import main
 
 if __name__ == "__main__":
     sys.exit(main())

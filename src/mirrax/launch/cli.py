@@ -1,4 +1,4 @@
-"""The command `mirrax`: finds the subcommand, imports it, and runs it."""
+"""The command `mirrax`: imports and runs a subcommand."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from collections.abc import Sequence
 
 _SOURCES = pathlib.Path(__file__).parents[2]
 
-# Each module has a `main(arguments) -> exit code`; only the one that is asked for is
-# imported. A layer that was deleted takes its subcommand with it.
+# Each module has a `main(arguments) -> exit code` and is imported on demand. `tf/` can
+# be deleted, and its subcommand with it.
 _MODULES = {
-    "launch": ("mirrax.launch.command", "starts a script on several workers"),
-    "migrate": ("mirrax.tf.migrate", "tells what of a TensorFlow program works"),
+    "launch": ("mirrax.launch.launch_command", "starts a script on several workers"),
+    "migrate": (
+        "mirrax.tf.migrate",
+        "reports which parts of a TensorFlow program work",
+    ),
     "doctor": ("mirrax.launch.doctor", "checks this machine and its cluster"),
 }
 
@@ -42,5 +45,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _usage() -> str:
     lines = [f"  mirrax {name:8} {text}" for name, (_, text) in SUBCOMMANDS.items()]
     return "\n".join(
-        ["Usage:", *lines, "", "`mirrax SUBCOMMAND --help` tells more about each."]
+        ["Usage:", *lines, "", "`mirrax SUBCOMMAND --help` describes each."]
     )

@@ -1,4 +1,4 @@
-"""`mirrax doctor`: what this machine and its cluster are like, before a job starts."""
+"""`mirrax doctor`: checks this machine and its cluster before a job starts."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from importlib import metadata
 
 import jax
 
-from mirrax.cluster import tf_config
-from mirrax.cluster.settings import read_options
-from mirrax.cluster.spec import ClusterSpec
-from mirrax.cluster.wire import Decoder, WireError
-from mirrax.cluster.workers import list_workers, split_address
-from mirrax.devices import default_devices, kind_of
+from mirrax.cluster import tf_config_parser
+from mirrax.cluster.cluster_spec import ClusterSpec
+from mirrax.cluster.job_options import read_options
+from mirrax.cluster.membership import list_workers, split_address
+from mirrax.cluster.net.messages import Decoder, ProtocolError
+from mirrax.devices import default_devices, device_kind
 
 _PACKAGES = ("mirrax", "jax", "jaxlib", "numpy", "keras", "flax", "orbax-checkpoint")
-# Whether all is well, what was looked at, what was found.
+# Whether the check passed, what was checked, the result.
 Finding = tuple[bool, str, str]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Prints the report; returns 1 if something must be repaired."""
+    """Prints the report; returns 1 if a check failed."""
     parser = argparse.ArgumentParser(
         prog="mirrax doctor",
         description="Reports versions, devices, TF_CONFIG, names and connections.",
@@ -34,15 +34,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--timeout", type=float, default=3.0, help="seconds for each connection"
     )
     options = parser.parse_args(arguments)
-    is_well = True
+    passed = True
     for is_good, what, found in examine(options.timeout):
-        is_well &= is_good
+        passed &= is_good
         print(f"{'ok  ' if is_good else 'FAIL'} {what}: {found}", flush=True)
-    return 0 if is_well else 1
+    return 0 if passed else 1
 
 
 def examine(timeout: float = 3.0) -> Iterator[Finding]:
-    """Yields what there is to know, one finding after another."""
+    """Yields the findings."""
     yield True, "python", f"{platform.python_version()} on {platform.platform()}"
     for name in _PACKAGES:
         yield True, name, _find_version(name)
@@ -65,24 +65,24 @@ def _examine_devices() -> Finding:
         devices = default_devices()
     except RuntimeError as error:
         return False, "devices", f"JAX cannot start: {error}"
-    kind = kind_of(devices[0])
+    kind = device_kind(devices[0])
     return True, "devices", f"{len(devices)} x {kind}, JAX {jax.__version__}"
 
 
 def _examine_cluster(timeout: float) -> Iterator[Finding]:
-    text = os.environ.get(tf_config.VARIABLE, "")
+    text = os.environ.get(tf_config_parser.VARIABLE, "")
     if not text:
-        yield True, tf_config.VARIABLE, "not set, so this process trains alone"
+        yield True, tf_config_parser.VARIABLE, "not set, so this process trains alone"
         return
     try:
-        config = tf_config.parse(text)
+        config = tf_config_parser.parse(text)
         read_options()
     except ValueError as error:
-        yield False, tf_config.VARIABLE, str(error)
+        yield False, tf_config_parser.VARIABLE, str(error)
         return
     workers = list_workers(ClusterSpec(config.cluster).as_dict())
     task = f"{config.task_type} {config.task_id}"
-    yield True, tf_config.VARIABLE, f"{len(workers)} workers, this is {task}"
+    yield True, tf_config_parser.VARIABLE, f"{len(workers)} workers, this is {task}"
     for position, worker in enumerate(workers):
         found = _examine_peer(worker.address, timeout, is_first=position == 0)
         yield found[0], str(worker), found[1]
@@ -93,7 +93,7 @@ def _examine_peer(address: str, timeout: float, is_first: bool) -> tuple[bool, s
     try:
         ip = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][4][0]
     except OSError as error:
-        return False, f"the name {host!r} is not known here: {error.strerror or error}"
+        return False, f"the name {host!r} is unknown here: {error.strerror or error}"
     try:
         with socket.create_connection((host, port), timeout) as sock:
             sock.settimeout(timeout)
@@ -113,7 +113,7 @@ def _identify(sock: socket.socket, ip: str) -> tuple[bool, str]:
             if message.kind == "challenge":
                 protocol = message["protocol"]
                 return True, f"{ip}: a Mirrax job listens (protocol {protocol})"
-    except (OSError, WireError):
+    except (OSError, ProtocolError):
         pass
     return False, f"{ip}: something else listens on this port. Choose another one"
 

@@ -1,4 +1,4 @@
-"""Starts the workers of a job, watches them, and leaves nothing behind."""
+"""Starts the workers of a job on this machine, and stops them all at its end."""
 
 from __future__ import annotations
 
@@ -10,42 +10,41 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from mirrax.cluster.coordinator import Coordinator
-from mirrax.cluster.handshake import derive_key
-from mirrax.cluster.settings import read_options
-from mirrax.cluster.workers import join_address
-from mirrax.launch.child import Child
-from mirrax.launch.guardian import Guardian
-from mirrax.launch.outcome import Outcome, conclude
-from mirrax.launch.plan import Plan, make_environment
+from mirrax.cluster.coordinator.process import Coordinator
+from mirrax.cluster.job_options import read_options
+from mirrax.cluster.membership import join_address
+from mirrax.cluster.net.handshake import derive_key
+from mirrax.launch.job_result import JobResult, make_result
+from mirrax.launch.orphan_guard import OrphanGuard
+from mirrax.launch.worker_plan import LaunchPlan, make_environment
+from mirrax.launch.worker_process import WorkerProcess
 
 _POLL_SECONDS = 0.02
-# How long the launcher's word on how a worker ended may take.
+# How long the coordinator waits for the launcher's report of a worker's exit.
 _DEATH_SECONDS = 0.5
-# Workers that end at once after a signal need no comment.
+# When to say that workers are still running after a signal.
 _REMINDER_SECONDS = 3.0
 _REMINDER_AGAIN_SECONDS = 10.0
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Supervisor:
-    """The workers of one machine, from their start to their end.
+    """Runs the workers of one machine.
 
     Args:
-        plan: Who is to be started.
-        command: What each of them runs.
-        devices_per_worker: How many CPU devices each has; None for what is set.
-        environment: The environment variables to start from.
-        log_folder: The folder where each worker's output is kept as a file.
-        show: Takes each line of output, marked with its worker.
-        grace: How many seconds the workers have after SIGINT or SIGTERM.
-        patience: How many seconds the others have, to raise their own errors, after
-            the first has failed.
+        plan: The workers to start.
+        command: The command of each worker.
+        devices_per_worker: CPU devices of each worker; None for the configured number.
+        environment: The base environment variables.
+        log_folder: The folder for log files, one for each worker.
+        show: Called with each line of output, prefixed with its worker.
+        grace: Seconds for workers to exit after SIGINT or SIGTERM.
+        failure_grace: Seconds for the others to raise their errors after a failure.
     """
 
     def __init__(
         self,
-        plan: Plan,
+        plan: LaunchPlan,
         command: Sequence[str],
         *,
         devices_per_worker: int | None = None,
@@ -53,7 +52,7 @@ class Supervisor:
         log_folder: pathlib.Path | None = None,
         show: Callable[[str], None] = print,
         grace: float = 30.0,
-        patience: float = 15.0,
+        failure_grace: float = 15.0,
     ) -> None:
         self._plan = plan
         self._command = command
@@ -62,52 +61,45 @@ class Supervisor:
         self._log_folder = log_folder
         self._show = show
         self._grace = grace
-        self._patience = patience
-        self._children: list[Child] = []
+        self._failure_grace = failure_grace
+        self._processes: list[WorkerProcess] = []
         self._failed: list[int] = []
         self._deadline: float | None = None
         self._reminder: float | None = None
         self._received: list[int] = []
 
-    def run(self, timeout: float | None = None) -> Outcome:
-        """Runs the job to its end and returns how it ended.
-
-        Raises KeyboardInterrupt like any call, after it has ended the workers.
-        """
+    def run(self, timeout: float | None = None) -> JobResult:
+        """Runs the job to its end; stops the workers on KeyboardInterrupt."""
         end = None if timeout is None else time.monotonic() + timeout
-        guardian = Guardian()
-        coordinator = verdict = None
+        guard = OrphanGuard()
+        coordinator = failure = None
         try:
             coordinator = self._start_coordinator()
-            self._start(guardian, coordinator)
+            self._start(guard, coordinator)
             timed_out = self._wait(coordinator, end)
             if coordinator is not None and not timed_out:
                 self._wait_for_other_machines(coordinator, end)
         finally:
-            for child in self._children:
-                child.kill()
+            for process in self._processes:
+                process.kill()
             if coordinator is not None:
-                verdict = coordinator.stop()
-            guardian.close()
-        for child in self._children:
-            child.finish()
+                failure = coordinator.stop()
+            guard.close()
+        for process in self._processes:
+            process.finish()
         signal_number = self._received[0] if self._received else None
-        return conclude(
-            self._plan, self._children, self._failed, signal_number, verdict, timed_out
+        return make_result(
+            self._plan, self._processes, self._failed, signal_number, failure, timed_out
         )
 
     def forward_signals(self) -> None:
-        """Passes on SIGINT, SIGTERM and SIGHUP from now on; a second one kills."""
+        """Forwards SIGINT, SIGTERM and SIGHUP from now on; a second signal kills."""
 
         def forward(number: int, _: object) -> None:
             self._received.append(number)
 
         for number in _SIGNALS:
             signal.signal(number, forward)
-
-    def processes(self) -> list[int]:
-        """Returns the process ids of the workers, in their order."""
-        return [child.process_id for child in self._children]
 
     def _start_coordinator(self) -> Coordinator | None:
         if not self._plan.hosts_coordinator:
@@ -122,14 +114,14 @@ class Supervisor:
             workers=self._plan.workers,
             join_timeout=options.join_timeout,
             silence_timeout=options.silence_timeout,
-            death_wait=_DEATH_SECONDS,
+            exit_report_seconds=_DEATH_SECONDS,
         )
 
-    def _start(self, guardian: Guardian, coordinator: Coordinator | None) -> None:
+    def _start(self, guard: OrphanGuard, coordinator: Coordinator | None) -> None:
         port = self._plan.coordinator[1] if coordinator is None else coordinator.port
         for index in self._plan.local:
             name = self._plan.workers[index].name
-            child = Child(
+            process = WorkerProcess(
                 name,
                 self._command,
                 make_environment(
@@ -142,20 +134,20 @@ class Supervisor:
                 show=lambda line, name=name: self._show(f"[{name}] {line}"),  # type: ignore[misc]
                 log=self._log_folder and self._log_folder / f"worker-{index}.log",
             )
-            self._children.append(child)
-            guardian.watch(child.process_id)
+            self._processes.append(process)
+            guard.watch(process.process_id)
 
     def _wait(self, coordinator: Coordinator | None, end: float | None) -> bool:
-        """Waits for the end of all workers; returns whether the time was over first."""
-        running = set(range(len(self._children)))
+        """Waits for all workers to end; returns whether the timeout expired first."""
+        running = set(range(len(self._processes)))
         num_forwarded = 0
         while running:
             for position in sorted(running):
-                if self._children[position].exit_code is not None:
+                if self._processes[position].exit_code is not None:
                     running.discard(position)
-                    self._note_end(position, coordinator)
+                    self._record_exit(position, coordinator)
             for number in self._received[num_forwarded:]:
-                self._pass_on(number, is_first=num_forwarded == 0)
+                self._forward_signal(number, is_first=num_forwarded == 0)
                 num_forwarded += 1
             now = time.monotonic()
             if self._reminder is not None and now > self._reminder:
@@ -171,7 +163,7 @@ class Supervisor:
     def _wait_for_other_machines(
         self, coordinator: Coordinator, end: float | None
     ) -> None:
-        """Waits until the workers of other machines need the coordinator no more."""
+        """Waits until workers on other machines no longer need the coordinator."""
         if len(self._plan.local) == len(self._plan.workers):
             return
         coordinator.finish()
@@ -185,28 +177,30 @@ class Supervisor:
                 reminder = now + _REMINDER_AGAIN_SECONDS
                 self._show(
                     "mirrax launch: The workers here have ended. Waiting for those of "
-                    "other machines, who are connected through this one."
+                    "other machines, which use the coordinator on this one."
                 )
             time.sleep(_POLL_SECONDS)
 
-    def _note_end(self, position: int, coordinator: Coordinator | None) -> None:
-        child = self._children[position]
+    def _record_exit(self, position: int, coordinator: Coordinator | None) -> None:
+        process = self._processes[position]
         if coordinator is not None:
             index = self._plan.local[position]
-            coordinator.explain_death(index, child.describe_end())
-        if child.exit_code != 0:
+            coordinator.report_exit(index, process.describe_exit())
+        if process.exit_code != 0:
             self._failed.append(position)
-            self._set_deadline(self._patience)
+            self._set_deadline(self._failure_grace)
 
-    def _pass_on(self, number: int, is_first: bool) -> None:
-        for child in self._children:
-            child.signal(number)
+    def _forward_signal(self, number: int, is_first: bool) -> None:
+        for process in self._processes:
+            process.signal(number)
         self._set_deadline(self._grace if is_first else 0.0)
         self._reminder = time.monotonic() + _REMINDER_SECONDS
 
     def _remind(self, running: set[int]) -> None:
         self._reminder = None
-        names = ", ".join(self._children[position].name for position in sorted(running))
+        names = ", ".join(
+            self._processes[position].name for position in sorted(running)
+        )
         self._show(
             f"mirrax launch: Waiting up to {self._grace:g} s for {names} to end. "
             "A second signal ends them now."
@@ -218,7 +212,7 @@ class Supervisor:
 
 
 def show_line(line: str) -> None:
-    """Prints one line at once, whole, whatever other threads print."""
+    """Prints one line atomically."""
     with _print_lock:
         sys.stdout.write(f"{line}\n")
         sys.stdout.flush()

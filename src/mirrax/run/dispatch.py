@@ -9,26 +9,22 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 
-from mirrax import jax_internals
+from mirrax._jax.tape_trace import is_recording
 from mirrax.context import stack
-from mirrax.later import Later
-from mirrax.run import closures
-from mirrax.run.call import ReplicaCall
-from mirrax.run.eager import run_eager
-from mirrax.run.function import Drive, Function
-from mirrax.run.meeting import Alone
-from mirrax.run.on_replicas import OnReplicas
-from mirrax.run.replica_context import ReplicaContext
-from mirrax.run.spmd import run_traced
-from mirrax.run.spmd_meeting import run_within
+from mirrax.lazy_modules import LazyModule
+from mirrax.run import function_identity
+from mirrax.run.compiled.function import AnyFunction, Function
+from mirrax.run.compiled.replica_trace import run_traced
+from mirrax.run.compiled.spmd_communicator import call_alone, run_within
+from mirrax.run.eager.scheduler import run_eager
+from mirrax.run.replica_context import ReplicaCall
 from mirrax.trees import Tree
-from mirrax.values.regroup import select
-from mirrax.variables import libraries
+from mirrax.variables import foreign_libraries
 
 if TYPE_CHECKING:
-    from mirrax.run import uneven
+    from mirrax.run.uneven import runner
 else:
-    uneven = Later("mirrax.run.uneven")
+    runner = LazyModule("mirrax.run.uneven.runner")
 
 
 def run(
@@ -37,12 +33,12 @@ def run(
     """Returns the merged results of `fn` on every replica of `strategy`."""
     driver, is_traced = stack.driver(), stack.overlay() is not None
     if type(fn) is Function and type(args) is tuple and not kwargs:
-        # The most frequent way, and the shortest: as the call before.
-        latest, latest_over = fn.latest_over
+        # The hot path: a call like the one before.
+        strategy_of, replica_function = fn.last_replica_function
         is_compiled = driver is None and not is_traced and not Function.runs_eagerly
-        if latest() is strategy and is_compiled and fn.input_signature is None:
-            compiled = latest_over()
-            known = None if compiled is None else compiled.latest
+        if strategy_of() is strategy and is_compiled and fn.input_signature is None:
+            compiled = replica_function()
+            known = None if compiled is None else compiled.last_call
             if known is not None:
                 arrays = known.arrays_of(args)
                 if arrays is not None:
@@ -57,12 +53,12 @@ def run(
     if isinstance(fn, functools.partial):
         fn, args, kwargs = _unpacked(fn, args, kwargs)
     if isinstance(fn, Function) and Function.runs_eagerly:
-        fn, driver = fn.python_function, None
+        fn, driver = fn.fn, None
     if driver is not None and not is_traced and not isinstance(fn, Function):
         return _run_driven(driver, strategy, fn, args, kwargs)
     if isinstance(fn, Function) and not is_traced:
         return _run_compiled(strategy, fn, args, kwargs)
-    libraries.connect()
+    foreign_libraries.connected()
     call = ReplicaCall(strategy, strategy.collective, fn, tuple(args), kwargs)
     with strategy.scope():
         return _run_inside_trace(call) if is_traced else _run_by_python(call)
@@ -72,7 +68,7 @@ def _run_by_python(call: ReplicaCall) -> Tree:
     if not call.topology.is_single:
         return run_eager(call)
     with jax.default_device(call.topology.devices[0]):
-        return _call_alone(call)
+        return call_alone(call)
 
 
 def _refuse_arguments(args: Any, kwargs: Any) -> None:
@@ -100,7 +96,7 @@ def _unpacked(
 
 
 def _run_compiled(
-    strategy: Any, fn: Function, args: Sequence[Any], kwargs: dict[str, Any]
+    strategy: Any, fn: AnyFunction, args: Sequence[Any], kwargs: dict[str, Any]
 ) -> Tree:
     args, kwargs = fn.fitted(args, kwargs)
     compiled = fn.over(strategy, _run_one_by_one)
@@ -111,45 +107,31 @@ def _run_compiled(
 
 
 def _run_driven(
-    driver: Function,
+    driver: AnyFunction,
     strategy: Any,
     fn: Callable[..., Any],
     args: Sequence[Any],
     kwargs: dict[str, Any],
 ) -> Tree:
     compiled = driver.compiled(fn)
-    count = compiled.experimental_get_tracing_count()
+    count = compiled.trace_count
     result = _run_compiled(strategy, compiled, args, kwargs)
-    if compiled.experimental_get_tracing_count() != count:
+    if compiled.trace_count != count:
         # Its Python may have changed what it reaches, such as a counter, or made a
         # variable, which is no reason to trace it again.
-        driver.remember(closures.identity(fn), compiled)
+        driver.remember(function_identity.identity(fn), compiled)
     return result
 
 
-def _run_one_by_one(on_replicas: OnReplicas) -> Drive:
-    """Returns what runs a function on replicas that need programs of their own."""
-
-    def run(args: Sequence[Any], kwargs: dict[str, Any], is_deciding: bool) -> Tree:
-        fn, owner = on_replicas.fn, on_replicas.strategy
-        call = ReplicaCall(
-            owner,
-            owner.collective,
-            fn.python_function,
-            tuple(args),
-            kwargs,
-            is_deciding,
-        )
-        with owner.scope():
-            return _run_by_python(call) if is_deciding else uneven.run_uneven(call, fn)
-
-    return run
+def _run_one_by_one(call: ReplicaCall, fn: AnyFunction) -> Tree:
+    """Runs replicas that need a program each, or Python."""
+    return _run_by_python(call) if call.is_deciding else runner.run_uneven(call, fn)
 
 
 def _run_inside_trace(call: ReplicaCall) -> Tree:
     if isinstance(call.fn, Function):
-        call = dataclasses.replace(call, fn=call.fn.python_function)
-    if jax_internals.is_recording() and not call.topology.is_single:
+        call = dataclasses.replace(call, fn=call.fn.fn)
+    if is_recording() and not call.topology.is_single:
         raise RuntimeError(
             "A `GradientTape` in eager code follows one replica, and `strategy.run` is "
             "called inside it. Put the tape into the function that `run` calls, or the "
@@ -159,13 +141,4 @@ def _run_inside_trace(call: ReplicaCall) -> Tree:
         return run_within(call)
     if not call.topology.is_single:
         return run_traced(call)
-    stack.overlay().topologies.add(call.topology)
-    return _call_alone(call)
-
-
-def _call_alone(call: ReplicaCall) -> Tree:
-    context = ReplicaContext(call.strategy, Alone(call.strategy))
-    place = stack.seen_from(0, 1)
-    with place, stack.entered(stack.Replica(call.strategy, context, index=0)):
-        args, kwargs = select((call.args, call.kwargs), 0)
-        return call.fn(*args, **kwargs)
+    return call_alone(call)

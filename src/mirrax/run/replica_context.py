@@ -1,16 +1,109 @@
-"""What a replica sees of the others."""
+"""`ReplicaContext`, and the communicators through which replicas meet."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import jax
 
 from mirrax import trees
+from mirrax.collectives.reduce import Collective, reduce_one, require_axis
 from mirrax.context import guards, stack
+from mirrax.devices.topology import Topology
 from mirrax.options import CommunicationOptions, ReduceOp, parse_reduce_op
-from mirrax.run.meeting import Meeting, require_gatherable
 from mirrax.trees import Tree
-from mirrax.values.array_like import as_arrays
+from mirrax.values.array_like import as_arrays, without_weak_type
+from mirrax.values.regroup import select
+
+
+@dataclasses.dataclass(frozen=True)
+class ReplicaCall:
+    """A function to be called on every replica.
+
+    Args:
+        strategy: The strategy that runs it.
+        collective: Its devices, and how they communicate.
+        fn: The function.
+        args: Positional arguments; distributed values among them are divided.
+        kwargs: Keyword arguments, likewise.
+        is_deciding: Whether replicas may go different ways, because the function
+            decides in Python on values of tensors.
+    """
+
+    strategy: Any
+    collective: Collective
+    fn: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    is_deciding: bool = False
+
+    @property
+    def topology(self) -> Topology:
+        return self.collective.topology
+
+
+class Communicator(Protocol):
+    """One replica's connection to the others, in whichever engine runs it."""
+
+    @property
+    def replica_id(self) -> Any:
+        """This replica's number among all: an int, or a traced scalar."""
+
+    def merge_call(
+        self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """Calls `fn` once for all replicas with what each brought."""
+
+    def all_reduce(
+        self,
+        op: ReduceOp,
+        values: list[jax.Array],
+        options: CommunicationOptions,
+        structure: Any = None,
+    ) -> list[jax.Array]:
+        """Returns the values, which are nested in this way, combined over replicas."""
+
+    def all_gather(
+        self, values: list[jax.Array], axis: int, structure: Any = None
+    ) -> list[jax.Array]:
+        """Returns the values of all replicas joined along `axis`."""
+
+
+class SingleReplica:
+    """The meeting of a single replica: there is nobody to wait for."""
+
+    replica_id = 0
+
+    def __init__(self, strategy: Any) -> None:
+        self._strategy = strategy
+
+    def merge_call(
+        self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        with stack.entered(stack.CrossReplica(self._strategy)):
+            return select(fn(self._strategy, *args, **kwargs), 0)
+
+    def all_reduce(
+        self,
+        op: ReduceOp,
+        values: list[jax.Array],
+        options: CommunicationOptions,
+        structure: Any = None,
+    ) -> list[jax.Array]:
+        return [without_weak_type(reduce_one(op, value, axis=None)) for value in values]
+
+    def all_gather(
+        self, values: list[jax.Array], axis: int, structure: Any = None
+    ) -> list[jax.Array]:
+        return values
+
+
+def require_gatherable(values: Sequence[jax.Array], axis: int) -> None:
+    """Raises unless each value has the dimension `axis`."""
+    for value in values:
+        require_axis(axis, value.ndim, "all_gather")
 
 
 class ReplicaContext:
@@ -23,10 +116,10 @@ class ReplicaContext:
     """
 
     def __init__(
-        self, strategy: Any, meeting: Meeting, is_lasting: bool = False
+        self, strategy: Any, meeting: Communicator, is_lasting: bool = False
     ) -> None:
         self._strategy = strategy
-        self._meeting = meeting
+        self._communicator = meeting
         # Whether it holds outside of every strategy, and not for one `run`.
         self._is_lasting = is_lasting
 
@@ -43,7 +136,7 @@ class ReplicaContext:
     @property
     def replica_id_in_sync_group(self) -> Any:
         """This replica's number: an int, or a traced scalar in compiled code."""
-        return self._meeting.replica_id
+        return self._communicator.replica_id
 
     @property
     def devices(self) -> tuple[str, ...]:
@@ -70,7 +163,7 @@ class ReplicaContext:
         of what it returns.
         """
         self._require_current("merge_call")
-        return self._meeting.merge_call(merge_fn, tuple(args), dict(kwargs or {}))
+        return self._communicator.merge_call(merge_fn, tuple(args), dict(kwargs or {}))
 
     def all_reduce(
         self,
@@ -91,7 +184,9 @@ class ReplicaContext:
                 f"{options!r}. Leave it out, or write CommunicationOptions(...)."
             )
         options = options or self._strategy.collective.options
-        reduced = self._meeting.all_reduce(op, as_arrays(leaves), options, structure)
+        reduced = self._communicator.all_reduce(
+            op, as_arrays(leaves), options, structure
+        )
         return trees.unflatten(structure, reduced)
 
     def all_gather(
@@ -102,7 +197,7 @@ class ReplicaContext:
         leaves, structure = trees.flatten(value)
         arrays = as_arrays(leaves)
         require_gatherable(arrays, axis)
-        gathered = self._meeting.all_gather(arrays, axis, structure)
+        gathered = self._communicator.all_gather(arrays, axis, structure)
         return trees.unflatten(structure, gathered)
 
     def _require_current(self, what: str) -> None:

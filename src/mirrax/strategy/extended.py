@@ -1,4 +1,4 @@
-"""More of a strategy, for those who write optimizers and libraries."""
+"""`strategy.extended`: methods for authors of optimizers and libraries."""
 
 from __future__ import annotations
 
@@ -10,28 +10,26 @@ from typing import Any
 import jax
 
 from mirrax import trees
-from mirrax.collectives.destinations import devices_of, place
+from mirrax.collectives.destinations import devices_of, put_on_destinations
 from mirrax.collectives.reduce import Collective
 from mirrax.context import guards, stack
 from mirrax.devices.topology import Topology
 from mirrax.options import CommunicationOptions, ReduceOp, parse_reduce_op
-from mirrax.strategy.combine import as_per_replica, reduce_tree
-from mirrax.trees import Same, Tree
+from mirrax.strategy.reduce_tree import as_per_replica, reduce_tree
+from mirrax.trees import IdentityKey, Tree
 from mirrax.values.array_like import as_array, on_host
-from mirrax.values.layouts import Alike, Spmd, replicate
+from mirrax.values.layouts import Replicated, Spmd, replicate
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import local_results, regroup, select
 from mirrax.variables import derivative_writes
 from mirrax.variables.aggregation import are_equal
-from mirrax.variables.distributed import DistributedVariable, VariablePart
+from mirrax.variables.distributed_variable import DistributedVariable, VariablePart
 from mirrax.variables.variable import Variable
 
 
 class StrategyExtended:
-    """The cross-replica methods of a strategy beyond the everyday ones.
-
-    `strategy.extended` gives it.
+    """Further cross-replica methods of a strategy: `strategy.extended`.
 
     >>> strategy = mirrax.MirroredStrategy(["CPU:0"])
     >>> strategy.extended.worker_devices
@@ -46,41 +44,30 @@ class StrategyExtended:
 
     @property
     def experimental_between_graph(self) -> bool:
-        """Whether each worker runs a program of its own."""
+        """Whether each worker runs its own program."""
         return self._strategy.cluster_resolver is not None
 
     @property
-    def experimental_should_init(self) -> bool:
-        """Whether this worker gives variables their first value."""
-        return self._is_first
-
-    @property
     def should_checkpoint(self) -> bool:
-        """Whether this worker writes checkpoints that others can read."""
-        return self._is_first
-
-    @property
-    def should_save_summary(self) -> bool:
-        """Whether this worker writes summaries."""
-        return self._is_first
-
-    @property
-    def _is_first(self) -> bool:
+        """Whether this worker writes checkpoints and summaries for all."""
         return self._collective.topology.worker_index == 0
+
+    should_save_summary = should_checkpoint
+    experimental_should_init = should_checkpoint
 
     @property
     def worker_devices(self) -> tuple[str, ...]:
-        """The names of the devices of this worker that run replicas."""
+        """The names of this worker's devices that run replicas."""
         topology = self._collective.topology
         return tuple(topology.names[index] for index in topology.local_replicas)
 
     @property
     def parameter_devices(self) -> tuple[str, ...]:
-        """The names of the devices of this worker that hold variables."""
+        """The names of this worker's devices that store variables."""
         return self.worker_devices
 
     def non_slot_devices(self, var_list: Sequence[Any]) -> tuple[str, ...]:
-        """Returns where variables go that belong to no other variable."""
+        """Returns the devices of variables that are not slots of other variables."""
         return self.parameter_devices
 
     def call_for_each_replica(
@@ -89,7 +76,7 @@ class StrategyExtended:
         args: Sequence[Any] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Tree:
-        """Does what `strategy.run` does."""
+        """Calls `strategy.run`."""
         return self._strategy.run(fn, tuple(args), kwargs)
 
     def reduce_to(
@@ -103,9 +90,9 @@ class StrategyExtended:
 
         Args:
             reduce_op: SUM or MEAN.
-            value: A per-replica value; another is its own mean, and stays where it is.
-            destinations: A variable or distributed value, whose devices are meant; the
-                name of a device; or a list of names.
+            value: A per-replica value; others are returned where they are.
+            destinations: A variable or distributed value, which stands for its
+                devices; a device name; or a list of names.
             options: Hints for the collective.
         """
         return self.batch_reduce_to(reduce_op, [(value, destinations)], options)[0]
@@ -116,7 +103,7 @@ class StrategyExtended:
         value_destination_pairs: Sequence[tuple[Any, Any]],
         options: CommunicationOptions | None = None,
     ) -> list[Any]:
-        """Returns what `reduce_to` gives for each pair, in one go."""
+        """Returns `reduce_to` of each pair, in one collective."""
         guards.require_cross_replica("`extended.reduce_to`")
         op = parse_reduce_op(reduce_op)
         collective = self._collective
@@ -130,10 +117,9 @@ class StrategyExtended:
         ):
             given, structure = trees.flatten(value)
             leaves = [
-                # What is not distributed stays where it is.
                 leaf
                 if as_per_replica(old, collective) is None
-                else place(leaf, destinations, collective.topology)
+                else put_on_destinations(leaf, destinations, collective.topology)
                 for old, leaf in zip(given, trees.leaves(tree), strict=True)
             ]
             results.append(trees.unflatten(structure, leaves))
@@ -142,7 +128,9 @@ class StrategyExtended:
     def broadcast_to(self, tensor: Any, destinations: Any) -> Any:
         """Returns `tensor` on the devices of `destinations`."""
         guards.require_cross_replica("`extended.broadcast_to`")
-        return place(as_array(tensor), destinations, self._collective.topology)
+        return put_on_destinations(
+            as_array(tensor), destinations, self._collective.topology
+        )
 
     def update(
         self,
@@ -154,24 +142,24 @@ class StrategyExtended:
     ) -> Any:
         """Calls `fn(var, *args, **kwargs)` for each copy of `var`, on its device.
 
-        All copies must come out equal. Mirrored arguments are replaced by the part on
-        that device. Inside `run` all replicas must call it, and it is done once.
+        All copies must stay equal. Mirrored arguments are replaced by the part on that
+        device. Inside `run` all replicas must call it, and it runs once.
 
         Args:
             var: A variable.
-            fn: Changes the variable it is given.
+            fn: Updates its first argument.
             args: Further arguments.
             kwargs: Further keyword arguments.
             group: Whether to return one merged result, mirrored if it is equal for all
-                copies, or one for each copy.
+                copies, instead of one for each copy.
         """
         frame = stack.frame()
         if isinstance(frame, stack.Replica):
             kwargs = kwargs or {}
-            if derivative_writes.are_kept(stack.overlay()):
-                # What it writes is part of the derivative of this replica.
+            if derivative_writes.are_deferred(stack.overlay()):
+                # Its writes are part of this replica's derivative.
                 return fn(var, *args, **kwargs)
-            update = _Update(Same(var), getattr(fn, "__code__", fn), group, fn)
+            update = _Update(IdentityKey(var), getattr(fn, "__code__", fn), group, fn)
             return frame.context.merge_call(update, (tuple(args), kwargs))
         topology = var.topology if isinstance(var, DistributedVariable) else None
         return self._update(topology, fn, (var, *args), kwargs, group)
@@ -184,17 +172,17 @@ class StrategyExtended:
         kwargs: dict[str, Any] | None = None,
         group: bool = True,
     ) -> Any:
-        """Calls `fn` on each device of `colocate_with`, to update what lives there."""
+        """Calls `fn` on each device of `colocate_with`."""
         guards.require_cross_replica("`extended.update_non_slot`")
         devices = devices_of(colocate_with, self._collective.topology)
         return self._update(Topology(devices), fn, tuple(args), kwargs, group)
 
     @contextlib.contextmanager
     def colocate_vars_with(self, colocate_with_variable: Any) -> Iterator[None]:
-        """Makes new variables go to the devices of that variable.
+        """Creates new variables on the devices of that variable.
 
-        Within one strategy they do anyway, so this only checks that it is one of its
-        own.
+        All variables of a strategy share their devices, so this only checks that the
+        strategy has created it.
         """
         if not self.variable_created_in_scope(colocate_with_variable):
             name = getattr(colocate_with_variable, "name", colocate_with_variable)
@@ -209,7 +197,7 @@ class StrategyExtended:
         return isinstance(v, Variable) and v.owner is self._strategy
 
     def value_container(self, value: Any) -> Any:
-        """Returns the distributed variable that `value` is a copy in, or `value`."""
+        """Returns the distributed variable that has `value` as a copy, or `value`."""
         return value.container if isinstance(value, VariablePart) else value
 
     def read_var(self, v: Any) -> Any:
@@ -238,7 +226,7 @@ class StrategyExtended:
                 results.append(fn(*select(args, index), **select(kwargs, index)))
         for variable, values in pending.items():
             variable.commit_update([values.get(i) for i in range(len(devices))])
-        results = [trees.map_leaves(_plain, result) for result in results]
+        results = [trees.map_leaves(_value_of, result) for result in results]
         merged = regroup(results)
         if group:
             return trees.map_leaves(lambda leaf: _mirrored(leaf, topology), merged)
@@ -249,9 +237,9 @@ class StrategyExtended:
 
 @dataclasses.dataclass(frozen=True)
 class _Update:
-    """The merge function of an update: replicas must update the same variable alike."""
+    """The merge function of an update; replicas must make equal updates."""
 
-    variable: Same
+    variable: IdentityKey
     definition: Any
     group: bool
     fn: Callable[..., Any] = dataclasses.field(compare=False, repr=False)
@@ -266,24 +254,25 @@ def _default_device(device: jax.Device | None) -> Any:
 
 
 def _update_argument(leaf: Any) -> Any:
-    """Returns what an update function is given while a program is traced."""
+    """Returns an argument of an update function, unwrapped inside a trace."""
     if stack.overlay() is None or not isinstance(leaf, PerReplica):
         return leaf
     match leaf.layout:
         case Spmd(value=value):
-            # If it differs between replicas, so does what is written, and is refused.
+            # If it differs between replicas, the unequal write is refused later.
             return value
-        case Alike(array=array):
+        case Replicated(array=array):
             return array
         case _:
             raise ValueError(
-                "Copies of a variable are updated alike, so every replica needs the "
-                "same value. Received: a PerReplica. Reduce it first (`reduce_to`)."
+                "All copies of a variable must get the same update, so every replica "
+                "needs the same value. Received: a PerReplica. Reduce it first "
+                "(`reduce_to`)."
             )
 
 
 def _mirrored(leaf: Any, topology: Topology | None) -> Any:
-    """Returns arrays that came out equal on all devices as one mirrored value."""
+    """Returns arrays that are equal on all devices as one mirrored value."""
     if topology is None or not topology.is_local or not isinstance(leaf, PerReplica):
         return leaf
     parts = leaf.values
@@ -291,12 +280,12 @@ def _mirrored(leaf: Any, topology: Topology | None) -> Any:
         return leaf
     first = on_host(parts[0])
     for part in map(on_host, parts):
-        is_alike = part.shape == first.shape and part.dtype == first.dtype
-        if not is_alike or not are_equal(first, part):
+        if (part.shape, part.dtype) != (first.shape, first.dtype):
+            return leaf
+        if not are_equal(first, part):
             return leaf
     return Mirrored(replicate(parts[0], topology))
 
 
-def _plain(leaf: Any) -> Any:
-    """Returns what an update function returned, without handles of variables."""
+def _value_of(leaf: Any) -> Any:
     return leaf.read_value() if isinstance(leaf, Variable) else leaf

@@ -1,12 +1,13 @@
-"""The strategy: devices, how they communicate, and what can be done on them."""
+"""`Strategy`: the base class of all strategies."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import jax
 import numpy as np
@@ -18,7 +19,7 @@ from mirrax.collectives.gather import gather
 from mirrax.collectives.reduce import Axis, Collective
 from mirrax.context import guards, stack
 from mirrax.devices.topology import Topology
-from mirrax.later import Later
+from mirrax.lazy_modules import LazyModule
 from mirrax.options import (
     CommunicationOptions,
     ReduceOp,
@@ -26,13 +27,8 @@ from mirrax.options import (
     parse_reduce_op,
 )
 from mirrax.run import dispatch
-from mirrax.strategy.combine import (
-    as_per_replica,
-    reduce_tree,
-    spread,
-)
-from mirrax.strategy.creators import StrategyCreator
 from mirrax.strategy.extended import StrategyExtended
+from mirrax.strategy.reduce_tree import as_per_replica, reduce_tree, spread
 from mirrax.trees import Tree
 from mirrax.values.layouts import Parts, to_device
 from mirrax.values.per_replica import PerReplica
@@ -40,21 +36,23 @@ from mirrax.values.regroup import local_results, parts_of
 
 if TYPE_CHECKING:
     from mirrax import data
-    from mirrax.input import context as input_context
-    from mirrax.input import distribute
+    from mirrax.input import distribute_dataset, input_context
 else:
-    data = Later("mirrax.data")
-    input_context = Later("mirrax.input.context")
-    distribute = Later("mirrax.input.distribute")
+    data = LazyModule("mirrax.data")
+    input_context = LazyModule("mirrax.input.input_context")
+    distribute_dataset = LazyModule("mirrax.input.distribute_dataset")
+
+
+R = TypeVar("R")
 
 
 @dataclasses.dataclass(frozen=True)
 class ValueContext:
-    """Tells the function that makes a value for which replica it is.
+    """Tells a `value_fn` for which replica it is called.
 
     Args:
-        replica_id_in_sync_group: The number of the replica.
-        num_replicas_in_sync: How many there are.
+        replica_id_in_sync_group: The index of the replica.
+        num_replicas_in_sync: The number of replicas.
 
     >>> strategy = mirrax.MirroredStrategy(["CPU:0", "CPU:1"])
     >>> strategy.experimental_distribute_values_from_function(
@@ -70,7 +68,7 @@ class ValueContext:
     num_replicas_in_sync: int = 1
 
     def __str__(self) -> str:
-        # The text that TensorFlow prints, two blanks included.
+        # The text that TensorFlow prints, with two spaces.
         return (
             f"tf.distribute.ValueContext(replica id {self.replica_id_in_sync_group},  "
             f"total replicas in sync: {self.num_replicas_in_sync})"
@@ -78,15 +76,15 @@ class ValueContext:
 
 
 class Strategy:
-    """Runs functions on replicas and keeps variables on them.
+    """Runs functions on replicas, and stores variables on their devices.
 
-    Use one of the kinds: `OneDeviceStrategy`, `MirroredStrategy`.
+    Use a subclass, such as `OneDeviceStrategy` or `MirroredStrategy`.
 
     Args:
         topology: The devices, one for each replica.
         ops: How values of several replicas are added up.
-        create: What becomes of a variable that is created in the scope.
-        cluster_resolver: Who takes part; None on one machine.
+        create: Creates the variables of the scope.
+        cluster_resolver: The members of the cluster; None on one machine.
         options: Hints for collectives.
 
     >>> strategy = mirrax.MirroredStrategy(["CPU:0", "CPU:1"])
@@ -106,10 +104,10 @@ class Strategy:
         options: CommunicationOptions | None = None,
     ) -> None:
         self._collective = Collective(topology, ops, options or CommunicationOptions())
-        self._creator = StrategyCreator(self, self._collective, create)
+        self._creator = functools.partial(create, self, self._collective)
         self._cluster_resolver = cluster_resolver
         self._frame = stack.CrossReplica(self)
-        # What was compiled to run a function on all replicas, by that function.
+        # Compiled functions by the function that `run` was given.
         self.functions: weakref.WeakKeyDictionary[Any, Any] = (
             weakref.WeakKeyDictionary()
         )
@@ -131,16 +129,16 @@ class Strategy:
 
     @property
     def cluster_resolver(self) -> Any:
-        """Who takes part in a job of several workers; None on one machine."""
+        """The members of the cluster; None on one machine."""
         return self._cluster_resolver
 
     @property
     def extended(self) -> StrategyExtended:
-        """More methods, for those who write libraries."""
+        """Further methods, for authors of libraries."""
         return StrategyExtended(self, self._collective)
 
     def scope(self) -> contextlib.AbstractContextManager[Strategy]:
-        """Makes this the strategy in force, so that new variables belong to it.
+        """Makes this the current strategy, so that new variables belong to it.
 
         >>> import mirrax
         >>> strategy = mirrax.MirroredStrategy(["CPU:0"])
@@ -159,24 +157,24 @@ class Strategy:
 
     def run(
         self,
-        fn: Callable[..., Any],
+        fn: Callable[..., R],
         args: tuple[Any, ...] | list[Any] = (),
         kwargs: dict[str, Any] | None = None,
         options: RunOptions | None = None,
-    ) -> Tree:
+    ) -> R:
         """Calls `fn` on each replica; returns the merged results.
 
-        Distributed values among the arguments are replaced by the replica's part;
-        everything else reaches all replicas as it is. What differs between replicas
-        comes back as `PerReplica`. If `fn` is a `mirrax.function`, all replicas run as
-        one compiled program, and what they hold alike comes back as one replicated
-        array. With one replica, results come back bare.
+        Each replica gets its part of distributed arguments, and all others unchanged.
+        Results that differ between replicas become `PerReplica`. If `fn` is a
+        `mirrax.function`, all replicas run as one compiled program, and equal results
+        become one replicated array. One replica returns results unwrapped.
         """
         frame = stack.frame()
         if frame is not None and frame is not self._frame:
             guards.require_cross_replica("`strategy.run`")
             guards.require_same_strategy("`strategy.run`", self)
-        return dispatch.run(self, fn, args, kwargs or {})
+        result: R = dispatch.run(self, fn, args, kwargs or {})
+        return result
 
     def experimental_run_v2(
         self,
@@ -188,11 +186,11 @@ class Strategy:
         return self.run(fn, args, kwargs)
 
     def reduce(self, reduce_op: ReduceOp | str, value: Tree, axis: Axis) -> Tree:
-        """Returns `value` combined over the replicas, as arrays for the host.
+        """Returns `value` combined over the replicas, as ordinary arrays.
 
         Args:
             reduce_op: SUM or MEAN.
-            value: A structure of what `run` returned.
+            value: A structure of results of `run`.
             axis: Also combine along this dimension of each part, or these; parts may
                 differ in size there, and a mean counts each element once.
 
@@ -207,7 +205,7 @@ class Strategy:
         return trees.map_leaves(host_view, reduced)
 
     def gather(self, value: Tree, axis: int) -> Tree:
-        """Returns the parts of `value` joined along `axis`, in replica order."""
+        """Returns the parts of `value` concatenated along `axis`, in replica order."""
         guards.require_cross_replica("`strategy.gather`")
         guards.require_same_strategy("`strategy.gather`", self)
         return trees.map_leaves(lambda leaf: self._gather(leaf, axis), value)
@@ -215,7 +213,7 @@ class Strategy:
     def experimental_local_results(self, value: Any) -> tuple[Any, ...]:
         """Returns the parts of `value` in this process; `(value,)` if it has none.
 
-        Of a structure, one structure for each replica.
+        For a structure, one structure for each replica.
         """
         leaves, structure = trees.flatten(value)
         if not leaves or leaves[0] is value:
@@ -226,7 +224,7 @@ class Strategy:
         )
 
     def per_replica(self, value: Tree) -> Tree:
-        """Returns `value` with what all replicas hold alike as `PerReplica`, too."""
+        """Returns `value` with mirrored values as `PerReplica`."""
         return trees.map_leaves(lambda leaf: spread(leaf, self._collective), value)
 
     def experimental_distribute_values_from_function(
@@ -254,29 +252,30 @@ class Strategy:
         Args:
             dataset: A `mirrax.data.Dataset`, or what `mirrax.data.as_dataset` takes:
                 iterables, and the datasets of other libraries.
-            options: Where values go, and how many are made ready in advance.
+            options: Where values are put, and how many are prefetched.
         """
         guards.require_cross_replica("`experimental_distribute_dataset`")
         if _is_per_replica(options):
             raise NotImplementedError(
                 "A dataset of global batches is divided among replicas, so it cannot "
-                "be made for each. Received: InputReplicationMode.PER_REPLICA. Use "
+                "be created for each. Received: InputReplicationMode.PER_REPLICA. Use "
                 "`distribute_datasets_from_function`."
             )
-        return distribute.distribute(dataset, self.topology, options)
+        return distribute_dataset.distribute(dataset, self.topology, options)
 
     def distribute_datasets_from_function(
         self,
         dataset_fn: Callable[[input_context.InputContext], Any],
         options: input_context.InputOptions | None = None,
     ) -> Any:
-        """Returns the dataset that `dataset_fn` makes, of batches for one replica.
+        """Returns the dataset of `dataset_fn`, with batches for one replica.
 
-        It is called once per worker, and each replica takes a batch in turn. Nothing
-        is batched, divided or sharded.
+        `dataset_fn` is called once per worker, and each replica takes a batch in turn.
         """
         guards.require_cross_replica("`distribute_datasets_from_function`")
-        return distribute.distribute_from_function(dataset_fn, self.topology, options)
+        return distribute_dataset.distribute_from_function(
+            dataset_fn, self.topology, options
+        )
 
     def experimental_distribute_datasets_from_function(
         self,
@@ -311,12 +310,12 @@ class Strategy:
 
 
 class _Scope:
-    """The scope of a strategy; its creator is added only once."""
+    """The scope of a strategy."""
 
     __slots__ = ("_creating", "_entered", "_strategy")
 
     def __init__(
-        self, strategy: Strategy, frame: stack.Frame, creator: StrategyCreator | None
+        self, strategy: Strategy, frame: stack.Frame, creator: stack.Creator | None
     ) -> None:
         self._strategy = strategy
         self._entered = stack.entered(frame)
@@ -346,6 +345,6 @@ def _at(leaf: Any, device: jax.Device) -> Any:
     if isinstance(leaf, jax.core.Tracer):
         return leaf
     is_array = isinstance(leaf, jax.Array | np.ndarray | np.generic)
-    # Devices hold numbers; texts stay in the memory of the host.
+    # Devices store numbers only; strings stay in host memory.
     is_text = is_array and getattr(leaf.dtype, "kind", "") in ("O", "S", "U")
     return to_device(leaf, device) if is_array and not is_text else leaf

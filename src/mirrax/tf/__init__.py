@@ -1,4 +1,4 @@
-"""The names of TensorFlow, for programs that are ported: `import mirrax.tf as tf`."""
+"""TensorFlow's API on Mirrax, for ported programs: `import mirrax.tf as tf`."""
 
 from __future__ import annotations
 
@@ -100,19 +100,19 @@ from mirrax.tf.math import truncatediv as truncatediv
 from mirrax.tf.math import truncatemod as truncatemod
 from mirrax.tf.module import Module as Module
 from mirrax.tf.name_scopes import name_scope as name_scope
-from mirrax.tf.python_side import *  # noqa: F403
+from mirrax.tf.python_functions import *  # noqa: F403
 from mirrax.tf.shapes import *  # noqa: F403
-from mirrax.tf.specs import TypeSpec as TypeSpec
-from mirrax.tf.specs import type_spec_from_value as type_spec_from_value
 from mirrax.tf.strings import as_string as as_string
 from mirrax.tf.tensor_arrays import TensorArray as TensorArray
 from mirrax.tf.tensors import Tensor as Tensor
+from mirrax.tf.tensors import TypeSpec as TypeSpec
+from mirrax.tf.tensors import type_spec_from_value as type_spec_from_value
 from mirrax.tf.variables import Variable as Variable
 from mirrax.tf.variables import VariableAggregation as VariableAggregation
 from mirrax.tf.variables import VariableSynchronization as VariableSynchronization
 from mirrax.tf.variables import get_variable as get_variable
 
 __version__ = "2.21.0"
-"""The release of TensorFlow whose names these are."""
+"""The TensorFlow release whose API this follows."""
 
 __getattr__ = load

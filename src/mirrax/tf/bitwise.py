@@ -2,7 +2,7 @@
 
 import jax.numpy as jnp
 
-from mirrax.tf.absent import names_of
+from mirrax.tf.missing_names import names_of
 from mirrax.tf.tensors import of_one, of_two
 
 bitwise_and = of_two(jnp.bitwise_and)

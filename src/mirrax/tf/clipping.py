@@ -1,4 +1,4 @@
-"""Keeping gradients small."""
+"""Clipping of gradients."""
 
 from __future__ import annotations
 
@@ -27,6 +27,6 @@ def clip_by_global_norm(
 ) -> tuple[list[Any], Any]:
     norm = global_norm(t_list) if use_norm is None else tensor(use_norm)
     scale = clip_norm * jnp.minimum(1 / norm, 1 / clip_norm)
-    # A norm that is not finite makes every gradient NaN, so that it is noticed.
+    # A norm that is not finite makes every gradient NaN, so that users notice.
     scale = jnp.where(jnp.isfinite(norm), scale, jnp.nan)
     return [None if t is None else tensor(t) * scale for t in t_list], norm

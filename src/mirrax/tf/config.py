@@ -1,4 +1,4 @@
-"""`tf.config`: devices, and settings of JAX."""
+"""`tf.config`: devices and settings."""
 
 from __future__ import annotations
 
@@ -17,28 +17,10 @@ from mirrax.config import (
     set_logical_device_configuration as set_logical_device_configuration,
 )
 from mirrax.config import set_logical_devices as set_logical_devices
-from mirrax.tf import config_experimental as experimental
-from mirrax.tf.absent import names_of
+from mirrax.tf import config_experimental
+from mirrax.tf.missing_names import names_of
 
-__all__ = [
-    "LogicalDevice",
-    "LogicalDeviceConfiguration",
-    "PhysicalDevice",
-    "experimental",
-    "experimental_functions_run_eagerly",
-    "experimental_run_functions_eagerly",
-    "functions_run_eagerly",
-    "get_soft_device_placement",
-    "get_visible_devices",
-    "list_logical_devices",
-    "list_physical_devices",
-    "run_functions_eagerly",
-    "set_logical_device_configuration",
-    "set_logical_devices",
-    "set_soft_device_placement",
-    "set_visible_devices",
-]
-
+experimental = config_experimental
 experimental_functions_run_eagerly = functions_run_eagerly
 experimental_run_functions_eagerly = run_functions_eagerly
 
@@ -46,13 +28,14 @@ experimental_run_functions_eagerly = run_functions_eagerly
 def set_visible_devices(
     devices: PhysicalDevice | Sequence[PhysicalDevice], device_type: str | None = None
 ) -> None:
-    """Accepts that all devices of a kind are visible, or that no GPU is."""
+    """Accepts only the devices that are already visible."""
     wanted = [devices] if isinstance(devices, PhysicalDevice) else list(devices)
     if wanted != list_physical_devices(device_type):
         raise NotImplementedError(
-            "JAX chooses the devices it sees when it starts. Received: a list other "
-            f"than all devices, {wanted}. Set CUDA_VISIBLE_DEVICES or JAX_PLATFORMS "
-            "in the environment, or name devices to the strategy."
+            "Visible devices can not be changed: JAX chooses them when it starts. "
+            f"Received: {wanted}, which are not all devices. Set "
+            "CUDA_VISIBLE_DEVICES or JAX_PLATFORMS in the environment, or pass "
+            "devices to the strategy."
         )
 
 
@@ -61,7 +44,7 @@ def get_soft_device_placement() -> bool:
 
 
 def set_soft_device_placement(enabled: Any) -> None:
-    """Does nothing: XLA runs every operation on every kind of device."""
+    """Does nothing: XLA runs every operation on every device type."""
 
 
 __getattr__ = names_of("tf.config")

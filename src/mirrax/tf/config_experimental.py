@@ -5,33 +5,20 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from mirrax.config import (
-    LogicalDeviceConfiguration as VirtualDeviceConfiguration,
-)
+from mirrax import config
 from mirrax.config import get_visible_devices as get_visible_devices
 from mirrax.config import list_logical_devices as list_logical_devices
 from mirrax.config import list_physical_devices as list_physical_devices
-from mirrax.config import (
-    set_logical_device_configuration as set_virtual_device_configuration,
-)
-from mirrax.tf.absent import names_of
+from mirrax.tf.missing_names import names_of
 
-__all__ = [
-    "VirtualDeviceConfiguration",
-    "enable_op_determinism",
-    "get_memory_growth",
-    "get_visible_devices",
-    "list_logical_devices",
-    "list_physical_devices",
-    "set_memory_growth",
-    "set_virtual_device_configuration",
-]
+VirtualDeviceConfiguration = config.LogicalDeviceConfiguration
+set_virtual_device_configuration = config.set_logical_device_configuration
 
 _PREALLOCATE = "XLA_PYTHON_CLIENT_PREALLOCATE"
 
 
 def set_memory_growth(device: Any, enable: bool) -> None:
-    """Lets JAX take memory of GPUs only as it is needed; call it before JAX starts."""
+    """Makes JAX allocate GPU memory on demand; call it before JAX starts."""
     os.environ[_PREALLOCATE] = "false" if enable else "true"
 
 
@@ -40,7 +27,7 @@ def get_memory_growth(device: Any) -> bool:
 
 
 def enable_op_determinism() -> None:
-    """Makes XLA choose algorithms that give the same bits every time."""
+    """Makes XLA choose deterministic algorithms; call it before JAX starts."""
     flag = "--xla_gpu_deterministic_ops=true"
     flags = os.environ.get("XLA_FLAGS", "")
     if flag not in flags:

@@ -1,9 +1,10 @@
-"""Control flow: Python's own where values are known, JAX's while code is traced."""
+"""Control flow: Python's in eager code, JAX's in traced code."""
 
 from __future__ import annotations
 
 import builtins
 import contextlib
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from mirrax.tf.tensor_arrays import TensorArray
-from mirrax.tf.tensors import tensor
+from mirrax.tf.tensors import is_traced, tensor
 
 __all__ = [
     "case",
@@ -52,12 +53,8 @@ def case(
         default = pairs[-1][1]
     chosen = default
     for pred, fn in reversed(pairs):
-        chosen = _either(pred, fn, chosen)
+        chosen = functools.partial(cond, pred, fn, chosen)
     return chosen()
-
-
-def _either(pred: Any, fn: Any, other: Any) -> Callable[[], Any]:
-    return lambda: cond(pred, fn, other)
 
 
 def switch_case(
@@ -117,10 +114,10 @@ def _is_array(value: Any) -> bool:
 
 
 def _whole_arrays(state: Any, body: Callable[..., Any]) -> Any:
-    """Returns the state with arrays of tensors in the form that loops can carry."""
+    """Returns the state with each `TensorArray` as one array, which loops can carry."""
     if not any(map(_is_array, jax.tree.leaves(state, is_leaf=_is_array))):
         return state
-    # What is written first tells the shape of an element.
+    # The first write tells the shape of an element.
     after = jax.eval_shape(lambda values: _like(state, body(*values)), state)
     return jax.tree.map(
         lambda x, later: x.as_whole(later.element_shape) if _is_array(x) else x,
@@ -131,7 +128,7 @@ def _whole_arrays(state: Any, body: Callable[..., Any]) -> Any:
 
 
 def _like(loop_vars: Any, values: Any) -> Any:
-    """Returns what a body gave as the structure that it was given."""
+    """Returns the results of a body in the structure of the loop variables."""
     if len(loop_vars) == 1 and not isinstance(values, list | builtins.tuple):
         values = [values]
     return type(loop_vars)(jax.tree.map(tensor, list(values)))
@@ -174,7 +171,6 @@ def scan(
     reverse: bool = False,
     name: Any = None,
 ) -> Any:
-    elems = jax.tree.map(tensor, elems)
     rest, start = _started(elems, initializer, reverse)
     if is_traced((rest, start)):
         _, outputs = lax.scan(_twice(fn), start, rest, reverse=reverse)
@@ -189,43 +185,34 @@ def scan(
     return jax.tree.map(joined, start, outputs)
 
 
-def foldl(
-    fn: Callable[..., Any],
-    elems: Any,
-    initializer: Any = None,
-    parallel_iterations: int = 10,
-    back_prop: bool = True,
-    swap_memory: bool = False,
-    name: Any = None,
-) -> Any:
-    return _fold(fn, elems, initializer, reverse=False)
+def _fold(reverse: bool) -> Callable[..., Any]:
+    def fold(
+        fn: Callable[..., Any],
+        elems: Any,
+        initializer: Any = None,
+        parallel_iterations: int = 10,
+        back_prop: bool = True,
+        swap_memory: bool = False,
+        name: Any = None,
+    ) -> Any:
+        rest, state = _started(elems, initializer, reverse)
+        if is_traced((rest, state)):
+            return lax.scan(_twice(fn), state, rest, reverse=reverse)[0]
+        rows = _rows(rest)
+        for row in reversed(rows) if reverse else rows:
+            state = fn(state, row)
+        return state
+
+    return fold
 
 
-def foldr(
-    fn: Callable[..., Any],
-    elems: Any,
-    initializer: Any = None,
-    parallel_iterations: int = 10,
-    back_prop: bool = True,
-    swap_memory: bool = False,
-    name: Any = None,
-) -> Any:
-    return _fold(fn, elems, initializer, reverse=True)
-
-
-def _fold(fn: Any, elems: Any, initializer: Any, reverse: bool) -> Any:
-    elems = jax.tree.map(tensor, elems)
-    rest, state = _started(elems, initializer, reverse)
-    if is_traced((rest, state)):
-        return lax.scan(_twice(fn), state, rest, reverse=reverse)[0]
-    rows = _rows(rest)
-    for row in reversed(rows) if reverse else rows:
-        state = fn(state, row)
-    return state
+foldl = _fold(reverse=False)
+foldr = _fold(reverse=True)
 
 
 def _started(elems: Any, initializer: Any, reverse: bool) -> Any:
-    """Returns the rows to go through, and what to begin with."""
+    """Returns the rows to iterate over, and the initial state."""
+    elems = jax.tree.map(tensor, elems)
     if initializer is not None:
         return elems, jax.tree.map(tensor, initializer)
     if reverse:
@@ -263,7 +250,7 @@ def _stacked(results: Sequence[Any]) -> Any:
 
 
 def group(*inputs: Any, **kwargs: Any) -> None:
-    """Does nothing: what the inputs stand for has been done already."""
+    """Does nothing: the inputs have been computed already."""
 
 
 def no_op(name: Any = None) -> None:
@@ -276,16 +263,11 @@ def tuple(tensors: Any, control_inputs: Any = None, name: Any = None) -> list[An
 
 @contextlib.contextmanager
 def control_dependencies(control_inputs: Any) -> Iterator[None]:
-    """Does nothing: code runs in the order in which it stands."""
+    """Does nothing: code runs in program order."""
     yield
 
 
 @contextlib.contextmanager
 def init_scope() -> Iterator[None]:
-    """Does nothing: variables are made for good, also while a function is traced."""
+    """Does nothing: variables may be created while a function is traced."""
     yield
-
-
-def is_traced(tree: Any) -> bool:
-    """Returns whether any leaf is known only when a program runs."""
-    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(tree))

@@ -1,4 +1,4 @@
-"""Making tensors."""
+"""Creation of tensors."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from mirrax.tf.dtypes import canonical, float32, limits, string
 from mirrax.tf.tensors import (
     Tensor,
     is_row_stand_in,
+    is_traced,
     operands,
     sizes,
     string_tensor,
@@ -65,13 +66,12 @@ def convert_to_tensor(
 
 
 def _known(value: Any, dtype: Any) -> Any:
-    """Returns a tensor of what is known while a function is traced.
+    """Returns a constant tensor, also while a function is traced.
 
-    Integers stay known, because a shape may be made of them. Floats become part of the
-    program, so that a tape can watch them.
+    Integers stay concrete, because shapes may depend on them. Floats become part of the
+    trace, so that a tape can watch them.
     """
-    is_traced = any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(value))
-    if is_traced:
+    if is_traced(value):
         return tensor(value, dtype)
     with jax.ensure_compile_time_eval():
         array = tensor(value, dtype)
@@ -81,7 +81,7 @@ def _known(value: Any, dtype: Any) -> Any:
 def identity(input: Any, name: Any = None) -> Any:
     if isinstance(input, bytes | str) or getattr(input, "dtype", None) == string:
         return string_tensor(input)
-    # A copy, because a read of a variable must not change with it.
+    # A copy, so that later assignments do not change it.
     return jnp.array(tensor(input))
 
 
@@ -173,14 +173,11 @@ def one_hot(
     given = (
         dtype or getattr(on_value, "dtype", None) or getattr(off_value, "dtype", None)
     )
-    is_hot = jax.nn.one_hot(tensor(indices), int(depth), dtype=bool, axis=_axis(axis))
+    along = -1 if axis is None else axis
+    is_hot = jax.nn.one_hot(tensor(indices), int(depth), dtype=bool, axis=along)
     if given is None:
         given = float32 if on_value is None and off_value is None else tensor(on).dtype
     return jnp.where(is_hot, on, off).astype(canonical(given))
-
-
-def _axis(axis: int | None) -> int:
-    return -1 if axis is None else axis
 
 
 def sequence_mask(
@@ -204,5 +201,5 @@ def is_symbolic_tensor(x: Any) -> builtins.bool:
 
 
 def get_static_value(tensor: Any, partial: Any = False) -> Any:
-    """Returns the value as an array of NumPy; None while a function is traced."""
+    """Returns the value as a NumPy array; None if it is traced."""
     return None if isinstance(tensor, jax.core.Tracer) else np.asarray(tensor)

@@ -1,4 +1,4 @@
-"""`tf.debugging`: checks, in compiled code made while it runs."""
+"""`tf.debugging`: assertions; in compiled code they are checked at run time."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mirrax.tf.absent import names_of
 from mirrax.tf.dtypes import limits
 from mirrax.tf.errors import InvalidArgumentError
-from mirrax.tf.tensors import operands, tensor
+from mirrax.tf.missing_names import names_of
+from mirrax.tf.tensors import is_traced, operands, tensor
 
 __all__ = [
     "Assert",
@@ -45,7 +45,7 @@ __all__ = [
 def Assert(  # noqa: N802 - TensorFlow's name
     condition: Any, data: Any, summarize: Any = None, name: Any = None
 ) -> None:
-    """Raises unless the condition holds, showing `data`."""
+    """Raises with `data` unless the condition holds."""
     _require(condition, "", "Expected a condition to hold", *data)
 
 
@@ -57,8 +57,7 @@ def _require(condition: Any, message: Any, rule: str, *values: Any) -> None:
                 f"{message + ': ' if message else ''}{rule}. Received: {text}."
             )
 
-    traced = [condition, *values]
-    if any(isinstance(x, jax.core.Tracer) for x in traced):
+    if is_traced([condition, *values]):
         jax.debug.callback(check, condition, *[tensor(value) for value in values])
     else:
         check(condition, *values)
@@ -128,7 +127,7 @@ def check_numerics(tensor: Any, message: Any, name: Any = None) -> Any:
     return assert_all_finite(tensor, message)
 
 
-# What is known about a tensor without its value is checked at once.
+# Shapes and dtypes are checked at once, also while code is traced.
 
 
 def assert_rank(x: Any, rank: int, message: Any = None, name: Any = None) -> None:
@@ -148,7 +147,7 @@ def assert_rank_in(x: Any, ranks: Any, message: Any = None, name: Any = None) ->
 
 
 def set_log_device_placement(enabled: bool) -> None:
-    """Does nothing: `array.devices()` tells where an array lies."""
+    """Does nothing: `array.devices()` returns where an array is."""
 
 
 def get_log_device_placement() -> bool:

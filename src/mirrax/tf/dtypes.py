@@ -1,4 +1,4 @@
-"""`tf.dtypes`: types of elements are those of NumPy."""
+"""`tf.dtypes`: NumPy's dtypes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mirrax.tf.absent import names_of
+from mirrax.tf.missing_names import names_of
 
 DType = np.dtype
 
@@ -54,19 +54,19 @@ __all__ = [
 
 
 def as_dtype(type_value: Any) -> np.dtype[Any]:
-    """Returns the dtype that a name or a type means."""
+    """Returns the dtype of a name or a type."""
     if type_value in ("string", str, bytes):
         return string
     return np.dtype("bfloat16" if type_value == "bfloat16" else type_value)
 
 
 def canonical(dtype: Any) -> Any:
-    """Returns the dtype that JAX has for `dtype`: 32 bits, unless x64 is enabled."""
+    """Returns the dtype that JAX uses for `dtype`: 32 bits, unless x64 is enabled."""
     return None if dtype is None else jax.dtypes.canonicalize_dtype(dtype)
 
 
 def limits(dtype: Any) -> Any:
-    """Returns the least and the greatest number of a dtype, and more about it."""
+    """Returns `jnp.iinfo` or `jnp.finfo` of a dtype."""
     is_integer = jnp.issubdtype(dtype, jnp.integer)
     return jnp.iinfo(dtype) if is_integer else jnp.finfo(dtype)  # type: ignore[no-untyped-call]
 

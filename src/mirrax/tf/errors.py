@@ -1,4 +1,4 @@
-"""`tf.errors`: each is the error that Python, JAX or Mirrax raises in its place."""
+"""`tf.errors`: aliases of the errors that Python, JAX or Mirrax raises."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mirrax.errors import DataLossError as DataLossError
 from mirrax.errors import InvalidArgumentError as InvalidArgumentError
 from mirrax.errors import NotFoundError as NotFoundError
 from mirrax.errors import OutOfRangeError as OutOfRangeError
-from mirrax.tf.absent import names_of
+from mirrax.tf.missing_names import names_of
 
 OpError = Exception
 CancelledError = concurrent.futures.CancelledError
@@ -23,25 +23,25 @@ PermissionDeniedError = PermissionError
 UnavailableError = WorkerLost
 UnimplementedError = NotImplementedError
 AbortedError = JobError
-# XLA has one error for all of these.
+# XLA raises one class for all of these.
 InternalError = ResourceExhaustedError = UnknownError = jax.errors.JaxRuntimeError
 
 
 class AlreadyExistsError(FileExistsError):
-    """A file or a folder is there already."""
+    """A file or directory already exists."""
 
 
 class FailedPreconditionError(RuntimeError):
-    """Something was done too early, such as reading what was never written."""
+    """An operation was called in a wrong state, such as a read before a write."""
 
 
 class UnauthenticatedError(PermissionError):
-    """A request came without valid credentials."""
+    """A request has no valid credentials."""
 
 
 @contextlib.contextmanager
 def of_files() -> Iterator[None]:
-    """Lets errors about files come as TensorFlow's, which are Python's as well."""
+    """Converts Python's file errors to TensorFlow's."""
     try:
         yield
     except (NotFoundError, AlreadyExistsError):

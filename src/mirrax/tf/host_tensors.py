@@ -1,7 +1,7 @@
-"""Tensors in the memory of the host: elements of datasets, shapes, strings.
+"""Tensors in host memory: elements of datasets, shapes, strings.
 
-They are arrays of NumPy, which `jax.numpy`, `run` and `function` take as they are, so
-nothing is moved to a device before it is needed there.
+They are NumPy arrays, which `jax.numpy`, `run` and `function` accept, so nothing is
+copied to a device before it is needed there.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from mirrax import TensorShape
 
 
 class HostTensor(np.ndarray[Any, Any]):
-    """An array of NumPy that answers what TensorFlow's programs ask of a tensor."""
+    """A NumPy array with the methods of a TensorFlow tensor."""
 
     def numpy(self) -> Any:
-        """The array as NumPy's own; of one string its bytes."""
+        """Returns a plain NumPy array; of a scalar, its value."""
         copy = np.array(self)
         return copy if self.ndim else copy[()]
 
@@ -51,7 +51,7 @@ class HostTensor(np.ndarray[Any, Any]):
 
 
 def host(value: Any) -> Any:
-    """Returns an array, a number or a string as a tensor; what else there is, as it is.
+    """Returns an array, a number or bytes as a tensor, other values unchanged.
 
     >>> host(np.arange(3))[1].numpy()
     np.int64(1)

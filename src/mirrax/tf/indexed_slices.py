@@ -13,10 +13,10 @@ from mirrax.tf.tensors import sizes, tensor
 
 
 class IndexedSlices:
-    """Rows, and which rows of a tensor they are.
+    """Rows of a larger tensor, with their indices.
 
-    Gradients here are dense; this is for `Variable.scatter_add` and its kin. Where it
-    goes into or out of a function or a replica, it becomes the whole tensor.
+    Gradients here are dense; this is for `Variable.scatter_add` and similar methods. As
+    an argument or a result of a function or a replica, it becomes the dense tensor.
 
     >>> slices = IndexedSlices(jnp.array([[1.0], [2.0]]), [0, 2], dense_shape=[3, 1])
     >>> slices.to_dense().tolist()
@@ -34,17 +34,17 @@ class IndexedSlices:
 
     @property
     def shape(self) -> TensorShape:
-        """The shape of the whole; None for a size that is not known."""
+        """The dense shape; None for an unknown size."""
         if self.dense_shape is not None:
             return TensorShape(sizes(self.dense_shape))
         return TensorShape([None, *self.values.shape[1:]])
 
     def to_dense(self) -> jax.Array:
-        """Returns the whole tensor, with zeros elsewhere; equal rows add up."""
+        """Returns the dense tensor; rows with equal indices are summed."""
         if self.dense_shape is None:
             raise ValueError(
-                "Rows become a tensor only if its shape is known. Received: "
-                "IndexedSlices without `dense_shape`. Give it."
+                "A conversion to a dense tensor needs its shape. Received: "
+                "IndexedSlices without `dense_shape`. Pass `dense_shape=`."
             )
         zeros = jnp.zeros(sizes(self.dense_shape), self.dtype)
         return zeros.at[self.indices].add(self.values)
@@ -63,7 +63,7 @@ class IndexedSlices:
 
 
 def _flatten(slices: IndexedSlices) -> Any:
-    # The whole tensor: the sum of rows and of their indices would be another thing.
+    # Dense, because reductions must not sum the indices.
     return (slices.to_dense(),), None
 
 

@@ -1,4 +1,4 @@
-"""Picking elements out of tensors, putting them in, and sorting them."""
+"""Gathering, scattering, searching and sorting."""
 
 from __future__ import annotations
 
@@ -77,38 +77,19 @@ def scatter_nd(indices: Any, updates: Any, shape: Any, name: Any = None) -> Any:
     return empty.at[keys_of(tensor(indices))].add(updates)
 
 
-def tensor_scatter_nd_add(
-    tensor: Any, indices: Any, updates: Any, name: Any = None
-) -> Any:
-    return _at(tensor, indices).add(_tensor(updates))
+def _scatter(update: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    def scatter(tensor: Any, indices: Any, updates: Any, name: Any = None) -> Any:
+        chosen = _tensor(tensor).at[keys_of(_tensor(indices))]
+        return update(chosen, _tensor(updates))
+
+    return scatter
 
 
-def tensor_scatter_nd_sub(
-    tensor: Any, indices: Any, updates: Any, name: Any = None
-) -> Any:
-    return _at(tensor, indices).add(-_tensor(updates))
-
-
-def tensor_scatter_nd_max(
-    tensor: Any, indices: Any, updates: Any, name: Any = None
-) -> Any:
-    return _at(tensor, indices).max(_tensor(updates))
-
-
-def tensor_scatter_nd_min(
-    tensor: Any, indices: Any, updates: Any, name: Any = None
-) -> Any:
-    return _at(tensor, indices).min(_tensor(updates))
-
-
-def tensor_scatter_nd_update(
-    tensor: Any, indices: Any, updates: Any, name: Any = None
-) -> Any:
-    return _at(tensor, indices).set(_tensor(updates))
-
-
-def _at(values: Any, indices: Any) -> Any:
-    return tensor(values).at[keys_of(tensor(indices))]
+tensor_scatter_nd_add = _scatter(lambda chosen, x: chosen.add(x))
+tensor_scatter_nd_sub = _scatter(lambda chosen, x: chosen.add(-x))
+tensor_scatter_nd_max = _scatter(lambda chosen, x: chosen.max(x))
+tensor_scatter_nd_min = _scatter(lambda chosen, x: chosen.min(x))
+tensor_scatter_nd_update = _scatter(lambda chosen, x: chosen.set(x))
 
 
 def where(condition: Any, x: Any = None, y: Any = None, name: Any = None) -> Any:
@@ -168,14 +149,14 @@ def searchsorted(
 
 
 class Unique(NamedTuple):
-    """Distinct values in the order of their first appearance."""
+    """Unique values in the order of their first occurrence."""
 
     y: Any
     idx: Any
 
 
 class UniqueWithCounts(NamedTuple):
-    """Distinct values in the order of their first appearance, and how often."""
+    """Unique values in the order of their first occurrence, with their counts."""
 
     y: Any
     idx: Any

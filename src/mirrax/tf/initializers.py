@@ -1,4 +1,4 @@
-"""Functions of a shape and a dtype, which give first values of variables."""
+"""Initializers of variables: functions of a shape and a dtype."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""What is imported only when it is used: Keras and its parts."""
+"""Imports Keras on first use."""
 
 from __future__ import annotations
 
 import os
 from typing import Any
 
-from mirrax.tf.absent import names_of
+from mirrax.tf.missing_names import names_of
 
 _PARTS_OF_KERAS = ("initializers", "losses", "metrics", "optimizers")
 _BACKEND = "KERAS_BACKEND"
@@ -13,7 +13,7 @@ _missing = names_of("tf")
 
 
 def load(name: str) -> Any:
-    """Returns `tf.keras` or one of its parts; the `__getattr__` of `mirrax.tf`."""
+    """Returns `tf.keras` or one of its modules; the `__getattr__` of `mirrax.tf`."""
     if name == "keras":
         return keras()
     if name in _PARTS_OF_KERAS:
@@ -29,8 +29,7 @@ def keras() -> Any:
         import keras as module
     except ImportError as error:
         raise ImportError(
-            "`tf.keras` is Keras 3 on JAX, which is not installed. Install "
-            "`mirrax[keras]`."
+            "`tf.keras` needs Keras 3, which is not installed. Install `mirrax[keras]`."
         ) from error
     finally:
         if given is None:
@@ -38,7 +37,7 @@ def keras() -> Any:
     backend = module.config.backend()
     if backend != "jax":
         raise RuntimeError(
-            "`tf.keras` is Keras 3 on JAX. Received: Keras on the backend "
+            "`tf.keras` needs Keras on the JAX backend. Received: the backend "
             f"{backend!r}. Set KERAS_BACKEND=jax, or import `mirrax.tf` first."
         )
     return module

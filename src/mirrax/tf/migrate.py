@@ -1,10 +1,9 @@
-"""`mirrax migrate FILE`: what of a TensorFlow program works with `mirrax.tf`.
+"""`mirrax migrate FILE`: checks which names of a TensorFlow program `mirrax.tf` has.
 
     python -m mirrax.tf.migrate train.py
 
-Prints a line for each name of TensorFlow that the program uses: `ok`, `differs` with
-what is different, or `missing` with what to use in its place. Exits with 1 if one is
-missing.
+Prints a line for each TensorFlow name in the program: `ok`, `differs` with the
+difference, or `missing` with a replacement. Exits with 1 if a name is missing.
 """
 
 from __future__ import annotations
@@ -18,21 +17,21 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import mirrax.tf
-from mirrax.tf.absent import replacement_of
 from mirrax.tf.differences import difference_of
+from mirrax.tf.missing_names import replacement_of
 from mirrax.tf.source_names import ProgramNames
 
 OK, DIFFERS, MISSING, IMPORT = "ok", "differs", "missing", "import"
 
 _ABOUT_SHAPES = (
-    "only variables and elements of datasets have it; of other tensors write "
-    "`x.get_shape()`, or take the shape as the tuple that it is"
+    "only variables and elements of datasets have it; for other tensors use "
+    "`x.get_shape()`, or the shape as a tuple"
 )
 
 
 @dataclasses.dataclass(frozen=True, order=True)
 class Finding:
-    """What becomes of one name at one line of a program."""
+    """The result for one name at one line of a program."""
 
     line: int
     kind: str
@@ -45,7 +44,7 @@ class Finding:
 
 
 def examine(source: str, filename: str = "<program>") -> list[Finding]:
-    r"""Returns what becomes of each use of TensorFlow in a program, line by line.
+    r"""Returns a finding for each use of TensorFlow in a program, by line.
 
     >>> for finding in examine("import tensorflow as tf\ntf.saved_model.save(x, y)"):
     ...     print(finding.line, finding.kind)
@@ -57,7 +56,7 @@ def examine(source: str, filename: str = "<program>") -> list[Finding]:
 
 
 def judge(name: str) -> tuple[str, str]:
-    """Returns what becomes of a name of TensorFlow, and what to know about it.
+    """Returns whether `mirrax.tf` has a TensorFlow name, and advice.
 
     >>> judge("tf.reduce_sum")
     ('ok', '')
@@ -79,7 +78,7 @@ def judge(name: str) -> tuple[str, str]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Prints the findings of each file; returns 1 if something is missing."""
+    """Prints the findings of each file; returns 1 if a name is missing."""
     options = _parse(argv)
     totals: collections.Counter[str] = collections.Counter()
     for path in options.files:
@@ -104,11 +103,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parse(argv: Sequence[str] | None) -> Any:
     parser = argparse.ArgumentParser(
         prog="mirrax migrate",
-        description="Tells what of a TensorFlow program works with `mirrax.tf`.",
+        description="Checks which names of a TensorFlow program `mirrax.tf` has.",
     )
     parser.add_argument("files", nargs="+", type=pathlib.Path, metavar="FILE")
     parser.add_argument(
-        "--problems", action="store_true", help="leave out what works as it is"
+        "--problems", action="store_true", help="hide names that work unchanged"
     )
     return parser.parse_args(argv)
 
@@ -131,12 +130,12 @@ def _habits(names: ProgramNames) -> Iterator[Finding]:
 
 
 def _is_stand_in(value: Any) -> bool:
-    """Whether this is one of the classes that only say what to use instead."""
-    return isinstance(value, type) and value.__module__ == "mirrax.tf.absent"
+    """Returns whether this is a placeholder for a missing class."""
+    return isinstance(value, type) and value.__module__ == "mirrax.tf.missing_names"
 
 
 def _has_parts(value: Any) -> bool:
-    """Whether attributes are names of TensorFlow, and not those of a result."""
+    """Returns whether attributes of `value` are TensorFlow names."""
     return isinstance(value, type) or type(value).__name__ == "module"
 
 

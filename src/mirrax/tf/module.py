@@ -14,7 +14,7 @@ from mirrax.tf.name_scopes import name_scope
 
 
 class Module:
-    """Finds the variables in its attributes, and in those of modules in them."""
+    """Collects the variables in its attributes, including those of submodules."""
 
     def __init__(self, name: str | None = None) -> None:
         self._name = name or type(self).__name__.lower()
@@ -25,12 +25,12 @@ class Module:
 
     @property
     def variables(self) -> tuple[Any, ...]:
-        """All variables, by the names of the attributes, each once."""
+        """All variables without duplicates, sorted by attribute name."""
         found = [v for v in _walk(self) if isinstance(v, mirrax.Variable)]
         return tuple({id(v): v for v in found}.values())
 
     def checkpoint_contents(self) -> dict[str, Any]:
-        """Returns what a checkpoint keeps: the attributes with variables in them."""
+        """Returns what a checkpoint saves: the attributes that contain variables."""
         return {
             name: value
             for name, value in vars(self).items()
@@ -65,7 +65,7 @@ class Module:
 
 
 def _walk(module: Module, seen: set[int] | None = None) -> Iterator[Any]:
-    """Yields variables and modules below a module, level by level."""
+    """Yields the variables and submodules of a module, breadth first."""
     seen = {id(module)} if seen is None else seen
     inner = []
     for _, value in sorted(vars(module).items()):

@@ -9,13 +9,13 @@ from mirrax.tf.variable_kinds import make_variable
 
 
 class ExponentialMovingAverage:
-    """Keeps averages of variables in which older values count less and less.
+    """Maintains exponentially decaying averages of variables.
 
     Args:
-        decay: How much of the old average stays at each step.
-        num_updates: How many steps there were; the first ones then decay faster.
-        zero_debias: Not supported; averages start with the values of the variables.
-        name: What the averages are called.
+        decay: The weight of the old average at each step.
+        num_updates: The number of steps so far; early steps then decay faster.
+        zero_debias: Not supported; averages start at the values of the variables.
+        name: The suffix of the names of the averages.
 
     >>> weight = make_variable(1.0)
     >>> average = ExponentialMovingAverage(0.5)
@@ -35,8 +35,8 @@ class ExponentialMovingAverage:
     ) -> None:
         if zero_debias:
             raise NotImplementedError(
-                "Averages start with the values of the variables, so there is nothing "
-                "to correct. Received: zero_debias=True. Leave it out."
+                "`zero_debias` is not supported: averages start at the values of the "
+                "variables. Received: zero_debias=True. Omit it."
             )
         self._decay, self._num_updates, self._name = decay, num_updates, name
         self._averages: dict[Any, Any] = {}
@@ -46,7 +46,7 @@ class ExponentialMovingAverage:
         return self._name
 
     def apply(self, var_list: Any = None) -> None:
-        """Takes the values of the variables into their averages."""
+        """Updates the averages from the values of the variables."""
         for variable in var_list:
             kept = self._averages.get(variable.ref())
             if kept is None:

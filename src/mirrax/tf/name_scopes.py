@@ -1,4 +1,4 @@
-"""`tf.name_scope`: a prefix of the names of operations and variables."""
+"""`tf.name_scope`: a prefix for names of operations and variables."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _prefix: contextvars.ContextVar[str] = contextvars.ContextVar("_prefix", default
 
 @contextlib.contextmanager
 def name_scope(name: str, *_: Any, **__: Any) -> Iterator[str]:
-    """Gives operations a name in profiles of JAX, and variables a prefix.
+    """Names operations in JAX profiles, and prefixes the names of variables.
 
     >>> with name_scope("outer"), name_scope("inner") as prefix:
     ...     prefix, tf.Variable(1.0, name="v").name
     ('outer/inner/', 'outer/inner/v:0')
     """
-    # A name that ends in a slash is that of a scope, and is taken as it is.
+    # A name that ends in a slash is the full name of a scope.
     prefix = name if name.endswith("/") else f"{_prefix.get()}{name}/"
     token = _prefix.set(prefix)
     try:
@@ -31,5 +31,5 @@ def name_scope(name: str, *_: Any, **__: Any) -> Iterator[str]:
 
 
 def scoped_name(name: str) -> str:
-    """Returns the name of a variable that is created here."""
+    """Returns a variable name with the prefix of the current scope."""
     return _prefix.get() + name

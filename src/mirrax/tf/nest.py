@@ -8,7 +8,7 @@ from typing import Any
 import jax
 
 import mirrax
-from mirrax.tf.absent import names_of
+from mirrax.tf.missing_names import names_of
 
 __all__ = [
     "assert_same_structure",
@@ -20,7 +20,7 @@ __all__ = [
 
 
 def flatten(structure: Any, expand_composites: bool = False) -> list[Any]:
-    """Returns the leaves; dicts in the order of their keys, None is a leaf."""
+    """Returns the leaves; dicts are sorted by key, and None is a leaf."""
     return jax.tree.leaves(structure, is_leaf=_is_leaf)
 
 

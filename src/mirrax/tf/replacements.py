@@ -1,15 +1,15 @@
-"""What to use in place of names of TensorFlow that Mirrax does not have.
+"""Replacements of TensorFlow names that Mirrax does not have.
 
-Keys are names, or modules for all names in them; `Use {value}.` is the advice.
+A key is a name, or a module for all its names; `Use {value}.` is the advice.
 """
 
-_WORKERS = "MultiWorkerMirroredStrategy: workers in step, without parameter servers"
-_PREEMPTION = "`mirrax.train`, which saves before a machine is taken away"
+_WORKERS = "MultiWorkerMirroredStrategy: synchronous workers without parameter servers"
+_PREEMPTION = "`mirrax.train`, which saves a checkpoint before a machine is preempted"
 
 REPLACEMENTS: dict[str, str] = {
     "tf.distribute.ParameterServerStrategy": _WORKERS,
     "tf.distribute.Server": (
-        "MultiWorkerMirroredStrategy, which starts what a worker needs"
+        "MultiWorkerMirroredStrategy, which starts its own servers"
     ),
     "tf.distribute.coordinator": (
         "`strategy.run` of a MultiWorkerMirroredStrategy on every worker"
@@ -26,9 +26,9 @@ REPLACEMENTS: dict[str, str] = {
     ),
     "tf.distribute.experimental.rpc": "an RPC library, such as grpc",
     "tf.compat.v1.Session": (
-        "plain calls: operations run at once, and `tf.function` compiles"
+        "plain calls: operations run eagerly, and `tf.function` compiles"
     ),
-    "tf.AggregationMethod": "nothing: gradients are added up by XLA",
+    "tf.AggregationMethod": "nothing: XLA sums gradients",
     "tf.CriticalSection": "`threading.Lock` around eager code",
     "tf.Graph": "plain functions: `tf.function` compiles, without graphs",
     "tf.RaggedTensor": "padded arrays with a mask (`Dataset.padded_batch`)",
@@ -36,17 +36,17 @@ REPLACEMENTS: dict[str, str] = {
     "tf.SparseTensor": "`jax.experimental.sparse.BCOO`",
     "tf.audio": "`scipy.io.wavfile` in the input pipeline",
     "tf.autodiff": "`jax.jvp`",
-    "tf.autograph": "`tf.function`, which may decide on tensors, or `jax.lax.cond`",
+    "tf.autograph": "`tf.function`, which may branch on tensors, or `jax.lax.cond`",
     "tf.batch_to_space": "`jnp.reshape` and `jnp.transpose`",
     "tf.compat.v1": "the names of TensorFlow 2",
     "tf.compat.v1.layers": "`tf.keras.layers`",
     "tf.compat.v1.placeholder": "arguments of a function",
     "tf.compat.v1.train": "`tf.keras.optimizers`, or Optax",
     "tf.config.experimental_connect_to_cluster": "MultiWorkerMirroredStrategy",
-    "tf.config.optimizer": "XLA_FLAGS; XLA optimizes by itself",
+    "tf.config.optimizer": "XLA_FLAGS; XLA optimizes automatically",
     "tf.config.threading": "`tf.compat.v1.ConfigProto` at start-up",
     "tf.contrib": "the names of TensorFlow 2, or Keras",
-    "tf.data.Dataset": "`Dataset.from_generator` with a generator that does it",
+    "tf.data.Dataset": "`Dataset.from_generator` with a generator that does the same",
     "tf.data.Dataset.ignore_errors": (
         "`map` with a function that catches them, and `filter`"
     ),
@@ -97,13 +97,13 @@ REPLACEMENTS: dict[str, str] = {
     "tf.signal": "`jax.numpy.fft` and `jax.scipy.signal`",
     "tf.sparse": "`jax.experimental.sparse`",
     "tf.strings.to_hash_bucket_fast": (
-        "`zlib.crc32(text) % num_buckets` in `Dataset.map`; its buckets are others "
-        "than those of FarmHash in TensorFlow"
+        "`zlib.crc32(text) % num_buckets` in `Dataset.map`; its buckets differ from "
+        "TensorFlow's, which uses FarmHash"
     ),
     "tf.strings": "Python's `str` in the input pipeline (`Dataset.map`)",
     "tf.summary": "`tf.summary.scalar`, `histogram`, `text`, `image`, `audio`",
     "tf.sysconfig": "nothing: there is no library to link to",
-    "tf.test": "pytest, and `jax.devices()` for what there is",
+    "tf.test": "pytest, and `jax.devices()` for the available devices",
     "tf.tpu": "TPUStrategy: JAX starts the TPUs itself",
     "tf.train.Coordinator": "`threading.Event`",
     "tf.train.SequenceExample": "`tf.train.Example` with lists",

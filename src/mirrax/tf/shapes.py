@@ -1,4 +1,4 @@
-"""Shapes of tensors, and tensors of another shape."""
+"""Shapes, and functions that reshape, join, split and slice tensors."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ import numpy as np
 from mirrax import TensorShape
 from mirrax.tf.dtypes import canonical, int32
 from mirrax.tf.host_tensors import host
-from mirrax.tf.open_shapes import OpenShape, is_open
-from mirrax.tf.tensors import axes, is_row_stand_in, sizes, tensor
+from mirrax.tf.tensors import axes, is_row_stand_in, is_traced, sizes, tensor
 
 __all__ = [
     "TensorShape",
@@ -50,11 +49,8 @@ newaxis = None
 
 
 def shape(input: Any, out_type: Any = int32, name: Any = None) -> Any:
-    """Returns the shape as a tensor; sizes are known while a function is traced."""
-    found = _known_shape(input)
-    if any(map(is_open, found)):
-        return OpenShape(found, canonical(out_type))
-    return host(np.array(found, canonical(out_type)))
+    """Returns the shape as a host tensor, also while a function is traced."""
+    return host(np.array(_known_shape(input), canonical(out_type)))
 
 
 def shape_n(input: Any, out_type: Any = int32, name: Any = None) -> list[Any]:
@@ -67,7 +63,7 @@ def rank(input: Any, name: Any = None) -> Any:
 
 def size(input: Any, out_type: Any = int32, name: Any = None) -> Any:
     count = math.prod(_known_shape(input))
-    return count if is_open(count) else host(canonical(out_type).type(count))
+    return host(canonical(out_type).type(count))
 
 
 def reshape(tensor: Any, shape: Any, name: Any = None) -> Any:
@@ -181,7 +177,7 @@ def roll(input: Any, shift: Any, axis: Any, name: Any = None) -> Any:
 
 def slice(input_: Any, begin: Any, size: Any, name: Any = None) -> Any:
     array = tensor(input_)
-    starts = list(np.asarray(begin)) if _is_static(begin) else begin
+    starts = begin if is_traced(begin) else list(np.asarray(begin))
     wanted = [
         array.shape[i] - int(starts[i]) if int(s) == -1 else int(s)
         for i, s in enumerate(size)
@@ -220,14 +216,9 @@ def strided_slice(
 
 
 def _known_shape(value: Any) -> tuple[int, ...]:
-    """Returns a shape; of what is an array already, without making a tensor of it."""
+    """Returns the shape of a value; converts it to a tensor only if needed."""
     found = getattr(value, "shape", None)
     return tuple(tensor(value).shape if found is None else found)
-
-
-def _is_static(value: Any) -> bool:
-    leaves = jax.tree.leaves(value)
-    return not any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)
 
 
 _tensor = tensor

@@ -1,4 +1,4 @@
-"""Which names of TensorFlow a program uses, and where."""
+"""Finds the TensorFlow names in the source of a program."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ROOT = "tensorflow"
 
 @dataclasses.dataclass(frozen=True, order=True)
 class Use:
-    """A name of TensorFlow, written out from `tf`, at a place of a program."""
+    """A full TensorFlow name, from `tf` on, and its position in a program."""
 
     line: int
     column: int
@@ -19,7 +19,7 @@ class Use:
 
 @dataclasses.dataclass(frozen=True, order=True)
 class Import:
-    """A statement that imports from TensorFlow, and what to write in its place."""
+    """A statement that imports from TensorFlow, and its replacement."""
 
     line: int
     statement: str
@@ -28,7 +28,7 @@ class Import:
 
 @dataclasses.dataclass(frozen=True, order=True)
 class Habit:
-    """Something that is asked of a tensor or a variable."""
+    """An attribute of a tensor or variable that may be missing."""
 
     line: int
     text: str
@@ -51,7 +51,7 @@ class ProgramNames(ast.NodeVisitor):
         self.habits: list[Habit] = []
         self._aliases: dict[str, str] = {}
         tree = ast.parse(source, filename)
-        # Functions may use what is imported further down.
+        # Functions may use names that are imported further down.
         for node in ast.walk(tree):
             if isinstance(node, ast.Import):
                 self._import(node)
@@ -78,14 +78,14 @@ class ProgramNames(ast.NodeVisitor):
             self.uses.append(Use(node.lineno, node.col_offset, name))
 
     def _note_shape(self, node: ast.Attribute) -> None:
-        """Notes `x.shape.as_list()`: the shape of an array is a tuple."""
+        """Records `x.shape.as_list()`: the shape of an array is a tuple."""
         of_shape = isinstance(node.value, ast.Attribute) and node.value.attr == "shape"
         if of_shape and node.attr in _OF_SHAPES:
             self.habits.append(Habit(node.lineno, f".shape.{node.attr}"))
 
     def visit_Name(self, node: ast.Name) -> None:
         name = self._aliases.get(node.id)
-        # A module on its own is no use of anything in it.
+        # The bare module is not a use of a name in it.
         if name is not None and name != "tf" and isinstance(node.ctx, ast.Load):
             self.uses.append(Use(node.lineno, node.col_offset, name))
 
@@ -127,7 +127,7 @@ def _is_tensorflow(module: str) -> bool:
 
 
 def _from_tf(module: str) -> str:
-    """Returns the name from `tf` on, without the module that is TensorFlow's own.
+    """Returns the name from `tf` on, without the private module `python`.
 
     >>> _from_tf("tensorflow.python.keras.layers")
     'tf.keras.layers'
@@ -137,7 +137,7 @@ def _from_tf(module: str) -> str:
 
 
 def _our_module(name: str) -> str:
-    """Returns the module to import from: Keras is a package of its own."""
+    """Returns the module to import from; Keras is a separate package."""
     if name == "tf.keras" or name.startswith("tf.keras."):
         return name.removeprefix("tf.")
     return f"mirrax.{name}"

@@ -1,4 +1,4 @@
-"""`tf.strings`: a few functions of byte strings, for input pipelines."""
+"""`tf.strings`: functions of byte strings, for input pipelines."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from mirrax.tf.absent import names_of
 from mirrax.tf.dtypes import canonical, float32
+from mirrax.tf.missing_names import names_of
 from mirrax.tf.tensors import string_tensor, tensor
 
 __all__ = [
@@ -104,7 +104,7 @@ def split(
     array = string_tensor(input)
     if array.ndim:
         raise NotImplementedError(
-            "Strings are split one by one, because there are no ragged tensors. "
+            "`split` takes one string, because there are no ragged tensors. "
             f"Received: shape {array.shape}. Use `Dataset.map` before `batch`."
         )
     return string_tensor(array.item().split(sep.encode() if sep else None, maxsplit))

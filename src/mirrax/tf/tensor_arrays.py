@@ -1,4 +1,4 @@
-"""`tf.TensorArray`: tensors by their numbers, also where a number is traced."""
+"""`tf.TensorArray`: a list of tensors, also for traced indices."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from mirrax.tf.tensors import sizes, tensor
 class TensorArray:
     """A list of tensors of one dtype, which loops can fill.
 
-    As long as indices are known it is a list. Written at an index that is traced, it
-    becomes one array, so its size must be known then.
+    With concrete indices it is a list. The first traced index turns it into one array,
+    so its size must be known by then.
 
     Args:
         dtype: The dtype of the elements.
-        size: How many there are.
-        dynamic_size: Whether it grows when it is written past its end.
-        element_shape: The shape of the elements, if it is known before one is written.
+        size: The number of elements.
+        dynamic_size: Whether writes past the end make it grow.
+        element_shape: The shape of the elements, if known before the first write.
 
     >>> array = TensorArray(np.float32, size=2)
     >>> array = array.write(0, 1.0).write(1, 2.0)
@@ -63,7 +63,7 @@ class TensorArray:
 
     @property
     def element_shape(self) -> TensorShape | None:
-        """The shape of an element; None if none is known."""
+        """The shape of an element; None if unknown."""
         if self._whole is not None:
             return TensorShape(self._whole.shape[1:])
         found = next((item.shape for item in self._items if item is not None), None)
@@ -82,7 +82,7 @@ class TensorArray:
         self._items, self._whole = [], None
 
     def write(self, index: Any, value: Any, name: Any = None) -> TensorArray:
-        """Puts a tensor at an index; returns the array."""
+        """Writes a tensor at an index; returns the array."""
         item = self._fitting(value)
         if isinstance(index, jax.core.Tracer):
             self.as_whole(item.shape)
@@ -113,7 +113,7 @@ class TensorArray:
         return self._filled(self._items[place])
 
     def stack(self, name: Any = None) -> Any:
-        """Returns all elements as one tensor; zeros where none was written."""
+        """Returns all elements as one tensor; unwritten ones are zeros."""
         if self._whole is not None:
             return self._whole
         if not self._items:
@@ -129,7 +129,7 @@ class TensorArray:
         return jnp.concatenate([self._filled(item) for item in self._items])
 
     def unstack(self, value: Any, name: Any = None) -> TensorArray:
-        """Takes the rows of a tensor as elements."""
+        """Sets the elements to the rows of a tensor."""
         rows = list(tensor(value, self._dtype))
         if len(rows) > len(self) and not self._grows:
             raise OutOfRangeError(
@@ -145,20 +145,20 @@ class TensorArray:
         return self
 
     def split(self, value: Any, lengths: Any, name: Any = None) -> TensorArray:
-        """Takes parts of a tensor, of these lengths, as elements."""
+        """Sets the elements to parts of a tensor with these lengths."""
         stops = np.cumsum(sizes(lengths))[:-1].tolist()
         self._items = list(jnp.split(tensor(value, self._dtype), stops))
         self._whole = None
         return self
 
     def as_whole(self, shape: Any = None) -> TensorArray:
-        """Makes one array of the elements, which are of `shape` if none is written."""
+        """Stacks the elements into one array; `shape` is used if none was written."""
         if self._whole is None:
             if self.element_shape is None and shape is not None:
                 self._declared = TensorShape(shape)
             if not self._items:
                 raise ValueError(
-                    "An array that is written at traced indices must have its size. "
+                    "A TensorArray with traced indices needs a known size. "
                     "Received: size 0. Use `tf.TensorArray(dtype, size=n)`."
                 )
             self._whole, self._items = self.stack(), []
@@ -185,9 +185,9 @@ class TensorArray:
         shape = self.element_shape
         if shape is None or None in shape:
             raise ValueError(
-                "An element that was never written is zeros of a known shape. "
-                "Received: no `element_shape`, and nothing written. Give the one, or "
-                "do the other."
+                "The shape of unwritten elements must be known. Received: no "
+                "`element_shape`, and nothing written. Pass `element_shape=`, or write "
+                "an element first."
             )
         return sizes(shape)
 

@@ -1,7 +1,7 @@
-"""Tensors are arrays, and what makes one of a value.
+"""Tensors are JAX arrays; conversions of values to tensors.
 
-Importing this module lets every array answer `numpy()`, and every device the questions
-one asks of the name that TensorFlow has in its place.
+Importing this module adds TensorFlow's tensor methods to `jax.Array`, and methods of
+strings to `jax.Device`, because TensorFlow's devices are names.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import mirrax
 from mirrax import TensorShape
 from mirrax.tf.dtypes import canonical, string
 from mirrax.tf.host_tensors import HostTensor
-from mirrax.tf.open_shapes import is_open
 
 _NUMBERS = (bool, int, float, complex)
 
@@ -28,33 +27,49 @@ class _TensorType(type):
 
 
 class Tensor(metaclass=_TensorType):
-    """`tf.Tensor`, for `isinstance`: a `jax.Array`, or one in the host's memory."""
+    """`tf.Tensor`, for `isinstance`: a `jax.Array` or a `HostTensor`."""
+
+
+class _TypeSpecType(type):
+    def __instancecheck__(cls, value: object) -> bool:
+        return isinstance(value, mirrax.TensorSpec)
+
+
+class TypeSpec(metaclass=_TypeSpecType):
+    """`tf.TypeSpec`, for `isinstance`: a `tf.TensorSpec`."""
+
+
+def type_spec_from_value(value: Any) -> mirrax.TensorSpec:
+    """Returns the shape and dtype of a tensor, a variable or an array."""
+    if not hasattr(value, "dtype"):
+        value = tensor(value)
+    return mirrax.TensorSpec(tuple(value.shape), value.dtype)
 
 
 def tensor(value: Any, dtype: Any = None) -> Any:
-    """Returns `value` as an array; what differs between replicas is none."""
+    """Returns `value` as an array; raises for a `PerReplica`."""
     if isinstance(value, mirrax.PerReplica):
         raise ValueError(
-            "A PerReplica is no tensor: it has a value for each replica. Received: "
+            "A PerReplica is not a tensor: it has a value for each replica. Received: "
             f"{value!r}. Use it inside `strategy.run`, or combine it with "
             "`strategy.reduce`."
         )
     if _holds_strings(value):
         return string_tensor(value)
     array = jnp.asarray(value)
-    # With a dtype, so that it does not give way to that of what it is combined with.
+    # With an explicit dtype, so that it is not weakly typed.
     return jnp.asarray(array, canonical(array.dtype if dtype is None else dtype))
 
 
 def operands(*values: Any) -> list[Any]:
-    """Returns values that are combined: a Python number takes the other's dtype."""
+    """Returns operands as tensors; Python numbers take the dtype of the others."""
     if all(isinstance(value, _NUMBERS) for value in values):
         return [tensor(value) for value in values]
     return [v if isinstance(v, _NUMBERS) else tensor(v) for v in values]
 
 
 def string_tensor(value: Any) -> HostTensor:
-    """Returns text or bytes, or lists of them, as an array of bytes."""
+    """Returns text or bytes, or lists of them, as a tensor of bytes."""
     array = np.array(value, dtype=object)
     encoded = [x.encode() if isinstance(x, str) else x for x in array.reshape(-1)]
     result = np.empty(len(encoded), dtype=object)
@@ -62,11 +77,16 @@ def string_tensor(value: Any) -> HostTensor:
     return result.reshape(array.shape).view(HostTensor)
 
 
-def is_row_stand_in(value: Any) -> bool:
-    """Whether `value` stands for many elements of a dataset at once.
+def is_traced(tree: Any) -> bool:
+    """Returns whether any leaf is traced: its value is not known yet."""
+    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(tree))
 
-    These do arithmetic as NumPy's arrays do, and are left as they are, so that the
-    function given to `Dataset.map` is called once for many elements.
+
+def is_row_stand_in(value: Any) -> bool:
+    """Returns whether `value` represents many elements of a dataset at once.
+
+    Such values support NumPy's arithmetic and are not converted, so that the function
+    given to `Dataset.map` is called once for many elements.
     """
     is_duck = isinstance(value, np.lib.mixins.NDArrayOperatorsMixin)
     return is_duck and not isinstance(value, np.ndarray)
@@ -93,7 +113,7 @@ def of_two(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
 
 
 def axes(axis: Any) -> Any:
-    """Returns an axis, or several, as JAX wants them."""
+    """Returns an axis as an integer, or several as a tuple."""
     if axis is None or isinstance(axis, int):
         return axis
     array = np.asarray(axis)
@@ -101,16 +121,12 @@ def axes(axis: Any) -> Any:
 
 
 def sizes(shape: Any) -> tuple[int, ...]:
-    """Returns a shape, given as numbers or as an array, as a tuple."""
-    if isinstance(shape, int | np.integer) or is_open(shape):
-        return (_size(shape),)
+    """Returns a shape, given as integers or as an array, as a tuple."""
+    if isinstance(shape, int | np.integer):
+        return (int(shape),)
     if isinstance(shape, jax.Array | np.ndarray):
         return tuple(np.asarray(shape).reshape(-1).tolist())
-    return tuple(map(_size, shape))
-
-
-def _size(size: Any) -> Any:
-    return size if is_open(size) else int(size)
+    return tuple(map(int, shape))
 
 
 def _holds_strings(value: Any) -> bool:
@@ -123,7 +139,7 @@ def _holds_strings(value: Any) -> bool:
 
 
 def _numpy(array: jax.Array) -> Any:
-    """The array in the memory of the host."""
+    """Returns a NumPy copy of the array; of a scalar, its value."""
     copy = np.array(array)
     return copy[()] if copy.ndim == 0 else copy
 
@@ -133,7 +149,7 @@ def _get_shape(array: jax.Array) -> TensorShape:
 
 
 def _set_shape(array: jax.Array, shape: Any) -> None:
-    """Raises unless the array has this shape: it is always known."""
+    """Raises unless the array has this shape."""
     TensorShape(array.shape).assert_is_compatible_with(shape)
 
 

@@ -1,4 +1,4 @@
-"""`tf.train`: checkpoints, examples, and who takes part in a cluster."""
+"""`tf.train`: checkpoints, examples and `ClusterSpec`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 from mirrax import train
 from mirrax.cluster_resolver import ClusterSpec as ClusterSpec
 from mirrax.data import example
-from mirrax.tf.absent import names_of
 from mirrax.tf.host_tensors import host
+from mirrax.tf.missing_names import names_of
 from mirrax.tf.moving_average import (
     ExponentialMovingAverage as ExponentialMovingAverage,
 )
@@ -27,17 +27,17 @@ list_variables = train.list_variables
 
 
 def load_variable(ckpt_dir_or_file: Any, name: str) -> Any:
-    """Returns what a checkpoint has under a name, also if that is TensorFlow's."""
+    """Returns the value of a name in a checkpoint; TensorFlow's suffix is ignored."""
     own = name.removesuffix("/.ATTRIBUTES/VARIABLE_VALUE")
     return train.load_variable(ckpt_dir_or_file, own)
 
 
 class Checkpoint(train.Checkpoint):
-    """`tf.train.Checkpoint`: what was not saved keeps its value, as in TensorFlow.
+    """`tf.train.Checkpoint`: unsaved objects keep their values, as in TensorFlow.
 
     Args:
-        root: An object that is saved under the name `root`.
-        kwargs: Other objects, by their names.
+        root: An object saved under the name `root`.
+        kwargs: Other objects, by name.
     """
 
     def __init__(self, root: Any = None, **kwargs: Any) -> None:
@@ -45,7 +45,7 @@ class Checkpoint(train.Checkpoint):
 
     @property
     def save_counter(self) -> Any:  # type: ignore[override]
-        """How often it was saved, as a tensor."""
+        """The number of saves, as a tensor."""
         return host(np.int64(super().__getattr__("save_counter")))
 
     def save(self, file_prefix: Any, options: Any = None) -> str:
@@ -105,7 +105,7 @@ class CheckpointManager(train.CheckpointManager):
         return super().save(checkpoint_number, check_interval)
 
     def _is_due(self, number: int) -> bool:
-        # At the first call, and so many steps after the last one that was saved.
+        # At the first call, and `interval` steps after the last save.
         last, interval = self._last_saved, self._checkpoint_interval
         return last is None or interval is None or number - last >= interval
 

@@ -1,4 +1,4 @@
-"""Variables of Mirrax with the methods that TensorFlow's have besides."""
+"""Mirrax variables with the additional methods of TensorFlow's."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _COMBINING = (mirrax.VariableAggregation.SUM, mirrax.VariableAggregation.MEAN)
 
 
 def make_variable(*args: Any, **kwargs: Any) -> Any:
-    """Returns a new variable of Mirrax with TensorFlow's methods."""
+    """Returns a new Mirrax variable with TensorFlow's methods."""
     return with_methods(mirrax.Variable(*args, **kwargs))
 
 
 def with_methods(variable: Any) -> Any:
-    """Returns a variable of Mirrax, which from now on has TensorFlow's methods.
+    """Adds TensorFlow's methods to a Mirrax variable in place, and returns it.
 
-    It stays the same object, and an instance of the class it was of.
+    It remains an instance of its former class.
     """
     if isinstance(variable, mirrax.Variable) and not isinstance(variable, _Methods):
         variable.__class__ = _kind(type(variable))
@@ -50,14 +50,34 @@ def _unflatten(_: None, children: Any) -> Any:
     return children[0]
 
 
+def _replacing(method: str, update: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    """Returns a method that changes rows of a variable."""
+
+    def scatter(
+        self: Any, sparse_delta: Any, use_locking: Any = False, name: Any = None
+    ) -> Any:
+        slices = _require_slices(method, sparse_delta)
+        is_distributed = isinstance(self, mirrax.DistributedValues)
+        if is_distributed and self.aggregation in _COMBINING:
+            raise NotImplementedError(
+                f"`{method}` replaces rows, and rows of several replicas have no sum "
+                f"or mean. Received: aggregation={self.aggregation.name} for variable "
+                f"'{self.name}'. Use `scatter_add`, or ONLY_FIRST_REPLICA."
+            )
+        rows = self.read_value().at[tensor(slices.indices)]
+        return self.assign(update(rows, tensor(slices.values)))
+
+    return scatter
+
+
 class _Methods:
-    """A mix-in of the kinds of variables."""
+    """A mix-in for the classes of variables."""
 
     __slots__ = ()
 
     @property
     def value(self) -> Any:
-        """The array; programs for TensorFlow call it, those for JAX do not."""
+        """The array; TensorFlow programs call it, JAX programs do not."""
         return VariableValue(self.read_value(), self)
 
     def read_value(self) -> Any:
@@ -71,7 +91,7 @@ class _Methods:
 
     @property
     def constraint(self) -> None:
-        """Nothing: variables have no constraints."""
+        """None: variables have no constraints."""
         return None
 
     def initialized_value(self) -> Any:
@@ -97,7 +117,7 @@ class _Methods:
     def scatter_add(
         self: Any, sparse_delta: Any, use_locking: Any = False, name: Any = None
     ) -> Any:
-        """Adds rows; those of several replicas add up if the aggregation is SUM."""
+        """Adds rows; with aggregation SUM, those of all replicas are summed."""
         return self.assign_add(_rows(self, "scatter_add", sparse_delta))
 
     def scatter_sub(
@@ -105,31 +125,11 @@ class _Methods:
     ) -> Any:
         return self.assign_sub(_rows(self, "scatter_sub", sparse_delta))
 
-    def scatter_update(
-        self, sparse_delta: Any, use_locking: Any = False, name: Any = None
-    ) -> Any:
-        """Replaces rows."""
-        return _scatter(self, "scatter_update", sparse_delta, lambda at, x: at.set(x))
-
-    def scatter_max(
-        self, sparse_delta: Any, use_locking: Any = False, name: Any = None
-    ) -> Any:
-        return _scatter(self, "scatter_max", sparse_delta, lambda at, x: at.max(x))
-
-    def scatter_min(
-        self, sparse_delta: Any, use_locking: Any = False, name: Any = None
-    ) -> Any:
-        return _scatter(self, "scatter_min", sparse_delta, lambda at, x: at.min(x))
-
-    def scatter_mul(
-        self, sparse_delta: Any, use_locking: Any = False, name: Any = None
-    ) -> Any:
-        return _scatter(self, "scatter_mul", sparse_delta, lambda at, x: at.mul(x))
-
-    def scatter_div(
-        self, sparse_delta: Any, use_locking: Any = False, name: Any = None
-    ) -> Any:
-        return _scatter(self, "scatter_div", sparse_delta, lambda at, x: at.divide(x))
+    scatter_update = _replacing("scatter_update", lambda rows, x: rows.set(x))
+    scatter_max = _replacing("scatter_max", lambda rows, x: rows.max(x))
+    scatter_min = _replacing("scatter_min", lambda rows, x: rows.min(x))
+    scatter_mul = _replacing("scatter_mul", lambda rows, x: rows.mul(x))
+    scatter_div = _replacing("scatter_div", lambda rows, x: rows.divide(x))
 
     def batch_scatter_update(
         self: Any, sparse_delta: Any, use_locking: Any = False, name: Any = None
@@ -162,21 +162,6 @@ def _rows(variable: Any, method: str, delta: Any) -> Any:
     slices = _require_slices(method, delta)
     zeros = jnp.zeros(variable.shape, variable.dtype)
     return zeros.at[tensor(slices.indices)].add(tensor(slices.values))
-
-
-def _scatter(
-    variable: Any, method: str, delta: Any, change: Callable[[Any, Any], Any]
-) -> Any:
-    slices = _require_slices(method, delta)
-    is_distributed = isinstance(variable, mirrax.DistributedValues)
-    if is_distributed and variable.aggregation in _COMBINING:
-        raise NotImplementedError(
-            f"`{method}` replaces rows, and rows of several replicas have no sum or "
-            f"mean. Received: aggregation={variable.aggregation.name} for variable "
-            f"'{variable.name}'. Use `scatter_add`, or ONLY_FIRST_REPLICA."
-        )
-    rows = variable.read_value().at[tensor(slices.indices)]
-    return variable.assign(change(rows, tensor(slices.values)))
 
 
 def _require_slices(method: str, delta: Any) -> IndexedSlices:

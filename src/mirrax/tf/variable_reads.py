@@ -1,4 +1,4 @@
-"""What a variable gives when it is read: arrays that remember where they come from."""
+"""The results of reading a variable: arrays that know their variable."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from mirrax.tf.errors import InvalidArgumentError
 
 
 class VariableRead:
-    """An array that was read from a variable; behaves as the array it holds.
+    """An array that was read from a variable; behaves like the array it wraps.
 
     Args:
-        array: What was read.
-        variable: Where it was read.
+        array: The array.
+        variable: The variable.
     """
 
     __slots__ = ("_array", "_variable")
-    # So that an array of NumPy's on the left leaves the operation to us.
+    # With a NumPy array on the left, our reflected operator is called.
     __array_priority__ = 100
     __hash__ = object.__hash__
 
@@ -88,7 +88,7 @@ class VariableRead:
 
 
 class VariableValue(VariableRead):
-    """`variable.value`: the array, and as `variable.value()` the array, too."""
+    """`variable.value`, which can also be called: `variable.value()`."""
 
     __slots__ = ()
 
@@ -97,12 +97,12 @@ class VariableValue(VariableRead):
 
 
 class VariableSlice(VariableRead):
-    """`variable[key]`: a part of a variable, which can be assigned to.
+    """`variable[key]`: a slice of a variable, with `assign`.
 
     Args:
-        array: What was read.
-        variable: Where it was read.
-        key: Which part it is.
+        array: The array.
+        variable: The variable.
+        key: The index of the slice.
     """
 
     __slots__ = ("_key",)
@@ -112,7 +112,7 @@ class VariableSlice(VariableRead):
         self._key = key
 
     def assign(self, value: Any, name: Any = None, read_value: bool = True) -> Any:
-        """Replaces this part of the variable; returns what `variable.assign` does."""
+        """Assigns to this slice; returns the result of `variable.assign`."""
         part = self._variable.read_value().at[self._key]
         return self._variable.assign(part.set(self._fitting(value)))
 
@@ -124,8 +124,8 @@ class VariableSlice(VariableRead):
             fits = False
         if not fits:
             raise InvalidArgumentError(
-                "What is assigned to a part of a variable must have its shape. "
-                f"Received: shape {array.shape} for a part of shape {shape} of "
+                "A value assigned to a slice of a variable must have its shape. "
+                f"Received: shape {array.shape} for a slice of shape {shape} of "
                 f"'{self._variable.name}'. Reshape it first."
             )
         return array.astype(self._array.dtype)
@@ -164,5 +164,5 @@ for _name in ("and", "or", "xor", "lshift", "rshift"):
 for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
     _add_operator(f"__{_name}__")
 for _kind in (VariableValue, VariableSlice):
-    # JAX functions take them as the arrays that they hold.
+    # JAX functions take them as the arrays they wrap.
     jax.tree_util.register_pytree_node(_kind, _flatten, _unflatten)

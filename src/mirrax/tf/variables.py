@@ -1,4 +1,4 @@
-"""`tf.Variable` and how version 1 creates variables."""
+"""`tf.Variable` and `tf.get_variable`."""
 
 from __future__ import annotations
 
@@ -14,21 +14,17 @@ from mirrax.tf.name_scopes import scoped_name
 from mirrax.tf.variable_kinds import make_variable
 
 
-def _member(name: str) -> mirrax.VariableAggregation:
-    try:
-        return mirrax.VariableAggregation[name]
-    except KeyError:
-        raise AttributeError(
-            f"`tf.VariableAggregation` has no {name!r}. Use one of "
-            f"{[member.name for member in mirrax.VariableAggregation]}."
-        ) from None
-
-
 class _AggregationType(type):
-    """Has the members of Mirrax' own, which stays as it is."""
+    """Forwards to `mirrax.VariableAggregation`."""
 
     def __getattr__(cls, name: str) -> mirrax.VariableAggregation:
-        return _member(name)
+        try:
+            return mirrax.VariableAggregation[name]
+        except KeyError:
+            raise AttributeError(
+                f"`tf.VariableAggregation` has no {name!r}. Use one of "
+                f"{[member.name for member in mirrax.VariableAggregation]}."
+            ) from None
 
     def __iter__(cls) -> Iterator[mirrax.VariableAggregation]:
         return iter(mirrax.VariableAggregation)
@@ -38,13 +34,13 @@ class _AggregationType(type):
 
 
 class VariableAggregation(metaclass=_AggregationType):
-    """`tf.VariableAggregation`: that of Mirrax, with a name of version 1."""
+    """`mirrax.VariableAggregation`, with one more name from version 1."""
 
     ONLY_FIRST_TOWER = mirrax.VariableAggregation.ONLY_FIRST_REPLICA
 
 
 class _VariableType(type):
-    """Creates variables of Mirrax, and counts them all in."""
+    """Creates Mirrax variables, which are all instances of `tf.Variable`."""
 
     def __call__(
         cls,
@@ -63,9 +59,9 @@ class _VariableType(type):
     ) -> Any:
         if constraint is not None:
             raise NotImplementedError(
-                "Optimizers of JAX apply no constraints of variables. Received: "
-                f"constraint={constraint!r}. Assign the constrained value after each "
-                "step, or use `kernel_constraint` of a Keras layer."
+                "`constraint` is not supported: JAX optimizers apply no constraints. "
+                f"Received: constraint={constraint!r}. Assign the constrained value "
+                "after each step, or use `kernel_constraint` of a Keras layer."
             )
         created = make_variable(
             initial_value,
@@ -87,10 +83,10 @@ class _VariableType(type):
 
 
 class Variable(metaclass=_VariableType):
-    """`tf.Variable`: makes a `mirrax.Variable`.
+    """`tf.Variable`: creates a `mirrax.Variable`.
 
-    `validate_shape`, `caching_device`, `variable_def` and `import_scope` are accepted
-    and have no meaning here; `shape` is checked, and fixed from then on.
+    `validate_shape`, `caching_device`, `variable_def` and `import_scope` are ignored;
+    `shape` is checked when the variable is created.
     """
 
 
@@ -105,15 +101,15 @@ def get_variable(
     aggregation: mirrax.VariableAggregation = mirrax.VariableAggregation.NONE,
     **_: Any,
 ) -> Any:
-    """Creates a variable; names are not unique, so nothing is reused.
+    """Creates a variable; variables are not shared by name.
 
     Args:
         initializer: A value, or a function of shape and dtype; zeros by default.
     """
     if regularizer is not None:
         raise NotImplementedError(
-            "There is no collection of regularization losses. Received: "
-            f"regularizer={regularizer!r}. Add it to the loss yourself."
+            "`regularizer` is not supported: there are no collections of losses. "
+            f"Received: regularizer={regularizer!r}. Add it to the loss yourself."
         )
     return make_variable(
         _initial_value(shape, dtype, initializer),
@@ -129,7 +125,7 @@ def _initial_value(shape: Any, dtype: Any, initializer: Any) -> Callable[[], Any
         return initializer
     if shape is None:
         raise ValueError(
-            "A variable needs a shape or an initial value. Received: neither. Use "
+            "A variable needs a shape or an initial value. Received: neither. Pass "
             "`shape=...` or `initializer=value`."
         )
     size = (shape,) if isinstance(shape, int) else tuple(shape)

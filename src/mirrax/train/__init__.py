@@ -1,8 +1,8 @@
-"""Keeping what a program has learned: checkpoints."""
+"""Checkpoints."""
 
 from mirrax.train.checkpoint import Checkpoint as Checkpoint
 from mirrax.train.checkpoint import LoadStatus as LoadStatus
+from mirrax.train.checkpoint_manager import CheckpointManager as CheckpointManager
+from mirrax.train.checkpoint_manager import latest_checkpoint as latest_checkpoint
 from mirrax.train.inspection import list_variables as list_variables
 from mirrax.train.inspection import load_variable as load_variable
-from mirrax.train.manager import CheckpointManager as CheckpointManager
-from mirrax.train.manager import latest_checkpoint as latest_checkpoint

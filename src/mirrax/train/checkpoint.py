@@ -11,17 +11,19 @@ from typing import Any
 import numpy as np
 
 from mirrax.context import guards, stack
-from mirrax.train import agreement, files
-from mirrax.train.contents import (
+from mirrax.train import checkpoint_files, worker_sync
+from mirrax.train.checkpoint_files import CheckpointData
+from mirrax.train.saved_objects import (
+    COUNTER,
     Entry,
     find_entries,
     find_objects,
+    group_of,
     move_iterators,
+    require_match,
     set_values,
 )
-from mirrax.train.files import Saved
-from mirrax.train.matching import COUNTER, group_of, require_match
-from mirrax.variables import libraries
+from mirrax.variables import foreign_libraries
 
 Path = str | os.PathLike[str]
 
@@ -29,10 +31,10 @@ Path = str | os.PathLike[str]
 class Checkpoint:
     """A group of objects that is saved and restored together.
 
-    Takes variables, models and optimizers of Keras and Flax NNX, structures of arrays
-    (Equinox, Optax, Linen), random keys and numbers, iterators of datasets, and other
-    checkpoints. Variables, models and iterators are restored in place. An array or a
-    number cannot be: after `restore`, read the attribute of that name.
+    Takes variables, models and optimizers of Keras and Flax NNX, pytrees of arrays
+    (Equinox, Optax, Linen), random keys and numbers, dataset iterators, and other
+    checkpoints. Variables, models and iterators are restored in place. Arrays and
+    numbers are replaced: after `restore`, read the attribute of that name.
 
     Every worker of a job calls `save`; one of them writes.
 
@@ -53,7 +55,7 @@ class Checkpoint:
     def __init__(self, **objects: Any) -> None:
         self.__dict__["_objects"] = {}
         self.__dict__["_pending"] = {}
-        self.__dict__["_writer"] = files.Writer()
+        self.__dict__["_writer"] = checkpoint_files.Writer()
         self.__dict__["_unfinished"] = None
         self._objects[COUNTER] = 0
         for name, value in objects.items():
@@ -80,8 +82,8 @@ class Checkpoint:
         """Writes a numbered checkpoint, `<file_prefix>-<number>`; returns its path.
 
         Args:
-            file_prefix: Where, and how it is called.
-            asynchronous: Whether to return once everything is copied, and write in the
+            file_prefix: The directory and the name before the number.
+            asynchronous: Whether to return once all values are copied, and write in the
                 background. `wait`, or the next `save`, raises if that failed.
         """
         _require_path(file_prefix)
@@ -91,24 +93,23 @@ class Checkpoint:
     def write(self, file_prefix: Path, asynchronous: bool = False) -> str:
         """Writes a checkpoint at exactly this path; returns it.
 
-        It may replace another checkpoint, which counts until the new one is complete,
-        but nothing else.
+        It may replace another checkpoint, which stays valid until the new one is
+        complete, but no other files.
         """
         guards.require_cross_replica("`Checkpoint.save`")
         if stack.overlay() is not None:
             raise RuntimeError(
-                "A checkpoint holds values, and inside `mirrax.function` are none "
-                "yet. Received: `save` or `write` while a function is traced. Call it "
-                "outside."
+                "A checkpoint holds values, and a traced function has none yet. "
+                "Received: `save` or `write` inside `mirrax.function`. Call it outside."
             )
         _require_path(file_prefix)
         path = pathlib.Path(file_prefix).absolute()
         self.wait()
         self._restore_pending()
         entries = self._named_entries()
-        workers = agreement.current_peers()
-        # Before any value is read, because reading may need the other workers.
-        positions = agreement.agree(workers, path, entries)
+        workers = worker_sync.current_peers()
+        # Before any value is read: reading may wait for other workers.
+        positions = worker_sync.check_same_objects(workers, path, entries)
         saved = _collect(entries, positions)
 
         def write() -> None:
@@ -116,63 +117,67 @@ class Checkpoint:
             if not asynchronous:
                 self._writer.wait()
 
-        agreement.let_chief(workers, path, write)
+        worker_sync.write_on_chief(workers, path, write)
         self.__dict__["_unfinished"] = path if asynchronous else None
         return str(path)
 
     def save_number(self, number: int) -> None:
-        """Makes `number` what `save_counter` says; for who numbers checkpoints."""
+        """Sets `save_counter`; for `CheckpointManager`."""
         self._objects[COUNTER] = number
 
     def wait(self) -> None:
-        """Waits until what is written in the background is complete, or raises.
+        """Waits for a background write, and raises if it failed.
 
         Every worker calls it, also once before the program ends.
         """
         path, self.__dict__["_unfinished"] = self._unfinished, None
         if path is not None:
-            agreement.let_chief(agreement.current_peers(), path, self._writer.wait)
+            worker_sync.write_on_chief(
+                worker_sync.current_peers(), path, self._writer.wait
+            )
 
     def restore(self, save_path: Path | None, partial: bool = False) -> LoadStatus:
-        """Gives all objects what they had when the checkpoint was written.
+        """Restores all objects from a checkpoint.
 
-        What the checkpoint holds for objects that do not exist yet waits for them.
+        Values of objects that do not exist yet are restored when they are created.
 
         Args:
-            save_path: What `save` returned. None, as `latest_checkpoint` gives where
-                there is none, does nothing.
-            partial: Whether objects that the checkpoint does not know keep their
-                values; else that is an error.
+            save_path: What `save` returned; None does nothing.
+            partial: Whether objects that were not saved keep their values; otherwise
+                that is an error.
         """
         if save_path is None:
             return LoadStatus(self)
         path = pathlib.Path(save_path).absolute()
         self.wait()
-        workers = agreement.current_peers()
+        workers = worker_sync.current_peers()
         problem: Exception | None = None
         try:
-            saved = files.read(path)
-            values = {**saved.arrays, **agreement.own_positions(workers, saved.plain)}
+            saved = checkpoint_files.read(path)
+            values = {
+                **saved.arrays,
+                **worker_sync.local_positions(workers, saved.plain),
+            }
             entries = dict(self._entries())
             require_match(path, entries, values, partial)
-            go_back = move_iterators(entries, values)
+            undo = move_iterators(entries, values)
         except Exception as error:
             problem = error
         try:
-            agreement.require_everywhere(workers, path, problem)
+            worker_sync.check_all_can_restore(workers, path, problem)
         except Exception:
             if problem is None:
-                go_back()
+                undo()
             raise
         saved_names = frozenset(values)
         names = frozenset() if partial else saved_names
         set_values(entries, values)
         self.__dict__["_pending"] = values
-        self._await_objects(names)
+        self._defer_restore(names)
         return LoadStatus(self, saved_names)
 
     def read(self, save_path: Path, partial: bool = False) -> LoadStatus:
-        """Restores what `write` wrote, leaving `save_counter` as it is."""
+        """Restores a checkpoint without changing `save_counter`."""
         counter = self.save_counter
         status = self.restore(save_path, partial)
         self._objects[COUNTER] = counter
@@ -183,18 +188,18 @@ class Checkpoint:
         return {name: value for name, value in self._objects.items() if name != COUNTER}
 
     def unclaimed(self) -> list[str]:
-        """Returns the names of restored values that no object has taken yet."""
+        """Returns the names of saved values without an object yet."""
         self._restore_pending()
         return sorted(self._pending)
 
     def not_in(self, names: Set[str]) -> list[str]:
-        """Returns the names of what the objects hold that are not among `names`."""
+        """Returns the names of the objects' values that are not in `names`."""
         self._restore_pending()
         held = {name for name, _ in self._entries()} - {COUNTER}
         return sorted(held - names)
 
     def _entries(self, only: str | None = None) -> Iterator[tuple[str, Entry]]:
-        libraries.connect()
+        foreign_libraries.connected()
         for name, value in list(self._objects.items()):
             if only in (None, name):
                 replace = functools.partial(self._objects.__setitem__, name)
@@ -211,33 +216,35 @@ class Checkpoint:
             entries[name] = entry
         return entries
 
-    def _await_objects(self, names: Set[str]) -> None:
-        """Restores models that have no variables yet as soon as they have."""
+    def _defer_restore(self, names: Set[str]) -> None:
+        """Restores models without variables yet as soon as they have them."""
         for name, value in self._objects.items():
-            if self._awaits(name):
-                then = functools.partial(self._restore_late, name, self._pending, names)
+            if self._has_pending(name):
+                then = functools.partial(
+                    self._restore_deferred, name, self._pending, names
+                )
                 for found in find_objects(value):
-                    libraries.when_complete(found, then)
+                    foreign_libraries.when_complete(found, then)
 
-    def _awaits(self, name: str) -> bool:
+    def _has_pending(self, name: str) -> bool:
         return any(key == name or key.startswith(f"{name}/") for key in self._pending)
 
-    def _restore_late(
+    def _restore_deferred(
         self, name: str, values: Mapping[str, Any], names: Set[str]
     ) -> bool:
-        """Restores what has come; returns whether nothing more is awaited."""
+        """Restores values of new variables; returns whether none is pending."""
         if values is not self._pending:
-            # Something else was restored since.
+            # Another checkpoint was restored since.
             return True
         groups = {group_of(saved) for saved in names}
         entries = dict(self._entries(name))
-        # An optimizer that came later is no difference; another layer is.
+        # An optimizer added later is no mismatch; another layer is.
         new = {
             n: e for n, e in entries.items() if group_of(n) in groups and n not in names
         }
         require_match(None, new, {}, partial=False)
         self._restore_pending(name)
-        return not self._awaits(name)
+        return not self._has_pending(name)
 
     def _restore_pending(self, only: str | None = None) -> None:
         if not self._pending:
@@ -250,14 +257,14 @@ class Checkpoint:
 
 
 class LoadStatus:
-    """What came of a `restore`."""
+    """The result of a `restore`."""
 
     def __init__(self, checkpoint: Checkpoint, saved: Set[str] | None = None) -> None:
         self._checkpoint = checkpoint
         self._saved = saved
 
     def assert_consumed(self) -> LoadStatus:
-        """Raises if the checkpoint held something that no object has taken."""
+        """Raises if the checkpoint has values without an object."""
         left = self._checkpoint.unclaimed()
         if left:
             raise AssertionError(
@@ -268,10 +275,7 @@ class LoadStatus:
         return self
 
     def assert_existing_objects_matched(self) -> LoadStatus:
-        """Raises if an object holds something that was not saved.
-
-        Where there was no checkpoint to restore, there is nothing to check.
-        """
+        """Raises if an object has a value that was not saved."""
         unmatched = [] if self._saved is None else self._checkpoint.not_in(self._saved)
         if unmatched:
             raise AssertionError(
@@ -286,7 +290,7 @@ class LoadStatus:
         return self
 
     def expect_partial(self) -> LoadStatus:
-        """Says that values without an object are meant to be left alone."""
+        """Does nothing: values without an object are allowed."""
         return self
 
 
@@ -298,8 +302,10 @@ def _require_path(path: Path) -> None:
         )
 
 
-def _collect(entries: Mapping[str, Entry], positions: Mapping[str, list[Any]]) -> Saved:
+def _collect(
+    entries: Mapping[str, Entry], positions: Mapping[str, list[Any]]
+) -> CheckpointData:
     values = {name: e.get() for name, e in entries.items() if name not in positions}
     arrays = {n: v for n, v in values.items() if isinstance(v, np.ndarray)}
     plain = {n: v for n, v in values.items() if n not in arrays}
-    return Saved(arrays, {**plain, **positions})
+    return CheckpointData(arrays, {**plain, **positions})

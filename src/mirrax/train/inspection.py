@@ -1,4 +1,4 @@
-"""Looking into a checkpoint without the objects that were saved."""
+"""Reads checkpoints without the saved objects."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from mirrax.train import files
-from mirrax.train.manager import latest_checkpoint
+from mirrax.train import checkpoint_files
+from mirrax.train.checkpoint_manager import latest_checkpoint
 
 Path = str | os.PathLike[str]
 
@@ -18,7 +18,7 @@ def list_variables(path: Path) -> list[tuple[str, list[int]]]:
     """Returns the names and shapes of the arrays and numbers in a checkpoint.
 
     Args:
-        path: A checkpoint, or a directory with some, of which it takes the newest.
+        path: A checkpoint, or a directory whose newest checkpoint is read.
 
     >>> import tempfile
     >>> import mirrax
@@ -30,7 +30,7 @@ def list_variables(path: Path) -> list[tuple[str, list[int]]]:
 
 
 def load_variable(path: Path, name: str) -> np.ndarray[Any, Any]:
-    """Returns one of the arrays or numbers in a checkpoint, by its name."""
+    """Returns an array or number of a checkpoint by name."""
     arrays = _arrays(path)
     if name not in arrays:
         raise KeyError(
@@ -41,14 +41,14 @@ def load_variable(path: Path, name: str) -> np.ndarray[Any, Any]:
 
 
 def _arrays(path: Path) -> dict[str, np.ndarray[Any, Any]]:
-    place = pathlib.Path(path).absolute()
-    if not files.is_whole(place):
-        place = pathlib.Path(latest_checkpoint(place) or place)
-    saved = files.read(place)
+    found = pathlib.Path(path).absolute()
+    if not checkpoint_files.is_complete(found):
+        found = pathlib.Path(latest_checkpoint(found) or found)
+    saved = checkpoint_files.read(found)
     numbers = {
         name: np.asarray(value)
         for name, value in saved.plain.items()
         if isinstance(value, bool | int | float)
     }
-    found = {**{n: np.asarray(a) for n, a in saved.arrays.items()}, **numbers}
-    return dict(sorted(found.items()))
+    arrays = {name: np.asarray(array) for name, array in saved.arrays.items()}
+    return dict(sorted({**arrays, **numbers}.items()))

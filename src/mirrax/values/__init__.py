@@ -1,5 +1,5 @@
-"""Values held on replicas: per replica, mirrored, and how results become them."""
+"""Values held on replicas: per-replica and mirrored."""
 
-from mirrax.values.distributed import DistributedValues as DistributedValues
+from mirrax.values.distributed_values import DistributedValues as DistributedValues
 from mirrax.values.mirrored import Mirrored as Mirrored
 from mirrax.values.per_replica import PerReplica as PerReplica

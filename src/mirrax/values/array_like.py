@@ -1,4 +1,4 @@
-"""What makes an object of ours usable like an array."""
+"""Objects that can be used like arrays."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mirrax import jax_internals
+from mirrax._jax.traces import evaluated
 
 
 class ArrayLike(abc.ABC):
@@ -19,7 +19,7 @@ class ArrayLike(abc.ABC):
 
     __slots__ = ()
 
-    # So that an array of NumPy's on the left leaves the operation to us.
+    # Makes a NumPy array on the left defer to our reflected operators.
     __array_priority__ = 100
 
     @abc.abstractmethod
@@ -27,7 +27,7 @@ class ArrayLike(abc.ABC):
         """The array."""
 
     def numpy(self) -> np.ndarray[Any, Any]:
-        """A copy of the array in the memory of the host."""
+        """A copy of the array in host memory."""
         return np.array(self.__jax_array__())
 
     @property
@@ -102,37 +102,37 @@ class ArrayLike(abc.ABC):
 
 
 def as_array(value: Any) -> Any:
-    """Returns the array that `value` stands for; anything else as it is."""
+    """Returns the array that `value` stands for; anything else unchanged."""
     return value.__jax_array__() if isinstance(value, ArrayLike) else value
 
 
 def as_arrays(values: Sequence[Any]) -> list[jax.Array]:
-    """Returns numbers, variables and the like as arrays."""
+    """Returns numbers, variables and arrays as arrays."""
     return [v if isinstance(v, jax.Array) else jnp.asarray(as_array(v)) for v in values]
 
 
-def is_key(array: Any) -> bool:
-    """Returns whether `array` holds random keys, which are no numbers."""
+def is_prng_key(array: Any) -> bool:
+    """Returns whether `array` holds random keys."""
     return bool(jnp.issubdtype(array.dtype, jax.dtypes.prng_key))
 
 
 def on_host(value: Any) -> np.ndarray[Any, Any]:
-    """Returns `value` in the memory of the host; of random keys, their data."""
-    if isinstance(value, jax.Array) and is_key(value):
-        # Also a key that a program which is traced closes over has data.
-        with jax_internals.evaluated():
+    """Returns `value` in host memory; of random keys, their data."""
+    if isinstance(value, jax.Array) and is_prng_key(value):
+        # Evaluated also inside a trace, for keys that a traced function captures.
+        with evaluated():
             return np.asarray(jax.random.key_data(value))
     return np.asarray(value)
 
 
-def strong(array: jax.Array) -> jax.Array:
+def without_weak_type(array: jax.Array) -> jax.Array:
     """Returns `array` without the weak type that JAX gives to Python numbers."""
     if not array.aval.weak_type:
         return array
     return jax.lax.convert_element_type(array, array.dtype)
 
 
-def _operator(name: str) -> None:
+def _define(name: str, is_reflected: bool) -> None:
     function = getattr(operator, name)
 
     def forward(self: ArrayLike, other: Any) -> Any:
@@ -142,38 +142,16 @@ def _operator(name: str) -> None:
         return function(jnp.asarray(as_array(other)), self.__jax_array__())
 
     setattr(ArrayLike, name, forward)
-    setattr(ArrayLike, f"__r{name[2:]}", reflected)
+    if is_reflected:
+        setattr(ArrayLike, f"__r{name[2:]}", reflected)
 
 
-for _name in (
-    "__add__",
-    "__sub__",
-    "__mul__",
-    "__truediv__",
-    "__floordiv__",
-    "__mod__",
-    "__pow__",
-    "__matmul__",
-    "__and__",
-    "__or__",
-    "__xor__",
-    "__lshift__",
-    "__rshift__",
-):
-    _operator(_name)
-
-
-def _comparison(name: str) -> None:
-    function = getattr(operator, name)
-
-    def compare(self: ArrayLike, other: Any) -> Any:
-        return function(self.__jax_array__(), as_array(other))
-
-    setattr(ArrayLike, name, compare)
-
-
-for _name in ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"):
-    _comparison(_name)
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul"):
+    _define(f"__{_name}__", is_reflected=True)
+for _name in ("and", "or", "xor", "lshift", "rshift"):
+    _define(f"__{_name}__", is_reflected=True)
+for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
+    _define(f"__{_name}__", is_reflected=False)
 
 
 def is_array_like(value: object) -> bool:

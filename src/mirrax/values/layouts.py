@@ -1,4 +1,4 @@
-"""The four forms in which the parts of a per-replica value are held."""
+"""The four layouts of a per-replica value: parts, joined, replicated, SPMD."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ import jax.numpy as jnp
 from jax import lax
 from typing_extensions import override
 
-from mirrax import jax_internals
+from mirrax._jax.arrays import assembled, is_stored, shards, uncommitted
+from mirrax._jax.traces import evaluated, is_eager
 from mirrax.devices.topology import AXIS, Topology
 
-Kind = tuple[tuple[int, ...], str]
+ShapeDtype = tuple[tuple[int, ...], str]
 """Shape and dtype of an array."""
 
 
@@ -31,18 +32,18 @@ class Layout(abc.ABC):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Parts(Layout):
-    """One value per local replica, of any kind.
+    """One value per local replica, of any type.
 
     Args:
         held: The values.
-        topology: The devices they lie on, where that is known.
-        kinds: Shape and dtype of the part on each replica of all workers, where the
-            workers have told each other.
+        topology: Their devices, if known.
+        shapes: Shape and dtype of the part on each replica of all workers, if the
+            workers have exchanged them.
     """
 
     held: tuple[Any, ...]
     topology: Topology | None = None
-    kinds: tuple[Kind, ...] | None = None
+    shapes: tuple[ShapeDtype, ...] | None = None
 
     @property
     @override
@@ -50,12 +51,12 @@ class Parts(Layout):
         return self.held
 
 
-@dataclasses.dataclass(eq=False)  # frozen, each would take three times as long
+@dataclasses.dataclass(eq=False)  # not frozen: that takes three times as long
 class Joined(Layout):
-    """One array over all replicas, split among them along its first axis.
+    """One array over all replicas, sharded along its first axis.
 
-    The parts stand one after another; scalars stand in a vector. If the parts are
-    Python numbers, programs give them JAX' weak type, which a joined array cannot have.
+    It concatenates the parts; scalar parts form a vector. `is_weak` marks Python
+    numbers: programs give them JAX' weak type, which a sharded array cannot have.
     """
 
     array: jax.Array
@@ -67,10 +68,10 @@ class Joined(Layout):
     def parts(self) -> tuple[Any, ...]:
         if isinstance(self.array, jax.core.Tracer):
             return tuple(self._shaped(self._cut()))
-        # Kept, so they must be no values of the trace that happens to ask for them.
-        with jax_internals.evaluated():
-            pieces = self._shaped(jax_internals.shards(self.array))
-            return tuple(jax_internals.uncommitted(piece) for piece in pieces)
+        # They are cached, so they must not be tracers of the current trace.
+        with evaluated():
+            pieces = self._shaped(shards(self.array))
+            return tuple(uncommitted(piece) for piece in pieces)
 
     def _cut(self) -> list[jax.Array]:
         num_replicas = self.topology.num_replicas
@@ -81,8 +82,8 @@ class Joined(Layout):
 
 
 @dataclasses.dataclass(eq=False)
-class Alike(Layout):
-    """One replicated array: every replica's part is equal to it."""
+class Replicated(Layout):
+    """One replicated array: the parts of all replicas are equal."""
 
     array: jax.Array
     topology: Topology
@@ -91,14 +92,12 @@ class Alike(Layout):
     def parts(self) -> tuple[Any, ...]:
         if isinstance(self.array, jax.core.Tracer):
             return (self.array,) * self.topology.num_replicas
-        return tuple(
-            jax_internals.uncommitted(s) for s in jax_internals.shards(self.array)
-        )
+        return tuple(uncommitted(s) for s in shards(self.array))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Spmd(Layout):
-    """One traced value that stands for the part of whichever replica runs the trace."""
+    """One traced value that stands for the part of each replica."""
 
     value: jax.Array
 
@@ -107,26 +106,23 @@ class Spmd(Layout):
         return tuple(lax.all_gather(self.value, AXIS))
 
 
-def join(parts: tuple[Any, ...], topology: Topology) -> jax.Array:
-    """Returns parts of equal shape as one array of the `Joined` form, without a copy.
+def join_parts(parts: tuple[Any, ...], topology: Topology) -> jax.Array:
+    """Returns parts of equal shape as the array of a `Joined` layout.
 
-    Scalars cost a reshape each.
+    Copies nothing, but reshapes scalars.
     """
     require_parts(parts, topology)
-    if not jax_internals.is_eager():
+    if not is_eager():
         arrays = [jnp.asarray(part) for part in parts]
         return jnp.stack(arrays) if arrays[0].ndim == 0 else jnp.concatenate(arrays)
-    pieces = [
-        _put(part, device)
-        for part, device in zip(parts, topology.local_devices, strict=True)
-    ]
+    pieces = _put_each(parts, topology)
     if pieces[0].ndim == 0:
         pieces = [
             _as_vector(piece, device)
             for piece, device in zip(pieces, topology.local_devices, strict=True)
         ]
     shape = (pieces[0].shape[0] * topology.num_replicas, *pieces[0].shape[1:])
-    return jax_internals.assembled(shape, topology.split, pieces)
+    return assembled(shape, topology.split, pieces)
 
 
 def require_parts(parts: Sequence[Any], topology: Topology) -> None:
@@ -140,47 +136,37 @@ def require_parts(parts: Sequence[Any], topology: Topology) -> None:
 
 
 def replicate(value: Any, topology: Topology) -> jax.Array:
-    """Returns `value` as one array that every replica holds whole.
-
-    With several workers each of them must bring an equal value.
-    """
+    """Returns `value` replicated over all devices; equal on all workers."""
     if topology.is_single:
         return to_device(value, topology.devices[0])
     if not topology.is_local:
-        return _replicate_here(value, topology)
+        # `device_put` would compare the whole value over the network.
+        if is_stored(value):
+            if value.sharding == topology.replicated:
+                return value  # type: ignore[no-any-return]
+            value = shards(value)[0]
+        return replicate_parts((value,) * len(topology.local_devices), topology)
     array: jax.Array = jax.device_put(value, topology.replicated)
     return array
 
 
-def _replicate_here(value: Any, topology: Topology) -> jax.Array:
-    """Returns a replicated array of all workers, made of what this one brings.
-
-    `device_put` would let the workers compare the whole value over the network.
-    """
-    if jax_internals.is_stored(value):
-        if value.sharding == topology.replicated:
-            return value  # type: ignore[no-any-return]
-        value = jax_internals.shards(value)[0]
-    return mirror((value,) * len(topology.local_devices), topology)
-
-
-def mirror(parts: Sequence[Any], topology: Topology) -> jax.Array:
+def replicate_parts(parts: Sequence[Any], topology: Topology) -> jax.Array:
     """Returns parts that are known to be equal as one replicated array."""
-    pieces = [
-        _put(part, device)
-        for part, device in zip(parts, topology.local_devices, strict=True)
-    ]
-    return jax_internals.assembled(pieces[0].shape, topology.replicated, pieces)
+    pieces = _put_each(parts, topology)
+    return assembled(pieces[0].shape, topology.replicated, pieces)
 
 
 def to_device(value: Any, device: jax.Device) -> jax.Array:
-    """Returns `value` as an array on `device`, not tied to it."""
-    return jax_internals.uncommitted(_put(value, device))
+    """Returns `value` as an uncommitted array on `device`."""
+    return uncommitted(_put(value, device))
+
+
+def _put_each(parts: Sequence[Any], topology: Topology) -> list[jax.Array]:
+    return [_put(p, d) for p, d in zip(parts, topology.local_devices, strict=True)]
 
 
 def _put(value: Any, device: jax.Device) -> jax.Array:
-    """Returns `value` as an array on `device`."""
-    if jax_internals.is_stored(value) and value.devices() == {device}:
+    if is_stored(value) and value.devices() == {device}:
         return value  # type: ignore[no-any-return]
     array: jax.Array = jax.device_put(value, device)
     return array

@@ -1,4 +1,4 @@
-"""Values that are equal on all their devices."""
+"""`Mirrored`: a value that is equal on all its devices."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Any
 import jax
 from typing_extensions import override
 
-from mirrax import jax_internals
+from mirrax._jax.arrays import shards, uncommitted
 from mirrax.values.array_like import ArrayLike
-from mirrax.values.distributed import DistributedValues, describe_parts, print_part
+from mirrax.values.distributed_values import DistributedValues
 
 
 class Mirrored(DistributedValues, ArrayLike):
-    """A value that every replica holds alike; usable like the array it is.
+    """A value that is equal on every replica; usable like an array.
 
-    `run` hands such values out as plain replicated arrays; the cross-replica methods
-    of `extended` wrap them, as their documents say.
+    `run` returns such values as plain replicated arrays. The cross-replica methods of
+    `extended` return this class.
 
     >>> strategy = mirrax.MirroredStrategy(["CPU:0", "CPU:1"])
     >>> devices = strategy.extended.worker_devices
@@ -26,6 +26,7 @@ class Mirrored(DistributedValues, ArrayLike):
     """
 
     __slots__ = ("array",)
+    _label = "Mirrored"
 
     def __init__(self, array: jax.Array) -> None:
         self.array = array
@@ -35,9 +36,7 @@ class Mirrored(DistributedValues, ArrayLike):
     def values(self) -> tuple[Any, ...]:
         if isinstance(self.array, jax.core.Tracer):
             return (self.array,)
-        return tuple(
-            jax_internals.uncommitted(s) for s in jax_internals.shards(self.array)
-        )
+        return tuple(uncommitted(s) for s in shards(self.array))
 
     @property
     def device(self) -> Any:
@@ -47,14 +46,6 @@ class Mirrored(DistributedValues, ArrayLike):
     def __jax_array__(self) -> jax.Array:
         part: jax.Array = self.values[0]
         return part
-
-    @override
-    def __repr__(self) -> str:
-        return describe_parts("Mirrored", self.values)
-
-    @override
-    def __str__(self) -> str:
-        return describe_parts("Mirrored", self.values, print_part)
 
 
 jax.tree_util.register_pytree_node(

@@ -1,4 +1,4 @@
-"""From one result per replica to one structure, and back."""
+"""Merges one result per replica into one structure, and splits it again."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from typing import Any
 
 import jax
 
-from mirrax import jax_internals, trees
+from mirrax import trees
+from mirrax._jax.arrays import shards, uncommitted
+from mirrax._jax.traces import is_staging
 from mirrax.context import stack
 from mirrax.context.guards import MustDrive
 from mirrax.devices.topology import Topology
 from mirrax.trees import Tree
-from mirrax.values.distributed import DistributedValues
+from mirrax.values.distributed_values import DistributedValues
 from mirrax.values.layouts import Parts, Spmd, require_parts
 from mirrax.values.per_replica import PerReplica
 
@@ -22,14 +24,14 @@ _PLAIN = (bool, int, float, complex, str, bytes)
 def regroup(results: Sequence[Tree], topology: Topology | None = None) -> Tree:
     """Returns the results of all local replicas as one structure.
 
-    A leaf that is the same object, or an equal plain value, on every replica comes back
-    bare; others as `PerReplica`. With one replica everything comes back bare.
+    A leaf that is the same object, or an equal plain value, on every replica is
+    returned unwrapped; others become `PerReplica`. One replica wraps nothing.
     """
     if len(results) == 1:
         return results[0]
     if all(result is results[0] for result in results[1:]):
         return results[0]
-    # None is a leaf here, because one replica may return it and another a value.
+    # None is a leaf here: one replica may return it where another returns a value.
     flat = [
         jax.tree.flatten(result, is_leaf=lambda x: x is None or trees.is_leaf(x))
         for result in results
@@ -37,11 +39,11 @@ def regroup(results: Sequence[Tree], topology: Topology | None = None) -> Tree:
     structure: Any = flat[0][1]
     for index, (_, other) in enumerate(flat):
         if other != structure:
-            # An AssertionError, because that is what TensorFlow programs meet.
+            # TensorFlow raises an AssertionError here.
             raise AssertionError(
                 "Every replica must return the same structure. Received: replica 0 "
                 f"returned {structure}, replica {index} returned {other}. Return the "
-                "same keys and lengths on all; None can stand for what is missing."
+                "same keys and lengths on all; use None for missing values."
             )
     columns = zip(*(leaves for leaves, _ in flat), strict=True)
     return jax.tree.unflatten(
@@ -61,26 +63,22 @@ def select(tree: Tree, index: int) -> Tree:
 def local_results(value: Any, topology: Topology) -> tuple[Any, ...]:
     """Returns the parts of `value` on this process; `(value,)` if it has none."""
     if isinstance(value, PerReplica) and not topology.is_local:
-        _refuse_traced(value)
+        array = getattr(value.layout, "array", None)
+        is_traced = isinstance(array, jax.core.Tracer)
+        if is_traced:  # A program is the same on all workers, and their parts differ.
+            raise MustDrive
     if isinstance(value, DistributedValues):
         return value.values
     if is_mirrored_array(value, topology):
-        return tuple(jax_internals.uncommitted(s) for s in jax_internals.shards(value))
+        return tuple(uncommitted(s) for s in shards(value))
     return (value,)
 
 
-def _refuse_traced(value: PerReplica) -> None:
-    """Leaves it to Python to look at parts: a program is the same on all workers."""
-    array = getattr(value.layout, "array", None)
-    if isinstance(array, jax.core.Tracer):
-        raise MustDrive
-
-
 def refuse_captured(value: PerReplica, topology: Topology | None = None) -> None:
-    """Leaves it to Python to combine a value that a trace has from outside.
+    """Raises `MustDrive` if a trace would combine a captured value.
 
-    One program is traced for all workers, and in a replica for all replicas, so the
-    parts of such a value are no constants of it.
+    One trace serves all workers, and inside a replica all replicas, so the parts of
+    such a value cannot be its constants.
 
     Args:
         value: The value.
@@ -98,8 +96,8 @@ def refuse_captured(value: PerReplica, topology: Topology | None = None) -> None
 
 
 def is_program_traced() -> bool:
-    """Returns whether a program with variables is traced here, not a derivative."""
-    return stack.overlay() is not None and jax_internals.is_staging()
+    """Returns whether a whole program is traced here, not only a derivative."""
+    return stack.overlay() is not None and is_staging()
 
 
 def parts_of(leaf: Any, topology: Topology) -> Sequence[Any]:
@@ -124,7 +122,7 @@ def is_mirrored_array(value: object, topology: Topology) -> bool:
 
 
 def merge(parts: Sequence[Any], topology: Topology | None = None) -> Any:
-    """Returns one leaf of all replicas: bare if it is the same, else `PerReplica`."""
+    """Returns one leaf of all replicas: unwrapped if equal, else `PerReplica`."""
     first = parts[0]
     if all(part is first for part in parts[1:]):
         return first

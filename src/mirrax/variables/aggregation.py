@@ -1,4 +1,4 @@
-"""What the writes of several replicas to one variable amount to."""
+"""Aggregates the writes of several replicas to one variable."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from mirrax.collectives import agreement, within
+from mirrax.collectives import spmd, worker_exchange
 from mirrax.collectives.reduce import Collective, reduce
 from mirrax.context import stack
 from mirrax.options import ReduceOp, VariableAggregation
-from mirrax.trees import Same
-from mirrax.values.array_like import is_key, on_host
-from mirrax.values.distributed import DistributedValues
+from mirrax.trees import IdentityKey
+from mirrax.values.array_like import is_prng_key, on_host
+from mirrax.values.distributed_values import DistributedValues
 from mirrax.values.layouts import Spmd
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import parts_of
@@ -35,14 +35,16 @@ class Aggregated(Protocol):
     def name(self) -> str: ...
 
     @property
-    def role(self) -> str: ...
+    def shared_name(self) -> str: ...
 
     @property
     def aggregation(self) -> VariableAggregation: ...
 
+    def write_equal(self, value: Any) -> None: ...
+
 
 def aggregate(variable: Aggregated, value: Any, num_replicas: int) -> Any:
-    """Returns what the values that all replicas write amount to."""
+    """Returns the aggregate of the values that all replicas write."""
     aggregation = variable.aggregation
     if not variable.collective.topology.is_local and stack.overlay() is None:
         return _aggregate_over_workers(variable, value)
@@ -55,12 +57,12 @@ def aggregate(variable: Aggregated, value: Any, num_replicas: int) -> Any:
         return reduce(variable.collective, op, [value], axis=None)[0]
     if isinstance(value.layout, Spmd):
         is_first = aggregation is VariableAggregation.ONLY_FIRST_REPLICA
-        # With NONE the analysis of the traced program refuses unequal values.
-        return within.first(value.layout.value) if is_first else value.layout.value
+        # With NONE, the analysis of the traced program refuses unequal values.
+        return spmd.first(value.layout.value) if is_first else value.layout.value
     if aggregation is VariableAggregation.NONE:
         require_equal(variable.name, value.values)
     first = value.values[0]
-    return first if is_key(first) else np.asarray(first)
+    return first if is_prng_key(first) else np.asarray(first)
 
 
 def _aggregate_over_workers(variable: Aggregated, value: Any) -> Any:
@@ -70,18 +72,18 @@ def _aggregate_over_workers(variable: Aggregated, value: Any) -> Any:
         op = REDUCTIONS[variable.aggregation]
         return reduce(variable.collective, op, [PerReplica(parts)], axis=None)[0]
     if variable.aggregation is VariableAggregation.ONLY_FIRST_REPLICA:
-        topic = f"assign {variable.role}"
-        return agreement.from_first(topology, topic, parts[0])
+        topic = f"assign {variable.shared_name}"
+        return worker_exchange.from_first(topology, topic, parts[0])
     require_equal(variable.name, parts)
-    agreement.require_equal(topology, variable, parts[0])
-    return parts[0] if is_key(parts[0]) else np.asarray(parts[0])
+    worker_exchange.require_equal(topology, variable, parts[0])
+    return parts[0] if is_prng_key(parts[0]) else np.asarray(parts[0])
 
 
 @dataclasses.dataclass(frozen=True)
 class Write:
-    """The merge function of a write: replicas must write to the same variable."""
+    """The merge function of a write; replicas must write to the same variable."""
 
-    variable: Same
+    variable: IdentityKey
     change: Change
 
     def __call__(self, strategy: Any, value: Any) -> Any:
@@ -99,12 +101,12 @@ def require_equal(name: str, values: Sequence[Any]) -> None:
 
 
 def are_equal(first: Any, other: Any) -> bool:
-    """Returns whether two arrays of NumPy are equal, where NaN equals NaN."""
+    """Returns whether two NumPy arrays are equal, where NaN equals NaN."""
     return bool(np.all((first == other) | (_is_nan(first) & _is_nan(other))))
 
 
 def unequal_write(name: str, index: int, first: Any, other: Any) -> str:
-    """Returns the message for replicas that write different values."""
+    """Returns the error text for replicas that write different values."""
     return (
         f"Variable '{name}' has aggregation NONE, so every replica must assign the "
         f"same value. Received: replica 0 assigns {first}, replica {index} assigns "
@@ -114,5 +116,5 @@ def unequal_write(name: str, index: int, first: Any, other: Any) -> str:
 
 
 def _is_nan(value: Any) -> Any:
-    # Works for every dtype, unlike NumPy's own.
+    # Works for every dtype, unlike `np.isnan`.
     return value != value  # noqa: PLR0124

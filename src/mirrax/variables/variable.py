@@ -1,4 +1,4 @@
-"""Variables: the plain one, and what all kinds have in common."""
+"""`Variable`: the plain variable, and the base of all others."""
 
 from __future__ import annotations
 
@@ -13,53 +13,54 @@ import jax.numpy as jnp
 import numpy as np
 from typing_extensions import override
 
-from mirrax import jax_internals
+from mirrax._jax.arrays import shards, view
+from mirrax._jax.traces import is_eager, is_staging
 from mirrax.context import stack
-from mirrax.devices.logical import name_of
+from mirrax.devices.logical_devices import name_of
 from mirrax.options import VariableAggregation, VariableSynchronization
 from mirrax.trees import Leaf
 from mirrax.values.array_like import ArrayLike, on_host
 from mirrax.values.layouts import to_device
-from mirrax.values.tensor_shape import TensorShape
-from mirrax.variables import checks, creation, lending
-from mirrax.variables.stored import Stored
+from mirrax.values.tensor_spec import TensorShape
+from mirrax.variables import aliasing, creator_scope, validation
+from mirrax.variables.array_storage import Stored
 
 Change = Callable[[Any, Any], Any]
-"""How a written value becomes the new one: (old, given) -> new."""
+"""How a written value updates the variable: (old, given) -> new."""
 
 
 class VariableType(abc.ABCMeta):
-    """Lets the strategy in force decide which kind `Variable(...)` creates."""
+    """Lets the strategy in force choose the class that `Variable(...)` creates."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         if cls is Variable:
-            return creation.create(super().__call__, *args, **kwargs)
+            return creator_scope.create(super().__call__, *args, **kwargs)
         return super().__call__(*args, **kwargs)
 
 
 class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
-    """An array that can be assigned to, and that a strategy keeps on its devices.
+    """An array that can be assigned, stored on the devices of a strategy.
 
-    Inside `strategy.scope()` this creates the kind that the strategy needs, such as a
+    Inside `strategy.scope()` this creates the class that the strategy needs, such as a
     `MirroredVariable`. Elsewhere it creates a plain variable.
 
     Args:
         initial_value: An array, a number, or a callable that returns one.
-        trainable: Whether optimizers should change it; by default they should, unless
-            it is synchronized on read.
-        name: What errors and checkpoints call it.
-        dtype: The dtype, if another than that of the initial value.
+        trainable: Whether optimizers should change it; true by default, unless it is
+            synchronized on read.
+        name: Its name in errors and checkpoints.
+        dtype: The dtype, if it differs from that of the initial value.
         aggregation: How writes from several replicas become one.
-        synchronization: When the copies are brought together.
+        synchronization: When the copies are synchronized.
         owner: The strategy that it belongs to; set by strategies.
-        device: Where it is kept; set by strategies.
+        device: The device that stores it; set by strategies.
 
     >>> v = Variable([1.0, 2.0])
     >>> v.assign_add([1.0, 1.0])
     <tf.Variable 'Variable:0' shape=(2,) dtype=float32, numpy=array([2., 3.], ...)>
     """
 
-    # Whether the replicas of an eager `run` meet for each write.
+    # Whether the replicas of an eager `run` synchronize for each write.
     is_written_together = False
 
     def __init__(
@@ -74,8 +75,8 @@ class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
         device: jax.Device | None = None,
     ) -> None:
         with contextlib.nullcontext() if device is None else jax.default_device(device):
-            array = checks.initial_array(initial_value, dtype)
-        checks.require_options(aggregation, synchronization, array.dtype)
+            array = validation.initial_array(initial_value, dtype)
+        validation.require_options(aggregation, synchronization, array.dtype)
         is_on_read = synchronization is VariableSynchronization.ON_READ
         self._name = name or "Variable"
         self._trainable = not is_on_read if trainable is None else trainable
@@ -83,8 +84,8 @@ class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
         self._synchronization = synchronization
         self._shape, self._dtype = array.shape, array.dtype
         self.owner = owner
-        self._place = [None], 0
-        # Created for good, even while a function is traced.
+        self._slot = [None], 0
+        # Created eagerly, even while a function is traced.
         with jax.ensure_compile_time_eval():
             if device is not None:
                 array = to_device(array, device)
@@ -95,13 +96,13 @@ class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
         return f"{self._name}:0"
 
     @property
-    def role(self) -> str:
-        """What workers call it among themselves; the same on all of them."""
+    def shared_name(self) -> str:
+        """A name that is the same on all workers."""
         return self.name
 
     @property
     def lies_on(self) -> tuple[jax.Device, ...]:
-        """The devices that hold it."""
+        """The devices that store it."""
         return tuple(self.stored.devices())
 
     @property
@@ -133,19 +134,19 @@ class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
 
     @property
     def device(self) -> str:
-        """The name of the device that holds it, or the first of its copies."""
-        return name_of(jax_internals.shards(self.stored)[0].device)
+        """The name of the device that stores it, or its first copy."""
+        return name_of(shards(self.stored)[0].device)
 
     @property
     def value(self) -> jax.Array:
-        """The array, as code at this place sees it."""
+        """The array, as seen from the current context."""
         overlay = stack.overlay()
         if overlay is not None and overlay.knows(self):
             return overlay.read(self)  # type: ignore[no-any-return]
         return self.read_stored()
 
     def read_value(self) -> jax.Array:
-        """The array, as code at this place sees it."""
+        """The array, as seen from the current context."""
         return self.value
 
     def assign(
@@ -155,7 +156,7 @@ class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
         name: str | None = None,
         read_value: bool = True,
     ) -> Any:
-        """Replaces the value. Only `value` has a meaning here."""
+        """Replaces the value. The other arguments are ignored."""
         return self._write(replace, value)
 
     def assign_add(
@@ -179,7 +180,7 @@ class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
         return self._write(operator.sub, delta)
 
     def ref(self) -> Reference:
-        """A handle of this variable, to be a key of a dict or a member of a set.
+        """A hashable handle of this variable, for dicts and sets.
 
         >>> v = Variable(1.0)
         >>> {v.ref(): "mine"}[v.ref()], v.ref().deref() is v
@@ -192,11 +193,11 @@ class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
         overlay = stack.overlay()
         if overlay is not None and overlay.knows(self):
             return super().numpy()
-        with lending.lock:
+        with aliasing.lock:
             try:
                 return np.array(self._peek())
             except jax.errors.JaxRuntimeError as error:
-                error.add_note(lending.loss_of([self.name]))
+                error.add_note(aliasing.lost_values_note([self.name]))
                 raise
 
     @override
@@ -211,9 +212,9 @@ class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
         other = object.__new__(type(self))
         memo[id(self)] = other
         other.__dict__.update(self.__dict__)
-        other._place = [None], 0
-        with lending.lock:
-            lending.require_alive(self, self.stored)
+        other._slot = [None], 0
+        with aliasing.lock:
+            aliasing.require_alive(self, self.stored)
             other.store(jnp.copy(self.stored))
         return other
 
@@ -223,66 +224,67 @@ class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
     @override
     def __reduce__(self) -> Any:
         raise TypeError(
-            f"Variable '{self.name}' lives on devices, so it cannot be pickled. Pickle "
-            "`variable.numpy()`, and assign it to a variable afterwards."
+            f"Variable '{self.name}' is on devices, so it cannot be pickled. Pickle "
+            "`variable.numpy()`, and assign it to a new variable."
         )
 
-    # What engines need. A kind of variable overrides what is different about it.
+    # Used by the engines, and overridden by subclasses.
 
     def _old_for(self, change: Change) -> jax.Array:
-        """Returns what a change starts from; hold the lock until it is stored."""
+        """Returns the old value; hold the lock until the new one is stored."""
         if change is not replace:
-            lending.require_alive(self, self.stored)
+            aliasing.require_alive(self, self.stored)
         return self.stored
 
     def read_stored(self) -> jax.Array:
         """Returns the value outside any trace."""
-        self.refuse_foreign_trace()
-        return self.lend(0)
+        self.refuse_read_in_jit()
+        return self.shared_view(0)
 
     def _peek(self) -> jax.Array:
-        """Returns the value outside any trace, to be copied at once."""
+        """Returns the value outside any trace, for the caller to copy at once."""
         return self._shard(0)
 
     def traced_aval(self, inside_replica: bool) -> Any:
-        """Returns shape and dtype of the stand-in inside a trace."""
+        """Returns the shape and dtype of the value inside a trace."""
         return jax.core.ShapedArray(self._shape, self._dtype)
 
-    def refuse_foreign_trace(self) -> None:
-        """Raises where JAX would bake the value of today into a compiled program."""
-        if jax_internals.is_staging():
+    def refuse_read_in_jit(self) -> None:
+        """Raises if JAX would make the current value a constant of a program."""
+        if is_staging():
             raise RuntimeError(
-                f"Variable '{self.name}' is read inside jax.jit (or scan, cond, ...), "
-                "which would keep today's value for ever. Use `@mirrax.function` in "
-                "place of `jax.jit`, or pass `variable.value` as an argument."
+                f"Variable '{self.name}' was read inside jax.jit (or scan, cond, ...), "
+                "which would make its current value a constant. Use "
+                "`@mirrax.function` in place of `jax.jit`, or pass `variable.value` "
+                "as an argument."
             )
 
-    def lend(self, index: int) -> jax.Array:
+    def shared_view(self, index: int) -> jax.Array:
         """Returns a view of the stored copy `index`, which the user may keep."""
-        with lending.lock:
-            lending.mark(self)
-            return lending.register(jax_internals.view(self._shard(index)))
+        with aliasing.lock:
+            aliasing.mark_aliased(self)
+            return aliasing.track_view(view(self._shard(index)))
 
     def _shard(self, index: int) -> jax.Array:
         array = self.stored
-        lending.require_alive(self, array)
-        return jax_internals.shards(array)[index]
+        aliasing.require_alive(self, array)
+        return shards(array)[index]
 
     def _store_initial(self, array: jax.Array) -> jax.Array:
         return array
 
     def _fitting(self, given: Any) -> Any:
-        """Returns a value that is assigned, checked; raises where it cannot be."""
+        """Returns an assigned value with the right shape and dtype, or raises."""
         self.refuse_write_in_transformation()
-        return checks.fitting(given, self._shape, self._dtype, self.name)
+        return validation.fitting(given, self._shape, self._dtype, self.name)
 
     def refuse_write_in_transformation(self) -> None:
-        """Raises where a value that is assigned could not get out."""
-        if stack.overlay() is None and not jax_internals.is_eager():
+        """Raises inside a JAX transformation, which an assigned value cannot leave."""
+        if stack.overlay() is None and not is_eager():
             raise RuntimeError(
-                f"Variable '{self.name}' is assigned inside a JAX transformation "
-                "(jax.grad, jit, scan, cond, vmap, ...), from which the value cannot "
-                "get out. Use `@mirrax.function` in place of `jax.jit` and "
+                f"Variable '{self.name}' was assigned inside a JAX transformation "
+                "(jax.grad, jit, scan, cond, vmap, ...), which the value cannot leave. "
+                "Use `@mirrax.function` in place of `jax.jit` and "
                 "`mirrax.value_and_grad` in place of `jax.grad`, or assign outside."
             )
 
@@ -293,21 +295,21 @@ class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
             (device,) = self.stored.sharding.device_set
             with jax.default_device(device):
                 given = to_device(given, device)
-                with lending.lock:
+                with aliasing.lock:
                     self.store(change(self._old_for(change), given))
             return self
         if isinstance(frame, stack.Replica) and frame.context.num_replicas_in_sync > 1:
             raise RuntimeError(
                 f"Variable '{self.name}' was created outside `strategy.scope()`, so "
-                "there is one for all replicas, and a compiled `run` cannot let them "
-                "write to it in turn. Create it inside the scope."
+                "all replicas share it, and in a compiled `run` they cannot assign it "
+                "one after another. Create it inside the scope."
             )
         overlay.write(self, change(overlay.read(self), given))
         return self
 
 
 class Reference:
-    """A handle that is equal to another one if both are of the same variable."""
+    """A handle that compares equal to others of the same variable."""
 
     __slots__ = ("_variable",)
 
@@ -328,7 +330,7 @@ class Reference:
 
 
 def describe_variable(name: str, value: Any) -> str:
-    """Returns the text of a variable, as the documents print it."""
+    """Returns the text of a variable, as TensorFlow's docs print it."""
     if isinstance(value, jax.core.Tracer):
         return f"<tf.Variable '{name}' shape={value.shape} dtype={value.dtype}>"
     array = on_host(value)
@@ -339,24 +341,17 @@ def describe_variable(name: str, value: Any) -> str:
 
 
 def replace(old: Any, given: Any) -> Any:
-    """The change of `assign`: a copy, because JAX may share memory with `given`."""
+    """The change of `assign`; copies, because JAX may share memory with `given`."""
     return given if isinstance(given, jax.core.Tracer) else jnp.array(given, copy=True)
 
 
-def _flatten(variable: ArrayLike) -> tuple[tuple[jax.Array], None]:
-    return (variable.__jax_array__(),), None
-
-
-def _unflatten(_: None, children: Any) -> Any:
-    return children[0]
-
-
 def register_as_pytree(kind: type[ArrayLike]) -> None:
-    """Lets JAX functions take variables of this kind: they see its value.
-
-    What comes back from such a function holds plain arrays.
-    """
-    jax.tree_util.register_pytree_node(kind, _flatten, _unflatten)
+    """Lets JAX functions take variables of this class as their values."""
+    jax.tree_util.register_pytree_node(
+        kind,
+        lambda variable: ((variable.__jax_array__(),), None),
+        lambda _, children: children[0],
+    )
 
 
 register_as_pytree(Variable)

@@ -43,7 +43,7 @@ def test_an_iterable_starts_anew_at_each_iteration():
 def test_a_generator_cannot_be_gone_through_twice(two_replicas):
     distributed = two_replicas.experimental_distribute_dataset(generate())
     assert len(list(distributed)) == 2
-    with pytest.raises(RuntimeError, match="can be gone through once"):
+    with pytest.raises(RuntimeError, match="can be consumed once"):
         list(distributed)
 
 

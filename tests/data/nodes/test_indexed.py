@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from mirrax.data import Dataset
-from mirrax.values.specs import TensorSpec
+from mirrax.values.tensor_spec import TensorSpec
 from tests.data.plans import values
 
 

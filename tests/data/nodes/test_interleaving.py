@@ -144,7 +144,7 @@ def test_what_comes_before_a_damaged_file_arrives(tmp_path, calls):
 
 
 def test_files_are_read_at_the_same_time():
-    barrier = threading.Barrier(3, timeout=20)
+    barrier = threading.Barrier(3, timeout=120)
 
     def make(i):
         def generate():

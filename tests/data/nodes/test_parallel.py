@@ -35,7 +35,7 @@ def threads():
 
 
 def test_calls_run_at_the_same_time():
-    barrier = threading.Barrier(4, timeout=20)
+    barrier = threading.Barrier(4, timeout=120)
 
     def meet(x):
         number = int(x)
@@ -62,7 +62,7 @@ def test_results_may_come_as_they_are_ready():
 
     def first_waits(x):
         if int(x) == 0:
-            assert is_free.wait(20)
+            assert is_free.wait(120)
         return x
 
     dataset = Dataset.range(6).map(
@@ -79,7 +79,7 @@ def test_the_option_lets_results_come_as_they_are_ready():
 
     def first_waits(x):
         if int(x) == 0:
-            assert is_free.wait(20)
+            assert is_free.wait(120)
         return x
 
     dataset = Dataset.range(6).map(first_waits, num_parallel_calls=2)
@@ -163,7 +163,7 @@ def test_no_thread_is_left_behind(taken):
     del iterator
     gc.collect()
     for thread in threads():
-        thread.join(5)
+        thread.join(60)
     assert threads() == []
 
 
@@ -172,7 +172,7 @@ def test_no_thread_is_left_behind_by_an_error():
         list(Dataset.range(30).map(fail_at(3), num_parallel_calls=4))
     gc.collect()
     for thread in threads():
-        thread.join(5)
+        thread.join(60)
     assert threads() == []
 
 

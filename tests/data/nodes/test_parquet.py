@@ -5,7 +5,7 @@ import pytest
 
 from mirrax.data import AutoShardPolicy, ParquetDataset
 from mirrax.errors import DataLossError
-from mirrax.values.specs import TensorSpec
+from mirrax.values.tensor_spec import TensorSpec
 from tests.data.plans import elements, plain, resumed
 from tests.input.several import open_feeds, restore, save
 

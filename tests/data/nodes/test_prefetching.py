@@ -34,7 +34,7 @@ def test_elements_are_read_while_nobody_asks():
 
     iterator = iter(Dataset.range(4).map(read).prefetch(3))
     assert int(next(iterator)) == 0
-    assert has_read[3].wait(20)
+    assert has_read[3].wait(120)
 
 
 def test_a_thread_is_there_only_for_work():

@@ -15,6 +15,7 @@ def main_of(name):
     return module.main
 
 
+@pytest.mark.slow
 def test_fit_learns_the_same_on_any_number_of_replicas(capsys):
     main = main_of("keras_fit")
     losses = [main(["--replicas", number, "--epochs", "1"]) for number in "12"]
@@ -22,6 +23,7 @@ def test_fit_learns_the_same_on_any_number_of_replicas(capsys):
     assert "accuracy on unseen digits 0." in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_custom_loop_learns(capsys):
     assert main_of("keras_custom_loop")(["--replicas", "4", "--epochs", "3"]) < 0.5
     assert "epoch 3: loss 0." in capsys.readouterr().out

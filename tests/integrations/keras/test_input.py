@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mirrax.data import Dataset
-from mirrax.integrations.keras.input import place
+from mirrax.integrations.keras.input import shard_batch
 from tests.conftest import mirrored
 from tests.integrations.keras.test_models import assert_same
 
@@ -98,7 +98,7 @@ def test_classes_of_a_dataset_are_weighted(model):
 
 
 def test_dataset_with_separate_targets_is_refused(model):
-    with pytest.raises(ValueError, match="so `y` is not given besides"):
+    with pytest.raises(ValueError, match="so `y` cannot be given"):
         model.fit(dataset(), TARGETS)
 
 
@@ -110,7 +110,7 @@ def test_dataset_with_two_kinds_of_weights_is_refused(model):
 
 def test_batch_is_split_where_it_divides_and_whole_elsewhere():
     topology = mirrored(2).topology
-    even, odd, number, none = place((ROWS[:4], ROWS, 3.0, None), topology)
+    even, odd, number, none = shard_batch((ROWS[:4], ROWS, 3.0, None), topology)
     assert even.sharding == topology.split
     assert odd.sharding == topology.replicated
     assert number.sharding == topology.replicated
@@ -120,7 +120,7 @@ def test_batch_is_split_where_it_divides_and_whole_elsewhere():
 
 def test_batch_does_not_share_memory_with_its_maker():
     buffer = np.zeros((4, 16), "float32")
-    placed = place(buffer, mirrored(2).topology)
+    placed = shard_batch(buffer, mirrored(2).topology)
     buffer[:] = 1
     assert not np.asarray(placed).any()
 

@@ -28,8 +28,15 @@ def assert_same(found, expected):
     )
 
 
-@pytest.mark.parametrize("num_replicas", [1, 2, 4])
-@pytest.mark.parametrize("name", programs.OPTIMIZERS)
+@pytest.mark.parametrize(
+    ("name", "num_replicas"),
+    [
+        pytest.param(name, count, marks=[] if quick else pytest.mark.slow)
+        for name in programs.OPTIMIZERS
+        for count in (1, 2, 4)
+        for quick in [(name, count) in {("mlp", 4), ("cnn", 2)}]
+    ],
+)
 def test_training_equals_one_device(name, num_replicas):
     with mirrored(num_replicas).scope():
         model = programs.build(name, programs.OPTIMIZERS[name]())
@@ -109,9 +116,10 @@ def test_model_outside_of_every_scope_is_untouched(trained):
     with trained[0].scope():
         model.fit(x, y, batch_size=8, verbose=0)
     assert model.weights[0].value.devices() == {jax.devices()[0]}
-    assert "_mirrax_twin" not in vars(model.weights[0])
+    assert "_mirrax_proxy" not in vars(model.weights[0])
 
 
+@pytest.mark.slow
 def test_without_a_strategy_keras_gives_the_bits_that_it_gives_alone():
     alone = run_fresh(
         "from tests.integrations.keras import programs\n"
@@ -232,6 +240,7 @@ def test_callbacks_see_what_they_see_on_one_device(tmp_path):
     assert_same(*results)
 
 
+@pytest.mark.slow
 def test_training_goes_on_where_a_killed_process_was(tmp_path):
     expected, weights = interrupted.train(str(tmp_path / "other"))
     run_fresh(

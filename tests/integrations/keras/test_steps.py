@@ -89,7 +89,11 @@ def test_compiled_step_equals_one_device(optimizer, uses_tape):
     assert_same(found, expected)
 
 
-@pytest.mark.parametrize("uses_tape", [False, True], ids=["function", "tape"])
+@pytest.mark.parametrize(
+    "uses_tape",
+    [pytest.param(False, id="function", marks=pytest.mark.slow), True],
+    ids=["function", "tape"],
+)
 def test_eager_step_equals_compiled_step(uses_tape):
     eager = Trainer(mirrored(2), programs.linear, uses_tape=uses_tape).train(
         2 * BATCH, decorate=lambda fn: fn
@@ -98,6 +102,7 @@ def test_eager_step_equals_compiled_step(uses_tape):
     assert_same(eager, compiled)
 
 
+@pytest.mark.slow
 def test_recurrent_model_equals_one_device():
     expected = Trainer(mirrored(1), programs.lstm).train(16)
     assert_same(Trainer(mirrored(2), programs.lstm).train(16), expected)

@@ -142,7 +142,7 @@ def test_variable_outside_of_all_is_as_keras_made_it():
     variable.assign_sub(np.ones(3))
     variable.assign_add(np.full(3, 3.0))
     np.testing.assert_array_equal(variable.numpy(), [2, 3, 4])
-    assert "_mirrax_twin" not in vars(variable)
+    assert "_mirrax_proxy" not in vars(variable)
 
 
 @engines

@@ -27,12 +27,14 @@ def experiences():
     return launch(worker_programs.equal_one_device, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", programs.OPTIMIZERS)
 def test_training_equals_one_device_on_every_worker(experiences, name):
     for answer in experiences:
         assert_same(answer[name], on_one_device(name))
 
 
+@pytest.mark.slow
 def test_single_batches_equal_one_device_on_every_worker(experiences):
     expected = programs.experience_of_batches(programs.build("linear", "sgd"))
     for answer in experiences:
@@ -74,6 +76,7 @@ def test_backup_of_the_first_worker_is_restored_on_all(trained):
     assert any(np.abs(w).max() > 0 for w in first["resumed"])
 
 
+@pytest.mark.slow
 def test_models_go_on_from_what_was_saved_in_any_way(tmp_path):
     first, second = launch(worker_programs.save_and_load, 2, str(tmp_path))
     assert_same(first, second)
@@ -85,9 +88,10 @@ def test_models_go_on_from_what_was_saved_in_any_way(tmp_path):
 
 def test_other_batches_on_another_worker_are_refused(trained):
     for answer in trained[1]:
-        assert "All workers are given the same batches" in answer["other batches"]
+        assert "All workers must get the same batches" in answer["other batches"]
 
 
+@pytest.mark.slow
 def test_custom_loop_equals_one_worker():
     (alone,) = launch(worker_programs.custom_loop, 1)
     for answer in launch(worker_programs.custom_loop, 2):

@@ -1,15 +1,15 @@
-"""What every cluster resolver answers."""
+"""The base class of cluster resolvers."""
 
 from __future__ import annotations
 
 import abc
 
-from mirrax.cluster.spec import ClusterSpec
-from mirrax.devices.physical import count_physical_devices
+from mirrax.cluster.cluster_spec import ClusterSpec
+from mirrax.devices.physical_devices import count_physical_devices
 
 
 class ClusterResolver(abc.ABC):
-    """Tells which tasks a cluster has, and which of them this process is.
+    """Finds the tasks of a cluster, and which of them this process is.
 
     Give one to `MultiWorkerMirroredStrategy`, or write your own for another system:
 
@@ -35,7 +35,7 @@ class ClusterResolver(abc.ABC):
         task_id: int | None = None,
         rpc_layer: str | None = None,
     ) -> str:
-        """Returns the address of a task, of this process where nothing is given."""
+        """Returns the address of a task; by default, of this process."""
         task_type = self.task_type if task_type is None else task_type
         task_id = self.task_id if task_id is None else task_id
         if task_type is None or task_id is None:
@@ -45,7 +45,7 @@ class ClusterResolver(abc.ABC):
 
     @property
     def task_type(self) -> str | None:
-        """The job that this process belongs to; None if that is not known."""
+        """The job of this process; None if unknown."""
         return self._task_type
 
     @task_type.setter
@@ -54,7 +54,7 @@ class ClusterResolver(abc.ABC):
 
     @property
     def task_id(self) -> int | None:
-        """The index of this process in its job; None if that is not known."""
+        """The index of this process in its job; None if unknown."""
         return self._task_id
 
     @task_id.setter
@@ -63,7 +63,7 @@ class ClusterResolver(abc.ABC):
 
     @property
     def environment(self) -> str:
-        """What kind of place this is; empty for most."""
+        """The environment, such as "google"; empty for most."""
         return ""
 
     def num_accelerators(
@@ -72,9 +72,9 @@ class ClusterResolver(abc.ABC):
         task_id: int | None = None,
         config_proto: object = None,
     ) -> dict[str, int]:
-        """Returns how many GPUs and TPUs each worker has, by kind: those of this one.
+        """Returns the numbers of GPUs and TPUs of this worker; the others have as many.
 
-        Workers of a job have equally many. The arguments are TensorFlow's.
+        The arguments are TensorFlow's and are ignored.
         """
         del task_type, task_id, config_proto
         counts = {kind: count_physical_devices(kind) for kind in ("GPU", "TPU")}

@@ -1,4 +1,4 @@
-"""The cluster that an instance group of Google Compute Engine makes."""
+"""Cluster resolver for instance groups of Google Compute Engine."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from typing import Any
 
 from typing_extensions import override
 
+from mirrax.cluster.cluster_spec import ClusterSpec
 from mirrax.cluster.resolvers.base import ClusterResolver
-from mirrax.cluster.spec import ClusterSpec
 
 
 class GCEClusterResolver(ClusterResolver):
-    """Asks Google Compute Engine for the machines of an instance group.
+    """Resolves the machines of an instance group of Google Compute Engine.
 
     Args:
         project: The name of the project.
         zone: The zone of the instance group.
         instance_group: The name of the instance group.
         port: The port of every worker.
-        task_type: The job that the machines make.
+        task_type: The job of the machines.
         task_id: The index of this process; each machine needs its own.
-        rpc_layer: The protocol that addresses are written with.
-        credentials: What to ask with; "default" for those of this machine.
+        rpc_layer: The protocol prefix of addresses.
+        credentials: The credentials; "default" for those of this machine.
         service: A Compute Engine service of the package google-api-python-client.
     """
 
@@ -70,7 +70,7 @@ class GCEClusterResolver(ClusterResolver):
 
     @property
     def task_type(self) -> str | None:
-        """The job that the machines make."""
+        """The job of the machines."""
         return self._task_type
 
     @task_type.setter

@@ -1,4 +1,4 @@
-"""The cluster that the pods of a Kubernetes job make."""
+"""Cluster resolver for the pods of a Kubernetes job."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from typing import Any
 
 from typing_extensions import override
 
+from mirrax.cluster.cluster_spec import ClusterSpec
 from mirrax.cluster.resolvers.base import ClusterResolver
-from mirrax.cluster.spec import ClusterSpec
 
 
 class KubernetesExecutableLocation(enum.Enum):
-    """Where the program runs that asks Kubernetes."""
+    """Where the program that queries Kubernetes runs."""
 
     WITHIN_CLUSTER = 0
     OFF_CLUSTER = 1
 
 
 class KubernetesClusterResolver(ClusterResolver):
-    """Asks Kubernetes for the addresses of running pods.
+    """Resolves the addresses of running Kubernetes pods.
 
-    It does not know which pod this process is: set `task_type` and `task_id`.
+    It cannot tell which pod this process is: set `task_type` and `task_id`.
 
     Args:
         job_to_label_mapping: The label selectors of each job's pods.
         tf_server_port: The port of every worker.
-        rpc_layer: The protocol that addresses are written with.
-        override_client: A client of the package kubernetes, already configured.
+        rpc_layer: The protocol prefix of addresses.
+        override_client: A configured client of the package kubernetes.
         executable_location: Where this program runs.
     """
 
@@ -63,7 +63,7 @@ class KubernetesClusterResolver(ClusterResolver):
 
     def _list_pods(self, selector: str) -> list[Any]:
         answer = self._client.list_pod_for_all_namespaces(label_selector=selector)
-        # By name, so that all workers see the same order.
+        # Sorted, so that all workers see the same order.
         return sorted(answer.items, key=lambda pod: str(pod.metadata.name))
 
 

@@ -1,24 +1,24 @@
-"""A cluster that is known beforehand."""
+"""Cluster resolver for a given `ClusterSpec`."""
 
 from __future__ import annotations
 
 from typing_extensions import override
 
+from mirrax.cluster.cluster_spec import ClusterSpec
 from mirrax.cluster.resolvers.base import ClusterResolver, format_master
-from mirrax.cluster.spec import ClusterSpec
 
 
 class SimpleClusterResolver(ClusterResolver):
-    """Holds the cluster it was given.
+    """Returns the cluster it was given.
 
     Args:
         cluster_spec: The tasks of the cluster.
-        master: What `master()` returns when no task is asked for.
-        task_type: The job that this process belongs to.
+        master: What `master()` returns without arguments.
+        task_type: The job of this process.
         task_id: The index of this process in its job.
-        environment: What kind of place this is.
-        num_accelerators: How many accelerators each worker has, by kind.
-        rpc_layer: The protocol that addresses are written with.
+        environment: The environment, such as "google".
+        num_accelerators: The number of accelerators of each worker, by kind.
+        rpc_layer: The protocol prefix of addresses.
 
     >>> spec = ClusterSpec({"worker": ["a:1", "b:1"]})
     >>> SimpleClusterResolver(spec, task_type="worker", task_id=1).task_id

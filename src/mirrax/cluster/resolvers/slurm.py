@@ -1,4 +1,4 @@
-"""The cluster that Slurm has allocated for a job step."""
+"""Cluster resolver for Slurm job steps."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 
 from typing_extensions import override
 
+from mirrax.cluster.cluster_spec import ClusterSpec
 from mirrax.cluster.resolvers.base import ClusterResolver
-from mirrax.cluster.spec import ClusterSpec
 
 # node[01-03,7],login -> node[01-03,7] and login
 _HOST_GROUP = re.compile(r"(?:[^,\[\]]|\[[^\]\[]*\])+")
@@ -22,18 +22,18 @@ _TASKS = re.compile(r"(\d+)(?:\(x(\d+)\))?")
 class SlurmClusterResolver(ClusterResolver):
     """Reads the cluster from the environment variables of a Slurm job step.
 
-    Start the script with `srun`, and each task becomes a worker. Read are SLURM_PROCID,
+    Start the script with `srun`: each task becomes a worker. Reads SLURM_PROCID,
     SLURM_STEP_NUM_TASKS, SLURM_STEP_NODELIST and SLURM_STEP_TASKS_PER_NODE.
 
     Args:
-        jobs: The number of tasks of each job. Without it all tasks are workers.
+        jobs: The number of tasks of each job; by default all tasks are workers.
         port_base: The port of the first task on a node; the next ones count up.
-        gpus_per_node: How many GPUs a node has; what Slurm says when left out.
-        gpus_per_task: How many of them each task gets; equal shares when left out.
-        tasks_per_node: How many tasks run on each node: a number for all, or one for
-            each host name. What Slurm says when left out.
+        gpus_per_node: GPUs of a node; by default Slurm's number.
+        gpus_per_task: GPUs of a task; by default an equal share.
+        tasks_per_node: Tasks on each node: a number for all, or one for each host name.
+            By default Slurm's numbers.
         auto_set_gpu: Whether each task sees only its own GPUs.
-        rpc_layer: The protocol that addresses are written with.
+        rpc_layer: The protocol prefix of addresses.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class SlurmClusterResolver(ClusterResolver):
 
 
 def expand_hosts(text: str) -> list[str]:
-    """Returns the host names in Slurm's short form.
+    """Expands a host list in Slurm's short form.
 
     >>> expand_hosts("n[01-02,4],login")
     ['n01', 'n02', 'n4', 'login']
@@ -132,7 +132,7 @@ def expand_hosts(text: str) -> list[str]:
 
 
 def expand_tasks(text: str) -> list[int]:
-    """Returns the number of tasks on each node in Slurm's short form.
+    """Expands tasks per node in Slurm's short form.
 
     >>> expand_tasks("3(x2),1")
     [3, 3, 1]

@@ -1,4 +1,4 @@
-"""The cluster that the environment variable TF_CONFIG describes."""
+"""Cluster resolver for the environment variable TF_CONFIG."""
 
 from __future__ import annotations
 
@@ -6,19 +6,16 @@ import os
 
 from typing_extensions import override
 
-from mirrax.cluster import tf_config
+from mirrax.cluster import tf_config_parser
+from mirrax.cluster.cluster_spec import ClusterSpec
 from mirrax.cluster.resolvers.base import ClusterResolver
-from mirrax.cluster.spec import ClusterSpec
 
 
 class TFConfigClusterResolver(ClusterResolver):
-    """Reads the cluster from TF_CONFIG, each time it is asked.
+    """Reads the cluster from TF_CONFIG, anew at each call.
 
     Args:
-        task_type: In place of `task.type`.
-        task_id: In place of `task.index`.
-        rpc_layer: In place of `rpc_layer`.
-        environment: In place of `environment`.
+        task_type, task_id, rpc_layer, environment: Override those of TF_CONFIG.
 
     >>> TFConfigClusterResolver().cluster_spec()
     ClusterSpec({})
@@ -42,7 +39,7 @@ class TFConfigClusterResolver(ClusterResolver):
 
     @property
     def task_type(self) -> str | None:
-        """The job that this process belongs to."""
+        """The job of this process."""
         return _read().task_type if self._task_type is None else self._task_type
 
     @task_type.setter
@@ -60,7 +57,7 @@ class TFConfigClusterResolver(ClusterResolver):
 
     @property
     def rpc_layer(self) -> str | None:
-        """The protocol that addresses are written with."""
+        """The protocol prefix of addresses."""
         return _read().rpc_layer if self._rpc_layer is None else self._rpc_layer
 
     @rpc_layer.setter
@@ -73,5 +70,5 @@ class TFConfigClusterResolver(ClusterResolver):
         return _read().environment if self._environment is None else self._environment
 
 
-def _read() -> tf_config.TFConfig:
-    return tf_config.parse(os.environ.get(tf_config.VARIABLE, ""))
+def _read() -> tf_config_parser.TFConfig:
+    return tf_config_parser.parse(os.environ.get(tf_config_parser.VARIABLE, ""))

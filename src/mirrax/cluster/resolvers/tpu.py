@@ -1,4 +1,4 @@
-"""The cluster that the machines of a Cloud TPU make."""
+"""Cluster resolver for the machines of a Cloud TPU."""
 
 from __future__ import annotations
 
@@ -6,27 +6,24 @@ import os
 
 from typing_extensions import override
 
+from mirrax.cluster.cluster_spec import ClusterSpec
 from mirrax.cluster.resolvers.base import ClusterResolver
-from mirrax.cluster.spec import ClusterSpec
-from mirrax.devices.physical import count_physical_devices
+from mirrax.devices.physical_devices import count_physical_devices
 
 _PORT = 8470
 
 
 class TPUClusterResolver(ClusterResolver):
-    """Reads which machines share a Cloud TPU.
+    """Resolves the machines that share a Cloud TPU.
 
-    JAX runs on the machines that the TPU is attached to, one process on each. They are
-    listed in TPU_WORKER_HOSTNAMES, and TPU_WORKER_ID says which one this is; without
-    those the TPU is attached to this machine alone.
+    JAX runs one process on each machine of the TPU. TPU_WORKER_HOSTNAMES lists them,
+    and TPU_WORKER_ID is the index of this one; without them there is one machine.
 
     Args:
-        tpu: "local", or nothing.
-        zone: Not needed.
-        project: Not needed.
-        job_name: The job that the machines make.
-        coordinator_name: A job of its own for another machine.
-        coordinator_address: The address of that machine.
+        tpu: "local" or None.
+        zone, project: Ignored.
+        job_name: The job of the machines.
+        coordinator_name, coordinator_address: An additional job with one task.
 
     >>> TPUClusterResolver("local").cluster_spec()
     ClusterSpec({})
@@ -58,7 +55,7 @@ class TPUClusterResolver(ClusterResolver):
     def connect(
         tpu: str | None = None, zone: str | None = None, project: str | None = None
     ) -> TPUClusterResolver:
-        """Returns a resolver; JAX itself needs no step before the first operation."""
+        """Returns a resolver; JAX needs no connection step."""
         return TPUClusterResolver(tpu, zone, project)
 
     @override
@@ -87,7 +84,7 @@ class TPUClusterResolver(ClusterResolver):
         return self.master()
 
     def get_job_name(self) -> str | None:
-        """Returns the job that the machines make."""
+        """Returns the job of the machines."""
         return self.task_type
 
     @override

@@ -1,4 +1,4 @@
-"""Several clusters as one."""
+"""Cluster resolver that merges others."""
 
 from __future__ import annotations
 
@@ -6,21 +6,19 @@ from typing import Any
 
 from typing_extensions import override
 
+from mirrax.cluster.cluster_spec import ClusterSpec
 from mirrax.cluster.resolvers.base import ClusterResolver
-from mirrax.cluster.spec import ClusterSpec
 
 
 class UnionResolver(ClusterResolver):
-    """Joins the tasks of several resolvers; the first one says who this process is.
+    """Merges the tasks of several resolvers; the first one identifies this process.
 
-    Tasks in lists are put one after another; tasks in dictionaries keep their indices,
-    which must then not clash.
+    Lists of tasks are concatenated. Dictionaries of tasks keep their indices, which
+    must be distinct.
 
     Args:
-        resolvers: One resolver or more.
-        task_type: In place of the first resolver's.
-        task_id: In place of the first resolver's.
-        rpc_layer: In place of the first resolver's.
+        resolvers: One or more resolvers.
+        task_type, task_id, rpc_layer: Override those of the first resolver.
 
     >>> from mirrax.cluster_resolver import SimpleClusterResolver
     >>> a = SimpleClusterResolver(ClusterSpec({"worker": ["a:1"]}), task_type="worker")

@@ -1,4 +1,4 @@
-"""Arrays of NumPy and JAX, and structures of them."""
+"""Adapter of NumPy and JAX arrays, and pytrees of them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from mirrax.data.node import Node
 from mirrax.data.nodes.indexed import slices
-from mirrax.data.plan import Node
 
 
 def adapt(value: Any) -> Node | None:

@@ -1,4 +1,4 @@
-"""Elements of other libraries as structures of NumPy arrays."""
+"""Converts elements of other libraries to structures of NumPy arrays."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from mirrax.errors import InvalidArgumentError
 
 
 def as_element(value: Any) -> Any:
-    """Returns what a library gives, with arrays for its tensors.
+    """Converts tensors to arrays.
 
-    A list is a structure if there are arrays in it, which comes back as a tuple, and
-    otherwise an array itself.
+    A list that contains arrays becomes a tuple, any other list becomes an array.
 
     >>> as_element({"label": [1, 2], "text": "a"})
     {'label': array([1, 2]), 'text': b'a'}
@@ -51,23 +50,23 @@ def _array(value: Any) -> Any:
     try:
         array = as_array(value)
     except ValueError as error:
-        raise _no_array(value) from error
-    # Strings are bytes objects; any other object is something we do not know.
+        raise _not_an_array_error(value) from error
+    # Strings are bytes objects; other objects are not supported.
     if array.dtype == object and not all(isinstance(x, bytes) for x in array.flat):
-        raise _no_array(value)
+        raise _not_an_array_error(value)
     return array[()] if array.dtype == object and array.ndim == 0 else array
 
 
 def _of_torch(tensor: Any, torch: Any) -> np.ndarray[Any, Any]:
     tensor = tensor.detach().cpu()
     if tensor.dtype == torch.bfloat16:
-        # NumPy does not know this type, JAX' own NumPy types do.
+        # NumPy itself has no bfloat16.
         bits: Any = tensor.contiguous().view(torch.int16).numpy()
         return np.asarray(bits.view(ml_dtypes.bfloat16))
     return np.asarray(tensor.numpy())
 
 
-def _no_array(value: Any) -> InvalidArgumentError:
+def _not_an_array_error(value: Any) -> InvalidArgumentError:
     received = repr(value)
     if len(received) > 200:
         received = f"{received[:200]}..."

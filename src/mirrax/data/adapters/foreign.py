@@ -1,4 +1,4 @@
-"""Elements that another library gives, one after another."""
+"""The source node for other libraries' data."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ from typing_extensions import override
 
 from mirrax.data.adapters.elements import as_element
 from mirrax.data.columns import STRING, Columns, from_rows
-from mirrax.data.plan import UNKNOWN, Epoch, Node, State, Stream, refuse_position
-from mirrax.values.specs import TensorSpec
+from mirrax.data.node import UNKNOWN, Epoch, Node, State, Stream, position_error
+from mirrax.values.tensor_spec import TensorSpec
 
 
 class Cursor(abc.ABC):
-    """Goes through what a library gives."""
+    """Iterates over another library's data."""
 
     @abc.abstractmethod
     def next(self) -> Any:
-        """Returns the next element as the library gives it; raises StopIteration."""
+        """Returns the library's next element; raises StopIteration."""
 
     @abc.abstractmethod
     def state(self) -> State:
-        """Returns the position of the next element, as what JSON can hold."""
+        """Returns the position of the next element, as a JSON value."""
 
     @abc.abstractmethod
     def restore(self, state: State) -> None:
-        """Goes to a position, before anything was taken."""
+        """Restores a position, before the first `next`."""
 
 
-class Counting(Cursor):
-    """Elements of an iterable that has no positions: it is read again and skipped.
+class IteratorCursor(Cursor):
+    """Iterates over data without random access; restores by skipping elements.
 
     Args:
-        begin: Starts anew; called once there is something to read, because starting
-            may take random numbers.
-        name: What is read.
+        begin: Returns a new iterator; called at the first `next`, because it may draw
+            random numbers.
+        name: The name of the data, for messages.
     """
 
     def __init__(self, begin: Callable[[], Iterator[Any]], name: str) -> None:
@@ -67,23 +67,23 @@ class Counting(Cursor):
             return
         warnings.warn(
             f"[mirrax] {self._name} cannot go to a position, so everything before it "
-            "is read again and skipped. It must give the same order again: give it a "
-            "seed if it shuffles.",
+            "is read again and skipped. The order must be the same: set a seed if it "
+            "shuffles.",
             stacklevel=2,
         )
         while self._taken < state:
             try:
                 self.next()
             except StopIteration:
-                raise refuse_position(state, self._taken) from None
+                raise position_error(state, self._taken) from None
 
 
-class Numbered(Cursor):
-    """Elements that are looked up by number.
+class IndexedCursor(Cursor):
+    """Iterates over data by index.
 
     Args:
-        look_up: Returns the element with a number; None if it is left out.
-        count: How many numbers there are; None if there is no end.
+        look_up: Returns the element at an index; None to skip it.
+        count: The number of indices; None if infinite.
     """
 
     def __init__(self, look_up: Callable[[int], Any], count: int | None) -> None:
@@ -108,22 +108,22 @@ class Numbered(Cursor):
     @override
     def restore(self, state: State) -> None:
         if self._count is not None and state > self._count:
-            raise refuse_position(state, self._count)
+            raise position_error(state, self._count)
         self._next = state
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Foreign(Node):
-    """What another library gives.
+class ForeignSource(Node):
+    """The elements of another library's data.
 
     Args:
-        name: What it is.
-        open_cursor: Starts anew.
-        count: How many elements there are, INFINITE or UNKNOWN.
-        peek: Returns the first element, if that is no good reason to start.
+        name: The name of the data, for messages.
+        open_cursor: Returns a new cursor.
+        count: The number of elements, INFINITE or UNKNOWN.
+        peek: Returns the first element without consuming it.
     """
 
-    is_work = True
+    is_expensive = True
 
     name: str
     open_cursor: Callable[[], Cursor] = dataclasses.field(repr=False)
@@ -137,7 +137,7 @@ class Foreign(Node):
     @property
     @override
     def spec(self) -> Any:
-        """The shapes and dtypes of the first element: sizes may differ later."""
+        """The spec of the first element; first dimensions may vary."""
         peek = self.peek or self.open_cursor().next
         try:
             return spec_of(peek())
@@ -156,7 +156,7 @@ class _ForeignStream(Stream):
 
     @override
     def take(self, limit: int) -> Columns | None:
-        # One at a time: what is not asked for stays in the library.
+        # One at a time, so that nothing is read ahead.
         try:
             element = self._cursor.next()
         except StopIteration:
@@ -174,7 +174,7 @@ class _ForeignStream(Stream):
 
 
 def spec_of(element: Any) -> Any:
-    """Returns the spec of an element as a library gives it."""
+    """Returns the spec of a library's element."""
     return jax.tree.map(_spec, as_element(element))
 
 
@@ -182,6 +182,6 @@ def _spec(leaf: Any) -> TensorSpec:
     if isinstance(leaf, bytes):
         return TensorSpec((), STRING)
     array = np.asarray(leaf)
-    # Batches may become smaller: the size of the first says nothing about the last.
+    # The last batch may be smaller.
     shape = (None, *array.shape[1:]) if array.ndim else ()
     return TensorSpec(shape, array.dtype)

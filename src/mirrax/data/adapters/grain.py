@@ -1,4 +1,4 @@
-"""Datasets of Grain, which know their positions."""
+"""Adapter of Grain datasets, which have positions."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 from typing_extensions import override
 
-from mirrax.data.adapters.foreign import Cursor, Foreign, Numbered
-from mirrax.data.plan import INFINITE, UNKNOWN, Node, State
+from mirrax.data.adapters.foreign import Cursor, ForeignSource, IndexedCursor
+from mirrax.data.node import INFINITE, UNKNOWN, Node, State
 
 
 def adapt(value: Any) -> Node | None:
@@ -17,14 +17,16 @@ def adapt(value: Any) -> Node | None:
     if grain is None:
         return None
     if isinstance(value, grain.MapDataset):
-        # Without end, its length is the largest number there is. It may leave out
-        # elements, so the length says only how far to look.
+        # An infinite one has the length sys.maxsize. It may skip elements, so the
+        # length is only an upper bound.
         is_endless = len(value) == sys.maxsize
         count = INFINITE if is_endless else UNKNOWN
         name = "grain.MapDataset"
-        return Foreign(name, lambda: Numbered(value.__getitem__, len(value)), count)
+        return ForeignSource(
+            name, lambda: IndexedCursor(value.__getitem__, len(value)), count
+        )
     if isinstance(value, grain.IterDataset):
-        return Foreign("grain.IterDataset", lambda: _GrainCursor(iter(value)))
+        return ForeignSource("grain.IterDataset", lambda: _GrainCursor(iter(value)))
     return None
 
 

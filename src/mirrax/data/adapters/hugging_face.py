@@ -1,4 +1,4 @@
-"""Datasets of Hugging Face, whose elements are rows."""
+"""Adapter of Hugging Face datasets, whose elements are rows."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import numpy as np
 from typing_extensions import override
 
 from mirrax.data.adapters.elements import as_element
-from mirrax.data.adapters.foreign import Counting, Foreign, spec_of
+from mirrax.data.adapters.foreign import ForeignSource, IteratorCursor, spec_of
 from mirrax.data.columns import Column, Columns, from_rows
-from mirrax.data.indices import Counted, Indices
+from mirrax.data.indices import SequentialIndices
+from mirrax.data.node import Epoch, Node, Stream
 from mirrax.data.nodes.indexed import IndexedNode
-from mirrax.data.plan import Epoch, Node
 from mirrax.errors import InvalidArgumentError
 
 _STREAM = "datasets.IterableDataset"
@@ -29,16 +29,18 @@ def adapt(value: Any) -> Node | None:
     if isinstance(value, datasets.Dataset):
         return Table(value)
     if isinstance(value, datasets.IterableDataset):
-        # Its own positions leave out what is in a shuffle buffer, so we count.
-        return Foreign(_STREAM, lambda: Counting(lambda: iter(value), _STREAM))
+        # Its own positions ignore the shuffle buffer, so elements are counted.
+        return ForeignSource(
+            _STREAM, lambda: IteratorCursor(lambda: iter(value), _STREAM)
+        )
     return None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Table(IndexedNode):
-    """The rows of a table, looked up many at a time."""
+    """The rows of a table, looked up in chunks."""
 
-    is_work = True
+    is_expensive = True
 
     dataset: Any = dataclasses.field(repr=False)
 
@@ -48,8 +50,8 @@ class Table(IndexedNode):
         return 64
 
     @override
-    def indices(self, epoch: Epoch) -> Indices:
-        return Counted(len(self.dataset))
+    def indices(self, epoch: Epoch) -> Stream:
+        return SequentialIndices(len(self.dataset))
 
     @override
     def look_up(self, numbers: np.ndarray[Any, Any]) -> Columns:
@@ -78,7 +80,7 @@ def _as_column(values: Any) -> Column:
 
 
 def _by_rows(found: dict[str, Any], count: int) -> Columns:
-    """Returns rows that are not all alike, or hold structures themselves."""
+    """Returns rows of different shapes, or rows that contain structures."""
     rows = [
         as_element({name: values[i] for name, values in found.items()})
         for i in range(count)

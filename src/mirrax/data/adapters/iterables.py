@@ -1,4 +1,4 @@
-"""Lists, generators and anything else that can be iterated."""
+"""Adapter of lists, generators and other iterables."""
 
 from __future__ import annotations
 
@@ -7,9 +7,14 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from mirrax.data.adapters.foreign import Counting, Cursor, Foreign, Numbered
-from mirrax.data.plan import Node
-from mirrax.values.driving import Driving
+from mirrax.data.adapters.foreign import (
+    Cursor,
+    ForeignSource,
+    IndexedCursor,
+    IteratorCursor,
+)
+from mirrax.data.node import Node
+from mirrax.trees import Driving
 
 
 def adapt(value: Any) -> Node | None:
@@ -19,20 +24,22 @@ def adapt(value: Any) -> Node | None:
         return None
     if isinstance(value, Sequence):
         count = len(value)
-        return Foreign(name, lambda: Numbered(value.__getitem__, count), count)
+        return ForeignSource(
+            name, lambda: IndexedCursor(value.__getitem__, count), count
+        )
     if inspect.isgeneratorfunction(value):
         name = f"`{value.__name__}()`"
-        return Foreign(name, lambda: Counting(value, name))
+        return ForeignSource(name, lambda: IteratorCursor(value, name))
     if isinstance(value, Iterator):
         once = _Once(value, name)
-        return Foreign(name, once.open, peek=once.peek)
+        return ForeignSource(name, once.open, peek=once.peek)
     if isinstance(value, Iterable):
-        return Foreign(name, lambda: Counting(lambda: iter(value), name))
+        return ForeignSource(name, lambda: IteratorCursor(lambda: iter(value), name))
     return None
 
 
 class _Once:
-    """An iterator, which can be gone through only once."""
+    """An iterator, which can be consumed only once."""
 
     def __init__(self, elements: Iterator[Any], name: str) -> None:
         self._elements = elements
@@ -40,11 +47,11 @@ class _Once:
         self._is_begun = False
 
     def open(self) -> Cursor:
-        """Returns the elements, which belong to the first cursor that moves."""
-        return Counting(self._begin, self._name)
+        """Returns a cursor; the first one that is used gets the elements."""
+        return IteratorCursor(self._begin, self._name)
 
     def peek(self) -> Any:
-        """Returns the first element, and leaves it where it is."""
+        """Returns the first element without consuming it."""
         first = next(self._elements)
         self._elements = itertools.chain([first], self._elements)
         return first
@@ -52,9 +59,9 @@ class _Once:
     def _begin(self) -> Iterator[Any]:
         if self._is_begun:
             raise RuntimeError(
-                "An iterator can be gone through once, and a dataset starts anew for "
-                f"each iteration. Received: {self._name} a second time. Give the "
-                "generator function itself, or something like a list."
+                "An iterator can be consumed once, and a dataset restarts for each "
+                f"iteration. Received: {self._name} a second time. Pass the generator "
+                "function itself, or a list."
             )
         self._is_begun = True
         return self._elements

@@ -1,4 +1,4 @@
-"""Keras' PyDataset, whose elements are batches already."""
+"""Adapter of Keras' PyDataset, whose elements are batches."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 from typing_extensions import override
 
-from mirrax.data.adapters.foreign import Foreign, Numbered
-from mirrax.data.plan import INFINITE, Node
+from mirrax.data.adapters.foreign import ForeignSource, IndexedCursor
+from mirrax.data.node import INFINITE, Node
 
 
 def adapt(value: Any) -> Node | None:
@@ -18,11 +18,11 @@ def adapt(value: Any) -> Node | None:
         return None
     count = value.num_batches
     cardinality = INFINITE if count is None else count
-    return Foreign("keras.utils.PyDataset", lambda: _Batches(value), cardinality)
+    return ForeignSource("keras.utils.PyDataset", lambda: _Batches(value), cardinality)
 
 
-class _Batches(Numbered):
-    """The batches of one epoch, with the calls that Keras makes around it."""
+class _Batches(IndexedCursor):
+    """The batches of one epoch, with Keras' epoch callbacks."""
 
     def __init__(self, dataset: Any) -> None:
         super().__init__(dataset.__getitem__, dataset.num_batches)

@@ -1,4 +1,4 @@
-"""Finding the adapter for an object."""
+"""`as_dataset`: finds the adapter for an object."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from mirrax.data.adapters import (
 )
 from mirrax.data.dataset import Dataset
 
-# Libraries come before what every object of theirs is as well.
+# `iterables` last: objects of the libraries are iterables, too.
 _ADAPTERS = (arrays, grain, hugging_face, keras, tf_data, torch, iterables)
 
 
 def as_dataset(value: Any) -> Dataset:
-    """Returns what you have as a dataset, whose elements are what iterating it gives.
+    """Converts other data to a dataset.
 
     Takes arrays of NumPy and JAX and structures of them (their rows), iterables and
     generators, and the datasets of Grain, PyTorch (`DataLoader`), Hugging Face,

@@ -1,12 +1,12 @@
-"""Datasets of TensorFlow."""
+"""Adapter of TensorFlow datasets."""
 
 from __future__ import annotations
 
 import sys
 from typing import Any
 
-from mirrax.data.adapters.foreign import Counting, Foreign
-from mirrax.data.plan import Node
+from mirrax.data.adapters.foreign import ForeignSource, IteratorCursor
+from mirrax.data.node import Node
 
 _NAME = "tf.data.Dataset"
 
@@ -16,6 +16,8 @@ def adapt(value: Any) -> Node | None:
     tensorflow: Any = sys.modules.get("tensorflow")
     if tensorflow is None or not isinstance(value, tensorflow.data.Dataset):
         return None
-    # TensorFlow says infinite and unknown by the same numbers as we do.
+    # TensorFlow uses the same numbers for infinite and unknown.
     count = int(value.cardinality())
-    return Foreign(_NAME, lambda: Counting(value.as_numpy_iterator, _NAME), count)
+    return ForeignSource(
+        _NAME, lambda: IteratorCursor(value.as_numpy_iterator, _NAME), count
+    )

@@ -1,12 +1,12 @@
-"""PyTorch's DataLoader, whose elements are batches already."""
+"""Adapter of PyTorch's DataLoader, whose elements are batches."""
 
 from __future__ import annotations
 
 import sys
 from typing import Any
 
-from mirrax.data.adapters.foreign import Counting, Foreign
-from mirrax.data.plan import UNKNOWN, Node
+from mirrax.data.adapters.foreign import ForeignSource, IteratorCursor
+from mirrax.data.node import UNKNOWN, Node
 
 _NAME = "torch.utils.data.DataLoader"
 
@@ -18,4 +18,6 @@ def adapt(value: Any) -> Node | None:
         return None
     is_stream = isinstance(value.dataset, data.IterableDataset)
     count = UNKNOWN if is_stream else len(value)
-    return Foreign(_NAME, lambda: Counting(lambda: iter(value), _NAME), count)
+    return ForeignSource(
+        _NAME, lambda: IteratorCursor(lambda: iter(value), _NAME), count
+    )

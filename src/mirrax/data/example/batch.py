@@ -1,25 +1,27 @@
-"""Many examples at once.
+"""Parses many examples at once.
 
-Those of one length mostly differ in their values only, so that a value is at the same
-place in all of them.
+Examples of the same length mostly differ in their values only, so a value is at the
+same offset in all of them.
 """
 
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from mirrax.data.example.columns import Column
-from mirrax.data.example.kinds import BYTES, INT64, Array
+from mirrax.data.example.fast_path import spans_of
+from mirrax.data.example.feature_columns import FeatureColumn
+from mirrax.data.example.features import BYTES, INT64, Array
+from mirrax.data.example.protobuf import MalformedError, check_varints, decode_numbers
 from mirrax.data.example.spans import Spans
-from mirrax.data.example.usual import spans_of
-from mirrax.data.example.wire import MalformedError, check_varints, decode_numbers
 
-# Fewer records are read one by one as fast as all at once.
+# Fewer records are as fast one by one.
 _MIN_RECORDS_AT_ONCE = 4
 
 
-def parse_alike(records: list[bytes], columns: Sequence[Column]) -> list[int]:
-    """Fills in examples that have one layout; returns the indices of the others."""
+def parse_same_layout(
+    records: list[bytes], columns: Sequence[FeatureColumn]
+) -> list[int]:
+    """Parses examples of a common layout; returns the indices of the others."""
     groups: dict[int, list[int]] = {}
     for index, record in enumerate(records):
         groups.setdefault(len(record), []).append(index)
@@ -34,9 +36,9 @@ def parse_alike(records: list[bytes], columns: Sequence[Column]) -> list[int]:
 
 
 def _parse_group(
-    records: list[bytes], indices: Array, columns: Sequence[Column]
+    records: list[bytes], indices: Array, columns: Sequence[FeatureColumn]
 ) -> Array:
-    """Fills in the examples like the first one; returns which these are."""
+    """Parses the examples with the first one's layout; returns a mask of them."""
     nothing = np.zeros(len(indices), bool)
     first = records[indices[0]]
     found = spans_of(first, indices[0])
@@ -65,7 +67,7 @@ def _parse_group(
 
 
 def _frame_of(size: int, features: Iterable[Spans]) -> Array:
-    """Returns where the bytes are that all examples of one layout share."""
+    """Returns the offsets of the bytes that all examples of one layout share."""
     is_frame = np.ones(size, bool)
     for spans in features:
         for start, stop in spans.places if spans.are_free else ():

@@ -1,10 +1,10 @@
-"""What a user says about the features to parse."""
+"""Descriptions of features in an `Example`, and the kinds of their values."""
 
 import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from mirrax.data.example.kinds import kind_of
+import numpy as np
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,7 +22,7 @@ class FixedLenFeature:
     default_value: Any = None
 
     def __post_init__(self) -> None:
-        kind_of(self.dtype)
+        feature_kind(self.dtype)
         if None in self.shape or any(size < 0 for size in self.shape):
             raise ValueError(
                 "The shape of a `FixedLenFeature` must be known. "
@@ -41,7 +41,35 @@ class VarLenFeature:
     dtype: Any
 
     def __post_init__(self) -> None:
-        kind_of(self.dtype)
+        feature_kind(self.dtype)
 
 
 AnyFeature = FixedLenFeature | VarLenFeature
+
+
+Array = np.ndarray[Any, Any]
+
+# The numbers of the fields of Feature.
+BYTES, FLOAT, INT64 = 1, 2, 3
+DTYPES = {
+    BYTES: np.dtype(object),
+    FLOAT: np.dtype(np.float32),
+    INT64: np.dtype(np.int64),
+}
+KIND_NAMES = {BYTES: "bytes", FLOAT: "float32", INT64: "int64"}
+
+
+def feature_kind(dtype: Any) -> int:
+    """Returns the kind of the values of a dtype."""
+    kinds = {"f4": FLOAT, "i8": INT64, "S": BYTES, "U": BYTES, "O": BYTES}
+    try:
+        given = np.dtype("S" if dtype == "string" else dtype)
+    except TypeError:
+        given = np.dtype(bool)
+    kind = kinds.get(given.kind) or kinds.get(f"{given.kind}{given.itemsize}")
+    if dtype is None or kind is None:
+        raise ValueError(
+            "The dtype of a feature must be float32, int64 or bytes: examples hold "
+            f"nothing else. Received: {dtype!r}. Parse as one of these and convert."
+        )
+    return kind

@@ -9,9 +9,9 @@ from typing import Any, Self
 import numpy as np
 from typing_extensions import override
 
-from mirrax.data.example.kinds import BYTES, FLOAT, INT64, Array
+from mirrax.data.example.features import BYTES, FLOAT, INT64, Array
+from mirrax.data.example.protobuf import delimited, packed, varint
 from mirrax.data.example.spans import read_list
-from mirrax.data.example.wire import delimited, packed, varint
 
 
 class Message(abc.ABC):

@@ -5,17 +5,17 @@ from typing import Self
 
 from typing_extensions import override
 
-from mirrax.data.example.kinds import BYTES, FLOAT, INT64
+from mirrax.data.example.features import BYTES, FLOAT, INT64
 from mirrax.data.example.lists import BytesList, FloatList, Int64List, Message
+from mirrax.data.example.protobuf import delimited
 from mirrax.data.example.spans import (
     Spans,
-    guarded,
     read_example,
     read_feature,
     read_features,
+    read_or_raise,
     values_of,
 )
-from mirrax.data.example.wire import delimited
 
 
 class Feature(Message):
@@ -80,7 +80,7 @@ class Feature(Message):
     @classmethod
     @override
     def FromString(cls, data: bytes) -> Self:
-        spans = guarded(lambda: read_feature(data, 0, len(data)), data)
+        spans = read_or_raise(lambda: read_feature(data, 0, len(data)), data)
         return cls._from_spans(data, spans)
 
     @classmethod
@@ -123,7 +123,7 @@ class Features(Message):
     @override
     def FromString(cls, data: bytes) -> Self:
         found: dict[str, Spans] = {}
-        guarded(lambda: read_features(data, 0, len(data), found), data)
+        read_or_raise(lambda: read_features(data, 0, len(data), found), data)
         return cls({n: Feature._from_spans(data, s) for n, s in found.items()})
 
 
@@ -140,7 +140,7 @@ class Example(Message):
     @classmethod
     @override
     def FromString(cls, data: bytes) -> Self:
-        found = guarded(lambda: read_example(data), data)
+        found = read_or_raise(lambda: read_example(data), data)
         return cls(
             Features({n: Feature._from_spans(data, s) for n, s in found.items()})
         )

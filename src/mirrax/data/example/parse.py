@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mirrax.data.example.batch import parse_alike
-from mirrax.data.example.columns import make_column
+from mirrax.data.example.batch import parse_same_layout
+from mirrax.data.example.fast_path import spans_of
+from mirrax.data.example.feature_columns import make_column
 from mirrax.data.example.features import AnyFeature
 from mirrax.data.example.spans import values_of
-from mirrax.data.example.usual import spans_of
 
 
 def parse_example(
@@ -32,7 +32,7 @@ def parse_example(
     """
     records = _check_serialized(serialized)
     columns = [make_column(name, f, len(records)) for name, f in features.items()]
-    for index in parse_alike(records, columns):
+    for index in parse_same_layout(records, columns):
         found = spans_of(records[index], index)
         for column in columns:
             column.put_one(index, *values_of(records[index], found.get(column.name)))

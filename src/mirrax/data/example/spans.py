@@ -1,4 +1,4 @@
-"""Reading a message: first where the values are, then the values."""
+"""Parses a message in two steps: the offsets of values, then the values."""
 
 import dataclasses
 from collections.abc import Callable
@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from mirrax.data.columns import as_objects
-from mirrax.data.example.kinds import BYTES, DTYPES, FLOAT, INT64, Array
-from mirrax.data.example.wire import (
+from mirrax.data.example.features import BYTES, DTYPES, FLOAT, INT64, Array
+from mirrax.data.example.protobuf import (
     DELIMITED,
     FIXED32,
     VARINT,
@@ -24,13 +24,13 @@ _T = TypeVar("_T")
 
 @dataclasses.dataclass
 class Spans:
-    """Where the values of a feature are.
+    """The offsets of the values of a feature.
 
     Args:
         kind: The kind of values; 0 if there are none.
         places: Start and stop of a string, of packed numbers or of one number.
-        are_free: Whether other bytes there would mean other values and no more. Those
-            of a varint on its own also say where the next field starts.
+        are_free: Whether changing the bytes changes only the values. False for unpacked
+            varints, whose length determines the next field's offset.
     """
 
     kind: int = 0
@@ -71,7 +71,7 @@ def read_feature(
 def read_list(data: bytes, kind: int) -> list[Any]:
     """Returns the values of a list of a kind."""
     spans = Spans(kind)
-    guarded(lambda: _read_places(data, 0, len(data), spans), data)
+    read_or_raise(lambda: _read_places(data, 0, len(data), spans), data)
     values: list[Any] = values_of(data, spans)[1].tolist()
     return values
 
@@ -86,15 +86,15 @@ def values_of(data: bytes, spans: Spans | None) -> tuple[int, Array]:
     return spans.kind, decode_numbers(joined, spans.kind)
 
 
-def guarded(read: Callable[[], _T], data: bytes) -> _T:
+def read_or_raise(read: Callable[[], _T], data: bytes) -> _T:
     """Returns what a function reads from bytes, or raises a `DataLossError`."""
     try:
         return read()
     except MalformedError as error:
-        raise not_a_message(f"{len(data)} bytes", error) from None
+        raise parse_error(f"{len(data)} bytes", error) from None
 
 
-def not_a_message(received: str, error: MalformedError) -> DataLossError:
+def parse_error(received: str, error: MalformedError) -> DataLossError:
     """Returns the error for bytes that are no message."""
     return DataLossError(
         "Could not parse example input: it must be a serialized `tf.train.Example`. "

@@ -1,1 +1,1 @@
-"""The steps of a plan: one kind for each module."""
+"""The nodes of a plan, by operation."""

@@ -11,20 +11,20 @@ import numpy as np
 from typing_extensions import override
 
 from mirrax.data.columns import STRING, Columns, as_strings
-from mirrax.data.indices import Counted, Indices
+from mirrax.data.indices import SequentialIndices
+from mirrax.data.node import Epoch, Stream
 from mirrax.data.nodes.files import FileNode
 from mirrax.data.nodes.indexed import IndexedNode
-from mirrax.data.plan import Epoch
 from mirrax.data.readers.base import check_files
 from mirrax.errors import DataLossError
-from mirrax.values.specs import TensorSpec
+from mirrax.values.tensor_spec import TensorSpec
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ArrayRecords(IndexedNode, FileNode):
     """The records of ArrayRecord files, those of the first file first.
 
-    They have numbers, so a shuffle of any size moves numbers, not records.
+    Shuffles of any size move record numbers, not records.
     """
 
     @property
@@ -33,8 +33,8 @@ class ArrayRecords(IndexedNode, FileNode):
         return 64
 
     @override
-    def indices(self, epoch: Epoch) -> Indices:
-        return Counted(self.cardinality)
+    def indices(self, epoch: Epoch) -> Stream:
+        return SequentialIndices(self.cardinality)
 
     @override
     def look_up(self, numbers: np.ndarray[Any, Any]) -> Columns:
@@ -94,7 +94,7 @@ def _open(path: str) -> Any:
             "ArrayRecord files need the package `array-record`. Install it with "
             "`pip install mirrax[data]`."
         ) from error
-    # Records come in any order, so reading ahead would be in vain.
+    # Records are read in any order, so reading ahead is useless.
     return array_record_module.ArrayRecordReader(path, "readahead_buffer_size:0")
 
 

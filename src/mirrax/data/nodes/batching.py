@@ -1,4 +1,4 @@
-"""Putting elements together."""
+"""`batch` and `padded_batch`."""
 
 from __future__ import annotations
 
@@ -12,21 +12,15 @@ from typing_extensions import override
 
 from mirrax.data import columns as cols
 from mirrax.data.columns import Columns
-from mirrax.data.plan import (
-    Epoch,
-    Node,
-    PassingStream,
-    Stream,
-)
+from mirrax.data.node import Epoch, PassingStream, SourceNode, Stream
 from mirrax.errors import InvalidArgumentError
-from mirrax.values.specs import TensorSpec
+from mirrax.values.tensor_spec import TensorSpec
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Batching(Node):
-    """So many elements in one; the last may have fewer, or be left out."""
+class Batching(SourceNode):
+    """Groups of `size` elements; the last may be smaller, or dropped."""
 
-    source: Node
     size: int
     drop_remainder: bool
 
@@ -40,7 +34,7 @@ class Batching(Node):
 
     @property
     def num_rows(self) -> int | None:
-        """How many rows every batch has, if all have as many."""
+        """The number of rows of every batch, if all are equal."""
         return self.size if self.drop_remainder else None
 
 
@@ -60,7 +54,7 @@ class Batch(Batching):
 
 
 def with_rows(spec: TensorSpec, size: int | None) -> TensorSpec:
-    """Returns the spec of so many rows of a spec."""
+    """Returns the spec of `size` stacked elements."""
     return TensorSpec(None if spec.shape is None else (size, *spec.shape), spec.dtype)
 
 
@@ -80,11 +74,11 @@ class _BatchStream(PassingStream):
         self.structure = self._source.structure
         if not parts or (missing and self._drop):
             return None
-        return [one_row(column) for column in cols.concatenate(parts)]
+        return [as_one_row(column) for column in cols.concatenate(parts)]
 
 
-def one_row(column: cols.Column) -> cols.Column:
-    """Returns rows as one element, if they can be stacked."""
+def as_one_row(column: cols.Column) -> cols.Column:
+    """Returns stacked rows as one element."""
     if isinstance(column, np.ndarray):
         return column[None]
     raise InvalidArgumentError(
@@ -101,7 +95,7 @@ def _kinds(rows: Iterable[Any]) -> str:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PaddedBatch(Batching):
-    """Elements stacked after being filled up to the same shape."""
+    """Elements padded to the same shape, then stacked."""
 
     shapes: Any
     values: Any

@@ -1,4 +1,4 @@
-"""Streams with some elements that were read in advance, and streams in turn."""
+"""Buffered streams, used by `zip` and `interleave`."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import numpy as np
 
 from mirrax.data import columns as cols
 from mirrax.data.columns import Columns
-from mirrax.data.plan import State, Stream
-from mirrax.data.pool import Future, Pool, wait_for
+from mirrax.data.node import State, Stream
+from mirrax.data.thread_pool import Future, Pool, wait_for
 
 
 class Buffered:
-    """A stream whose next elements can be counted before they are taken.
+    """A stream with a buffer of the next elements.
 
     Args:
         stream: The elements.
-        pool: Threads that read the next ones in advance, if there are any.
+        pool: Threads that fill the buffer in advance, if any.
     """
 
     def __init__(self, stream: Stream, pool: Pool | None = None) -> None:
@@ -32,14 +32,14 @@ class Buffered:
         self.structure: Any = None
 
     def has_rows(self, size: int) -> bool:
-        """Returns whether there is another element; raises what reading it raised."""
+        """Returns whether there is another element; raises errors of reading."""
         available = self.num_rows(size)
         if self._error is not None:
             raise self._error
         return available > 0
 
     def num_rows(self, size: int) -> int:
-        """Returns how many elements are at hand; if none are, it reads up to `size`."""
+        """Returns the number of buffered elements; if 0, first reads up to `size`."""
         if self._columns is not None and self._used == cols.num_rows(self._columns):
             self._columns = None
         if self._columns is None and self._error is None:
@@ -50,7 +50,7 @@ class Buffered:
         return 0 if self._columns is None else cols.num_rows(self._columns) - self._used
 
     def take(self, limit: int) -> Columns:
-        """Returns at most `limit` of the elements at hand."""
+        """Returns at most `limit` buffered elements."""
         assert self._columns is not None
         taken = cols.select(self._columns, slice(self._used, self._used + limit))
         self._used += cols.num_rows(taken)
@@ -61,7 +61,7 @@ class Buffered:
         return [self._before, self._used]
 
     def restore(self, state: State) -> None:
-        """Goes to a position."""
+        """Restores a position."""
         self._before, used = state
         self._stream.restore(self._before)
         while used and (available := self.num_rows(used)):
@@ -69,19 +69,19 @@ class Buffered:
             used -= min(used, available)
 
     def start(self, size: int) -> None:
-        """Begins to read, if there are threads for that."""
+        """Starts reading in advance, if there are threads."""
         if self._pool is not None:
             self._pending = self._pool.submit(self._next_chunk, size)
 
     @property
     def columns(self) -> Columns:
-        """What was read last."""
+        """The buffered elements."""
         return self._columns or []
 
     def _read(self, size: int) -> None:
         pending = self._pending
         if pending is not None:
-            # After a Ctrl-C the result is still there.
+            # Kept after a Ctrl-C, so that no element is lost.
             wait_for([pending])
         self._pending = None
         chunk = self._next_chunk(size) if pending is None else pending.result()
@@ -99,9 +99,9 @@ class Buffered:
 def take_rounds(
     streams: Sequence[Buffered], block: int, limit: int, size: int
 ) -> Columns | None:
-    """Returns whole blocks of all streams in turn, as many rounds as there can be.
+    """Returns complete rounds of blocks of all streams.
 
-    None if there is not a block of each at hand, or they cannot be put into one array.
+    None if not every stream has a buffered block, or shapes or dtypes differ.
     """
     count = limit // (len(streams) * block)
     if count:

@@ -1,4 +1,4 @@
-"""Keeping elements."""
+"""`cache`."""
 
 from __future__ import annotations
 
@@ -16,20 +16,15 @@ from typing_extensions import override
 
 from mirrax.data import columns as cols
 from mirrax.data.columns import Columns
-from mirrax.data.plan import (
-    Epoch,
-    Node,
-    ReplayedStream,
-    Stream,
-)
+from mirrax.data.node import Epoch, ReplayedStream, SourceNode, Stream
 from mirrax.errors import DataLossError, NotFoundError
 
-# What is kept is read once, so its order is that of one iteration, always the same one.
+# The cache is filled once, so its order is always that of one iteration.
 _EPOCH = (0,)
 
 
-class Memory:
-    """Elements that were read once, as columns."""
+class CachedColumns:
+    """The cached elements."""
 
     def __init__(self) -> None:
         self.columns: Columns | None = None
@@ -37,18 +32,11 @@ class Memory:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Cache(Node):
-    """Elements that are read once and then kept.
+class Cache(SourceNode):
+    """Elements that are read once and then cached, in memory or in a file."""
 
-    Args:
-        source: The elements.
-        file: Where they are kept; in memory if it is empty.
-        memory: What is kept.
-    """
-
-    source: Node
     file: str = ""
-    memory: Memory = dataclasses.field(default_factory=Memory, repr=False)
+    memory: CachedColumns = dataclasses.field(default_factory=CachedColumns, repr=False)
 
     @override
     def open(self, epoch: Epoch) -> Stream:
@@ -58,19 +46,9 @@ class Cache(Node):
                 _load(self.file, self.memory)
         return _CacheStream(self)
 
-    @property
-    @override
-    def spec(self) -> Any:
-        return self.source.spec
-
-    @property
-    @override
-    def cardinality(self) -> int:
-        return self.source.cardinality
-
 
 class _CacheStream(ReplayedStream):
-    """Reads from the source until its end, and what was kept from then on."""
+    """Reads from the source once, and from the cache later."""
 
     def __init__(self, node: Cache) -> None:
         self._node = node
@@ -86,7 +64,7 @@ class _CacheStream(ReplayedStream):
             if self._memory.columns is None:
                 return None
             span = slice(self._taken, self._taken + limit)
-            # A copy, because the user may change what is handed out.
+            # A copy, because the user may modify elements.
             found = copy.deepcopy(cols.select(self._memory.columns, span))
             return found if cols.num_rows(found) else None
         columns = self._source.take(limit)
@@ -112,8 +90,8 @@ def _require_folder(file: str) -> None:
         )
 
 
-def _save(file: str, memory: Memory) -> None:
-    """Writes a cache, whole or not at all."""
+def _save(file: str, memory: CachedColumns) -> None:
+    """Writes a cache file atomically."""
     count = 0 if memory.columns is None else len(memory.columns)
     nesting = None if count == 0 else jax.tree.unflatten(memory.structure, range(count))
     folder = pathlib.Path(file).absolute().parent
@@ -123,7 +101,7 @@ def _save(file: str, memory: Memory) -> None:
     os.replace(name, file)
 
 
-def _load(file: str, memory: Memory) -> None:
+def _load(file: str, memory: CachedColumns) -> None:
     try:
         with open(file, "rb") as stream:
             memory.columns, nesting = pickle.load(stream)

@@ -1,4 +1,4 @@
-"""Elements of several datasets, each time of one that is chosen."""
+"""`choose_from_datasets` and `sample_from_datasets`."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import numpy as np
 from typing_extensions import override
 
 from mirrax.data.columns import Columns
+from mirrax.data.node import INFINITE, UNKNOWN, Epoch, Node, State, Stream
 from mirrax.data.nodes.combining import common_spec
 from mirrax.data.nodes.counting import RandomStream
-from mirrax.data.plan import INFINITE, UNKNOWN, Epoch, Node, State, Stream
 from mirrax.data.seeds import Seeded, random_seed
 from mirrax.errors import InvalidArgumentError
-from mirrax.values.specs import TensorSpec
+from mirrax.values.tensor_spec import TensorSpec
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -39,11 +39,11 @@ class Choosing(Node):
 
     @abc.abstractmethod
     def _open_choices(self, epoch: Epoch) -> Stream:
-        """Returns numbers that decide about the datasets."""
+        """Returns the numbers that select datasets."""
 
     @abc.abstractmethod
     def source_of(self, choice: int) -> int:
-        """Returns the index of the dataset that a number means."""
+        """Returns the index of the dataset that a number selects."""
 
     @property
     @override
@@ -83,7 +83,7 @@ class Sample(Choosing, Seeded):
 
     weights: tuple[float, ...]
     seed: int
-    is_anew: bool
+    rerandomize: bool
     is_random: bool = dataclasses.field(default=False, repr=False)
 
     @property
@@ -93,7 +93,7 @@ class Sample(Choosing, Seeded):
 
     @override
     def _open_choices(self, epoch: Epoch) -> Stream:
-        return RandomStream((self.seed, *epoch) if self.is_anew else (self.seed,))
+        return RandomStream((self.seed, *epoch) if self.rerandomize else (self.seed,))
 
     @override
     def source_of(self, choice: int) -> int:
@@ -129,7 +129,7 @@ def sampled(
     weights: Sequence[float] | None,
     seed: int | None,
     stops_on_empty: bool,
-    is_anew: bool | None,
+    rerandomize: bool | None,
 ) -> Node:
     """Returns elements of sources that are drawn at random."""
     _require_some(sources)
@@ -142,8 +142,8 @@ def sampled(
     drawn = tuple(node for node, weight in zip(sources, given) if weight)
     numbers = tuple(float(weight) for weight in given if weight)
     number = random_seed() if seed is None else int(seed)
-    is_anew = seed is None if is_anew is None else is_anew
-    return Sample(drawn, stops_on_empty, numbers, number, is_anew, seed is None)
+    rerandomize = seed is None if rerandomize is None else rerandomize
+    return Sample(drawn, stops_on_empty, numbers, number, rerandomize, seed is None)
 
 
 def _require_some(sources: Sequence[Node]) -> None:

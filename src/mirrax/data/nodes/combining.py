@@ -1,4 +1,4 @@
-"""Datasets side by side, and one after another."""
+"""`zip`, `concatenate` and `enumerate`."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ from typing_extensions import override
 
 from mirrax.data import columns as cols
 from mirrax.data.columns import Columns
-from mirrax.data.nodes.buffered import Buffered
-from mirrax.data.plan import (
+from mirrax.data.node import (
     INFINITE,
     UNKNOWN,
+    CountedStream,
     Epoch,
     Node,
+    SourceNode,
     State,
     Stream,
 )
+from mirrax.data.nodes.buffered import Buffered
 from mirrax.errors import InvalidArgumentError
-from mirrax.values.specs import TensorSpec
+from mirrax.values.tensor_spec import TensorSpec
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -108,7 +110,7 @@ class Concatenate(Node):
 
 
 def common_spec(first: TensorSpec, *rest: TensorSpec) -> TensorSpec:
-    """Returns what specs have in common: sizes that differ are not known."""
+    """Merges specs: dimensions that differ become unknown."""
     shape: Any = first.shape
     for other in rest:
         if shape is None or other.shape is None or len(other.shape) != len(shape):
@@ -159,10 +161,9 @@ class _ConcatenateStream(Stream):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Enumerate(Node):
+class Enumerate(SourceNode):
     """Pairs of a number and an element."""
 
-    source: Node
     start: int
 
     @override
@@ -174,16 +175,11 @@ class Enumerate(Node):
     def spec(self) -> Any:
         return (TensorSpec((), np.int64), self.source.spec)
 
-    @property
-    @override
-    def cardinality(self) -> int:
-        return self.source.cardinality
 
-
-class _EnumerateStream(Stream):
+class _EnumerateStream(CountedStream):
     def __init__(self, source: Stream, start: int) -> None:
         self._source = source
-        self._next = start
+        self._count = start
 
     @override
     def take(self, limit: int) -> Columns | None:
@@ -193,14 +189,5 @@ class _EnumerateStream(Stream):
         self.structure = jax.tree.structure(
             (0, jax.tree.unflatten(self._source.structure, [0] * len(columns)))
         )
-        start, self._next = self._next, self._next + cols.num_rows(columns)
-        return [np.arange(start, self._next), *columns]
-
-    @override
-    def state(self) -> State:
-        return [self._next, self._source.state()]
-
-    @override
-    def restore(self, state: State) -> None:
-        self._next, inner = state
-        self._source.restore(inner)
+        start, self._count = self._count, self._count + cols.num_rows(columns)
+        return [np.arange(start, self._count), *columns]

@@ -1,4 +1,4 @@
-"""Numbers without end, and datasets of a number of elements that is promised."""
+"""`counter`, `random` and `assert_cardinality`."""
 
 from __future__ import annotations
 
@@ -12,16 +12,24 @@ from typing_extensions import override
 from mirrax.data import columns as cols
 from mirrax.data.columns import Columns
 from mirrax.data.indices import random_for
-from mirrax.data.plan import INFINITE, Epoch, Node, State, Stream
+from mirrax.data.node import (
+    INFINITE,
+    CountedStream,
+    Epoch,
+    Node,
+    SourceNode,
+    State,
+    Stream,
+)
 from mirrax.data.seeds import Seeded
 from mirrax.errors import InvalidArgumentError
-from mirrax.values.specs import TensorSpec
+from mirrax.values.tensor_spec import TensorSpec
 
 _ROWS = 256
 """How many numbers are made at once."""
 
 
-class Endless(Node):
+class InfiniteNode(Node):
     """Numbers without end."""
 
     @property
@@ -30,7 +38,7 @@ class Endless(Node):
         return INFINITE
 
 
-class _EndlessStream(Stream):
+class _InfiniteStream(Stream):
     """Numbers that depend on their position alone."""
 
     chunk = _ROWS
@@ -49,7 +57,7 @@ class _EndlessStream(Stream):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Counter(Endless):
+class Counter(InfiniteNode):
     """Numbers from a start on, by a step."""
 
     start: int
@@ -66,7 +74,7 @@ class Counter(Endless):
         return TensorSpec((), self.dtype)
 
 
-class _CounterStream(_EndlessStream):
+class _CounterStream(_InfiniteStream):
     def __init__(self, node: Counter) -> None:
         super().__init__()
         self._node = node
@@ -80,17 +88,17 @@ class _CounterStream(_EndlessStream):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class RandomNumbers(Endless, Seeded):
+class RandomNumbers(InfiniteNode, Seeded):
     """Random integers below 2**32.
 
     Args:
-        seed: Decides about them.
-        is_anew: Whether each iteration has others.
-        is_random: Whether nobody chose the seed.
+        seed: The random seed.
+        rerandomize: Whether each iteration has different numbers.
+        is_random: Whether the user gave no seed.
     """
 
     seed: int
-    is_anew: bool
+    rerandomize: bool
     is_random: bool = dataclasses.field(default=False, repr=False)
 
     @property
@@ -100,7 +108,7 @@ class RandomNumbers(Endless, Seeded):
 
     @override
     def open(self, epoch: Epoch) -> Stream:
-        return RandomStream((self.seed, *(epoch if self.is_anew else ())))
+        return RandomStream((self.seed, *(epoch if self.rerandomize else ())))
 
     @property
     @override
@@ -108,8 +116,8 @@ class RandomNumbers(Endless, Seeded):
         return TensorSpec((), np.int64)
 
 
-class RandomStream(_EndlessStream):
-    """Random integers below 2**32, made in blocks, so that each can be found again."""
+class RandomStream(_InfiniteStream):
+    """Random integers below 2**32, generated in blocks for fast restores."""
 
     def __init__(self, seed: tuple[int, ...]) -> None:
         super().__init__()
@@ -128,10 +136,9 @@ class RandomStream(_EndlessStream):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class AssertCardinality(Node):
-    """A dataset of a number of elements that the user knows."""
+class AssertCardinality(SourceNode):
+    """A dataset with a number of elements that the user asserts."""
 
-    source: Node
     count: int
 
     @override
@@ -140,47 +147,32 @@ class AssertCardinality(Node):
 
     @property
     @override
-    def spec(self) -> Any:
-        return self.source.spec
-
-    @property
-    @override
     def cardinality(self) -> int:
         return self.count
 
 
-class _CheckedStream(Stream):
+class _CheckedStream(CountedStream):
     def __init__(self, source: Stream, count: int) -> None:
         self._source = source
-        self._count = count
-        self._given = 0
+        self._expected = count
         self.chunk = source.chunk
 
     @override
     def take(self, limit: int) -> Columns | None:
-        left = self._count - self._given
+        left = self._expected - self._count
         columns = self._source.take(min(limit, left) if left > 0 else 1)
         self.structure = self._source.structure
         if columns is None:
             if left > 0:
-                raise self._wrong(f"only {self._given}")
+                raise self._wrong(f"only {self._count}")
             return None
         if not left:
-            raise self._wrong(f"at least {self._given + 1}")
-        self._given += cols.num_rows(columns)
+            raise self._wrong(f"at least {self._count + 1}")
+        self._count += cols.num_rows(columns)
         return columns
-
-    @override
-    def state(self) -> State:
-        return [self._given, self._source.state()]
-
-    @override
-    def restore(self, state: State) -> None:
-        self._given, inner = state
-        self._source.restore(inner)
 
     def _wrong(self, found: str) -> InvalidArgumentError:
         return InvalidArgumentError(
             "A dataset must have as many elements as `assert_cardinality` says. "
-            f"Received: {found}, for {self._count}."
+            f"Received: {found}, for {self._expected}."
         )

@@ -9,15 +9,9 @@ from typing import Any
 from typing_extensions import override
 
 from mirrax.data.columns import STRING, Columns, as_objects
-from mirrax.data.plan import (
-    UNKNOWN,
-    Epoch,
-    Node,
-    State,
-    Stream,
-)
+from mirrax.data.node import UNKNOWN, Epoch, Node, State, Stream
 from mirrax.data.readers import Reader
-from mirrax.values.specs import TensorSpec
+from mirrax.values.tensor_spec import TensorSpec
 
 MakeReader = Callable[[tuple[str, ...]], Reader]
 """Opens files that are read one after another."""
@@ -25,9 +19,9 @@ MakeReader = Callable[[tuple[str, ...]], Reader]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class FileNode(Node):
-    """A node that reads files, one after another, so that workers can share them."""
+    """A node that reads files, which can be sharded among workers."""
 
-    is_work = True
+    is_expensive = True
 
     files: tuple[str, ...]
 
@@ -42,6 +36,8 @@ class Files(FileNode):
         kind: What kind of files they are.
     """
 
+    cardinality = UNKNOWN
+
     make_reader: MakeReader = dataclasses.field(repr=False)
     kind: str
 
@@ -53,11 +49,6 @@ class Files(FileNode):
     @override
     def spec(self) -> Any:
         return TensorSpec((), STRING)
-
-    @property
-    @override
-    def cardinality(self) -> int:
-        return UNKNOWN
 
 
 class _FilesStream(Stream):

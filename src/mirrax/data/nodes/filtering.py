@@ -1,4 +1,4 @@
-"""The elements for which a function is true."""
+"""`filter`."""
 
 from __future__ import annotations
 
@@ -11,17 +11,22 @@ from typing_extensions import override
 
 from mirrax.data import columns as cols
 from mirrax.data.columns import Columns
-from mirrax.data.plan import UNKNOWN, Epoch, Node, State, Stream
+from mirrax.data.node import (
+    UNKNOWN,
+    CountedStream,
+    Epoch,
+    SourceNode,
+    Stream,
+)
 from mirrax.errors import InvalidArgumentError
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Filter(Node):
+class Filter(SourceNode):
     """The elements for which a function is true."""
 
-    is_work = True
+    is_expensive = True
 
-    source: Node
     predicate: Callable[..., Any]
 
     @override
@@ -30,20 +35,14 @@ class Filter(Node):
 
     @property
     @override
-    def spec(self) -> Any:
-        return self.source.spec
-
-    @property
-    @override
     def cardinality(self) -> int:
         return 0 if self.source.cardinality == 0 else UNKNOWN
 
 
-class _FilterStream(Stream):
+class _FilterStream(CountedStream):
     def __init__(self, source: Stream, predicate: Callable[..., Any]) -> None:
         self._source = source
         self._predicate = predicate
-        self._number = 0
         self._error: Exception | None = None
 
     @override
@@ -53,28 +52,19 @@ class _FilterStream(Stream):
         while (columns := self._source.take(limit)) is not None:
             self.structure = self._source.structure
             kept = cols.select(columns, self._which(cols.rows_of(columns)))
-            self._number += cols.num_rows(columns)
+            self._count += cols.num_rows(columns)
             if cols.num_rows(kept):
                 return kept
             if self._error is not None:
                 raise self._error
         return None
 
-    @override
-    def state(self) -> State:
-        return [self._number, self._source.state()]
-
-    @override
-    def restore(self, state: State) -> None:
-        self._number, inner = state
-        self._source.restore(inner)
-
     def _which(self, rows: Sequence[Any]) -> np.ndarray[Any, Any]:
-        """Returns which rows to keep; what comes before an error comes first."""
+        """Returns a mask of rows to keep; an error is raised after those before it."""
         keep = np.zeros(len(rows), bool)
         for place, row in enumerate(rows):
             try:
-                with cols.noting("filter", self._number + place):
+                with cols.annotate_errors("filter", self._count + place):
                     keep[place] = self._is_kept(row)
             except Exception as error:
                 self._error = error

@@ -1,4 +1,4 @@
-"""What a Python function yields."""
+"""`from_generator`."""
 
 from __future__ import annotations
 
@@ -12,21 +12,16 @@ import numpy as np
 from typing_extensions import override
 
 from mirrax.data.columns import STRING, Columns, from_rows
-from mirrax.data.plan import (
-    UNKNOWN,
-    Epoch,
-    Node,
-    ReplayedStream,
-    Stream,
-)
-from mirrax.values.specs import TensorSpec
+from mirrax.data.node import UNKNOWN, Epoch, Node, ReplayedStream, Stream
+from mirrax.values.tensor_spec import TensorSpec
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Generated(Node):
     """What a Python function yields."""
 
-    is_work = True
+    is_expensive = True
+    cardinality = UNKNOWN
 
     function: Callable[[], Iterable[Any]]
     signature: Any
@@ -40,11 +35,6 @@ class Generated(Node):
     def spec(self) -> Any:
         return self.signature
 
-    @property
-    @override
-    def cardinality(self) -> int:
-        return UNKNOWN
-
 
 class _GeneratedStream(ReplayedStream):
     def __init__(self, node: Generated) -> None:
@@ -53,7 +43,7 @@ class _GeneratedStream(ReplayedStream):
 
     @override
     def _take(self, limit: int) -> Columns | None:
-        # One at a time: what is not asked for stays in the generator.
+        # One at a time, so that nothing is read ahead.
         for element in itertools.islice(self._elements, 1):
             return from_rows([self._checked(element)])
         return None

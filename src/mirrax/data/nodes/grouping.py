@@ -1,4 +1,4 @@
-"""Elements in groups of the same key, each made into a dataset."""
+"""`group_by_window`."""
 
 from __future__ import annotations
 
@@ -14,27 +14,35 @@ from typing_extensions import override
 from mirrax.data import columns as cols
 from mirrax.data.columns import Columns
 from mirrax.data.inference import spec_of_first
+from mirrax.data.node import (
+    UNKNOWN,
+    Epoch,
+    Node,
+    ReplayedStream,
+    SourceNode,
+    State,
+    Stream,
+)
 from mirrax.data.nodes.combining import common_spec
-from mirrax.data.plan import UNKNOWN, Epoch, Node, ReplayedStream, State, Stream
 from mirrax.data.seeds import Seeded, seed_unseeded
 from mirrax.errors import InvalidArgumentError
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class GroupByWindow(Node, Seeded):
-    """What a function makes of groups of elements with the same key.
+class GroupByWindow(SourceNode, Seeded):
+    """The elements of `reduce(key, group)` for groups of elements with the same key.
 
     Args:
         source: The elements.
-        key_of: Makes a number of an element.
-        reduce: Makes a node of a key and of the node of a group.
-        size_of: How many elements of a key make a group.
-        seed: Decides about what is random in what `reduce` makes.
+        key_of: Returns the key of an element.
+        reduce: Returns a node, given a key and the node of a group.
+        size_of: Returns the size of a group, given its key.
+        seed: The seed of unseeded nodes that `reduce` returns.
     """
 
-    is_work = True
+    is_expensive = True
+    cardinality = UNKNOWN
 
-    source: Node
     key_of: Callable[..., Any]
     reduce: Callable[[Any, Node], Node]
     size_of: Callable[[Any], Any]
@@ -52,24 +60,19 @@ class GroupByWindow(Node, Seeded):
     @property
     @override
     def spec(self) -> Any:
-        # Of two keys: what differs between them is not known.
+        # Of two keys: dimensions that differ are unknown.
         specs = []
         for key in (0, 1):
-            # One that the function refuses says nothing about the others.
+            # The function may reject a key.
             with contextlib.suppress(Exception):
                 group = Group([], None, self.source.spec)
                 specs.append(self.reduce(np.int64(key), group).spec)
         return jax.tree.map(common_spec, *specs) if specs else spec_of_first(self)
 
-    @property
-    @override
-    def cardinality(self) -> int:
-        return UNKNOWN
-
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Group(Node):
-    """Elements at hand, which can be of different shapes."""
+    """The elements of one group; their shapes may differ."""
 
     rows: list[Any] = dataclasses.field(repr=False)
     nesting: Any = dataclasses.field(repr=False)
@@ -136,14 +139,14 @@ class _GroupStream(ReplayedStream):
             self._made = self._open_group(key, self._groups.pop(key))
 
     def _next_full(self) -> int | None:
-        """Returns the key of a group that is complete; at the end, of any other."""
+        """Returns the key of a full group; at the end, of any group left."""
         while not self._has_ended:
             columns = self._source.take(1)
             if columns is None:
                 self._has_ended = True
                 break
             (row,) = cols.rows_of(columns)
-            with cols.noting("group_by_window", self._num_read):
+            with cols.annotate_errors("group_by_window", self._num_read):
                 key = cols.call(self._node.key_of, self._source.structure, row)
                 number = int(np.asarray(key))
                 size = int(np.asarray(self._node.size_of(np.int64(number))))

@@ -1,4 +1,4 @@
-"""Elements that can be looked up by number: integers and the rows of arrays."""
+"""Nodes with random access: `range`, `from_tensors` and `from_tensor_slices`."""
 
 from __future__ import annotations
 
@@ -12,17 +12,9 @@ from typing_extensions import override
 
 from mirrax.data import columns as cols
 from mirrax.data.columns import Columns, as_array
-from mirrax.data.indices import (
-    Counted,
-    Indices,
-)
-from mirrax.data.plan import (
-    Epoch,
-    Node,
-    State,
-    Stream,
-)
-from mirrax.values.specs import TensorSpec
+from mirrax.data.indices import SequentialIndices, take_numbers
+from mirrax.data.node import Epoch, Node, State, Stream
+from mirrax.values.tensor_spec import TensorSpec
 
 _IN_MEMORY = 256
 
@@ -33,11 +25,16 @@ class IndexedNode(Node):
     @property
     @abc.abstractmethod
     def chunk(self) -> int:
-        """How many elements to look up at once, where they are wanted one by one."""
+        """How many elements to look up at once when they are used one by one."""
+
+    @property
+    def has_indices(self) -> bool:
+        """Whether the elements have numbers."""
+        return True
 
     @abc.abstractmethod
-    def indices(self, epoch: Epoch) -> Indices | None:
-        """Returns the numbers of the elements in order; None if there are none."""
+    def indices(self, epoch: Epoch) -> Stream:
+        """Returns the numbers of the elements in order, as one column."""
 
     @abc.abstractmethod
     def look_up(self, numbers: np.ndarray[Any, Any]) -> Columns:
@@ -45,18 +42,13 @@ class IndexedNode(Node):
 
     @override
     def open(self, epoch: Epoch) -> Stream:
-        indices = self.indices(epoch)
-        return IndexedStream(self, indices) if indices else self._open_rows(epoch)
-
-    def _open_rows(self, epoch: Epoch) -> Stream:
-        """Returns the elements, where they have no numbers."""
-        raise AssertionError
+        return IndexedStream(self, self.indices(epoch))
 
 
 class IndexedStream(Stream):
     """Elements in the order of their numbers."""
 
-    def __init__(self, node: IndexedNode, indices: Indices) -> None:
+    def __init__(self, node: IndexedNode, indices: Stream) -> None:
         self._look_up = node.look_up
         self._indices = indices
         self.structure = node.structure
@@ -67,7 +59,7 @@ class IndexedStream(Stream):
     def take(self, limit: int) -> Columns | None:
         if self._error is not None:
             raise self._error
-        numbers = self._indices.take(limit)
+        numbers = take_numbers(self._indices, limit)
         if not len(numbers):
             return None
         try:
@@ -78,7 +70,7 @@ class IndexedStream(Stream):
             return self._look_up_until_error(numbers)
 
     def _look_up_until_error(self, numbers: np.ndarray[Any, Any]) -> Columns:
-        """Returns what is before an error; it is raised where that is no more."""
+        """Returns the elements before an error, which is raised at the next `take`."""
         found: list[Columns] = []
         for number in numbers:
             try:
@@ -111,8 +103,8 @@ class Range(IndexedNode):
         return _IN_MEMORY
 
     @override
-    def indices(self, epoch: Epoch) -> Indices:
-        return Counted(len(self.numbers))
+    def indices(self, epoch: Epoch) -> Stream:
+        return SequentialIndices(len(self.numbers))
 
     @override
     def look_up(self, numbers: np.ndarray[Any, Any]) -> Columns:
@@ -143,8 +135,8 @@ class Slices(IndexedNode):
         return _IN_MEMORY
 
     @override
-    def indices(self, epoch: Epoch) -> Indices:
-        return Counted(self.count)
+    def indices(self, epoch: Epoch) -> Stream:
+        return SequentialIndices(self.count)
 
     @override
     def look_up(self, numbers: np.ndarray[Any, Any]) -> Columns:

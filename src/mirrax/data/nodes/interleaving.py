@@ -1,4 +1,4 @@
-"""Datasets made of elements, in turn."""
+"""`interleave` and `flat_map`."""
 
 from __future__ import annotations
 
@@ -10,28 +10,36 @@ from typing_extensions import override
 
 from mirrax.data import columns as cols
 from mirrax.data.columns import Columns
+from mirrax.data.node import (
+    UNKNOWN,
+    Epoch,
+    Node,
+    SourceNode,
+    State,
+    Stream,
+    position_error,
+)
 from mirrax.data.nodes.buffered import Buffered, take_rounds
-from mirrax.data.plan import UNKNOWN, Epoch, Node, State, Stream, refuse_position
-from mirrax.data.pool import Pool
 from mirrax.data.seeds import Seeded, seed_unseeded
+from mirrax.data.thread_pool import Pool
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Interleave(Node, Seeded):
-    """The elements of the datasets that a function makes of elements, in turn.
+class Interleave(SourceNode, Seeded):
+    """Interleaves the datasets that a function returns for each element.
 
     Args:
         source: The elements.
-        function: Makes a node of an element.
-        cycle_length: How many datasets take turns.
-        block_length: How many elements each gives at its turn.
-        seed: Decides about what is random in the datasets.
-        num_threads: How many of them are read at once, in advance; 0 for none.
+        function: Returns a node, given an element.
+        cycle_length: How many datasets are interleaved.
+        block_length: How many consecutive elements each contributes.
+        seed: The seed of unseeded nodes that `function` returns.
+        num_threads: How many datasets are read in advance; 0 for none.
     """
 
-    is_work = True
+    is_expensive = True
+    cardinality = UNKNOWN
 
-    source: Node
     function: Callable[..., Node]
     cycle_length: int
     block_length: int
@@ -54,33 +62,28 @@ class Interleave(Node, Seeded):
         return None if first is None else first.spec
 
     def first(self) -> Node | None:
-        """Returns what the function makes of the first element."""
+        """Returns the node of the first element."""
         stream = self.source.open((0,))
         columns = stream.take(1)
         return None if columns is None else self.make(stream, columns, 0)
 
     def make(self, stream: Stream, columns: Columns, number: int) -> Node:
-        """Returns what the function makes of the element with a number."""
+        """Returns the node of the element with a number."""
         row = cols.rows_of(columns)[0]
-        with cols.noting("interleave` or `flat_map", number):
+        with cols.annotate_errors("interleave` or `flat_map", number):
             node: Node = cols.call(self.function, stream.structure, row)
         return seed_unseeded(node, (self.seed, number))
-
-    @property
-    @override
-    def cardinality(self) -> int:
-        return UNKNOWN
 
 
 @dataclasses.dataclass(frozen=True)
 class _Slot:
-    """One of the datasets that take turns.
+    """One of the interleaved datasets.
 
     Args:
-        before: The position of the element that it was made of.
+        before: The source's position before the dataset's element.
         number: The number of that element.
-        size: How many of its own elements to read at once.
-        stream: Its own elements.
+        size: How many of its elements to read at once.
+        stream: Its elements.
     """
 
     before: State
@@ -117,7 +120,7 @@ class _InterleaveStream(Stream):
                 self._close()
                 if not pieces:
                     raise
-                # What is before it comes first.
+                # Raised at the next `take`, after the elements before it.
                 self._error = error
                 break
             if piece is None:
@@ -185,7 +188,7 @@ class _InterleaveStream(Stream):
             self._slots.append(slot)
 
     def _replace(self) -> None:
-        """Puts the next dataset in place of one that has ended."""
+        """Replaces a dataset that has ended by the next one."""
         slot = self._next_slot()
         if slot is not None:
             self._slots[self._turn] = slot
@@ -216,7 +219,7 @@ class _InterleaveStream(Stream):
         source.restore(before)
         columns = source.take(1)
         if columns is None:
-            raise refuse_position(number + 1, number)
+            raise position_error(number + 1, number)
         slot = self._open_slot(self._node.make(source, columns, number), before, number)
         slot.stream.restore(inner)
         return slot

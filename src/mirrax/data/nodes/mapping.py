@@ -1,4 +1,4 @@
-"""A function of each element."""
+"""`map`."""
 
 from __future__ import annotations
 
@@ -13,28 +13,27 @@ from typing_extensions import override
 from mirrax.data import columns as cols
 from mirrax.data.columns import Columns
 from mirrax.data.inference import spec_of_function
+from mirrax.data.node import CountedStream, Epoch, SourceNode, Stream
 from mirrax.data.nodes.parallel import ParallelStream
-from mirrax.data.plan import Epoch, Node, State, Stream
-from mirrax.data.vectorize import is_pure, is_steady, vectorized
+from mirrax.data.vectorize import is_deterministic, is_pure, vectorized
 from mirrax.errors import InvalidArgumentError
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Map(Node):
-    """A function of each element.
+class Map(SourceNode):
+    """Applies a function to each element.
 
     Args:
         source: The elements.
-        function: What to call with each.
-        num_threads: How many calls run at once; 0 for one after another.
-        is_ordered: Whether results come in the order of the elements; None if nobody
-            said.
-        vectorize: Whether it may be called once for many elements.
+        function: The function.
+        num_threads: How many calls run at once; 0 for sequential calls.
+        is_ordered: Whether results keep the order of the elements; None for the
+            dataset's option.
+        vectorize: Whether the function may be called once for many elements.
     """
 
-    is_work = True
+    is_expensive = True
 
-    source: Node
     function: Callable[..., Any]
     num_threads: int = 0
     is_ordered: bool | None = None
@@ -49,7 +48,7 @@ class Map(Node):
         return ParallelStream(
             source,
             function.call,
-            function.try_at_once,
+            function.try_batched,
             self.num_threads,
             self.is_ordered is not False,
         )
@@ -59,43 +58,41 @@ class Map(Node):
     def spec(self) -> Any:
         return spec_of_function(self.function, self.source, self)
 
-    @property
-    @override
-    def cardinality(self) -> int:
-        return self.source.cardinality
-
 
 class _Function:
-    """A function that is called for many elements at once if that is exact."""
+    """A function that is called for many elements at once if the results are equal."""
 
     def __init__(self, function: Callable[..., Any], vectorize: bool) -> None:
         self._function = function
         self._vectorize = vectorize and is_pure(function)
-        self._is_steady = self._vectorize and is_steady(function)
-        self._is_proved = False
+        self._is_deterministic = self._vectorize and is_deterministic(function)
+        self._is_verified = False
         self._nesting: Any = None
 
-    def try_at_once(
+    def try_batched(
         self, structure: Any, columns: Columns
     ) -> tuple[Any, Columns] | None:
-        """Returns the nesting and the columns of the results; None if it cannot be."""
+        """Returns structure and columns of the results; None if not vectorizable."""
         if not self._vectorize or cols.num_rows(columns) < 2:
             return None
         try:
-            is_known = self._is_proved and self._is_steady
+            is_known = self._is_verified and self._is_deterministic
             nesting, result = vectorized(self._function, structure, columns, is_known)
-            if result and (self._is_proved or self._agrees(structure, columns, result)):
-                self._is_proved = True
+            if result and (
+                self._is_verified
+                or self._matches_single_call(structure, columns, result)
+            ):
+                self._is_verified = True
                 return nesting, result
         except Exception:
-            # Whatever it was, calling it for each element shows it if it is real.
+            # A real error appears again when it is called for each element.
             pass
         self._vectorize = False
         return None
 
     def call(self, structure: Any, row: Sequence[Any], number: int) -> Any:
-        """Returns the leaves of the result for one element, and how they are nested."""
-        with cols.noting("map", number):
+        """Returns the leaves and the structure of the result for one element."""
+        with cols.annotate_errors("map", number):
             result = cols.call(self._function, structure, row)
             leaves, nesting = jax.tree.flatten(result)
             self._check(nesting, result)
@@ -115,8 +112,10 @@ class _Function:
                 f"element. Received: {nesting} after {self._nesting}."
             )
 
-    def _agrees(self, structure: Any, columns: Columns, result: Columns) -> bool:
-        """Returns whether the last row comes out the same on its own."""
+    def _matches_single_call(
+        self, structure: Any, columns: Columns, result: Columns
+    ) -> bool:
+        """Returns whether a separate call for the last row gives the same result."""
         row = cols.rows_of(cols.select(columns, slice(-1, None)))[0]
         own = jax.tree.leaves(cols.call(self._function, structure, row))
         return all(
@@ -126,11 +125,10 @@ class _Function:
         )
 
 
-class _MapStream(Stream):
+class _MapStream(CountedStream):
     def __init__(self, source: Stream, function: _Function) -> None:
         self._source = source
         self._function = function
-        self._number = 0
         self._error: Exception | None = None
 
     @override
@@ -141,33 +139,24 @@ class _MapStream(Stream):
         if columns is None:
             return None
         result = self._apply(columns)
-        self._number += cols.num_rows(result)
+        self._count += cols.num_rows(result)
         return result
-
-    @override
-    def state(self) -> State:
-        return [self._number, self._source.state()]
-
-    @override
-    def restore(self, state: State) -> None:
-        self._number, inner = state
-        self._source.restore(inner)
 
     def _apply(self, columns: Columns) -> Columns:
         structure = self._source.structure
-        at_once = self._function.try_at_once(structure, columns)
-        if at_once is not None:
-            self.structure, result = at_once
+        batched = self._function.try_batched(structure, columns)
+        if batched is not None:
+            self.structure, result = batched
             return result
         return self._apply_one_by_one(structure, cols.rows_of(columns))
 
     def _apply_one_by_one(
         self, structure: Any, rows: Sequence[tuple[Any, ...]]
     ) -> Columns:
-        """Returns what the function gives; what comes before an error comes first."""
+        """Returns the results; an error is raised after the results before it."""
         results: list[Any] = []
         for row in rows:
-            number = self._number + len(results)
+            number = self._count + len(results)
             try:
                 leaves, self.structure = self._function.call(structure, row, number)
             except Exception as error:

@@ -1,8 +1,10 @@
-"""Which elements come, and how often."""
+"""Which elements come, and how often: `repeat`, `shard`, `take` and `skip`."""
 
 from __future__ import annotations
 
+import abc
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,27 +12,44 @@ from typing_extensions import override
 
 from mirrax.data import columns as cols
 from mirrax.data.columns import Columns
-from mirrax.data.indices import (
-    Indices,
-    Limited,
-    Repeated,
-    Strided,
-)
-from mirrax.data.nodes.indexed import IndexedNode
-from mirrax.data.plan import (
+from mirrax.data.node import (
     INFINITE,
     UNKNOWN,
+    CountedStream,
     Epoch,
     Node,
     State,
     Stream,
 )
+from mirrax.data.nodes.indexed import IndexedNode
+
+OpenSource = Callable[[Epoch], Stream]
 
 
 class OrderingNode(IndexedNode):
-    """A node that changes the order of another: in numbers, if that has numbers."""
+    """A node that reorders its source: its row numbers, if it has any."""
 
     source: Node
+
+    @abc.abstractmethod
+    def reorder(self, open_source: OpenSource, epoch: Epoch) -> Stream:
+        """Returns the source's elements, or their numbers, in the new order."""
+
+    @property
+    @override
+    def has_indices(self) -> bool:
+        return isinstance(self.source, IndexedNode) and self.source.has_indices
+
+    @override
+    def indices(self, epoch: Epoch) -> Stream:
+        assert isinstance(self.source, IndexedNode)
+        return self.reorder(self.source.indices, epoch)
+
+    @override
+    def open(self, epoch: Epoch) -> Stream:
+        if self.has_indices:
+            return super().open(epoch)
+        return self.reorder(self.source.open, epoch)
 
     @override
     def look_up(self, numbers: np.ndarray[Any, Any]) -> Columns:
@@ -47,34 +66,17 @@ class OrderingNode(IndexedNode):
     def spec(self) -> Any:
         return self.source.spec
 
-    def _source_indices(self, epoch: Epoch) -> Indices | None:
-        return (
-            self.source.indices(epoch) if isinstance(self.source, IndexedNode) else None
-        )
-
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Repeat(OrderingNode):
-    """Elements again and again; without a count, for ever."""
+    """Repeats the elements; without a count, forever."""
 
     source: Node
     count: int | None
 
     @override
-    def indices(self, epoch: Epoch) -> Indices | None:
-        if self._source_indices((*epoch, 0)) is None:
-            return None
-
-        def open_source(repetition: int) -> Indices:
-            indices = self._source_indices((*epoch, repetition))
-            assert indices is not None
-            return indices
-
-        return Repeated(open_source, self.count)
-
-    @override
-    def _open_rows(self, epoch: Epoch) -> Stream:
-        return _RepeatedRows(self, epoch)
+    def reorder(self, open_source: OpenSource, epoch: Epoch) -> Stream:
+        return RepeatedStream(lambda i: open_source((*epoch, i)), self.count)
 
     @property
     @override
@@ -87,15 +89,17 @@ class Repeat(OrderingNode):
         return UNKNOWN if inner == UNKNOWN else inner * self.count
 
 
-class _RepeatedRows(Stream):
-    def __init__(self, node: Repeat, epoch: Epoch) -> None:
-        self._node = node
-        self._epoch = epoch
+class RepeatedStream(Stream):
+    """The elements of `open_source(i)` for each repetition `i`."""
+
+    def __init__(self, open_source: Callable[[int], Stream], count: int | None) -> None:
+        self._open_source = open_source
+        self._count = count
         self._open(0)
 
     @override
     def take(self, limit: int) -> Columns | None:
-        if self._node.count == 0:
+        if self._count == 0:
             return None
         is_fresh = False
         while True:
@@ -103,8 +107,8 @@ class _RepeatedRows(Stream):
             self.structure = self._source.structure
             if columns is not None:
                 return columns
-            count = self._node.count
-            if is_fresh or (count is not None and self._repetition + 1 >= count):
+            is_last = self._count is not None and self._repetition + 1 >= self._count
+            if is_fresh or is_last:
                 return None
             is_fresh = True
             self._open(self._repetition + 1)
@@ -120,25 +124,20 @@ class _RepeatedRows(Stream):
 
     def _open(self, repetition: int) -> None:
         self._repetition = repetition
-        self._source = self._node.source.open((*self._epoch, repetition))
+        self._source = self._open_source(repetition)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Shard(OrderingNode):
-    """Every so-manyth element."""
+    """Every `num_shards`th element."""
 
     source: Node
     num_shards: int
     index: int
 
     @override
-    def indices(self, epoch: Epoch) -> Indices | None:
-        source = self._source_indices(epoch)
-        return source and Strided(source, self.num_shards, self.index)
-
-    @override
-    def _open_rows(self, epoch: Epoch) -> Stream:
-        return _ShardedRows(self.source.open(epoch), self.num_shards, self.index)
+    def reorder(self, open_source: OpenSource, epoch: Epoch) -> Stream:
+        return ShardedStream(open_source(epoch), self.num_shards, self.index)
 
     @property
     @override
@@ -147,32 +146,24 @@ class Shard(OrderingNode):
         return inner if inner < 0 else -(-(inner - self.index) // self.num_shards)
 
 
-class _ShardedRows(Stream):
+class ShardedStream(CountedStream):
+    """Every `num_shards`th element, from the one at `index` on."""
+
     def __init__(self, source: Stream, num_shards: int, index: int) -> None:
         self._source = source
         self._num_shards = num_shards
         self._index = index
-        self._seen = 0
 
     @override
     def take(self, limit: int) -> Columns | None:
         while (columns := self._source.take(limit * self._num_shards)) is not None:
             self.structure = self._source.structure
-            start = (self._index - self._seen) % self._num_shards
-            self._seen += cols.num_rows(columns)
+            start = (self._index - self._count) % self._num_shards
+            self._count += cols.num_rows(columns)
             own = cols.select(columns, slice(start, None, self._num_shards))
             if cols.num_rows(own):
                 return own
         return None
-
-    @override
-    def state(self) -> State:
-        return [self._seen, self._source.state()]
-
-    @override
-    def restore(self, state: State) -> None:
-        self._seen, inner = state
-        self._source.restore(inner)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -184,13 +175,8 @@ class Limit(OrderingNode):
     count: int | None
 
     @override
-    def indices(self, epoch: Epoch) -> Indices | None:
-        source = self._source_indices(epoch)
-        return source and Limited(source, self.start, self.count)
-
-    @override
-    def _open_rows(self, epoch: Epoch) -> Stream:
-        return _LimitedRows(self.source.open(epoch), self.start, self.count)
+    def reorder(self, open_source: OpenSource, epoch: Epoch) -> Stream:
+        return LimitedStream(open_source(epoch), self.start, self.count)
 
     @property
     @override
@@ -204,7 +190,9 @@ class Limit(OrderingNode):
         return left if self.count is None else min(left, self.count)
 
 
-class _LimitedRows(Stream):
+class LimitedStream(Stream):
+    """Elements from `start` on, at most `count` of them."""
+
     def __init__(self, source: Stream, start: int, count: int | None) -> None:
         self._source = source
         self._to_skip = start

@@ -1,4 +1,4 @@
-"""Functions of elements that run in threads, a few elements ahead."""
+"""`map` with parallel calls in threads."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from typing_extensions import override
 
 from mirrax.data import columns as cols
 from mirrax.data.columns import Columns
-from mirrax.data.plan import State, Stream
-from mirrax.data.pool import Future, Pool, wait_for
+from mirrax.data.node import State, Stream
+from mirrax.data.thread_pool import Future, Pool, wait_for
 
 Call = Callable[[Any, Any, int], Any]
 """Returns the leaves of a result and their nesting, for the nesting of an element, its
 leaves, and its number."""
 
-CallAtOnce = Callable[[Any, Columns], tuple[Any, Columns] | None]
+CallBatched = Callable[[Any, Columns], tuple[Any, Columns] | None]
 """Returns the nesting and the columns of the results for many elements, if it can."""
 
 
 @dataclasses.dataclass(frozen=True)
-class _Place:
-    """Where an element is: what was read with it starts at `before`."""
+class _ElementPosition:
+    """The position of an element: at `offset` in the chunk that starts at `before`."""
 
     before: State
     offset: int
@@ -34,22 +34,22 @@ class _Place:
 
 @dataclasses.dataclass(frozen=True)
 class _Running:
-    """A call that was started, or has ended."""
+    """A started call."""
 
-    place: _Place
+    place: _ElementPosition
     future: Future
 
 
 class ParallelStream(Stream):
-    """Results of calls that run in threads, as many at once as there are threads.
+    """Results of calls in threads.
 
-    The position is that of the first element whose result was not handed out, together
-    with the later ones whose result was, which only is so without an order.
+    The position is that of the first element whose result was not returned, and the
+    later elements whose results were, if unordered.
 
     Args:
         source: The elements.
         call: The function, for one element.
-        call_at_once: The function, for many elements.
+        call_batched: The function, for many elements.
         num_threads: How many calls run at once.
         is_ordered: Whether results come in the order of the elements.
     """
@@ -58,19 +58,19 @@ class ParallelStream(Stream):
         self,
         source: Stream,
         call: Call,
-        call_at_once: CallAtOnce,
+        call_batched: CallBatched,
         num_threads: int,
         is_ordered: bool,
     ) -> None:
         self._source = source
         self._call = call
-        self._call_at_once = call_at_once
+        self._call_batched = call_batched
         self._is_ordered = is_ordered
         self._pool = Pool(self, num_threads)
         self._running: collections.deque[_Running] = collections.deque()
-        self._at_once: tuple[_Place, Columns] | None = None
+        self._batched: tuple[_ElementPosition, Columns] | None = None
         self._next_number = 0
-        self._handed_out: set[int] = set()
+        self._returned: set[int] = set()
         self._restored: State = None
         self._error: Exception | None = None
         self._has_ended = False
@@ -78,15 +78,15 @@ class ParallelStream(Stream):
     @override
     def take(self, limit: int) -> Columns | None:
         self._read(limit)
-        if self._at_once is not None:
-            return self._take_at_once(self._at_once, limit)
+        if self._batched is not None:
+            return self._take_batched(self._batched, limit)
         if not self._running:
             self._pool.close()
             if self._error is not None:
                 raise self._error
             return None
         found = self._collect(limit)
-        # While these are used, the threads go on with the next ones.
+        # Keep the threads busy while the caller uses these.
         self._read(0)
         return cols.from_rows(found)
 
@@ -98,7 +98,7 @@ class ParallelStream(Stream):
         if place is None:
             return [self._next_number, self._source.state(), 0, []]
         start = place.number - place.offset
-        later = sorted(n - start for n in self._handed_out if n > place.number)
+        later = sorted(n - start for n in self._returned if n > place.number)
         return [place.number, place.before, place.offset, later]
 
     @override
@@ -107,17 +107,17 @@ class ParallelStream(Stream):
         self._source.restore(before)
         self._next_number = number - offset
         start = self._next_number
-        self._handed_out = {start + n for n in [*range(offset), *later]}
+        self._returned = {start + n for n in [*range(offset), *later]}
         self._restored = state
 
-    def _first_place(self) -> _Place | None:
-        if self._at_once is not None:
-            return self._at_once[0]
+    def _first_place(self) -> _ElementPosition | None:
+        if self._batched is not None:
+            return self._batched[0]
         return self._running[0].place if self._running else None
 
     def _read(self, limit: int) -> None:
-        """Starts as many calls as there are threads, or does many at once."""
-        while not self._has_ended and self._at_once is None:
+        """Starts as many calls as there are threads, or one vectorized call."""
+        while not self._has_ended and self._batched is None:
             missing = self._pool.size - len(self._running)
             if missing <= 0:
                 return
@@ -125,7 +125,7 @@ class ParallelStream(Stream):
             try:
                 columns = self._source.take(max(missing, limit))
             except Exception as error:
-                # What is before it comes first.
+                # Raised after the results before it.
                 self._error, columns = error, None
             self._restored = None
             if columns is None:
@@ -138,31 +138,35 @@ class ParallelStream(Stream):
         self._next_number += cols.num_rows(columns)
         numbers = range(first, self._next_number)
         structure = self._source.structure
-        is_whole = not self._running and self._handed_out.isdisjoint(numbers)
-        at_once = self._call_at_once(structure, columns) if is_whole else None
-        if at_once is not None:
-            self.structure, results = at_once
-            self._at_once = (_Place(before, 0, first), results)
+        is_whole = not self._running and self._returned.isdisjoint(numbers)
+        batched = self._call_batched(structure, columns) if is_whole else None
+        if batched is not None:
+            self.structure, results = batched
+            self._batched = (_ElementPosition(before, 0, first), results)
             return
         for number, row in zip(numbers, cols.rows_of(columns), strict=True):
-            if number not in self._handed_out:
+            if number not in self._returned:
                 future = self._pool.submit(self._call, structure, row, number)
-                place = _Place(before, number - first, number)
+                place = _ElementPosition(before, number - first, number)
                 self._running.append(_Running(place, future))
 
-    def _take_at_once(self, held: tuple[_Place, Columns], limit: int) -> Columns:
+    def _take_batched(
+        self, held: tuple[_ElementPosition, Columns], limit: int
+    ) -> Columns:
         place, columns = held
         taken = cols.select(columns, slice(0, limit))
         count = cols.num_rows(taken)
         rest = cols.select(columns, slice(count, None))
-        self._at_once = None
+        self._batched = None
         if cols.num_rows(rest):
-            moved = _Place(place.before, place.offset + count, place.number + count)
-            self._at_once = (moved, rest)
+            moved = _ElementPosition(
+                place.before, place.offset + count, place.number + count
+            )
+            self._batched = (moved, rest)
         return taken
 
     def _collect(self, limit: int) -> list[Any]:
-        """Returns results that are there, at least one; an error only if it is next."""
+        """Returns finished results, at least one; raises an error if it is next."""
         found: list[Any] = []
         taken: set[int] = set()
         for running in itertools.islice(self._finished(), limit):
@@ -174,18 +178,18 @@ class ParallelStream(Stream):
         self._running = collections.deque(left)
         first = self._first_place()
         number = self._next_number if first is None else first.number
-        self._handed_out = {n for n in self._handed_out | taken if n > number}
+        self._returned = {n for n in self._returned | taken if n > number}
         return found
 
     def _finished(self) -> Iterable[_Running]:
-        """Waits for a call that can be handed out, and returns all of them."""
+        """Waits until a result can be returned; returns all such calls."""
         if self._is_ordered:
             wait_for([self._running[0].future])
             return itertools.takewhile(lambda r: r.future.done(), self._running)
         futures = [running.future for running in self._running]
         done = wait_for(futures)
         ended = [r for r in self._running if r.future in done]
-        # Errors last: they end the dataset, and nothing is to be lost before that.
+        # Errors last: they end the dataset.
         return sorted(ended, key=lambda r: _has_failed(r.future))
 
     def _result_of(self, running: _Running) -> Any:

@@ -11,11 +11,11 @@ from typing_extensions import override
 
 from mirrax.data import columns as cols
 from mirrax.data.columns import STRING, Column, Columns
+from mirrax.data.node import Epoch, State, Stream, position_error
 from mirrax.data.nodes.files import FileNode
-from mirrax.data.plan import Epoch, State, Stream, refuse_position
 from mirrax.data.readers.base import check_files
 from mirrax.errors import DataLossError, InvalidArgumentError
-from mirrax.values.specs import TensorSpec
+from mirrax.values.tensor_spec import TensorSpec
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -94,12 +94,12 @@ class _ParquetStream(Stream):
     @override
     def restore(self, state: State) -> None:
         if state[0] > len(self._files):
-            raise refuse_position(state[0], len(self._files))
+            raise position_error(state[0], len(self._files))
         self._place = list(state)
         self._file = self._group = None
 
     def _read_group(self) -> bool:
-        """Returns whether there was another group of rows in the file at hand."""
+        """Reads the next row group; returns whether the file had another one."""
         path = self._files[self._place[0]]
         if self._file is None:
             self._file = open_parquet(path)

@@ -1,4 +1,4 @@
-"""Reading ahead of whoever uses the elements."""
+"""`prefetch`."""
 
 from __future__ import annotations
 
@@ -9,57 +9,46 @@ from typing_extensions import override
 
 from mirrax.data import columns as cols
 from mirrax.data.columns import Columns
-from mirrax.data.plan import (
+from mirrax.data.node import (
     Epoch,
-    Node,
+    SourceNode,
     State,
     Stream,
-    refuse_position,
-    takes_work,
+    has_expensive_node,
+    position_error,
 )
-from mirrax.data.pool import AUTOTUNE
-from mirrax.data.read_ahead import ReadAhead
+from mirrax.data.prefetcher import Prefetcher
+from mirrax.data.thread_pool import AUTOTUNE
 
 _DEFAULT_SIZE = 2
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Prefetch(Node):
-    """Elements that a thread reads in advance, where that takes work."""
+class Prefetch(SourceNode):
+    """Elements that a thread reads in advance, if the source is expensive."""
 
-    source: Node
     buffer_size: int
 
     @property
     def depth(self) -> int:
-        """How much is read in advance."""
+        """How many chunks are read in advance."""
         return _DEFAULT_SIZE if self.buffer_size == AUTOTUNE else self.buffer_size
 
     @override
     def open(self, epoch: Epoch) -> Stream:
         stream = self.source.open(epoch)
-        if not self.depth or not takes_work(self.source):
+        if not self.depth or not has_expensive_node(self.source):
             return stream
         return _PrefetchStream(stream, self.depth)
 
-    @property
-    @override
-    def spec(self) -> Any:
-        return self.source.spec
-
-    @property
-    @override
-    def cardinality(self) -> int:
-        return self.source.cardinality
-
 
 class _PrefetchStream(Stream):
-    """As many elements are read at once as were asked for first."""
+    """Prefetches chunks of the size of the first `take`."""
 
     def __init__(self, source: Stream, depth: int) -> None:
         self._source = _Chunks(source)
-        self._ahead = ReadAhead(self._source, depth)
-        self._before = self._ahead.position()
+        self._prefetcher = Prefetcher(self._source, depth)
+        self._before = self._prefetcher.position()
         self._columns: Columns | None = None
         self._used = 0
         self.chunk = source.chunk
@@ -68,8 +57,8 @@ class _PrefetchStream(Stream):
     def take(self, limit: int) -> Columns | None:
         if self._columns is None:
             self._source.size = self._source.size or limit
-            self._before = self._ahead.position()
-            step = self._ahead.step()
+            self._before = self._prefetcher.position()
+            step = self._prefetcher.step()
             if step is None:
                 return None
             (self._columns, self.structure), self._used = step, 0
@@ -82,22 +71,22 @@ class _PrefetchStream(Stream):
     @override
     def state(self) -> State:
         if self._columns is None:
-            return [self._ahead.position(), 0]
+            return [self._prefetcher.position(), 0]
         return [self._before, self._used]
 
     @override
     def restore(self, state: State) -> None:
         before, used = state
-        self._ahead.go_to(before)
+        self._prefetcher.seek(before)
         while used:
             taken = self.take(used)
             if taken is None:
-                raise refuse_position(used, 0)
+                raise position_error(used, 0)
             used -= cols.num_rows(taken)
 
 
 class _Chunks:
-    """The steps of whoever reads in advance: some elements, and how they are nested."""
+    """The steps of the prefetcher: columns and their structure."""
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
@@ -110,5 +99,5 @@ class _Chunks:
     def position(self) -> State:
         return self._stream.state()
 
-    def go_to(self, position: State) -> None:
+    def seek(self, position: State) -> None:
         self._stream.restore(position)

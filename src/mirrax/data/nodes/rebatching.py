@@ -1,4 +1,4 @@
-"""Taking batches apart, and cutting them anew."""
+"""`unbatch` and `rebatch`."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from typing_extensions import override
 
 from mirrax.data import columns as cols
 from mirrax.data.columns import Columns
-from mirrax.data.nodes.batching import one_row, with_rows
-from mirrax.data.plan import (
+from mirrax.data.node import (
     UNKNOWN,
     Epoch,
-    Node,
+    SourceNode,
     State,
     Stream,
-    refuse_position,
+    position_error,
 )
+from mirrax.data.nodes.batching import as_one_row, with_rows
 from mirrax.errors import InvalidArgumentError
-from mirrax.values.specs import TensorSpec
+from mirrax.values.tensor_spec import TensorSpec
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Unbatch(Node):
+class Unbatch(SourceNode):
     """The rows of elements."""
 
-    source: Node
+    cardinality = UNKNOWN
 
     @override
     def open(self, epoch: Epoch) -> Stream:
@@ -39,18 +39,13 @@ class Unbatch(Node):
     def spec(self) -> Any:
         return jax.tree.map(_without_rows, self.source.spec)
 
-    @property
-    @override
-    def cardinality(self) -> int:
-        return UNKNOWN
-
 
 def _without_rows(spec: TensorSpec) -> TensorSpec:
     return TensorSpec(None if spec.shape is None else spec.shape[1:], spec.dtype)
 
 
 class _UnbatchStream(Stream):
-    """The position is that of a batch, and how many of its rows were taken."""
+    """The position is that before a batch, and how many of its rows were taken."""
 
     def __init__(self, source: Stream) -> None:
         self._source = source
@@ -96,21 +91,22 @@ class _UnbatchStream(Stream):
         while used:
             columns = self.take(used)
             if columns is None:
-                raise refuse_position(used, 0)
+                raise position_error(used, 0)
             used -= cols.num_rows(columns)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Rebatch(Node):
-    """Batches cut anew into parts of given sizes, in turn, across their borders.
+class Rebatch(SourceNode):
+    """Batches of other sizes, which are used in turn.
 
     Args:
         source: The batches.
-        sizes: Of the parts, in turn.
-        drop_remainder: Whether a last part that is too small is left out.
+        sizes: The new sizes.
+        drop_remainder: Whether a smaller last batch is dropped.
     """
 
-    source: Node
+    cardinality = UNKNOWN
+
     sizes: tuple[int, ...]
     drop_remainder: bool = False
 
@@ -124,11 +120,6 @@ class Rebatch(Node):
         return jax.tree.map(
             lambda leaf: with_rows(_without_rows(leaf), None), self.source.spec
         )
-
-    @property
-    @override
-    def cardinality(self) -> int:
-        return UNKNOWN
 
 
 class _RebatchStream(Stream):
@@ -152,7 +143,7 @@ class _RebatchStream(Stream):
             self._has_ended = True
             return None
         self._taken += 1
-        return [one_row(column) for column in cols.concatenate(parts)]
+        return [as_one_row(column) for column in cols.concatenate(parts)]
 
     @override
     def state(self) -> State:

@@ -1,4 +1,4 @@
-"""Elements in random order."""
+"""`shuffle`."""
 
 from __future__ import annotations
 
@@ -10,18 +10,9 @@ from typing_extensions import override
 
 from mirrax.data import columns as cols
 from mirrax.data.columns import Columns
-from mirrax.data.indices import (
-    Indices,
-    Shuffled,
-    random_for,
-)
-from mirrax.data.nodes.ordering import OrderingNode
-from mirrax.data.plan import (
-    Epoch,
-    Node,
-    ReplayedStream,
-    Stream,
-)
+from mirrax.data.indices import ShuffledIndices, random_for
+from mirrax.data.node import Epoch, Node, ReplayedStream, Stream
+from mirrax.data.nodes.ordering import OpenSource, OrderingNode
 from mirrax.data.seeds import Seeded
 
 
@@ -41,14 +32,11 @@ class Shuffle(OrderingNode, Seeded):
         return self.is_random
 
     @override
-    def indices(self, epoch: Epoch) -> Indices | None:
-        source = self._source_indices(epoch)
-        return source and Shuffled(source, self.buffer_size, self._seed(epoch))
-
-    @override
-    def _open_rows(self, epoch: Epoch) -> Stream:
-        random = random_for(*self._seed(epoch))
-        return _ShuffledRows(self.source.open(epoch), self.buffer_size, random)
+    def reorder(self, open_source: OpenSource, epoch: Epoch) -> Stream:
+        source, seed = open_source(epoch), self._seed(epoch)
+        if self.has_indices:
+            return ShuffledIndices(source, self.buffer_size, seed)
+        return _ShuffledRows(source, self.buffer_size, random_for(*seed))
 
     @property
     @override
@@ -60,7 +48,7 @@ class Shuffle(OrderingNode, Seeded):
 
 
 class _ShuffledRows(ReplayedStream):
-    """The same as for numbers, on elements that have to be read first."""
+    """Shuffles elements without random access, in a buffer."""
 
     def __init__(self, source: Stream, size: int, random: np.random.Generator) -> None:
         self._source = source

@@ -1,4 +1,4 @@
-"""Elements in groups that are datasets themselves."""
+"""`window`."""
 
 from __future__ import annotations
 
@@ -11,30 +11,25 @@ from typing_extensions import override
 
 from mirrax.data import columns as cols
 from mirrax.data.columns import Columns
-from mirrax.data.plan import (
-    UNKNOWN,
-    Epoch,
-    Node,
-    ReplayedStream,
-    Stream,
-)
-from mirrax.values.specs import TensorSpec
+from mirrax.data.node import UNKNOWN, Epoch, ReplayedStream, SourceNode, Stream
+from mirrax.values.tensor_spec import TensorSpec
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Window(Node):
+class Window(SourceNode):
     """Elements in groups that are datasets themselves.
 
     Args:
         source: The elements.
-        size: How many are in a group.
-        shift: How far apart groups start.
-        stride: How far apart elements of a group are.
-        drop_remainder: Whether groups that are too small are left out.
-        make: Makes a dataset of columns.
+        size: The size of a group.
+        shift: The distance between the starts of groups.
+        stride: The distance between elements of a group.
+        drop_remainder: Whether smaller groups are dropped.
+        make: Returns a dataset, given a structure and columns.
     """
 
-    source: Node
+    cardinality = UNKNOWN
+
     size: int
     shift: int
     stride: int
@@ -49,11 +44,6 @@ class Window(Node):
     @override
     def spec(self) -> Any:
         return TensorSpec(None, object)
-
-    @property
-    @override
-    def cardinality(self) -> int:
-        return UNKNOWN
 
 
 class _WindowStream(ReplayedStream):

@@ -1,4 +1,4 @@
-"""What all readers share: files one after another, block by block, and positions."""
+"""The base class of readers: reads files block by block, with positions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 from mirrax.data.readers.compression import ByteSource, check_compression, open_source
 from mirrax.errors import DataLossError, NotFoundError
 
-# Bigger ones are no faster: they fall out of the cache before they are cut.
+# Larger blocks are no faster: they do not fit into the CPU cache.
 BLOCK_BYTES = 1 << 20
 
 
@@ -64,7 +64,7 @@ class Reader(abc.ABC):
         self._files = check_files(files)
         self._compression = check_compression(compression)
         self._file_index = 0
-        # Where the block at hand starts; its records before `_next` were given out.
+        # The offset of the current block; its records before `_next` were returned.
         self._offset = 0
         self._records = Records()
         self._next = 0
@@ -135,7 +135,7 @@ class Reader(abc.ABC):
         return self._offset + (int(self._records.ends[index - 1]) if index else 0)
 
     def _has_records(self) -> bool:
-        """Returns whether there is a record at hand, after reading on if need be."""
+        """Returns whether there is another record; may read the next block."""
         while self._next == len(self._records.values):
             if self._records.error is not None:
                 raise self._records.error

@@ -158,7 +158,7 @@ class _CompressedSource(ByteSource):
 
 def _open_for(owner: ByteSource, path: str) -> io.FileIO:
     file = open(path, "rb", buffering=0)  # noqa: SIM115
-    # Who stops in the middle of a dataset has nothing to close.
+    # Closes the file when iteration stops early.
     weakref.finalize(owner, file.close)
     return file
 
@@ -166,7 +166,7 @@ def _open_for(owner: ByteSource, path: str) -> io.FileIO:
 def _open_compressed(path: str, compression: str, offset: int) -> _CompressedSource:
     source = _CompressedSource(path, compression)
     position = 0
-    # A compressed stream has no way in but its start.
+    # A compressed stream can be read only from its start.
     while position < offset:
         skipped = source.read(min(offset - position, 1 << 20))
         if not skipped:

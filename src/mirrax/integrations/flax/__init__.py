@@ -1,8 +1,7 @@
-"""Flax NNX: modules, optimizers and metrics take part in `run` as they are.
+"""Flax NNX: modules, optimizers and metrics work inside `run`.
 
-NNX has no place where reads and writes of variables could be intercepted, so during a
-trace or an eager `run` two slots of `nnx.Variable` are replaced by descriptors that ask
-us first. Outside, everything is as Flax made it.
+NNX has no hook for reads and writes of variables. So during a trace or an eager `run`
+two slots of `nnx.Variable` are replaced by descriptors. Outside, Flax is unchanged.
 """
 
 from mirrax.integrations.flax.library import FlaxLibrary as FlaxLibrary

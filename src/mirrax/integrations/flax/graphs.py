@@ -1,4 +1,4 @@
-"""What programs depend on besides variables: the static parts of modules."""
+"""Cache keys for the static parts of modules."""
 
 from __future__ import annotations
 
@@ -11,32 +11,30 @@ import jax
 from flax import nnx
 
 from mirrax.context import stack
-from mirrax.integrations import closures
-from mirrax.integrations.flax import internals
+from mirrax.integrations.flax import internals, reachable_modules
 
 OBJECTS = (nnx.Module, nnx.Optimizer, nnx.Metric, nnx.Rngs, nnx.RngStream)
-"""What of Flax is one object, with variables in it."""
+"""The Flax objects that contain variables."""
 
 
-class Graphs:
-    """What programs depend on besides variables: the static parts of modules.
+class GraphVersions:
+    """Numbers for the static parts of modules, used as cache keys of programs.
 
-    `model.eval()` changes no variable, but the program. Describing a module takes
-    longer than a step, so it is done again only after an attribute of one of them was
-    set.
+    `model.eval()` changes the program but no variable. Computing a graph definition
+    takes longer than a step, so it is repeated only after an attribute was set.
     """
 
     def __init__(self) -> None:
         self._version = 0
         self._members: set[int] = set()
         self._known: dict[int, tuple[Any, int, int]] = {}
-        # A number stands for a description, which takes long to hash.
+        # Numbers stand for graph definitions, which are slow to hash.
         self._numbers: dict[Hashable, int] = {}
         self._closures: weakref.WeakKeyDictionary[Any, tuple[int, Hashable]] = (
             weakref.WeakKeyDictionary()
         )
         owner, name, _ = internals.SET_ATTRIBUTE
-        setattr(owner, name, self._noticing_setattr())
+        setattr(owner, name, self._versioned_setattr())
 
     def of(self, root: Any) -> int:
         """Returns a number for the static part of a module, an optimizer, ..."""
@@ -54,17 +52,17 @@ class Graphs:
         """Returns the static parts of the modules that a function closes over."""
         known = self._closures.get(fn)
         if known is None or known[0] != self._version:
-            roots = closures.find_objects(fn, OBJECTS)
+            roots = reachable_modules.find_objects(fn, OBJECTS)
             known = self._version, tuple(self.of(root) for root in roots)
             self._closures[fn] = known
         return known[1]
 
-    def _noticing_setattr(self) -> Callable[..., None]:
+    def _versioned_setattr(self) -> Callable[..., None]:
         *_, set_attribute = internals.SET_ATTRIBUTE
 
         def __setattr__(module: Any, name: str, value: Any) -> None:  # noqa: N807
             if stack.overlay() is not None and internals.is_from_outside(module):
-                _refuse_data(module, name, value)
+                _check_not_data(module, name, value)
             set_attribute(module, name, value)
             if id(module) in self._members:
                 self._version += 1
@@ -72,12 +70,12 @@ class Graphs:
         return __setattr__
 
 
-def _refuse_data(module: Any, name: str, value: Any) -> None:
+def _check_not_data(module: Any, name: str, value: Any) -> None:
     is_traced = any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(value))
     if is_traced or nnx.is_data(value):
         raise flax.errors.TraceContextError(
-            "What a traced function computes cannot be an attribute of a module "
-            f"that was made outside. Received: {type(module).__name__}.{name} of type "
-            f"{type(value).__name__}. Return the value, or make an `nnx.Variable` for "
-            "it before, in `__init__`."
+            "A traced value cannot become an attribute of a module that was created "
+            f"outside. Received: {type(module).__name__}.{name} of type "
+            f"{type(value).__name__}. Return the value, or create an `nnx.Variable` "
+            "for it in `__init__`."
         )

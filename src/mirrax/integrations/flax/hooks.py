@@ -1,7 +1,4 @@
-"""What takes the place of methods and slots of Flax while something runs or is traced.
-
-Outside of that, Flax has its own back.
-"""
+"""Hooks that replace methods and slots of Flax during a trace or a `run`."""
 
 from __future__ import annotations
 
@@ -16,42 +13,46 @@ import jax
 
 from mirrax.context import stack
 from mirrax.integrations.flax import internals
-from mirrax.integrations.flax.stand_ins import Local, is_adding, stand_in_of
+from mirrax.integrations.flax.variable_proxies import (
+    ReplicaLocalState,
+    is_adding,
+    proxy_of,
+)
 
 _update_average = internals.UPDATE_AVERAGE[-1]
 _check_context = internals.CHECK_CONTEXT[-1]
 _draw = internals.DRAW[-1]
 
-_borrowed: contextvars.ContextVar[list[Any]] = contextvars.ContextVar("mirrax_borrowed")
+_touched: contextvars.ContextVar[list[Any]] = contextvars.ContextVar("mirrax_touched")
 
 
 class _RawValue:
-    """Takes the place of the slot that holds the value of a variable."""
+    """Replaces the slot that holds a variable's value."""
 
     def __get__(self, variable: Any, owner: type | None = None) -> Any:
         if variable is None:
             return self
-        stand_in = stand_in_of(variable)
-        return internals.array_of(variable) if stand_in is None else stand_in.value
+        proxy = proxy_of(variable)
+        return internals.array_of(variable) if proxy is None else proxy.value
 
     def __set__(self, variable: Any, value: Any) -> None:
-        stand_in = stand_in_of(variable)
-        if stand_in is not None:
-            stand_in.assign(value)
+        proxy = proxy_of(variable)
+        if proxy is not None:
+            proxy.assign(value)
             return
         frame = stack.frame()
         if stack.overlay() is None and isinstance(frame, stack.Replica):
-            internals.set_state(variable, Local(frame.context))
+            internals.set_state(variable, ReplicaLocalState(frame.context))
         internals.set_array(variable, value)
 
 
 class _TraceStateSlot:
-    """Takes the place of the slot that says where a variable may be written."""
+    """Replaces the slot that says where a variable may be written."""
 
     def __get__(self, variable: Any, owner: type | None = None) -> Any:
         if variable is None:
             return self
-        stand_in_of(variable)
+        proxy_of(variable)
         return internals.state_of(variable)
 
     def __set__(self, variable: Any, value: Any) -> None:
@@ -59,7 +60,7 @@ class _TraceStateSlot:
 
 
 def _update_average_of_all(self: Any, *args: Any, **kwargs: Any) -> None:
-    """Replaces `Average.update`: what replicas add up is added up over all of them."""
+    """Replaces `Average.update`: sums over all replicas."""
     token = is_adding.set(True)
     try:
         _update_average(self, *args, **kwargs)
@@ -68,19 +69,19 @@ def _update_average_of_all(self: Any, *args: Any, **kwargs: Any) -> None:
 
 
 def _check_valid_context(self: Any, error_message: Callable[[], str]) -> None:
-    """Replaces the check of modules: those made outside may be used in our traces."""
+    """Replaces the check of modules: outer modules may be used in our traces."""
     overlay = stack.overlay()
     if overlay is None or not internals.is_from_outside(self):
         _check_context(self, error_message)
     elif not overlay.is_current:
         raise flax.errors.TraceContextError(error_message())
     else:
-        # Flax builds modules anew in place, and so makes them belong to the trace.
-        _borrowed.get().append((self, internals.graph_state(self)))
+        # Flax rebuilds modules in place, which ties them to the trace; undone later.
+        _touched.get().append((self, internals.graph_state(self)))
 
 
 def _draw_for_replica(self: Any) -> jax.Array:
-    """Replaces the call of a random stream: each replica draws keys of its own."""
+    """Replaces the call of a random stream: each replica draws its own keys."""
     key: jax.Array = _draw(self)
     frame = stack.frame()
     if not isinstance(frame, stack.Replica) or frame.strategy.topology.is_single:
@@ -97,8 +98,8 @@ _HOOKS = (
 )
 
 
-class _Routing:
-    """Counts who needs the hooks, in all threads."""
+class _HookCounter:
+    """Installs the hooks while at least one thread needs them."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -119,19 +120,19 @@ class _Routing:
                     setattr(owner, name, original)
 
 
-_routing = _Routing()
+_hook_counter = _HookCounter()
 
 
 @contextlib.contextmanager
 def routed() -> Iterator[None]:
-    """Lets reads and writes of variables reach Mirrax, for the `with` block."""
-    borrowed: list[Any] = []
-    token = _borrowed.set(borrowed)
-    _routing.enter()
+    """Routes reads and writes of variables to Mirrax, in the `with` block."""
+    touched: list[Any] = []
+    token = _touched.set(touched)
+    _hook_counter.enter()
     try:
         yield
     finally:
-        _routing.leave()
-        _borrowed.reset(token)
-        for module, state in borrowed:
+        _hook_counter.leave()
+        _touched.reset(token)
+        for module, state in touched:
             internals.set_graph_state(module, state)

@@ -1,7 +1,4 @@
-"""The private names of Flax that Mirrax needs, and nothing else.
-
-All were tested with flax 0.12.8. Whoever raises the version reads this file.
-"""
+"""The private names of Flax that Mirrax uses; tested with flax 0.12.8."""
 
 from __future__ import annotations
 
@@ -11,12 +8,13 @@ import jax
 
 try:
     from flax import nnx
-    from flax.nnx.tracers import TraceState, current_jax_trace
+    from flax.nnx.tracers import TraceState as TraceState
+    from flax.nnx.tracers import current_jax_trace as current_jax_trace
 
     _raw = nnx.Variable.__dict__["_raw_value"]
     _state = nnx.Variable.__dict__["_trace_state"]
-    # Methods and slots that Mirrax replaces while something is traced or run: where
-    # they are, their names, and what Flax has there.
+    # Methods and slots that Mirrax replaces during a trace or a run: the owner, the
+    # name and the original.
     VALUE = (nnx.Variable, "_raw_value", _raw)
     TRACE_STATE = (nnx.Variable, "_trace_state", _state)
     UPDATE_AVERAGE = (
@@ -43,45 +41,23 @@ except (ImportError, AttributeError, KeyError) as error:
 
 # Bound methods, because they are called for each variable in each step.
 array_of = _raw.__get__
-"""Returns what a variable holds, whoever asks; AttributeError if nothing."""
+"""Returns a variable's raw value; raises AttributeError if it has none."""
 set_array = _raw.__set__
-"""Makes a variable hold an array."""
 state_of = _state.__get__
-"""Returns what says where a variable may be written."""
+"""Returns the trace state, which says where a variable may be written."""
 set_state = _state.__set__
-"""Says where a variable may be written."""
 
 
 def graph_state(module: Any) -> Any:
-    """Returns what Flax keeps about the object that a module is."""
+    """Returns Flax's state of a module object."""
     return module._pytree__state
 
 
 def set_graph_state(module: Any, state: Any) -> None:
-    """Makes Flax keep something else about a module, unnoticed."""
+    """Sets Flax's state of a module object, bypassing `__setattr__`."""
     object.__setattr__(module, "_pytree__state", state)
 
 
 def is_from_outside(module: Any) -> bool:
-    """Returns whether a module was made outside of every trace."""
+    """Returns whether a module was created outside any trace."""
     return bool(module._pytree__state.trace_state.jax_trace == OUTSIDE)
-
-
-__all__ = [
-    "CHECK_CONTEXT",
-    "DRAW",
-    "OUTSIDE",
-    "SET_ATTRIBUTE",
-    "TRACE_STATE",
-    "UPDATE_AVERAGE",
-    "VALUE",
-    "TraceState",
-    "array_of",
-    "current_jax_trace",
-    "graph_state",
-    "is_from_outside",
-    "set_array",
-    "set_graph_state",
-    "set_state",
-    "state_of",
-]

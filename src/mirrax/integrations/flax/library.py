@@ -1,4 +1,4 @@
-"""How the variables of Flax take part in traces, gradients and checkpoints."""
+"""Flax variables in traces, gradients and checkpoints."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from flax import nnx
 from typing_extensions import override
 
 from mirrax.integrations.flax import hooks
-from mirrax.integrations.flax.graphs import OBJECTS, Graphs
-from mirrax.integrations.flax.stand_ins import require_stand_in
-from mirrax.variables import libraries
+from mirrax.integrations.flax.graphs import OBJECTS, GraphVersions
+from mirrax.integrations.flax.variable_proxies import require_proxy
+from mirrax.variables import foreign_libraries
 
 
-class FlaxLibrary(libraries.Library):
-    """Flax NNX, as a library whose variables take part."""
+class FlaxLibrary(foreign_libraries.Library):
+    """The integration of Flax NNX."""
 
     def __init__(self) -> None:
-        self._graphs = Graphs()
+        self._graphs = GraphVersions()
 
     @property
     @override
@@ -32,10 +32,10 @@ class FlaxLibrary(libraries.Library):
         return hooks.routed()
 
     @override
-    def sources(self, value: Any) -> libraries.Sources | None:
+    def sources(self, value: Any) -> foreign_libraries.Sources | None:
         if isinstance(value, nnx.Variable):
-            return libraries.Sources(
-                [require_stand_in(value)], lambda gradients: gradients[0]
+            return foreign_libraries.Sources(
+                [require_proxy(value)], lambda gradients: gradients[0]
             )
         if isinstance(value, nnx.Module):
             value = nnx.state(value, nnx.Param)
@@ -49,21 +49,24 @@ class FlaxLibrary(libraries.Library):
             pairs = zip(variables, gradients, strict=True)
             return jax.tree.unflatten(structure, [v.copy(g) for v, g in pairs])
 
-        return libraries.Sources([require_stand_in(v) for v in variables], assemble)
+        return foreign_libraries.Sources(
+            [require_proxy(v) for v in variables], assemble
+        )
 
     @override
     def refusal(self, value: Any) -> str | None:
         if not isinstance(value, nnx.Variable):
             return None
         return (
-            "A variable of Flax by itself cannot be an argument: JAX makes a copy of "
-            f"it, and what is written to the copy is lost. Received: {value!r}. Pass "
-            "the module that it belongs to, close over it, or pass its value, "
-            "`variable[...]`."
+            "A single Flax variable cannot be an argument: JAX copies it, and writes "
+            f"to the copy are lost. Received: {value!r}. Pass its module, close over "
+            "it, or pass its value, `variable[...]`."
         )
 
     @override
-    def kept_of(self, value: Any) -> dict[str, libraries.Kept] | None:
+    def saved_arrays_of(
+        self, value: Any
+    ) -> dict[str, foreign_libraries.SavedArray] | None:
         if isinstance(value, nnx.Variable):
             return {"": _kept(value)}
         if not isinstance(value, OBJECTS):
@@ -80,6 +83,6 @@ class FlaxLibrary(libraries.Library):
         return (self._graphs.of_closure(fn), *own)
 
 
-def _kept(variable: Any) -> libraries.Kept:
-    stand_in = require_stand_in(variable)
-    return libraries.Kept(stand_in.get_array, stand_in.set_array)
+def _kept(variable: Any) -> foreign_libraries.SavedArray:
+    proxy = require_proxy(variable)
+    return foreign_libraries.SavedArray(proxy.get_array, proxy.set_array)

@@ -1,6 +1,6 @@
 """Keras 3 on JAX: models, optimizers and metrics that belong to strategies.
 
-Importing this connects Keras; Mirrax does so when Keras is imported.
+Importing this package installs the hooks.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Connecting Keras, or saying why it cannot be."""
+"""Installs the Keras integration, if this Keras is supported."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 
 import keras
 
-from mirrax.context import aside
+from mirrax.context import stack
 from mirrax.integrations.keras import hooks
-from mirrax.variables import libraries
+from mirrax.variables import foreign_libraries
 
-_MODULES = ("variables", "restoring", "models", "steps", "workers")
+_MODULES = ("variables", "restoring", "models", "steps", "multi_worker")
 
 
 def connect() -> None:
-    """Connects Keras; where that cannot be, using it in a scope is an error."""
-    reason = _find_obstacle()
+    """Installs the hooks; with an unsupported Keras, using it in a scope raises."""
+    reason = _find_incompatibility()
     if reason:
         hooks.wrap(keras.Layer, "__new__", _refuse(reason))
         hooks.wrap(keras.Variable, "__init__", _refuse(reason))
@@ -25,12 +25,12 @@ def connect() -> None:
     for module in _MODULES:
         importlib.import_module(f"mirrax.integrations.keras.{module}").install()
     internals = importlib.import_module("mirrax.integrations.keras.internals")
-    aside.register(internals.notes_set_aside)
+    stack.register_library_state(internals.cleared_scopes)
     library = importlib.import_module("mirrax.integrations.keras.library")
-    libraries.expect("keras", library.KerasLibrary)
+    foreign_libraries.register_library("keras", library.KerasLibrary)
 
 
-def _find_obstacle() -> str:
+def _find_incompatibility() -> str:
     if keras.backend.backend() != "jax":
         return (
             "Strategies train Keras models on the JAX backend. Received: Keras with "
@@ -51,7 +51,7 @@ def _find_obstacle() -> str:
 
 def _refuse(reason: str) -> Callable[..., Any]:
     def create(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        if hooks.strategy_in_force() is not None:
+        if hooks.current_strategy() is not None:
             raise RuntimeError(reason)
         return original(*args, **kwargs)
 

@@ -1,4 +1,4 @@
-"""Replacing methods of Keras by ones that know about strategies."""
+"""Helpers to replace methods of Keras."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from collections.abc import Callable
 from typing import Any
 
 from mirrax.context import stack
-from mirrax.strategy.default import DefaultStrategy
+from mirrax.strategy.default_strategy import DefaultStrategy
 
 
 @dataclasses.dataclass(frozen=True)
-class OnChief(stack.CrossReplica):
-    """Code that only the first worker runs, and of which it tells the others later."""
+class ChiefOnly(stack.CrossReplica):
+    """Code that only the first worker runs; the others get the result later."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Fitting(stack.CrossReplica):
-    """Code of Keras that works on the batches of a model of `strategy`."""
+    """Code inside `fit`, `evaluate`, ... of a model of `strategy`."""
 
 
 def wrap(owner: Any, name: str, around: Callable[..., Any]) -> None:
@@ -34,15 +34,15 @@ def wrap(owner: Any, name: str, around: Callable[..., Any]) -> None:
     )
 
 
-def definer(cls: type, name: str) -> type:
-    """Returns the class from which `cls` has the method `name`."""
+def defining_class(cls: type, name: str) -> type:
+    """Returns the class that defines the method `name` of `cls`."""
     return next(base for base in cls.__mro__ if name in vars(base))
 
 
-def strategy_in_force() -> Any:
-    """Returns the strategy that the user chose for this place; None without one."""
+def current_strategy() -> Any:
+    """Returns the strategy of the current scope; None without one."""
     frame = stack.frame()
-    if frame is None or isinstance(frame, OnChief):
+    if frame is None or isinstance(frame, ChiefOnly):
         return None
     if isinstance(frame.strategy, DefaultStrategy):
         return None
@@ -50,7 +50,7 @@ def strategy_in_force() -> Any:
 
 
 def replica() -> stack.Replica | None:
-    """Returns the replica that this code speaks for, if there are several."""
+    """Returns the current replica, if the strategy has several."""
     frame = stack.frame()
     if isinstance(frame, stack.Replica) and not frame.strategy.topology.is_single:
         return frame

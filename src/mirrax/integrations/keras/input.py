@@ -1,7 +1,7 @@
 """Batches for Keras models that belong to strategies.
 
-A batch that divides by the number of replicas is split between them; any other is given
-to each whole, which is exact in every statistic that a layer or a metric may take.
+A batch whose size is a multiple of the number of replicas is split between them. Any
+other batch is replicated, which keeps all statistics of layers and metrics exact.
 """
 
 from __future__ import annotations
@@ -15,41 +15,41 @@ from jax.experimental.sparse import JAXSparse
 from typing_extensions import override
 
 from mirrax import trees
-from mirrax.collectives import agreement
+from mirrax.collectives import worker_exchange
 from mirrax.collectives.gather import gather
 from mirrax.data.dataset import Dataset
 from mirrax.devices.topology import Topology
-from mirrax.input.distributed import DistributedDataset
+from mirrax.input.distributed_dataset import DistributedDataset
 from mirrax.integrations.keras import internals
 from mirrax.trees import Tree
-from mirrax.values.layouts import Joined, join
+from mirrax.values.layouts import Joined, join_parts
 from mirrax.values.per_replica import PerReplica
 
 
-def place(batch: Tree, topology: Topology) -> Tree:
-    """Returns a batch with its arrays on the devices of the replicas."""
+def shard_batch(batch: Tree, topology: Topology) -> Tree:
+    """Places a batch on the devices of the replicas."""
     return jax.tree.map(
-        lambda leaf: _place_leaf(leaf, topology),
+        lambda leaf: _shard_leaf(leaf, topology),
         batch,
         is_leaf=lambda leaf: isinstance(leaf, JAXSparse) or trees.is_leaf(leaf),
     )
 
 
-def place_all(batches: Iterable[Tree], topology: Topology) -> Iterator[Tree]:
-    """Yields batches on the devices; the next one is on its way meanwhile."""
+def prefetch_batches(batches: Iterable[Tree], topology: Topology) -> Iterator[Tree]:
+    """Yields batches on the devices; the next one is transferred meanwhile."""
     if topology.devices[0].platform == "cpu":
-        # Nothing is gained by being early where all memory is the host's.
-        yield from (place(batch, topology) for batch in batches)
+        # Prefetching to host memory gains nothing.
+        yield from (shard_batch(batch, topology) for batch in batches)
         return
     waiting: list[Tree] = []
     for batch in batches:
-        waiting.append(place(batch, topology))
+        waiting.append(shard_batch(batch, topology))
         if len(waiting) > 1:
             yield waiting.pop(0)
     yield from waiting
 
 
-def _place_leaf(leaf: Any, topology: Topology) -> Any:
+def _shard_leaf(leaf: Any, topology: Topology) -> Any:
     if isinstance(leaf, PerReplica):
         return _joined(leaf, topology)
     if isinstance(leaf, JAXSparse):
@@ -64,37 +64,39 @@ def _place_leaf(leaf: Any, topology: Topology) -> Any:
         leaf = np.asarray(leaf)
     if leaf.dtype.kind in "OUS":
         return leaf
-    # A copy, because JAX would share the memory of a batch that its maker may reuse.
+    # A copy, because JAX would share the memory of a batch that may be reused.
     return jax.make_array_from_callback(
         leaf.shape, sharding, lambda index: np.array(leaf[index])
     )
 
 
 def _joined(value: PerReplica, topology: Topology) -> jax.Array:
-    """Returns the parts of all replicas as one batch, in the order of the replicas."""
-    (layout,) = agreement.with_kinds(topology, [value.layout])
+    """Returns the parts of all replicas as one batch."""
+    (layout,) = worker_exchange.with_shapes(topology, [value.layout])
     if isinstance(layout, Joined):
         return layout.array
     parts = tuple(layout.parts)
-    kinds = getattr(layout, "kinds", None) or [agreement.kind_of(p) for p in parts]
+    kinds = getattr(layout, "shapes", None) or [
+        worker_exchange.shape_dtype_of(p) for p in parts
+    ]
     if all(kind == kinds[0] for kind in kinds) and kinds[0][0][:1] != (0,):
-        return join(parts, topology)
+        return join_parts(parts, topology)
     return gather(topology, PerReplica(layout), 0)
 
 
 def as_input(
     data: Any, strategy: Any, y: Any, sample_weight: Any, class_weight: Any = None
 ) -> Any:
-    """Returns what Keras can iterate over, of a dataset of ours; else `data`."""
+    """Wraps a dataset of Mirrax for Keras; returns other data unchanged."""
     if not isinstance(data, Dataset | DistributedDataset):
         return data
     topology = None if strategy is None else strategy.topology
     for name, given in (("y", y), ("sample_weight", sample_weight)):
         if given is not None:
             raise ValueError(
-                f"A dataset holds all that belongs to a batch, so `{name}` is not "
-                f"given besides. Received: x={data!r} and `{name}`. Let the elements "
-                "be (x, y) or (x, y, sample_weight)."
+                f"A dataset contains everything of a batch, so `{name}` cannot be "
+                f"given. Received: x={data!r} and `{name}`. Make the elements (x, y) "
+                "or (x, y, sample_weight)."
             )
     is_local = topology is None or topology.is_local
     if isinstance(data, Dataset) and not is_local:
@@ -104,12 +106,12 @@ def as_input(
 
 
 class DatasetAdapter(internals.DataAdapter):  # type: ignore[misc]
-    """Batches of a dataset of ours, as Keras wants to see them.
+    """Adapts a dataset of batches to Keras.
 
     Args:
-        dataset: The dataset, of batches.
+        dataset: The dataset.
         topology: The devices; None if the model belongs to no strategy.
-        class_weight: Weights for the rows, by their class.
+        class_weight: Weights of the rows, by class.
     """
 
     def __init__(

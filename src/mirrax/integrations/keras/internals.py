@@ -1,7 +1,4 @@
-"""The private names of Keras that Mirrax needs, and nothing else.
-
-Everything here was tested with Keras 3.15. Whoever raises the version reads this file.
-"""
+"""The private names of Keras that Mirrax uses; tested with Keras 3.15."""
 
 from __future__ import annotations
 
@@ -20,13 +17,15 @@ try:
     from keras.src.backend.common.stateless_scope import get_stateless_scope
     from keras.src.backend.jax import trainer as _trainer
     from keras.src.losses import loss as _loss
-    from keras.src.trainers.data_adapters.data_adapter import DataAdapter
+    from keras.src.trainers.data_adapters.data_adapter import DataAdapter as DataAdapter
     from keras.src.trainers.data_adapters.data_adapter_utils import (
-        class_weight_to_sample_weights,
-        unpack_x_y_sample_weight,
+        class_weight_to_sample_weights as class_weight_to_sample_weights,
+    )
+    from keras.src.trainers.data_adapters.data_adapter_utils import (
+        unpack_x_y_sample_weight as unpack_x_y_sample_weight,
     )
 
-    # Methods and functions that Mirrax replaces: where they are, and their names.
+    # Methods and functions that Mirrax replaces: the owner and the name.
     INITIALIZE_LATER = (keras.Variable, "_deferred_initialize")
     ASSIGN_DIRECTLY = (keras.Variable, "_direct_assign")
     AFTER_BUILD = (keras.Layer, "_post_build")
@@ -52,9 +51,9 @@ except (ImportError, AttributeError) as error:
         "'keras>=3.15'."
     ) from error
 
-# What Keras notes per thread about the code that runs just now. The rest of its notes,
-# such as the names that are taken, belongs to all replicas.
-_NOTES = (
+# Keras' thread-local state about the running code. Other state, such as used names,
+# belongs to all replicas.
+_SCOPES = (
     "autocast_scope",
     "current_call_ctx",
     "name_scope_stack",
@@ -67,92 +66,66 @@ _NUMBERS = re.compile(r"_\d+(?=[_/]|$)")
 
 
 def stateless_scope() -> Any:
-    """Returns the scope in which Keras keeps values apart from variables, if any."""
+    """Returns Keras' current stateless scope, if any."""
     return get_stateless_scope()
 
 
 def array_of(variable: Any) -> Any:
-    """Returns the array that a variable holds; None before it is initialized."""
+    """Returns a variable's array; None before it is initialized."""
     return variable.__dict__.get("_value")
 
 
 def set_array(variable: Any, array: jax.Array | None) -> None:
-    """Makes a variable hold `array`."""
+    """Sets a variable's array."""
     variable._value = array
 
 
 def role_of(variable: Any) -> str:
-    """Returns the path of a variable without the numbers that Keras counts.
+    """Returns a variable's path without the numbers of Keras' name counters.
 
-    It counts in each process for itself, also objects that it makes to write a file.
+    The counters differ between processes.
     """
     return _NUMBERS.sub("", variable.path)
 
 
 def place_of(variable: Any) -> tuple[dict[str, Any], str]:
-    """Returns where a variable holds its array: a dictionary, and the key in it."""
+    """Returns the dictionary and the key where a variable stores its array."""
     return variable.__dict__, "_value"
 
 
 def dtype_of(variable: Any) -> Any:
-    """Returns the dtype of the array, whatever a layer casts it to at this moment."""
+    """Returns the dtype of the array, ignoring autocasts."""
     return variable._dtype
 
 
 def autocast(variable: Any, value: Any) -> Any:
-    """Returns `value` in the dtype that the layer being called computes with."""
+    """Casts `value` to the compute dtype of the layer being called."""
     return variable._maybe_autocast(value)
 
 
 def trained_by(optimizer: Any) -> list[Any]:
-    """Returns the variables that an optimizer was built for, in order."""
+    """Returns the variables that an optimizer was built for."""
     return list(optimizer._trainable_variables)
 
 
 def initial_epoch(model: Any) -> int:
-    """Returns the epoch that a restored backup lets `fit` start with."""
+    """Returns the epoch at which `fit` starts after a restored backup."""
     return int(model._initial_epoch or 0)
 
 
 def set_initial_epoch(model: Any, epoch: int) -> None:
-    """Makes `fit` start with `epoch`."""
+    """Sets the epoch at which `fit` starts."""
     model._initial_epoch = epoch
 
 
 @contextlib.contextmanager
-def notes_set_aside() -> Iterator[None]:
-    """Puts away what Keras notes about the running code, for the `with` block."""
-    notes = {name: _global_state.get_global_attribute(name) for name in _NOTES}
-    for name in _NOTES:
+def cleared_scopes() -> Iterator[None]:
+    """Clears Keras' thread-local scopes in the `with` block."""
+    saved = {name: _global_state.get_global_attribute(name) for name in _SCOPES}
+    for name in _SCOPES:
         _global_state.set_global_attribute(name, None)
     try:
         yield
     finally:
-        for name, note in notes.items():
-            _global_state.set_global_attribute(name, note)
-
-
-__all__ = [
-    "AFTER_BUILD",
-    "ASSIGN_DIRECTLY",
-    "GET_BATCHES",
-    "INITIALIZE_LATER",
-    "PLACE_BATCH",
-    "SCALE_LOSS",
-    "TESTED",
-    "UNSCALE_LOSS",
-    "DataAdapter",
-    "array_of",
-    "autocast",
-    "class_weight_to_sample_weights",
-    "dtype_of",
-    "initial_epoch",
-    "notes_set_aside",
-    "place_of",
-    "role_of",
-    "set_array",
-    "set_initial_epoch",
-    "stateless_scope",
-    "trained_by",
-    "unpack_x_y_sample_weight",
-]
+        for name, value in saved.items():
+            _global_state.set_global_attribute(name, value)

@@ -1,4 +1,4 @@
-"""How Keras variables take part in traces and gradients."""
+"""Keras variables in traces, gradients and checkpoints."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import keras
 from typing_extensions import override
 
 from mirrax.integrations.keras import restoring
-from mirrax.integrations.keras.variables import put_whole, twin_of, whole_of
-from mirrax.variables.libraries import Kept, Library, Sources
+from mirrax.integrations.keras.variables import proxy_of, read_whole, write_whole
+from mirrax.variables.foreign_libraries import Library, SavedArray, Sources
 
 
 class KerasLibrary(Library):
-    """The variables of Keras; their twins answer everywhere, so nothing is routed."""
+    """The integration of Keras, whose hooks are always installed."""
 
     @property
     @override
@@ -28,7 +28,7 @@ class KerasLibrary(Library):
         return contextlib.nullcontext()
 
     @override
-    def kept_of(self, value: Any) -> dict[str, Kept] | None:
+    def saved_arrays_of(self, value: Any) -> dict[str, SavedArray] | None:
         if isinstance(value, keras.Variable):
             return {"": _kept(value)}
         if isinstance(value, keras.optimizers.Optimizer):
@@ -51,19 +51,20 @@ class KerasLibrary(Library):
     def sources(self, value: Any) -> Sources | None:
         if not isinstance(value, keras.Variable):
             return None
-        return Sources([twin_of(value)], lambda gradients: gradients[0])
+        return Sources([proxy_of(value)], lambda gradients: gradients[0])
 
 
-def _kept(variable: Any) -> Kept:
-    return Kept(
-        functools.partial(whole_of, variable), functools.partial(put_whole, variable)
+def _kept(variable: Any) -> SavedArray:
+    return SavedArray(
+        functools.partial(read_whole, variable),
+        functools.partial(write_whole, variable),
     )
 
 
-def _numbered(value: Any) -> dict[str, Kept]:
-    """Returns the variables by number; none, as long as some are missing.
+def _numbered(value: Any) -> dict[str, SavedArray]:
+    """Returns the variables by number, because Keras' names depend on name counters.
 
-    The names that Keras gives depend on what was made before.
+    Returns none while some are missing.
     """
     if not restoring.is_complete(value):
         return {}

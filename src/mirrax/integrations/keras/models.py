@@ -1,8 +1,8 @@
 """Keras models that train on all replicas of the strategy they were created under.
 
-`fit` and the like run as Keras wrote them, on batches that are split between the
-replicas and on variables that every replica holds; XLA does the rest. So each step
-computes what one device would compute on the whole batch.
+`fit` and the like are Keras' own, on batches that are split between the replicas and on
+replicated variables; XLA inserts the collectives. So each step computes what one device
+would compute on the whole batch.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from typing import Any
 import keras
 
 from mirrax.context import guards, stack
-from mirrax.integrations.keras import hooks, internals, workers
+from mirrax.integrations.keras import hooks, internals, multi_worker
 from mirrax.integrations.keras.input import (
     DatasetAdapter,
     as_input,
-    place,
-    place_all,
+    prefetch_batches,
+    shard_batch,
 )
 from mirrax.integrations.keras.variables import adopt
 
@@ -33,12 +33,12 @@ _strategies: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
 
 def install() -> None:
-    """Makes models remember their strategy, and use it."""
-    trainer = hooks.definer(keras.Model, "fit")
+    """Makes models record their strategy and use it."""
+    trainer = hooks.defining_class(keras.Model, "fit")
     hooks.wrap(trainer, "__init__", _remember)
     hooks.wrap(keras.Model, "__call__", _call)
-    # Where Keras looks whether a model has a `compile` of its own.
-    hooks.wrap(hooks.definer(keras.Model, "compile"), "compile", _in_scope)
+    # Where Keras checks whether a model overrides `compile`.
+    hooks.wrap(hooks.defining_class(keras.Model, "compile"), "compile", _in_scope)
     for name in ("fit", "evaluate", "predict"):
         hooks.wrap(trainer, name, _over_batches)
     for name in ("train_on_batch", "test_on_batch", "predict_on_batch"):
@@ -61,13 +61,13 @@ def strategy_of(model: Any) -> Any:
 
 def _remember(original: Callable[..., None], model: Any) -> None:
     original(model)
-    strategy = hooks.strategy_in_force()
+    strategy = hooks.current_strategy()
     if strategy is not None:
         _strategies[model] = strategy
 
 
 def _call(original: Callable[..., Any], model: Any, *args: Any, **kw: Any) -> Any:
-    """Calls a model; its first call, which creates variables, in the scope."""
+    """Calls a model; the first call, which creates variables, in the scope."""
     strategy = None if model.built else strategy_of(model)
     if strategy is None or stack.frame() is not None:
         return original(model, *args, **kw)
@@ -77,7 +77,7 @@ def _call(original: Callable[..., Any], model: Any, *args: Any, **kw: Any) -> An
 
 def _in_scope(original: Callable[..., Any], model: Any, *args: Any, **kw: Any) -> Any:
     strategy = strategy_of(model)
-    with _left_alone() if strategy is None else strategy.scope():
+    with _without_scope() if strategy is None else strategy.scope():
         return original(model, *args, **kw)
 
 
@@ -86,7 +86,7 @@ def _over_batches(
 ) -> Any:
     strategy = strategy_of(model)
     if strategy is None:
-        with _left_alone():
+        with _without_scope():
             return _without_strategy(original, model, *args, **kw)
     arguments = inspect.signature(original).bind(model, *args, **kw).arguments
     extra = arguments.pop("kwargs", {})
@@ -102,23 +102,23 @@ def _over_batches(
         arguments["validation_data"] = held_out
     topology = strategy.topology
     callbacks = arguments.get("callbacks")
-    arguments["callbacks"] = workers.callbacks_of(topology, callbacks)
-    if not workers.is_chief(topology):
+    arguments["callbacks"] = multi_worker.callbacks_of(topology, callbacks)
+    if not multi_worker.is_chief(topology):
         arguments["verbose"] = 0
     with _fitting(model, strategy, original.__name__):
         if original.__name__ == "fit":
-            workers.shared_order(topology)
+            multi_worker.sync_numpy_random(topology)
         with _without_warning() if isinstance(x, DatasetAdapter) else _NOTHING:
             result = original(**{"self": model, **arguments, **extra})
     if original.__name__ == "fit":
-        workers.await_files(topology)
+        multi_worker.wait_for_files(topology)
     return result
 
 
 def _without_strategy(
     original: Callable[..., Any], model: Any, *args: Any, **kw: Any
 ) -> Any:
-    """Lets Keras work through datasets of ours, for a model of no strategy."""
+    """Lets Keras read datasets of Mirrax, for a model of no strategy."""
     given = inspect.signature(original).bind(model, *args, **kw).arguments
     extra = given.pop("kwargs", {})
     rest = (given.get(name) for name in ("y", "sample_weight", "class_weight"))
@@ -132,22 +132,22 @@ def _without_strategy(
 def _on_batch(original: Callable[..., Any], model: Any, *args: Any, **kw: Any) -> Any:
     strategy = strategy_of(model)
     if strategy is None:
-        with _left_alone():
+        with _without_scope():
             return original(model, *args, **kw)
     arguments = inspect.signature(original).bind(model, *args, **kw).arguments
     topology = strategy.topology
     given = {name: arguments.get(name) for name in ("x", "y", "sample_weight")}
-    workers.require_same_batch(given, topology)
+    multi_worker.require_same_batch(given, topology)
     if original.__name__ == "predict_on_batch":
-        # Which Keras does not place.
-        arguments["x"] = place(arguments["x"], topology)
+        # Keras does not call `_place_batch` here.
+        arguments["x"] = shard_batch(arguments["x"], topology)
     with _fitting(model, strategy, original.__name__):
         return original(**{"self": model, **arguments})
 
 
 @contextlib.contextmanager
 def _without_warning() -> Iterator[None]:
-    """Lets a dataset end, of which Keras did not know beforehand where it ends."""
+    """Ignores Keras' warning about the end of a dataset of unknown size."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Your input ran out of data")
         yield
@@ -162,9 +162,9 @@ def _fitting(model: Any, strategy: Any, name: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _left_alone() -> Iterator[None]:
-    """Leaves the scope we may be in, for a model that was not created in one."""
-    is_kept = isinstance(stack.frame(), stack.Replica | hooks.OnChief)
+def _without_scope() -> Iterator[None]:
+    """Leaves the current scope, for a model that was not created in one."""
+    is_kept = isinstance(stack.frame(), stack.Replica | hooks.ChiefOnly)
     with contextlib.nullcontext() if is_kept else stack.entered(None):
         yield
 
@@ -178,26 +178,26 @@ def _variables_of(model: Any) -> list[Any]:
 def _make_function(
     original: Callable[..., Any], model: Any, *args: Any, **kw: Any
 ) -> Any:
-    """Makes the compiled step; its variables stay whole on every replica."""
+    """Makes the compiled step, with replicated variables."""
     strategy = strategy_of(model)
     if strategy is None:
         return original(model, *args, **kw)
     _require_step(model, original.__name__.split("_")[1])
     if getattr(model, original.__name__.removeprefix("make_")) is None:
-        # Variables of metrics that were made elsewhere are known only now.
+        # Variables of metrics that were created elsewhere are known only now.
         adopt(_variables_of(model), strategy)
     with _distribution_of(strategy).scope():
         made = original(model, *args, **kw)
     is_for_predict = original.__name__ == "make_predict_function"
     if is_for_predict and not strategy.topology.is_local and made is None:
-        # Only now was it made; Keras returns the one that it has.
-        function = workers.gathered(model.predict_function, strategy.topology)
+        # It was created just now; otherwise Keras returns the existing one.
+        function = multi_worker.gathered(model.predict_function, strategy.topology)
         model.predict_function = function
     return made
 
 
 def _require_step(model: Any, what: str) -> None:
-    """Raises if the model's own step is not written for the JAX backend."""
+    """Raises if a custom step is not written for the JAX backend."""
     step = getattr(model, f"{what}_step")
     try:
         inspect.signature(step).bind("state", "data")
@@ -213,22 +213,22 @@ def _require_step(model: Any, what: str) -> None:
 
 
 def _save(original: Callable[..., Any], model: Any, *args: Any, **kw: Any) -> Any:
-    """Writes files on the first worker; outside of the scope, for it makes objects."""
+    """Writes files on the first worker, outside the scope: saving creates objects."""
     strategy = strategy_of(model)
 
     def write() -> Any:
-        with _left_alone():
+        with _without_scope():
             return original(model, *args, **kw)
 
     if strategy is None:
         return write()
     what = f"model.{original.__name__}"
-    return workers.write_on_chief(strategy, what, write)
+    return multi_worker.write_on_chief(strategy, what, write)
 
 
 @functools.lru_cache(maxsize=16)
 def _distribution_of(strategy: Any) -> Any:
-    """Returns the strategy in Keras' own words."""
+    """Returns Keras' distribution for a strategy."""
     devices = [f"{d.platform}:{d.id}" for d in strategy.topology.devices]
     mesh = keras.distribution.DeviceMesh((len(devices),), ("replica",), devices)
     return keras.distribution.DataParallel(device_mesh=mesh, auto_shard_dataset=False)
@@ -241,8 +241,8 @@ def _get_batches(original: Callable[..., Any], iterator: Any) -> Any:
     topology = frame.strategy.topology
     batches = iterator.data_adapter.get_jax_iterator()
     if not isinstance(iterator.data_adapter, DatasetAdapter) and not topology.is_local:
-        batches = workers.same_first_batch(batches, topology)
-    return place_all(batches, topology)
+        batches = multi_worker.same_first_batch(batches, topology)
+    return prefetch_batches(batches, topology)
 
 
 def _place_batch(original: Callable[..., Any], batch: Any, *args: Any) -> Any:
@@ -250,4 +250,4 @@ def _place_batch(original: Callable[..., Any], batch: Any, *args: Any) -> Any:
     frame = stack.frame()
     if not isinstance(frame, hooks.Fitting):
         return original(batch, *args)
-    return place(batch, frame.strategy.topology)
+    return shard_batch(batch, frame.strategy.topology)

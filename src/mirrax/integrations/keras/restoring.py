@@ -1,4 +1,4 @@
-"""Models and optimizers that wait for their variables, to be restored into them."""
+"""Deferred restoration: callbacks once a model or optimizer has its variables."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import keras
 from mirrax.integrations.keras import hooks, internals
 from mirrax.integrations.keras.variables import is_initialized
 
-_WAITING = "_mirrax_waiting"
+_CALLBACKS = "_mirrax_callbacks"
 
 
 def install() -> None:
-    """Makes models and layers tell when they have been built."""
+    """Runs the callbacks of layers after they are built."""
     hooks.wrap(*internals.AFTER_BUILD, _after_build)
 
 
@@ -25,31 +25,28 @@ def is_complete(value: Any) -> bool:
 
 
 def when_complete(value: Any, then: Callable[[], bool]) -> None:
-    """Calls `then` whenever a layer or an optimizer may have got its variables.
-
-    Until it returns True. The object itself holds `then`, so that both can go.
-    """
-    value.__dict__.setdefault(_WAITING, []).append(then)
+    """Calls `then` when a layer or optimizer gets variables, until it returns True."""
+    value.__dict__.setdefault(_CALLBACKS, []).append(then)
     optimizer = getattr(value, "optimizer", None)
     if optimizer is not None:
         when_complete(optimizer, then)
 
 
-def settle(value: Any) -> None:
-    """Tells those who wait for the variables of `value`."""
-    waiting = value.__dict__.get(_WAITING)
+def run_callbacks(value: Any) -> None:
+    """Runs the callbacks of `value` if it has all its variables."""
+    waiting = value.__dict__.get(_CALLBACKS)
     if waiting and internals.stateless_scope() is None and is_complete(value):
-        value.__dict__[_WAITING] = [then for then in waiting if not then()]
+        value.__dict__[_CALLBACKS] = [then for then in waiting if not then()]
 
 
-def settle_optimizer(optimizer: Any, variables: Sequence[Any] | None) -> None:
-    """Builds an optimizer for its first step, if someone waits for that."""
-    if optimizer.__dict__.get(_WAITING):
+def build_optimizer(optimizer: Any, variables: Sequence[Any] | None) -> None:
+    """Builds an optimizer before its first step, if it has callbacks."""
+    if optimizer.__dict__.get(_CALLBACKS):
         if variables is not None and not optimizer.built:
             optimizer.build(list(variables))
-        settle(optimizer)
+        run_callbacks(optimizer)
 
 
 def _after_build(original: Callable[..., None], layer: Any) -> None:
     original(layer)
-    settle(layer)
+    run_callbacks(layer)

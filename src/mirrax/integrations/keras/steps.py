@@ -1,4 +1,4 @@
-"""Keras inside `strategy.run`: what one replica's step does that concerns them all."""
+"""Keras inside `strategy.run`: optimizers, losses and seeds across replicas."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import keras
 from mirrax.collectives.reduce import reduce
 from mirrax.context import stack
 from mirrax.integrations.keras import hooks, internals, restoring
-from mirrax.integrations.keras.faces import faces_of
+from mirrax.integrations.keras.optimizer_variables import as_keras_variables
 from mirrax.integrations.keras.variables import adopt
 from mirrax.options import ReduceOp
 from mirrax.values.per_replica import PerReplica
@@ -20,7 +20,7 @@ from mirrax.values.regroup import parts_of
 
 
 def install() -> None:
-    """Makes optimizers, losses and random numbers know about replicas."""
+    """Makes optimizers, losses and random seeds replica-aware."""
     for optimizer in (keras.optimizers.Optimizer, keras.optimizers.LossScaleOptimizer):
         hooks.wrap(optimizer, "apply", _apply)
     for kind in vars(keras.optimizers).values():
@@ -35,7 +35,7 @@ def _build(
     original: Callable[..., None], optimizer: Any, variables: Sequence[Any]
 ) -> None:
     """Builds an optimizer for variables of Keras, and of Mirrax."""
-    original(optimizer, faces_of(variables))
+    original(optimizer, as_keras_variables(variables))
 
 
 def _apply(
@@ -44,16 +44,16 @@ def _apply(
     grads: Sequence[Any],
     trainable_variables: Sequence[Any] | None = None,
 ) -> None:
-    """Applies the sum of the gradients of all replicas, once for all."""
+    """Applies the sum of the gradients of all replicas."""
     if trainable_variables is not None:
-        trainable_variables = faces_of(trainable_variables)
+        trainable_variables = as_keras_variables(trainable_variables)
     replica = stack.frame()
     if not isinstance(replica, stack.Replica) or internals.stateless_scope():
-        restoring.settle_optimizer(optimizer, trainable_variables)
+        restoring.build_optimizer(optimizer, trainable_variables)
         original(optimizer, grads, trainable_variables)
         return
     adopt(optimizer.variables, replica.strategy)
-    # Lists of objects that all replicas share arrive in the meeting as they are.
+    # `merge_call` passes lists of shared objects unchanged.
     arguments = (original, optimizer, list(grads), trainable_variables)
     replica.context.merge_call(_apply_merged, arguments)
 
@@ -67,7 +67,7 @@ def _apply_merged(
 ) -> None:
     topology = strategy.topology
     if not topology.is_local and stack.overlay() is None:
-        # What one replica on each worker brings comes as it is.
+        # With one replica per worker, gradients are plain arrays.
         grads = [
             None if grad is None else PerReplica(tuple(parts_of(grad, topology)))
             for grad in grads
@@ -85,7 +85,7 @@ def _apply_merged(
     ]
     if variables is not None and not optimizer.built:
         optimizer.build(variables)
-    restoring.settle_optimizer(optimizer, variables)
+    restoring.build_optimizer(optimizer, variables)
     trained = internals.trained_by(optimizer)
     if variables is not None and [*map(id, variables)] != [*map(id, trained)]:
         original(optimizer, whole, variables)
@@ -94,7 +94,7 @@ def _apply_merged(
 
 
 def _update(optimizer: Any, grads: list[Any], trained: list[Any]) -> None:
-    """Applies gradients to all variables; as one program, also in eager code."""
+    """Applies gradients to all variables as one program, also in eager code."""
     update = optimizer.stateless_apply
     if stack.overlay() is None:
         update = optimizer.__dict__.setdefault("_mirrax_update", jax.jit(update))
@@ -107,7 +107,7 @@ def _update(optimizer: Any, grads: list[Any], trained: list[Any]) -> None:
 
 
 def _next_seed(original: Callable[..., Any], generator: Any, *args: Any) -> Any:
-    """Returns a seed that is another one on each replica."""
+    """Returns a seed that differs between replicas."""
     replica = hooks.replica()
     if replica is None:
         return original(generator, *args)
@@ -116,7 +116,7 @@ def _next_seed(original: Callable[..., Any], generator: Any, *args: Any) -> Any:
 
 
 def _scale(original: Callable[..., Any], value: Any) -> Any:
-    """Divides a mean over one replica's rows, so that the replicas' sum is a mean."""
+    """Divides a replica's mean by the replica count, so that the sum is a mean."""
     replica = hooks.replica()
     return original(value) if replica is None else value / _count(replica)
 

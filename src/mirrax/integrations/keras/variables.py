@@ -1,6 +1,6 @@
-"""Keras variables that belong to strategies, and that take part in programs.
+"""Hooks that make Keras variables use their proxies.
 
-Outside of every strategy and every trace they are as Keras made them.
+Outside any strategy and trace, Keras variables are unchanged.
 """
 
 from __future__ import annotations
@@ -13,18 +13,22 @@ import jax
 import jax.numpy as jnp
 import keras
 
-from mirrax.collectives import agreement
+from mirrax.collectives import worker_exchange
 from mirrax.context import stack
 from mirrax.integrations.keras import hooks, internals
-from mirrax.integrations.keras.twins import PlainTwin, Twin, make_twin
-from mirrax.integrations.keras.workers import agreed
+from mirrax.integrations.keras.multi_worker import from_chief
+from mirrax.integrations.keras.variable_proxies import (
+    KerasProxy,
+    PlainProxy,
+    make_proxy,
+)
 from mirrax.variables.variable import Variable
 
-_TWIN = "_mirrax_twin"
+_PROXY = "_mirrax_proxy"
 
 
 def install() -> None:
-    """Makes Keras variables do what their twins say."""
+    """Routes reads and writes of Keras variables to their proxies."""
     read = keras.Variable.value.fget
     keras.Variable.value = property(lambda self: _read(read, self))
     hooks.wrap(keras.Variable, "__init__", _create)
@@ -34,63 +38,63 @@ def install() -> None:
     hooks.wrap(keras.Variable, "assign_sub", _assign_sub)
 
 
-def twin_of(variable: Any) -> Any:
-    """Returns the Mirrax variable that stands for a Keras variable."""
-    twin = variable.__dict__.get(_TWIN)
-    return attach(variable, PlainTwin(variable)) if twin is None else twin
+def proxy_of(variable: Any) -> Any:
+    """Returns the proxy of a Keras variable; creates one if needed."""
+    proxy = variable.__dict__.get(_PROXY)
+    return attach(variable, PlainProxy(variable)) if proxy is None else proxy
 
 
-def attach(variable: Any, twin: Any) -> Any:
-    """Makes `twin` stand for a Keras variable, and returns it."""
-    variable.__dict__[_TWIN] = twin
-    return twin
+def attach(variable: Any, proxy: Any) -> Any:
+    """Sets the proxy of a Keras variable, and returns it."""
+    variable.__dict__[_PROXY] = proxy
+    return proxy
 
 
-def whole_of(variable: Any) -> Any:
-    """Returns the array of a variable as all replicas see it, also inside a trace."""
-    twin = variable.__dict__.get(_TWIN)
+def read_whole(variable: Any) -> Any:
+    """Returns the combined array of a variable, also inside a trace."""
+    proxy = variable.__dict__.get(_PROXY)
     with jax.ensure_compile_time_eval():
-        array = internals.array_of(variable) if twin is None else twin.whole()
+        array = internals.array_of(variable) if proxy is None else proxy.whole()
     return variable.value if array is None else array
 
 
-def put_whole(variable: Any, array: jax.Array) -> None:
-    """Gives a variable another array for good, also inside a trace."""
-    twin = variable.__dict__.get(_TWIN)
-    if twin is None:
+def write_whole(variable: Any, array: jax.Array) -> None:
+    """Sets the combined array of a variable, also inside a trace."""
+    proxy = variable.__dict__.get(_PROXY)
+    if proxy is None:
         internals.set_array(variable, array)
         return
     with jax.ensure_compile_time_eval():
-        twin.put(array)
+        proxy.put(array)
 
 
 def is_initialized(variable: Any) -> bool:
-    """Returns whether a variable has had a value."""
-    return _TWIN in variable.__dict__ or internals.array_of(variable) is not None
+    """Returns whether a variable has a value."""
+    return _PROXY in variable.__dict__ or internals.array_of(variable) is not None
 
 
 def adopt(variables: Iterable[Any], strategy: Any) -> None:
-    """Makes variables, wherever they were created, belong to `strategy`."""
+    """Assigns variables to `strategy`, wherever they were created."""
     for variable in variables:
-        twin = variable.__dict__.get(_TWIN)
-        if twin is not None and twin.owner is not None:
-            _require_same(twin, strategy)
+        proxy = variable.__dict__.get(_PROXY)
+        if proxy is not None and proxy.owner is not None:
+            _require_same(proxy, strategy)
             with jax.ensure_compile_time_eval():
-                twin.put(twin.whole())
+                proxy.put(proxy.whole())
         elif internals.array_of(variable) is not None:
-            twin = attach(variable, make_twin(variable, strategy))
+            proxy = attach(variable, make_proxy(variable, strategy))
             with jax.ensure_compile_time_eval():
-                twin.put(agreed(strategy.topology, variable, twin.whole()))
+                proxy.put(from_chief(strategy.topology, variable, proxy.whole()))
 
 
 def _create(original: Callable[..., None], self: Any, *args: Any, **kw: Any) -> None:
-    """Creates or initializes a variable; in a scope it belongs to the strategy."""
+    """Creates or initializes a variable of the current strategy."""
     if internals.stateless_scope() is not None:
         original(self, *args, **kw)
         return
-    strategy = hooks.strategy_in_force()
+    strategy = hooks.current_strategy()
     is_traced = stack.overlay() is not None
-    # For good, even while a function is traced.
+    # Eagerly, even while a function is traced.
     with jax.ensure_compile_time_eval() if is_traced else contextlib.nullcontext():
         original(self, *args, **kw)
         if strategy is not None:
@@ -103,81 +107,83 @@ def _read(original: Callable[..., Any], self: Any) -> Any:
         stack.overlay() is None or scope.get_current_value(self) is not None
     ):
         return original(self)
-    twin = _twin_here(self)
-    if twin is None:
+    proxy = _active_proxy(self)
+    if proxy is None:
         return original(self)
-    value = twin.whole() if _is_whole_here(twin) else twin.value
-    # While `fit` runs, it is the trainer that has the values.
+    value = proxy.whole() if _reads_whole(proxy) else proxy.value
+    # During `fit` the trainer holds the values.
     return original(self) if value is None else internals.autocast(self, value)
 
 
 def _assign(original: Callable[..., None], self: Any, value: Any) -> None:
-    twin = _twin_here(self)
-    if twin is None:
+    proxy = _active_proxy(self)
+    if proxy is None:
         original(self, value)
-    elif _is_whole_here(twin):
-        if twin.owner is not None:
-            _require_same_everywhere(twin, value)
-        twin.put(value)
+    elif _reads_whole(proxy):
+        if proxy.owner is not None:
+            _require_same_everywhere(proxy, value)
+        proxy.put(value)
     else:
-        twin.assign(value)
+        proxy.assign(value)
 
 
 def _assign_add(original: Callable[..., Any], self: Any, value: Any) -> Any:
-    if not _adds_up_here(self):
+    if not _accumulates(self):
         return original(self, value)
-    return twin_of(self).assign_add(jnp.asarray(value, internals.dtype_of(self)))
+    return proxy_of(self).assign_add(jnp.asarray(value, internals.dtype_of(self)))
 
 
 def _assign_sub(original: Callable[..., Any], self: Any, value: Any) -> Any:
-    if not _adds_up_here(self):
+    if not _accumulates(self):
         return original(self, value)
-    return twin_of(self).assign_sub(jnp.asarray(value, internals.dtype_of(self)))
+    return proxy_of(self).assign_sub(jnp.asarray(value, internals.dtype_of(self)))
 
 
-def _adds_up_here(variable: Any) -> bool:
-    """Returns whether replicas add to a sum here; Keras would assign what they see."""
+def _accumulates(variable: Any) -> bool:
+    """Returns whether replicas add to a SUM here; Keras would assign instead."""
     is_sum = variable.aggregation == "sum" and variable.synchronization != "on_read"
-    return is_sum and hooks.replica() is not None and _twin_here(variable) is not None
+    return (
+        is_sum and hooks.replica() is not None and _active_proxy(variable) is not None
+    )
 
 
-def _twin_here(variable: Any) -> Any:
-    """Returns the twin of a variable where it matters; None where Keras is alone."""
-    twin = variable.__dict__.get(_TWIN)
-    if twin is not None or internals.array_of(variable) is None:
-        return twin
+def _active_proxy(variable: Any) -> Any:
+    """Returns the proxy to use in the current context; None to use Keras' own code."""
+    proxy = variable.__dict__.get(_PROXY)
+    if proxy is not None or internals.array_of(variable) is None:
+        return proxy
     is_traced = stack.overlay() is not None
-    strategy = hooks.strategy_in_force()
+    strategy = hooks.current_strategy()
     if hooks.replica() is not None or (is_traced and strategy is not None):
         adopt([variable], strategy)
     elif is_traced:
-        return twin_of(variable)
-    return variable.__dict__.get(_TWIN)
+        return proxy_of(variable)
+    return variable.__dict__.get(_PROXY)
 
 
-def _is_whole_here(twin: Any) -> bool:
-    """Returns whether code sees a variable as Keras does: all copies as one array."""
-    if not isinstance(twin, Twin):
-        # It is a variable of Mirrax, which has its own rules.
+def _reads_whole(proxy: Any) -> bool:
+    """Returns whether the current code sees all copies as one array, as Keras does."""
+    if not isinstance(proxy, KerasProxy):
+        # A wrapped variable of Mirrax.
         return False
     is_update = isinstance(stack.frame(), stack.Update)
     return stack.overlay() is None and hooks.replica() is None and not is_update
 
 
-def _require_same_everywhere(twin: Any, value: Any) -> None:
-    """Raises if workers assign different values, which would then stay different."""
-    topology = twin.topology
-    is_on_chief = isinstance(stack.frame(), hooks.OnChief)
+def _require_same_everywhere(proxy: Any, value: Any) -> None:
+    """Raises if workers assign different values."""
+    topology = proxy.topology
+    is_on_chief = isinstance(stack.frame(), hooks.ChiefOnly)
     if topology.is_local or is_on_chief or isinstance(value, jax.core.Tracer):
         return
     if not (isinstance(value, jax.Array) and value.sharding == topology.replicated):
-        agreement.require_equal(topology, twin, value)
+        worker_exchange.require_equal(topology, proxy, value)
 
 
-def _require_same(twin: Variable, strategy: Any) -> None:
-    if twin.owner is not strategy and twin.owner.topology != strategy.topology:
+def _require_same(proxy: Variable, strategy: Any) -> None:
+    if proxy.owner is not strategy and proxy.owner.topology != strategy.topology:
         raise ValueError(
-            f"Keras variable '{twin.name}' belongs to the strategy in whose scope it "
-            f"was created. Received: {twin.owner!r}, to be used with {strategy!r}. "
+            f"Keras variable '{proxy.name}' belongs to the strategy in whose scope it "
+            f"was created. Received: {proxy.owner!r}, to be used with {strategy!r}. "
             "Create the model, its optimizer and its metrics for one strategy."
         )

@@ -1,6 +1,5 @@
 """`tf.compat`."""
 
-from mirrax.tf.absent import names_of
 from mirrax.tf.compat import v1 as v1
 from mirrax.tf.compat.texts import as_bytes as as_bytes
 from mirrax.tf.compat.texts import as_str as as_str
@@ -13,5 +12,6 @@ from mirrax.tf.compat.texts import dimension_value as dimension_value
 from mirrax.tf.compat.texts import integral_types as integral_types
 from mirrax.tf.compat.texts import path_to_str as path_to_str
 from mirrax.tf.compat.texts import real_types as real_types
+from mirrax.tf.missing_names import names_of
 
 __getattr__ = names_of("tf.compat")

@@ -1,4 +1,4 @@
-"""Text and bytes, which versions of Python and TensorFlow have mixed."""
+"""Conversions between text and bytes, and dimensions of shapes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ complex_types = (complex, np.number)
 
 
 def as_bytes(bytes_or_text: Any, encoding: str = "utf-8") -> bytes:
-    """Returns text, or bytes, as bytes."""
+    """Returns text or bytes as bytes."""
     if isinstance(bytes_or_text, bytes | bytearray):
         return bytes(bytes_or_text)
     if isinstance(bytes_or_text, str):
@@ -23,7 +23,7 @@ def as_bytes(bytes_or_text: Any, encoding: str = "utf-8") -> bytes:
 
 
 def as_text(bytes_or_text: Any, encoding: str = "utf-8") -> str:
-    """Returns bytes, or text, as text."""
+    """Returns bytes or text as text."""
     return as_bytes(bytes_or_text, encoding).decode(encoding)
 
 
@@ -31,7 +31,7 @@ as_str = as_text
 
 
 def as_str_any(value: Any, encoding: str = "utf-8") -> str:
-    """Returns anything as text."""
+    """Returns any value as text."""
     return as_text(value, encoding) if isinstance(value, bytes | str) else str(value)
 
 
@@ -40,7 +40,7 @@ def path_to_str(path: Any) -> Any:
 
 
 def dimension_value(dimension: Any) -> Any:
-    """Returns a size of a shape, which is a number in version 2."""
+    """Returns a dimension, which is already a number in version 2."""
     return dimension
 
 

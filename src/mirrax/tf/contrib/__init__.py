@@ -1,6 +1,6 @@
-"""`tf.contrib`, of which only `distribute` is here."""
+"""`tf.contrib`: only `distribute` is available."""
 
-from mirrax.tf.absent import names_of
 from mirrax.tf.contrib import distribute as distribute
+from mirrax.tf.missing_names import names_of
 
 __getattr__ = names_of("tf.contrib")

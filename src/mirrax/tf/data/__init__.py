@@ -4,13 +4,13 @@ from mirrax.data import AUTOTUNE as AUTOTUNE
 from mirrax.data import INFINITE_CARDINALITY as INFINITE_CARDINALITY
 from mirrax.data import UNKNOWN_CARDINALITY as UNKNOWN_CARDINALITY
 from mirrax.data import DatasetIterator as Iterator
-from mirrax.tf.absent import names_of
 from mirrax.tf.data import experimental as experimental
 from mirrax.tf.data.datasets import Dataset as Dataset
 from mirrax.tf.data.datasets import FixedLengthRecordDataset as FixedLengthRecordDataset
 from mirrax.tf.data.datasets import TextLineDataset as TextLineDataset
 from mirrax.tf.data.datasets import TFRecordDataset as TFRecordDataset
 from mirrax.tf.data.options import Options as Options
+from mirrax.tf.missing_names import names_of
 
 __all__ = [
     "AUTOTUNE",

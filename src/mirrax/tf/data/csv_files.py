@@ -16,7 +16,7 @@ from mirrax.tf.errors import NotFoundError
 from mirrax.tf.io.decoding import decode_csv
 from mirrax.tf.io.files import path_of
 
-# What a column may be, the narrowest first.
+# The types of columns, the narrowest first.
 _KINDS: tuple[Any, ...] = (np.int32, np.float32, str)
 
 
@@ -32,26 +32,27 @@ def CsvDataset(  # noqa: N802 - TensorFlow's name
     select_cols: Any = None,
     exclude_cols: Any = None,
 ) -> Dataset:
-    """Returns the lines of files, each as a tuple of scalars.
+    """Returns the lines of CSV files, each as a tuple of scalars.
 
     Args:
         filenames: One file, or several.
-        record_defaults: For each column that is chosen its dtype, or a list with the
-            value to use where a field is empty.
-        header: Whether files begin with a line to leave out.
-        select_cols: The numbers of the columns to choose; all by default.
+        record_defaults: For each selected column its dtype, or a list with the default
+            for empty fields.
+        header: Whether the first line of each file is skipped.
+        select_cols: The indices of the columns to read; all by default.
     """
     if compression_type or exclude_cols is not None:
         raise NotImplementedError(
-            "Received: `compression_type` or `exclude_cols`, which are not supported. "
-            "Unpack the files, and use `select_cols`."
+            "`compression_type` and `exclude_cols` are not supported. Received: "
+            f"compression_type={compression_type!r}, exclude_cols={exclude_cols!r}. "
+            "Decompress the files, and use `select_cols`."
         )
     paths = [path_of(name) for name in np.asarray(filenames, object).reshape(-1)]
 
     def lines() -> Iterator[Any]:
         for path in paths:
             with open(path, newline="") as file:
-                # A field in quotes may hold the end of a line.
+                # A quoted field may contain newlines.
                 for index, fields in enumerate(
                     csv.reader(file, delimiter=field_delim)
                     if use_quote_delim
@@ -100,10 +101,10 @@ def make_csv_dataset(
     num_rows_for_inference: int | None = 100,
     **_: Any,
 ) -> Dataset:
-    """Returns batches of CSV files, as dicts of columns, with labels if they are named.
+    """Returns batches of CSV files as dicts of columns, with labels if `label_name`.
 
-    Dtypes that are not given are found out from the first rows: integers, floats or
-    strings. Empty fields are zero, or "".
+    Missing dtypes are inferred from the first rows: integers, floats or strings. Empty
+    fields become zero or "".
     """
     paths = _files(file_pattern)
     if column_names is None:
@@ -151,7 +152,7 @@ def _first_rows(paths: Any, header: bool, delimiter: str, count: Any) -> list[An
 
 
 def _inferred(fields: Sequence[str]) -> Any:
-    """Returns the value for empty fields, of the narrowest kind that fits all."""
+    """Returns the default for empty fields, of the narrowest type that fits all."""
     for kind in _KINDS:
         try:
             for field in fields:

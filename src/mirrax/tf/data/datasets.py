@@ -1,4 +1,4 @@
-"""Datasets whose elements are tensors: those of Mirrax, shown as TensorFlow's."""
+"""Mirrax datasets whose elements are tensors, with TensorFlow's methods."""
 
 from __future__ import annotations
 
@@ -9,19 +9,25 @@ import jax
 import numpy as np
 
 import mirrax
-from mirrax.tf.absent import replacement_of
 from mirrax.tf.data import saved
 from mirrax.tf.data.input_iterator import InputIterator
-from mirrax.tf.data.iterators import DatasetIterator
 from mirrax.tf.host_tensors import host
+from mirrax.tf.missing_names import replacement_of
+
+
+class DatasetIterator(mirrax.data.DatasetIterator):
+    """Iterates over a dataset; elements are tensors."""
+
+    def __next__(self) -> Any:
+        return jax.tree.map(host, super().__next__())
 
 
 class _Tensors:
-    """What differs from a dataset of Mirrax: a mix-in of datasets."""
+    """A mix-in with the methods that differ from `mirrax.data.Dataset`."""
 
     iterator_type: type[mirrax.data.DatasetIterator] = DatasetIterator
 
-    def _made(self: Any, plan: Any) -> Dataset:
+    def _with_plan(self: Any, plan: Any) -> Dataset:
         return Dataset(plan, self.options())
 
     def cardinality(self) -> Any:
@@ -37,7 +43,7 @@ class _Tensors:
         if len(found) != 1:
             count = "none" if not found else "several"
             raise mirrax.errors.InvalidArgumentError(
-                f"The dataset must have one element. Received: {count}. Use "
+                f"The dataset must have exactly one element. Received: {count}. Use "
                 "`take(1)`, or iterate over it."
             )
         return found[0]
@@ -45,7 +51,7 @@ class _Tensors:
     def save(
         self, path: Any, compression: Any = None, shard_func: Any = None, **_: Any
     ) -> None:
-        """Writes all elements into a folder, from which `Dataset.load` reads them."""
+        """Writes all elements into a directory, for `Dataset.load`."""
         saved.save(self, path)
 
     def make_one_shot_iterator(self: Any) -> Any:
@@ -53,7 +59,7 @@ class _Tensors:
         return iter(self)
 
     def make_initializable_iterator(self: Any) -> InputIterator:
-        """Returns an iterator that can start anew, as datasets of version 1 do."""
+        """Returns an iterator that can be restarted, as datasets of version 1 do."""
         return InputIterator(self)
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -70,20 +76,20 @@ class Dataset(_Tensors, mirrax.data.Dataset):
         numbers = mirrax.data.Dataset.range(*args)
         if np.dtype(output_type) != np.int64:
             numbers = numbers.map(lambda number: number.astype(output_type))
-        return shown(numbers)
+        return as_tensors(numbers)
 
     @staticmethod
     def load(path: Any, element_spec: Any = None, compression: Any = None) -> Dataset:
-        """Returns what `save` wrote into a folder."""
-        return saved.load(path, shown)  # type: ignore[no-any-return]
+        """Returns the dataset that `save` wrote into a directory."""
+        return saved.load(path, as_tensors)  # type: ignore[no-any-return]
 
     @staticmethod
     def from_tensors(tensors: Any, name: Any = None) -> Dataset:
-        return shown(mirrax.data.Dataset.from_tensors(tensors))
+        return as_tensors(mirrax.data.Dataset.from_tensors(tensors))
 
     @staticmethod
     def from_tensor_slices(tensors: Any, name: Any = None) -> Dataset:
-        return shown(mirrax.data.Dataset.from_tensor_slices(tensors))
+        return as_tensors(mirrax.data.Dataset.from_tensor_slices(tensors))
 
     @staticmethod
     def from_generator(  # type: ignore[override]
@@ -94,20 +100,20 @@ class Dataset(_Tensors, mirrax.data.Dataset):
         output_signature: Any = None,
         name: Any = None,
     ) -> Dataset:
-        """Returns what a generator yields.
+        """Returns a dataset of the elements that a generator yields.
 
         Args:
             generator: A function that returns an iterable.
-            output_types: Its dtypes, in place of `output_signature`.
-            output_shapes: Its shapes; any, if they are not given.
+            output_types: The dtypes, instead of `output_signature`.
+            output_shapes: The shapes, with `output_types`; unknown by default.
             args: Arguments of the function.
-            output_signature: Its shapes and dtypes.
+            output_signature: The shapes and dtypes.
         """
         if output_signature is None:
             output_signature = _signature(output_types, output_shapes)
         given = () if args is None else tuple(map(host, args))
         make = (lambda: generator(*given)) if callable(generator) else generator
-        return shown(mirrax.data.Dataset.from_generator(make, output_signature))
+        return as_tensors(mirrax.data.Dataset.from_generator(make, output_signature))
 
     @staticmethod
     def list_files(
@@ -115,31 +121,31 @@ class Dataset(_Tensors, mirrax.data.Dataset):
     ) -> Dataset:
         patterns = np.asarray(file_pattern, object).ravel().tolist()
         texts = [p.decode() if isinstance(p, bytes) else str(p) for p in patterns]
-        return shown(mirrax.data.Dataset.list_files(texts, shuffle, seed))
+        return as_tensors(mirrax.data.Dataset.list_files(texts, shuffle, seed))
 
     @staticmethod
     def zip(*args: Any, datasets: Any = None, name: Any = None) -> Dataset:
         given = args if datasets is None else (datasets,)
-        return shown(mirrax.data.Dataset.zip(*given))
+        return as_tensors(mirrax.data.Dataset.zip(*given))
 
     @staticmethod
     def counter(
         start: Any = 0, step: Any = 1, dtype: Any = np.int64, name: Any = None
     ) -> Dataset:
-        return shown(mirrax.data.Dataset.counter(start, step, dtype))
+        return as_tensors(mirrax.data.Dataset.counter(start, step, dtype))
 
     @staticmethod
     def random(
         seed: Any = None, rerandomize_each_iteration: Any = None, name: Any = None
     ) -> Dataset:
-        return shown(mirrax.data.Dataset.random(seed, rerandomize_each_iteration))
+        return as_tensors(mirrax.data.Dataset.random(seed, rerandomize_each_iteration))
 
     @staticmethod
     def choose_from_datasets(
         datasets: Any, choice_dataset: Any, stop_on_empty_dataset: bool = True
     ) -> Dataset:
         made = mirrax.data.Dataset.choose_from_datasets
-        return shown(made(datasets, choice_dataset, stop_on_empty_dataset))
+        return as_tensors(made(datasets, choice_dataset, stop_on_empty_dataset))
 
     @staticmethod
     def sample_from_datasets(
@@ -150,8 +156,10 @@ class Dataset(_Tensors, mirrax.data.Dataset):
         rerandomize_each_iteration: Any = None,
     ) -> Dataset:
         made = mirrax.data.Dataset.sample_from_datasets
-        is_anew = rerandomize_each_iteration
-        return shown(made(datasets, weights, seed, stop_on_empty_dataset, is_anew))
+        rerandomize = rerandomize_each_iteration
+        return as_tensors(
+            made(datasets, weights, seed, stop_on_empty_dataset, rerandomize)
+        )
 
 
 class TFRecordDataset(_Tensors, mirrax.data.TFRecordDataset):
@@ -166,15 +174,15 @@ class FixedLengthRecordDataset(_Tensors, mirrax.data.FixedLengthRecordDataset):
     """`tf.data.FixedLengthRecordDataset`."""
 
 
-def shown(dataset: mirrax.data.Dataset) -> Dataset:
-    """Returns a dataset of Mirrax as one whose elements are tensors."""
+def as_tensors(dataset: mirrax.data.Dataset) -> Dataset:
+    """Returns a Mirrax dataset as one whose elements are tensors."""
     return Dataset(dataset.plan, dataset.options())
 
 
 def _signature(types: Any, shapes: Any) -> Any:
     if types is None:
         raise TypeError(
-            "`from_generator` needs `output_signature`, or `output_types`. Received: "
+            "`from_generator` needs `output_signature` or `output_types`. Received: "
             "neither. Use `output_signature=tf.TensorSpec(shape, dtype)`."
         )
     if shapes is None:

@@ -9,33 +9,21 @@ from mirrax.data import UNKNOWN_CARDINALITY as UNKNOWN_CARDINALITY
 from mirrax.data import AutoShardPolicy as AutoShardPolicy
 from mirrax.data import DistributeOptions as DistributeOptions
 from mirrax.data import TFRecordWriter as TFRecordWriter
-from mirrax.tf.absent import names_of
 from mirrax.tf.data.csv_files import CsvDataset as CsvDataset
 from mirrax.tf.data.csv_files import make_csv_dataset as make_csv_dataset
 from mirrax.tf.data.datasets import Dataset
-from mirrax.tf.data.transformations import (
-    bucket_by_sequence_length as bucket_by_sequence_length,
-)
-from mirrax.tf.data.transformations import copy_to_device as copy_to_device
-from mirrax.tf.data.transformations import enumerate_dataset as enumerate_dataset
-from mirrax.tf.data.transformations import group_by_window as group_by_window
-from mirrax.tf.data.transformations import map_and_batch as map_and_batch
-from mirrax.tf.data.transformations import parallel_interleave as parallel_interleave
-from mirrax.tf.data.transformations import prefetch_to_device as prefetch_to_device
-from mirrax.tf.data.transformations import scan as scan
-from mirrax.tf.data.transformations import shuffle_and_repeat as shuffle_and_repeat
-from mirrax.tf.data.transformations import take_while as take_while
-from mirrax.tf.data.transformations import unbatch as unbatch
-from mirrax.tf.data.transformations import unique as unique
+from mirrax.tf.missing_names import names_of
+
+Transformation = Callable[[Any], Any]
 
 
 def cardinality(dataset: Dataset) -> Any:
-    """Returns how many elements a dataset has."""
+    """Returns the number of elements of a dataset."""
     return dataset.cardinality()
 
 
-def assert_cardinality(expected_cardinality: Any) -> Callable[[Any], Any]:
-    """Returns what `Dataset.apply` takes to check a number of elements."""
+def assert_cardinality(expected_cardinality: Any) -> Transformation:
+    """Returns a transformation that checks the number of elements."""
     return lambda dataset: dataset.assert_cardinality(expected_cardinality)
 
 
@@ -45,18 +33,89 @@ def get_single_element(dataset: Dataset) -> Any:
 
 
 def get_next_as_optional(iterator: Any) -> Any:
-    """Returns the next element of an iterator, or that there is none."""
+    """Returns the next element of an iterator as an optional."""
     return iterator.get_next_as_optional()
 
 
 def save(dataset: Dataset, path: Any, *_: Any, **__: Any) -> None:
-    """Writes a dataset into a folder."""
+    """Writes a dataset into a directory."""
     dataset.save(path)
 
 
 def load(path: Any, *_: Any, **__: Any) -> Dataset:
     """Returns the dataset that `save` wrote."""
     return Dataset.load(path)
+
+
+# Transformations for `Dataset.apply`.
+
+
+def bucket_by_sequence_length(*args: Any, **kwargs: Any) -> Transformation:
+    return lambda dataset: dataset.bucket_by_sequence_length(*args, **kwargs)
+
+
+def enumerate_dataset(start: int = 0) -> Transformation:
+    return lambda dataset: dataset.enumerate(start)
+
+
+def group_by_window(*args: Any, **kwargs: Any) -> Transformation:
+    return lambda dataset: dataset.group_by_window(*args, **kwargs)
+
+
+def map_and_batch(
+    map_func: Any,
+    batch_size: int,
+    num_parallel_batches: Any = None,
+    drop_remainder: bool = False,
+    num_parallel_calls: Any = None,
+) -> Transformation:
+    return lambda dataset: dataset.map(map_func, num_parallel_calls).batch(
+        batch_size, drop_remainder
+    )
+
+
+def parallel_interleave(
+    map_func: Any,
+    cycle_length: int,
+    block_length: int = 1,
+    sloppy: Any = False,
+    buffer_output_elements: Any = None,
+    prefetch_input_elements: Any = None,
+) -> Transformation:
+    """Interleaves datasets in a deterministic order."""
+    return lambda dataset: dataset.interleave(map_func, cycle_length, block_length)
+
+
+def prefetch_to_device(device: Any, buffer_size: Any = None) -> Transformation:
+    """Prefetches; the strategy or JAX chooses the device."""
+    return lambda dataset: dataset.prefetch(2 if buffer_size is None else buffer_size)
+
+
+def copy_to_device(target_device: Any, source_device: str = "") -> Transformation:
+    """Does nothing: elements are copied to a device when they are used there."""
+    return lambda dataset: dataset
+
+
+def scan(initial_state: Any, scan_func: Any) -> Transformation:
+    return lambda dataset: dataset.scan(initial_state, scan_func)
+
+
+def shuffle_and_repeat(
+    buffer_size: int, count: Any = None, seed: Any = None
+) -> Transformation:
+    return lambda dataset: dataset.shuffle(buffer_size, seed).repeat(count)
+
+
+def take_while(predicate: Any) -> Transformation:
+    return lambda dataset: dataset.take_while(predicate)
+
+
+def unbatch() -> Transformation:
+    return lambda dataset: dataset.unbatch()
+
+
+def unique() -> Transformation:
+    return lambda dataset: dataset.unique()
 
 
 choose_from_datasets = Dataset.choose_from_datasets

@@ -10,7 +10,7 @@ import mirrax
 
 
 class InputIterator:
-    """Goes through a distributed dataset; `initialize` starts anew."""
+    """Iterates over a distributed dataset; `initialize` restarts it."""
 
     def __init__(self, dataset: Any) -> None:
         self._dataset = dataset
@@ -21,7 +21,7 @@ class InputIterator:
 
     @property
     def initializer(self) -> None:
-        """Starts anew; there is no operation to be run in a session."""
+        """Restarts the iteration; there is no operation to run in a session."""
         self.initialize()
 
     def __iter__(self) -> InputIterator:
@@ -50,7 +50,7 @@ class InputIterator:
 
 
 def _first(spec: Any) -> mirrax.TensorSpec:
-    """Returns the description of one replica's part."""
+    """Returns the spec of the first replica."""
     if isinstance(spec, mirrax.TensorSpec):
         return spec
     first: mirrax.TensorSpec = spec.parts[0]

@@ -1,4 +1,4 @@
-"""`tf.data.Options`, with the groups of options that Mirrax has no use for."""
+"""`tf.data.Options`, including the options that Mirrax ignores."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import mirrax
 
 
 class Accepted:
-    """Options that can be set and read, and have no meaning here; None at first."""
+    """Options that can be set and read, and are ignored; None by default."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -17,7 +17,7 @@ class Accepted:
         return None
 
     def after(self, earlier: Accepted) -> Accepted:
-        """Returns these, with those of `earlier` that were not set again."""
+        """Returns these options merged over those of `earlier`."""
         result = Accepted()
         vars(result).update(vars(earlier) | vars(self))
         return result
@@ -32,8 +32,8 @@ class Accepted:
 class Options(mirrax.data.Options):
     """Options of a dataset.
 
-    How threads and rewrites of pipelines are tuned is for Mirrax to choose, so those
-    options are accepted and change nothing.
+    Mirrax tunes threads and pipelines itself, so those options are accepted and
+    ignored.
 
     >>> options = Options()
     >>> options.threading.private_threadpool_size = 4

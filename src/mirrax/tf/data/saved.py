@@ -1,7 +1,7 @@
-"""Datasets in folders: `Dataset.save` and `Dataset.load`.
+"""`Dataset.save` and `Dataset.load`.
 
-A folder holds `elements.tfrecord`, a record of NumPy's format for each element, and
-`structure.json`, which tells how tensors nest and what they are.
+A directory contains `elements.tfrecord`, one record in NumPy's format per element, and
+`structure.json`, the element spec.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ELEMENTS, _STRUCTURE = "elements.tfrecord", "structure.json"
 
 
 def save(dataset: Any, path: Any) -> None:
-    """Writes all elements of a dataset into a folder, which is made if need be."""
+    """Writes all elements of a dataset into a directory; creates it if needed."""
     folder = pathlib.Path(path)
     folder.mkdir(parents=True, exist_ok=True)
     with mirrax.data.TFRecordWriter(str(folder / _ELEMENTS)) as writer:
@@ -34,12 +34,12 @@ def save(dataset: Any, path: Any) -> None:
 
 
 def load(path: Any, show: Callable[[Any], Any]) -> Any:
-    """Returns the dataset that `save` wrote, as `show` makes it appear."""
+    """Returns the dataset that `save` wrote, converted by `show`."""
     folder = pathlib.Path(path)
     if not (folder / _STRUCTURE).exists():
         raise NotFoundError(
-            f"There is no saved dataset in '{folder}'. `Dataset.save` writes one; "
-            "those of TensorFlow are in another format."
+            f"There is no saved dataset in '{folder}'. Write one with "
+            "`Dataset.save`; TensorFlow's format can not be read."
         )
     spec = _built(json.loads((folder / _STRUCTURE).read_text()))
     structure = jax.tree.structure(spec)
@@ -56,7 +56,7 @@ def _encoded(arrays: list[np.ndarray[Any, Any]]) -> bytes:
     file = io.BytesIO()
     for array in arrays:
         if array.dtype.kind == "O":
-            # The bytes of all strings, after where each of them ends.
+            # The end of each string, then the bytes of all strings.
             texts = [bytes(text) for text in array.reshape(-1)]
             ends = np.cumsum([len(text) for text in texts], dtype=np.int64)
             np.save(file, ends.reshape(array.shape))
@@ -85,7 +85,7 @@ def _texts(ends: Any, content: Any) -> Any:
 
 
 def _described(spec: Any) -> Any:
-    """Returns a nest of specs as JSON has it."""
+    """Returns nested specs as JSON values."""
     if isinstance(spec, dict):
         return {"dict": {key: _described(spec[key]) for key in sorted(spec)}}
     if isinstance(spec, tuple | list):
@@ -96,7 +96,7 @@ def _described(spec: Any) -> Any:
 
 
 def _built(described: Any) -> Any:
-    """Returns the nest of specs that JSON describes."""
+    """Returns the nested specs that JSON values describe."""
     if "dict" in described:
         return {key: _built(item) for key, item in described["dict"].items()}
     if "tuple" in described:

@@ -19,7 +19,6 @@ from mirrax import get_replica_context as get_replica_context
 from mirrax import get_strategy as get_strategy
 from mirrax import has_strategy as has_strategy
 from mirrax import in_cross_replica_context as in_cross_replica_context
-from mirrax.tf.absent import names_of, unavailable
 from mirrax.tf.data.input_iterator import InputIterator as InputIterator
 from mirrax.tf.distribute import cluster_resolver as cluster_resolver
 from mirrax.tf.distribute import coordinator as coordinator
@@ -31,6 +30,7 @@ from mirrax.tf.distribute.strategies import (
 from mirrax.tf.distribute.strategies import OneDeviceStrategy as OneDeviceStrategy
 from mirrax.tf.distribute.strategies import Strategy as Strategy
 from mirrax.tf.distribute.strategies import TPUStrategy as TPUStrategy
+from mirrax.tf.missing_names import names_of, unavailable
 
 ParameterServerStrategy = unavailable("tf.distribute.ParameterServerStrategy")
 Server = unavailable("tf.distribute.Server")

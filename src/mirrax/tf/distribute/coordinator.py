@@ -1,6 +1,6 @@
-"""`tf.distribute.coordinator`: names of training with parameter servers."""
+"""`tf.distribute.coordinator`: parameter servers, which Mirrax does not have."""
 
-from mirrax.tf.absent import names_of, unavailable
+from mirrax.tf.missing_names import names_of, unavailable
 
 ClusterCoordinator = unavailable("tf.distribute.coordinator.ClusterCoordinator")
 PerWorkerValue = unavailable("tf.distribute.coordinator.PerWorkerValue")
@@ -8,7 +8,7 @@ RemoteValue = unavailable("tf.distribute.coordinator.RemoteValue")
 
 
 def experimental_get_current_worker_index() -> None:
-    """Raises: only a cluster coordinator has workers that it gives functions to."""
+    """Raises: there is no cluster coordinator."""
     unavailable("tf.distribute.coordinator.experimental_get_current_worker_index")()
 
 

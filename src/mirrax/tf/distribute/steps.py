@@ -1,4 +1,4 @@
-"""Steps that are run several times in a row."""
+"""The outputs of a loop of training steps."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import mirrax
 
 
 class MultiStepContext:
-    """What a step function sets aside, while it is run several times.
+    """Collects the outputs of a step function that runs several times.
 
     Args:
-        strategy: The strategy, whose `reduce` combines outputs.
-        initial_values: What `last_step_outputs` are before the first step.
+        strategy: The strategy whose `reduce` combines outputs.
+        initial_values: `last_step_outputs` before the first step.
     """
 
     run_op: None = None
-    """The steps have been run already, so there is nothing left to be run."""
+    """None: the steps have already run."""
 
     def __init__(self, strategy: Any, initial_values: Any = None) -> None:
         self._strategy = strategy
@@ -26,7 +26,7 @@ class MultiStepContext:
     def set_last_step_output(
         self, name: str, output: Any, reduce_op: Any = None
     ) -> None:
-        """Keeps `output`, reduced if a `reduce_op` is given; later steps replace it."""
+        """Stores `output`, reduced if `reduce_op` is given; later steps replace it."""
         context = mirrax.get_replica_context()
         if context is not None and mirrax.has_strategy():
             context.merge_call(
@@ -36,7 +36,7 @@ class MultiStepContext:
             self._set_output(name, output, reduce_op)
 
     def set_non_tensor_output(self, name: str, output: Any) -> None:
-        """Keeps `output` as it is; inside `run`, what every replica gave."""
+        """Stores `output` unchanged; inside `run`, the outputs of all replicas."""
         context = mirrax.get_replica_context()
         if context is not None and mirrax.has_strategy():
             context.merge_call(

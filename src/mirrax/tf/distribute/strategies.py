@@ -1,4 +1,4 @@
-"""The strategies as TensorFlow programs know them."""
+"""The strategies of `tf.distribute`."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import mirrax
-from mirrax.tf.data.datasets import Dataset, shown
-from mirrax.tf.distribute.leftovers import Leftovers
+from mirrax.tf.data.datasets import Dataset, as_tensors
+from mirrax.tf.distribute.deprecated_methods import DeprecatedMethods
 
 
 class _StrategyType(type):
-    """Counts all strategies of Mirrax in, but for those of the version 1 API."""
+    """All Mirrax strategies are instances, except those of the version 1 API."""
 
     def __instancecheck__(cls, value: object) -> bool:
         if cls is not Strategy:
@@ -32,8 +32,8 @@ class StrategyV1:
     """`tf.compat.v1.distribute.Strategy`, for `isinstance`."""
 
 
-class RunsLikeTensorFlow(Leftovers):
-    """Gives every result of `run` on several replicas as a `PerReplica`."""
+class RunsLikeTensorFlow(DeprecatedMethods):
+    """Returns every result of `run` on several replicas as a `PerReplica`."""
 
     def run(
         self,
@@ -45,23 +45,23 @@ class RunsLikeTensorFlow(Leftovers):
         result = super().run(fn, args, kwargs, options)  # type: ignore[misc]
         strategy: Any = self
         if len(strategy.topology.local_devices) == 1:
-            # A worker with one replica gets its results bare.
+            # A worker with one replica gets plain results.
             return result
         return strategy.per_replica(result)
 
     def experimental_distribute_dataset(self, dataset: Any, options: Any = None) -> Any:
         if not isinstance(dataset, mirrax.data.Dataset):
             raise AttributeError(
-                "What is distributed must be a `tf.data.Dataset`. Received: "
+                "Only a `tf.data.Dataset` can be distributed. Received: "
                 f"{type(dataset).__name__}. Use `tf.data.Dataset.from_tensor_slices`, "
-                "or a strategy of `mirrax`, which takes other data, too."
+                "or a strategy of `mirrax`, which also takes other data."
             )
         return super().experimental_distribute_dataset(dataset, options)  # type: ignore[misc]
 
     def experimental_make_numpy_dataset(
         self, numpy_input: Any, session: Any = None
     ) -> Dataset:
-        return shown(super().experimental_make_numpy_dataset(numpy_input))  # type: ignore[misc]
+        return as_tensors(super().experimental_make_numpy_dataset(numpy_input))  # type: ignore[misc]
 
 
 class MirroredStrategy(RunsLikeTensorFlow, mirrax.MirroredStrategy):
@@ -74,17 +74,8 @@ class MultiWorkerMirroredStrategy(
     """`tf.distribute.MultiWorkerMirroredStrategy`."""
 
 
-class _OlderNameType(type(mirrax.MultiWorkerMirroredStrategy)):  # type: ignore[misc]
-    """Counts those in that were made under the newer name."""
-
-    def __instancecheck__(cls, value: object) -> bool:
-        return isinstance(value, MultiWorkerMirroredStrategy)
-
-
-class ExperimentalMultiWorkerMirroredStrategy(
-    MultiWorkerMirroredStrategy, metaclass=_OlderNameType
-):
-    """`tf.distribute.experimental.MultiWorkerMirroredStrategy`."""
+class TakesCommunication:
+    """The parameters of the experimental multi-worker strategies."""
 
     def __init__(
         self,
@@ -92,7 +83,20 @@ class ExperimentalMultiWorkerMirroredStrategy(
         cluster_resolver: Any = None,
     ) -> None:
         options = mirrax.CommunicationOptions(implementation=communication)
-        super().__init__(cluster_resolver, options)
+        super().__init__(cluster_resolver, options)  # type: ignore[call-arg]
+
+
+class _OlderNameType(type(mirrax.MultiWorkerMirroredStrategy)):  # type: ignore[misc]
+    """Strategies created under the newer name are instances, too."""
+
+    def __instancecheck__(cls, value: object) -> bool:
+        return isinstance(value, MultiWorkerMirroredStrategy)
+
+
+class ExperimentalMultiWorkerMirroredStrategy(
+    TakesCommunication, MultiWorkerMirroredStrategy, metaclass=_OlderNameType
+):
+    """`tf.distribute.experimental.MultiWorkerMirroredStrategy`."""
 
 
 class OneDeviceStrategy(RunsLikeTensorFlow, mirrax.OneDeviceStrategy):
@@ -111,8 +115,8 @@ class TPUStrategy(MirroredStrategy):
     """`tf.distribute.TPUStrategy`: the mirrored strategy on all TPU devices.
 
     Args:
-        tpu_cluster_resolver: Kept as `cluster_resolver`; JAX finds the TPUs itself.
-        experimental_device_assignment: Which of them to use: a sequence of indices.
+        tpu_cluster_resolver: Stored as `cluster_resolver`; JAX finds the TPUs itself.
+        experimental_device_assignment: The indices of the TPU devices to use.
     """
 
     def __init__(
@@ -123,9 +127,9 @@ class TPUStrategy(MirroredStrategy):
     ) -> None:
         if experimental_spmd_xla_partitioning:
             raise NotImplementedError(
-                "Mirrax is for data parallelism: each replica has the whole model. "
-                "Received: experimental_spmd_xla_partitioning=True. Use `jax.sharding` "
-                "for models that are split between devices."
+                "Mirrax supports data parallelism only: each replica has the whole "
+                "model. Received: experimental_spmd_xla_partitioning=True. Use "
+                "`jax.sharding` for models that are split between devices."
             )
         super().__init__(_tpu_names(experimental_device_assignment))
         self._tpu_resolver = tpu_cluster_resolver
@@ -140,8 +144,8 @@ def _tpu_names(assignment: Sequence[int] | None) -> list[str]:
     if not found:
         kinds = sorted({d.device_type for d in mirrax.config.list_logical_devices()})
         raise RuntimeError(
-            "A TPUStrategy needs TPU devices. Received: a machine with devices of the "
-            f"kinds {', '.join(kinds)}. Install `jax[tpu]` on a TPU host, or use "
+            "A TPUStrategy needs TPU devices. Received: a machine with devices of "
+            f"type {', '.join(kinds)}. Install `jax[tpu]` on a TPU host, or use "
             "MirroredStrategy."
         )
     if assignment is None:
@@ -150,7 +154,7 @@ def _tpu_names(assignment: Sequence[int] | None) -> list[str]:
     wrong = [index for index in indices if not 0 <= index < len(found)]
     if wrong:
         raise ValueError(
-            "A device assignment lists indices of TPU devices, from 0 to "
-            f"{len(found) - 1}. Received: {wrong} in {indices}."
+            "`experimental_device_assignment` must contain indices of TPU devices, "
+            f"from 0 to {len(found) - 1}. Received: {wrong} in {indices}."
         )
     return [found[index] for index in indices]

@@ -1,6 +1,5 @@
-"""`tf.image`: sizes, parts, colors and flips of images, as tensors."""
+"""`tf.image`: resizing, cropping, flipping and colors of images."""
 
-from mirrax.tf.absent import names_of
 from mirrax.tf.image.colors import adjust_brightness as adjust_brightness
 from mirrax.tf.image.colors import adjust_contrast as adjust_contrast
 from mirrax.tf.image.colors import adjust_gamma as adjust_gamma
@@ -52,5 +51,6 @@ from mirrax.tf.image.resizing import ResizeMethod as ResizeMethod
 from mirrax.tf.image.resizing import resize as resize
 from mirrax.tf.image.resizing import resize_with_crop_or_pad as resize_with_crop_or_pad
 from mirrax.tf.image.resizing import resize_with_pad as resize_with_pad
+from mirrax.tf.missing_names import names_of
 
 __getattr__ = names_of("tf.image")

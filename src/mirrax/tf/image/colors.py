@@ -17,7 +17,7 @@ from mirrax.tf.tensors import tensor
 def convert_image_dtype(
     image: Any, dtype: Any, saturate: bool = False, name: Any = None
 ) -> Any:
-    """Returns an image of another dtype: floats are in [0, 1], integers up to MAX."""
+    """Converts an image: floats are in [0, 1], integers use the range of the dtype."""
     array, kind = tensor(image), canonical(dtype)
     was_integer, is_integer = (
         jnp.issubdtype(x, jnp.integer) for x in (array.dtype, kind)
@@ -43,7 +43,7 @@ def _cast(array: Any, kind: Any, saturate: bool) -> Any:
 
 
 def _in_floats(change: Callable[[Any], Any], image: Any) -> Any:
-    """Returns a changed image in its own dtype; integers are changed as floats."""
+    """Applies `change` in floating point; returns the image in its own dtype."""
     array = tensor(image)
     if jnp.issubdtype(array.dtype, jnp.floating):
         return change(array)
@@ -89,7 +89,7 @@ def adjust_hue(image: Any, delta: Any, name: Any = None) -> Any:
 
 
 def random_brightness(image: Any, max_delta: Any, seed: Any = None) -> Any:
-    """Returns an image that is a random amount lighter or darker."""
+    """Returns an image with randomly adjusted brightness."""
     return adjust_brightness(image, _drawn(next_key(seed), -max_delta, max_delta))
 
 
@@ -126,7 +126,7 @@ def _drawn(key: Any, low: Any, high: Any) -> Any:
 
 
 def per_image_standardization(image: Any) -> Any:
-    """Returns images with mean 0 and variance 1, each for itself."""
+    """Returns images, each with mean 0 and variance 1."""
     array = tensor(image)
     array = array if jnp.issubdtype(array.dtype, jnp.floating) else array * 1.0
     axes = (-3, -2, -1)

@@ -1,4 +1,4 @@
-"""How much images differ from each other, and from pixel to pixel."""
+"""Differences between images and between neighboring pixels."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mirrax.tf.tensors import tensor
 
 
 def psnr(a: Any, b: Any, max_val: Any, name: Any = None) -> Any:
-    """Returns the ratio of the largest value to the error of each image, in dB."""
+    """Returns the peak signal-to-noise ratio of each image, in dB."""
     scale = convert_image_dtype(tensor(max_val, tensor(a).dtype), jnp.float32)
     first, second = (convert_image_dtype(x, jnp.float32) for x in (a, b))
     error = jnp.mean(jnp.square(first - second), axis=(-3, -2, -1))
@@ -19,7 +19,7 @@ def psnr(a: Any, b: Any, max_val: Any, name: Any = None) -> Any:
 
 
 def total_variation(images: Any, name: Any = None) -> Any:
-    """Returns the sum of differences between neighbours, for each image."""
+    """Returns the sum of differences between neighboring pixels, for each image."""
     array = tensor(images)
     down = jnp.abs(jnp.diff(array, axis=-3)).sum((-3, -2, -1))
     return down + jnp.abs(jnp.diff(array, axis=-2)).sum((-3, -2, -1))

@@ -1,4 +1,4 @@
-"""Parts of images, and images with a margin."""
+"""Cropping and padding of images."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mirrax.tf.tensors import sizes, tensor
 
 
 def central_crop(image: Any, central_fraction: float) -> Any:
-    """Returns the middle of an image, this share of each side."""
+    """Returns the center of an image, this fraction of each side."""
     if not 0 < central_fraction <= 1:
         raise ValueError(
             "central_fraction must be within (0, 1]. Received: "
@@ -39,7 +39,7 @@ def crop_to_bounding_box(
     if bottom > array.shape[-3] or right > array.shape[-2]:
         raise ValueError(
             "The box must lie within the image. Received: a box that ends at "
-            f"({bottom}, {right}) for an image of {array.shape[-3:-1]}."
+            f"({bottom}, {right}) for an image of shape {array.shape[-3:-1]}."
         )
     return array[..., offset_height:bottom, offset_width:right, :]
 
@@ -51,14 +51,14 @@ def pad_to_bounding_box(
     target_height: int,
     target_width: int,
 ) -> Any:
-    """Returns an image at an offset in a larger one of zeros."""
+    """Pads an image with zeros, so that it starts at the offset."""
     array = tensor(image)
     below = target_height - offset_height - array.shape[-3]
     right = target_width - offset_width - array.shape[-2]
     if min(below, right, offset_height, offset_width) < 0:
         raise ValueError(
             "The image must fit into the target at its offset. Received: an image of "
-            f"{array.shape[-3:-1]} at ({offset_height}, {offset_width}) in "
+            f"shape {array.shape[-3:-1]} at ({offset_height}, {offset_width}) in "
             f"({target_height}, {target_width})."
         )
     widths = [(0, 0)] * (array.ndim - 3)
@@ -67,7 +67,7 @@ def pad_to_bounding_box(
 
 
 def random_crop(value: Any, size: Any, seed: Any = None, name: Any = None) -> Any:
-    """Returns a part of this size from anywhere in a tensor."""
+    """Returns a part of this size at a random offset."""
     return _crop(value, size, next_key(seed))
 
 

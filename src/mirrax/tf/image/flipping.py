@@ -1,4 +1,4 @@
-"""Images seen in a mirror, and turned."""
+"""Flipping and rotation of images."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ def flip_up_down(image: Any) -> Any:
 
 
 def transpose(image: Any, name: Any = None) -> Any:
-    """Returns images whose rows are columns."""
+    """Swaps the rows and columns of images."""
     return jnp.swapaxes(tensor(image), _HEIGHT, _WIDTH)
 
 
 def rot90(image: Any, k: int = 1, name: Any = None) -> Any:
-    """Returns images turned to the left by `k` right angles."""
+    """Rotates images counter-clockwise by `k` times 90 degrees."""
     return jnp.rot90(tensor(image), k, axes=(_HEIGHT, _WIDTH))
 
 
 def random_flip_left_right(image: Any, seed: Any = None) -> Any:
-    """Returns an image, or each of a batch, flipped or as it is."""
+    """Flips each image with a probability of 1/2."""
     return _flipped(image, next_key(seed), _WIDTH)
 
 

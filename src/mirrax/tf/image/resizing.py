@@ -1,4 +1,4 @@
-"""Images of another size."""
+"""Resizing of images."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mirrax.tf.tensors import sizes, tensor
 
 
 class ResizeMethod:
-    """How new pixels are made of old ones."""
+    """The interpolation methods."""
 
     AREA = "area"
     BICUBIC = "bicubic"
@@ -41,7 +41,7 @@ def resize(
     antialias: bool = False,
     name: Any = None,
 ) -> Any:
-    """Returns one image, or a batch, in a new size, as floats unless it is NEAREST."""
+    """Resizes an image or a batch; returns floats, except for NEAREST_NEIGHBOR."""
     if method not in _METHODS:
         raise NotImplementedError(
             f"`method` must be one of {sorted(_METHODS)}. Received: {method!r}."
@@ -65,7 +65,7 @@ def _size(array: Any, size: Any, keeps_ratio: bool) -> tuple[int, int]:
 
 
 def resize_with_crop_or_pad(image: Any, target_height: Any, target_width: Any) -> Any:
-    """Returns the middle of an image, with zeros around where it is too small."""
+    """Crops an image centrally, or pads it with zeros, to a target size."""
     array = tensor(image)
     for axis, target in ((-3, int(target_height)), (-2, int(target_width))):
         extra = target - array.shape[axis]
@@ -84,7 +84,7 @@ def resize_with_pad(
     method: str = ResizeMethod.BILINEAR,
     antialias: bool = False,
 ) -> Any:
-    """Returns an image that keeps its proportions, with zeros around."""
+    """Resizes an image, keeps its aspect ratio, and pads it with zeros."""
     array = tensor(image)
     height, width = int(target_height), int(target_width)
     ratio = max(array.shape[-2] / width, array.shape[-3] / height)

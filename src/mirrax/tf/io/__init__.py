@@ -2,7 +2,6 @@
 
 from mirrax.data import FixedLenFeature as FixedLenFeature
 from mirrax.data import VarLenFeature as VarLenFeature
-from mirrax.tf.absent import names_of
 from mirrax.tf.io import gfile as gfile
 from mirrax.tf.io.decoding import decode_csv as decode_csv
 from mirrax.tf.io.decoding import decode_raw as decode_raw
@@ -13,5 +12,6 @@ from mirrax.tf.io.records import TFRecordOptions as TFRecordOptions
 from mirrax.tf.io.records import TFRecordWriter as TFRecordWriter
 from mirrax.tf.io.records import parse_example as parse_example
 from mirrax.tf.io.records import parse_single_example as parse_single_example
+from mirrax.tf.missing_names import names_of
 
 __getattr__ = names_of("tf.io")

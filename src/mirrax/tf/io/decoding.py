@@ -1,4 +1,4 @@
-"""Numbers from bytes and from text."""
+"""Decoding of bytes and CSV."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ def decode_raw(
     fixed_length: int | None = None,
     name: Any = None,
 ) -> Any:
-    """Returns the numbers whose memory the bytes are."""
+    """Returns bytes as numbers."""
     if fixed_length is not None:
         raise NotImplementedError(
             "`fixed_length` is not supported. Received: "
-            f"fixed_length={fixed_length}. Cut or pad the bytes first."
+            f"fixed_length={fixed_length}. Truncate or pad the bytes first."
         )
     kind = np.dtype(out_type).newbyteorder("<" if little_endian else ">")
     array = np.asarray(input_bytes, dtype=object)
@@ -42,8 +42,8 @@ def decode_csv(
     """Returns a tensor for each column of one line, or of several.
 
     Args:
-        record_defaults: For each column its dtype, or a list with the value to use
-            where the field is empty.
+        record_defaults: For each column its dtype, or a list with the default for empty
+            fields.
     """
     array = np.asarray(records, dtype=object)
     lines = [_text(line) for line in array.reshape(-1)]
@@ -71,8 +71,8 @@ def _column(fields: Any, default: Any, na_value: str, shape: Any) -> Any:
     for field in fields:
         if field in ("", na_value) and not len(filler):
             raise ValueError(
-                "A field without default must be filled. Received: an empty field. "
-                "Give the column a default value."
+                "A field without default must not be empty. Received: an empty field. "
+                "Give the column a default in `record_defaults`."
             )
         missing = field in ("", na_value)
         values.append(filler[0] if missing else field if is_text else kind.type(field))

@@ -1,4 +1,4 @@
-"""Whole files."""
+"""Reading and writing of whole files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def read_file(filename: Any, name: Any = None) -> Any:
 
 
 def write_file(filename: Any, contents: Any, name: Any = None) -> None:
-    """Writes bytes to a file, making its folder if need be."""
+    """Writes bytes to a file; creates its directory if needed."""
     path = pathlib.Path(path_of(filename))
     path.parent.mkdir(parents=True, exist_ok=True)
     given = contents.item() if hasattr(contents, "item") else contents
@@ -26,11 +26,11 @@ def write_file(filename: Any, contents: Any, name: Any = None) -> None:
 
 
 def matching_files(pattern: Any, name: Any = None) -> Any:
-    """Returns the names of files that fit a pattern, in order."""
+    """Returns the sorted names of the files that match a pattern."""
     return string_tensor(sorted(glob.glob(path_of(pattern))))
 
 
 def path_of(value: Any) -> str:
-    """Returns a path given as text, bytes or a tensor of them."""
+    """Returns a path given as text, bytes or a string tensor."""
     given = value.item() if hasattr(value, "item") else value
     return os.fsdecode(given)

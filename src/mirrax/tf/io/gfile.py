@@ -1,4 +1,4 @@
-"""`tf.io.gfile`: files of this machine."""
+"""`tf.io.gfile`: local files."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import shutil
 from collections.abc import Iterator
 from typing import IO, Any
 
-from mirrax.tf.absent import names_of
 from mirrax.tf.errors import AlreadyExistsError, of_files
 from mirrax.tf.io.files import path_of
+from mirrax.tf.missing_names import names_of
 
 __all__ = [
     "GFile",
@@ -102,8 +102,8 @@ def walk(top: Any, topdown: bool = True) -> Iterator[Any]:
 def _require_free(path: Any, overwrite: bool) -> None:
     if not overwrite and exists(path):
         raise AlreadyExistsError(
-            f"The target must not exist. Received: {path_of(path)!r}, which does. Use "
-            "`overwrite=True`."
+            f"The target must not exist. Received: {path_of(path)!r}, which exists. "
+            "Use `overwrite=True`."
         )
 
 

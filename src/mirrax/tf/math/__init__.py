@@ -1,9 +1,9 @@
 """`tf.math`."""
 
-from mirrax.tf.absent import names_of
 from mirrax.tf.math.elementwise import *  # noqa: F403
 from mirrax.tf.math.reductions import *  # noqa: F403
 from mirrax.tf.math.segments import *  # noqa: F403
+from mirrax.tf.missing_names import names_of
 from mirrax.tf.nn.activations import log_softmax as log_softmax
 from mirrax.tf.nn.activations import softmax as softmax
 from mirrax.tf.nn.activations import softplus as softplus

@@ -1,4 +1,4 @@
-"""Functions of each element."""
+"""Elementwise functions."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ __all__ = [
     "zeta",
 ]
 
-# Of one tensor.
+# Unary functions.
 abs = of_one(jnp.abs)
 acos = of_one(jnp.arccos)
 acosh = of_one(jnp.arccosh)
@@ -153,7 +153,7 @@ square = of_one(jnp.square)
 tan = of_one(jnp.tan)
 tanh = of_one(jnp.tanh)
 
-# Of two tensors.
+# Binary functions.
 add = of_two(jnp.add)
 divide = of_two(jnp.true_divide)
 equal = of_two(jnp.equal)

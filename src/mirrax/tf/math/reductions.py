@@ -1,4 +1,4 @@
-"""Functions of all elements along axes."""
+"""Reductions and cumulative functions along axes."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _product(x: Any, **where: Any) -> Any:
 
 def _mean(x: Any, **where: Any) -> Any:
     if jnp.issubdtype(x.dtype, jnp.integer):
-        # TensorFlow divides integers, and drops what is left over.
+        # TensorFlow's mean of integers is truncated to an integer.
         total, count = _sum(x, **where), _sum(jnp.ones_like(x), **where)
         return jnp.trunc(total / count).astype(x.dtype)
     return jnp.mean(x, **where)
@@ -114,51 +114,38 @@ def zero_fraction(value: Any, name: Any = None) -> Any:
     return jnp.mean((tensor(value) == 0).astype(jnp.float32))
 
 
-def cumsum(
-    x: Any,
-    axis: int = 0,
-    exclusive: bool = False,
-    reverse: bool = False,
-    name: Any = None,
-) -> Any:
-    return _cumulative(jnp.cumsum, 0, x, axis, exclusive, reverse)
-
-
-def cumprod(
-    x: Any,
-    axis: int = 0,
-    exclusive: bool = False,
-    reverse: bool = False,
-    name: Any = None,
-) -> Any:
-    return _cumulative(jnp.cumprod, 1, x, axis, exclusive, reverse)
-
-
-def cumulative_logsumexp(
-    x: Any,
-    axis: int = 0,
-    exclusive: bool = False,
-    reverse: bool = False,
-    name: Any = None,
-) -> Any:
-    scan = jax.lax.cumlogsumexp
-    lowest = limits(tensor(x).dtype).min
-    at = axis % tensor(x).ndim
-    return _cumulative(scan, lowest, x, at, exclusive, reverse)
-
-
 def _cumulative(
-    function: Any, neutral: Any, x: Any, axis: int, exclusive: bool, reverse: bool
-) -> Any:
-    array = tensor(x)
-    if reverse:
-        array = jnp.flip(array, axis)
-    if exclusive:
-        first = jnp.full_like(jax.lax.slice_in_dim(array, 0, 1, axis=axis), neutral)
-        rest = jax.lax.slice_in_dim(array, 0, array.shape[axis] - 1, axis=axis)
-        array = jnp.concatenate([first, rest], axis)
-    result = function(array, axis=axis).astype(array.dtype)
-    return jnp.flip(result, axis) if reverse else result
+    function: Callable[..., Any], first: Callable[[Any], Any]
+) -> Callable[..., Any]:
+    """Returns a cumulative function; exclusive, it starts with `first(dtype)`."""
+
+    def scan(
+        x: Any,
+        axis: int = 0,
+        exclusive: bool = False,
+        reverse: bool = False,
+        name: Any = None,
+    ) -> Any:
+        array = tensor(x)
+        axis %= array.ndim
+        if reverse:
+            array = jnp.flip(array, axis)
+        if exclusive:
+            start = jax.lax.slice_in_dim(array, 0, 1, axis=axis)
+            rest = jax.lax.slice_in_dim(array, 0, array.shape[axis] - 1, axis=axis)
+            start = jnp.full_like(start, first(array.dtype))
+            array = jnp.concatenate([start, rest], axis)
+        result = function(array, axis=axis).astype(array.dtype)
+        return jnp.flip(result, axis) if reverse else result
+
+    return scan
+
+
+cumsum = _cumulative(jnp.cumsum, lambda _: 0)
+cumprod = _cumulative(jnp.cumprod, lambda _: 1)
+cumulative_logsumexp = _cumulative(
+    jax.lax.cumlogsumexp, lambda dtype: limits(dtype).min
+)
 
 
 def bincount(

@@ -1,7 +1,8 @@
-"""Reductions of groups of rows."""
+"""Reductions of segments: groups of rows."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -25,93 +26,71 @@ __all__ = [
 ]
 
 
-def unsorted_segment_sum(
-    data: Any, segment_ids: Any, num_segments: int, name: Any = None
-) -> Any:
-    data, ids = _grouped(data, segment_ids)
-    return jax.ops.segment_sum(data, ids, int(num_segments))
+def _unsorted(reduce: Callable[..., Any], empty: str = "") -> Callable[..., Any]:
+    """Returns a reduction of groups of rows.
+
+    Args:
+        reduce: JAX's function.
+        empty: The value of empty groups, "min" or "max" of the dtype; by default it is
+            what `reduce` returns for them.
+    """
+
+    def segment(
+        data: Any, segment_ids: Any, num_segments: int, name: Any = None
+    ) -> Any:
+        ids = tensor(segment_ids)
+        rows = tensor(data)
+        # Segment ids may have several dimensions.
+        rows = rows.reshape(ids.size, *rows.shape[ids.ndim :])
+        found = reduce(rows, ids.reshape(-1), int(num_segments))
+        if not empty:
+            return found
+        limit = getattr(limits(rows.dtype), empty)
+        return jnp.where(_counts(found, ids) == 0, limit, found)
+
+    return segment
 
 
-def unsorted_segment_prod(
-    data: Any, segment_ids: Any, num_segments: int, name: Any = None
-) -> Any:
-    data, ids = _grouped(data, segment_ids)
-    return jax.ops.segment_prod(data, ids, int(num_segments))
-
-
-def unsorted_segment_max(
-    data: Any, segment_ids: Any, num_segments: int, name: Any = None
-) -> Any:
-    data, ids = _grouped(data, segment_ids)
-    found = jax.ops.segment_max(data, ids, int(num_segments))
-    return jnp.where(_is_empty(ids, num_segments, found), limits(data.dtype).min, found)
-
-
-def unsorted_segment_min(
-    data: Any, segment_ids: Any, num_segments: int, name: Any = None
-) -> Any:
-    data, ids = _grouped(data, segment_ids)
-    found = jax.ops.segment_min(data, ids, int(num_segments))
-    return jnp.where(_is_empty(ids, num_segments, found), limits(data.dtype).max, found)
+unsorted_segment_sum = _unsorted(jax.ops.segment_sum)
+unsorted_segment_prod = _unsorted(jax.ops.segment_prod)
+unsorted_segment_max = _unsorted(jax.ops.segment_max, empty="min")
+unsorted_segment_min = _unsorted(jax.ops.segment_min, empty="max")
 
 
 def unsorted_segment_mean(
     data: Any, segment_ids: Any, num_segments: int, name: Any = None
 ) -> Any:
     total = unsorted_segment_sum(data, segment_ids, num_segments)
-    return total / _counts(total, data, segment_ids, num_segments)
+    return total / jnp.maximum(_counts(total, segment_ids), 1).astype(total.dtype)
 
 
 def unsorted_segment_sqrt_n(
     data: Any, segment_ids: Any, num_segments: int, name: Any = None
 ) -> Any:
     total = unsorted_segment_sum(data, segment_ids, num_segments)
-    return total / jnp.sqrt(_counts(total, data, segment_ids, num_segments))
+    counts = jnp.maximum(_counts(total, segment_ids), 1).astype(total.dtype)
+    return total / jnp.sqrt(counts)
 
 
-def segment_sum(data: Any, segment_ids: Any, name: Any = None) -> Any:
-    return unsorted_segment_sum(data, segment_ids, _size(segment_ids))
+def _sorted(
+    unsorted: Callable[..., Any], zero_if_empty: bool = False
+) -> Callable[..., Any]:
+    def segment(data: Any, segment_ids: Any, name: Any = None) -> Any:
+        ids = tensor(segment_ids)
+        found = unsorted(data, ids, int(ids[-1]) + 1)
+        return jnp.where(_counts(found, ids) == 0, 0, found) if zero_if_empty else found
+
+    return segment
 
 
-def segment_prod(data: Any, segment_ids: Any, name: Any = None) -> Any:
-    return unsorted_segment_prod(data, segment_ids, _size(segment_ids))
+segment_sum = _sorted(unsorted_segment_sum)
+segment_prod = _sorted(unsorted_segment_prod)
+segment_mean = _sorted(unsorted_segment_mean)
+segment_max = _sorted(unsorted_segment_max, zero_if_empty=True)
+segment_min = _sorted(unsorted_segment_min, zero_if_empty=True)
 
 
-def segment_mean(data: Any, segment_ids: Any, name: Any = None) -> Any:
-    return unsorted_segment_mean(data, segment_ids, _size(segment_ids))
-
-
-def segment_max(data: Any, segment_ids: Any, name: Any = None) -> Any:
-    found = unsorted_segment_max(data, segment_ids, _size(segment_ids))
-    return _without_gaps(found, segment_ids)
-
-
-def segment_min(data: Any, segment_ids: Any, name: Any = None) -> Any:
-    found = unsorted_segment_min(data, segment_ids, _size(segment_ids))
-    return _without_gaps(found, segment_ids)
-
-
-def _grouped(data: Any, segment_ids: Any) -> tuple[Any, Any]:
-    """Returns the rows and their groups, when groups are given for several axes too."""
-    data, ids = tensor(data), tensor(segment_ids)
-    return data.reshape(ids.size, *data.shape[ids.ndim :]), ids.reshape(-1)
-
-
-def _size(segment_ids: Any) -> int:
-    return int(tensor(segment_ids)[-1]) + 1
-
-
-def _is_empty(ids: Any, num_segments: int, like: Any) -> Any:
-    counts = jnp.bincount(ids, length=int(num_segments))
-    return (counts == 0).reshape(-1, *[1] * (like.ndim - 1))
-
-
-def _counts(total: Any, data: Any, segment_ids: Any, num_segments: int) -> Any:
-    ids = tensor(segment_ids).reshape(-1)
-    counts = jnp.maximum(jnp.bincount(ids, length=int(num_segments)), 1)
-    return counts.reshape(-1, *[1] * (total.ndim - 1)).astype(total.dtype)
-
-
-def _without_gaps(found: Any, segment_ids: Any) -> Any:
-    ids = tensor(segment_ids)
-    return jnp.where(_is_empty(ids, found.shape[0], found), 0, found)
+def _counts(found: Any, segment_ids: Any) -> Any:
+    """Returns the number of rows of each group, in a shape that broadcasts."""
+    counts = jnp.bincount(tensor(segment_ids).reshape(-1), length=found.shape[0])
+    return counts.reshape(-1, *[1] * (found.ndim - 1))

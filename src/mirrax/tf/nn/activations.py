@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -26,25 +27,24 @@ __all__ = [
 ]
 
 
-def relu(features: Any, name: Any = None) -> Any:
-    return jax.nn.relu(tensor(features))
+def _activation(function: Callable[[Any], Any]) -> Callable[..., Any]:
+    def activate(features: Any, name: Any = None) -> Any:
+        return function(tensor(features))
+
+    return activate
 
 
-def relu6(features: Any, name: Any = None) -> Any:
-    return jax.nn.relu6(tensor(features))
+elu = _activation(jax.nn.elu)
+relu = _activation(jax.nn.relu)
+relu6 = _activation(jax.nn.relu6)
+selu = _activation(jax.nn.selu)
+softplus = _activation(jax.nn.softplus)
+softsign = _activation(jax.nn.soft_sign)
 
 
 def crelu(features: Any, axis: int = -1, name: Any = None) -> Any:
     array = tensor(features)
     return jax.nn.relu(jnp.concatenate([array, -array], axis))
-
-
-def elu(features: Any, name: Any = None) -> Any:
-    return jax.nn.elu(tensor(features))
-
-
-def selu(features: Any, name: Any = None) -> Any:
-    return jax.nn.selu(tensor(features))
 
 
 def gelu(features: Any, approximate: bool = False, name: Any = None) -> Any:
@@ -61,14 +61,6 @@ def silu(features: Any, beta: float = 1.0) -> Any:
 
 
 swish = silu
-
-
-def softplus(features: Any, name: Any = None) -> Any:
-    return jax.nn.softplus(tensor(features))
-
-
-def softsign(features: Any, name: Any = None) -> Any:
-    return jax.nn.soft_sign(tensor(features))
 
 
 def softmax(logits: Any, axis: int | None = None, name: Any = None) -> Any:

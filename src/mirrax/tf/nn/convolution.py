@@ -51,7 +51,7 @@ def conv1d(
     return convolution(input, filters, stride, padding, data_format, dilations)
 
 
-# How many dimensions there are is told by the filters.
+# The filters determine the number of dimensions.
 conv2d = conv3d = convolution
 
 
@@ -104,7 +104,7 @@ def conv_transpose(
     dilations: Any = None,
     name: Any = None,
 ) -> Any:
-    """Returns the gradient of the convolution that goes the other way."""
+    """Returns the transposed convolution: the gradient of the forward one."""
     array, kernel = tensor(input), tensor(filters)
     shape = _whole_shape(sizes(output_shape), array, kernel, data_format)
 
@@ -131,7 +131,7 @@ def _convolve(
 ) -> Any:
     found: Windows = windows(kernel.ndim - 2, strides, padding, data_format, dilations)
     channels = array.shape[1 if found.channels_first else -1]
-    # TensorFlow tells the number of groups by the sizes.
+    # In TensorFlow the channels determine the number of groups.
     count = channels // kernel.shape[-2] if groups is None else groups
     axes = spatial(kernel.ndim - 2)
     layout = f"NC{axes}" if found.channels_first else f"N{axes}C"

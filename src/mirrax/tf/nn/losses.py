@@ -75,13 +75,13 @@ def log_poisson_loss(
 def compute_average_loss(
     per_example_loss: Any, sample_weight: Any = None, global_batch_size: Any = None
 ) -> Any:
-    """Returns the part of this replica in the average over the global batch."""
+    """Returns this replica's contribution to the mean over the global batch."""
     _require_replica("compute_average_loss")
     losses = tensor(per_example_loss)
     if losses.ndim == 0:
         raise ValueError(
-            "Losses must be given one for each example. Received: a scalar, "
-            f"{per_example_loss!r}. Use a loss without reduction."
+            "`per_example_loss` must have one loss for each example. Received: a "
+            f"scalar, {per_example_loss!r}. Use a loss without reduction."
         )
     if sample_weight is not None:
         weights = tensor(sample_weight).astype(losses.dtype)
@@ -92,14 +92,14 @@ def compute_average_loss(
         global_batch_size = losses.shape[0] * _num_replicas()
     elif np.ndim(global_batch_size) != 0:
         raise ValueError(
-            "`global_batch_size` must be a number. Received: "
+            "`global_batch_size` must be a scalar. Received: "
             f"global_batch_size={global_batch_size!r}."
         )
     return jnp.sum(losses) / global_batch_size
 
 
 def scale_regularization_loss(regularization_loss: Any) -> Any:
-    """Returns the part of this replica in a loss that all replicas share."""
+    """Returns a shared loss divided by the number of replicas."""
     _require_replica("scale_regularization_loss")
     return jnp.sum(tensor(regularization_loss)) / _num_replicas()
 
@@ -111,6 +111,6 @@ def _num_replicas() -> int:
 def _require_replica(name: str) -> None:
     if mirrax.in_cross_replica_context():
         raise RuntimeError(
-            f"`tf.nn.{name}` belongs inside `strategy.run`, where each replica has "
-            "losses of its own. Received: a call in cross-replica context."
+            f"`tf.nn.{name}` must be called inside `strategy.run`, where each replica "
+            "has its own losses. Received: a call in cross-replica context."
         )

@@ -95,7 +95,7 @@ lrn = local_response_normalization
 def dropout(
     x: Any, rate: Any, noise_shape: Any = None, seed: Any = None, name: Any = None
 ) -> Any:
-    """Returns `x` with some elements set to zero and the others made larger."""
+    """Sets random elements to zero and scales the others up."""
     array = tensor(x)
     if not isinstance(rate, jax.core.Tracer) and not 0 <= rate < 1:
         raise ValueError(

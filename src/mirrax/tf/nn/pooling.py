@@ -47,7 +47,7 @@ def avg_pool(
     data_format: str | None = None,
     name: Any = None,
 ) -> Any:
-    """Returns means; what padding adds does not count."""
+    """Returns means; padding does not count."""
     array = tensor(input)
     zero = np.array(0, array.dtype)
     options = (ksize, strides, padding, data_format, zero, lax.add)
@@ -67,7 +67,7 @@ def pool(
     kinds = {"MAX": max_pool, "AVG": avg_pool}
     if pooling_type not in kinds or dilations not in (None, 1):
         raise ValueError(
-            "`pooling_type` is 'MAX' or 'AVG', without dilations. Received: "
+            "`pooling_type` must be 'MAX' or 'AVG', without dilations. Received: "
             f"pooling_type={pooling_type!r}, dilations={dilations!r}."
         )
     return kinds[pooling_type](input, window_shape, strides or 1, padding, data_format)

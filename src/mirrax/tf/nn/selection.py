@@ -1,4 +1,4 @@
-"""The largest values, embeddings, and what rests on them."""
+"""Top-k, embedding lookup, and space/depth conversions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = [
 
 
 class TopK(NamedTuple):
-    """The largest values along the last axis, and where they stand."""
+    """The largest values along the last axis, with their indices."""
 
     values: Any
     indices: Any

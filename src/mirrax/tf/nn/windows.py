@@ -1,4 +1,4 @@
-"""How windows move over an image: strides, padding and dilation."""
+"""Strides, padding and dilations of convolution and pooling windows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 @dataclasses.dataclass(frozen=True)
 class Windows:
-    """The movement along the spatial axes, and where the channels are."""
+    """Window options along the spatial axes, and the position of the channels."""
 
     strides: tuple[int, ...]
     padding: Any
@@ -25,7 +25,7 @@ def windows(
     data_format: str | None,
     dilations: Any = None,
 ) -> Windows:
-    """Returns the movement along `ndim` spatial axes."""
+    """Returns the window options for `ndim` spatial axes."""
     first = data_format is not None and data_format.startswith("NC")
     return Windows(
         along_axes(strides, ndim, first),
@@ -36,7 +36,7 @@ def windows(
 
 
 def along_axes(numbers: Any, ndim: int, channels_first: bool) -> tuple[int, ...]:
-    """Returns one number for each spatial axis, from one, some, or one for each axis.
+    """Expands one number, or extracts the spatial ones, to one per spatial axis.
 
     >>> along_axes([1, 2, 3, 1], 2, channels_first=False)
     (2, 3)
@@ -51,13 +51,13 @@ def along_axes(numbers: Any, ndim: int, channels_first: bool) -> tuple[int, ...]
     if len(found) == ndim + 2:
         return tuple(found[2:] if channels_first else found[1:-1])
     raise ValueError(
-        f"Give 1, {ndim} or {ndim + 2} numbers for {ndim} spatial axes. Received: "
+        f"{ndim} spatial axes take 1, {ndim} or {ndim + 2} numbers. Received: "
         f"{numbers!r}."
     )
 
 
 def spatial(ndim: int) -> str:
-    """Returns the letters of the spatial axes."""
+    """Returns the letters of the spatial axes, for JAX's layouts."""
     return "DHW"[3 - ndim :]
 
 
@@ -65,7 +65,7 @@ def _padding(padding: Any, ndim: int, channels_first: bool) -> Any:
     if isinstance(padding, str):
         if padding.upper() not in ("SAME", "VALID"):
             raise ValueError(
-                "`padding` is 'SAME', 'VALID' or a list of pairs. Received: "
+                "`padding` must be 'SAME', 'VALID' or a list of pairs. Received: "
                 f"padding={padding!r}."
             )
         return padding.upper()

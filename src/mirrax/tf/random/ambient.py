@@ -1,4 +1,4 @@
-"""The generator behind `tf.random.normal` and its like."""
+"""The global generator of `tf.random.normal` and similar functions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import mirrax
 
 
 class _Ambient:
-    """One source of keys for each strategy, all from one seed."""
+    """One generator of keys for each strategy, all from one seed."""
 
     def __init__(self) -> None:
         self.seed = 0
@@ -22,20 +22,20 @@ _ambient = _Ambient()
 
 
 def set_seed(seed: int) -> None:
-    """Starts all random numbers anew; without it, the seed is 0."""
+    """Restarts all random numbers from a seed; the default seed is 0."""
     _ambient.seed = int(seed)
     _ambient.sources.clear()
 
 
 def next_key(seed: Any = None) -> jax.Array:
-    """Returns a key of this replica's own, which was not used before.
+    """Returns a new key for this replica.
 
     Args:
-        seed: The seed of one operation, which sets it apart from the others.
+        seed: The seed of one operation, folded into the key.
     """
     strategy = mirrax.get_strategy()
     if strategy not in _ambient.sources:
-        # Made inside a replica, its state becomes one that all replicas share.
+        # Created inside a replica, its state is shared by all replicas.
         _ambient.sources[strategy] = mirrax.random.Generator(_ambient.seed)
     key: jax.Array = _ambient.sources[strategy].key()
     return key if seed is None else jax.random.fold_in(key, seed)

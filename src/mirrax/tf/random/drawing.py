@@ -1,4 +1,4 @@
-"""Random numbers from a key, with TensorFlow's names of the parameters."""
+"""Random numbers from a key, with TensorFlow's parameters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def uniform(key: Key, shape: Any, low: Any, high: Any, dtype: Any) -> Any:
         if high is None:
             raise ValueError(
                 "Integers need an upper limit. Received: maxval=None for dtype "
-                f"{kind}. Use `maxval=`."
+                f"{kind}. Pass `maxval=`."
             )
         return jax.random.randint(key, sizes(shape), low or 0, high, kind)
     low = 0 if low is None else low

@@ -15,7 +15,7 @@ from mirrax.tf.random import drawing
 
 
 class Algorithm(enum.Enum):
-    """TensorFlow's algorithms, accepted: JAX has its own."""
+    """TensorFlow's algorithms; ignored, JAX has its own."""
 
     PHILOX = 1
     THREEFRY = 2
@@ -23,9 +23,9 @@ class Algorithm(enum.Enum):
 
 
 class Generator:
-    """A source of random numbers with a state; `from_seed` makes one.
+    """A stateful random number generator; `from_seed` creates one.
 
-    Made in the scope of a strategy, it gives each replica numbers of its own.
+    Created in the scope of a strategy, it gives each replica different numbers.
     """
 
     def __init__(self, source: mirrax.random.Generator) -> None:
@@ -102,7 +102,21 @@ class Generator:
         return jax.random.key_data(keys).T.astype(jnp.int32)
 
     def split(self, count: int = 1) -> list[Generator]:
-        """Returns generators that are independent of this one and of each other."""
+        """Returns independent new generators."""
         keys = jax.random.split(self._source.key(), count)
         seeds = [int(data[0]) for data in jax.random.key_data(keys)]
         return [Generator.from_seed(seed) for seed in seeds]
+
+
+_shared: list[Generator] = []
+
+
+def get_global_generator() -> Generator:
+    """Returns the global generator; creates it on first use."""
+    if not _shared:
+        _shared.append(Generator.from_non_deterministic_state())
+    return _shared[0]
+
+
+def set_global_generator(generator: Generator) -> None:
+    _shared[:] = [generator]

@@ -1,4 +1,4 @@
-"""Random numbers from the seed of the program."""
+"""Random numbers from the global seed."""
 
 from __future__ import annotations
 

@@ -105,16 +105,16 @@ def split(seed: Any, num: int = 2, alg: Any = "auto_select") -> Any:
 
 
 def fold_in(seed: Any, data: Any, alg: Any = "auto_select") -> Any:
-    """Returns the seed for number `data` of something."""
+    """Returns a new seed that also depends on the integer `data`."""
     return _seeds(jax.random.fold_in(key_of(seed), data))
 
 
 def key_of(seed: Any) -> jax.Array:
-    """Returns the key of JAX for a seed of two integers."""
+    """Returns the JAX key of a seed of two integers."""
     seed = tensor(seed)
     if seed.shape != (2,):
         raise ValueError(
-            "A seed is two integers. Received: a seed of shape "
+            "`seed` must be two integers. Received: a seed of shape "
             f"{tuple(seed.shape)}. Use `seed=[1, 2]`."
         )
     return jax.random.fold_in(jax.random.key(seed[0]), seed[1])

@@ -1,6 +1,6 @@
-"""`tf.summary`: numbers, text, images and sounds in files that TensorBoard reads."""
+"""`tf.summary`: scalars, text, images and audio for TensorBoard."""
 
-from mirrax.tf.absent import names_of
+from mirrax.tf.missing_names import names_of
 from mirrax.tf.summary import experimental as experimental
 from mirrax.tf.summary.recording import audio as audio
 from mirrax.tf.summary.recording import flush as flush

@@ -1,4 +1,4 @@
-"""The records of an event file, in Protobuf's format.
+"""The records of an event file, encoded as Protobuf.
 
 Event   { double wall_time = 1; int64 step = 2; string file_version = 3;
           Summary summary = 5; }
@@ -31,7 +31,7 @@ def version_event(wall_time: float) -> bytes:
 
 
 def event(wall_time: float, step: int, tag: str, content: bytes) -> bytes:
-    """Returns the record of what there is at one step."""
+    """Returns the record of one summary at one step."""
     summary = _delimited(1, _delimited(1, tag.encode()) + content)
     return (
         _double(1, wall_time)
@@ -42,12 +42,12 @@ def event(wall_time: float, step: int, tag: str, content: bytes) -> bytes:
 
 
 def scalar(value: float) -> bytes:
-    """Returns a number, as content of an event."""
+    """Returns a number encoded for `event`."""
     return _tag(2, _FIXED32) + struct.pack("<f", value)
 
 
 def histogram(values: np.ndarray[Any, Any], num_buckets: int) -> bytes:
-    """Returns how values are spread, as content of an event."""
+    """Returns a histogram of values encoded for `event`."""
     flat = values.astype(np.float64).reshape(-1)
     if not flat.size:
         return _delimited(5, b"")
@@ -58,12 +58,12 @@ def histogram(values: np.ndarray[Any, Any], num_buckets: int) -> bytes:
 
 
 def text(strings: Sequence[bytes], shape: tuple[Any, ...]) -> bytes:
-    """Returns strings, as content of an event."""
+    """Returns strings encoded for `event`."""
     return _strings(strings, shape, b"text")
 
 
 def images(values: np.ndarray[Any, Any]) -> bytes:
-    """Returns images, k x height x width x channels, as content of an event."""
+    """Returns images, k x height x width x channels, encoded for `event`."""
     height, width = values.shape[1:3]
     files = [media.png(one) for one in media.as_bytes(values)]
     texts = [str(width).encode(), str(height).encode(), *files]
@@ -71,9 +71,9 @@ def images(values: np.ndarray[Any, Any]) -> bytes:
 
 
 def sounds(values: np.ndarray[Any, Any], sample_rate: int) -> bytes:
-    """Returns sounds, k x samples x channels, as content of an event."""
+    """Returns sounds, k x samples x channels, encoded for `event`."""
     files = [media.wav(one, sample_rate) for one in values]
-    # Each has a label, which is empty.
+    # Each sound has an empty label.
     texts = [text for file in files for text in (file, b"")]
     wav_format = _tag(2, _VARINT) + _varint(_WAV)
     return _strings(texts, (len(files), 2), b"audio", wav_format)
@@ -85,7 +85,7 @@ def _strings(
     plugin: bytes,
     details: bytes = b"",
 ) -> bytes:
-    """Returns a tensor of strings, and which part of TensorBoard shows it."""
+    """Returns a tensor of strings and the TensorBoard plugin that shows it."""
     sizes = b"".join(_delimited(2, _tag(1, _VARINT) + _varint(n)) for n in shape)
     values = b"".join(_delimited(8, string) for string in strings)
     tensor = _tag(1, _VARINT) + _varint(_STRING) + _delimited(2, sizes) + values

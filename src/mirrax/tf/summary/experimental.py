@@ -1,6 +1,6 @@
 """`tf.summary.experimental`."""
 
-from mirrax.tf.absent import names_of
+from mirrax.tf.missing_names import names_of
 from mirrax.tf.summary.recording import get_step as get_step
 from mirrax.tf.summary.recording import set_step as set_step
 

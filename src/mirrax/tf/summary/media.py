@@ -1,4 +1,4 @@
-"""Pictures and sounds as the bytes of files: PNG and WAV."""
+"""Encoding of images as PNG and of sounds as WAV."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 _COLOR_TYPES = {1: 0, 2: 4, 3: 2, 4: 6}
-"""What PNG calls images of so many channels."""
+"""PNG's color type for each number of channels."""
 
 
 def png(image: np.ndarray[Any, Any]) -> bytes:
@@ -22,7 +22,7 @@ def png(image: np.ndarray[Any, Any]) -> bytes:
     """
     height, width, channels = image.shape
     header = struct.pack(">IIBBBBB", width, height, 8, _COLOR_TYPES[channels], 0, 0, 0)
-    # Each row begins with the number of its filter: none.
+    # Each row starts with its filter type: 0, none.
     rows = np.zeros((height, 1 + width * channels), np.uint8)
     rows[:, 1:] = image.reshape(height, -1)
     return (
@@ -39,7 +39,7 @@ def _chunk(kind: bytes, content: bytes) -> bytes:
 
 
 def wav(sound: np.ndarray[Any, Any], sample_rate: int) -> bytes:
-    """Returns a sound, samples x channels in [-1, 1], as a WAV file of 16 bits."""
+    """Returns a sound, samples x channels in [-1, 1], as a 16-bit WAV file."""
     samples = np.round(np.clip(sound, -1, 1) * 32767).astype("<i2")
     file = io.BytesIO()
     with wave.open(file, "wb") as writer:

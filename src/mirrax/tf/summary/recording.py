@@ -1,4 +1,4 @@
-"""Writing to the writer in force."""
+"""Writing of summaries to the default writer."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import jax
 import numpy as np
 
 from mirrax.tf.summary import events
-from mirrax.tf.tensors import string_tensor
+from mirrax.tf.tensors import is_traced, string_tensor
 
 
 class Writer(Protocol):
-    """What summaries can be written to."""
+    """Where summaries are written."""
 
     def write(self, tag: str, content: bytes, step: int) -> None: ...
 
@@ -38,7 +38,7 @@ _state: contextvars.ContextVar[_State] = contextvars.ContextVar(
 
 @contextlib.contextmanager
 def recording_to(writer: Writer, step: Any) -> Iterator[None]:
-    """Makes a writer, and a step if one is given, those in force."""
+    """Makes a writer, and a step if it is given, the default."""
     changes = {"writer": writer} | ({} if step is None else {"step": step})
     with _changed(**changes):
         yield
@@ -47,7 +47,7 @@ def recording_to(writer: Writer, step: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def record_if(condition: Any) -> Iterator[None]:
-    """Makes scalars be written only if the condition, or its result, holds."""
+    """Writes summaries only if the condition, or its result, is true."""
     with _changed(condition=condition):
         yield
 
@@ -96,7 +96,7 @@ def histogram(
     buckets: int | None = None,
     description: Any = None,
 ) -> bool:
-    """Writes how values are spread; returns whether that was written."""
+    """Writes a histogram of values; returns whether it was written."""
     count = 30 if buckets is None else int(buckets)
     return _record(name, data, step, lambda value: events.histogram(value, count))
 
@@ -139,8 +139,8 @@ def _require_rank(name: str, data: Any, rank: int, kind: str, axes: str) -> None
     shape = np.shape(data)
     if len(shape) != rank:
         raise ValueError(
-            f"Summaries of {kind} have the axes {axes}. Received: shape {shape} for "
-            f"{name!r}. Add an axis with `tf.expand_dims`."
+            f"Summaries of {kind} must have the axes {axes}. Received: shape {shape} "
+            f"for {name!r}. Add an axis with `tf.expand_dims`."
         )
 
 
@@ -153,7 +153,7 @@ def _record(
     at = state.step if step is None else step
     if at is None:
         raise ValueError(
-            f"A summary needs a step. Received: none for {name!r}. Use `step=...`, "
+            f"A summary needs a step. Received: no step for {name!r}. Use `step=...`, "
             "`writer.as_default(step)` or `tf.summary.experimental.set_step`."
         )
     writer: Any = state.writer
@@ -162,7 +162,7 @@ def _record(
         writer.write(name, encode(np.asarray(value)), int(np.asarray(number)))
 
     value, at = (jax.numpy.asarray(x) for x in (data, at))
-    if isinstance(value, jax.core.Tracer) or isinstance(at, jax.core.Tracer):
+    if is_traced((value, at)):
         jax.debug.callback(write, value, at)
     else:
         write(value, at)
@@ -170,7 +170,7 @@ def _record(
 
 
 def flush(writer: Any = None, name: Any = None) -> None:
-    """Hands what was written to the operating system."""
+    """Flushes a writer; by default, the default one."""
     chosen = _state.get().writer if writer is None else writer
     if chosen is not None:
         chosen.flush()

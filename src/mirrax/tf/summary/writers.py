@@ -19,26 +19,26 @@ _numbers = itertools.count()
 
 
 class SummaryWriter:
-    """Writes to nowhere; `create_file_writer` makes one that writes to a file."""
+    """A writer that discards summaries; `create_file_writer` writes to a file."""
 
     @contextlib.contextmanager
     def as_default(self, step: Any = None) -> Iterator[SummaryWriter]:
-        """Makes summaries go here."""
+        """Makes this the default writer in a `with` block."""
         with recording_to(self, step):
             yield self
 
     def set_as_default(self, step: Any = None) -> None:
-        """Makes summaries go here from now on."""
+        """Makes this the default writer from now on."""
         recording_to(self, step).__enter__()
 
     def write(self, tag: str, content: bytes, step: int) -> None:
-        """Writes what there is at one step."""
+        """Writes one encoded summary."""
 
     def flush(self) -> None:
-        """Hands what was written to the operating system."""
+        """Flushes buffered summaries to the file."""
 
     def close(self) -> None:
-        """Ends writing."""
+        """Closes the file."""
 
     def __enter__(self) -> SummaryWriter:
         return self
@@ -48,13 +48,13 @@ class SummaryWriter:
 
 
 class FileWriter(SummaryWriter):
-    """Writes to an event file in a folder.
+    """Writes to an event file in a directory.
 
     Args:
-        logdir: The folder, which is made if need be.
-        max_queue: After so many numbers they are handed to the operating system.
-        flush_millis: Or after so much time.
-        filename_suffix: The end of the file's name.
+        logdir: The directory; created if needed.
+        max_queue: Flush after this many summaries,
+        flush_millis: or after this many milliseconds.
+        filename_suffix: The suffix of the file name.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class FileWriter(SummaryWriter):
             f"{next(_numbers)}{filename_suffix}"
         )
         self._writer = mirrax.data.TFRecordWriter(os.path.join(folder, name))
-        # Few programs close their writers, so the end of its life does.
+        # Few programs close their writers, so garbage collection does.
         weakref.finalize(self, self._writer.close)
         self._max_queue = max_queue
         self._flush_seconds = flush_millis / 1000

@@ -1,6 +1,5 @@
-"""`tf.compat.v1`: distribution, and what starts a program."""
+"""`tf.compat.v1`: distribution, training and start-up."""
 
-from mirrax.tf.absent import unavailable
 from mirrax.tf.compat.v1 import data as data
 from mirrax.tf.compat.v1 import distribute as distribute
 from mirrax.tf.compat.v1 import logging as logging
@@ -23,6 +22,7 @@ from mirrax.tf.compat.v1.start import (
 )
 from mirrax.tf.compat.v1.start import tables_initializer as tables_initializer
 from mirrax.tf.compat.v1.version_2 import same_as_in_version_2
+from mirrax.tf.missing_names import unavailable
 from mirrax.tf.variables import Variable as Variable
 from mirrax.tf.variables import VariableAggregation as VariableAggregation
 from mirrax.tf.variables import VariableSynchronization as VariableSynchronization

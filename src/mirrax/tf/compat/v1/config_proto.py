@@ -1,4 +1,4 @@
-"""`tf.compat.v1.ConfigProto`: a plain record, whose fields are settings of JAX."""
+"""`tf.compat.v1.ConfigProto`: a dataclass whose fields are applied to JAX."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ class GPUOptions:
     """How JAX uses the memory of GPUs.
 
     Args:
-        per_process_gpu_memory_fraction: The part of the memory to take; 0 leaves the
-            choice to JAX.
-        allow_growth: Whether to take memory only as it is needed.
-        visible_device_list: The numbers of the GPUs to use, such as "0,2".
+        per_process_gpu_memory_fraction: The fraction of the memory to preallocate; 0
+            leaves the choice to JAX.
+        allow_growth: Whether to allocate memory on demand.
+        visible_device_list: The indices of the GPUs to use, such as "0,2".
     """
 
     per_process_gpu_memory_fraction: float = 0.0
@@ -31,7 +31,7 @@ class GPUOptions:
 
 
 class _Fields:
-    """A message of which no field has a meaning for JAX: any may be set."""
+    """A message whose fields are all ignored: any may be set."""
 
     def __init__(self, **fields: Any) -> None:
         self.__dict__.update(fields)
@@ -46,28 +46,28 @@ class _Fields:
 
 
 class GraphOptions(_Fields):
-    """Settings of TensorFlow's graphs; XLA has none of them."""
+    """Settings of TensorFlow's graphs; ignored, XLA has none of them."""
 
 
 class RPCOptions(_Fields):
-    """Settings of TensorFlow's own network protocol, which JAX does not use."""
+    """Settings of TensorFlow's RPC protocol; ignored, JAX does not use it."""
 
 
 class Experimental(_Fields):
-    """Settings without a promise in TensorFlow, and without a meaning in JAX."""
+    """Experimental settings of TensorFlow; ignored."""
 
 
 @dataclasses.dataclass
 class ConfigProto:
-    """Settings that take effect where they are used when a program starts.
+    """Settings applied at start-up.
 
-    `enable_eager_execution(config)` and `strategy.configure(config)` use them. Only
-    these have a meaning for JAX; the others are kept and do nothing.
+    `enable_eager_execution(config)` and `strategy.configure(config)` apply them. Only
+    those listed here affect JAX; the others are stored and ignored.
 
     Args:
-        device_count: `{"CPU": n}` makes so many logical CPU devices.
+        device_count: `{"CPU": n}` creates `n` logical CPU devices.
         intra_op_parallelism_threads: With 1, an operation runs on one CPU thread.
-        gpu_options: Memory and choice of GPUs.
+        gpu_options: Which GPUs to use, and how much of their memory.
     """
 
     device_count: dict[str, int] = dataclasses.field(default_factory=dict)
@@ -92,13 +92,13 @@ class ConfigProto:
     Experimental = Experimental
 
     def apply(self) -> None:
-        """Makes these settings those of the process; JAX must not have started."""
+        """Applies these settings to the process; call it before JAX starts."""
         if self.device_count.get("CPU"):
             mirrax.config.set_logical_devices("CPU", self.device_count["CPU"])
         os.environ.update(self.environment(os.environ.get("XLA_FLAGS", "")))
 
     def environment(self, xla_flags: str = "") -> dict[str, str]:
-        """Returns the variables of the environment that stand for these settings.
+        """Returns these settings as environment variables.
 
         >>> options = GPUOptions(allow_growth=True)
         >>> ConfigProto(gpu_options=options).environment()

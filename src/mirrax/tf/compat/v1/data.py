@@ -19,5 +19,5 @@ def make_one_shot_iterator(dataset: data.Dataset) -> Any:
 def make_initializable_iterator(
     dataset: data.Dataset, shared_name: Any = None
 ) -> InputIterator:
-    """Returns an iterator of a dataset; its `initialize` starts anew."""
+    """Returns an iterator of a dataset that `initialize` restarts."""
     return InputIterator(dataset)

@@ -1,4 +1,4 @@
-"""The global step of version 1: a variable that counts steps, one for each strategy."""
+"""The global step of version 1: a step counter variable for each strategy."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _steps: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
 
 def get_global_step(graph: Any = None) -> Any:
-    """Returns the variable that counts steps; None if there is none yet."""
+    """Returns the step counter of the current strategy; None if there is none yet."""
     return _steps.get(mirrax.get_strategy())
 
 
 def create_global_step(graph: Any = None) -> Any:
-    """Returns a new variable that counts steps."""
+    """Creates the step counter of the current strategy."""
     if get_global_step() is not None:
         raise ValueError('"global_step" already exists. Use `get_global_step()`.')
     made = make_variable(
@@ -34,11 +34,11 @@ def create_global_step(graph: Any = None) -> Any:
 
 
 def get_or_create_global_step(graph: Any = None) -> Any:
-    """Returns the variable that counts steps of the strategy in force."""
+    """Returns the step counter of the current strategy."""
     found = get_global_step()
     return create_global_step() if found is None else found
 
 
 def global_step(sess: Any, global_step_tensor: Any) -> int:
-    """Returns the number of steps."""
+    """Returns the number of steps so far."""
     return int(global_step_tensor.numpy())

@@ -1,4 +1,4 @@
-"""Learning rates that change with the steps, as functions without arguments."""
+"""Learning rate schedules, as functions without arguments."""
 
 from __future__ import annotations
 
@@ -13,49 +13,33 @@ from mirrax.tf.tensors import tensor
 Rate = Callable[[], Any]
 
 
-def exponential_decay(
-    learning_rate: Any,
-    global_step: Any,
-    decay_steps: Any,
-    decay_rate: Any,
-    staircase: bool = False,
-    name: Any = None,
-) -> Rate:
-    """Returns a function that gives the rate of the step it is called at."""
+def _decay(formula: Callable[[Any, Any, Any], Any]) -> Callable[..., Rate]:
+    """Returns a schedule; `formula` takes the first rate, the decay and the periods."""
 
-    def rate() -> Any:
-        return learning_rate * decay_rate ** _periods(
-            global_step, decay_steps, staircase
-        )
+    def decay(
+        learning_rate: Any,
+        global_step: Any,
+        decay_steps: Any,
+        decay_rate: Any,
+        staircase: bool = False,
+        name: Any = None,
+    ) -> Rate:
+        """Returns a function that returns the learning rate at the current step."""
 
-    return rate
+        def rate() -> Any:
+            periods = _number(global_step) / decay_steps
+            if staircase:
+                periods = jnp.floor(periods)
+            return formula(learning_rate, decay_rate, periods)
 
+        return rate
 
-def natural_exp_decay(
-    learning_rate: Any,
-    global_step: Any,
-    decay_steps: Any,
-    decay_rate: Any,
-    staircase: bool = False,
-    name: Any = None,
-) -> Rate:
-    rate = math.exp(-decay_rate)
-    return exponential_decay(learning_rate, global_step, decay_steps, rate, staircase)
+    return decay
 
 
-def inverse_time_decay(
-    learning_rate: Any,
-    global_step: Any,
-    decay_steps: Any,
-    decay_rate: Any,
-    staircase: bool = False,
-    name: Any = None,
-) -> Rate:
-    def rate() -> Any:
-        periods = _periods(global_step, decay_steps, staircase)
-        return learning_rate / (1 + decay_rate * periods)
-
-    return rate
+exponential_decay = _decay(lambda rate, decay, periods: rate * decay**periods)
+natural_exp_decay = _decay(lambda rate, decay, n: rate * math.exp(-decay) ** n)
+inverse_time_decay = _decay(lambda rate, decay, n: rate / (1 + decay * n))
 
 
 def polynomial_decay(
@@ -93,10 +77,10 @@ def cosine_decay(
 
 
 def piecewise_constant(x: Any, boundaries: Any, values: Any, name: Any = None) -> Rate:
-    """Returns a function that gives the value of the interval that the step is in."""
+    """Returns a function that returns the value for the current step."""
     if len(values) != len(boundaries) + 1:
         raise ValueError(
-            "There must be one value more than boundaries. Received: "
+            "`values` must have one element more than `boundaries`. Received: "
             f"{len(boundaries)} boundaries and {len(values)} values."
         )
 
@@ -108,11 +92,6 @@ def piecewise_constant(x: Any, boundaries: Any, values: Any, name: Any = None) -
 
 
 piecewise_constant_decay = piecewise_constant
-
-
-def _periods(global_step: Any, decay_steps: Any, staircase: bool) -> Any:
-    periods = _number(global_step) / decay_steps
-    return jnp.floor(periods) if staircase else periods
 
 
 def _number(step: Any) -> Any:

@@ -1,10 +1,10 @@
-"""`tf.compat.v1.logging`: Python's logging, by the name of TensorFlow."""
+"""`tf.compat.v1.logging`: Python's logger named "tensorflow"."""
 
 from __future__ import annotations
 
 import logging
 
-from mirrax.tf.absent import names_of
+from mirrax.tf.missing_names import names_of
 
 DEBUG, INFO, WARN, ERROR, FATAL = 10, 20, 30, 40, 50
 

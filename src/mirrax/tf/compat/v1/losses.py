@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from mirrax.tf.absent import names_of
-from mirrax.tf.nn.losses import sigmoid_cross_entropy_with_logits
+from mirrax.tf.missing_names import names_of
+from mirrax.tf.nn.losses import (
+    sigmoid_cross_entropy_with_logits,
+    softmax_cross_entropy_with_logits,
+    sparse_softmax_cross_entropy_with_logits,
+)
 from mirrax.tf.tensors import tensor
 
 
 class Reduction:
-    """How the losses of elements become one."""
+    """How the losses of elements are reduced to one."""
 
     NONE = "none"
     SUM = "weighted_sum"
@@ -33,12 +38,12 @@ class Reduction:
     def validate(cls, key: str) -> None:
         if key not in cls.all():
             raise ValueError(
-                f"A reduction is one of {cls.all()}. Received: {key!r}. Use "
+                f"`reduction` must be one of {cls.all()}. Received: {key!r}. Use "
                 "`tf.compat.v1.losses.Reduction`."
             )
 
 
-_USUAL = Reduction.SUM_BY_NONZERO_WEIGHTS
+_DEFAULT = Reduction.SUM_BY_NONZERO_WEIGHTS
 
 
 def compute_weighted_loss(
@@ -46,9 +51,9 @@ def compute_weighted_loss(
     weights: Any = 1.0,
     scope: Any = None,
     loss_collection: Any = None,
-    reduction: str = _USUAL,
+    reduction: str = _DEFAULT,
 ) -> Any:
-    """Returns weighted losses as one; `loss_collection` has no meaning here."""
+    """Returns the reduced, weighted losses; `loss_collection` is ignored."""
     Reduction.validate(reduction)
     losses = tensor(losses)
     weights = _fitting(tensor(weights).astype(losses.dtype), losses)
@@ -67,7 +72,7 @@ def compute_weighted_loss(
 
 
 def _fitting(weights: Any, losses: Any) -> Any:
-    """Returns weights that are one number, or of the rank of the losses."""
+    """Returns weights that are a scalar or have the rank of the losses."""
     if weights.ndim == losses.ndim - 1 and weights.ndim:
         weights = weights[..., None]
     is_fitting = weights.ndim in (0, losses.ndim) and all(
@@ -76,42 +81,37 @@ def _fitting(weights: Any, losses: Any) -> Any:
     )
     if not is_fitting:
         raise ValueError(
-            "weights can not be broadcast to values: a number, or for each axis the "
-            f"size of the losses or 1. Received: weights of shape {weights.shape} for "
-            f"losses of shape {losses.shape}."
+            "weights can not be broadcast to values: they must be a scalar, or have "
+            "the size of the losses or 1 along each axis. Received: weights of shape "
+            f"{weights.shape} for losses of shape {losses.shape}."
         )
     return weights
 
 
 def _divided(total: Any, count: Any) -> Any:
-    """Returns a quotient, whose value and gradient are zero where the count is."""
+    """Returns a quotient; its value and gradient are zero where the count is zero."""
     return jnp.where(count == 0, 0, total / jnp.where(count == 0, 1, count))
 
 
-def absolute_difference(
-    labels: Any,
-    predictions: Any,
-    weights: Any = 1.0,
-    scope: Any = None,
-    loss_collection: Any = None,
-    reduction: str = _USUAL,
-) -> Any:
-    labels, predictions = _pair(labels, predictions)
-    losses = jnp.abs(predictions - labels)
-    return compute_weighted_loss(losses, weights, reduction=reduction)
+def _of_predictions(loss: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    """Returns a loss of labels and predictions with the parameters of version 1."""
+
+    def weighted(
+        labels: Any,
+        predictions: Any,
+        weights: Any = 1.0,
+        scope: Any = None,
+        loss_collection: Any = None,
+        reduction: str = _DEFAULT,
+    ) -> Any:
+        losses = loss(*_pair(labels, predictions))
+        return compute_weighted_loss(losses, weights, reduction=reduction)
+
+    return weighted
 
 
-def mean_squared_error(
-    labels: Any,
-    predictions: Any,
-    weights: Any = 1.0,
-    scope: Any = None,
-    loss_collection: Any = None,
-    reduction: str = _USUAL,
-) -> Any:
-    labels, predictions = _pair(labels, predictions)
-    losses = jnp.square(predictions - labels)
-    return compute_weighted_loss(losses, weights, reduction=reduction)
+absolute_difference = _of_predictions(lambda x, y: jnp.abs(y - x))
+mean_squared_error = _of_predictions(lambda x, y: jnp.square(y - x))
 
 
 def huber_loss(
@@ -121,7 +121,7 @@ def huber_loss(
     delta: float = 1.0,
     scope: Any = None,
     loss_collection: Any = None,
-    reduction: str = _USUAL,
+    reduction: str = _DEFAULT,
 ) -> Any:
     labels, predictions = _pair(labels, predictions)
     error = jnp.abs(predictions - labels)
@@ -137,7 +137,7 @@ def log_loss(
     epsilon: float = 1e-7,
     scope: Any = None,
     loss_collection: Any = None,
-    reduction: str = _USUAL,
+    reduction: str = _DEFAULT,
 ) -> Any:
     labels, predictions = _pair(labels, predictions)
     positive = labels * jnp.log(predictions + epsilon)
@@ -151,7 +151,7 @@ def hinge_loss(
     weights: Any = 1.0,
     scope: Any = None,
     loss_collection: Any = None,
-    reduction: str = _USUAL,
+    reduction: str = _DEFAULT,
 ) -> Any:
     labels, logits = _pair(labels, logits)
     losses = jax.nn.relu(1 - (2 * labels - 1) * logits)
@@ -165,13 +165,13 @@ def cosine_distance(
     weights: Any = 1.0,
     scope: Any = None,
     loss_collection: Any = None,
-    reduction: str = _USUAL,
+    reduction: str = _DEFAULT,
     dim: int | None = None,
 ) -> Any:
     labels, predictions = _pair(labels, predictions)
     along = dim if axis is None else axis
     if along is None:
-        raise ValueError("`cosine_distance` needs an `axis`. Received: none.")
+        raise ValueError("`cosine_distance` needs `axis`. Received: axis=None.")
     losses = 1 - jnp.sum(predictions * labels, along, keepdims=True)
     return compute_weighted_loss(losses, weights, reduction=reduction)
 
@@ -183,7 +183,7 @@ def sigmoid_cross_entropy(
     label_smoothing: float = 0,
     scope: Any = None,
     loss_collection: Any = None,
-    reduction: str = _USUAL,
+    reduction: str = _DEFAULT,
 ) -> Any:
     labels, logits = _pair(multi_class_labels, logits)
     labels = labels * (1 - label_smoothing) + 0.5 * label_smoothing
@@ -198,11 +198,11 @@ def softmax_cross_entropy(
     label_smoothing: float = 0,
     scope: Any = None,
     loss_collection: Any = None,
-    reduction: str = _USUAL,
+    reduction: str = _DEFAULT,
 ) -> Any:
     labels, logits = _pair(onehot_labels, logits)
     labels = labels * (1 - label_smoothing) + label_smoothing / labels.shape[1]
-    losses = -jnp.sum(labels * jax.nn.log_softmax(logits), -1)
+    losses = softmax_cross_entropy_with_logits(labels, logits)
     return compute_weighted_loss(losses, weights, reduction=reduction)
 
 
@@ -212,20 +212,20 @@ def sparse_softmax_cross_entropy(
     weights: Any = 1.0,
     scope: Any = None,
     loss_collection: Any = None,
-    reduction: str = _USUAL,
+    reduction: str = _DEFAULT,
 ) -> Any:
     labels, logits = tensor(labels), tensor(logits)
     if labels.ndim == logits.ndim:
         labels = labels[..., 0]
-    chosen = jnp.take_along_axis(jax.nn.log_softmax(logits), labels[..., None], -1)
+    losses = sparse_softmax_cross_entropy_with_logits(labels, logits)
     weights = tensor(weights)
     if weights.ndim == labels.ndim + 1:
         weights = weights[..., 0]
-    return compute_weighted_loss(-chosen[..., 0], weights, reduction=reduction)
+    return compute_weighted_loss(losses, weights, reduction=reduction)
 
 
 def _pair(labels: Any, predictions: Any) -> tuple[Any, Any]:
-    """Returns both as tensors of the dtype of the predictions, of one shape."""
+    """Returns both as tensors with the dtype of the predictions; checks the shapes."""
     predictions = tensor(predictions)
     if not jnp.issubdtype(predictions.dtype, jnp.floating):
         predictions = predictions.astype(jnp.float32)
@@ -233,7 +233,7 @@ def _pair(labels: Any, predictions: Any) -> tuple[Any, Any]:
     if labels.shape != predictions.shape:
         raise ValueError(
             f"Shapes {labels.shape} and {predictions.shape} are incompatible: labels "
-            "and predictions must have one shape. Reshape one of them."
+            "and predictions must have the same shape. Reshape one of them."
         )
     return labels, predictions
 

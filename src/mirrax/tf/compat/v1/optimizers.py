@@ -1,4 +1,4 @@
-"""Optimizers of version 1, which add up the gradients of all replicas."""
+"""Optimizers of version 1, which sum the gradients of all replicas."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from mirrax.tf.variable_kinds import make_variable
 
 
 class Optimizer(abc.ABC):
-    """Changes variables by gradients. A class of one's own defines `_change`.
+    """Updates variables from gradients. Subclasses implement `_change`.
 
     Args:
         learning_rate: A number, a tensor, or a function that returns one.
-        use_locking: Has no meaning here.
-        name: What the optimizer's variables are called.
+        use_locking: Ignored.
+        name: The prefix of the names of the optimizer's variables.
     """
 
     GATE_NONE, GATE_OP, GATE_GRAPH = 0, 1, 2
@@ -42,18 +42,18 @@ class Optimizer(abc.ABC):
         var_list: Any = None,
         **_: Any,
     ) -> None:
-        """Computes gradients of the result of `loss`, and applies them."""
+        """Computes the gradients of `loss()` and applies them."""
         self.apply_gradients(self.compute_gradients(loss, var_list), global_step)
 
     def compute_gradients(self, loss: Any, var_list: Any = None, **_: Any) -> list[Any]:
         """Returns pairs of a gradient and its variable.
 
-        Inside `run` the loss is the mean over replicas, as in version 1.
+        Inside `run` the loss is the mean over replicas, as in TensorFlow 1.
         """
         if not callable(loss) or var_list is None:
             raise RuntimeError(
-                "Without graphs, `loss` must be a function that takes no arguments, "
-                "and `var_list` must be given. Received: "
+                "`loss` must be a function without arguments, and `var_list` must be "
+                "given, because there are no graphs. Received: "
                 f"loss={loss!r}, var_list={var_list!r}. Use `tf.GradientTape` and "
                 "`apply_gradients` for a loss that is a tensor."
             )
@@ -69,19 +69,20 @@ class Optimizer(abc.ABC):
     def apply_gradients(
         self, grads_and_vars: Any, global_step: Any = None, name: Any = None
     ) -> None:
-        """Changes the variables; inside `run` by the sums over all replicas."""
+        """Updates the variables; inside `run`, gradients are summed over replicas."""
         pairs = [(g, v) for g, v in grads_and_vars if g is not None]
         if not pairs:
             raise ValueError(
-                "No gradients provided for any variable. Received: gradients that are "
-                "None. Do the variables have to do with the loss?"
+                "No gradients provided for any variable. Received: only gradients that "
+                "are None. Check that the loss depends on the variables."
             )
         gradients, variables = zip(*pairs, strict=True)
         context = mirrax.get_replica_context()
         if context is None:
             raise RuntimeError(
-                "`apply_gradients` belongs in `strategy.run`, so that the gradients of "
-                "all replicas add up. Received: a call in cross-replica context."
+                "`apply_gradients` must be called inside `strategy.run`, where it sums "
+                "the gradients of all replicas. Received: a call in cross-replica "
+                "context. Move it into the function given to `run`."
             )
         if context.num_replicas_in_sync == 1:
             self._apply(gradients, variables, global_step)
@@ -106,13 +107,13 @@ class Optimizer(abc.ABC):
 
     @abc.abstractmethod
     def _change(self, variable: Any, value: Any, gradient: Any, rate: Any) -> Any:
-        """Returns the new value of a variable, and changes what belongs to it."""
+        """Returns the new value of a variable, and updates its slots."""
 
     def get_slot_names(self) -> list[str]:
         return sorted({name for slots in self._slots.values() for name in slots})
 
     def get_slot(self, var: Any, name: str) -> Any:
-        """Returns what the optimizer remembers about a variable; None if nothing."""
+        """Returns a slot variable of a variable; None if there is none."""
         return self._slots.get(var.ref(), {}).get(name)
 
     def variables(self) -> list[Any]:
@@ -131,9 +132,18 @@ class Optimizer(abc.ABC):
             )
         return slots[name]
 
+    def _average(
+        self, variable: Any, name: str, value: Any, decay: float, start: float = 0.0
+    ) -> Any:
+        """Updates a moving average in a slot; returns the new average."""
+        slot = self._slot(variable, name, start)
+        average = tensor(slot) * decay + value * (1 - decay)
+        slot.assign(average)
+        return average
+
 
 class GradientDescentOptimizer(Optimizer):
-    """Steps against the gradient."""
+    """Gradient descent."""
 
     def __init__(
         self,
@@ -148,7 +158,7 @@ class GradientDescentOptimizer(Optimizer):
 
 
 class MomentumOptimizer(Optimizer):
-    """Steps along a sum of gradients that fades."""
+    """Gradient descent with momentum."""
 
     def __init__(
         self,
@@ -172,7 +182,7 @@ class MomentumOptimizer(Optimizer):
 
 
 class AdagradOptimizer(Optimizer):
-    """Smaller steps where gradients were large so far."""
+    """Adagrad: scales steps by the sum of squared gradients."""
 
     def __init__(
         self,
@@ -192,7 +202,7 @@ class AdagradOptimizer(Optimizer):
 
 
 class RMSPropOptimizer(Optimizer):
-    """Smaller steps where gradients were large of late."""
+    """RMSProp: scales steps by the moving average of squared gradients."""
 
     def __init__(
         self,
@@ -209,25 +219,20 @@ class RMSPropOptimizer(Optimizer):
         self._epsilon, self._centered = epsilon, centered
 
     def _change(self, variable: Any, value: Any, gradient: Any, rate: Any) -> Any:
-        squares = self._faded(variable, "rms", 1.0, jnp.square(gradient))
-        spread = squares
+        squares = jnp.square(gradient)
+        spread = self._average(variable, "rms", squares, self._decay, start=1.0)
         if self._centered:
-            spread -= jnp.square(self._faded(variable, "mg", 0.0, gradient))
+            mean = self._average(variable, "mg", gradient, self._decay)
+            spread -= jnp.square(mean)
         slot = self._slot(variable, "momentum")
         step = rate * gradient / jnp.sqrt(spread + self._epsilon)
         step = tensor(slot) * self._momentum + step
         slot.assign(step)
         return value - step
 
-    def _faded(self, variable: Any, name: str, start: float, given: Any) -> Any:
-        slot = self._slot(variable, name, start)
-        new = tensor(slot) * self._decay + given * (1 - self._decay)
-        slot.assign(new)
-        return new
-
 
 class AdamOptimizer(Optimizer):
-    """Steps along the mean of gradients, by their spread."""
+    """Adam."""
 
     def __init__(
         self,
@@ -239,20 +244,13 @@ class AdamOptimizer(Optimizer):
         name: str = "Adam",
     ) -> None:
         super().__init__(learning_rate, use_locking, name)
-        self._betas, self._epsilon = (beta1, beta2), epsilon
+        self._beta1, self._beta2, self._epsilon = beta1, beta2, epsilon
 
     def _change(self, variable: Any, value: Any, gradient: Any, rate: Any) -> Any:
         count = self._slot(variable, "step", shape=())
         step = tensor(count) + 1
         count.assign(step)
-        means = []
-        for name, beta, given in zip(
-            "mv", self._betas, (gradient, jnp.square(gradient)), strict=True
-        ):
-            slot = self._slot(variable, name)
-            mean = tensor(slot) * beta + given * (1 - beta)
-            slot.assign(mean)
-            means.append(mean)
-        first, second = (1 - beta**step for beta in self._betas)
-        rate = rate * jnp.sqrt(second) / first
-        return value - rate * means[0] / (jnp.sqrt(means[1]) + self._epsilon)
+        mean = self._average(variable, "m", gradient, self._beta1)
+        spread = self._average(variable, "v", jnp.square(gradient), self._beta2)
+        rate = rate * jnp.sqrt(1 - self._beta2**step) / (1 - self._beta1**step)
+        return value - rate * mean / (jnp.sqrt(spread) + self._epsilon)

@@ -1,11 +1,11 @@
-"""Starting a program of version 1: here everything runs at once, as in version 2."""
+"""Start-up functions of version 1; execution is always eager, as in version 2."""
 
 from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from mirrax.tf.absent import replacement_of
 from mirrax.tf.compat.v1.config_proto import ConfigProto
+from mirrax.tf.missing_names import replacement_of
 
 
 def enable_eager_execution(
@@ -19,9 +19,9 @@ def enable_eager_execution(
 
 
 def disable_eager_execution() -> NoReturn:
-    """Raises: there are no graphs and sessions."""
+    """Raises: there are no graphs or sessions."""
     raise NotImplementedError(
-        "There are no graphs and sessions: code runs eagerly, or compiled by "
+        "There are no graphs or sessions: code runs eagerly, or compiled by "
         f"`tf.function`. {replacement_of('tf.compat.v1.Session')}"
     )
 
@@ -35,7 +35,7 @@ disable_v2_behavior = disable_eager_execution
 
 
 def global_variables_initializer() -> None:
-    """Does nothing: variables have their values once they are made."""
+    """Does nothing: variables are initialized when they are created."""
 
 
 local_variables_initializer = global_variables_initializer

@@ -1,6 +1,5 @@
-"""`tf.compat.v1.train`: optimizers, learning rates, and names of version 2."""
+"""`tf.compat.v1.train`: optimizers, learning rates, and names from version 2."""
 
-from mirrax.tf.absent import names_of
 from mirrax.tf.compat.v1.global_step import create_global_step as create_global_step
 from mirrax.tf.compat.v1.global_step import get_global_step as get_global_step
 from mirrax.tf.compat.v1.global_step import (
@@ -24,6 +23,7 @@ from mirrax.tf.compat.v1.optimizers import (
 from mirrax.tf.compat.v1.optimizers import MomentumOptimizer as MomentumOptimizer
 from mirrax.tf.compat.v1.optimizers import Optimizer as Optimizer
 from mirrax.tf.compat.v1.optimizers import RMSPropOptimizer as RMSPropOptimizer
+from mirrax.tf.missing_names import names_of
 from mirrax.tf.moving_average import (
     ExponentialMovingAverage as ExponentialMovingAverage,
 )

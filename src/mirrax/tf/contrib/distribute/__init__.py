@@ -1,8 +1,6 @@
 """`tf.contrib.distribute` of TensorFlow 1.11, where a replica is called a tower."""
 
-from mirrax import CrossDeviceOps as CrossTowerOps
-from mirrax import ReductionToOneDevice as ReductionToOneDeviceCrossTowerOps
-from mirrax.tf.absent import names_of
+import mirrax
 from mirrax.tf.contrib.distribute.strategies import (
     DistributionStrategy as DistributionStrategy,
 )
@@ -27,20 +25,9 @@ from mirrax.tf.contrib.distribute.tower_context import (
     in_cross_tower_context as in_cross_tower_context,
 )
 from mirrax.tf.distribute.steps import MultiStepContext as MultiStepContext
+from mirrax.tf.missing_names import names_of
 
-__all__ = [
-    "CrossTowerOps",
-    "DistributionStrategy",
-    "MirroredStrategy",
-    "MultiStepContext",
-    "OneDeviceStrategy",
-    "ReductionToOneDeviceCrossTowerOps",
-    "TowerContext",
-    "get_cross_tower_context",
-    "get_distribution_strategy",
-    "get_tower_context",
-    "has_distribution_strategy",
-    "in_cross_tower_context",
-]
+CrossTowerOps = mirrax.CrossDeviceOps
+ReductionToOneDeviceCrossTowerOps = mirrax.ReductionToOneDevice
 
 __getattr__ = names_of("tf.contrib.distribute")

@@ -1,4 +1,4 @@
-"""What `distribute_dataset` and `map` give."""
+"""What `distribute_dataset` and `map` return."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mirrax.tf.data.input_iterator import InputIterator
 
 
 class PerDeviceDataset:
-    """A dataset of which each tower takes an element in turn."""
+    """A dataset whose elements go to the towers in turn."""
 
     def __init__(self, dataset: Any) -> None:
         self._dataset = dataset

@@ -11,7 +11,7 @@ import jax
 
 import mirrax
 from mirrax.tf.contrib.distribute.datasets import MapOutput, PerDeviceDataset
-from mirrax.tf.distribute.leftovers import require_scope
+from mirrax.tf.distribute.deprecated_methods import require_scope
 from mirrax.tf.distribute.steps import MultiStepContext
 
 _REDUCTIONS = {
@@ -24,11 +24,11 @@ _known: weakref.WeakValueDictionary[int, DistributionStrategy] = (
 
 
 class DistributionStrategy:
-    """The methods of TensorFlow 1.11 over a strategy of Mirrax.
+    """A Mirrax strategy with the methods of TensorFlow 1.11.
 
     Args:
-        strategy: That strategy; by default it is made when it is first needed, so that
-            `configure` can come before JAX starts.
+        strategy: The Mirrax strategy; by default it is created on first use, so that
+            `configure` can run before JAX starts.
     """
 
     def __init__(self, strategy: mirrax.Strategy | None = None) -> None:
@@ -54,13 +54,13 @@ class DistributionStrategy:
 
     @staticmethod
     def of(strategy: mirrax.Strategy) -> DistributionStrategy:
-        """Returns the object that was made for `strategy`, or a new one."""
+        """Returns the wrapper of `strategy`, or a new one."""
         return _known.get(id(strategy)) or DistributionStrategy(strategy)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} on {list(self.worker_devices)}>"
 
-    # What it consists of.
+    # Towers and devices.
 
     @property
     def num_towers(self) -> int:
@@ -80,7 +80,7 @@ class DistributionStrategy:
 
     @property
     def worker_device_index(self) -> Any:
-        """The number of each tower's device, to be passed to `call_for_each_tower`."""
+        """The device index of each tower, as an argument for `call_for_each_tower`."""
         if self.is_single_tower:
             return 0
         return self._strategy.experimental_distribute_values_from_function(
@@ -103,13 +103,13 @@ class DistributionStrategy:
     def should_save_summary(self) -> bool:
         return self._strategy.extended.should_save_summary
 
-    # Starting and ending.
+    # Start and end.
 
     def initialize(self) -> None:
         """Does nothing: JAX starts by itself."""
 
     def finalize(self) -> None:
-        """Does nothing: there is nothing to be ended."""
+        """Does nothing: there is nothing to shut down."""
 
     def scope(self) -> contextlib.AbstractContextManager[DistributionStrategy]:
         return _Scope(self, self._strategy.scope())
@@ -119,7 +119,7 @@ class DistributionStrategy:
     def call_for_each_tower(
         self, fn: Callable[..., Any], *args: Any, **kwargs: Any
     ) -> Any:
-        """Runs `fn` once per tower; `run_concurrently` has no meaning here."""
+        """Runs `fn` once per tower; `run_concurrently` is ignored."""
         kwargs.pop("run_concurrently", None)
         result = self._strategy.run(fn, args, kwargs)
         return self._strategy.per_replica(result)
@@ -131,7 +131,7 @@ class DistributionStrategy:
         iterations: int = 1,
         initial_loop_values: Any = None,
     ) -> MultiStepContext:
-        """Calls `fn(context, *inputs)` so many times, in cross-tower context."""
+        """Calls `fn(context, *inputs)` `iterations` times, in cross-tower context."""
         context = MultiStepContext(self._strategy, initial_loop_values)
         with self._strategy.scope():
             for _ in range(iterations):
@@ -142,7 +142,7 @@ class DistributionStrategy:
     def map(
         self, map_over: Iterable[Any], fn: Callable[..., Any], *args: Any, **kwargs: Any
     ) -> Any:
-        """Runs `fn(item, *args, **kwargs)` for each item, on the devices in turn."""
+        """Runs `fn(item, *args, **kwargs)` for each item, round-robin over devices."""
         devices = self._strategy.topology.local_devices
         results: list[list[Any]] = [[] for _ in devices]
         for number, item in enumerate(map_over):
@@ -152,7 +152,7 @@ class DistributionStrategy:
         return mirrax.PerReplica([MapOutput(found) for found in results])
 
     def distribute_dataset(self, dataset_fn: Callable[[], Any]) -> PerDeviceDataset:
-        """Returns the dataset that `dataset_fn()` makes, an element for each tower."""
+        """Returns the dataset of `dataset_fn()`, with one element per tower."""
         return PerDeviceDataset(
             self._strategy.distribute_datasets_from_function(lambda _: dataset_fn())
         )
@@ -174,7 +174,7 @@ class DistributionStrategy:
                 ]
             if aggregation not in _REDUCTIONS:
                 raise ValueError(
-                    "Values are combined by VariableAggregation SUM, MEAN or "
+                    "`aggregation` must be VariableAggregation.SUM, MEAN or "
                     f"ONLY_FIRST_TOWER. Received: aggregation={aggregation!r}."
                 )
             op = _REDUCTIONS[aggregation]
@@ -190,7 +190,7 @@ class DistributionStrategy:
         return list(self._strategy.experimental_local_results(value))
 
     def group(self, value: Any, name: str | None = None) -> None:
-        """Does nothing: what `value` stands for has been done already."""
+        """Does nothing: `value` has been computed already."""
 
     # Variables.
 
@@ -230,18 +230,18 @@ class DistributionStrategy:
         task_type: str | None = None,
         task_id: int | None = None,
     ) -> None:
-        """Applies a configuration; only some strategies join clusters."""
+        """Applies a configuration; a cluster is refused."""
         if session_config is not None:
             session_config.apply()
         if cluster_spec:
             raise ValueError(
-                f"{type(self).__name__} works on one machine. Received: "
+                f"{type(self).__name__} runs on one machine. Received: "
                 f"cluster_spec={cluster_spec!r}. Use MirroredStrategy."
             )
 
 
 class _Scope:
-    """The scope of a strategy, which gives the object of TensorFlow 1.11."""
+    """The scope of a strategy; `as` binds the wrapper of TensorFlow 1.11."""
 
     def __init__(self, distribution: DistributionStrategy, scope: Any) -> None:
         self._distribution = distribution
@@ -260,7 +260,7 @@ def _next_of(iterator: Any) -> Any:
         return next(iterator)
     except StopIteration:
         raise mirrax.errors.OutOfRangeError(
-            "The iterator has no more elements. Ask for fewer `iterations`, or "
+            "The iterator has no more elements. Use fewer `iterations`, or "
             "`repeat` the dataset."
         ) from None
 
@@ -270,7 +270,7 @@ def _require_mirrored(method: str, arguments: Any) -> None:
     for leaf in jax.tree.leaves(arguments, is_leaf=is_ours):
         if isinstance(leaf, mirrax.PerReplica):
             raise TypeError(
-                f"The arguments of `{method}` must be alike on all devices. Received: "
-                f"a value that differs between towers, {leaf!r}. Combine it first "
-                "(`reduce`)."
+                f"The arguments of `{method}` must be the same on all devices. "
+                f"Received: a value that differs between towers, {leaf!r}. Combine it "
+                "with `reduce` first."
             )

@@ -16,10 +16,10 @@ class MirroredStrategy(DistributionStrategy):
 
     Args:
         devices: The names of the devices, one for each tower.
-        num_gpus: How many GPUs to use, in place of `devices`.
-        num_gpus_per_worker: Another name of `num_gpus`.
-        cross_tower_ops: How values of several towers are added up.
-        prefetch_on_device: Accepted; input is always brought to the devices early.
+        num_gpus: How many GPUs to use, instead of `devices`.
+        num_gpus_per_worker: An alias of `num_gpus`.
+        cross_tower_ops: How values of several towers are reduced.
+        prefetch_on_device: Ignored; input is always prefetched.
     """
 
     def __init__(
@@ -32,8 +32,8 @@ class MirroredStrategy(DistributionStrategy):
     ) -> None:
         if num_gpus is not None and num_gpus_per_worker is not None:
             raise ValueError(
-                "`num_gpus` and `num_gpus_per_worker` mean the same, so only one can "
-                f"be given. Received: num_gpus={num_gpus}, "
+                "`num_gpus` and `num_gpus_per_worker` are aliases, so only one can be "
+                f"given. Received: num_gpus={num_gpus}, "
                 f"num_gpus_per_worker={num_gpus_per_worker}."
             )
         count = num_gpus if num_gpus_per_worker is None else num_gpus_per_worker
@@ -56,18 +56,18 @@ class MirroredStrategy(DistributionStrategy):
         task_type: str | None = None,
         task_id: int | None = None,
     ) -> None:
-        """Applies a configuration; with a cluster, becomes a strategy of all its tasks.
+        """Applies a configuration; with a cluster, spans all its tasks.
 
-        Call it before anything else: a strategy that has been used stays what it is.
+        Call it first: a strategy that has been used can no longer join a cluster.
         """
         super().configure(session_config)
         if not cluster_spec:
             return
         if self._is_made:
             raise RuntimeError(
-                "`configure` decides on which devices a strategy works, so it comes "
-                f"first. Received: a cluster for {self!r}, which has been used. Call "
-                "`configure` right after making the strategy."
+                "`configure` chooses the devices, so it must be called before the "
+                f"strategy is used. Received: a cluster for {self!r}, which has been "
+                "used. Call `configure` right after creating the strategy."
             )
         spec = mirrax.cluster_resolver.ClusterSpec(cluster_spec)
         resolver = mirrax.cluster_resolver.SimpleClusterResolver(

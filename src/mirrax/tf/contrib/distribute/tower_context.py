@@ -1,4 +1,4 @@
-"""What a tower sees of the others, and questions about the strategy in force."""
+"""`TowerContext`, and functions that return the current tower or strategy."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mirrax.tf.contrib.distribute.distribution import DistributionStrategy
 
 
 class TowerContext:
-    """One tower's view of `call_for_each_tower`; `tf.get_tower_context()` gives it."""
+    """The context of one tower in `call_for_each_tower`: `tf.get_tower_context()`."""
 
     def __init__(self, context: mirrax.ReplicaContext) -> None:
         self._context = context
@@ -38,7 +38,7 @@ class TowerContext:
     def merge_call(
         self, merge_fn: Callable[..., Any], *args: Any, **kwargs: Any
     ) -> Any:
-        """Lets all towers meet: `merge_fn(distribution, *args, **kwargs)` runs once."""
+        """Runs `merge_fn(distribution, *args, **kwargs)` once, for all towers."""
 
         def merge(strategy: mirrax.Strategy, *merged: Any, **named: Any) -> Any:
             return merge_fn(DistributionStrategy.of(strategy), *merged, **named)
@@ -47,13 +47,13 @@ class TowerContext:
 
 
 def get_tower_context() -> TowerContext | None:
-    """Returns the context of the tower that runs this code; None in a scope."""
+    """Returns the context of the current tower; None in cross-tower context."""
     context = mirrax.get_replica_context()
     return None if context is None else TowerContext(context)
 
 
 def get_cross_tower_context() -> DistributionStrategy | None:
-    """Returns the strategy in whose scope or merge function this code runs, or None."""
+    """Returns the current strategy in cross-tower context, else None."""
     return get_distribution_strategy() if in_cross_tower_context() else None
 
 

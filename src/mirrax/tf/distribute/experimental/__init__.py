@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from mirrax import CollectiveCommunication as CollectiveCommunication
-from mirrax import CollectiveCommunication as CommunicationImplementation
 from mirrax import CommunicationOptions as CommunicationOptions
 from mirrax import ValueContext as ValueContext
-from mirrax.tf.absent import names_of, unavailable
+from mirrax.tf.distribute import strategies
 from mirrax.tf.distribute.experimental import coordinator as coordinator
 from mirrax.tf.distribute.experimental import partitioners as partitioners
 from mirrax.tf.distribute.experimental import rpc as rpc
 from mirrax.tf.distribute.strategies import (
     CentralStorageStrategy as CentralStorageStrategy,
 )
-from mirrax.tf.distribute.strategies import (
-    ExperimentalMultiWorkerMirroredStrategy as MultiWorkerMirroredStrategy,
-)
 from mirrax.tf.distribute.strategies import TPUStrategy as TPUStrategy
+from mirrax.tf.missing_names import names_of, unavailable
 
 _MODULE = "tf.distribute.experimental"
+
+CommunicationImplementation = CollectiveCommunication
+MultiWorkerMirroredStrategy = strategies.ExperimentalMultiWorkerMirroredStrategy
 
 ParameterServerStrategy = unavailable(f"{_MODULE}.ParameterServerStrategy")
 PreemptionCheckpointHandler = unavailable(f"{_MODULE}.PreemptionCheckpointHandler")
@@ -32,23 +32,5 @@ def CollectiveHints(  # noqa: N802 - TensorFlow's name for it
     """The older name of `CommunicationOptions`."""
     return CommunicationOptions(bytes_per_pack, timeout_seconds)
 
-
-__all__ = [
-    "CentralStorageStrategy",
-    "CollectiveCommunication",
-    "CollectiveHints",
-    "CommunicationImplementation",
-    "CommunicationOptions",
-    "MultiWorkerMirroredStrategy",
-    "ParameterServerStrategy",
-    "PreemptionCheckpointHandler",
-    "PreemptionWatcher",
-    "TPUStrategy",
-    "TerminationConfig",
-    "ValueContext",
-    "coordinator",
-    "partitioners",
-    "rpc",
-]
 
 __getattr__ = names_of(_MODULE)

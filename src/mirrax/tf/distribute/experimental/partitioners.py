@@ -1,6 +1,6 @@
 """`tf.distribute.experimental.partitioners`: variables split over parameter servers."""
 
-from mirrax.tf.absent import names_of, unavailable
+from mirrax.tf.missing_names import names_of, unavailable
 
 _MODULE = "tf.distribute.experimental.partitioners"
 

@@ -1,6 +1,6 @@
 """`tf.distribute.experimental.rpc`."""
 
-from mirrax.tf.absent import names_of, unavailable
+from mirrax.tf.missing_names import names_of, unavailable
 
 Client = unavailable("tf.distribute.experimental.rpc.Client")
 Server = unavailable("tf.distribute.experimental.rpc.Server")

@@ -14,7 +14,6 @@ from mirrax import get_replica_context as get_replica_context
 from mirrax import get_strategy as get_strategy
 from mirrax import has_strategy as has_strategy
 from mirrax import in_cross_replica_context as in_cross_replica_context
-from mirrax.tf.absent import names_of
 from mirrax.tf.compat.v1.distribute import experimental as experimental
 from mirrax.tf.compat.v1.distribute.strategies import (
     MirroredStrategy as MirroredStrategy,
@@ -31,5 +30,6 @@ from mirrax.tf.compat.v1.distribute.strategies import (
 )
 from mirrax.tf.distribute import Server as Server
 from mirrax.tf.distribute import cluster_resolver as cluster_resolver
+from mirrax.tf.missing_names import names_of
 
 __getattr__ = names_of("tf.compat.v1.distribute")

@@ -1,9 +1,7 @@
 """`tf.compat.v1.distribute.experimental`."""
 
 from mirrax import CollectiveCommunication as CollectiveCommunication
-from mirrax import CollectiveCommunication as CommunicationImplementation
 from mirrax import CommunicationOptions as CommunicationOptions
-from mirrax.tf.absent import names_of
 from mirrax.tf.compat.v1.distribute.strategies import (
     CentralStorageStrategy as CentralStorageStrategy,
 )
@@ -15,16 +13,8 @@ from mirrax.tf.distribute.experimental import CollectiveHints as CollectiveHints
 from mirrax.tf.distribute.experimental import (
     ParameterServerStrategy as ParameterServerStrategy,
 )
+from mirrax.tf.missing_names import names_of
 
-__all__ = [
-    "CentralStorageStrategy",
-    "CollectiveCommunication",
-    "CollectiveHints",
-    "CommunicationImplementation",
-    "CommunicationOptions",
-    "MultiWorkerMirroredStrategy",
-    "ParameterServerStrategy",
-    "TPUStrategy",
-]
+CommunicationImplementation = CollectiveCommunication
 
 __getattr__ = names_of("tf.compat.v1.distribute.experimental")

@@ -11,14 +11,18 @@ from mirrax.tf.distribute.steps import MultiStepContext
 from mirrax.tf.distribute.strategies import (
     CentralStorageStrategy as CentralStorageStrategyV2,
 )
-from mirrax.tf.distribute.strategies import RunsLikeTensorFlow, StrategyV1
+from mirrax.tf.distribute.strategies import (
+    RunsLikeTensorFlow,
+    StrategyV1,
+    TakesCommunication,
+)
 from mirrax.tf.distribute.strategies import TPUStrategy as TPUStrategyV2
 
 Strategy = StrategyV1
 
 
 class StrategyExtended:
-    """What `strategy.extended` has in version 1 beside the methods of version 2."""
+    """The methods that `strategy.extended` has only in version 1."""
 
     _strategy: Any
 
@@ -42,12 +46,12 @@ class StrategyExtended:
 
 @functools.cache
 def _with_version_1(kind: type[mirrax.StrategyExtended]) -> type:
-    """Returns the kind of `extended` that also has the methods of version 1."""
+    """Returns a subclass of an `extended` class with the methods of version 1."""
     return type("StrategyExtendedV1", (StrategyExtended, kind), {})
 
 
 class V1Methods(RunsLikeTensorFlow, StrategyV1):
-    """What the version 1 API has in another form."""
+    """The methods that differ in the version 1 API."""
 
     @property
     def extended(self) -> Any:
@@ -62,16 +66,10 @@ class MirroredStrategy(V1Methods, mirrax.MirroredStrategy):
     """`tf.compat.v1.distribute.MirroredStrategy`."""
 
 
-class MultiWorkerMirroredStrategy(V1Methods, mirrax.MultiWorkerMirroredStrategy):
+class MultiWorkerMirroredStrategy(
+    TakesCommunication, V1Methods, mirrax.MultiWorkerMirroredStrategy
+):
     """`tf.compat.v1.distribute.experimental.MultiWorkerMirroredStrategy`."""
-
-    def __init__(
-        self,
-        communication: Any = mirrax.CollectiveCommunication.AUTO,
-        cluster_resolver: Any = None,
-    ) -> None:
-        options = mirrax.CommunicationOptions(implementation=communication)
-        super().__init__(cluster_resolver, options)
 
 
 class OneDeviceStrategy(V1Methods, mirrax.OneDeviceStrategy):
@@ -89,5 +87,5 @@ class TPUStrategy(V1Methods, TPUStrategyV2):
 
 
 def get_loss_reduction() -> mirrax.ReduceOp:
-    """Returns how the losses of replicas are combined: they are added up."""
+    """Returns how the losses of replicas are combined: summed."""
     return mirrax.ReduceOp.SUM

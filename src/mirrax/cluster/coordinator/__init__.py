@@ -1,0 +1,1 @@
+"""The coordinator: the process that tracks all workers and detects failures."""

@@ -1,0 +1,71 @@
+"""The coordinator's record of one worker."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from mirrax.cluster.failure import Failure, ProgressReport
+from mirrax.cluster.membership import Worker
+from mirrax.errors import JobError
+
+
+@dataclasses.dataclass
+class WorkerState:
+    """One worker; its `state` is not joined, connected, left (cleanly) or lost."""
+
+    worker: Worker
+    state: str = "not joined"
+    host: str = ""
+    pid: int = 0
+    configuration: dict[str, Any] = dataclasses.field(default_factory=dict)
+    progress: ProgressReport = dataclasses.field(default_factory=ProgressReport)
+    last_heard: float = 0.0
+    has_given_up: bool = False
+    stack: str = ""
+    line: str = ""
+    exit_report: str = ""
+
+    @property
+    def has_joined(self) -> bool:
+        """Whether it has ever joined."""
+        return self.state != "not joined"
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether it is connected."""
+        return self.state == "connected"
+
+    def join(self, body: dict[str, Any], now: float) -> None:
+        """Records the worker's handshake."""
+        self.state = "connected"
+        self.host = str(body["hostname"])
+        self.pid = int(body["pid"])
+        self.configuration = dict(body["configuration"])
+        self.last_heard = now
+
+    def waited(self, now: float) -> float | None:
+        """Returns how long it has been waiting; None if it is not."""
+        if self.progress.waiting is None:
+            return None
+        return self.progress.waiting + now - self.last_heard
+
+    def describe(self) -> str:
+        """Returns name, address, process and host as text."""
+        process = f", process {self.pid} on {self.host}" if self.host else ""
+        return f"{self.worker.name} ({self.worker.address}{process})"
+
+
+def make_failure(
+    error: type[JobError], index: int, state: WorkerState, text: str, details: str = ""
+) -> Failure:
+    """Returns a failure that names one worker."""
+    return Failure(
+        error=error.__name__,
+        message=text,
+        details=details,
+        worker=index,
+        host=state.host or state.worker.host,
+        phase=state.progress.phase,
+        step=state.progress.step,
+    )

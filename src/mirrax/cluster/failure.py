@@ -1,0 +1,109 @@
+"""A worker's progress, and the failure that ends a job, as messages."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from mirrax.cluster.net.messages import Message, ProtocolError
+from mirrax.errors import (
+    CollectiveTimeout,
+    JobError,
+    ProgramMismatch,
+    WorkerFailed,
+    WorkerLost,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class ProgressReport:
+    """A worker's progress.
+
+    Args:
+        count: How many collective phases it has entered.
+        phase: The current or latest collective phase.
+        step: The step of that phase.
+        waiting: Seconds it has been waiting; None if it is not.
+        limit: Seconds of waiting after which the others count as stuck.
+    """
+
+    count: int = 0
+    phase: str = "start-up"
+    step: int | None = None
+    waiting: float | None = None
+    limit: float = float("inf")
+
+    def as_fields(self) -> dict[str, Any]:
+        """Returns the fields of a message."""
+        return dataclasses.asdict(self)
+
+    def describe(self) -> str:
+        """Returns phase and step as text.
+
+        >>> ProgressReport(3, "run", step=7).describe()
+        "phase 'run', step 7"
+        """
+        step = "" if self.step is None else f", step {self.step}"
+        return f"phase '{self.phase}'{step}"
+
+
+def read_progress(fields: dict[str, Any]) -> ProgressReport:
+    """Returns the progress in a message's fields."""
+    names = [field.name for field in dataclasses.fields(ProgressReport)]
+    return ProgressReport(**{name: fields[name] for name in names if name in fields})
+
+
+_ERRORS: dict[str, type[JobError]] = {
+    kind.__name__: kind
+    for kind in (WorkerLost, WorkerFailed, CollectiveTimeout, ProgramMismatch)
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Failure:
+    """The error that all workers raise.
+
+    Args:
+        error: The name of the error's class.
+        message: What happened, and the fix.
+        details: A traceback or a stack, or nothing.
+        worker: The index of the failed worker, if it is one.
+        host: Its host.
+        phase: Its latest phase.
+        step: The step of that phase.
+    """
+
+    error: str
+    message: str
+    details: str = ""
+    worker: int | None = None
+    host: str = ""
+    phase: str = ""
+    step: int | None = None
+
+    def as_message(self) -> Message:
+        """Returns the message that sends it to a worker."""
+        return Message("failure", dataclasses.asdict(self))
+
+    def to_error(self, progress: ProgressReport | None = None) -> JobError:
+        """Returns the error to raise.
+
+        Args:
+            progress: Where this worker waits, if it does.
+        """
+        here = "" if progress is None else f" Here: {progress.describe()}."
+        details = f"\n{self.details.rstrip()}" if self.details else ""
+        return _ERRORS[self.error](
+            self.message + here + details,
+            worker=self.worker,
+            host=self.host,
+            phase=self.phase if progress is None else progress.phase,
+            step=self.step if progress is None else progress.step,
+        )
+
+
+def read_failure(message: Message) -> Failure:
+    """Returns the failure in a message."""
+    if message["error"] not in _ERRORS:
+        raise ProtocolError(f"There is no error {message['error']!r}.")
+    return Failure(**{f.name: message[f.name] for f in dataclasses.fields(Failure)})

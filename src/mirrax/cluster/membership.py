@@ -1,0 +1,149 @@
+"""The workers of a cluster, in order, and which of them this process is."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from typing import Protocol
+
+from mirrax.cluster.cluster_spec import ClusterSpec
+
+# In this order. Without them, the first worker is the chief.
+CHIEFS = ("chief", "master")
+WORKER = "worker"
+# Jobs whose tasks do not train together with the workers.
+NON_TRAINING_JOBS = ("evaluator", "ps")
+
+# A label has at most 63 characters, the whole name 253.
+_LABEL = r"[^\s:/.\[\]\x00-\x1f]{1,63}"
+_ADDRESS = re.compile(
+    r"(?P<host>\[[0-9A-Fa-f:.%\w]+\]|"
+    rf"(?=[^:]{{1,253}}:){_LABEL}(?:\.{_LABEL})*\.?):(?P<port>[0-9]{{1,5}})"
+)
+
+
+class Resolver(Protocol):
+    """The part of a cluster resolver that is used."""
+
+    @property
+    def task_type(self) -> str | None: ...
+
+    @property
+    def task_id(self) -> int | None: ...
+
+    def cluster_spec(self) -> ClusterSpec: ...
+
+
+@dataclasses.dataclass(frozen=True)
+class Worker:
+    """One process of a job.
+
+    >>> Worker("worker", 1, "host:2222").name
+    'worker 1'
+    """
+
+    type: str
+    index: int
+    address: str
+
+    @property
+    def name(self) -> str:
+        """Its name in messages."""
+        return f"{self.type} {self.index}"
+
+    @property
+    def host(self) -> str:
+        """The host of its address."""
+        return split_address(self.address)[0]
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.address})"
+
+
+@dataclasses.dataclass(frozen=True)
+class Membership:
+    """The workers of a job and which of them this process is."""
+
+    workers: tuple[Worker, ...]
+    worker_index: int
+
+    @property
+    def me(self) -> Worker:
+        """This process."""
+        return self.workers[self.worker_index]
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """Returns host and port; an IPv6 host loses its brackets.
+
+    >>> split_address("[::1]:2222")
+    ('::1', 2222)
+    """
+    match = _ADDRESS.fullmatch(address)
+    if match is None or not 0 < int(match["port"]) < 65536:
+        raise ValueError(
+            "An address is 'host:port' with a port from 1 to 65535. "
+            f"Received: {address!r}. Use a form such as 'worker-0.example:2222'."
+        )
+    return match["host"].strip("[]"), int(match["port"])
+
+
+def join_address(host: str, port: int) -> str:
+    """Returns host and port as one address, an IPv6 host in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def find_membership(resolver: Resolver) -> Membership | None:
+    """Returns the workers of this process's job, None if it trains alone.
+
+    A cluster of several workers must say which of them this process is, so that one
+    job never runs as several jobs of one worker.
+    """
+    spec = resolver.cluster_spec()
+    workers = list_workers(spec.as_dict())
+    for worker in workers:
+        split_address(worker.address)
+    task_type, task_id = resolver.task_type, resolver.task_id
+    if task_type == "evaluator" or (len(workers) <= 1 and task_type not in spec.jobs):
+        return None
+    if task_type in NON_TRAINING_JOBS:
+        raise ValueError(
+            "A parameter server has no part in MultiWorkerMirroredStrategy. "
+            f"Received: task type {task_type!r}, index {task_id!r}. Do not start this "
+            "task; its entry in the cluster can stay."
+        )
+    if task_type is None or task_id is None:
+        raise ValueError(
+            f"A cluster of {len(workers)} workers must say which of them this process "
+            f"is. Received: task type {task_type!r}, index {task_id!r}. Set `task` in "
+            "TF_CONFIG, or task_type and task_id of the resolver, to one of "
+            f"{', '.join(worker.name for worker in workers)}."
+        )
+    for index, worker in enumerate(workers):
+        if (worker.type, worker.index) == (task_type, task_id):
+            return Membership(workers, index) if len(workers) > 1 else None
+    raise ValueError(
+        "This process must be one of the workers of its cluster. "
+        f"Received: task type {task_type!r}, index {task_id!r}. The workers are "
+        f"{', '.join(map(str, workers)) or 'none'}."
+    )
+
+
+def list_workers(
+    cluster: Mapping[str, list[str] | dict[int, str]],
+) -> tuple[Worker, ...]:
+    """Returns the workers of a cluster, the chief first.
+
+    >>> [worker.name for worker in list_workers({"worker": ["a:1"], "chief": ["b:1"]})]
+    ['chief 0', 'worker 0']
+    """
+    return tuple(
+        Worker(job, index, address)
+        for job in (*CHIEFS, WORKER)
+        for index, address in _enumerate(cluster.get(job, []))
+    )
+
+
+def _enumerate(tasks: list[str] | dict[int, str]) -> list[tuple[int, str]]:
+    return sorted(tasks.items()) if isinstance(tasks, dict) else list(enumerate(tasks))

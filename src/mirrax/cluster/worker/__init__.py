@@ -1,0 +1,1 @@
+"""One worker's side of a job: joining, heartbeats, progress, exit."""

@@ -1,0 +1,221 @@
+"""A worker's heartbeat: sends its progress, receives replies and failures."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+
+from mirrax.cluster.failure import Failure, read_failure
+from mirrax.cluster.membership import Membership
+from mirrax.cluster.net.messages import Message, ProtocolError
+from mirrax.cluster.worker import gloo
+from mirrax.cluster.worker.coordinator_client import CoordinatorClient
+from mirrax.cluster.worker.progress import Progress
+from mirrax.cluster.worker.stack_traces import describe_main_thread
+from mirrax.errors import CollectiveTimeout, JobError, WorkerLost
+
+EXIT_CODE = 75
+"""The exit code of a worker that stopped because of another one: try again."""
+
+_HEARTBEAT_SECONDS = 0.5
+_RETRY_SECONDS = 0.2
+# How long to wait for the coordinator to explain an error of JAX.
+_EXPLAIN_SECONDS = 3.0
+# How long to try to interrupt the main thread's wait before exiting.
+_UNBLOCK_SECONDS = 5.0
+_LOGGER = logging.getLogger(__name__)
+
+
+class Heartbeat:
+    """This worker's session with the coordinator, run by two threads.
+
+    Args:
+        membership: The workers, and which of them this process is.
+        client: The connection to the coordinator.
+        progress: This worker's progress.
+        silence_timeout: Seconds of silence after which the coordinator is lost.
+    """
+
+    def __init__(
+        self,
+        membership: Membership,
+        client: CoordinatorClient,
+        progress: Progress,
+        silence_timeout: float,
+    ) -> None:
+        self.failure: Failure | None = None
+        self.has_left = False
+        self._membership = membership
+        self._client = client
+        self._progress = progress
+        self._silence_timeout = silence_timeout
+        self._last_heard = time.monotonic()
+        self._answers: list[Message] = []
+        self._interrupts: list[Callable[[], object]] = []
+        self._changed = threading.Condition()
+        for target in (self._receive_loop, self._send_loop):
+            threading.Thread(target=target, name="mirrax-job", daemon=True).start()
+
+    def send(self, message: Message) -> None:
+        """Sends a message; a lost coordinator becomes the failure."""
+        try:
+            self._client.send(message)
+        except OSError:
+            self._coordinator_lost()
+
+    def send_progress(self, kind: str = "progress") -> None:
+        """Sends this worker's progress."""
+        self.send(Message(kind, self._progress.report().as_fields()))
+
+    def wait_for_answer(self, timeout: float | None = None) -> Message:
+        """Returns the coordinator's next reply, or raises the failure.
+
+        Args:
+            timeout: Seconds after which the others count as stuck.
+        """
+        with self._changed:
+            if not self._changed.wait_for(self._has_answer_or_failure, timeout):
+                self.send_progress("stuck")
+                self._changed.wait_for(self._has_answer_or_failure)
+            if not self._answers:
+                raise self.make_error()
+            return self._answers.pop(0)
+
+    def wait_until(self, is_done: Callable[[], object]) -> None:
+        """Waits until `is_done()`, checked at each `notify`; raises the failure."""
+        with self._changed:
+            self._changed.wait_for(lambda: is_done() or self.failure is not None)
+        if self.failure is not None:
+            raise self.make_error()
+
+    def notify(self) -> None:
+        """Wakes waiting threads to check again."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def make_error(self) -> JobError:
+        """Returns the error of the failure."""
+        assert self.failure is not None
+        is_waiting = self._progress.inside is not None
+        return self.failure.to_error(self._progress.report() if is_waiting else None)
+
+    def explain(self, error: BaseException) -> BaseException:
+        """Returns the `JobError` behind an error of JAX, or the error itself."""
+        if isinstance(error, JobError) or not gloo.is_broken_connection(error):
+            return error
+        if self.failure is None:
+            # JAX may notice a lost worker before the coordinator reports it.
+            self.send_progress("broken")
+            with self._changed:
+                self._changed.wait_for(
+                    lambda: self.failure is not None, _EXPLAIN_SECONDS
+                )
+        return error if self.failure is None else self.make_error()
+
+    def on_failure(self, interrupt: Callable[[], object]) -> None:
+        """Registers a function that interrupts the main thread's waits."""
+        self._interrupts.append(interrupt)
+
+    def interrupt_waits(self) -> None:
+        """Interrupts collectives that wait for other workers."""
+        for interrupt in self._interrupts:
+            interrupt()
+
+    def leave(self) -> None:
+        """Closes the connection."""
+        self.has_left = True
+        self._client.close()
+
+    def _has_answer_or_failure(self) -> bool:
+        return bool(self._answers) or self.failure is not None
+
+    def _receive_loop(self) -> None:
+        try:
+            for message in self._client.receive():
+                self._last_heard = time.monotonic()
+                self._handle(message)
+        except ProtocolError:
+            _LOGGER.exception("The coordinator sent an invalid message.")
+        self._coordinator_lost()
+
+    def _handle(self, message: Message) -> None:
+        if message.kind in ("exchanged", "start"):
+            self._answers.append(message)
+            self.notify()
+        elif message.kind == "failure":
+            self._set_failure(read_failure(message))
+        elif message.kind == "waiting":
+            _LOGGER.warning(
+                "%s has waited %s.", self._membership.me.name, message["text"]
+            )
+        elif message.kind == "get_stack":
+            line, text = describe_main_thread()
+            self.send(Message("stack", {"line": line, "text": text}))
+
+    def _send_loop(self) -> None:
+        last_wake = time.monotonic()
+        while not self.has_left and self.failure is None:
+            self.send_progress()
+            time.sleep(_HEARTBEAT_SECONDS)
+            now = time.monotonic()
+            if now - last_wake > 4 * _HEARTBEAT_SECONDS:
+                # This process itself was stopped; received messages are unread yet.
+                self._last_heard = now
+            last_wake = now
+            if now - self._last_heard > self._silence_timeout:
+                self._coordinator_lost()
+
+    def _coordinator_lost(self) -> None:
+        first = self._membership.workers[0]
+        message = (
+            f"The connection to the coordinator beside {first} has ended: its machine "
+            "or its launcher is gone. Restart all workers."
+        )
+        report = self._progress.report()
+        self._set_failure(
+            Failure(
+                error=WorkerLost.__name__,
+                message=message,
+                worker=0,
+                host=first.host,
+                phase=report.phase,
+                step=report.step,
+            )
+        )
+
+    def _set_failure(self, failure: Failure) -> None:
+        with self._changed:
+            if self.failure is None and not self.has_left:
+                self.failure = failure
+                threading.Thread(
+                    target=self._unblock_main_thread, name="mirrax-job", daemon=True
+                ).start()
+            self._changed.notify_all()
+
+    def _unblock_main_thread(self) -> None:
+        """Interrupts the main thread's wait; exits the process if that fails."""
+        deadline = time.monotonic() + _UNBLOCK_SECONDS
+        while time.monotonic() < deadline:
+            self.interrupt_waits()
+            time.sleep(_RETRY_SECONDS)
+            is_waiting = self._progress.find_wait() is not None
+            if self.has_left or not (is_waiting or self._is_stuck()):
+                return
+        traceback.print_exception(self.make_error())
+        sys.stderr.flush()
+        sys.stdout.flush()
+        os._exit(EXIT_CODE)
+
+    def _is_stuck(self) -> bool:
+        """Returns whether the job failed because this worker is stuck."""
+        failure = self.failure
+        return (
+            failure is not None
+            and failure.error == CollectiveTimeout.__name__
+            and failure.worker == self._membership.worker_index
+        )

@@ -1,0 +1,216 @@
+"""The job of this process, as one of its workers: exchanges, guards, failures."""
+
+from __future__ import annotations
+
+import threading
+import traceback
+from collections.abc import Callable
+from time import monotonic
+from types import TracebackType
+
+import jax
+
+from mirrax.cluster.failure import Failure
+from mirrax.cluster.membership import Membership, Worker
+from mirrax.cluster.net.messages import Message
+from mirrax.cluster.worker.coordinator_client import CoordinatorClient
+from mirrax.cluster.worker.heartbeat import EXIT_CODE as EXIT_CODE
+from mirrax.cluster.worker.heartbeat import Heartbeat
+from mirrax.cluster.worker.progress import Progress, WaitScope
+from mirrax.errors import JobError
+
+_MAX_TRACEBACK = 20_000
+
+
+class Guard(WaitScope):
+    """A wait scope that raises a `JobError` when the job fails.
+
+    Entered in every step, so it updates the progress inline.
+    """
+
+    __slots__ = ("_heartbeat", "_outer", "_progress")
+
+    def __init__(
+        self, heartbeat: Heartbeat, progress: Progress, phase: str, step: int | None
+    ) -> None:
+        self._heartbeat = heartbeat
+        self._progress = progress
+        self.phase = phase
+        self.step = step
+
+    def __enter__(self) -> Guard:
+        progress = self._progress
+        self._outer = progress.inside
+        progress.count = self.count = progress.count + 1
+        self.since = monotonic()
+        progress.inside = self
+        if self._heartbeat.failure is not None:
+            error = self._heartbeat.make_error()
+            progress.inside = self._outer
+            raise error
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        explained = None if error is None else self._heartbeat.explain(error)
+        progress = self._progress
+        progress.inside = self._outer
+        progress.last = self
+        seconds = monotonic() - self.since
+        if seconds > progress.longest:
+            progress.longest = seconds
+        else:
+            # Decays, so that compilation does not count forever.
+            progress.longest *= 0.999
+        if explained is not None and explained is not error:
+            # The error of JAX is a consequence and says less.
+            raise explained from None
+
+
+class Job:
+    """A job of several workers, as one of them sees it; made by `join_job`.
+
+    Args:
+        membership: The workers, and which of them this process is.
+        client: The connection to the coordinator.
+        stuck_timeout: Seconds of waiting after which the others count as stuck; None to
+            derive it from the longest step.
+        silence_timeout: Seconds of silence after which the coordinator is lost.
+    """
+
+    def __init__(
+        self,
+        membership: Membership,
+        client: CoordinatorClient,
+        stuck_timeout: float | None = None,
+        silence_timeout: float = 30.0,
+    ) -> None:
+        self.workers = membership.workers
+        self.worker_index = membership.worker_index
+        self._progress = Progress(stuck_timeout)
+        self.heartbeat = Heartbeat(membership, client, self._progress, silence_timeout)
+        # One at a time: replies are matched by their order.
+        self._lock = threading.Lock()
+        self._num_exchanges = 0
+        self._has_failed = False
+        self.has_abandoned_thread = False
+
+    @property
+    def num_workers(self) -> int:
+        """The number of workers."""
+        return len(self.workers)
+
+    @property
+    def is_chief(self) -> bool:
+        """Whether this is the first worker, which writes files for all."""
+        return self.worker_index == 0
+
+    @property
+    def me(self) -> Worker:
+        """This worker."""
+        return self.workers[self.worker_index]
+
+    @property
+    def failure(self) -> Failure | None:
+        """The failure that ended the job, if any."""
+        return self.heartbeat.failure
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether this worker or another one has failed."""
+        return self._has_failed or self.failure is not None
+
+    def guard(self, phase: str, step: int | None = None) -> Guard:
+        """Returns a context manager for code that may wait for other workers.
+
+        All workers enter the same guards in the same order. If another worker dies,
+        fails or is stuck, the wait is interrupted and a `JobError` is raised.
+
+            with job.guard("run", step):
+                loss.block_until_ready()
+        """
+        return Guard(self.heartbeat, self._progress, phase, step)
+
+    def watch(self, value: jax.Array, phase: str, step: int | None = None) -> None:
+        """Counts as waiting until JAX has computed `value`; keeps a weak reference."""
+        self._progress.watch(value, WaitScope(phase, step))
+
+    def exchange(
+        self, topic: str, payload: bytes, timeout: float | None = None
+    ) -> list[bytes]:
+        """Returns the payloads of all workers, in order.
+
+        All workers call this with the same topics in the same order. For small
+        payloads: they go through the coordinator.
+        """
+        with self._lock, self.guard(topic):
+            fields = {"number": self._num_exchanges, "topic": topic}
+            self._num_exchanges += 1
+            self.heartbeat.send(Message("exchange", fields, payload))
+            answer = self.heartbeat.wait_for_answer(timeout)
+        return _split(answer)
+
+    def wait_for_start(self) -> None:
+        """Waits until all workers have joined."""
+        with self.guard("start-up"):
+            self.heartbeat.wait_for_answer()
+
+    def run_in_thread(self, phase: str, work: Callable[[], object]) -> None:
+        """Runs uninterruptible work in a thread and waits for it.
+
+        The thread is abandoned if the job fails meanwhile.
+        """
+        result: list[BaseException | None] = []
+
+        def run() -> None:
+            error: BaseException | None = None
+            try:
+                work()
+            except BaseException as raised:
+                error = raised
+            result.append(error)
+            self.heartbeat.notify()
+
+        with self.guard(phase):
+            threading.Thread(target=run, name="mirrax-job", daemon=True).start()
+            self.has_abandoned_thread = True
+            self.heartbeat.wait_until(lambda: result)
+            self.has_abandoned_thread = False
+            if result[0] is not None:
+                raise result[0]
+
+    def finish_startup(self) -> None:
+        """Resets measured times, because start-up says nothing about steps."""
+        self._progress.reset_times()
+
+    def fail(self, error: BaseException) -> None:
+        """Reports to the others that this worker has failed, and why."""
+        if self.has_failed or self.heartbeat.has_left or isinstance(error, JobError):
+            return
+        self._has_failed = True
+        # All workers are interrupted together, so the stacks say little.
+        is_interrupt = isinstance(error, KeyboardInterrupt)
+        limit = 0 if is_interrupt else None
+        text = "".join(traceback.format_exception(error, limit=limit))
+        self.heartbeat.send_progress()
+        self.heartbeat.send(Message("failed", {"traceback": text[-_MAX_TRACEBACK:]}))
+
+    def leave(self) -> None:
+        """Reports that this worker is done; the others may continue."""
+        if not self.heartbeat.has_left:
+            self.heartbeat.send_progress()
+            self.heartbeat.send(Message("leave"))
+        self.heartbeat.leave()
+
+
+def _split(answer: Message) -> list[bytes]:
+    parts = []
+    start = 0
+    for size in answer["sizes"]:
+        parts.append(answer.payload[start : start + size])
+        start += size
+    return parts

@@ -1,0 +1,156 @@
+"""Joins the job of several workers: connects to the coordinator, then JAX."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+from typing import Any
+
+import jax
+
+from mirrax._jax.distributed import backend_is_up, is_distributed
+from mirrax.cluster.coordinator.process import Coordinator
+from mirrax.cluster.job_options import JobOptions, read_options
+from mirrax.cluster.membership import (
+    Membership,
+    Resolver,
+    find_membership,
+    split_address,
+)
+from mirrax.cluster.net.handshake import derive_key
+from mirrax.cluster.net.sockets import list_sockets
+from mirrax.cluster.net.tunnel import Tunnel
+from mirrax.cluster.worker import exit, gloo
+from mirrax.cluster.worker.coordinator_client import connect
+from mirrax.cluster.worker.jax_distributed import connect_jax, warm_up
+from mirrax.cluster.worker.job import Job
+from mirrax.devices import cpu_threads
+from mirrax.devices.cpu_device_count import requested_cpu_devices
+
+# JAX can be connected once per process, so there is one job.
+_lock = threading.Lock()
+_started: tuple[Membership, Job] | None = None
+
+
+def join_job(resolver: Resolver, *, options: JobOptions | None = None) -> Job | None:
+    """Joins this process's job and waits for all workers; None if it trains alone.
+
+    Later calls for the same cluster return the same job.
+
+    Args:
+        resolver: Finds the workers, and which of them this process is.
+        options: Timeouts and addresses; by default from the environment.
+    """
+    global _started  # noqa: PLW0603
+    membership = find_membership(resolver)
+    if membership is None:
+        return None
+    with _lock:
+        if _started is None:
+            _started = membership, _start(membership, options or read_options())
+        known, job = _started
+    if known != membership:
+        raise RuntimeError(
+            "A process belongs to one job for its whole life. Received: "
+            f"{membership.me} of {len(membership.workers)} workers; it already is "
+            f"{known.me} of {len(known.workers)}. Use the same cluster for all "
+            "strategies, or another process."
+        )
+    return job
+
+
+def current_job() -> Job | None:
+    """Returns the job that this process has joined, if any."""
+    return None if _started is None else _started[1]
+
+
+def _start(membership: Membership, options: JobOptions) -> Job:
+    _check_jax_unused()
+    exit.install_exit_code()
+    # At least two: each device blocks a thread while it waits for other workers.
+    cpu_threads.reserve(max(2, requested_cpu_devices()))
+    address = options.coordinator or membership.workers[0].address
+    key = derive_key(address, options.token, options.secret)
+    hosted = None
+    if not options.coordinator and membership.worker_index == 0:
+        hosted = _start_coordinator(membership, key, options)
+    body = {
+        "worker": membership.worker_index,
+        "pid": os.getpid(),
+        "hostname": socket.gethostname(),
+        "configuration": _describe(membership),
+    }
+    client = connect(address, key, {**body, "role": "worker"}, options.join_timeout)
+    job = Job(membership, client, options.stuck_timeout, options.silence_timeout)
+    exit.install(job, hosted)
+    try:
+        job.wait_for_start()
+        tunnel = Tunnel(
+            lambda: connect(address, key, {**body, "role": "tunnel"}, 30.0).detach()
+        )
+        _connect(job, tunnel, client.local_address)
+    except BaseException as error:
+        job.fail(error)
+        raise
+    return job
+
+
+def _connect(job: Job, tunnel: Tunnel, own_address: str) -> None:
+    before = list_sockets()
+    index, count = job.worker_index, job.num_workers
+    with gloo.filter_gloo_output():
+        job.run_in_thread(
+            "connecting JAX",
+            lambda: connect_jax(tunnel.port, index, count, own_address),
+        )
+        job.run_in_thread("connecting the devices", warm_up)
+    ports = set(gloo.find_new_listeners(before)) - tunnel.ports()
+    all_ports = job.exchange("ports", json.dumps(sorted(ports)).encode())
+    peers = {port for text in all_ports for port in json.loads(text)}
+    job.heartbeat.on_failure(lambda: gloo.shut_down_connections(ports, peers))
+    job.finish_startup()
+
+
+def _check_jax_unused() -> None:
+    if not backend_is_up() and not is_distributed():
+        return
+    what = "has run an operation" if backend_is_up() else "is connected to another job"
+    raise RuntimeError(
+        "Several workers must be connected before JAX is first used, and JAX already "
+        f"{what} in this process. Create MultiWorkerMirroredStrategy at the start of "
+        "the program, before anything that makes an array or lists devices, and do not "
+        "call jax.distributed.initialize: Mirrax does."
+    )
+
+
+def _start_coordinator(
+    membership: Membership, key: bytes, options: JobOptions
+) -> Coordinator:
+    host, port = split_address(membership.workers[0].address)
+    try:
+        return Coordinator(
+            host=options.bind or host,
+            port=port,
+            key=key,
+            workers=membership.workers,
+            join_timeout=options.join_timeout,
+            silence_timeout=options.silence_timeout,
+        )
+    except OSError as error:
+        raise RuntimeError(
+            "The first worker must be able to listen on its address in the cluster. "
+            f"Received: {error}. Free the port, correct the address, or set "
+            "MIRRAX_BIND to an address of this machine, such as 0.0.0.0."
+        ) from error
+
+
+def _describe(membership: Membership) -> dict[str, Any]:
+    """Returns the configuration that must be the same on all workers."""
+    return {
+        "workers": {worker.name: worker.address for worker in membership.workers},
+        "jax": jax.__version__,
+        "cpu_devices": requested_cpu_devices(),
+        "jax_enable_x64": bool(jax.config.jax_enable_x64),  # type: ignore[attr-defined]
+    }

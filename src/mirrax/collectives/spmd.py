@@ -1,0 +1,101 @@
+"""Collectives inside a program that is traced once for all replicas."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.interpreters import ad, batching, mlir
+
+from mirrax._jax.jaxprs import Primitive
+from mirrax.devices.topology import AXIS
+from mirrax.options import CommunicationOptions, ReduceOp
+from mirrax.values.array_like import is_prng_key
+
+if TYPE_CHECKING:
+    from mirrax.collectives.cross_device_ops import CrossDeviceOps
+
+promise_p = Primitive("mirrored")
+promise_p.def_impl(lambda value: value)
+promise_p.def_abstract_eval(lambda aval: aval)
+mlir.register_lowering(promise_p, lambda _, value: [value])
+ad.deflinear2(promise_p, lambda cotangent, _: [cotangent])
+batching.primitive_batchers[promise_p] = lambda values, dims: (
+    promise_p.bind(*values),
+    dims[0],
+)
+
+
+def promise_mirrored(value: jax.Array) -> jax.Array:
+    """Returns `value`, marked as equal on all replicas."""
+    return promise_p.bind(value)  # type: ignore[no-any-return]
+
+
+def all_reduce(
+    op: ReduceOp,
+    values: Sequence[jax.Array],
+    num_replicas: int,
+    ops: CrossDeviceOps,
+    options: CommunicationOptions,
+) -> list[jax.Array]:
+    """Returns sums or means over the replicas; means of integers are floats."""
+    if not values:
+        return []
+    values = [_staged(summable(op, value)) for value in values]
+    sums = ops.sum_over_replicas(values, num_replicas, options)
+    sums = [promise_mirrored(total) for total in sums]
+    if op is ReduceOp.SUM:
+        return sums
+    return [total / num_replicas for total in sums]
+
+
+def _staged(value: jax.Array) -> jax.Array:
+    # Of a constant, JAX computes the sum as a multiple; constants of workers differ.
+    return value if isinstance(value, jax.core.Tracer) else jnp.copy(value)
+
+
+def summable(op: ReduceOp, value: jax.Array) -> jax.Array:
+    """Returns booleans as integers, and for a mean integers as floats."""
+    if value.dtype == bool:
+        value = value.astype(jnp.int32)
+    is_integer = jnp.issubdtype(value.dtype, jnp.integer)
+    return value / 1 if op is ReduceOp.MEAN and is_integer else value
+
+
+def all_gather(values: Sequence[jax.Array], axis: int) -> list[jax.Array]:
+    """Returns the values of all replicas concatenated along `axis`."""
+    return [lax.all_gather(value, AXIS, axis=axis, tiled=True) for value in values]
+
+
+def all_gather_uneven(value: jax.Array, axis: int, sizes: Sequence[int]) -> jax.Array:
+    """Returns the values of all replicas concatenated along `axis`; sizes may differ.
+
+    Pads the messages, and removes the padding from the result.
+    """
+    axis %= value.ndim
+    gathered = lax.all_gather(pad(value, axis, max(sizes)), AXIS)
+    parts = [
+        lax.slice_in_dim(gathered[index], 0, size, axis=axis)
+        for index, size in enumerate(sizes)
+    ]
+    return jnp.concatenate(parts, axis)
+
+
+def pad(value: jax.Array, axis: int, size: int) -> jax.Array:
+    """Returns `value` padded to `size` along `axis`."""
+    widths = [(0, 0)] * value.ndim
+    widths[axis] = (0, size - value.shape[axis])
+    return jnp.pad(value, widths)
+
+
+def first(value: jax.Array) -> jax.Array:
+    """Returns the first replica's value."""
+    if is_prng_key(value):
+        data = first(jax.random.key_data(value))
+        key: jax.Array = jax.random.wrap_key_data(data, impl=jax.random.key_impl(value))
+        return key
+    gathered: jax.Array = lax.all_gather(value, AXIS)
+    return gathered[0]

@@ -1,0 +1,130 @@
+"""Facts that workers exchange and compare before they compute together.
+
+Every worker runs the same program on its own data. What such a program assumes, such as
+equal shapes, is compared first; otherwise workers would hang, or add up values that do
+not correspond.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from mirrax._jax.traces import evaluated
+from mirrax.devices.topology import Topology
+from mirrax.errors import ProgramMismatch
+from mirrax.values.array_like import is_prng_key, on_host
+from mirrax.values.layouts import Layout, Parts, ShapeDtype
+
+
+def shape_dtype_of(array: Any) -> ShapeDtype:
+    """Returns shape and dtype of an array."""
+    return tuple(array.shape), _name_of(array.dtype)
+
+
+# Cached, because NumPy builds the name on each call.
+_name_of = functools.cache(str)
+
+
+def with_shapes(
+    topology: Topology, layouts: Sequence[Layout], topic: str = "shapes"
+) -> list[Layout]:
+    """Returns layouts with the shapes and dtypes of the parts on all workers."""
+    if topology.is_local:
+        return list(layouts)
+    unknown = [x for x in layouts if isinstance(x, Parts) and x.shapes is None]
+    if not unknown:
+        return list(layouts)
+    own = [[shape_dtype_of(part) for part in layout.held] for layout in unknown]
+    kinds = iter(exchange_shapes(topology, topic, own))
+    return [
+        Parts(layout.held, topology, next(kinds))
+        if isinstance(layout, Parts) and layout.shapes is None
+        else layout
+        for layout in layouts
+    ]
+
+
+def exchange_shapes(
+    topology: Topology, topic: str, own: Sequence[Sequence[ShapeDtype]]
+) -> list[tuple[ShapeDtype, ...]]:
+    """Returns shapes and dtypes on all replicas, given those on this worker."""
+    answers = exchange(topology, topic, json.dumps(own))
+    return merge_shapes([json.loads(answer) for answer in answers])
+
+
+def merge_shapes(answers: Sequence[Sequence[Any]]) -> list[tuple[ShapeDtype, ...]]:
+    """Returns for each value its shapes and dtypes on all replicas."""
+    if any(len(answer) != len(answers[0]) for answer in answers):
+        raise ProgramMismatch(
+            "All workers must combine the same values. Received: "
+            f"{[len(answer) for answer in answers]} value(s) on the workers, in order."
+        )
+    return [
+        tuple((tuple(shape), dtype) for worker in column for shape, dtype in worker)
+        for column in zip(*answers, strict=True)
+    ]
+
+
+def exchange(topology: Topology, topic: str, text: str) -> list[bytes]:
+    """Returns the text of each worker about `topic`, in the order of workers."""
+    assert topology.job is not None
+    return topology.job.exchange(topic, text.encode())
+
+
+def from_first(topology: Topology, topic: str, value: Any) -> Any:
+    """Returns the first worker's value, on all workers."""
+    if topology.is_local:
+        return value
+    assert topology.job is not None
+    array = on_host(value)
+    header = f"{topic} {array.dtype}{list(array.shape)}"
+    own = array.tobytes() if topology.worker_index == 0 else b""
+    sent = topology.job.exchange(header, own)[0]
+    made = np.frombuffer(sent, array.dtype).reshape(array.shape)
+    return from_host(value, made)
+
+
+def differing(topology: Topology, topic: str, values: Sequence[Any]) -> list[bool]:
+    """Returns which values differ between workers."""
+    if topology.is_local or not values:
+        return [False] * len(values)
+    own = json.dumps([digest(value) for value in values])
+    columns = zip(*map(json.loads, exchange(topology, topic, own)), strict=True)
+    return [len(set(column)) > 1 for column in columns]
+
+
+def require_equal(topology: Topology, variable: Any, value: Any) -> None:
+    """Raises if workers would assign different values to a variable."""
+    if any(differing(topology, f"assign {variable.shared_name}", [value])):
+        raise ValueError(
+            f"Variable '{variable.name}' is shared by all workers, so each must "
+            f"assign the same value. Received: {on_host(value)} on worker "
+            f"{topology.worker_index}, and another value elsewhere. Combine the "
+            "values first (`strategy.reduce`), or assign inside `strategy.run` with an "
+            "`aggregation`."
+        )
+
+
+def digest(value: Any) -> str:
+    """Returns a digest that equal values share."""
+    array = on_host(value)
+    total = hashlib.blake2b(f"{array.dtype}{array.shape}".encode(), digest_size=16)
+    total.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return total.hexdigest()
+
+
+def from_host(value: Any, made: np.ndarray[Any, Any]) -> Any:
+    """Undoes `on_host`: returns `made` as random keys if `value` holds keys."""
+    if isinstance(value, jax.Array) and is_prng_key(value):
+        impl = jax.random.key_impl(value)
+        with evaluated():
+            return jax.random.wrap_key_data(jnp.asarray(made), impl=impl)
+    return made

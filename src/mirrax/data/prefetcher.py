@@ -1,0 +1,123 @@
+"""`Prefetcher`: a thread that prepares the next steps while the current one runs."""
+
+from __future__ import annotations
+
+import collections
+import threading
+import weakref
+from typing import Any, Protocol
+
+from mirrax.data.thread_pool import POLL_SECONDS
+
+_JOIN_SECONDS = 1.0
+
+
+class Steps(Protocol):
+    """Produces steps, with a position."""
+
+    def step(self) -> Any:
+        """Returns the next step; None at the end."""
+
+    def position(self) -> Any:
+        """Returns the position of the next step."""
+
+    def seek(self, position: Any) -> None:
+        """Restores a position."""
+
+
+class Prefetcher:
+    """Steps that a thread prepares, `depth` of them in advance.
+
+    The position is that after the last returned step. The thread ends with the data,
+    with an error, or with this object.
+    """
+
+    def __init__(self, steps: Steps, depth: int) -> None:
+        self._steps = steps
+        self._depth = depth
+        self._reader: _Reader | None = None
+        self._position = steps.position()
+
+    def step(self) -> Any:
+        if self._reader is None:
+            self._reader = _Reader(self._steps, self._depth)
+            weakref.finalize(self, self._reader.stop)
+        step, self._position, error = self._reader.get()
+        if error is not None:
+            raise error
+        return step
+
+    def position(self) -> Any:
+        return self._position
+
+    def seek(self, position: Any) -> None:
+        if self._reader is not None:
+            self._reader.stop()
+            if self._reader.is_alive():
+                raise RuntimeError(
+                    "A dataset can go to another position once it has stopped reading. "
+                    "Received: a dataset that is still waiting for its next element. "
+                    "Restore the position in a new iterator."
+                )
+            self._reader = None
+        self._steps.seek(position)
+        self._position = position
+
+
+class _Reader:
+    """The reading thread and its queue."""
+
+    def __init__(self, steps: Steps, depth: int) -> None:
+        self._source = steps
+        self._depth = depth
+        self._ready: collections.deque[Any] = collections.deque()
+        self._changed = threading.Condition()
+        self._last: Any = None
+        self._is_stopped = False
+        self._thread = threading.Thread(
+            target=self._read, name="mirrax-prefetch", daemon=True
+        )
+        self._thread.start()
+
+    def get(self) -> Any:
+        """Returns the next step, the position after it, and the error, if any."""
+        with self._changed:
+            while not self._ready and self._last is None:
+                # A timeout, so that Ctrl-C is handled.
+                self._changed.wait(POLL_SECONDS)
+            step = self._ready.popleft() if self._ready else self._last
+            self._changed.notify_all()
+            return step
+
+    def stop(self) -> None:
+        """Ends the thread, after the step that it is reading."""
+        with self._changed:
+            self._is_stopped = True
+            self._changed.notify_all()
+        if self._thread is not threading.current_thread():
+            self._thread.join(_JOIN_SECONDS)
+
+    def is_alive(self) -> bool:
+        """Returns whether the thread is still reading."""
+        return self._thread.is_alive()
+
+    def _read(self) -> None:
+        while not self._is_stopped:
+            try:
+                step = self._source.step()
+                entry = (step, self._source.position(), None)
+            except BaseException as error:
+                self._put((None, self._source.position(), error), is_last=True)
+                return
+            self._put(entry, is_last=step is None)
+            if step is None:
+                return
+
+    def _put(self, entry: Any, is_last: bool) -> None:
+        with self._changed:
+            while len(self._ready) >= self._depth and not self._is_stopped:
+                self._changed.wait()
+            self._ready.append(entry)
+            if is_last:
+                self._last = entry
+            self._changed.notify_all()

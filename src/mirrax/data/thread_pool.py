@@ -1,0 +1,136 @@
+"""Thread pools of datasets, which end with their owner."""
+
+from __future__ import annotations
+
+import atexit
+import concurrent.futures
+import os
+import queue
+import threading
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+AUTOTUNE = -1
+"""Accepted wherever TensorFlow lets the runtime choose a number."""
+
+Future = concurrent.futures.Future[Any]
+
+POLL_SECONDS = 0.2
+"""The timeout of waits, so that Python can handle a Ctrl-C between them."""
+
+_EXIT_SECONDS = 1.0
+
+
+def num_threads(num_parallel_calls: int | None) -> int:
+    """Returns how many threads to use; 0 for none.
+
+    There may be more threads than cores: they wait for files or release Python's lock.
+    """
+    if num_parallel_calls is None:
+        return 0
+    if num_parallel_calls == AUTOTUNE:
+        return min(32, 4 * (os.cpu_count() or 1))
+    if num_parallel_calls < 1:
+        raise ValueError(
+            "`num_parallel_calls` must be at least 1, or AUTOTUNE. Received: "
+            f"num_parallel_calls={num_parallel_calls}."
+        )
+    return int(num_parallel_calls)
+
+
+def wait_for(futures: Sequence[Future]) -> set[Future]:
+    """Waits for the first of `futures`; returns all finished ones. Handles Ctrl-C."""
+    done: set[Future] = set()
+    while not done:
+        done = concurrent.futures.wait(
+            futures, timeout=POLL_SECONDS, return_when="FIRST_COMPLETED"
+        ).done
+    return done
+
+
+class Pool:
+    """Threads that start on demand and end with their owner.
+
+    Args:
+        owner: The object that uses them.
+        size: The number of threads.
+    """
+
+    def __init__(self, owner: object, size: int) -> None:
+        self.size = size
+        self._owner = weakref.ref(owner)
+        self._threads: _DaemonThreads | None = None
+
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Future:
+        """Calls a function in a thread; returns a future of the result."""
+        if self._threads is None:
+            self._threads = _DaemonThreads(self.size)
+            weakref.finalize(self._owner(), self._threads.end)
+        return self._threads.submit(function, arguments)
+
+    def close(self) -> None:
+        """Ends the threads after their current tasks."""
+        if self._threads is not None:
+            self._threads.end()
+            self._threads = None
+
+
+class _DaemonThreads:
+    """Daemon threads; those of `ThreadPoolExecutor` would block the exit of Python."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._tasks: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._started: list[threading.Thread] = []
+
+    def submit(self, function: Callable[..., Any], arguments: Sequence[Any]) -> Future:
+        future: Future = concurrent.futures.Future()
+        self._tasks.put((future, function, arguments))
+        if len(self._started) < self._size:
+            thread = threading.Thread(
+                target=_work,
+                args=(self._tasks,),
+                name=f"mirrax-data_{len(self._started)}",
+                daemon=True,
+            )
+            self._started.append(thread)
+            _alive.add(thread)
+            thread.start()
+        return future
+
+    def end(self) -> None:
+        """Ends the threads after their current tasks, and cancels the others."""
+        while True:
+            try:
+                task = self._tasks.get_nowait()
+            except queue.Empty:
+                break
+            if task is not None:
+                task[0].cancel()
+        for _ in self._started:
+            self._tasks.put(None)
+
+
+def _work(tasks: queue.SimpleQueue[Any]) -> None:
+    while (task := tasks.get()) is not None:
+        future, function, arguments = task
+        if future.set_running_or_notify_cancel():
+            try:
+                future.set_result(function(*arguments))
+            except BaseException as error:
+                future.set_exception(error)
+        # Release the result before waiting for the next task.
+        del task, future, function, arguments
+
+
+_alive: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
+
+
+@atexit.register
+def _join_threads() -> None:
+    """Waits briefly for threads at exit: Python stops daemon threads then."""
+    end = time.monotonic() + _EXIT_SECONDS
+    for thread in list(_alive):
+        thread.join(max(0.0, end - time.monotonic()))

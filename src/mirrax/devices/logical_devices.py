@@ -1,0 +1,182 @@
+"""The logical devices of this process: JAX's devices by their TensorFlow names."""
+
+from __future__ import annotations
+
+import dataclasses
+import operator
+from collections.abc import Iterable, Sequence
+
+import jax
+
+from mirrax._jax.distributed import backend_is_up, backends
+from mirrax.devices import cpu_threads
+from mirrax.devices.cpu_device_count import requested_cpu_devices
+from mirrax.devices.device_names import KINDS, LOCAL_TASK, DeviceName, find_kind, parse
+from mirrax.errors import DuplicateDevice
+
+# More are a typo: each needs two threads.
+MAX_CPU_DEVICES = 1024
+
+
+@dataclasses.dataclass(frozen=True)
+class LogicalDevice:
+    """A device that replicas can run on."""
+
+    name: str
+    device_type: str
+
+
+def local_devices(kind: str) -> tuple[jax.Device, ...]:
+    """Returns the devices of one kind in this process; starts JAX's backend.
+
+    >>> local_devices("TPU")
+    ()
+    """
+    if not backend_is_up():
+        cpu_threads.reserve(requested_cpu_devices())
+    return tuple(
+        device
+        for platform in _start_backends()
+        if find_kind(platform) == kind
+        for device in jax.local_devices(backend=platform)
+    )
+
+
+def _start_backends() -> Iterable[str]:
+    try:
+        return backends()
+    except AssertionError as error:  # What JAX raises if there is no backend at all.
+        raise RuntimeError(
+            "JAX found none of the allowed platforms. Received: "
+            f"JAX_PLATFORMS={jax.config.jax_platforms!r}. Install JAX' plugin for it, "  # type: ignore[attr-defined]
+            "or set the variable to 'cpu', or to nothing for the best there is."
+        ) from error
+
+
+def default_devices() -> tuple[jax.Device, ...]:
+    """Returns the devices to train on: all TPUs, else all GPUs, else all CPUs."""
+    return local_devices("TPU") or local_devices("GPU") or local_devices("CPU")
+
+
+def set_cpu_devices(count: int) -> None:
+    """Sets the number of logical CPU devices; raises if JAX started with another."""
+    _check_count(count)
+    if backend_is_up():
+        if count != len(local_devices("CPU")):
+            raise _too_late(count)
+        return
+    jax.config.update("jax_num_cpu_devices", count)
+    cpu_threads.reserve(count)
+
+
+def ensure_cpu_devices(count: int) -> None:
+    """Raises the number of logical CPU devices to `count`, if it is lower."""
+    _check_count(count)
+    if backend_is_up():
+        if count > len(local_devices("CPU")):
+            raise _too_late(count)
+    elif count > requested_cpu_devices():
+        set_cpu_devices(count)
+
+
+def resolve(
+    names: Sequence[str | LogicalDevice], task: str = LOCAL_TASK
+) -> tuple[jax.Device, ...]:
+    """Returns the devices of this process with these names.
+
+    Creates the named CPU devices if JAX has not started yet.
+
+    Args:
+        task: The task name of this process.
+
+    >>> resolve(["CPU:0"])
+    (CpuDevice(id=0),)
+    """
+    if isinstance(names, str):
+        raise TypeError(
+            "Devices must be a list or a tuple of names. "
+            f"Received: {names!r}. Use [{names!r}]."
+        )
+    texts = [name.name if isinstance(name, LogicalDevice) else name for name in names]
+    parsed = [_parse_local(text, task) for text in texts]
+    _check_distinct(texts, parsed)
+    cpu_indices = [name.index for name in parsed if name.kind == "CPU"]
+    if cpu_indices:
+        ensure_cpu_devices(max(cpu_indices) + 1)
+    return tuple(_find_device(name) for name in parsed)
+
+
+def device_kind(device: jax.Device) -> str:
+    """Returns the kind of a device: CPU, GPU or TPU."""
+    kind = find_kind(device.platform)
+    if kind is None:
+        raise ValueError(
+            f"Mirrax runs on devices of these kinds: {', '.join(KINDS)}. "
+            f"Received: {device} of platform {device.platform!r}. "
+            "Choose other devices, or set JAX_PLATFORMS."
+        )
+    return kind
+
+
+def name_of(device: jax.Device, task: str = LOCAL_TASK) -> str:
+    """Returns the full TensorFlow name of a device.
+
+    Args:
+        task: The task name of the device's process.
+
+    >>> name_of(jax.local_devices()[0])
+    '/job:localhost/replica:0/task:0/device:CPU:0'
+    """
+    siblings = jax.local_devices(device.process_index, backend=device.platform)
+    return f"{task}/device:{device_kind(device)}:{siblings.index(device)}"
+
+
+def _parse_local(text: str, task: str) -> DeviceName:
+    name = parse(text)
+    if name.process not in (LOCAL_TASK, task):
+        raise ValueError(
+            f"A device must belong to this process, which is {task!r}. "
+            f"Received: {text!r}. Use {name.short!r} for a device of this process, "
+            "or MultiWorkerMirroredStrategy for devices of several."
+        )
+    return name
+
+
+def _check_distinct(names: Sequence[str], parsed: Sequence[DeviceName]) -> None:
+    shorts = [name.short for name in parsed]
+    if len(set(shorts)) < len(shorts):
+        raise DuplicateDevice(
+            "The devices of a strategy must be distinct. "
+            f"Received: {list(names)}. Name each device once."
+        )
+
+
+def _find_device(name: DeviceName) -> jax.Device:
+    devices = local_devices(name.kind)
+    if name.index < len(devices):
+        return devices[name.index]
+    existing = [
+        f"{kind}:{index}" for kind in KINDS for index in range(len(local_devices(kind)))
+    ]
+    raise ValueError(
+        "A device must be one that this process has. "
+        f"Received: {name.short!r}. Use one of {', '.join(existing)}."
+    )
+
+
+def _check_count(count: int) -> None:
+    if not 1 <= operator.index(count) <= MAX_CPU_DEVICES:
+        raise ValueError(
+            f"The number of logical CPU devices must be from 1 to {MAX_CPU_DEVICES}. "
+            f"Received: {count}. Ask for as many as you have replicas."
+        )
+
+
+def _too_late(count: int) -> RuntimeError:
+    return RuntimeError(
+        "Logical devices cannot be modified after being initialized: JAX makes its CPU "
+        "devices once, at the first operation. "
+        f"Received: {count} CPU devices wanted, {len(local_devices('CPU'))} made. "
+        "Create the strategy before the first JAX operation, or call "
+        f"mirrax.config.set_logical_devices('CPU', {count}) first."
+    )

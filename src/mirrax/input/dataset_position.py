@@ -1,0 +1,109 @@
+"""Saved positions of distributed datasets, for any number of workers.
+
+A position has the next row of each pipeline. A pipeline is what one worker reads;
+workers that all read the same data share one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+_VERSION = 1
+
+RowState = tuple[Any, int]
+"""The position before a batch, and how many of its rows were used."""
+
+
+@dataclasses.dataclass(frozen=True)
+class DatasetPosition:
+    """A position of a distributed dataset.
+
+    Args:
+        step: The number of steps taken.
+        num_pipelines: The number of pipelines.
+        is_per_worker: Whether each worker has its own dataset, not a shard of one.
+        rows: The positions of the known pipelines.
+        has_ended: Whether this worker has no more data.
+    """
+
+    step: int
+    num_pipelines: int
+    is_per_worker: bool
+    rows: Mapping[int, RowState]
+    has_ended: bool = False
+
+    def dump(self) -> dict[str, Any]:
+        """Returns the position as a JSON value."""
+        return {
+            "version": _VERSION,
+            "step": self.step,
+            "pipelines": self.num_pipelines,
+            "is_own": self.is_per_worker,
+            "rows": {str(index): list(state) for index, state in self.rows.items()},
+            "has_ended": self.has_ended,
+        }
+
+    def of(self, index: int) -> RowState:
+        """Returns the position of a pipeline."""
+        if index not in self.rows:
+            raise ValueError(
+                "Another number of workers needs the positions of all workers. "
+                f"Received: none of worker {index} of {self.num_pipelines}. Save "
+                "`save_state()` on every worker, and give `restore_state` a list of "
+                "them all."
+            )
+        return self.rows[index]
+
+
+def load(state: Any) -> DatasetPosition:
+    """Loads the dump of one worker, or a list of the dumps of several."""
+    dumps = state if isinstance(state, list) else [state]
+    positions = [_load_one(dump) for dump in dumps]
+    if not positions:
+        raise _invalid_position(state)
+    last = max(positions, key=lambda position: position.step)
+    if any(p.step != last.step and not p.has_ended for p in positions):
+        raise ValueError(
+            "The positions of workers must all be saved after the same step. Received: "
+            f"positions after {sorted({p.step for p in positions})} step(s)."
+        )
+    rows = {i: state for position in positions for i, state in position.rows.items()}
+    return dataclasses.replace(last, rows=rows)
+
+
+def _load_one(dump: Any) -> DatasetPosition:
+    # The position of a plain dataset has no rows.
+    is_dump = isinstance(dump, dict) and "rows" in dump
+    if not is_dump or dump.get("version") != _VERSION:
+        raise _invalid_position(dump)
+    rows = {int(index): (state, used) for index, (state, used) in dump["rows"].items()}
+    return DatasetPosition(
+        dump["step"], dump["pipelines"], dump["is_own"], rows, dump["has_ended"]
+    )
+
+
+def _invalid_position(received: Any) -> ValueError:
+    return ValueError(
+        "A position must come from `save_state` of a distributed dataset of this "
+        f"version, or be a list of those of all workers. Received: {received!r}."
+    )
+
+
+def require_pipelines(position: DatasetPosition, count: int) -> None:
+    """Raises unless a position has `count` pipelines."""
+    if position.num_pipelines == count:
+        return
+    if position.is_per_worker or count > 1:
+        raise ValueError(
+            "Each worker reads a dataset of its own here, so a position can only be "
+            "restored on as many workers as saved it. Received: a position of "
+            f"{position.num_pipelines} worker(s), on {count}. Use AutoShardPolicy.DATA "
+            "or FILE for positions that fit any number of workers."
+        )
+    raise ValueError(
+        "A position fits a dataset that is shared in the same way. Received: a "
+        f"position of {position.num_pipelines} workers with files of their own, for a "
+        "dataset that all workers read. Use the policy that it was saved with."
+    )

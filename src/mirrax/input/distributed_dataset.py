@@ -1,0 +1,117 @@
+"""`DistributedDataset` and its iterator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from mirrax.context import stack
+from mirrax.context.guards import MustDrive
+from mirrax.data.optional_element import GetNext
+from mirrax.data.prefetcher import Prefetcher, Steps
+from mirrax.input import dataset_position
+from mirrax.input.synchronized_feed import StepSynchronizer
+from mirrax.trees import Driving, Tree
+
+
+class DistributedDataset(Driving):
+    """A dataset of global batches, each divided among the replicas.
+
+    Iterating gives a `PerReplica` for each array; with one replica, the array itself.
+    The next elements are prefetched while a step runs.
+
+    Args:
+        open_steps: Opens the elements of this worker.
+        describe: Returns the spec of an element.
+        depth: How many elements to prefetch.
+        synchronizer: Keeps the workers in step.
+
+    >>> strategy = mirrax.MirroredStrategy(["CPU:0", "CPU:1"])
+    >>> batches = mirrax.data.Dataset.range(4).batch(4)
+    >>> for batch in strategy.experimental_distribute_dataset(batches):
+    ...     print([part.tolist() for part in batch.values])
+    [[0, 1], [2, 3]]
+    """
+
+    def __init__(
+        self,
+        open_steps: Callable[[], Steps],
+        describe: Callable[[], Tree],
+        depth: int,
+        synchronizer: StepSynchronizer,
+    ) -> None:
+        self._open_steps = open_steps
+        self._describe = describe
+        self._depth = depth
+        self._synchronizer = synchronizer
+
+    @property
+    def element_spec(self) -> Tree:
+        """Shapes and dtypes of an element; usable as an `input_signature`."""
+        return self._describe()
+
+    def __iter__(self) -> DistributedIterator:
+        if stack.overlay() is not None:
+            # Only Python can iterate a dataset; compiled steps run inside.
+            raise MustDrive
+        steps = self._open_steps()
+        if self._depth:
+            steps = Prefetcher(steps, self._depth)
+        return DistributedIterator(steps, self._describe, self._synchronizer)
+
+    def reduce(self, initial_state: Any, reduce_func: Callable[..., Any]) -> Any:
+        """Returns `reduce_func(state, element)` of all elements, one after another."""
+        state = initial_state
+        for element in self:
+            state = reduce_func(state, element)
+        return state
+
+
+class DistributedIterator(Driving, GetNext):
+    """The elements of a distributed dataset, one step after another.
+
+    >>> strategy = mirrax.OneDeviceStrategy("CPU:0")
+    >>> batches = mirrax.data.Dataset.range(4).batch(2)
+    >>> iterator = iter(strategy.experimental_distribute_dataset(batches))
+    >>> next(iterator).tolist()
+    [0, 1]
+    """
+
+    def __init__(
+        self, steps: Steps, describe: Callable[[], Tree], synchronizer: StepSynchronizer
+    ) -> None:
+        self._steps = steps
+        self._describe = describe
+        self._synchronizer = synchronizer
+
+    @property
+    def element_spec(self) -> Tree:
+        """Shapes and dtypes of an element; usable as an `input_signature`."""
+        return self._describe()
+
+    def __iter__(self) -> DistributedIterator:
+        return self
+
+    def __next__(self) -> Tree:
+        if stack.overlay() is not None:
+            raise MustDrive
+        step = self._synchronizer.synchronize(self._steps.step())
+        if step is None:
+            raise StopIteration
+        return step[0]
+
+    def save_state(self) -> Any:
+        """Returns this worker's position, as a JSON value.
+
+        With FILE sharding, restoring on another number of workers needs the positions
+        of all workers.
+        """
+        return self._steps.position().dump()
+
+    def restore_state(self, state: Any) -> None:
+        """Restores a position that `save_state` returned.
+
+        Args:
+            state: The position of one worker, or a list of those of all workers.
+        """
+        self._steps.seek(dataset_position.load(state))

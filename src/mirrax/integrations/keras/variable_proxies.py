@@ -1,0 +1,235 @@
+"""Proxies: Mirrax variables that stand for Keras variables.
+
+The proxy is what runs, traces and gradients use; the array stays in the Keras variable.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from typing_extensions import override
+
+from mirrax._jax.arrays import is_stored
+from mirrax.context import stack
+from mirrax.devices.topology import AXIS, Topology
+from mirrax.integrations.keras import internals
+from mirrax.options import VariableAggregation, VariableSynchronization
+from mirrax.values.layouts import join_parts, replicate
+from mirrax.variables import aliasing
+from mirrax.variables.array_storage import Slot
+from mirrax.variables.mirrored_variable import MirroredVariable
+from mirrax.variables.sync_on_read_variable import SyncOnReadVariable
+from mirrax.variables.variable import Change, Variable, register_as_pytree
+
+_AGGREGATIONS = {
+    "none": VariableAggregation.NONE,
+    "sum": VariableAggregation.SUM,
+    "mean": VariableAggregation.MEAN,
+    "only_first_replica": VariableAggregation.ONLY_FIRST_REPLICA,
+}
+
+
+class KerasProxy(Variable):
+    """The base class of proxies.
+
+    Args:
+        original: The Keras variable.
+        strategy: The strategy that it belongs to, if any.
+    """
+
+    def __init__(self, original: Any, strategy: Any = None) -> None:
+        # Not `super().__init__`: the array is there already.
+        self.original = original
+        self.owner = strategy
+        self._name = original.path
+        self._aggregation = _aggregation_of(original)
+        self._shape = tuple(original.shape)
+        self._dtype = jnp.dtype(internals.dtype_of(original))
+        self.is_aliased = True
+
+    @property
+    @override
+    def shared_name(self) -> str:
+        return internals.role_of(self.original)
+
+    @property
+    @override
+    def trainable(self) -> bool:
+        return bool(self.original.trainable)
+
+    def whole(self) -> jax.Array:
+        """Returns the array that Keras sees outside replicas and traces."""
+        aliasing.mark_aliased(self)
+        array = internals.array_of(self.original)
+        if is_stored(array):
+            aliasing.require_alive(self, array)
+        return array  # type: ignore[no-any-return]
+
+    def put(self, array: Any) -> None:
+        """Sets the array, which the caller may still hold."""
+        internals.set_array(self.original, array)
+        aliasing.mark_aliased(self)
+
+    @override
+    def __deepcopy__(self, memo: dict[int, Any]) -> Variable:
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other.original = memo[id(self.original)]
+        other.is_aliased = True
+        return other
+
+
+class _KerasStoredProxy(KerasProxy):
+    """A proxy whose array is stored in the Keras variable."""
+
+    _synchronization = VariableSynchronization.ON_WRITE
+
+    @property
+    @override
+    def stored(self) -> jax.Array:
+        return internals.array_of(self.original)  # type: ignore[no-any-return]
+
+    @stored.setter
+    def stored(self, array: jax.Array) -> None:
+        internals.set_array(self.original, array)
+
+    @override
+    def slot(self) -> Slot:
+        return internals.place_of(self.original)
+
+
+class PlainProxy(_KerasStoredProxy):
+    """The proxy of a Keras variable that belongs to no strategy."""
+
+
+class MirroredProxy(_KerasStoredProxy, MirroredVariable):
+    """The proxy of a Keras variable that is replicated."""
+
+    def __init__(self, original: Any, strategy: Any) -> None:
+        self.collective = strategy.collective
+        super().__init__(original, strategy)
+
+    @override
+    def put(self, array: Any) -> None:
+        super().put(to_replicated(array, self.topology))
+
+
+class SyncOnReadProxy(KerasProxy, SyncOnReadVariable):
+    """The proxy of a Keras variable that each replica changes on its own.
+
+    Between programs it has either one array, stored in the Keras variable, or the
+    joined copies of all replicas.
+    """
+
+    _synchronization = VariableSynchronization.ON_READ
+
+    def __init__(self, original: Any, strategy: Any) -> None:
+        self.collective = strategy.collective
+        self._joined: jax.Array | None = None
+        super().__init__(original, strategy)
+
+    @property
+    @override
+    def stored(self) -> jax.Array:
+        """The copies of all replicas, joined."""
+        if self._joined is None:
+            # Also inside a trace: the copies outlive it.
+            with jax.ensure_compile_time_eval():
+                self.stored = self._copies_of(internals.array_of(self.original))
+        assert self._joined is not None
+        return self._joined
+
+    @stored.setter
+    def stored(self, array: jax.Array) -> None:
+        self._joined = array
+        internals.set_array(self.original, None)
+
+    @override
+    def slot(self) -> None:
+        return None
+
+    @override
+    def whole(self) -> jax.Array:
+        if self._joined is not None:
+            self.put(self._combine(self.copies()))
+        return super().whole()
+
+    @override
+    def put(self, array: Any) -> None:
+        self._joined = None
+        super().put(to_replicated(array, self.topology))
+
+    def _copies_of(self, whole: jax.Array) -> jax.Array:
+        """Returns joined copies, one on each device, that aggregate to `whole`."""
+        first = np.atleast_1d(np.asarray(whole))
+        rest = np.zeros_like(first) if self._is_sum else first
+        rows = len(first)
+
+        def copy_of(index: Any) -> Any:
+            is_first = not index[0].start
+            return first if is_first else rest
+
+        shape = (rows * self.topology.num_replicas, *first.shape[1:])
+        return jax.make_array_from_callback(shape, self.topology.split, copy_of)
+
+    @property
+    def _is_sum(self) -> bool:
+        return self.aggregation is VariableAggregation.SUM
+
+    @override
+    def _write_all(self, change: Change, given: Any) -> Any:
+        if not self._is_sum:
+            return super()._write_all(change, given)
+        overlay = stack.overlay()
+        new = change(self.whole() if overlay is None else self.value, given)
+        if overlay is None:
+            self.put(new)
+        elif overlay.inside_replica:
+            is_first = lax.axis_index(AXIS) == 0
+            overlay.write(self, jnp.where(is_first, new, jnp.zeros_like(new)))
+        else:
+            rest = (jnp.zeros_like(new),) * (self.topology.num_replicas - 1)
+            overlay.write(self, join_parts((new, *rest), self.topology))
+        return new
+
+
+def make_proxy(variable: Any, strategy: Any) -> MirroredProxy | SyncOnReadProxy:
+    """Returns the proxy of a Keras variable that belongs to `strategy`."""
+    is_on_read = variable.synchronization == "on_read"
+    if is_on_read and not strategy.topology.is_single:
+        return SyncOnReadProxy(variable, strategy)
+    return MirroredProxy(variable, strategy)
+
+
+def to_replicated(array: Any, topology: Topology) -> jax.Array:
+    """Returns `array` replicated on all devices."""
+    if isinstance(array, jax.core.Tracer):
+        raise RuntimeError(
+            "A Keras variable cannot be assigned inside a JAX transformation (jax.jit, "
+            "grad, scan, cond, ...): the value would escape it. Use "
+            "`@mirrax.function` in place of `jax.jit` and `mirrax.value_and_grad` in "
+            "place of `jax.grad`, or Keras' stateless methods."
+        )
+    if isinstance(array, jax.Array) and array.sharding == topology.replicated:
+        return array
+    if not topology.is_local:
+        return replicate(array, topology)
+    mirrored: jax.Array = jax.device_put(array, topology.replicated)
+    return mirrored
+
+
+def _aggregation_of(variable: Any) -> VariableAggregation:
+    aggregation = _AGGREGATIONS[variable.aggregation]
+    is_float = jnp.issubdtype(internals.dtype_of(variable), jnp.inexact)
+    if aggregation is VariableAggregation.NONE and is_float and not variable.trainable:
+        # Statistics of a layer, such as moving averages; Keras does not mark them.
+        return VariableAggregation.MEAN
+    return aggregation
+
+
+for _kind in (PlainProxy, MirroredProxy, SyncOnReadProxy):
+    register_as_pytree(_kind)

@@ -1,0 +1,267 @@
+"""`mirrax.function`: Python that is traced once and then runs as one program."""
+
+from __future__ import annotations
+
+import collections
+import functools
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Generic, ParamSpec, TypeAlias, TypeVar, overload
+
+from typing_extensions import override
+
+from mirrax.context import stack
+from mirrax.run import function_identity
+from mirrax.run.compiled.arguments import Donation
+from mirrax.run.compiled.compiled_call import CallArguments, CompiledCall
+from mirrax.run.compiled.input_signature import Signature
+from mirrax.run.compiled.placement import Placement
+from mirrax.run.compiled.program import trace_program
+from mirrax.run.compiled.program_cache import MAX_PROGRAMS
+from mirrax.run.compiled.replica_function import ReplicaFunction
+from mirrax.run.compiled.tracing import Traced
+from mirrax.trees import Tree
+from mirrax.variables import foreign_libraries
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@overload
+def function(
+    fn: Callable[P, R],
+    *,
+    input_signature: Sequence[Any] | None = None,
+    donate_argnums: int | Sequence[int] = (),
+    python_decisions: bool = False,
+) -> Function[P, R]: ...
+
+
+@overload
+def function(
+    fn: None = None,
+    *,
+    input_signature: Sequence[Any] | None = None,
+    donate_argnums: int | Sequence[int] = (),
+    python_decisions: bool = False,
+) -> Callable[[Callable[P, R]], Function[P, R]]: ...
+
+
+def function(
+    fn: Callable[..., Any] | None = None,
+    *,
+    input_signature: Sequence[Any] | None = None,
+    donate_argnums: int | Sequence[int] = (),
+    python_decisions: bool = False,
+) -> Any:
+    """Returns `fn` as a function that is traced once and then runs compiled.
+
+    It is traced again for new shapes, dtypes and structures only. Arrays and numbers
+    are inputs of the program; strings, booleans and other objects are part of it.
+    Variables can be read and written inside.
+
+    Give it to `strategy.run`, or put `run` inside it: either way a step is one program.
+
+    Args:
+        fn: The function; leave it out to use `@function(...)` with options.
+        input_signature: Descriptions that the arguments must fit.
+        donate_argnums: Positional arguments whose arrays may be overwritten.
+        python_decisions: Whether Python may decide on values of arrays, as in
+            `if x > 0:`. The Python of such a function runs on every call; each `run`
+            in it is compiled, unless its function decides as well.
+
+    >>> import numpy as np
+    >>> @function
+    ... def double(x):
+    ...     return 2 * x
+    >>> double(np.float32(3))
+    Array(6., dtype=float32)
+    """
+    options: dict[str, Any] = {
+        "input_signature": input_signature,
+        "donate_argnums": donate_argnums,
+        "python_decisions": python_decisions,
+    }
+    if fn is None:
+        return functools.partial(function, **options)
+    if isinstance(fn, Function):
+        return fn
+    return Function(fn, **options)
+
+
+class Function(CompiledCall, Generic[P, R]):
+    """A function with its compiled programs; made by `mirrax.function`.
+
+    Args:
+        fn: The Python function.
+        input_signature: Descriptions that the arguments must fit.
+        donate_argnums: Positional arguments whose arrays may be overwritten.
+        python_decisions: Whether Python may decide on values of arrays.
+
+    >>> double = Function(lambda x: 2 * x)
+    >>> float(double(1.0)), float(double(2.0)), double.trace_count
+    (2.0, 4.0, 1)
+    """
+
+    runs_eagerly: ClassVar[bool] = False
+    """Whether all functions run as plain Python."""
+
+    def __init__(
+        self,
+        fn: Callable[P, R],
+        input_signature: Sequence[Any] | None = None,
+        donate_argnums: int | Sequence[int] = (),
+        python_decisions: bool = False,
+    ) -> None:
+        if not callable(fn):
+            raise TypeError(f"`mirrax.function` takes a function. Received: {fn!r}.")
+        functools.update_wrapper(self, fn)
+        name = getattr(fn, "__name__", repr(fn))
+        super().__init__(name, Donation(name, donate_argnums), python_decisions)
+        self.fn = fn
+        self._signature = Signature(name, fn, input_signature)
+        self.input_signature = self._signature.specs
+        # Read and written as one, because several threads may call.
+        self.last_replica_function: tuple[Callable[[], Any], Callable[[], Any]] = (
+            lambda: None,
+            lambda: None,
+        )
+        self._inner: collections.OrderedDict[Any, AnyFunction] = (
+            collections.OrderedDict()
+        )
+        self._over: weakref.WeakSet[ReplicaFunction] = weakref.WeakSet()
+
+    @property
+    @override
+    def trace_count(self) -> int:
+        """How often the function was traced, also for the replicas of strategies."""
+        over = sum(function.trace_count for function in list(self._over))
+        return super().trace_count + over
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        frame = stack.frame()
+        if stack.overlay() is not None or Function.runs_eagerly:
+            # Part of the trace that is under way, if any.
+            return self.fn(*args, **kwargs)
+        result: R
+        if isinstance(frame, stack.Replica) and frame.context.num_replicas_in_sync > 1:
+            if frame.may_diverge:
+                # The others may not come here.
+                own_args, own_kwargs = self.fitted(args, kwargs)
+                return self.fn(*own_args, **own_kwargs)
+            # The replicas of an eager `run` call the program together.
+            result = frame.context.merge_call(_run_together, (self, args, kwargs))
+        else:
+            result = self.call(*self.fitted(args, kwargs))
+        return result
+
+    @overload
+    def __get__(self, instance: None, owner: type | None = None) -> Function[P, R]: ...
+
+    @overload
+    def __get__(
+        self, instance: object, owner: type | None = None
+    ) -> Callable[..., R]: ...
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        if instance is None:
+            return self
+        return functools.partial(self, instance)
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._signature.is_method = True
+
+    @property
+    def is_method(self) -> bool:
+        """Whether the first argument is the object that it is called on."""
+        return self._signature.is_method
+
+    def fitted(self, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        """Returns the arguments of a call as the program takes them, or raises.
+
+        They must fit the input signature.
+        """
+        return self._signature.fitted(args, kwargs)
+
+    def over(
+        self, strategy: Any, run_one_by_one: Callable[..., Tree]
+    ) -> ReplicaFunction:
+        """Returns this function on every replica of `strategy`.
+
+        Args:
+            strategy: The strategy.
+            run_one_by_one: Runs replicas that need programs of their own, or Python.
+        """
+        strategy_of, replica_function = self.last_replica_function
+        found: ReplicaFunction | None = (
+            replica_function() if strategy_of() is strategy else None
+        )
+        if found is not None:
+            return found
+        found = strategy.functions.get(self)
+        if found is None:
+            found = ReplicaFunction(self, self._donation, strategy, run_one_by_one)
+            strategy.functions[self] = found
+            self._over.add(found)
+        self.last_replica_function = (weakref.ref(strategy), weakref.ref(found))
+        return found
+
+    def compiled(self, fn: Callable[..., Any]) -> AnyFunction:
+        """Returns `fn`, which this function's Python gives to `run`, as a function.
+
+        A function that is defined anew on each call is found again by its code and by
+        what it reaches.
+        """
+        key = function_identity.identity(fn)
+        found = None if key is None else self._inner.get(key)
+        if found is None:
+            found = Function(fn, python_decisions=self.python_decisions)
+            self.remember(key, found)
+        # What the one before closes over may have changed since.
+        found.fn = fn
+        return found
+
+    def remember(self, key: Any, compiled: AnyFunction) -> None:
+        """Makes `compiled` what is found for a function with this identity."""
+        if key is None:
+            return
+        self._inner[key] = compiled
+        if len(self._inner) > MAX_PROGRAMS:
+            self._inner.popitem(last=False)
+
+    @override
+    def _trace(
+        self,
+        given: CallArguments,
+        stand_ins: Sequence[Any],
+        placements: Sequence[Placement],
+    ) -> Traced:
+        def body(*values: Any) -> Tree:
+            args, kwargs = given.filled(values)
+            return self.fn(*args, **kwargs)
+
+        return trace_program(body, stand_ins, placements)
+
+    @override
+    def _call_python(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Tree:
+        return self.fn(*args, **kwargs)
+
+    @override
+    def _run_untraced(
+        self, args: Sequence[Any], kwargs: dict[str, Any], is_deciding: bool
+    ) -> Tree:
+        """Runs the Python, with each `run` in it compiled."""
+        with stack.driving(self):
+            return self.fn(*args, **kwargs)
+
+    @override
+    def _fingerprint(self, leaves: list[Any]) -> Any:
+        return foreign_libraries.fingerprint(self.fn, leaves)
+
+
+def _run_together(strategy: Any, fn: Any, args: Any, kwargs: Any) -> Tree:
+    return strategy.run(fn, args, kwargs)
+
+
+AnyFunction: TypeAlias = Function[..., Any]
+"""A function of any arguments."""

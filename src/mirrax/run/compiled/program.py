@@ -1,0 +1,289 @@
+"""A compiled function with its variables: what a call runs."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import jax
+
+from mirrax import trees
+from mirrax._jax.config import checks_results, is_jit_disabled
+from mirrax.context import stack
+from mirrax.devices.topology import Topology
+from mirrax.lazy_modules import LazyModule
+from mirrax.run.compiled import variable_io
+from mirrax.run.compiled.arguments import copy_shared, jit_key, refuse_donated
+from mirrax.run.compiled.callbacks import (
+    Failures,
+    catch_failures,
+    has_callbacks,
+    refuse_in_callback,
+)
+from mirrax.run.compiled.placement import (
+    Placement,
+    ResultBuilder,
+    only_topology,
+    split_outputs,
+)
+from mirrax.run.compiled.program_jit import compiled
+from mirrax.run.compiled.tracing import Traced, trace
+from mirrax.run.compiled.variable_io import VariableIO
+from mirrax.run.compiled.worker_arguments import on_all_workers
+from mirrax.trees import Tree
+from mirrax.variables import aliasing
+from mirrax.variables.distributed_variable import DistributedVariable
+from mirrax.variables.foreign_variable import ForeignVariable
+from mirrax.variables.variable import Variable
+
+if TYPE_CHECKING:
+    from mirrax.run.compiled import worker_agreement
+else:
+    worker_agreement = LazyModule("mirrax.run.compiled.worker_agreement")
+
+
+# How many combinations of input shardings a program remembers.
+_MAX_KNOWN_INPUTS = 16
+
+
+def trace_program(
+    body: Callable[..., Tree], arguments: Sequence[Any], placements: Sequence[Placement]
+) -> Traced:
+    """Returns what `body` does; the result says how it is nested and where it lies.
+
+    Args:
+        body: The user's function, of the dynamic arguments alone.
+        arguments: Stand-ins for those arguments.
+        placements: How they lie on the devices.
+    """
+
+    def wrapped(*arrays: Any) -> tuple[Sequence[jax.Array], Any]:
+        values = [
+            placement.wrap(a) for placement, a in zip(placements, arrays, strict=True)
+        ]
+        arrays_out, result = split_outputs(body(*values))
+        return arrays_out, (*result, stack.overlay().topologies)
+
+    return trace(wrapped, arguments, inside_replica=False)
+
+
+class Program:
+    """A function compiled for arguments of one kind, with variables in and out.
+
+    Args:
+        traced: What `trace_program` returned for such arguments.
+        placements: How the arguments lie on the devices.
+        donated: Which of them may be overwritten.
+        name: What errors call it.
+        is_run: Whether the body is a `run`, whose arguments workers have compared.
+    """
+
+    def __init__(
+        self,
+        traced: Traced,
+        placements: Sequence[Placement],
+        donated: Sequence[bool],
+        name: str,
+        is_run: bool = False,
+    ) -> None:
+        structure, result_placements, rest, used = traced.result
+        topology = _topology_of(traced, used, placements)
+        is_over_many = topology is not None and not topology.is_single
+        # Errors in other processes are not known here.
+        self._is_local = topology is None or topology.is_local
+        self._donated_arguments = [i for i, flag in enumerate(donated) if flag]
+        self._kept_arguments = [i for i, flag in enumerate(donated) if not flag]
+        # What came out of a program or a dataset lies where the program wants it.
+        self._unplaced = [
+            number
+            for number, index in enumerate(self._kept_arguments)
+            if placements[index].topology is None
+        ]
+        self._calls_back = calls_back = has_callbacks(traced.jaxpr)
+        self._can_raise = calls_back or checks_results()
+        self._failures = Failures()
+        self._build_result = ResultBuilder(
+            structure, result_placements, rest, is_over_many
+        )
+        self._returns_none = structure == trees.flatten(None)[1]
+        many = topology if is_over_many else None
+        self._variable_io = VariableIO(traced, many, not self._can_raise)
+        self._lock: contextlib.AbstractContextManager[Any] = aliasing.lock
+        if calls_back:
+            # Takes `aliasing.lock` itself, and releases it while callbacks run.
+            writes = bool(self._variable_io.written)
+            self._lock = aliasing.callback_lock if writes else contextlib.nullcontext()
+        if calls_back and self._is_local:
+            closed = catch_failures(traced.closed, self._failures)
+            traced = dataclasses.replace(traced, closed=closed)
+        self._run = compiled(
+            traced,
+            self._variable_io,
+            many,
+            placements,
+            [placement for placement in result_placements if placement is not None],
+            self._donated_arguments,
+            self._kept_arguments,
+        )
+        if not self._is_local and topology is not None:
+            mark = worker_agreement.require_same_program(traced.closed, topology)
+            name = f"{name} {mark}"
+            plain = self._plain_inputs(placements, is_run)
+            self._run = on_all_workers(self._run, topology, name, *plain)
+        is_single = topology is not None and topology.is_single
+        self._device = topology.devices[0] if is_single and topology else None
+        # Without jit, an argument can be the array that a variable stores.
+        self._is_unjitted = is_jit_disabled()
+        self._known_inputs: list[Any] = []
+        # Whether there is nothing to do but to exchange the arrays of variables.
+        self._is_simple = (
+            self._variable_io.are_simple
+            and self._is_local
+            and self._device is None
+            and not self._is_unjitted
+            and not self._donated_arguments
+            and not self._unplaced
+        )
+
+    @property
+    def can_be_outdated(self) -> bool:
+        """Whether variables may change their shapes, which makes it invalid."""
+        return self._variable_io.has_foreign
+
+    def __call__(self, arrays: list[Any]) -> Tree:
+        """Runs the program on the dynamic arguments; returns what the user gets."""
+        if arrays:
+            refuse_donated(arrays)
+        if self._calls_back:
+            refuse_in_callback()
+        with self._lock:
+            results: Sequence[jax.Array] | None = None
+            try:
+                if self._is_simple and self._known_inputs:
+                    results = self._variable_io.exchange(self._run, [], arrays)
+                if results is None:
+                    results = self._call_carefully(arrays)
+            except Exception as error:
+                explain(error, self._variable_io.changed)
+                raise
+        return None if self._returns_none else self._build_result(results)
+
+    def _call_carefully(self, arrays: list[Any]) -> Sequence[jax.Array]:
+        with aliasing.lock:
+            return self._call_locked(arrays)
+
+    def _call_locked(self, arrays: list[Any]) -> Sequence[jax.Array]:
+        donated, kept = [], arrays
+        if self._donated_arguments:
+            donated = [arrays[i] for i in self._donated_arguments]
+            kept = [arrays[i] for i in self._kept_arguments]
+            donated = copy_shared(donated, kept)
+        changed, read_only = self._variable_io.arrays()
+        if self._device is None:
+            results = self._execute(changed, read_only, donated, kept)
+        else:
+            with jax.default_device(self._device):
+                results = self._execute(changed, read_only, donated, kept)
+        self._variable_io.mark_forwarded()
+        if self._is_unjitted:
+            self._variable_io.mark_all()
+        return results
+
+    def _execute(
+        self, changed: list[Any], read_only: list[Any], donated: Any, kept: Any
+    ) -> Sequence[jax.Array]:
+        """Runs the program, gives variables their new arrays, returns the results."""
+        num_results = self._build_result.num_arrays
+        if self._calls_back:
+            return self._execute_unlocked(changed, read_only, donated, kept)
+        if self._can_raise or not changed or not self._is_local:
+            outputs = self._run(changed, read_only, donated, kept)
+            if self._can_raise:
+                # NaN checks of JAX must raise before variables change.
+                jax.block_until_ready(outputs)
+            is_pure = num_results == len(outputs)
+            return outputs if is_pure else self._variable_io.store(outputs, num_results)
+        # Runs when the first output is taken, so that Ctrl-C cannot come between the
+        # program and the variables.
+        calls = map(self._run, [changed], [read_only], [donated], [kept])
+        outputs = itertools.chain.from_iterable(calls)
+        places = [jit_key(kept[i]) for i in self._unplaced]
+        places += [jit_key(array) for array in donated]
+        if places in self._known_inputs:
+            return self._variable_io.store(outputs, num_results)
+        # The first call with these shardings goes through Python code of JAX, where
+        # Ctrl-C would lose the results. Compiling can take long, so it comes before.
+        self._run.lower(changed, read_only, donated, kept).compile()
+        with variable_io.deferred():
+            results = self._variable_io.store(outputs, num_results)
+        self._known_inputs = [*self._known_inputs[-_MAX_KNOWN_INPUTS:], places]
+        return results
+
+    def _execute_unlocked(self, *inputs: Any) -> Sequence[jax.Array]:
+        """Does the same without the lock, because callbacks may use variables.
+
+        Errors of callbacks are raised before variables change.
+        """
+        self._variable_io.mark_all()
+        aliasing.lock.release()
+        try:
+            outputs = jax.block_until_ready(self._run(*inputs))
+            self._failures.raise_first()
+        finally:
+            aliasing.lock.acquire()
+        _, read_only, _, _ = inputs
+        self._variable_io.refuse_concurrent_writes(read_only)
+        return self._variable_io.store(outputs, self._build_result.num_arrays)
+
+    def _plain_inputs(
+        self, placements: Sequence[Placement], is_run: bool
+    ) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+        """Returns which inputs are local arrays, and which of them workers compare."""
+        held = (self._variable_io.changed, self._variable_io.read_only)
+        variables = [
+            (group, index)
+            for group, variables in enumerate(held)
+            for index, variable in enumerate(variables)
+            if not isinstance(variable, DistributedVariable)
+        ]
+        given = (self._donated_arguments, self._kept_arguments)
+        arguments = [
+            (group + len(held), index)
+            for group, numbers in enumerate(given)
+            for index, number in enumerate(numbers)
+            if placements[number].kind == "plain"
+        ]
+        everything = [*variables, *arguments]
+        # The arguments of a `run` were compared before.
+        return everything, variables if is_run else everything
+
+
+def _topology_of(
+    traced: Traced, used: set[Topology], placements: Sequence[Placement]
+) -> Topology | None:
+    """Returns the devices that a program runs on; None if it does not matter."""
+    variables = (*traced.reads, *traced.writes)
+    of_variables = [_topology_of_variable(variable) for variable in variables]
+    of_arguments = [placement.topology for placement in placements]
+    found = {*used, *of_arguments, *of_variables}
+    return only_topology({topology for topology in found if topology is not None})
+
+
+def _topology_of_variable(variable: Variable) -> Topology | None:
+    """Returns the devices that a variable belongs to; None if to none."""
+    if isinstance(variable, ForeignVariable):
+        return None
+    if isinstance(variable, DistributedVariable):
+        return variable.topology
+    topology: Topology | None = getattr(variable.owner, "topology", None)
+    return topology if topology is not None and topology.is_single else None
+
+
+def explain(error: Exception, changed: Sequence[Variable]) -> None:
+    """Adds to the error of a call which of its donated variables are lost."""
+    lost = [v for v in changed if v.stored.is_deleted()]
+    if lost:
+        error.add_note(aliasing.lost_values_note([variable.name for variable in lost]))

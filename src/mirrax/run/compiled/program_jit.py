@@ -1,0 +1,99 @@
+"""From a traced function to what JAX runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+
+from mirrax._jax.config import without_nan_rerun
+from mirrax.devices.topology import Topology
+from mirrax.run.compiled.placement import Placement
+from mirrax.run.compiled.tracing import Traced
+from mirrax.run.compiled.variable_io import VariableIO
+from mirrax.variables.sync_on_read_variable import SyncOnReadVariable
+from mirrax.variables.variable import Variable
+
+
+def compiled(
+    traced: Traced,
+    variable_io: VariableIO,
+    topology: Topology | None,
+    placements: Sequence[Placement],
+    result_placements: Sequence[Placement],
+    donated: Sequence[int],
+    kept: Sequence[int],
+) -> Any:
+    """Returns a program of four lists of arrays, which overwrites the first and third.
+
+    They are the variables that it changes, those it only reads, the donated arguments
+    and the others. It returns the variables that are written, then the results.
+
+    Args:
+        traced: What it does.
+        variable_io: Its variables.
+        topology: The devices, if they are several.
+        placements: How its arguments lie on them.
+        result_placements: How its results do.
+        donated: The numbers of the arguments that it may overwrite.
+        kept: The numbers of the others.
+    """
+    argument_order = _positions([*donated, *kept], range(len(placements)))
+    read_order = _positions(
+        [*variable_io.changed, *variable_io.read_only], traced.reads
+    )
+    write_order = _positions(traced.writes, variable_io.written)
+    num_writes = len(write_order)
+
+    def flat(
+        changed: list[Any], read_only: list[Any], donated: list[Any], kept: list[Any]
+    ) -> list[Any]:
+        variables = [*changed, *read_only]
+        arguments = [*donated, *kept]
+        outputs = traced.evaluate(
+            [arguments[i] for i in argument_order],
+            [variables[i] for i in read_order],
+        )
+        return [*(outputs[i] for i in write_order), *outputs[num_writes:]]
+
+    flat.__name__ = "mirrax_function"
+    if topology is None:
+        return jax.jit(flat, donate_argnums=(0, 2))
+
+    def sharding(is_split: bool) -> Any:
+        return topology.split if is_split else topology.replicated
+
+    def of_variables(variables: Sequence[Variable]) -> list[Any]:
+        return [sharding(isinstance(v, SyncOnReadVariable)) for v in variables]
+
+    def of_placements(placements: Sequence[Placement]) -> list[Any]:
+        return [sharding(form.kind == "joined") for form in placements]
+
+    without_nan_rerun(
+        flat, "a function over several replicas (one replica shows the operation)"
+    )
+    return jax.jit(
+        flat,
+        donate_argnums=(0, 2),
+        in_shardings=(
+            of_variables(variable_io.changed),
+            of_variables(variable_io.read_only),
+            of_placements([placements[i] for i in donated]),
+            of_placements([placements[i] for i in kept]),
+        ),
+        out_shardings=[
+            *of_variables(variable_io.written),
+            *of_placements(result_placements),
+        ],
+    )
+
+
+def _positions(items: Sequence[Any], wanted: Sequence[Any]) -> list[int]:
+    """Returns where each of `wanted` is found among `items`.
+
+    >>> _positions("abc", "cab")
+    [2, 0, 1]
+    """
+    positions = {item: position for position, item in enumerate(items)}
+    return [positions[item] for item in wanted]

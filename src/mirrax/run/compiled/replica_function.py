@@ -1,0 +1,140 @@
+"""A function on the replicas of a strategy: one trace, mapped over all of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+from typing_extensions import override
+
+from mirrax import trees
+from mirrax.run.compiled.arguments import Donation
+from mirrax.run.compiled.compiled_call import CallArguments, CompiledCall
+from mirrax.run.compiled.placement import Placement
+from mirrax.run.compiled.program import trace_program
+from mirrax.run.compiled.replica_trace import (
+    Argument,
+    MappedTrace,
+    argument_of,
+    trace_replica,
+)
+from mirrax.run.compiled.spmd_communicator import call_alone
+from mirrax.run.compiled.tracing import Traced
+from mirrax.run.replica_context import ReplicaCall
+from mirrax.trees import Tree
+from mirrax.variables import foreign_libraries
+
+
+class ReplicaFunction(CompiledCall):
+    """A `mirrax.function` on every replica; keeps alive neither it nor the strategy.
+
+    The strategy keeps what is compiled for it, and that has variables of the strategy.
+    A function that kept it would keep alive every strategy that it ever ran on.
+
+    Args:
+        fn: The function.
+        donation: Which arguments it may overwrite.
+        strategy: The strategy.
+        run_one_by_one: Runs replicas that need programs of their own, or Python.
+    """
+
+    def __init__(
+        self,
+        fn: Any,
+        donation: Donation,
+        strategy: Any,
+        run_one_by_one: Callable[[ReplicaCall, Any], Tree],
+    ) -> None:
+        super().__init__(fn.name, donation, fn.python_decisions, strategy.topology)
+        self._fn = weakref.ref(fn)
+        self._strategy = weakref.ref(strategy)
+        self._run_one_by_one = run_one_by_one
+
+    def _replica_call(
+        self, args: Sequence[Any], kwargs: dict[str, Any], is_deciding: bool = False
+    ) -> ReplicaCall:
+        strategy, fn = self._strategy(), self._fn()
+        assert strategy is not None
+        assert fn is not None
+        collective = strategy.collective
+        return ReplicaCall(
+            strategy, collective, fn.fn, tuple(args), kwargs, is_deciding
+        )
+
+    @override
+    def _trace(
+        self,
+        given: CallArguments,
+        stand_ins: Sequence[Any],
+        placements: Sequence[Placement],
+    ) -> Traced:
+        call = self._replica_call((), {})
+        with call.strategy.scope():
+            if call.topology.is_single:
+
+                def body(*values: Any) -> Tree:
+                    args, kwargs = given.filled(values)
+                    return call_alone(
+                        dataclasses.replace(call, args=args, kwargs=kwargs)
+                    )
+
+                return trace_program(body, stand_ins, placements)
+            pairs = zip(stand_ins, placements, strict=True)
+            dynamic = iter([Argument.of_input(s, form) for s, form in pairs])
+            inputs = [
+                argument_of(leaf, call.topology) if layout is None else next(dynamic)
+                for leaf, (_, _, layout) in zip(given.leaves, given.slots, strict=True)
+            ]
+            call = dataclasses.replace(call, fn=_with_arrays(call.fn))
+            return _as_program(trace_replica(call, inputs, given.structure))
+
+    @override
+    def _call_python(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Tree:
+        call = self._replica_call(args, kwargs)
+        return call.strategy.run(call.fn, args, kwargs)
+
+    @override
+    def _run_untraced(
+        self, args: Sequence[Any], kwargs: dict[str, Any], is_deciding: bool
+    ) -> Tree:
+        call = self._replica_call(args, kwargs, is_deciding)
+        with call.strategy.scope():
+            return self._run_one_by_one(call, self._fn())
+
+    @override
+    def _fingerprint(self, leaves: list[Any]) -> Any:
+        fn = self._fn()
+        assert fn is not None
+        return foreign_libraries.fingerprint(fn, leaves)
+
+
+def _as_program(mapped: MappedTrace) -> MappedTrace:
+    """Returns the trace with what the user gets for its results."""
+    structure, is_array, rest = mapped.result
+    arrays = iter(zip(mapped.varying, mapped.scalars, strict=True))
+    placements: list[Placement | None] = []
+    for flag in is_array:
+        varies, is_scalar = next(arrays) if flag else (False, False)
+        if varies:
+            placements.append(Placement("joined", mapped.topology, is_scalar))
+        else:
+            placements.append(Placement("mirrored") if flag else None)
+    result = (structure, placements, rest, {mapped.topology})
+    return dataclasses.replace(mapped, result=result)
+
+
+def _with_arrays(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns `fn` as a function that returns arrays in place of numbers."""
+
+    def called(*args: Any, **kwargs: Any) -> Tree:
+        return trees.map_leaves(_as_array, fn(*args, **kwargs))
+
+    return called
+
+
+def _as_array(leaf: Any) -> Any:
+    is_number = type(leaf) in (bool, int, float, complex)
+    return jnp.asarray(leaf) if is_number else leaf

@@ -1,0 +1,137 @@
+"""What a replica does while one trace stands for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from mirrax import trees
+from mirrax.collectives import spmd
+from mirrax.collectives.reduce import Collective
+from mirrax.context import stack
+from mirrax.devices.topology import AXIS
+from mirrax.options import CommunicationOptions, ReduceOp
+from mirrax.run.replica_context import (
+    Communicator,
+    ReplicaCall,
+    ReplicaContext,
+    SingleReplica,
+)
+from mirrax.trees import Tree
+from mirrax.values.array_like import as_arrays
+from mirrax.values.layouts import Parts, Spmd
+from mirrax.values.mirrored import Mirrored
+from mirrax.values.per_replica import PerReplica
+from mirrax.values.regroup import refuse_captured, select
+
+
+def call_in_replica(
+    call: ReplicaCall,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    meeting: Communicator | None = None,
+) -> Tree:
+    """Returns `fn(*args, **kwargs)` in the context of one replica, while it is traced.
+
+    Args:
+        meeting: The replica's way to the others, if the trace is not for all of them.
+    """
+    meeting = meeting or SpmdCommunicator(call.strategy, call.collective)
+    context = ReplicaContext(call.strategy, meeting)
+    with stack.entered(stack.Replica(call.strategy, context, index=None)):
+        return call.fn(*args, **kwargs)
+
+
+def run_within(call: ReplicaCall) -> Tree:
+    """Returns the results of a `run` in a merge function that is traced.
+
+    The trace stands for whichever replica runs it, so the function is part of it.
+    """
+    args, kwargs = trees.map_leaves(_own_part, (call.args, call.kwargs))
+    return trees.map_leaves(_as_per_replica, call_in_replica(call, args, kwargs))
+
+
+def call_alone(call: ReplicaCall) -> Tree:
+    """Returns what the function returns on the only replica."""
+    if stack.overlay() is not None:
+        stack.overlay().topologies.add(call.topology)
+    context = ReplicaContext(call.strategy, SingleReplica(call.strategy))
+    place = stack.separate_traces(0, 1)
+    with place, stack.entered(stack.Replica(call.strategy, context, index=0)):
+        args, kwargs = select((call.args, call.kwargs), 0)
+        return call.fn(*args, **kwargs)
+
+
+class SpmdCommunicator:
+    """A replica's connection to the others in a traced program.
+
+    Args:
+        strategy: The strategy that runs it.
+        collective: Its devices, and how they communicate.
+        number: The replica's number, if the program is for this replica alone.
+        gather: Joins the values of one call; by default, all parts have one size.
+    """
+
+    def __init__(
+        self,
+        strategy: Any,
+        collective: Collective,
+        number: int | None = None,
+        gather: Callable[[list[jax.Array], int], list[jax.Array]] = spmd.all_gather,
+    ) -> None:
+        self._strategy = strategy
+        self._collective = collective
+        self._number = number
+        self._gather = gather
+
+    @property
+    def replica_id(self) -> jax.Array:
+        return lax.axis_index(AXIS) if self._number is None else jnp.int32(self._number)
+
+    def merge_call(
+        self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        args, kwargs = trees.map_leaves(_as_per_replica, (args, kwargs))
+        with stack.entered(stack.CrossReplica(self._strategy)):
+            merged = fn(self._strategy, *args, **kwargs)
+        return trees.map_leaves(_own_part, merged)
+
+    def all_reduce(
+        self,
+        op: ReduceOp,
+        values: list[jax.Array],
+        options: CommunicationOptions,
+        structure: Any = None,
+    ) -> list[jax.Array]:
+        count = self._collective.topology.num_replicas
+        return spmd.all_reduce(op, values, count, self._collective.ops, options)
+
+    def all_gather(
+        self, values: list[jax.Array], axis: int, structure: Any = None
+    ) -> list[jax.Array]:
+        return self._gather(values, axis)
+
+
+def _own_part(leaf: Any) -> Any:
+    """Returns what the replica that runs the trace gets of a value for all."""
+    match leaf:
+        case Mirrored():
+            return leaf.array
+        case PerReplica(layout=Spmd(value=value)):
+            return value
+        case PerReplica(layout=Parts(held=parts)):
+            refuse_captured(leaf)
+            return jnp.stack(as_arrays(parts))[lax.axis_index(AXIS)]
+        case _:
+            return leaf
+
+
+def _as_per_replica(leaf: Any) -> Any:
+    # An array that is not traced is one from outside, the same on every replica.
+    is_own = isinstance(leaf, jax.core.Tracer | np.ndarray | np.generic)
+    return PerReplica(Spmd(jnp.asarray(leaf))) if is_own else leaf

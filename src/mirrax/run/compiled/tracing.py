@@ -1,0 +1,163 @@
+"""Tracing: from Python to a program with variables as inputs and outputs."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import types
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import jax
+
+from mirrax._jax.jaxprs import ClosedJaxpr, Jaxpr, Var, rebuilt
+from mirrax._jax.traces import current_trace, is_traced_in
+from mirrax.context import stack
+from mirrax.lazy_modules import LazyModule
+from mirrax.trees import Leaf
+from mirrax.variables import foreign_libraries
+from mirrax.variables.overlay import TraceOverlay, read_p
+from mirrax.variables.variable import Variable
+
+if TYPE_CHECKING:
+    from mirrax.run.gradients import tape_rewrite
+else:
+    tape_rewrite = LazyModule("mirrax.run.gradients.tape_rewrite")
+
+
+@dataclasses.dataclass(frozen=True)
+class Traced:
+    """A traced function.
+
+    Args:
+        closed: The program. Inputs: the arguments, then the variables in `reads`.
+            Outputs: the variables in `writes`, then the results.
+        reads: The variables whose value the program needs.
+        writes: The variables that it changes.
+        result: What the Python function said about the results.
+    """
+
+    closed: ClosedJaxpr
+    reads: tuple[Variable, ...]
+    writes: tuple[Variable, ...]
+    result: Any
+
+    @property
+    def jaxpr(self) -> Jaxpr:
+        """The program without its constants."""
+        jaxpr: Jaxpr = self.closed.jaxpr
+        return jaxpr
+
+    @property
+    def variable_inputs(self) -> Sequence[Var]:
+        """The inputs that stand for the variables in `reads`."""
+        inputs: Sequence[Var] = self.jaxpr.invars
+        return inputs[len(inputs) - len(self.reads) :]
+
+    @property
+    def forwarded(self) -> set[Var]:
+        """The inputs that may come out as they are, in the same memory."""
+        return {atom for atom in self.jaxpr.outvars if isinstance(atom, Var)}
+
+    def evaluate(self, arguments: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
+        """Returns the outputs for these inputs."""
+        inputs = (*arguments, *variables)
+        return jax.core.eval_jaxpr(self.closed.jaxpr, self.closed.consts, *inputs)
+
+
+def trace(
+    body: Callable[..., tuple[Sequence[jax.Array], Any]],
+    arguments: Sequence[Any],
+    inside_replica: bool,
+    axis_env: Sequence[tuple[str, int]] = (),
+) -> Traced:
+    """Returns `body(*arguments)` as a program.
+
+    `body` returns the arrays that become outputs, and anything else about the result.
+    """
+    captured: dict[str, Any] = {}
+
+    def flat(*values: Any) -> list[Any]:
+        overlay = TraceOverlay(inside_replica)
+        with foreign_libraries.routed(), stack.overlaid(overlay):
+            arrays, captured["result"] = body(*values)
+        captured["writes"] = tuple(overlay.written)
+        captured["inputs"] = overlay.inputs
+        return [*(overlay.values[v] for v in overlay.written), *arrays]
+
+    closed = jax.make_jaxpr(flat, axis_env=list(axis_env))(*arguments)
+    closed, numbers = _lift_reads(tape_rewrite.differentiate(closed, axis_env))
+    reads = tuple(captured["inputs"][number] for number in numbers)
+    return Traced(closed, reads, captured["writes"], captured["result"])
+
+
+def _lift_reads(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[int]]:
+    """Turns the reads of variables in a program into inputs of it."""
+    jaxpr = closed.jaxpr
+    reads = [eqn for eqn in jaxpr.eqns if eqn.primitive is read_p]
+    rest = [eqn for eqn in jaxpr.eqns if eqn.primitive is not read_p]
+    inputs = [*jaxpr.invars, *(eqn.outvars[0] for eqn in reads)]
+    lifted = rebuilt(jaxpr, jaxpr.constvars, inputs, jaxpr.outvars, rest)
+    return ClosedJaxpr(lifted, closed.consts), [eqn.params["number"] for eqn in reads]
+
+
+# An object with more inside than this is no result of a step.
+_MAX_VISITED = 10_000
+_OPAQUE = (Leaf, jax.Array, type, types.ModuleType, str, bytes)
+
+
+def refuse_hidden_tracers(leaf: Any) -> None:
+    """Raises if `leaf`, which JAX takes for one object, holds values of this trace."""
+    trace = current_trace()
+    for path, value in reachable(leaf):
+        if is_traced_in(value, trace):
+            kind = type(leaf).__name__
+            raise TypeError(
+                "A compiled function returns arrays, plain objects, and containers "
+                f"that JAX knows. Received: a {kind} with a traced value in "
+                f"`{kind}{path}`, which would stay a tracer. {_fix(leaf)}"
+            )
+
+
+def _fix(leaf: Any) -> str:
+    register = "Register the class with `jax.tree_util.register_pytree_node`"
+    if dataclasses.is_dataclass(leaf):
+        register = "Decorate the class with `@jax.tree_util.register_dataclass`"
+    return f"{register}, or return a tuple or a dict."
+
+
+def reachable(root: Any) -> Iterator[tuple[str, Any]]:
+    """Yields what is reachable from an object, each with the way to it."""
+    seen: set[int] = set()
+    waiting = [("", root)]
+    while waiting and len(seen) < _MAX_VISITED:
+        path, value = waiting.pop()
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        yield path, value
+        if not isinstance(value, _OPAQUE):
+            waiting.extend((path + step, inner) for step, inner in _inside(value))
+
+
+def _inside(value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict):
+        yield from ((f"[{key!r}]", inner) for key, inner in value.items())
+    elif isinstance(value, list | tuple | set | frozenset):
+        yield from ((f"[{index}]", inner) for index, inner in enumerate(value))
+    elif isinstance(value, types.FunctionType):
+        cells = zip(value.__code__.co_freevars, value.__closure__ or (), strict=True)
+        for name, cell in cells:
+            with contextlib.suppress(ValueError):  # Not filled yet.
+                yield f".{name}", cell.cell_contents
+    else:
+        yield from ((f".{name}", inner) for name, inner in _attributes(value))
+
+
+def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
+    yield from getattr(value, "__dict__", {}).items()
+    for kind in type(value).__mro__:
+        slots = kind.__dict__.get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if name not in ("__dict__", "__weakref__") and hasattr(value, name):
+                yield name, getattr(value, name)

@@ -1,0 +1,305 @@
+"""The variables of a program: their arrays go in, the new ones come out.
+
+An interruption between the two would lose arrays, so it is deferred.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import operator
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from mirrax._jax.arrays import shards, view
+from mirrax._jax.jaxprs import Var
+from mirrax.devices.topology import Topology
+from mirrax.run.compiled.tracing import Traced
+from mirrax.variables import aliasing
+from mirrax.variables.array_storage import Slots, in_storage_order, storage_list_of
+from mirrax.variables.distributed_variable import DistributedVariable
+from mirrax.variables.foreign_variable import ForeignVariable
+from mirrax.variables.variable import Variable
+
+_WHOLE = slice(None)
+_is_deleted = operator.methodcaller("is_deleted")
+
+
+class VariableIO:
+    """The variables that a program reads and writes.
+
+    Whoever calls a method holds `aliasing.lock`.
+
+    Args:
+        traced: The program.
+        topology: The devices it runs on, if they are several.
+        may_overwrite: Whether it may overwrite the arrays of variables it changes.
+
+    Attributes:
+        changed: The variables whose arrays it overwrites.
+        read_only: The other ones that it reads.
+        written: Those it gives new arrays: first `changed`, then the others.
+    """
+
+    def __init__(
+        self, traced: Traced, topology: Topology | None, may_overwrite: bool
+    ) -> None:
+        is_over_many = topology is not None
+        writes = set(traced.writes) if may_overwrite else set()
+        changed = [
+            v
+            for v in traced.reads
+            if v in writes and (isinstance(v, DistributedVariable) or not is_over_many)
+        ]
+        self.changed = in_storage_order(changed)
+        self.read_only = [v for v in traced.reads if v not in set(changed)]
+        others = [v for v in traced.writes if v not in set(changed)]
+        self.written = [*self.changed, *others]
+        # Variables of other libraries, which a program calls to get and to set.
+        self._fetched = _with_cells(v for v in traced.reads if v.slot() is None)
+        self._handed_on = _with_cells(v for v in traced.writes if v.slot() is None)
+        # Plain variables stay on one device, whatever the program runs on.
+        self._localized = _with_cells(
+            v for v in others if is_over_many and not isinstance(v, DistributedVariable)
+        )
+        inputs = traced.variable_inputs
+        self._foreign = [
+            (v, var.aval, v in set(changed))
+            for v, var in zip(traced.reads, inputs, strict=True)
+            if isinstance(v, ForeignVariable)
+        ]
+        # JAX hands the arrays of results that are plain reads through to the user.
+        outputs = traced.forwarded
+        self._forwarded = [
+            v for v, var in zip(traced.reads, inputs, strict=True) if var in outputs
+        ]
+        self._read_and_written = read_and_written(traced)
+        self._topology = topology
+        self._lent_count = self._moves = -1
+
+    @property
+    def has_foreign(self) -> bool:
+        """Whether variables of other libraries are among them."""
+        return bool(self._foreign)
+
+    @property
+    def are_simple(self) -> bool:
+        """Whether what it changes is all it writes, and nothing needs care."""
+        special = self._fetched or self._handed_on or self._localized or self._forwarded
+        return not special and len(self.written) == len(self.changed) > 0
+
+    def arrays(self) -> tuple[list[Any], list[Any]]:
+        """Returns the arrays of `changed`, ready to be overwritten, and `read_only`."""
+        for foreign, aval, is_changed in self._foreign:
+            foreign.prepare(self._topology, aval, is_changed)
+        self._prepare()
+        for variable, cell in self._fetched:
+            cell[0] = variable.stored
+        changed, read_only = self._changed_at.read(), self._read()
+        for _, cell in self._fetched:
+            cell[0] = None
+        return changed, read_only
+
+    def store(self, outputs: Iterable[jax.Array], num_rest: int) -> Sequence[jax.Array]:
+        """Gives variables their new arrays; returns what comes after them."""
+        # A callback of the program may have moved them.
+        if self._moves != aliasing.counters.moves:
+            self._find()
+        if not self._handed_on and not self._localized:
+            results = self._written_at.write(outputs, num_rest)
+        else:
+            with deferred():
+                results = self._written_at.write(outputs, num_rest)
+                for variable, cell in self._handed_on:
+                    variable.stored, cell[0] = cell[0], None
+                for variable, cell in self._localized:
+                    local = shards(cell[0])[0]
+                    variable.store(view(local))
+                    cell[0] = None
+        return results
+
+    def exchange(
+        self, run: Callable[..., Any], donated: list[Any], kept: list[Any]
+    ) -> list[jax.Array] | None:
+        """Runs the program on a row, which gets the new arrays; returns the results.
+
+        None if there is no row.
+        """
+        counters = aliasing.counters
+        if self._lent_count != counters.aliased or self._moves != counters.moves:
+            self._prepare()
+        row = self._row
+        if row is None:
+            return None
+        count = len(self.changed)
+        read_only = self._read() if self.read_only else []
+        _run_in_place(run, row, read_only, donated, kept)
+        if len(row) == count:
+            return []
+        results = row[count:]
+        del row[count:]
+        return results
+
+    def refuse_concurrent_writes(self, read_only: Sequence[Any]) -> None:
+        """Raises if a variable that it updates was assigned since `arrays`."""
+        refuse_concurrent_writes(self.read_only, read_only, self._read_and_written)
+
+    def mark_forwarded(self) -> None:
+        """Marks the arrays that a call may have returned to the user."""
+        for variable in self._forwarded:
+            aliasing.mark_aliased(variable)
+
+    def mark_all(self) -> None:
+        """Marks all arrays as shared with others."""
+        for variable in (*self.written, *self.read_only):
+            aliasing.mark_aliased(variable)
+
+    def _prepare(self) -> None:
+        """Makes arrays ready to be donated, and finds where they are stored."""
+        if self._lent_count != aliasing.counters.aliased:
+            self._copy_aliased()
+        if self._moves != aliasing.counters.moves:
+            self._find()
+
+    def _copy_aliased(self) -> None:
+        """Copies the arrays that users may hold, so that they can be donated."""
+        for variable in self.changed:
+            if variable.is_aliased:
+                aliasing.require_alive(variable, variable.stored)
+                variable.store(jnp.copy(variable.stored))
+        self._reads_lent = any(variable.is_aliased for variable in self.read_only)
+        self._lent_count = aliasing.counters.aliased
+
+    def _read(self) -> list[Any]:
+        """Returns the arrays of `read_only`, which users may have donated."""
+        arrays = self._read_only_at.read()
+        if self._reads_lent and any(map(_is_deleted, arrays)):
+            for variable, array in zip(self.read_only, arrays, strict=True):
+                aliasing.require_alive(variable, array)
+        return arrays
+
+    def _find(self) -> None:
+        """Finds where variables are read and written without calling their code."""
+        self._row = storage_list_of(self.changed)
+        self._changed_at = _places(self.changed, self._fetched)
+        self._read_only_at = _places(self.read_only, self._fetched)
+        self._written_at = _places(self.written, self._localized + self._handed_on)
+        self._moves = aliasing.counters.moves
+
+
+def _run_in_place(run: Callable[..., Any], row: list[Any], *others: list[Any]) -> None:
+    """Does `row[:] = run(row, *others)` in one step of the interpreter.
+
+    The program donates the arrays in `row`. Python handles signals between two steps,
+    so Ctrl-C comes before the program runs or after its outputs are stored, and no
+    variable is left with an array that is gone.
+    """
+    calls = map(run, (row,), *[(other,) for other in others])
+    next(map(operator.setitem, (row,), (_WHOLE,), calls))
+
+
+def read_shared(variables: Sequence[Variable], topology: Topology) -> list[jax.Array]:
+    """Returns the arrays of variables, for pieces of programs to read.
+
+    The pieces may hand them through to the results, so nobody may overwrite them.
+    """
+    for variable in variables:
+        if isinstance(variable, ForeignVariable):
+            variable.prepare_for_reading(topology)
+    arrays = [variable.stored for variable in variables]
+    for variable, array in zip(variables, arrays, strict=True):
+        aliasing.require_alive(variable, array)
+        aliasing.mark_aliased(variable)
+    return arrays
+
+
+def replace(variables: Sequence[Variable], arrays: Sequence[jax.Array]) -> None:
+    """Gives variables new arrays, all or none; the results may have them as well."""
+    with deferred():
+        for variable, array in zip(variables, arrays, strict=True):
+            variable.stored = array
+    for variable in variables:
+        aliasing.mark_aliased(variable)
+
+
+def read_and_written(traced: Traced) -> set[Variable]:
+    """Returns our own variables whose new value a program computes from the old one."""
+    jaxpr = traced.jaxpr
+    atoms = itertools.chain(*(eqn.invars for eqn in jaxpr.eqns), jaxpr.outvars)
+    used = {atom for atom in atoms if isinstance(atom, Var)}
+    inputs = zip(traced.reads, traced.variable_inputs, strict=True)
+    read = {v for v, var in inputs if var in used and not _is_foreign(v)}
+    return read.intersection(traced.writes)
+
+
+def _is_foreign(variable: Variable) -> bool:
+    return isinstance(variable, ForeignVariable)
+
+
+def refuse_concurrent_writes(
+    reads: Sequence[Variable], arrays: Sequence[Any], read_and_written: set[Variable]
+) -> None:
+    """Raises if variables were assigned while a program that updates them ran.
+
+    A program with callbacks releases the lock while it runs, so that they can read
+    variables. Without this check the other assignment would be lost.
+
+    Args:
+        reads: The variables that were read.
+        arrays: What they were.
+        read_and_written: Which of them are to be written.
+    """
+    for variable, array in zip(reads, arrays, strict=True):
+        if variable in read_and_written and variable.stored is not array:
+            raise RuntimeError(
+                f"Variable '{variable.name}' was modified while a compiled call was "
+                "updating it. Received: an assignment by a callback of that call, or "
+                "by another thread. The call has changed no variable. Return the value "
+                "from the callback and assign it in the function; hold a lock around "
+                "calls in threads that update the same variables."
+            )
+
+
+def _with_cells(variables: Iterable[Variable]) -> list[tuple[Variable, list[Any]]]:
+    """Returns variables that are not reached directly, each with room for an array."""
+    return [(variable, [None]) for variable in variables]
+
+
+def _places(
+    variables: Sequence[Variable], cells: Sequence[tuple[Variable, list[Any]]]
+) -> Slots:
+    """Returns where the arrays of variables are, with `cells` in place of some."""
+    instead = {variable: (cell, 0) for variable, cell in cells}
+    places = [instead.get(variable) or variable.slot() for variable in variables]
+    return Slots([place for place in places if place is not None])
+
+
+@contextlib.contextmanager
+def deferred() -> Iterator[None]:
+    """Makes signals wait for the end of the `with` block."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    with _waiting(signal.SIGTERM), _waiting(signal.SIGINT):
+        yield
+
+
+@contextlib.contextmanager
+def _waiting(number: signal.Signals) -> Iterator[None]:
+    handler = signal.getsignal(number)
+    if not callable(handler):
+        yield
+        return
+    came: list[Any] = []
+    try:
+        signal.signal(number, lambda *_: came.append(number))
+        yield
+    finally:
+        signal.signal(number, handler)
+        if came:
+            signal.raise_signal(number)

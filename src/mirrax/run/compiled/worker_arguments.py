@@ -1,0 +1,144 @@
+"""Arguments of calls that all workers make together: exchanged and compared."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from mirrax.collectives import worker_exchange
+from mirrax.collectives.worker_guard import guarded
+from mirrax.devices.topology import Topology
+from mirrax.values.array_like import as_arrays, is_array_like, is_prng_key
+from mirrax.values.layouts import Parts, replicate
+from mirrax.values.per_replica import PerReplica
+from mirrax.values.regroup import is_mirrored_array
+
+
+def agreed_parts(leaves: Sequence[Any], topology: Topology) -> list[Any]:
+    """Returns values whose parts on all workers are known by shape and dtype."""
+    return _agreed(leaves, topology, plain=[])[0]
+
+
+def agreed_arguments(
+    leaves: Sequence[Any],
+    topology: Topology,
+    is_donated: Sequence[bool],
+) -> list[Any]:
+    """Returns arguments of `run` with what all workers know about them.
+
+    A plain value that is another one on each worker becomes a `PerReplica`. Nothing is
+    sent where everything is known: batches of a distributed dataset, results of
+    earlier programs.
+
+    Args:
+        leaves: The arguments.
+        topology: The devices of all workers.
+        is_donated: Which arguments are overwritten: state, which all workers share.
+    """
+    plain = [
+        i
+        for i, leaf in enumerate(leaves)
+        if is_array_like(leaf)
+        and not isinstance(leaf, bool)
+        and not is_mirrored_array(leaf, topology)
+    ]
+    result, own = _agreed(leaves, topology, plain)
+    if any(is_donated[i] for i in own):
+        raise ValueError(
+            "An argument in `donate_argnums` is state that all workers share, so they "
+            "must start with the same. Received: arrays that differ between workers. "
+            "Make them with the same seed, or load them from the same file."
+        )
+    return result
+
+
+def _agreed(
+    leaves: Sequence[Any], topology: Topology, plain: Sequence[int]
+) -> tuple[list[Any], list[int]]:
+    """Returns the values as they are known, and which plain ones differ."""
+    parts = [i for i, leaf in enumerate(leaves) if _has_unknown_kinds(leaf)]
+    if not parts and not plain:
+        return list(leaves), []
+    count = len(topology.local_devices)
+    held: dict[int, tuple[Any, ...]] = {
+        i: tuple(as_arrays(leaves[i].values)) for i in parts
+    }
+    held |= {i: (_plain(leaves[i]),) * count for i in plain}
+    kinds = [[worker_exchange.shape_dtype_of(part) for part in held[i]] for i in held]
+    digests = [worker_exchange.digest(held[i][0]) for i in plain]
+    answers = worker_exchange.exchange(
+        topology, "arguments of a function", json.dumps([kinds, digests])
+    )
+    exchange_shapes, all_digests = zip(*map(json.loads, answers), strict=True)
+    columns = worker_exchange.merge_shapes(exchange_shapes)
+    differs = [len(set(column)) > 1 for column in zip(*all_digests, strict=True)]
+    is_own = dict.fromkeys(parts, True) | dict(zip(plain, differs, strict=True))
+    result = list(leaves)
+    for i, column in zip(held, columns, strict=True):
+        if is_own[i]:
+            layout = Parts(tuple(as_arrays(held[i])), topology, column)
+            if isinstance(leaves[i], PerReplica):
+                # Kept, because the same value is often given to several calls.
+                leaves[i].layout = layout
+            else:
+                result[i] = PerReplica(layout)
+    return result, [i for i in plain if is_own[i]]
+
+
+def _plain(value: Any) -> Any:
+    """Returns an array of NumPy; of random keys, which have none, what is given."""
+    is_array = isinstance(value, jax.Array)
+    return value if is_array and is_prng_key(value) else np.asarray(value)
+
+
+def _has_unknown_kinds(leaf: Any) -> bool:
+    return (
+        isinstance(leaf, PerReplica)
+        and isinstance(leaf.layout, Parts)
+        and leaf.layout.shapes is None
+        and all(is_array_like(part) for part in leaf.layout.held)
+    )
+
+
+def on_all_workers(
+    run: Callable[..., Any],
+    topology: Topology,
+    name: str,
+    plain: Sequence[tuple[int, int]],
+    compared: Sequence[tuple[int, int]],
+) -> Callable[..., Any]:
+    """Returns a program that replicates this worker's local inputs on its devices.
+
+    Args:
+        run: The program, of several lists of arrays.
+        topology: The devices of all workers.
+        name: What errors call it.
+        plain: Which arrays may be this worker's own: list, and index in it.
+        compared: Which of those must be the same on all workers.
+    """
+    guarded_run = guarded(topology, name, run)
+
+    def run_everywhere(*inputs: list[Any]) -> Any:
+        own = [inputs[group][i] for group, i in compared]
+        own = [array for array in own if not _is_of_all_workers(array)]
+        if any(worker_exchange.differing(topology, "values of arguments", own)):
+            raise ValueError(
+                "What a function takes from outside must be the same on all workers. "
+                "Received: an argument or a variable created outside the scope that "
+                "differs between workers. Give it to `strategy.run` directly, or use "
+                "`experimental_distribute_values_from_function`."
+            )
+        for group, i in plain:
+            if not _is_of_all_workers(inputs[group][i]):
+                inputs[group][i] = replicate(inputs[group][i], topology)
+        return guarded_run(*inputs)
+
+    return run_everywhere
+
+
+def _is_of_all_workers(array: Any) -> bool:
+    return isinstance(array, jax.Array) and not array.is_fully_addressable

@@ -1,0 +1,1 @@
+"""The eager engine: one greenlet for each replica, meeting at collectives."""

@@ -1,0 +1,301 @@
+"""Eager `run`: the replicas take turns, each up to the place where they next meet.
+
+Each replica is a greenlet. The scheduler, in the greenlet that called `run`, lets
+replica 0 run until it asks for a collective or ends, then replica 1, and so on; then it
+answers all of them. Nothing runs at the same time, so the order of side effects is
+fixed, and nobody can wait for ever.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+
+from mirrax import trees
+from mirrax._jax.config import (
+    LocalConfig,
+    config_fingerprint,
+    get_local_config,
+    set_local_config,
+)
+from mirrax._jax.tape_trace import is_differentiating_only, is_recorded
+from mirrax._jax.traces import evaluated, is_eager, is_in_callback, is_staging
+from mirrax.collectives.reduce import Collective
+from mirrax.context import stack
+from mirrax.context.stack import suspend_library_state
+from mirrax.options import CommunicationOptions, ReduceOp
+from mirrax.run import user_frames
+from mirrax.run.eager.collective_requests import (
+    AllGather,
+    AllReduce,
+    MergeCall,
+    Request,
+    matching,
+    say_where,
+)
+from mirrax.run.eager.differentiable_collectives import (
+    differentiable_gather,
+    differentiable_reduce,
+)
+from mirrax.run.eager.greenlets import Failed, Finished, TaskGreenlet, acquire, release
+from mirrax.run.replica_context import ReplicaCall, ReplicaContext
+from mirrax.trees import Tree
+from mirrax.values.regroup import parts_of, regroup
+from mirrax.variables import foreign_libraries, foreign_variable
+
+ADVICE = (
+    "Decorate the function given to `run` with `@mirrax.function`, or move the call "
+    "out of the transformed function."
+)
+
+_ADVICE_INSIDE_JIT = (
+    "Use `@mirrax.function` in place of `jax.jit` (scan, vmap, ...) around "
+    "`strategy.run`."
+)
+
+_CANCEL_ATTEMPTS = 100
+
+
+@foreign_libraries.routing
+def run_eager(call: ReplicaCall, advice: str = ADVICE) -> Tree:
+    """Returns the merged results of a function, called once for each local replica.
+
+    Args:
+        call: What to do.
+        advice: What to do instead of a collective in a place where replicas cannot
+            meet.
+    """
+    if is_staging():
+        advice = _ADVICE_INSIDE_JIT
+    topology = call.topology
+    foreign_libraries.check_arguments((call.args, call.kwargs))
+    leaves, structure = trees.flatten((call.args, call.kwargs))
+    columns = [parts_of(leaf, topology) for leaf in leaves]
+
+    def body(index: int) -> Any:
+        own = [parts[index] for parts in columns]
+        own_args, own_kwargs = trees.unflatten(structure, own)
+        return call.fn(*own_args, **own_kwargs)
+
+    settings = get_local_config()
+    replicas = [
+        _Replica(call, body, index, advice, settings)
+        for index in range(len(topology.local_devices))
+    ]
+    try:
+        while True:
+            for replica in replicas:
+                replica.advance()
+            if all(replica.is_done for replica in replicas):
+                return regroup([replica.result for replica in replicas], topology)
+            requests = matching({r.number: r.request for r in replicas})
+            try:
+                answers = requests[0].answer_all(call, requests)
+            except Exception as error:
+                say_where(error, requests)
+                raise
+            for replica, answer in zip(replicas, answers, strict=True):
+                replica.request = None
+                replica.inbox = answer
+    except BaseException:
+        for replica in replicas:
+            replica.cancel()
+        raise
+
+
+class _Replica:
+    """One replica: its greenlet, and what it waits for."""
+
+    def __init__(
+        self,
+        call: ReplicaCall,
+        body: Callable[[int], Any],
+        index: int,
+        advice: str,
+        callers_config: LocalConfig,
+    ) -> None:
+        self.number = call.topology.local_replicas[index]
+        self.advice = advice
+        self.request: Request | None = None
+        self.inbox: Any = None
+        self.result: Any = None
+        self.is_done = False
+        self._call = call
+        self._body = body
+        self._index = index
+        # Made once, and entered whenever the replica has its turn.
+        self._place = stack.separate_traces(self.number, call.topology.num_replicas)
+        self._device = jax.default_device(call.topology.local_devices[index])
+        self._task: TaskGreenlet | None = None
+        self._callers_config = callers_config
+        self._config: LocalConfig | None = None
+
+    def advance(self) -> None:
+        """Runs the replica until it asks for something or ends."""
+        if self.is_done:
+            return
+        match self._switch(self._resume):
+            case Finished(result=result):
+                self.result = result
+                self._end()
+            case Failed(error=error):
+                self._end()
+                raise self._explained(error)
+            case request:
+                self.request = request
+
+    def cancel(self) -> None:
+        """Ends the replica, letting its `finally` blocks run."""
+        for _ in range(_CANCEL_ATTEMPTS):
+            if self.is_done or self._task is None:
+                return
+            if isinstance(self._switch(self._task.cancel), Finished | Failed):
+                self._end()
+
+    def ask(self, request: Request) -> Any:
+        """Waits, inside the replica, for the answer to `request`."""
+        assert self._task is not None
+        if is_in_callback():
+            raise RuntimeError(
+                "A callback of a program runs in the middle of one replica's work, "
+                f"where it cannot meet the others. Received: {request.kind} at "
+                f"{user_frames.caller()}, in a callback. Return the value from the "
+                "callback, and go on outside of it."
+            )
+        # The trace of a jax.grad that this replica is in belongs to the thread, and
+        # must not be there for the others; nor may what other libraries keep there.
+        request.frame = sys._getframe()
+        try:
+            with evaluated(), suspend_library_state():
+                return self._task.pause(request)
+        finally:
+            # Else the two would hold each other, and what the user computes here.
+            request.frame = None
+
+    def _resume(self) -> Any:
+        if self._task is not None:
+            return self._task.resume(self.inbox)
+        self._task = acquire()
+        return self._task.start(self._enter)
+
+    def _enter(self) -> Any:
+        strategy = self._call.strategy
+        context = ReplicaContext(
+            strategy, _EagerCommunicator(self, self._call.collective)
+        )
+        frame = stack.Replica(strategy, context, self._index, self._call.is_deciding)
+        with stack.entered(frame):
+            result = self._body(self._index)
+            foreign_variable.assign_pending(frame)
+            return result
+
+    def _end(self) -> None:
+        self.is_done = True
+        if self._task is not None:
+            release(self._task)
+
+    def _explained(self, error: BaseException) -> BaseException:
+        fn = self._call.fn
+        error.add_note(
+            f"[mirrax] raised in replica {self.number} of "
+            f"{self._call.topology.num_replicas}, running "
+            f"{getattr(fn, '__qualname__', repr(fn))}, at "
+            f"{user_frames.origin(error)}; the other replicas were cancelled"
+        )
+        return error
+
+    def _switch(self, switch: Callable[[], Any]) -> Any:
+        """Switches to the replica, with the settings of JAX that are its own.
+
+        They belong to the thread, not to the greenlet. Usually all that is a replica's
+        own is its default device. If it holds others open across a meeting, all are
+        exchanged for those of the caller while it waits.
+        """
+        if self._config is not None:
+            set_local_config(self._config)
+            try:
+                with self._place:
+                    return switch()
+            finally:
+                self._exchange_config()
+        with self._place, self._device:
+            before = config_fingerprint()
+            try:
+                return switch()
+            finally:
+                if config_fingerprint() != before:
+                    self._exchange_config()
+
+    def _exchange_config(self) -> None:
+        self._config = get_local_config()
+        set_local_config(self._callers_config)
+
+
+class _EagerCommunicator:
+    """A greenlet's connection to the other replicas."""
+
+    def __init__(self, replica: _Replica, collective: Collective) -> None:
+        self._replica = replica
+        self._collective = collective
+
+    @property
+    def replica_id(self) -> int:
+        return self._replica.number
+
+    def merge_call(
+        self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        leaves = jax.tree.leaves((args, kwargs))
+        if is_staging() or any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
+            raise self._refusal("merge_call")
+        return self._replica.ask(MergeCall(fn, args, kwargs))
+
+    def all_reduce(
+        self,
+        op: ReduceOp,
+        values: list[jax.Array],
+        options: CommunicationOptions,
+        structure: Any = None,
+    ) -> list[jax.Array]:
+        if self._is_differentiated("all_reduce", values):
+            again = functools.partial(
+                self.all_reduce, op, options=options, structure=structure
+            )
+            return differentiable_reduce(again, values)
+        request = AllReduce(op, values, options, structure)
+        answer: list[jax.Array] = self._replica.ask(request)
+        return answer
+
+    def all_gather(
+        self, values: list[jax.Array], axis: int, structure: Any = None
+    ) -> list[jax.Array]:
+        if self._is_differentiated("all_gather", values):
+            add_up = functools.partial(
+                self.all_reduce, ReduceOp.SUM, options=self._collective.options
+            )
+            again = functools.partial(self.all_gather, structure=structure)
+            return differentiable_gather(again, add_up, values, axis, self.replica_id)
+        request = AllGather(values, axis, structure)
+        answer: list[jax.Array] = self._replica.ask(request)
+        return answer
+
+    def _is_differentiated(self, kind: str, values: Sequence[Any]) -> bool:
+        """Returns whether a derivative must reach through this meeting."""
+        if is_eager():
+            return False
+        is_traced = any(isinstance(value, jax.core.Tracer) for value in values)
+        is_part = is_traced or is_staging()
+        if is_part and not is_differentiating_only():
+            raise self._refusal(kind)
+        return is_traced or is_recorded()
+
+    def _refusal(self, kind: str) -> RuntimeError:
+        return RuntimeError(
+            f"`{kind}` is called inside a JAX transformation (jit, scan, cond, "
+            "vmap, ...) in an eager `strategy.run`, where replicas cannot meet. "
+            f"Received: the call at {user_frames.caller()}. {self._replica.advice}"
+        )

@@ -1,0 +1,1 @@
+"""Gradients: `value_and_grad`, `GradientTape`, accumulation."""

@@ -1,0 +1,223 @@
+"""What a `GradientTape` records of code that runs eagerly.
+
+Every operation happens as it would without the tape, and is noted: what was done, with
+which arrays, and which came out. Arrays are known by their identity. For a gradient,
+the notes that lead from the sources to the target are gone through once more, under a
+derivative of JAX.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import operator
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from typing_extensions import override
+
+from mirrax._jax.tape_trace import RecordedTracer, RecordingTrace
+from mirrax._jax.traces import is_staging, set_current_trace
+from mirrax.context import stack
+from mirrax.variables import derivative_writes, foreign_libraries
+from mirrax.variables.overlay import Overlay, TapeObserver, ValueOverlay
+from mirrax.variables.sync_on_read_variable import SyncOnReadVariable
+from mirrax.variables.variable import Variable
+
+
+class Note(NamedTuple):
+    """One operation: it is kept with its arrays, so that their identities last."""
+
+    operation: Callable[..., Any]
+    inputs: Sequence[Any]
+    outputs: Sequence[Any]
+
+
+class Recording:
+    """The operations of a `with` block, and the variables that were read in it.
+
+    Args:
+        watcher: Is told what is read.
+    """
+
+    def __init__(self, watcher: TapeObserver) -> None:
+        self.notes: list[Note] = []
+        self.is_paused = False
+        self._watcher = watcher
+        self._entered = contextlib.ExitStack()
+
+    def start(self) -> None:
+        """Notes what happens from now on."""
+        outer = stack.overlay()
+        trace = RecordingTrace(self._note, self._read)
+        place = stack.tape_trace_key() if outer is None or outer.is_eager else None
+        self._entered.enter_context(foreign_libraries.routed())
+        self._entered.enter_context(set_current_trace(trace))
+        self._overlay = _Reads(self._watcher, trace, outer)
+        self._entered.enter_context(stack.overlaid(self._overlay, place))
+
+    def stop(self) -> None:
+        """Notes no more, and hands on what was assigned to variables."""
+        self._entered.close()
+        overlay = self._overlay
+        # It leads back here: without it, what was noted goes as soon as the tape does.
+        del self._overlay
+        written = {variable: overlay.values[variable] for variable in overlay.written}
+        derivative_writes.propagate_writes(written)
+
+    def forget(self) -> None:
+        """Forgets what was noted so far."""
+        self.notes.clear()
+
+    def gradients(
+        self, weigh: Callable[[list[Any]], Any], targets: Sequence[Any], sources: Any
+    ) -> list[Any]:
+        """Returns the derivatives of `weigh(targets)`, None where there is no way.
+
+        Args:
+            weigh: Makes one number, or one array, of the values of the targets.
+            targets: Arrays that came out of operations.
+            sources: For each source the arrays that stand for it.
+        """
+        for array in (x for group in sources for x in group):
+            _require_known(array)
+        arrays = {id(x): x for group in sources for x in group if _has_gradient(x)}
+        kept, reached = self._between(set(arrays), targets)
+        # A source that was computed from others passes theirs on, and a change of its
+        # own, which is 0.
+        computed = reached.intersection(id(x) for note in kept for x in note.outputs)
+        known = {
+            number: jnp.zeros_like(x) if number in computed else x
+            for number, x in arrays.items()
+            if number in reached
+        }
+
+        def forward(given: dict[int, Any]) -> Any:
+            values = {n: value for n, value in given.items() if n not in computed}
+            for note in kept:
+                inputs = [values.get(id(x), x) for x in note.inputs]
+                for old, new in zip(note.outputs, _listed(note.operation(*inputs))):
+                    own = given.get(id(old))
+                    values[id(old)] = new if own is None else new + own
+            return weigh([values.get(id(x), x) for x in targets])
+
+        total, backward = jax.vjp(forward, known)
+        found = derivatives(total, lambda weights: backward(weights)[0])
+        return [added_up(found, map(id, group)) for group in sources]
+
+    def _read(self, reference: weakref.ref[Variable]) -> Any:
+        """Returns the value of a variable that a program of JAX asks for."""
+        variable = reference()
+        if variable is None:
+            raise RuntimeError(
+                "A function of jax.jit reads the variables that it read when it was "
+                "traced. Received: a call inside a `GradientTape` after one of them "
+                "was deleted. Use `@mirrax.function`, or jit the function again."
+            )
+        return self._overlay.read(variable)
+
+    def _note(
+        self, operation: Callable[..., Any], inputs: Sequence[Any], result: Any
+    ) -> Any:
+        given = set(map(id, inputs))
+        # What is handed through needs an identity of its own.
+        outputs = [jnp.copy(x) if id(x) in given else x for x in _listed(result)]
+        if not self.is_paused:
+            self.notes.append(Note(operation, inputs, outputs))
+        return outputs if isinstance(result, list | tuple) else outputs[0]
+
+    def _between(
+        self, sources: set[int], targets: Sequence[Any]
+    ) -> tuple[list[Note], set[int]]:
+        """Returns the notes on the way to the targets, and the sources they reach."""
+        depending = set(sources)
+        forward = []
+        for note in self.notes:
+            if not depending.isdisjoint(map(id, note.inputs)):
+                forward.append(note)
+                depending.update(map(id, note.outputs))
+        needed = set(map(id, targets))
+        kept = []
+        for note in reversed(forward):
+            if not needed.isdisjoint(map(id, note.outputs)):
+                kept.append(note)
+                needed.update(map(id, note.inputs))
+        return kept[::-1], needed.intersection(sources)
+
+
+def derivatives(value: Any, backward: Callable[[Any], Any]) -> Any:
+    """Returns what `backward` makes of one number, or of each element of an array."""
+    if not value.ndim:
+        return backward(jnp.ones_like(value))
+    basis = jnp.eye(value.size, dtype=value.dtype).reshape(-1, *value.shape)
+    return jax.tree.map(
+        lambda rows: rows.reshape(*value.shape, *rows.shape[1:]),
+        jax.vmap(backward)(basis),
+    )
+
+
+class _Reads(ValueOverlay):
+    """Gives variables their values, and tells which arrays those were."""
+
+    def __init__(
+        self, watcher: TapeObserver, trace: RecordingTrace, parent: Overlay | None
+    ) -> None:
+        super().__init__({}, parent)
+        self._watcher = watcher
+        self._recording = trace
+        self._is_in_derivative = parent is not None and parent.has_derivative
+
+    @property
+    @override
+    def has_derivative(self) -> bool:
+        return self._is_in_derivative
+
+    @override
+    def knows(self, variable: Variable) -> bool:
+        # The copies of one that is combined on reading are not seen one by one.
+        is_combined = isinstance(variable, SyncOnReadVariable)
+        return super().knows(variable) or not is_combined
+
+    @override
+    def _find(self, variable: Variable) -> jax.Array:
+        is_in_program = is_staging(inside=self._recording)
+        with set_current_trace(self._recording.parent_trace):
+            value = super()._find(variable)
+            if is_in_program:
+                # The program asks at each call, and can be kept.
+                return RecordedTracer(weakref.ref(variable), value)
+            if variable in self.values:
+                # What was assigned is not differentiated: the read starts anew.
+                value = jnp.copy(value)
+        self._watcher.record_read(variable, value)
+        return value
+
+    @override
+    def _invalidate_traces(self) -> None:
+        pass
+
+
+def _listed(result: Any) -> Sequence[Any]:
+    return result if isinstance(result, list | tuple) else [result]
+
+
+def _require_known(source: Any) -> None:
+    if not isinstance(source, jax.Array):
+        raise ValueError(
+            "A source of a gradient must be a variable or an array of JAX. Received: "
+            f"{type(source).__name__}, whose uses JAX does not see. Make an array of "
+            "it before the tape (`jnp.asarray`, `tf.convert_to_tensor`) and use that."
+        )
+
+
+def added_up(gradients: Mapping[int, Any], numbers: Iterable[int]) -> Any:
+    """Returns the sum of the gradients with these numbers; None if there are none."""
+    found = [gradients[n] for n in dict.fromkeys(numbers) if n in gradients]
+    return functools.reduce(operator.add, found) if found else None
+
+
+def _has_gradient(value: Any) -> bool:
+    return bool(jnp.issubdtype(value.dtype, jnp.inexact))

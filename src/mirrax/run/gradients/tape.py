@@ -1,0 +1,321 @@
+"""`GradientTape`: gradients for code that is written as TensorFlow's.
+
+While a function is traced, the tape leaves marks in the program (`tape_rewrite`). In
+code that runs eagerly it keeps a recording instead (`eager_tape`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from mirrax import trees
+from mirrax._jax.traces import (
+    atoms_of,
+    current_trace,
+    equations_so_far,
+    is_constant,
+    is_program,
+    is_traced_in,
+    set_current_trace,
+    traces_under_way,
+)
+from mirrax.context import stack
+from mirrax.run.gradients.eager_tape import Recording, added_up
+from mirrax.run.gradients.tape_rewrite import connected, gradient_p, mark_p, source_p
+from mirrax.trees import Tree
+from mirrax.values.array_like import as_array, as_arrays
+from mirrax.variables import foreign_libraries
+from mirrax.variables.variable import Variable
+
+_numbers = itertools.count()
+
+_Weigh = Callable[[list[Any]], Any]
+"""Makes what is differentiated of the targets."""
+
+
+class GradientTape:
+    """Records what is computed in its `with` block, to take gradients of it.
+
+    Inside `mirrax.function` it becomes part of the program. In code that runs eagerly
+    it notes each operation, and goes through them again for the gradient.
+
+    Args:
+        persistent: Accepted for ported programs; every tape can be asked repeatedly.
+        watch_accessed_variables: Whether trainable variables are watched without
+            `watch`.
+
+    >>> w = mirrax.Variable(3.0)
+    >>> @mirrax.function
+    ... def slope(x):
+    ...     with GradientTape() as tape:
+    ...         y = x * w * w
+    ...     return tape.gradient(y, w)
+    >>> float(slope(2.0))
+    12.0
+    """
+
+    def __init__(
+        self, persistent: bool = False, watch_accessed_variables: bool = True
+    ) -> None:
+        self._number = next(_numbers)
+        self._uses = _Uses(watch_accessed_variables)
+        self._recording: Recording | None = None
+        self._trace: Any = None
+        # What makes the tape go on as the latest mark says.
+        self._state = "stop"
+
+    def __enter__(self) -> GradientTape:
+        overlay, trace = stack.overlay(), current_trace()
+        # In a derivative of a program the tape must be differentiated itself.
+        has_marks = is_program(trace)
+        if overlay is None or overlay.is_eager or not has_marks:
+            # Entered again, it goes on with what it has.
+            self._recording = self._recording or Recording(self._uses)
+            self._recording.start()
+            return self
+        self._overlay = overlay
+        is_new = self._trace is None
+        self._trace = trace
+        self._uses.traces = traces_under_way()
+        self._mark("start" if is_new else "resume")
+        self._set_apart(overlay.values)
+        overlay.watchers.append(self._uses)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._recording is not None:
+            self._recording.stop()
+            return
+        watchers = self._overlay.watchers
+        watchers[:] = [w for w in watchers if w is not self._uses]
+        self._mark("stop")
+
+    def watch(self, tensor: Tree) -> None:
+        """Makes variables sources of gradients; every other value can be one anyway."""
+        for leaf in foreign_libraries.flatten_sources(tensor)[0]:
+            source = foreign_libraries.sources_of(leaf)
+            variables = set(source.variables if source else ())
+            if self._trace is not None:
+                self._set_apart(v for v in variables if not self._uses.watches(v))
+            self._uses.watched |= variables
+
+    def gradient(
+        self,
+        target: Tree,
+        sources: Tree,
+        output_gradients: Tree = None,
+        unconnected_gradients: Any = None,
+    ) -> Tree:
+        """Returns the gradients of `target` with respect to `sources`.
+
+        Args:
+            target: What is differentiated; several values, or an array, are summed up.
+            sources: A structure of variables and arrays.
+            output_gradients: Weights for the values of `target`.
+            unconnected_gradients: "zero" for zeros in place of None for sources on
+                which the target does not depend.
+        """
+        targets, nesting = trees.flatten(target)
+
+        def weigh(values: list[Any]) -> jax.Array:
+            return _weighted_sum(trees.unflatten(nesting, values), output_gradients)
+
+        return self._derivatives(weigh, targets, sources, unconnected_gradients)
+
+    def jacobian(
+        self, target: Any, sources: Tree, unconnected_gradients: Any = None
+    ) -> Tree:
+        """Returns the derivatives of each element of `target`.
+
+        Args:
+            target: An array; its dimensions come first in the results.
+            sources: A structure of variables and arrays, each one array.
+            unconnected_gradients: As for `gradient`.
+        """
+        targets = [as_array(target)]
+        return self._derivatives(_only, targets, sources, unconnected_gradients)
+
+    @contextlib.contextmanager
+    def stop_recording(self) -> Iterator[None]:
+        """Leaves out what is computed in its `with` block."""
+        self._pause(True)
+        try:
+            yield
+        finally:
+            self._pause(False)
+
+    def reset(self) -> None:
+        """Forgets what was recorded so far."""
+        self._uses.values.clear()
+        if self._recording is None:
+            self._mark("start")
+        else:
+            self._recording.forget()
+
+    def watched_variables(self) -> tuple[Variable, ...]:
+        """Returns the watched variables that were read while the tape recorded."""
+        return tuple(self._uses.values)
+
+    def _derivatives(
+        self, weigh: _Weigh, targets: list[Any], sources: Tree, unconnected: Any
+    ) -> Tree:
+        given, structure = foreign_libraries.flatten_sources(sources)
+        resolved = [
+            foreign_libraries.sources_of(leaf) or _array(leaf) for leaf in given
+        ]
+        leaves = [leaf for source in resolved for leaf in source.variables]
+        groups = [self._uses.of(leaf) for leaf in leaves]
+        targets = [self._uses.latest(target) for target in targets]
+        if self._recording is None:
+            found = self._traced(weigh, targets, groups)
+        else:
+            found = self._recording.gradients(weigh, targets, groups)
+        choice = getattr(unconnected, "value", unconnected)
+        if str(choice).lower() == "zero":
+            shape = targets[0].shape if weigh is _only else ()
+            found = [
+                jnp.zeros((*shape, *leaf.shape), leaf.dtype) if one is None else one
+                for leaf, one in zip(leaves, found, strict=True)
+            ]
+        return trees.unflatten(structure, foreign_libraries.assemble(resolved, found))
+
+    def _pause(self, is_paused: bool) -> None:
+        if self._recording is None:
+            self._mark("pause" if is_paused else "resume")
+        else:
+            self._recording.is_paused = is_paused
+
+    def _traced(
+        self, weigh: _Weigh, targets: list[Any], groups: Sequence[Sequence[Any]]
+    ) -> list[Any]:
+        trace = self._trace
+        arrays = as_arrays([*targets, *(x for group in groups for x in group)])
+        for array in arrays:
+            self._require_here(array)
+        with set_current_trace(trace):
+            before = self._state
+            self._mark("resume")
+            total = weigh(targets)
+            self._mark(before)
+            sources = iter(as_arrays([x for group in groups for x in group]))
+            used = [[next(sources) for _ in group] for group in groups]
+            flat = [x for group in used for x in group]
+            for value in flat:
+                _require_traced(value)
+            known = self._connected(total, flat)
+            gradients = gradient_p.bind(total, *known, tape=self._number)
+            by_source = dict(zip(map(id, known), gradients, strict=True))
+            return [added_up(by_source, map(id, group)) for group in used]
+
+    def _connected(self, total: Any, sources: Sequence[Any]) -> list[Any]:
+        """Returns those sources from which what was recorded leads to the total."""
+        equations = equations_so_far(self._trace)
+        atoms = atoms_of([total, *sources], self._trace)
+        reached = connected(equations, self._number, atoms[0], atoms[1:])
+        return [
+            source
+            for source, atom in zip(sources, atoms[1:], strict=True)
+            if atom in reached and jnp.issubdtype(source.dtype, jnp.inexact)
+        ]
+
+    def _require_here(self, value: Any) -> None:
+        """Raises if `value` belongs to a part of the program that a mark is not in."""
+        is_traced = isinstance(value, jax.core.Tracer)
+        if is_traced and not self._uses.is_known(value):
+            raise RuntimeError(
+                "A tape is asked for gradients of what was computed where it was "
+                "entered. Received: a value from inside of a scan, cond or jit, for a "
+                "tape that was entered outside of it. Put the whole `with tape` into "
+                "that part, or ask for the gradient outside."
+            )
+
+    def _set_apart(self, variables: Iterable[Variable]) -> None:
+        """Makes earlier uses of variables no part of a gradient."""
+        values = self._overlay.values
+        if self._overlay.is_current:
+            for variable in [v for v in variables if v in values]:
+                values[variable] = source_p.bind(values[variable])
+
+    def _mark(self, what: str) -> None:
+        self._state = "resume" if what == "start" else what
+        mark_p.bind(tape=self._number, what=what)
+
+
+class _Uses:
+    """The values of variables that a tape saw, in the order of their reads."""
+
+    def __init__(self, watches_trainable: bool) -> None:
+        self.watched: set[Variable] = set()
+        self.values: dict[Variable, list[Any]] = {}
+        self.traces: Sequence[Any] = ()
+        self._watches_trainable = watches_trainable
+
+    def watches(self, variable: Variable) -> bool:
+        """Returns whether a read of `variable` is one of a source, from now on."""
+        is_watched = self._watches_trainable and variable.trainable
+        return is_watched or variable in self.watched
+
+    def record_read(self, variable: Variable, value: Any) -> None:
+        """Keeps a value that was read, if the variable is watched by now."""
+        if not self.watches(variable):
+            return
+        if self.traces and not self.is_known(value):
+            # Of a derivative inside, which takes care of it itself.
+            return
+        values = self.values.setdefault(variable, [])
+        if not values or values[-1] is not value:
+            values.append(value)
+
+    def detach(self, value: Any) -> Any:
+        """Returns `value` without the way in which it was computed."""
+        return source_p.bind(value)
+
+    def is_known(self, value: Any) -> bool:
+        """Returns whether a traced value belongs to where the tape was entered."""
+        return any(is_traced_in(value, trace) for trace in self.traces)
+
+    def of(self, source: Any) -> Sequence[Any]:
+        """Returns the values that a variable, or another source, had."""
+        return self.values.get(source, ()) if isinstance(source, Variable) else [source]
+
+    def latest(self, target: Any) -> Any:
+        """Returns the value that stands for a variable as target."""
+        values = self.values.get(target) if isinstance(target, Variable) else None
+        return values[-1] if values else target
+
+
+def _require_traced(value: Any) -> None:
+    if is_constant(value):
+        raise ValueError(
+            "A source of a gradient must be a variable, or a value that the function "
+            f"was given or has computed. Received: a constant, {value!r}, whose uses "
+            "cannot be told apart from those of an equal one. Pass it as an argument "
+            "of the function, or make it a variable."
+        )
+
+
+def _array(leaf: Any) -> foreign_libraries.Sources:
+    return foreign_libraries.Sources([leaf], lambda gradients: gradients[0])
+
+
+def _only(values: list[Any]) -> Any:
+    return values[0]
+
+
+def _weighted_sum(target: Tree, weights: Tree) -> jax.Array:
+    targets = as_arrays(trees.leaves(target))
+    if weights is None:
+        return sum((jnp.sum(value) for value in targets), start=jnp.zeros(()))
+    return sum(
+        (
+            jnp.sum(value * weight)
+            for value, weight in zip(targets, trees.leaves(weights), strict=True)
+        ),
+        start=jnp.zeros(()),
+    )

@@ -1,0 +1,220 @@
+"""What a tape leaves in a traced program, and what becomes of it.
+
+Marks say where a tape starts, where it stops, and where a gradient is wanted. Before
+the program is compiled, each wanted gradient is replaced by a real reverse-mode
+derivative of what stands between the marks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from mirrax._jax.jaxprs import (
+    ClosedJaxpr,
+    Jaxpr,
+    JaxprEqn,
+    Primitive,
+    Values,
+    Var,
+    all_equations,
+    bind,
+    initial_values,
+    read,
+    stand_ins,
+)
+from mirrax.run.gradients.eager_tape import derivatives
+
+mark_p = Primitive("tape_mark")
+"""Where a tape starts or stops to record.
+
+From `start` and `resume` on it records, from `pause` and `stop` on it does not. At
+`start` it forgets what it has.
+"""
+mark_p.def_abstract_eval(lambda **_: jax.core.ShapedArray((), jnp.bool_))
+
+source_p = Primitive("tape_source")
+"""A value set apart from how it was computed, which gradients do not reach."""
+source_p.def_abstract_eval(lambda aval: aval)
+
+gradient_p = Primitive("tape_gradient")
+"""Where a gradient is wanted: of the first input with respect to the others."""
+gradient_p.multiple_results = True
+gradient_p.def_abstract_eval(
+    lambda target, *sources, **_: [
+        jax.core.ShapedArray(target.shape + source.shape, source.dtype)
+        for source in sources
+    ]
+)
+
+_TAPE = (mark_p, source_p, gradient_p)
+
+
+def differentiate(
+    closed: ClosedJaxpr, axis_env: Sequence[tuple[str, int]]
+) -> ClosedJaxpr:
+    """Returns the program with every wanted gradient replaced by a derivative."""
+    if not _has_tape(closed.jaxpr):
+        return closed
+
+    def program(*inputs: Any) -> list[Any]:
+        values, eqns = initial_values(closed, inputs), closed.jaxpr.eqns
+        _evaluate(eqns, _Program(eqns, axis_env), values, {})
+        return [read(values, atom) for atom in closed.jaxpr.outvars]
+
+    return jax.make_jaxpr(program, axis_env=list(axis_env))(*stand_ins(closed.jaxpr))
+
+
+def _has_tape(jaxpr: Jaxpr) -> bool:
+    return any(eqn.primitive in _TAPE for eqn in all_equations(jaxpr))
+
+
+class _Program:
+    """All equations of a program, of which a derivative evaluates some again."""
+
+    def __init__(
+        self, eqns: Sequence[JaxprEqn], axis_env: Sequence[tuple[str, int]]
+    ) -> None:
+        self.axis_env = axis_env
+        self._eqns = eqns
+        self._positions = {id(eqn): index for index, eqn in enumerate(eqns)}
+
+    def before(self, eqn: JaxprEqn) -> Sequence[JaxprEqn]:
+        """Returns the equations that come before one of them."""
+        return self._eqns[: self._positions[id(eqn)]]
+
+
+def _evaluate(
+    eqns: Sequence[JaxprEqn], program: _Program, values: Values, changes: Values
+) -> None:
+    """Evaluates equations, and adds to what they compute the changes that are given."""
+    for eqn in eqns:
+        if eqn.primitive is gradient_p:
+            _gradient(eqn, program, values, changes)
+        elif eqn.primitive is mark_p:
+            values[eqn.outvars[0]] = jnp.zeros((), jnp.bool_)
+        elif eqn.primitive is source_p:
+            values[eqn.outvars[0]] = read(values, eqn.invars[0])
+        else:
+            params = {
+                name: _differentiated(value, program.axis_env)
+                for name, value in eqn.params.items()
+            }
+            inputs = [read(values, atom) for atom in eqn.invars]
+            values.update(zip(eqn.outvars, bind(eqn, inputs, params), strict=True))
+        for var in eqn.outvars:
+            if var in changes:
+                values[var] = values[var] + changes[var]
+
+
+def _differentiated(parameter: Any, axis_env: Sequence[tuple[str, int]]) -> Any:
+    if isinstance(parameter, ClosedJaxpr) and _has_tape(parameter.jaxpr):
+        return differentiate(parameter, axis_env)
+    # Named tuples are facts about the equation, such as the axes of a convolution.
+    if type(parameter) is tuple:
+        return tuple(_differentiated(item, axis_env) for item in parameter)
+    return parameter
+
+
+def _gradient(eqn: JaxprEqn, program: _Program, values: Values, outer: Values) -> None:
+    """Evaluates one wanted gradient.
+
+    What was recorded is evaluated again as a function of the sources; the values that
+    it gives replace the first ones, so that XLA drops the first evaluation. A source
+    that is computed from others gets a change of zero added, so that the gradient of
+    those reaches through it. So does every source where the gradient of another tape
+    is among what was recorded, which evaluates again what leads to that source.
+
+    Args:
+        eqn: Where it is wanted.
+        program: What is around it.
+        values: What is known so far.
+        outer: The changes of the gradients in which this one is evaluated.
+    """
+    target: Any = eqn.invars[0]
+    sources: list[Any] = list(dict.fromkeys(eqn.invars[1:]))
+    everything = _recorded(program.before(eqn), eqn.params["tape"])
+    recorded = _depending(everything, sources, target)
+    made = [var for item in recorded for var in item.outvars]
+    computed = set(made).intersection(sources)
+    is_nested = any(item.primitive is gradient_p for item in recorded)
+    changed = set(sources) if is_nested else computed
+
+    def forward(given: list[Any]) -> tuple[Any, list[Any]]:
+        inner, changes = dict(values), dict(outer)
+        for source, value in zip(sources, given, strict=True):
+            if source in changed:
+                changes[source] = changes[source] + value if source in outer else value
+            if source not in computed:
+                is_whole = source not in changed
+                inner[source] = value if is_whole else read(inner, source) + value
+        _evaluate(recorded, program, inner, changes)
+        return read(inner, target), [inner[var] for var in made]
+
+    start = [
+        jnp.zeros_like(value) if source in changed else value
+        for source, value in ((s, read(values, s)) for s in sources)
+    ]
+    total, backward, results = jax.vjp(forward, start, has_aux=True)
+    values.update(zip(made, results, strict=True))
+    gradients = derivatives(total, lambda weights: backward(weights)[0])
+    found = dict(zip(sources, gradients, strict=True))
+    values.update((out, found[s]) for out, s in zip(eqn.outvars, eqn.invars[1:]))
+
+
+def connected(
+    eqns: Sequence[JaxprEqn], tape: int, target: Any, sources: Sequence[Any]
+) -> set[Any]:
+    """Returns those sources from which what a tape has recorded leads to the target."""
+    kept = _depending(_recorded(eqns, tape), sources, target)
+    needed = {atom for eqn in kept for atom in eqn.invars if isinstance(atom, Var)}
+    if isinstance(target, Var):
+        needed.add(target)
+    return needed.intersection(s for s in sources if isinstance(s, Var))
+
+
+def _recorded(eqns: Sequence[JaxprEqn], tape: int) -> list[JaxprEqn]:
+    """Returns what ran while the tape recorded, and its marks."""
+    kept: list[JaxprEqn] = []
+    is_kept = False
+    for eqn in eqns:
+        if eqn.primitive is mark_p and eqn.params["tape"] == tape:
+            is_kept = eqn.params["what"] in ("start", "resume")
+            if eqn.params["what"] == "start":
+                kept.clear()
+            kept.append(eqn)
+        elif is_kept:
+            kept.append(eqn)
+    return kept
+
+
+def _depending(
+    eqns: Sequence[JaxprEqn], sources: Sequence[Any], target: Any
+) -> list[JaxprEqn]:
+    """Returns those equations that lead from the sources to the target.
+
+    Marks stay, because gradients of tapes may be among the equations. The way ends at
+    values that were set apart.
+    """
+    reached = {source for source in sources if isinstance(source, Var)}
+    forward = []
+    for eqn in eqns:
+        if eqn.primitive is mark_p:
+            forward.append(eqn)
+        elif eqn.primitive is not source_p and not reached.isdisjoint(_inputs(eqn)):
+            forward.append(eqn)
+            reached.update(eqn.outvars)
+    needed = {target} if isinstance(target, Var) else set()
+    kept = []
+    for eqn in reversed(forward):
+        if eqn.primitive is mark_p or not needed.isdisjoint(eqn.outvars):
+            kept.append(eqn)
+            needed.update(_inputs(eqn))
+    return kept[::-1]
+
+
+def _inputs(eqn: JaxprEqn) -> list[Var]:
+    return [atom for atom in eqn.invars if isinstance(atom, Var)]

@@ -1,0 +1,1 @@
+"""The engine for parts of different shapes: one program for each replica."""

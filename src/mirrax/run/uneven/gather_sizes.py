@@ -1,0 +1,60 @@
+"""How long the parts are that replicas of different shapes gather.
+
+The result of an `all_gather` is as long as the parts of all replicas together, but each
+replica is traced on its own. So a trace that meets one whose sizes are not known is
+given up, and started again once every replica has said its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax
+
+from mirrax.collectives import spmd
+
+Gather = Callable[[list[jax.Array], int], list[jax.Array]]
+
+
+class UnknownSizes(Exception):  # noqa: N818 - a signal to the engine
+    """A trace cannot go on, because it does not know the parts of the others."""
+
+
+class GatheredSizes:
+    """The sizes of the parts in each `all_gather` of one replica function."""
+
+    def __init__(self) -> None:
+        # For each call: for each replica, the size of each value of the call.
+        self._known: list[dict[int, list[int]]] = []
+        self._reported: dict[int, list[int]] = {}
+        self._num_replicas = 0
+
+    def seen_by(self, number: int, num_replicas: int) -> Gather:
+        """Returns the `all_gather` of replica `number`, for one trace of it."""
+        self._num_replicas = num_replicas
+        num_calls = 0
+
+        def gather(values: list[jax.Array], axis: int) -> list[jax.Array]:
+            nonlocal num_calls
+            own = [value.shape[axis] for value in values]
+            if num_calls == len(self._known):
+                self._reported[number] = own
+                raise UnknownSizes
+            sizes = self._known[num_calls]
+            num_calls += 1
+            columns = zip(*(sizes[i] for i in range(num_replicas)), strict=True)
+            return [
+                spmd.all_gather_uneven(value, axis, column)
+                if len(set(column)) > 1
+                else spmd.all_gather([value], axis)[0]
+                for value, column in zip(values, columns, strict=True)
+            ]
+
+        return gather
+
+    def learn(self) -> bool:
+        """Takes in what the replicas reported; False unless all of them did."""
+        reported, self._reported = self._reported, {}
+        self._known.append(reported)
+        counts = {len(sizes) for sizes in reported.values()}
+        return len(reported) == self._num_replicas and len(counts) == 1

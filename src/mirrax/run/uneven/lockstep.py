@@ -1,0 +1,219 @@
+"""Running one program per replica side by side, meeting at the collectives."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import PartitionSpec
+
+from mirrax._jax.arrays import shards
+from mirrax._jax.config import without_nan_rerun
+from mirrax._jax.jaxprs import JaxprEqn, Values, bind, initial_values, kind_of, read
+from mirrax.collectives.worker_guard import guarded
+from mirrax.devices.topology import AXIS, Topology
+from mirrax.run.compiled.callbacks import Failures, refuse_in_callback
+from mirrax.run.compiled.replica_trace import join_result
+from mirrax.run.compiled.tracing import Traced
+from mirrax.run.compiled.variable_io import (
+    read_and_written,
+    read_shared,
+    refuse_concurrent_writes,
+    replace,
+)
+from mirrax.run.uneven.segments import Cut
+from mirrax.trees import Tree
+from mirrax.values.layouts import join_parts, replicate_parts, to_device
+from mirrax.values.per_replica import PerReplica
+from mirrax.values.regroup import merge
+from mirrax.variables import aliasing
+from mirrax.variables.distributed_variable import DistributedVariable
+from mirrax.variables.sync_on_read_variable import SyncOnReadVariable
+from mirrax.variables.variable import Variable
+
+
+@dataclasses.dataclass(frozen=True)
+class Lockstep:
+    """One program per replica, ready to run.
+
+    Args:
+        topology: The devices.
+        traces: What each replica does.
+        cuts: The same in pieces.
+        varying: Which results differ between replicas.
+        meetings: The collectives after each piece, as programs over all replicas.
+        failures: What callbacks raise; None if there are none.
+    """
+
+    topology: Topology
+    traces: tuple[Traced, ...]
+    cuts: tuple[Cut, ...]
+    varying: tuple[bool, ...]
+    meetings: tuple[Any, ...]
+    failures: Failures | None = None
+
+    def __call__(self, arrays: Sequence[Sequence[Any]]) -> Tree:
+        if self.failures is None:
+            with aliasing.lock:
+                return self._call_locked(arrays)
+        refuse_in_callback()
+        with aliasing.callback_lock, aliasing.lock:
+            return self._call_locked(arrays)
+
+    def _call_locked(self, arrays: Sequence[Sequence[Any]]) -> Tree:
+        reads, writes = self.traces[0].reads, self.traces[0].writes
+        count = len(writes)
+        held = read_shared(reads, self.topology)
+        inputs = self._inputs(arrays, held)
+        if self.failures is None:
+            columns = self._run(inputs)
+        else:
+            # A callback may read variables itself, in another thread.
+            aliasing.lock.release()
+            try:
+                columns = jax.block_until_ready(self._run(inputs))
+                self.failures.raise_first()
+            finally:
+                aliasing.lock.acquire()
+            refuse_concurrent_writes(reads, held, read_and_written(self.traces[0]))
+        replace(
+            writes,
+            [
+                self._stored(variable, parts)
+                for variable, parts in zip(writes, columns[:count], strict=True)
+            ],
+        )
+        return self._presented(columns[count:])
+
+    def _run(self, inputs: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
+        """Returns for each output what the replicas computed from their inputs."""
+        states = [
+            initial_values(piece.closed, own)
+            for piece, own in zip(self.cuts, inputs, strict=True)
+        ]
+        for step in range(len(self.cuts[0].segments)):
+            self._advance(step, states)
+        rows = [
+            [read(values, atom) for atom in piece.closed.jaxpr.outvars]
+            for piece, values in zip(self.cuts, states, strict=True)
+        ]
+        return list(zip(*rows, strict=True))
+
+    def _advance(self, step: int, states: Sequence[Values]) -> None:
+        for piece, values, device in zip(
+            self.cuts, states, self.topology.local_devices, strict=True
+        ):
+            segment = piece.segments[step]
+            if segment.run is not None:
+                with jax.default_device(device):
+                    outputs = segment.run(*(read(values, v) for v in segment.inputs))
+                values.update(zip(segment.outputs, outputs, strict=True))
+        segments = [piece.segments[step] for piece in self.cuts]
+        if segments[0].collectives:
+            self._meet(step, [s.collectives for s in segments], states)
+
+    def _meet(
+        self,
+        step: int,
+        collectives: Sequence[tuple[JaxprEqn, ...]],
+        states: Sequence[Values],
+    ) -> None:
+        inputs = [
+            [read(values, atom) for eqn in eqns for atom in eqn.invars]
+            for eqns, values in zip(collectives, states, strict=True)
+        ]
+        joined = [
+            join_parts(tuple(parts), self.topology)
+            for parts in zip(*inputs, strict=True)
+        ]
+        outputs = self.meetings[step](*joined)
+        columns = [shards(output) for output in outputs]
+        for index, (eqns, values) in enumerate(zip(collectives, states, strict=True)):
+            made = [var for eqn in eqns for var in eqn.outvars]
+            for var, column in zip(made, columns, strict=True):
+                is_scalar = kind_of(var)[0] == ()
+                values[var] = _as_scalar(column[index]) if is_scalar else column[index]
+
+    def _inputs(
+        self, arrays: Sequence[Sequence[Any]], held: Sequence[jax.Array]
+    ) -> list[list[Any]]:
+        """Returns the arguments and the parts of variables of each replica."""
+        devices = self.topology.local_devices
+        parts_of_held = [
+            _parts(variable, array, len(devices))
+            for variable, array in zip(self.traces[0].reads, held, strict=True)
+        ]
+        return [
+            [
+                *(to_device(array, device) for array in own),
+                *(parts[index] for parts in parts_of_held),
+            ]
+            for index, (own, device) in enumerate(zip(arrays, devices, strict=True))
+        ]
+
+    def _presented(self, columns: Sequence[tuple[Any, ...]]) -> Tree:
+        """Returns what the user gets."""
+        results = [
+            PerReplica(self._on_devices(parts))
+            if varies
+            else replicate_parts(parts, self.topology)
+            for parts, varies in zip(columns, self.varying, strict=True)
+        ]
+        structure, is_array, _ = self.traces[0].result
+        rest = [merge(parts) for parts in zip(*(t.result[2] for t in self.traces))]
+        return join_result((structure, is_array, rest), results)
+
+    def _stored(self, variable: Variable, parts: Sequence[Any]) -> jax.Array:
+        if isinstance(variable, SyncOnReadVariable):
+            return join_parts(tuple(parts), self.topology)
+        return replicate_parts(parts, self.topology)
+
+    def _on_devices(self, parts: Sequence[Any]) -> tuple[jax.Array, ...]:
+        """Returns each replica's part on its device; constants are not there yet."""
+        return tuple(
+            to_device(part, device)
+            for part, device in zip(parts, self.topology.local_devices, strict=True)
+        )
+
+
+@jax.jit
+def _as_scalar(vector: jax.Array) -> jax.Array:
+    return vector.reshape(())
+
+
+def meeting_program(topology: Topology, eqns: tuple[JaxprEqn, ...]) -> Any:
+    """Returns collectives as a program over all replicas."""
+
+    def body(*values: jax.Array) -> list[jax.Array]:
+        given = iter(values)
+        outputs: list[jax.Array] = []
+        for eqn in eqns:
+            inputs = [next(given).reshape(kind_of(atom)[0]) for atom in eqn.invars]
+            outputs.extend(bind(eqn, inputs, eqn.params))
+        return [jnp.atleast_1d(output) for output in outputs]
+
+    program = jax.jit(
+        without_nan_rerun(
+            jax.shard_map(
+                body,
+                mesh=topology.mesh,
+                in_specs=PartitionSpec(AXIS),
+                out_specs=PartitionSpec(AXIS),
+                check_vma=False,
+            ),
+            "an uneven step",
+        )
+    )
+    return guarded(topology, "uneven step", program)
+
+
+def _parts(variable: Variable, array: jax.Array, count: int) -> Sequence[jax.Array]:
+    """Returns what each local replica reads of a variable with this array."""
+    if isinstance(variable, SyncOnReadVariable):
+        return [variable.part(index) for index in range(count)]
+    if isinstance(variable, DistributedVariable):
+        return shards(array)
+    return (array,) * count

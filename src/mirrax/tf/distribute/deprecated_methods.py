@@ -1,0 +1,78 @@
+"""Methods of the version 1 API that strategies of version 2 still have."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import mirrax
+from mirrax.tf.data.input_iterator import InputIterator
+
+
+class DeprecatedMethods:
+    """The methods of version 1 that every strategy of TensorFlow has.
+
+    A mix-in for `mirrax.Strategy`.
+    """
+
+    isolates_session_state = True
+
+    def make_dataset_iterator(self: Any, dataset: Any) -> InputIterator:
+        return InputIterator(self.experimental_distribute_dataset(dataset))
+
+    def make_input_fn_iterator(
+        self: Any,
+        input_fn: Callable[[mirrax.InputContext], Any],
+        replication_mode: Any = mirrax.InputReplicationMode.PER_WORKER,
+    ) -> InputIterator:
+        if replication_mode is not mirrax.InputReplicationMode.PER_WORKER:
+            raise ValueError(
+                "Input functions can only be called once per worker. Received: "
+                f"replication_mode={replication_mode!r}. Use "
+                "InputReplicationMode.PER_WORKER, or "
+                "`distribute_datasets_from_function` with `InputOptions`."
+            )
+        return InputIterator(self.distribute_datasets_from_function(input_fn))
+
+    def experimental_run(
+        self: Any, fn: Callable[..., Any], input_iterator: Any = None
+    ) -> Any:
+        args = () if input_iterator is None else (input_iterator.get_next(),)
+        return self.run(fn, args)
+
+    def unwrap(self: Any, value: Any) -> tuple[Any, ...]:
+        results: tuple[Any, ...] = self.experimental_local_results(value)
+        return results
+
+    def group(self: Any, value: Any, name: str | None = None) -> Any:
+        results = self.unwrap(value)
+        return results[0] if len(results) == 1 else None
+
+    def colocate_vars_with(
+        self: Any, colocate_with_variable: Any
+    ) -> contextlib.AbstractContextManager[None]:
+        require_scope(self)
+        return self.extended.colocate_vars_with(colocate_with_variable)  # type: ignore[no-any-return]
+
+    def configure(self: Any, session_config: Any = None, *_: Any, **__: Any) -> None:
+        """Applies a configuration; to join a cluster, use a multi-worker strategy."""
+        if session_config is not None:
+            session_config.apply()
+
+    def update_config_proto(self: Any, config_proto: Any) -> Any:
+        updated = copy.deepcopy(config_proto)
+        updated.isolate_session_state |= self.isolates_session_state
+        return updated
+
+
+def require_scope(strategy: Any) -> None:
+    """Raises unless the current strategy is `strategy`."""
+    current = mirrax.get_strategy()
+    if current is not strategy:
+        raise RuntimeError(
+            'Need to be inside "with strategy.scope()" for '
+            f"{strategy!r}. Received: a call in the scope of {current!r}. Enter the "
+            "scope first."
+        )

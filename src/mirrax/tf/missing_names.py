@@ -1,0 +1,57 @@
+"""TensorFlow names that Mirrax does not have: errors that name a replacement."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from mirrax.tf.replacements import REPLACEMENTS
+
+DOCUMENT = "docs/migration.md"
+
+
+def replacement_of(name: str) -> str:
+    """Returns a sentence that says what to use instead of a TensorFlow name.
+
+    The most specific entry counts: `tf.image.resize`, then `tf.image`.
+
+    >>> replacement_of("tf.lookup.StaticHashTable")
+    'Use a Python dict in the input pipeline (`Dataset.map`).'
+    """
+    parts = name.split(".")
+    for length in range(len(parts), 1, -1):
+        found = REPLACEMENTS.get(".".join(parts[:length]))
+        if found is not None:
+            return f"Use {found}."
+    return (
+        f"Look for it in `jax.numpy`, `jax.nn`, `jax.lax` or `mirrax`; {DOCUMENT} "
+        "lists what is available."
+    )
+
+
+def names_of(module: str) -> Callable[[str], Any]:
+    """Returns a module's `__getattr__`, which raises and names a replacement."""
+
+    def __getattr__(name: str) -> Any:  # noqa: N807 - Python's name for it
+        if name.startswith("__"):
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        full = f"{module}.{name}"
+        raise AttributeError(
+            f"`mirrax.tf` has no `{full}`. {replacement_of(full)}", name=name
+        )
+
+    return __getattr__
+
+
+def unavailable(name: str) -> type:
+    """Returns a placeholder for a missing class; creating an instance raises."""
+
+    def __init__(self: object, *args: Any, **kwargs: Any) -> NoReturn:  # noqa: N807
+        raise NotImplementedError(f"Mirrax has no `{name}`. {replacement_of(name)}")
+
+    namespace = {
+        "__init__": __init__,
+        "__doc__": f"`{name}`, which Mirrax does not have. {replacement_of(name)}",
+        "__module__": __name__,
+    }
+    return type(name.rsplit(".", maxsplit=1)[-1], (), namespace)

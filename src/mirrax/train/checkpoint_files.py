@@ -1,0 +1,340 @@
+"""Checkpoints as directories.
+
+    <path>/mirrax-arrays-<order>/   the arrays, written by Orbax
+    <path>/mirrax-manifest          everything else, with checksums of all files
+
+The manifest is written last and replaced atomically. Until then the previous one is
+valid, with its own arrays. So the process can be killed at any moment: either the old
+checkpoint or the new one is complete.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import logging
+import os
+import pathlib
+import re
+import shutil
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import google_crc32c
+import jax
+import numpy as np
+
+from mirrax.errors import (
+    CheckpointDamagedError,
+    CheckpointWriteError,
+    NotFoundError,
+)
+
+_logger = logging.getLogger(__name__)
+
+_VERSION = 1
+_NUMBERED = re.compile(r"(?P<name>.*)-(?P<number>\d+)")
+_MANIFEST = "mirrax-manifest"
+_NEW_MANIFEST = "mirrax-manifest-new"
+_ARRAYS = "mirrax-arrays-"
+
+_warned: set[pathlib.Path] = set()
+
+
+@dataclasses.dataclass(frozen=True)
+class CheckpointData:
+    """The contents of a checkpoint: arrays and JSON values, by name."""
+
+    arrays: Mapping[str, np.ndarray[Any, Any]]
+    plain: Mapping[str, Any]
+
+
+class Writer:
+    """Writes checkpoints in a thread, one at a time."""
+
+    def __init__(self) -> None:
+        self._thread: threading.Thread | None = None
+        self._error: CheckpointWriteError | None = None
+
+    def start(self, path: pathlib.Path, saved: CheckpointData) -> None:
+        """Starts writing a checkpoint; raises at once if the path is not usable."""
+        self.wait()
+        ocp = _orbax()
+        try:
+            _check_replaceable(path)
+            others = filter(is_complete, _find_numbered(path.parent, None))
+            # Later than all others, even if the clock was set back.
+            order = max(time.time_ns(), 0, *(_order_of(other) + 1 for other in others))
+            folder = path / f"{_ARRAYS}{order}"
+            folder.mkdir(parents=True)
+        except CheckpointWriteError:
+            raise
+        except OSError as error:
+            raise _write_error(path, error) from error
+        # Not with Orbax' own threads, which wait five minutes after a failure.
+        self._thread = threading.Thread(
+            target=self._write, args=(ocp, folder, order, saved), name="mirrax-saving"
+        )
+        self._thread.start()
+
+    def wait(self) -> None:
+        """Waits until the checkpoint is written; raises the error of writing."""
+        if self._thread is not None:
+            self._thread.join()
+        self._thread = None
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+    def _write(
+        self, ocp: Any, folder: pathlib.Path, order: int, saved: CheckpointData
+    ) -> None:
+        path = folder.parent
+        try:
+            _write_arrays(ocp, folder, saved.arrays)
+            _write_manifest(folder, order, saved)
+        except Exception as error:
+            self._error = _write_error(path, error)
+            self._error.__cause__ = error
+            _remove_arrays(path, [folder])
+        else:
+            _remove_arrays(path, [old for old in _arrays_in(path) if old != folder])
+
+
+def read(path: pathlib.Path) -> CheckpointData:
+    """Reads a checkpoint and verifies its checksums."""
+    ocp = _orbax()
+    manifest = _read_manifest(path)
+    folder = path / manifest["folder"]
+    try:
+        changed = [
+            name
+            for name, described in manifest["files"].items()
+            if _describe(folder / name) != described
+        ]
+        if changed:
+            raise ValueError(f"other bits than were written in {', '.join(changed)}")
+        arrays = {
+            name: np.zeros(shape, np.dtype(dtype))
+            for name, (shape, dtype) in manifest["empty"].items()
+        }
+        if manifest["files"]:
+            restored = ocp.args.StandardRestore()
+            with contextlib.closing(_handler(ocp)) as handler:
+                arrays.update(handler.restore(folder, args=restored))
+    except Exception as error:
+        raise _damaged_error(path, str(error)) from error
+    return CheckpointData(arrays, manifest["plain"])
+
+
+def is_complete(path: pathlib.Path) -> bool:
+    """Returns whether `path` has a complete checkpoint."""
+    return (path / _MANIFEST).is_file()
+
+
+def numbered(directory: pathlib.Path, name: str | None = None) -> list[pathlib.Path]:
+    """Returns the complete checkpoints in a directory, in the order of saving.
+
+    Args:
+        directory: The directory.
+        name: The part before the number; None for any.
+    """
+    found = _find_numbered(directory, name)
+    new = sorted({path for path in found if _is_partial(path)} - _warned)
+    _warned.update(new)
+    if new:
+        _logger.warning(
+            "Ignoring %d directories without a complete checkpoint: %s",
+            len(new),
+            ", ".join(str(path) for path in new),
+        )
+    return sorted(filter(is_complete, found), key=_order_of)
+
+
+def number_of(path: pathlib.Path) -> int:
+    """Returns the number in a checkpoint's name; 0 if there is none."""
+    match = _NUMBERED.fullmatch(path.name)
+    return int(match["number"]) if match else 0
+
+
+def remove(path: pathlib.Path) -> None:
+    """Removes a checkpoint, the manifest first."""
+    try:
+        (path / _MANIFEST).unlink()
+    except OSError as error:
+        _logger.warning("The old checkpoint '%s' cannot be removed: %s", path, error)
+    else:
+        _remove_arrays(path, _arrays_in(path))
+
+
+def remove_partial(directory: pathlib.Path, name: str) -> None:
+    """Removes incomplete checkpoints; only for the process that writes there."""
+    with contextlib.suppress(OSError):
+        for path in filter(_is_partial, _find_numbered(directory, name)):
+            _remove_arrays(path, _arrays_in(path))
+
+
+def _orbax() -> Any:
+    """Imports Orbax, which is large and used for nothing else."""
+    try:
+        import orbax.checkpoint as ocp
+    except ImportError as error:
+        raise ImportError(
+            "Checkpoints are written by Orbax, which cannot be imported. Received: "
+            f"{error}. Install it: pip install 'mirrax[checkpoint]'."
+        ) from error
+    return ocp
+
+
+def _handler(ocp: Any) -> Any:
+    own = jax.process_index()
+    # Each process works alone; Orbax must not wait for the others.
+    alone = ocp.options.MultiprocessingOptions(
+        primary_host=own,
+        active_processes={own},
+        barrier_sync_key_prefix=f"mirrax{own}",
+    )
+    return ocp.StandardCheckpointHandler(multiprocessing_options=alone)
+
+
+def _write_arrays(
+    ocp: Any, folder: pathlib.Path, arrays: Mapping[str, np.ndarray[Any, Any]]
+) -> None:
+    # Orbax rejects empty arrays; the manifest has their shapes.
+    stored = {name: array for name, array in arrays.items() if array.size}
+    if stored:
+        with contextlib.closing(_handler(ocp)) as handler:
+            handler.save(folder, args=ocp.args.StandardSave(stored))
+            handler.finalize(folder)
+
+
+def _write_manifest(folder: pathlib.Path, order: int, saved: CheckpointData) -> None:
+    files = [file for file in sorted(folder.rglob("*")) if file.is_file()]
+    manifest = {
+        "version": _VERSION,
+        "order": order,
+        "folder": folder.name,
+        "files": {str(f.relative_to(folder)): _describe(f, sync=True) for f in files},
+        "empty": {
+            name: [array.shape, str(array.dtype)]
+            for name, array in saved.arrays.items()
+            if not array.size
+        },
+        "plain": dict(saved.plain),
+    }
+    body = json.dumps(manifest).encode()
+    new = folder.parent / _NEW_MANIFEST
+    with new.open("wb") as stream:
+        stream.write(_checksum_line(body) + body)
+        stream.flush()
+        os.fsync(stream.fileno())
+    os.replace(new, folder.parent / _MANIFEST)
+
+
+def _read_manifest(path: pathlib.Path) -> Any:
+    if not is_complete(path):
+        raise NotFoundError(
+            f"There is no whole checkpoint at '{path}'. Received: a path that "
+            f"{'is no directory' if not path.is_dir() else 'was not completed'}. "
+            "`mirrax.train.latest_checkpoint(directory)` finds the newest whole one."
+        )
+    try:
+        line, end, body = (path / _MANIFEST).read_bytes().partition(b"\n")
+    except OSError as error:
+        raise _damaged_error(path, str(error)) from error
+    if line + end != _checksum_line(body):
+        raise _damaged_error(path, f"other bits than were written in {_MANIFEST}")
+    manifest = json.loads(body)
+    if manifest["version"] != _VERSION:
+        raise CheckpointDamagedError(
+            f"'{path}' was written by another version of Mirrax. Received: "
+            f"version {manifest['version']}; this one reads {_VERSION}."
+        )
+    return manifest
+
+
+def _checksum_line(body: bytes) -> bytes:
+    return b"%08x\n" % google_crc32c.value(body)
+
+
+def _describe(file: pathlib.Path, sync: bool = False) -> list[int]:
+    """Returns size and checksum of a file; optionally syncs it to disk first."""
+    checksum = size = 0
+    with file.open("rb") as stream:
+        if sync:
+            os.fsync(stream.fileno())
+        while data := stream.read(1 << 20):
+            checksum = google_crc32c.extend(checksum, data)
+            size += len(data)
+    return [size, checksum]
+
+
+def _order_of(path: pathlib.Path) -> int:
+    """Returns a sort key: higher for checkpoints saved later."""
+    try:
+        return int(_read_manifest(path)["order"])
+    except OSError:
+        # Nearly the same, unless the file was copied.
+        with contextlib.suppress(OSError):
+            return (path / _MANIFEST).stat().st_mtime_ns
+        return 0
+
+
+def _find_numbered(directory: pathlib.Path, name: str | None) -> list[pathlib.Path]:
+    if not directory.is_dir():
+        return []
+    matches = [(path, _NUMBERED.fullmatch(path.name)) for path in directory.iterdir()]
+    return [path for path, match in matches if match and name in (None, match["name"])]
+
+
+def _is_partial(path: pathlib.Path) -> bool:
+    """Returns whether `path` has an incomplete checkpoint of Mirrax."""
+    return path.is_dir() and not is_complete(path) and not _find_other_files(path)
+
+
+def _find_other_files(path: pathlib.Path) -> list[str]:
+    names = (child.name for child in path.iterdir())
+    return sorted(n for n in names if n != _NEW_MANIFEST and not n.startswith(_ARRAYS))
+
+
+def _arrays_in(path: pathlib.Path) -> list[pathlib.Path]:
+    return list(path.glob(f"{_ARRAYS}*"))
+
+
+def _check_replaceable(path: pathlib.Path) -> None:
+    if not os.path.lexists(path) or is_complete(path) or _is_partial(path):
+        return
+    what = f"a folder with {_find_other_files(path)[:3]}" if path.is_dir() else "a file"
+    raise CheckpointWriteError(
+        "A checkpoint can replace nothing but another checkpoint. Received: "
+        f"'{path}', where there is {what}. Nothing was changed. Choose another path."
+    )
+
+
+def _remove_arrays(path: pathlib.Path, arrays: Iterable[pathlib.Path]) -> None:
+    """Removes arrays from a directory, and the directory if it is then empty."""
+    for folder in arrays:
+        shutil.rmtree(folder, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        (path / _NEW_MANIFEST).unlink(missing_ok=True)
+        path.rmdir()
+
+
+def _write_error(path: pathlib.Path, error: Exception) -> CheckpointWriteError:
+    # Cut off the settings in TensorStore's messages.
+    reason = str(error).partition(" [tensorstore_spec")[0]
+    return CheckpointWriteError(
+        "A checkpoint needs a place with room for it where this process may write. "
+        f"Received: '{path}', where it failed with {type(error).__name__}: {reason}. "
+        "An older checkpoint there is still whole. Make room, or choose another place."
+    )
+
+
+def _damaged_error(path: pathlib.Path, reason: str) -> CheckpointDamagedError:
+    return CheckpointDamagedError(
+        f"The checkpoint at '{path}' cannot be read, although it was completed. "
+        f"Received: {reason}. Restore an older one."
+    )

@@ -1,0 +1,177 @@
+"""`CheckpointManager`: keeps the newest checkpoints in a directory."""
+
+from __future__ import annotations
+
+import logging
+import os
+import pathlib
+from collections.abc import Callable
+
+from mirrax.errors import CheckpointDamagedError
+from mirrax.train import checkpoint_files, worker_sync
+from mirrax.train.checkpoint import Checkpoint, Path
+
+_logger = logging.getLogger(__name__)
+
+
+class CheckpointManager:
+    """Keeps the newest checkpoints of a program in a directory.
+
+    Args:
+        checkpoint: The objects to save.
+        directory: The directory; created if missing.
+        max_to_keep: How many checkpoints to keep; None for all.
+        checkpoint_name: The name before the number.
+        save_interval: `save` writes at multiples of this many steps.
+        asynchronous: Whether to write in the background.
+        init_fn: Called by `restore_or_initialize` if there is no checkpoint.
+
+    >>> import tempfile
+    >>> import mirrax
+    >>> checkpoint = mirrax.train.Checkpoint(weight=mirrax.Variable(1.0))
+    >>> manager = mirrax.train.CheckpointManager(checkpoint, tempfile.mkdtemp())
+    >>> manager.restore_or_initialize()
+    >>> path = manager.save(100)
+    >>> manager.latest_checkpoint == path
+    True
+    """
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        directory: Path,
+        max_to_keep: int | None = 5,
+        checkpoint_name: str = "ckpt",
+        save_interval: int = 1,
+        asynchronous: bool = False,
+        init_fn: Callable[[], object] | None = None,
+    ) -> None:
+        if max_to_keep is not None and max_to_keep < 1:
+            raise ValueError(
+                "`max_to_keep` is how many checkpoints are kept: at least 1, or None "
+                f"for all. Received: {max_to_keep}."
+            )
+        if save_interval < 1:
+            raise ValueError(
+                "`save_interval` is a number of steps: at least 1. Received: "
+                f"{save_interval}."
+            )
+        self._checkpoint = checkpoint
+        self._directory = pathlib.Path(directory).absolute()
+        self._max_to_keep = max_to_keep
+        self._name = checkpoint_name
+        self._interval = save_interval
+        self._asynchronous = asynchronous
+        self._init_fn = init_fn
+        self._last_saved: int | None = None
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        return self._checkpoint
+
+    @property
+    def directory(self) -> str:
+        return str(self._directory)
+
+    @property
+    def checkpoints(self) -> list[str]:
+        """The paths of all complete checkpoints, in the order of saving."""
+        return [
+            str(path) for path in checkpoint_files.numbered(self._directory, self._name)
+        ]
+
+    @property
+    def latest_checkpoint(self) -> str | None:
+        """The path of the newest complete checkpoint; None if there is none."""
+        return next(reversed(self.checkpoints), None)
+
+    def save(
+        self, checkpoint_number: int | None = None, check_interval: bool = True
+    ) -> str | None:
+        """Writes a checkpoint and removes the oldest ones; returns its path.
+
+        Args:
+            checkpoint_number: Its number, such as the step; by default one more than
+                the highest, regardless of the interval.
+            check_interval: Whether to do nothing and return None unless the number has
+                reached the next multiple of `save_interval`.
+        """
+        workers = worker_sync.current_peers()
+        if checkpoint_number is None:
+            self.wait()
+            checkpoint_number = worker_sync.from_chief(workers, self._next_number())
+            check_interval = False
+        number = int(checkpoint_number)
+        if number < 0:
+            raise ValueError(
+                "A checkpoint has a number that is 0 or more, such as the step. "
+                f"Received: {number}."
+            )
+        if check_interval and not self._is_due(number):
+            return None
+        self.wait()
+        if workers.is_chief:
+            checkpoint_files.remove_partial(self._directory, self._name)
+        self._checkpoint.save_number(number)
+        path = self._checkpoint.write(
+            self._directory / f"{self._name}-{number}", self._asynchronous
+        )
+        self._last_saved = number
+        if not self._asynchronous:
+            self._remove_old()
+        return path
+
+    def wait(self) -> None:
+        """Waits for a background write, and raises if it failed."""
+        self._checkpoint.wait()
+        self._remove_old()
+
+    def restore_or_initialize(self) -> str | None:
+        """Restores the newest readable checkpoint; returns its path.
+
+        If there is none, calls `init_fn` and returns None.
+        """
+        found = worker_sync.from_chief(worker_sync.current_peers(), self.checkpoints)
+        for path in reversed(found):
+            try:
+                self._checkpoint.restore(path)
+            except CheckpointDamagedError as error:
+                _logger.warning("%s Trying the one before it.", error)
+                continue
+            self._last_saved = checkpoint_files.number_of(pathlib.Path(path))
+            return path
+        if self._init_fn is not None:
+            self._init_fn()
+        return None
+
+    def _is_due(self, number: int) -> bool:
+        # Programs that skip numbers may skip the multiples.
+        periods = number // self._interval, (self._last_saved or 0) // self._interval
+        return number % self._interval == 0 or periods[0] != periods[1]
+
+    def _next_number(self) -> int:
+        found = checkpoint_files.numbered(self._directory, self._name)
+        return 1 + max(
+            int(self._checkpoint.save_counter),
+            *map(checkpoint_files.number_of, found),
+            0,
+        )
+
+    def _remove_old(self) -> None:
+        if self._max_to_keep is None or not worker_sync.current_peers().is_chief:
+            return
+        for path in checkpoint_files.numbered(self._directory, self._name)[
+            : -self._max_to_keep
+        ]:
+            checkpoint_files.remove(path)
+
+
+def latest_checkpoint(directory: Path) -> str | None:
+    """Returns the path of the complete checkpoint that was saved last, if any.
+
+    >>> import tempfile
+    >>> latest_checkpoint(tempfile.mkdtemp()) is None
+    True
+    """
+    found = checkpoint_files.numbered(pathlib.Path(os.fspath(directory)).absolute())
+    return str(found[-1]) if found else None

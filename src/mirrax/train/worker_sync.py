@@ -1,0 +1,131 @@
+"""Agreement of the workers of a job on a checkpoint."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from mirrax.cluster import current_job
+from mirrax.devices.peers import NoPeers, Peers, exchange_json
+from mirrax.errors import (
+    CheckpointDamagedError,
+    CheckpointMismatchError,
+    CheckpointWriteError,
+    NotFoundError,
+)
+from mirrax.train.saved_objects import Entry, PositionEntry
+
+T = TypeVar("T")
+
+
+def current_peers() -> Peers:
+    """Returns the workers that save together."""
+    return current_job() or NoPeers()
+
+
+def check_same_objects(
+    workers: Peers, path: pathlib.Path, entries: Mapping[str, Entry]
+) -> dict[str, list[Any]]:
+    """Checks that all workers save the same objects.
+
+    Returns the positions of each iterator on all workers.
+    """
+    positions = {
+        name: entry.get()
+        for name, entry in entries.items()
+        if isinstance(entry, PositionEntry)
+    }
+    own = {"path": path.name, "names": sorted(entries), "positions": positions}
+    answers = exchange_json(workers, "saving a checkpoint", own)
+    for index, other in enumerate(answers):
+        if (other["path"], other["names"]) != (own["path"], own["names"]):
+            raise CheckpointMismatchError(
+                "All workers must save the same objects under the same name. Received: "
+                f"worker {workers.worker_index} saves '{own['path']}' with "
+                f"{own['names']}, worker {index} saves '{other['path']}' with "
+                f"{other['names']}."
+            )
+    return {name: [o["positions"][name] for o in answers] for name in positions}
+
+
+def local_positions(workers: Peers, plain: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the JSON values, with this worker's position of each iterator.
+
+    After a change of the number of workers, these are the positions of all.
+    """
+    own = {}
+    for name, value in plain.items():
+        if not isinstance(value, list):
+            own[name] = value
+        elif len(value) == workers.num_workers:
+            own[name] = value[workers.worker_index]
+        elif all(position == value[0] for position in value):
+            own[name] = value[0]
+        else:
+            own[name] = value
+    return own
+
+
+def check_all_can_restore(
+    workers: Peers, path: pathlib.Path, error: Exception | None
+) -> None:
+    """Raises unless all workers can restore the same checkpoint.
+
+    Args:
+        workers: The workers.
+        path: The checkpoint.
+        error: Why this worker cannot restore it, if so.
+    """
+    kind = None if error is None else type(error).__name__
+    own = {"path": path.name, "kind": kind, "problem": str(error)}
+    answers = exchange_json(workers, "restoring a checkpoint", own)
+    names = [other["path"] for other in answers]
+    if len(set(names)) > 1:
+        raise CheckpointMismatchError(
+            f"All workers must restore the same checkpoint. Received: {names}, in the "
+            "order of the workers. Let `restore_or_initialize` choose for all."
+        )
+    kinds = [other["kind"] for other in answers]
+    missing = [i for i, other in enumerate(kinds) if other == NotFoundError.__name__]
+    if missing and len(missing) < len(kinds):
+        raise NotFoundError(
+            f"All workers must be able to read the checkpoint. Received: '{path}', "
+            f"which worker(s) {missing} cannot see. Use a directory that all workers "
+            "share."
+        )
+    if error is not None:
+        raise error
+    for index, other in enumerate(answers):
+        if other["kind"] is not None:
+            is_damaged = other["kind"] == CheckpointDamagedError.__name__
+            raise (CheckpointDamagedError if is_damaged else CheckpointMismatchError)(
+                "All workers must be able to restore the checkpoint. Received: worker "
+                f"{index} cannot: {other['problem']} Nothing was restored."
+            )
+
+
+def from_chief(workers: Peers, own: T) -> T:
+    """Returns the chief's value."""
+    chosen: T = exchange_json(workers, "choosing a checkpoint", own)[0]
+    return chosen
+
+
+def write_on_chief(
+    workers: Peers, path: pathlib.Path, write: Callable[[], None]
+) -> None:
+    """Calls `write` on the chief; raises on all workers if it fails there."""
+    cause: Exception | None = None
+    if workers.is_chief:
+        try:
+            write()
+        except Exception as error:
+            cause = error
+    own = "" if cause is None else f"{type(cause).__name__}: {cause}"
+    problem = workers.exchange("writing a checkpoint", own.encode())[0].decode()
+    if cause is not None:
+        raise cause
+    if problem:
+        raise CheckpointWriteError(
+            f"The chief could not write '{path}'. Received: {problem}"
+        )

@@ -1,0 +1,138 @@
+"""`TensorSpec` and `TensorShape`: descriptions of arrays."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from mirrax.errors import SignatureMismatch
+from mirrax.values.array_like import as_array
+
+Shape = tuple[int | None, ...]
+
+
+@dataclasses.dataclass(frozen=True, init=False)
+class TensorSpec:
+    """Shape and dtype of an array; a dimension that is None can have any size.
+
+    >>> @mirrax.function(input_signature=[TensorSpec([None, 2])])
+    ... def total(rows):
+    ...     return rows.sum()
+    >>> float(total(np.ones((3, 2), np.float32)))
+    6.0
+    """
+
+    shape: Shape | None
+    dtype: np.dtype[Any]
+    name: str | None
+
+    def __init__(
+        self,
+        shape: Sequence[int | None] | None,
+        dtype: Any = np.float32,
+        name: str | None = None,
+    ) -> None:
+        object.__setattr__(self, "shape", None if shape is None else tuple(shape))
+        object.__setattr__(self, "dtype", np.dtype(dtype))
+        object.__setattr__(self, "name", name)
+
+    def __repr__(self) -> str:
+        # The text that TensorFlow prints.
+        shape = "<unknown>" if self.shape is None else self.shape
+        kind = "string" if self.dtype.kind in "OSU" else self.dtype.name
+        return f"TensorSpec(shape={shape}, dtype=tf.{kind}, name={self.name!r})"
+
+    def check(self, value: Any) -> None:
+        """Raises unless `value` is an array of this shape and dtype."""
+        value = as_array(value)
+        if not isinstance(value, jax.Array | np.ndarray | np.generic):
+            value = np.asarray(value)
+        found, wanted = (
+            jax.dtypes.canonicalize_dtype(d) for d in (value.dtype, self.dtype)
+        )
+        if found != wanted or not self.allows(value.shape):
+            raise SignatureMismatch(
+                "An argument must match its entry in `input_signature`. Received: "
+                f"{value.dtype}{list(value.shape)} for {self}. Convert or reshape the "
+                "argument, or use None for sizes that vary."
+            )
+
+    def allows(self, shape: tuple[int, ...]) -> bool:
+        """Returns whether an array of this shape matches."""
+        if self.shape is None:
+            return True
+        return len(shape) == len(self.shape) and all(
+            want in (None, size) for size, want in zip(shape, self.shape, strict=True)
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class PerReplicaSpec:
+    """Descriptions of the parts of a `PerReplica`, one for each local replica."""
+
+    parts: tuple[TensorSpec, ...]
+
+    def __repr__(self) -> str:
+        return f"PerReplicaSpec({', '.join(map(repr, self.parts))})"
+
+
+class TensorShape(tuple[int | None, ...]):
+    """A tuple of sizes; None is an unknown size.
+
+    >>> shape = TensorShape([2, 3])
+    >>> shape.as_list(), shape.rank, shape.num_elements(), shape == (2, 3)
+    ([2, 3], 2, 6, True)
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, dims: Any = ()) -> TensorShape:
+        return super().__new__(cls, [None if d is None else int(d) for d in dims])
+
+    def __getitem__(self, key: Any) -> Any:
+        found = super().__getitem__(key)
+        return TensorShape(found) if isinstance(key, slice) else found
+
+    @property
+    def rank(self) -> int:
+        return len(self)
+
+    ndims = rank
+
+    @property
+    def dims(self) -> list[int | None]:
+        return list(self)
+
+    def as_list(self) -> list[int | None]:
+        return list(self)
+
+    def is_fully_defined(self) -> bool:
+        return None not in self
+
+    def num_elements(self) -> int | None:
+        return int(np.prod(np.array(self, int))) if self.is_fully_defined() else None
+
+    def is_compatible_with(self, other: Any) -> bool:
+        pairs = zip(self, other)
+        same_rank = len(self) == len(other)
+        return same_rank and all(None in pair or pair[0] == pair[1] for pair in pairs)
+
+    def assert_is_compatible_with(self, other: Any) -> None:
+        if not self.is_compatible_with(other):
+            raise ValueError(f"Shapes {self} and {tuple(other)} are incompatible")
+
+    def concatenate(self, other: Any) -> TensorShape:
+        return TensorShape((*self, *other))
+
+
+# JAX flattens tuples, so it must flatten this subclass. `tuple.__new__` skips the
+# conversion to int: inside a trace or a tree map, the leaves can be anything.
+jax.tree_util.register_pytree_node(
+    TensorShape,
+    lambda shape: (tuple[Any, ...](shape), None),
+    lambda _, sizes: tuple.__new__(TensorShape, sizes),
+)

@@ -1,0 +1,194 @@
+"""The libraries whose variables programs of ours can read and write.
+
+A library is registered under the name of its module. Once the user has imported that
+module, the library is connected: its integration is loaded and used.
+"""
+
+from __future__ import annotations
+
+import abc
+import contextlib
+import functools
+import sys
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import jax
+
+from mirrax import trees
+from mirrax.context import stack
+from mirrax.trees import Tree
+from mirrax.variables.variable import Variable
+
+
+class Library(abc.ABC):
+    """How programs read and write the variables of one library."""
+
+    @property
+    @abc.abstractmethod
+    def leaf_types(self) -> tuple[type, ...]:
+        """The types whose objects are leaves of a structure, compared by identity."""
+
+    @abc.abstractmethod
+    def routed(self) -> contextlib.AbstractContextManager[Any]:
+        """Routes reads and writes of the library's variables to Mirrax.
+
+        Entered around every trace, eager `run` and gradient, also nested. Inside,
+        `is_routed()` tells whether Mirrax handles a read or write.
+        """
+
+    @abc.abstractmethod
+    def sources(self, value: Any) -> Sources | None:
+        """Returns the variables in `value`, for gradients; None if it has none."""
+
+    def refusal(self, value: Any) -> str | None:
+        """Returns why `value` cannot be an argument of a function; None if it can."""
+        return None
+
+    def saved_arrays_of(self, value: Any) -> dict[str, SavedArray] | None:
+        """Returns the arrays of a model or optimizer to save, by name; else None."""
+        return None
+
+    def when_complete(self, value: Any, then: Callable[[], bool]) -> None:
+        """Calls `then` whenever `value` may have new variables, until it is True."""
+        return
+
+    fingerprint: Callable[[Callable[..., Any], Sequence[Any]], Hashable] | None = None
+    """Returns what else a program of a function depends on, besides variables."""
+
+
+class SavedArray(NamedTuple):
+    """Gets and sets an array of another library's object, to save and restore it."""
+
+    get: Callable[[], Any]
+    set: Callable[[Any], None]
+
+
+class Sources(NamedTuple):
+    """The variables of one source of a gradient.
+
+    Args:
+        variables: The variables.
+        assemble: Returns their gradients in the structure that the library uses.
+    """
+
+    variables: Sequence[Variable]
+    assemble: Callable[[Sequence[Any]], Tree]
+
+
+_registered: dict[str, Callable[[], Library]] = {}
+_connected: list[Library] = []
+_fingerprints: list[Callable[[Callable[..., Any], Sequence[Any]], Hashable]] = []
+_NOTHING = contextlib.nullcontext()
+
+
+def register_library(module: str, load: Callable[[], Library]) -> None:
+    """Connects a library once its module has been imported."""
+    _registered[module] = load
+
+
+def connected() -> list[Library]:
+    """Returns the connected libraries, after connecting those newly imported."""
+    for module in _registered:
+        if module in sys.modules:
+            library = _registered.pop(module)()
+            trees.add_leaf_types(library.leaf_types)
+            _connected.append(library)
+            if library.fingerprint is not None:
+                _fingerprints.append(library.fingerprint)
+            return connected()
+    return _connected
+
+
+def routed() -> contextlib.AbstractContextManager[Any]:
+    """Routes the variables of all libraries to Mirrax for the `with` block."""
+    return _all_routed() if connected() else _NOTHING
+
+
+def routing(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Routes the variables of all libraries to Mirrax while `fn` is called."""
+
+    @functools.wraps(fn)
+    def routed_fn(*args: Any, **kwargs: Any) -> Any:
+        with routed():
+            return fn(*args, **kwargs)
+
+    return routed_fn
+
+
+@contextlib.contextmanager
+def _all_routed() -> Iterator[None]:
+    with contextlib.ExitStack() as entered:
+        for library in _connected:
+            entered.enter_context(library.routed())
+        yield
+
+
+def is_routed() -> bool:
+    """Returns whether Mirrax handles a read or write here.
+
+    It does in traces and gradients, and in an eager `run` on several replicas.
+    """
+    if stack.overlay() is not None:
+        return True
+    frame = stack.frame()
+    return isinstance(frame, stack.Replica) and not frame.strategy.topology.is_single
+
+
+def check_arguments(tree: Tree) -> None:
+    """Raises if an object in a structure cannot be an argument."""
+    if not _connected:
+        return
+    if isinstance(tree, tuple | list):
+        for item in tree:
+            check_arguments(item)
+    elif isinstance(tree, dict):
+        check_arguments(list(tree.values()))
+    else:
+        for library in _connected:
+            refusal = library.refusal(tree)
+            if refusal is not None:
+                raise TypeError(refusal)
+
+
+def fingerprint(fn: Callable[..., Any], leaves: Sequence[Any]) -> Hashable:
+    """Returns the state of other libraries that a program of `fn` depends on."""
+    if not _fingerprints:
+        return None
+    return tuple([fingerprint(fn, leaves) for fingerprint in _fingerprints])
+
+
+def flatten_sources(tree: Tree) -> tuple[list[Any], Any]:
+    """Returns the variables in a structure, of any library, and its structure."""
+    connected()
+    return jax.tree.flatten(
+        tree, is_leaf=lambda x: trees.is_leaf(x) or sources_of(x) is not None
+    )
+
+
+def sources_of(value: Any) -> Sources | None:
+    """Returns the variables in `value`; None if it is not a variable or model."""
+    if isinstance(value, Variable):
+        return Sources([value], lambda gradients: gradients[0])
+    found = (library.sources(value) for library in connected())
+    return next((sources for sources in found if sources is not None), None)
+
+
+def saved_arrays_of(value: Any) -> dict[str, SavedArray] | None:
+    """Returns the arrays to save of another library's object, by name; else None."""
+    found = (library.saved_arrays_of(value) for library in connected())
+    return next((arrays for arrays in found if arrays is not None), None)
+
+
+def when_complete(value: Any, then: Callable[[], bool]) -> None:
+    """Calls `then` whenever `value` may have new variables, until it is True."""
+    for library in connected():
+        library.when_complete(value, then)
+
+
+def assemble(sources: Sequence[Sources], gradients: Sequence[Any]) -> list[Tree]:
+    """Returns the gradients of all variables in the structure of each source."""
+    rest = iter(gradients)
+    return [
+        source.assemble([next(rest) for _ in source.variables]) for source in sources
+    ]

@@ -1,0 +1,289 @@
+"""The coordinator's judgement, on moments that the tests make up."""
+
+import pytest
+
+from mirrax.cluster.coordinator.job_state import JobState
+from mirrax.cluster.failure import ProgressReport
+from mirrax.cluster.membership import Worker
+from mirrax.cluster.net.messages import Message
+
+WORKERS = [Worker("worker", index, f"h{index}:1") for index in range(3)]
+
+
+def body(index, **configuration):
+    return {"hostname": f"m{index}", "pid": index, "configuration": configuration}
+
+
+def start():
+    job_state = JobState(WORKERS, join_timeout=60, silence_timeout=30, now=0)
+    for index in range(3):
+        assert job_state.add_worker(index, body(index), now=0) is None
+    job_state.outbox.clear()
+    return job_state
+
+
+def tell(job_state, index, now, **progress):
+    job_state.receive(
+        index, Message("progress", ProgressReport(**progress).as_fields()), now
+    )
+
+
+def told(job_state):
+    """What the job_state has sent, except its signs of life."""
+    return [(index, m) for index, m in job_state.outbox if m.kind != "heartbeat"]
+
+
+def run_until(job_state, now):
+    moment = 0.0
+    while moment < now and job_state.failure is None:
+        moment += 0.5
+        job_state.tick(moment)
+    return moment
+
+
+def test_all_are_told_to_go_when_the_last_joins():
+    job_state = JobState(WORKERS, join_timeout=60, silence_timeout=30, now=0)
+    job_state.add_worker(2, body(2), 0)
+    job_state.add_worker(0, body(0), 0)
+    assert not job_state.outbox
+    job_state.add_worker(1, body(1), 0)
+    kinds = [(index, message.kind) for index, message in job_state.outbox]
+    assert kinds == [(0, "start"), (1, "start"), (2, "start")]
+
+
+def test_those_who_wait_hear_who_is_missing():
+    job_state = JobState(WORKERS, join_timeout=60, silence_timeout=30, now=0)
+    job_state.add_worker(0, body(0), 0)
+    run_until(job_state, 6)
+    ((index, message),) = told(job_state)
+    assert (index, message.kind) == (0, "waiting")
+    assert message["text"] == ("5 s of 60 for worker 1 (h1:1), worker 2 (h2:1) to join")
+
+
+def test_missing_workers_are_named_at_the_deadline():
+    job_state = JobState(WORKERS, join_timeout=60, silence_timeout=30, now=0)
+    job_state.add_worker(0, body(0), 0)
+    assert run_until(job_state, 100) == 60
+    assert job_state.failure.error == "CollectiveTimeout"
+    assert "Missing: worker 1 (h1:1), worker 2 (h2:1)" in job_state.failure.message
+
+
+def test_different_configuration_is_named():
+    job_state = JobState(WORKERS, join_timeout=60, silence_timeout=30, now=0)
+    job_state.add_worker(0, body(0, workers={"worker 0": "h0:1"}, jax="1"), 0)
+    job_state.add_worker(2, body(2, workers={"worker 0": "h9:1"}, jax="1"), 0)
+    assert job_state.failure.error == "ProgramMismatch"
+    assert job_state.failure.worker == 2
+    assert (
+        "`workers`: `worker 0` is 'h9:1' there and 'h0:1' here"
+        in job_state.failure.message
+    )
+
+
+def test_second_process_with_one_index_is_refused():
+    job_state = start()
+    reason = job_state.add_worker(1, body(7), now=1)
+    assert "worker 1 (h1:1) again, from m7 (process 7); the first is m1" in reason
+    assert job_state.failure is None
+
+
+def test_exchange_answers_all_in_the_order_of_workers():
+    job_state = start()
+    for index in (2, 0, 1):
+        fields = {"number": 0, "topic": "t"}
+        job_state.receive(index, Message("exchange", fields, b"%d" % index), 0)
+    assert [index for index, _ in job_state.outbox] == [0, 1, 2]
+    assert job_state.outbox[0][1].payload == b"012"
+    assert job_state.outbox[0][1]["sizes"] == [1, 1, 1]
+
+
+def test_different_topics_are_a_mismatch_naming_both():
+    job_state = start()
+    job_state.receive(0, Message("exchange", {"number": 0, "topic": "first"}), 0)
+    job_state.receive(2, Message("exchange", {"number": 0, "topic": "second"}), 0)
+    assert job_state.failure.error == "ProgramMismatch"
+    assert "worker 2" in job_state.failure.message
+    assert "'second'" in job_state.failure.message
+    assert "'first'" in job_state.failure.message
+
+
+def test_death_is_told_at_once_with_phase_and_step():
+    job_state = start()
+    tell(job_state, 1, 0, count=5, phase="run", step=4)
+    job_state.disconnect(1, now=1)
+    job_state.tick(1)
+    failure = job_state.failure
+    assert (failure.error, failure.worker, failure.host) == ("WorkerLost", 1, "m1")
+    assert (failure.phase, failure.step) == ("run", 4)
+    assert [index for index, _ in told(job_state)] == [0, 2]
+
+
+def test_launcher_can_say_how_a_worker_died():
+    job_state = JobState(
+        WORKERS, join_timeout=60, silence_timeout=30, now=0, exit_report_seconds=0.5
+    )
+    for index in range(3):
+        job_state.add_worker(index, body(index), now=0)
+    job_state.disconnect(0, now=1)
+    job_state.tick(1.1)
+    assert job_state.failure is None
+    job_state.report_exit(0, "killed by SIGKILL")
+    job_state.tick(1.2)
+    assert "died: killed by SIGKILL" in job_state.failure.message
+
+
+def test_first_failure_is_the_verdict():
+    job_state = start()
+    job_state.receive(1, Message("failed", {"traceback": "ValueError: boom"}), 0)
+    job_state.disconnect(0, now=0)
+    job_state.tick(1)
+    assert job_state.failure.error == "WorkerFailed"
+    assert "ValueError: boom" in job_state.failure.details
+
+
+def test_worker_that_leaves_is_no_failure():
+    job_state = start()
+    for index in range(3):
+        job_state.receive(index, Message("leave"), 0)
+        job_state.disconnect(index, now=0)
+    job_state.tick(1)
+    assert job_state.failure is None
+    assert job_state.is_over
+
+
+def test_wait_for_a_worker_that_has_left_is_a_mismatch():
+    job_state = start()
+    tell(job_state, 1, 0, count=4, phase="run", step=3)
+    job_state.receive(1, Message("leave"), 0)
+    tell(job_state, 0, 0, count=5, phase="run", step=4, waiting=0.0)
+    assert run_until(job_state, 10) == 2
+    assert job_state.failure.error == "ProgramMismatch"
+    assert "has finished after phase 'run', step 3" in job_state.failure.message
+
+
+def test_different_phases_at_one_count_are_a_mismatch():
+    job_state = start()
+    tell(job_state, 0, 0, count=5, phase="run", step=4, waiting=0.0)
+    tell(job_state, 1, 0, count=5, phase="reduce", waiting=0.0)
+    assert run_until(job_state, 10) == 3.0
+    assert job_state.failure.error == "ProgramMismatch"
+    assert "phase 'reduce'" in job_state.failure.message
+    assert "phase 'run', step 4" in job_state.failure.message
+
+
+def test_silence_is_a_loss_only_while_others_wait():
+    job_state = start()
+    run_until(job_state, 100)
+    assert job_state.failure is None
+    tell(job_state, 0, 100, count=5, phase="run", step=4, waiting=5.0)
+    tell(job_state, 2, 100, count=5, phase="run", step=4, waiting=5.0)
+    job_state.tick(100.5)
+    assert job_state.failure.error == "WorkerLost"
+    assert job_state.failure.worker == 1
+    assert "has not been heard of for 100 s" in job_state.failure.message
+
+
+def test_stuck_worker_is_asked_for_its_stack():
+    job_state = start()
+    tell(job_state, 1, 0, count=4, phase="run", step=3)
+    tell(job_state, 2, 0, count=5, phase="run", step=4)
+    tell(job_state, 0, 0, count=5, phase="run", step=4, waiting=21.0, limit=20.0)
+    job_state.tick(0.1)
+    assert job_state.failure is None
+    assert (1, "get_stack") in [
+        (index, message.kind) for index, message in job_state.outbox
+    ]
+    stack = {"line": "load.py:3 in read", "text": "File load.py, line 3\n"}
+    job_state.receive(1, Message("stack", stack), 0.2)
+    job_state.tick(0.3)
+    assert job_state.failure.error == "CollectiveTimeout"
+    assert job_state.failure.worker == 1
+    assert "is now at load.py:3 in read" in job_state.failure.message
+    assert "File load.py, line 3" in job_state.failure.details
+
+
+def test_stuck_worker_that_does_not_answer_is_named_anyway():
+    job_state = start()
+    tell(job_state, 0, 0, count=5, phase="run", waiting=21.0, limit=20.0)
+    job_state.tick(0.1)
+    job_state.tick(1.2)
+    assert job_state.failure.error == "CollectiveTimeout"
+
+
+def test_wait_in_which_all_take_part_blames_nobody():
+    job_state = start()
+    for index in range(3):
+        tell(
+            job_state, index, 0, count=5, phase="run", step=4, waiting=21.0, limit=20.0
+        )
+    job_state.tick(0.1)
+    assert job_state.failure.worker is None
+    assert "all workers are there" in job_state.failure.message
+
+
+def test_long_wait_is_reported_with_the_place_of_the_missing():
+    job_state = start()
+    tell(job_state, 1, 0, count=4, phase="run", step=3)
+    tell(job_state, 0, 4, count=5, phase="run", step=4, waiting=9.0)
+    job_state.states[2].progress = ProgressReport(count=5)
+    job_state.tick(5.0)
+    (question, report) = told(job_state)
+    assert (question[0], question[1].kind) == (1, "get_stack")
+    assert (report[0], report[1].kind) == (0, "waiting")
+    assert "10 s in phase 'run', step 4 for worker 1" in report[1]["text"]
+    assert "silent for 5 s" in report[1]["text"]
+    job_state.outbox.clear()
+    job_state.tick(6.0)
+    assert not told(job_state)
+
+
+@pytest.mark.parametrize("kind", ["progress", "exchange", "stack"])
+def test_messages_after_the_verdict_change_nothing(kind):
+    job_state = start()
+    job_state.receive(1, Message("failed", {"traceback": "boom"}), 0)
+    failure = job_state.failure
+    fields = {"number": 0, "topic": "t", "line": "", "text": ""}
+    job_state.receive(0, Message(kind, fields), 1)
+    job_state.tick(500)
+    assert job_state.failure is failure
+
+
+def test_coordinator_gives_signs_of_life():
+    job_state = start()
+    job_state.tick(1.0)
+    assert [(i, m.kind) for i, m in job_state.outbox] == [
+        (0, "heartbeat"),
+        (1, "heartbeat"),
+        (2, "heartbeat"),
+    ]
+
+
+def test_worker_that_ends_before_it_joins_is_lost():
+    job_state = JobState(WORKERS, join_timeout=60, silence_timeout=30, now=0)
+    job_state.add_worker(0, body(0), 0)
+    job_state.report_exit(1, "exit code 1")
+    assert job_state.failure.error == "WorkerLost"
+    assert "ended before it joined: exit code 1" in job_state.failure.message
+
+
+def test_late_worker_is_told_why_the_job_has_failed():
+    job_state = JobState(WORKERS, join_timeout=60, silence_timeout=30, now=0)
+    job_state.add_worker(0, body(0), 0)
+    job_state.disconnect(0, now=1)
+    job_state.tick(2)
+    job_state.report_exit(1, "exit code 1")
+    assert not job_state.is_over
+    assert job_state.add_worker(2, body(2), 3) is None
+    assert [(i, m.kind) for i, m in told(job_state)] == [(2, "failure")]
+    job_state.disconnect(2, now=4)
+    assert job_state.is_over
+
+
+def test_stopped_worker_is_blamed_when_all_are_at_one_place():
+    job_state = start()
+    for index in range(3):
+        tell(job_state, index, 0, count=5, phase="run", waiting=0.0, limit=4.0)
+    for index in (0, 2):
+        tell(job_state, index, 4, count=5, phase="run", waiting=4.0, limit=4.0)
+    job_state.tick(4.1)
+    assert (job_state.failure.error, job_state.failure.worker) == ("WorkerLost", 1)

@@ -1,0 +1,53 @@
+import dataclasses
+
+import pytest
+
+from mirrax.cluster.net import handshake
+
+KEY = handshake.derive_key("a:1", "", "secret")
+BODY = {"worker": 1}
+
+
+def test_both_sides_recognise_each_other():
+    challenge = handshake.make_challenge()
+    hello = handshake.make_hello(KEY, challenge, BODY)
+    welcome = handshake.make_welcome(KEY, challenge, hello)
+    assert handshake.verify_hello(KEY, challenge, hello)
+    assert handshake.verify_welcome(KEY, challenge, hello, welcome)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        handshake.derive_key("a:1", "", ""),
+        handshake.derive_key("a:1", "token", "secret"),
+        handshake.derive_key("b:1", "", "secret"),
+    ],
+    ids=["secret", "token", "job"],
+)
+def test_other_keys_are_refused(key):
+    challenge = handshake.make_challenge()
+    hello = handshake.make_hello(key, challenge, BODY)
+    assert not handshake.verify_hello(KEY, challenge, hello)
+    welcome = handshake.make_welcome(key, challenge, hello)
+    assert not handshake.verify_welcome(KEY, challenge, hello, welcome)
+
+
+def test_token_of_the_launcher_stands_for_the_address():
+    assert handshake.derive_key("a:1", "t", "s") == handshake.derive_key(
+        "b:1", "t", "s"
+    )
+
+
+def test_old_hello_does_not_answer_a_new_challenge():
+    hello = handshake.make_hello(KEY, handshake.make_challenge(), BODY)
+    assert not handshake.verify_hello(KEY, handshake.make_challenge(), hello)
+
+
+def test_changed_hello_is_refused():
+    challenge = handshake.make_challenge()
+    hello = handshake.make_hello(KEY, challenge, BODY)
+    forged = dataclasses.replace(hello, fields={**hello.fields, "body": {"worker": 0}})
+    assert not handshake.verify_hello(KEY, challenge, forged)
+    odd = dataclasses.replace(hello, fields={**hello.fields, "proof": 7})
+    assert not handshake.verify_hello(KEY, challenge, odd)

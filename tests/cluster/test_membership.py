@@ -1,0 +1,86 @@
+import pytest
+
+from mirrax.cluster.membership import find_membership, split_address
+from mirrax.cluster_resolver import ClusterSpec, SimpleClusterResolver
+
+WORKERS = {"worker": ["a:1", "b:1"]}
+
+
+def resolver(cluster, task_type=None, task_id=None):
+    return SimpleClusterResolver(
+        ClusterSpec(cluster), task_type=task_type, task_id=task_id
+    )
+
+
+def test_chief_comes_first():
+    membership = find_membership(
+        resolver({"worker": ["a:1"], "chief": ["b:1"]}, "worker", 0)
+    )
+    assert [worker.name for worker in membership.workers] == ["chief 0", "worker 0"]
+    assert membership.me.name == "worker 0"
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        resolver({}),
+        resolver({"worker": ["a:1"]}),
+        resolver({"worker": ["a:1"]}, "worker", 0),
+        resolver({**WORKERS, "evaluator": ["c:1"]}, "evaluator", 0),
+        resolver(WORKERS, "evaluator", 0),
+    ],
+    ids=["empty", "one", "one_named", "evaluator", "unlisted_evaluator"],
+)
+def test_some_processes_train_alone(case):
+    assert find_membership(case) is None
+
+
+def test_ps_entries_do_not_count():
+    membership = find_membership(resolver({**WORKERS, "ps": ["c:1"]}, "worker", 1))
+    assert len(membership.workers) == 2
+
+
+@pytest.mark.parametrize(
+    ("case", "message"),
+    [
+        (
+            resolver(WORKERS),
+            "must say which of them this process is.*worker 0, worker 1",
+        ),
+        (resolver(WORKERS, "worker"), "must say which of them"),
+        (resolver(WORKERS, "worker", 2), "must be one of the workers"),
+        (resolver({"worker": ["a:1"]}, "worker", 1), "must be one of the workers"),
+        (resolver({**WORKERS, "ps": ["c:1"]}, "ps", 0), "Do not start this task"),
+        (resolver({"worker": ["a", "b"]}, "worker", 0), "An address is 'host:port'"),
+    ],
+    ids=["no_task", "no_index", "no_such_task", "one_worker", "ps", "no_port"],
+)
+def test_no_job_of_several_runs_alone(case, message):
+    with pytest.raises(ValueError, match=message):
+        find_membership(case)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("a", "a:", ":1", "a:0", "a b:1", "http://a:1"),
+        *("a\0b:1", "a..b:1", f"{'a' * 64}:1", f"{'abc.' * 64}:1", "a:000080"),
+    ],
+)
+def test_wrong_address_is_refused(address):
+    with pytest.raises(ValueError, match="An address is 'host:port'"):
+        split_address(address)
+
+
+@pytest.mark.parametrize(
+    ("address", "host"),
+    [
+        ("10.0.0.1:1", "10.0.0.1"),
+        ("a-b.c_d.example.:1", "a-b.c_d.example."),
+        ("b\u00fccher.example:1", "b\u00fccher.example"),
+        ("[fe80::1%eth0]:1", "fe80::1%eth0"),
+    ],
+    ids=["number", "name", "umlaut", "ipv6"],
+)
+def test_usual_address_is_split(address, host):
+    assert split_address(address) == (host, 1)

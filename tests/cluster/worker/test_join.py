@@ -1,0 +1,223 @@
+"""Real workers: how they start, how they fail and how they end."""
+
+import json
+import os
+import pathlib
+import re
+import sys
+
+import jax
+import pytest
+
+from mirrax import errors
+from mirrax.cluster import join_job
+from mirrax.cluster_resolver import ClusterSpec, SimpleClusterResolver
+from mirrax.launch.supervisor import Supervisor
+from mirrax.launch.worker_plan import find_free_ports, plan_local
+from mirrax.launch.worker_process import WorkerProcess
+from tests.cluster import programs
+
+PROGRAM = str(pathlib.Path(programs.__file__))
+# What no user wants to see, whatever happens.
+NOISE = re.compile(r"SIGABRT|core dumped|Check failure|\.cc:\d+\]|Fatal|\[Gloo\]")
+
+
+def supervise(num_workers, *arguments, failure_grace=15.0, **environment):
+    plan = plan_local(num_workers)
+    command = [sys.executable, PROGRAM, *map(str, arguments)]
+    lines = []
+    supervisor = Supervisor(
+        plan,
+        command,
+        environment={**BASE, **environment},
+        show=lines.append,
+        failure_grace=failure_grace,
+    )
+    return supervisor.run(timeout=240)
+
+
+BASE = {
+    name: value
+    for name, value in os.environ.items()
+    if name not in ("PJRT_NPROC", "XLA_FLAGS")
+} | {"JAX_PLATFORMS": "cpu"}
+
+
+def caught(log):
+    """What a worker said that it caught."""
+    (line,) = re.findall(r"^CAUGHT (.*)$", log, flags=re.MULTILINE)
+    return json.loads(line)
+
+
+def test_workers_meet_and_compute_together(run_in_processes):
+    answers = run_in_processes(programs.report, num_processes=2, devices=2)
+    assert [answer["index"] for answer in answers] == [0, 1]
+    assert [answer["is_chief"] for answer in answers] == [True, False]
+    for answer in answers:
+        del answer["index"], answer["is_chief"]
+        assert answer == {
+            "workers": ["worker 0", "worker 1"],
+            "processes": 2,
+            "devices": 4,
+            "local": 2,
+            "payloads": [b"0", b"1"],
+            "sum": 4.0,
+        }
+
+
+def test_cluster_of_one_is_no_job():
+    assert join_job(SimpleClusterResolver(ClusterSpec({"worker": ["a:1"]}))) is None
+
+
+def test_used_jax_is_one_error_that_says_what_to_do():
+    resolver = SimpleClusterResolver(
+        ClusterSpec({"worker": ["127.0.0.1:1", "127.0.0.1:2"]}),
+        task_type="worker",
+        task_id=0,
+    )
+    assert jax.devices()
+    with pytest.raises(
+        RuntimeError, match=r"already has run an operation.*at the start"
+    ):
+        join_job(resolver)
+
+
+@pytest.mark.parametrize(
+    "culprit", [pytest.param(0, marks=pytest.mark.slow), 1], ids=["chief", "worker"]
+)
+def test_death_is_seen_by_all_others(culprit):
+    outcome = supervise(3, "kill", culprit)
+    assert outcome.exit_code == 137
+    assert outcome.report == f"worker {culprit} failed first: killed by SIGKILL."
+    for index in {0, 1, 2} - {culprit}:
+        assert outcome.exit_codes[index] == 75
+        found = caught(outcome.logs[index])
+        assert (found["error"], found["worker"]) == ("WorkerLost", culprit)
+        assert (found["phase"], found["step"]) == ("run", 5)
+        assert not NOISE.search(outcome.logs[index])
+        assert "died: killed by SIGKILL" in outcome.logs[index]
+
+
+@pytest.mark.parametrize(
+    ("fault", "error"), [("exit", "WorkerLost"), ("finish", "ProgramMismatch")]
+)
+@pytest.mark.slow
+def test_worker_that_ends_well_too_early_is_to_blame(fault, error):
+    outcome = supervise(2, fault, 1)
+    assert outcome.exit_codes == [75, 0]
+    assert outcome.exit_code == 75
+    found = caught(outcome.logs[0])
+    assert (found["error"], found["worker"]) == (error, 1)
+    summary, _, reason = outcome.report.partition("\n")
+    assert summary == (
+        "worker 1 failed first: exit code 0, before the others were done."
+    )
+    assert reason.startswith(f"{error}: ")
+    assert "signal" not in reason
+
+
+@pytest.mark.parametrize("part", ["connect_jax", "warm_up"])
+@pytest.mark.slow
+def test_death_during_the_start_is_seen(part):
+    outcome = supervise(2, part, 0)
+    assert outcome.exit_codes == [137, 75]
+    assert "mirrax.errors.WorkerLost: worker 0" in outcome.logs[1]
+    assert "Here: phase 'connecting" in outcome.logs[1]
+    assert not NOISE.search(outcome.logs[1])
+    assert "FATAL" not in outcome.logs[1]
+
+
+def test_exception_ends_all_with_its_traceback():
+    outcome = supervise(2, "raise", 1)
+    assert outcome.exit_codes == [75, 1]
+    assert outcome.exit_code == 1
+    assert outcome.report.startswith("worker 1 failed first: exit code 1.\nTraceback")
+    assert outcome.report.endswith("KeyError: 'the cause'")
+    found = caught(outcome.logs[0])
+    assert (found["error"], found["worker"]) == ("WorkerFailed", 1)
+    assert outcome.logs[0].count("KeyError: 'the cause'") == 1
+    assert not any(NOISE.search(log) for log in outcome.logs)
+
+
+@pytest.mark.slow
+def test_error_outside_of_a_guard_is_explained_at_the_end():
+    outcome = supervise(2, "kill unguarded", 1)
+    assert outcome.exit_codes == [75, 137]
+    assert "mirrax.errors.WorkerLost: worker 1" in outcome.logs[0]
+    assert not NOISE.search(outcome.logs[0])
+
+
+@pytest.mark.slow
+def test_stopped_worker_is_a_loss_after_its_silence():
+    outcome = supervise(2, "stop", 1, failure_grace=2.0, MIRRAX_SILENCE_TIMEOUT="3")
+    found = caught(outcome.logs[0])
+    assert (found["error"], found["worker"]) == ("WorkerLost", 1)
+    # The stopped one cannot end by itself; the launcher ends it.
+    assert outcome.exit_codes == [75, 137]
+
+
+@pytest.mark.slow
+def test_stuck_worker_is_found_and_ends_too():
+    outcome = supervise(2, "sleep", 1, MIRRAX_STUCK_TIMEOUT="3")
+    found = caught(outcome.logs[0])
+    assert (found["error"], found["worker"]) == ("CollectiveTimeout", 1)
+    assert "time.sleep(1000)" in outcome.logs[0]
+    assert outcome.exit_codes == [75, 75]
+
+
+def start_without_launcher(*arguments, sleeps=("0", "0")):
+    ports = find_free_ports(2)
+    cluster = {"worker": [f"127.0.0.1:{port}" for port in ports]}
+    children = []
+    for index in range(2):
+        config = {"cluster": cluster, "task": {"type": "worker", "index": index}}
+        environment = {
+            **BASE,
+            "TF_CONFIG": json.dumps(config),
+            "TEST_SLEEP": sleeps[index],
+        }
+        command = [sys.executable, PROGRAM, *map(str, arguments)]
+        children.append(
+            WorkerProcess(f"worker {index}", command, environment, lambda _: None)
+        )
+    for child in children:
+        child._process.wait(timeout=240)
+        child.finish()
+    return children
+
+
+@pytest.mark.slow
+def test_workers_end_cleanly_at_different_times():
+    children = start_without_launcher("none", 0, sleeps=("0", "4"))
+    assert [child.exit_code for child in children] == [0, 0]
+    # On a busy machine one may say that it waits for the other to start or to end.
+    lines = [line for child in children for line in child.lines]
+    assert [line for line in lines if not re.search("[Ww]ait", line)] == []
+
+
+def test_first_worker_that_does_not_come_is_a_failure_of_the_job():
+    (port,) = find_free_ports(1)
+    cluster = {"worker": [f"127.0.0.1:{port}", "127.0.0.1:1"]}
+    config = {"cluster": cluster, "task": {"type": "worker", "index": 1}}
+    environment = {"TF_CONFIG": json.dumps(config), "MIRRAX_JOIN_TIMEOUT": "1"}
+    command = [sys.executable, PROGRAM, "none", "0"]
+    child = WorkerProcess("worker 1", command, {**BASE, **environment}, lambda _: None)
+    child._process.wait(timeout=240)
+    child.finish()
+    assert child.exit_code == 75
+    assert "CollectiveTimeout: The first worker must be reached" in child.lines[-1]
+
+
+@pytest.mark.slow
+def test_death_of_the_first_worker_is_seen_without_a_launcher():
+    first, second = start_without_launcher("kill", 0)
+    assert (first.exit_code, second.exit_code) == (137, 75)
+    found = caught("\n".join(second.lines))
+    assert (found["error"], found["worker"]) == ("WorkerLost", 0)
+    assert not NOISE.search("\n".join(second.lines))
+
+
+def test_errors_have_the_fields_of_what_happened():
+    error = errors.WorkerLost("gone", worker=1, host="h", phase="run", step=3)
+    assert isinstance(error, RuntimeError)
+    assert (error.worker, error.host, error.phase, error.step) == (1, "h", "run", 3)

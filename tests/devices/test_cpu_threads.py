@@ -1,0 +1,165 @@
+"""The CPU backend has the threads that collectives need, or we say so."""
+
+import pytest
+
+from mirrax.devices.cpu_threads import configured_threads, required_threads
+from tests.devices.fresh import SUM_200_TIMES, run_fresh
+
+PRINT_VARIABLE = """
+import os
+print(os.environ.get("PJRT_NPROC"))
+"""
+# A machine with one core shows what is done for want of threads.
+ONE_CORE = """
+import os
+os.sched_setaffinity(0, list(os.sched_getaffinity(0))[:1])
+"""
+CHECK_TWO = """
+from mirrax.devices import cpu_threads
+try:
+    cpu_threads.check(2)
+    print("passed")
+except RuntimeError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("num_devices", "cores", "expected"),
+    [(1, 8, 8), (2, 2, 4), (8, 2, 16), (2, 64, 64)],
+)
+def test_required_threads_are_two_per_device_and_one_per_core(
+    num_devices, cores, expected
+):
+    assert required_threads(num_devices, cores) == expected
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({}, 2),
+        ({"PJRT_NPROC": "9"}, 9),
+        ({"PJRT_NPROC": " +9 "}, 9),
+        ({"PJRT_NPROC": "-3"}, 0),
+        ({"PJRT_NPROC": "nine", "NPROC": "7"}, 7),
+        ({"PJRT_NPROC": "4.0"}, 2),
+        ({"PJRT_NPROC": "", "NPROC": "7"}, 7),
+    ],
+    ids=["unset", "set", "signed", "negative", "word", "fraction", "empty"],
+)
+def test_configured_threads_are_read_as_xla_reads_them(environment, expected):
+    assert configured_threads(environment, cores=2) == expected
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({}, "None"),
+        ({"XLA_FLAGS": "--xla_force_host_platform_device_count=8"}, "16"),
+        ({"JAX_NUM_CPU_DEVICES": "3"}, "6"),
+        ({"JAX_NUM_CPU_DEVICES": "3", "PJRT_NPROC": "50"}, "50"),
+        ({"JAX_NUM_CPU_DEVICES": "3", "NPROC": "2"}, "6"),
+    ],
+    ids=["nothing", "flags", "variable", "enough", "nproc"],
+)
+def test_import_reserves_what_the_environment_asks_for(environment, expected):
+    assert (
+        run_fresh(ONE_CORE, "import mirrax", PRINT_VARIABLE, **environment) == expected
+    )
+
+
+def test_reserve_only_adds_threads():
+    code = """
+    from mirrax.devices.cpu_threads import reserve
+    reserve(4)
+    reserve(2)
+    """
+    assert run_fresh(ONE_CORE, code, PRINT_VARIABLE) == "8"
+
+
+def test_reserve_warns_once_of_a_value_that_is_too_small():
+    code = """
+    import logging, sys
+    logging.basicConfig(stream=sys.stdout, format="%(levelname)s %(message)s")
+    import mirrax
+    from mirrax.devices.cpu_threads import reserve
+    reserve(2)
+    reserve(4)
+    """
+    warning, variable = run_fresh(
+        ONE_CORE, code, PRINT_VARIABLE, PJRT_NPROC="3"
+    ).splitlines()
+    assert warning.startswith("WARNING A collective over N CPU devices needs 2*N")
+    assert "Received: 2 devices, PJRT_NPROC=3." in warning
+    assert variable == "8"
+
+
+def test_reserve_is_silent_about_its_own_values():
+    code = """
+    import logging, sys
+    logging.basicConfig(stream=sys.stdout)
+    from mirrax.devices.cpu_threads import reserve
+    reserve(2)
+    reserve(4)
+    """
+    assert run_fresh(ONE_CORE, code, PRINT_VARIABLE) == "8"
+
+
+def test_reserve_leaves_a_running_backend_alone():
+    code = """
+    import jax
+    jax.devices()
+    from mirrax.devices.cpu_threads import reserve
+    reserve(8)
+    """
+    assert run_fresh(code, PRINT_VARIABLE) == "None"
+
+
+def test_check_passes_before_the_backend_starts():
+    assert run_fresh(ONE_CORE, CHECK_TWO) == "passed"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import jax; jax.devices(); import mirrax",
+        "import mirrax, jax; jax.devices()",
+        "import mirrax, jax; jax.devices(); os.environ['PJRT_NPROC'] = '4'",
+        "import jax; jax.devices(); os.environ['PJRT_NPROC'] = '4'; import mirrax",
+    ],
+    ids=["before_import", "after_import", "set_late", "set_between"],
+)
+def test_check_refuses_a_backend_with_too_few_threads(code):
+    message = run_fresh(ONE_CORE, code, CHECK_TWO)
+    assert message.startswith("A collective over N CPU devices needs 2*N threads")
+    assert "Received: 2 devices, 1 threads." in message
+    assert "mirrax.config.set_logical_devices('CPU', 2), before the first" in message
+    assert "PJRT_NPROC=4" in message
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "os.environ['PJRT_NPROC'] = '4'; import jax; jax.devices(); import mirrax",
+        "import mirrax, jax; os.environ['PJRT_NPROC'] = '4'; jax.devices()",
+        "from mirrax.devices import cpu_threads; cpu_threads.reserve(2)\n"
+        "import jax; jax.devices()",
+    ],
+    ids=["set_before_import", "set_after_import", "reserved"],
+)
+def test_check_passes_a_backend_with_enough_threads(code):
+    assert run_fresh(ONE_CORE, code, CHECK_TWO) == "passed"
+
+
+def test_all_reduce_never_sticks_when_flags_came_before_import():
+    environment = {"XLA_FLAGS": "--xla_force_host_platform_device_count=8"}
+    assert run_fresh("import mirrax", SUM_200_TIMES, **environment) == "8 devices"
+
+
+def test_all_reduce_never_sticks_when_config_came_before_import():
+    code = """
+    import jax
+    jax.config.update("jax_num_cpu_devices", 4)
+    import mirrax
+    """
+    assert run_fresh(code, SUM_200_TIMES) == "4 devices"

@@ -1,0 +1,134 @@
+"""Device names: every spelling means one device, and nothing else is accepted."""
+
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mirrax.devices.device_names import (
+    KINDS,
+    DeviceName,
+    canonicalize,
+    find_kind,
+    parse,
+)
+
+NUMBERS = st.integers(0, 10**9 - 1)
+JOBS = st.from_regex(r"\A[A-Za-z][A-Za-z0-9_.\-]*\Z")
+NAMES = st.builds(
+    DeviceName,
+    job=JOBS,
+    replica=NUMBERS,
+    task=NUMBERS,
+    kind=st.sampled_from(KINDS),
+    index=NUMBERS,
+)
+LOCAL_NAMES = st.builds(DeviceName, kind=st.sampled_from(KINDS), index=NUMBERS)
+# Near misses find more than plain noise does.
+FRAGMENTS = st.lists(
+    st.sampled_from(
+        ["/", ":", "job", "task", "replica", "device", "CPU", "gpu", "0", "-1", "²", ""]
+    )
+    | st.text(max_size=3)
+).map("".join)
+
+
+@given(NAMES)
+def test_name_returns_from_its_canonical_string(name):
+    assert parse(str(name)) == name
+
+
+@given(NAMES, st.permutations(range(4)))
+def test_name_returns_from_parts_in_any_order(name, order):
+    parts = [f"job:{name.job}", f"replica:{name.replica}", f"task:{name.task}"]
+    parts.append(f"device:{name.short}")
+    assert parse("/" + "/".join(parts[i] for i in order)) == name
+
+
+@given(name=LOCAL_NAMES)
+@pytest.mark.parametrize("prefix", ["", "/", "device:", "/device:"])
+@pytest.mark.parametrize("spell", [str.lower, str.upper, str.title])
+def test_name_returns_from_its_short_spellings(name, prefix, spell):
+    assert parse(f"{prefix}{spell(name.kind)}:{name.index}") == name
+
+
+@given(NAMES)
+def test_name_returns_without_the_word_device(name):
+    assert parse(f"{name.process}/{name.kind.lower()}:{name.index}") == name
+
+
+@given(NAMES)
+def test_canonical_string_is_a_fixed_point(name):
+    assert canonicalize(str(name)) == str(name)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("CPU:0", "/job:localhost/replica:0/task:0/device:CPU:0"),
+        ("CPU", "/job:localhost/replica:0/task:0/device:CPU:0"),
+        ("/device:GPU", "/job:localhost/replica:0/task:0/device:GPU:0"),
+        ("cuda:1", "/job:localhost/replica:0/task:0/device:GPU:1"),
+        ("/rocm:01", "/job:localhost/replica:0/task:0/device:GPU:1"),
+        ("/job:worker/task:1/cpu:0", "/job:worker/replica:0/task:1/device:CPU:0"),
+    ],
+)
+def test_canonicalize_fills_in_what_is_left_out(text, expected):
+    assert canonicalize(text) == expected
+
+
+@given(st.text() | FRAGMENTS)
+def test_any_text_is_a_name_or_a_value_error(text):
+    with contextlib.suppress(ValueError):
+        assert parse(canonicalize(text)) == parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "'' is none of them. Received: ''. Use a name such as 'CPU:0'"),
+        ("XPU:0", "'XPU' is none of them. Received: 'XPU:0'"),
+        ("/device:XPU:0", "'XPU' is none of them"),
+        ("CPU:0:1", "'CPU:0:1' is none of them"),
+        ("CPU:0/", "'' is none of them. Received: 'CPU:0/'"),
+        ("CPU:0 ", "number as its index, here it is '0 '"),
+        ("CPU:-1", "number as its index, here it is '-1'"),
+        ("CPU:x", "number as its index, here it is 'x'"),
+        ("CPU:*", "number as its index"),
+        ("CPU:", "number as its index, here it is ''"),
+        ("CPU:" + "9" * 5000, "number as its index"),
+        ("/task:a/CPU:0", "number as its task, here it is 'a'"),
+        ("/job:/CPU:0", "job's name is a letter.*Received: job=''"),
+        ("/CPU:0/GPU:0", "each part once, here the kind comes twice"),
+        ("/task:0/task:0/CPU:0", "each part once, here the task comes twice"),
+        ("/job:worker/task:0", "names a kind of device"),
+    ],
+)
+def test_parse_refuses_what_is_no_name(text, message):
+    with pytest.raises(ValueError, match=message.replace("*", r".*")):
+        parse(text)
+
+
+@pytest.mark.parametrize("value", [None, 0, b"CPU:0", ["CPU:0"]], ids=repr)
+def test_parse_refuses_what_is_no_string(value):
+    with pytest.raises(TypeError, match=r"must be a string\. Received: .* of type"):
+        parse(value)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"kind": "cpu"}, "kind is one of CPU, GPU, TPU. Received: kind='cpu'"),
+        ({"job": "a/b"}, "Received: job='a/b'"),
+        ({"index": -1}, "start at 0. Received: .* index=-1"),
+    ],
+    ids=["kind", "job", "index"],
+)
+def test_device_name_is_valid_once_built(fields, message):
+    with pytest.raises(ValueError, match=message):
+        DeviceName(**fields)
+
+
+def test_find_kind_knows_no_other_word():
+    assert find_kind("physical_device") is None

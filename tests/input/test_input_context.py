@@ -1,0 +1,23 @@
+"""What an input function is told."""
+
+import pytest
+
+from mirrax.input.input_context import InputContext, InputOptions, InputReplicationMode
+
+
+def test_the_batch_size_of_a_replica_divides():
+    assert InputContext(num_replicas_in_sync=4).get_per_replica_batch_size(8) == 2
+
+
+def test_a_batch_size_that_does_not_divide_is_refused():
+    with pytest.raises(ValueError, match="global_batch_size=7, num_replicas_in_sync=2"):
+        InputContext(num_replicas_in_sync=2).get_per_replica_batch_size(7)
+
+
+def test_a_context_says_which_pipeline_it_is_of():
+    assert "input pipeline id 1, total: 3" in str(InputContext(3, 1, 6))
+
+
+def test_functions_are_called_per_worker():
+    mode = InputOptions().experimental_replication_mode
+    assert mode is InputReplicationMode.PER_WORKER

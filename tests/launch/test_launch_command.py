@@ -1,0 +1,206 @@
+"""The launcher as a process: what it prints, how it ends, what it leaves behind."""
+
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from mirrax.launch import cli, launch_command
+from tests.launch import interrupted, scripts
+
+INTERRUPTED = str(pathlib.Path(interrupted.__file__))
+SCRIPT = str(pathlib.Path(scripts.__file__))
+
+
+def launch(*arguments):
+    return subprocess.Popen(
+        [sys.executable, "-m", "mirrax.launch", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def wait_for_line(process, text, count=1):
+    for line in process.stdout:
+        count -= text in line
+        if not count:
+            return
+    raise AssertionError(f"There was no {text!r}.")
+
+
+def find_descendants(process_id):
+    """The processes below one, by their parents as the system lists them."""
+    parents = {}
+    for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        parents[int(path.parent.name)] = int(fields[1])
+    found = {process_id}
+    while True:
+        more = {pid for pid, parent in parents.items() if parent in found} - found
+        if not more:
+            return found - {process_id}
+        found |= more
+
+
+def is_running(process_id):
+    try:
+        state = pathlib.Path(f"/proc/{process_id}/stat").read_text()
+    except OSError:
+        return False
+    return state.rpartition(")")[2].split()[0] != "Z"
+
+
+def test_output_is_marked_and_kept(tmp_path):
+    process = launch(
+        "-n", "2", "--log-dir", str(tmp_path), SCRIPT, "show", "--epochs=3"
+    )
+    output, errors = process.communicate(timeout=240)
+    assert process.returncode == 0
+    assert errors == ""
+    lines = sorted(output.splitlines())
+    assert [line[:26] for line in lines] == [
+        "[worker 0] ['--epochs=3'] ",
+        "[worker 1] ['--epochs=3'] ",
+    ]
+    kept = sorted(path.name for path in tmp_path.iterdir())
+    assert kept == ["worker-0.log", "worker-1.log"]
+    assert (tmp_path / "worker-0.log").read_text() == f"{lines[0][11:]}\n"
+
+
+def test_first_failure_is_printed_once_at_the_end():
+    # The other one sleeps on, and is ended after the launcher's grace period.
+    process = subprocess.Popen(
+        [sys.executable, "-c", PATIENT, "-n", "2", SCRIPT, "fail"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    output, errors = process.communicate(timeout=240)
+    assert process.returncode == 1
+    assert output.count("KeyError: 'the cause'") == 1
+    assert errors.startswith(
+        "mirrax launch: worker 1 failed first: exit code 1.\nTrace"
+    )
+    assert errors.endswith("KeyError: 'the cause'\n")
+
+
+PATIENT = """
+import functools, sys
+from mirrax.launch import launch_command as command
+command.Supervisor = functools.partial(command.Supervisor, failure_grace=1.0)
+sys.exit(command.main())
+"""
+
+
+@pytest.mark.slow
+def test_killed_launcher_leaves_no_process():
+    process = launch("-n", "2", SCRIPT, "hang")
+    wait_for_line(process, "ready", count=2)
+    below = find_descendants(process.pid)
+    # Two workers with a child each, the coordinator and the guardian.
+    assert len(below) == 6
+    process.kill()
+    process.wait()
+    deadline = time.monotonic() + 120
+    while any(map(is_running, below)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not [pid for pid in below if is_running(pid)]
+    process.communicate()
+
+
+def test_sigterm_is_passed_on():
+    process = launch("-n", "2", SCRIPT, "tidy")
+    wait_for_line(process, "ready", count=2)
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=240)
+    assert process.returncode == 7
+    expected = "SIGTERM was passed on to the workers, and all have ended."
+    assert errors == f"mirrax launch: {expected}\n"
+
+
+@pytest.mark.parametrize(
+    ("moment", "sign", "num_joined"),
+    [
+        pytest.param("start-up", "for worker 1", 1, marks=pytest.mark.slow),
+        ("step", "ready", 2),
+    ],
+    ids=["start-up", "step"],
+)
+def test_interrupt_ends_all_workers_with_a_line_each(moment, sign, num_joined):
+    process = launch("-n", "2", INTERRUPTED, moment)
+    wait_for_line(process, sign, num_joined)
+    below = find_descendants(process.pid)
+    process.send_signal(signal.SIGINT)
+    output, errors = process.communicate(timeout=240)
+    assert process.returncode == 130
+    expected = "SIGINT was passed on to the workers, and all have ended."
+    assert errors == f"mirrax launch: {expected}\n"
+    assert f"[worker 0] KeyboardInterrupt at {INTERRUPTED}:" in output
+    # One that has not joined yet ends as any program of Python.
+    assert output.count("Traceback") == 2 - num_joined
+    assert not [pid for pid in below if is_running(pid)]
+
+
+@pytest.mark.slow
+def test_deaf_workers_are_ended_after_the_grace():
+    process = launch("-n", "1", "--grace", "4", SCRIPT, "hang")
+    wait_for_line(process, "ready")
+    below = find_descendants(process.pid)
+    process.send_signal(signal.SIGTERM)
+    output, _ = process.communicate(timeout=240)
+    assert "Waiting up to 4 s for worker 0 to end. A second signal" in output
+    assert process.returncode == 128 + signal.SIGTERM
+    assert not [pid for pid in below if is_running(pid)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-n", "0", SCRIPT], "must be 1 or more"),
+        (["--hosts", "a:1", SCRIPT], "--hosts and --host-index belong together"),
+        (["--hosts", "a", "--host-index", "0", SCRIPT], "An address is 'host:port'"),
+        (["--devices-per-worker", "0", SCRIPT], "--devices-per-worker must be 1 or mo"),
+        (["--grace", "-1", SCRIPT], "--grace must be 0 or more seconds"),
+        (["--log-dir", f"{SCRIPT}/logs", SCRIPT], "--log-dir must be a directory"),
+        (["no/such/script.py"], "The script must be a file. Received: no/such/script"),
+    ],
+    ids=["workers", "index", "address", "devices", "grace", "logs", "script"],
+)
+def test_wrong_arguments_are_explained(capsys, arguments, message):
+    assert launch_command.main(arguments) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_address_of_another_machine_is_explained():
+    process = launch("--hosts", "192.0.2.1:7000", "--host-index", "0", SCRIPT, "show")
+    _, errors = process.communicate(timeout=240)
+    assert process.returncode == 2
+    assert "must be able to listen on the first of --hosts. Received: 192.0.2.1" in (
+        errors
+    )
+
+
+def test_wrong_setting_is_explained(capsys, monkeypatch):
+    monkeypatch.setenv("MIRRAX_JOIN_TIMEOUT", "soon")
+    assert launch_command.main([SCRIPT]) == 2
+    assert "MIRRAX_JOIN_TIMEOUT must be a number of" in capsys.readouterr().err
+
+
+def test_subcommands_are_listed(capsys):
+    assert cli.main(["--help"]) == 0
+    assert "mirrax launch" in capsys.readouterr().out
+    assert cli.main(["lunch"]) == 2
+    assert "Received: 'lunch'" in capsys.readouterr().err
+    assert cli.main([]) == 2
+
+
+def test_subcommand_gets_its_arguments(capsys):
+    assert cli.main(["launch", "-n", "0", SCRIPT]) == 2
+    assert "mirrax launch: " in capsys.readouterr().err

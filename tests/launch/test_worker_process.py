@@ -1,0 +1,71 @@
+import os
+import pathlib
+import sys
+import time
+
+import pytest
+
+from mirrax.launch.worker_process import WorkerProcess
+
+CHAINED = """
+print("before")
+try:
+    1 / 0
+except ZeroDivisionError as error:
+    raise KeyError("second") from error
+"""
+
+
+def run(program, log=None):
+    shown = []
+    command = [sys.executable, "-c", program]
+    child = WorkerProcess("worker 0", command, dict(os.environ), shown.append, log)
+    deadline = time.monotonic() + 240
+    while child.exit_code is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    child.finish()
+    return child, shown
+
+
+def test_traceback_is_found_with_what_led_to_it():
+    child, shown = run(CHAINED)
+    assert child.describe_exit() == "exit code 1"
+    assert shown[0] == "before"
+    lines = child.find_traceback().splitlines()
+    assert lines[0] == "Traceback (most recent call last):"
+    assert "ZeroDivisionError: division by zero" in lines
+    assert lines[-1] == "KeyError: 'second'"
+
+
+def test_only_the_last_traceback_counts():
+    program = "import traceback\ntry: 1/0\nexcept Exception: traceback.print_exc()\n"
+    child, _ = run(program + "raise KeyError('last')")
+    assert "ZeroDivisionError" not in child.find_traceback()
+    assert child.find_traceback().endswith("KeyError: 'last'")
+
+
+def test_signal_is_named_and_counted_as_shells_do():
+    child, _ = run("import os; os.kill(os.getpid(), 9)")
+    assert child.exit_code == 137
+    assert child.describe_exit() == "killed by SIGKILL"
+    assert child.find_traceback() == ""
+
+
+def test_good_end_is_described_as_an_early_one():
+    child, _ = run("")
+    assert child.describe_exit() == "exit code 0, before the others were done"
+
+
+def test_odd_bytes_are_shown_somehow():
+    _, shown = run(r"import os; os.write(1, b'\xff ok\n')")
+    assert shown == ["\ufffd ok"]
+
+
+@pytest.mark.parametrize("log", ["/dev/full", "/dev/null/worker-0.log"])
+def test_log_that_cannot_be_written_is_one_warning(log):
+    child, shown = run("for i in range(3): print(i)", pathlib.Path(log))
+    assert child.exit_code == 0
+    warnings = [line for line in shown if line.startswith(f"mirrax launch: {log}")]
+    assert len(warnings) == 1
+    assert "cannot be written" in warnings[0]
+    assert [line for line in shown if line not in warnings] == ["0", "1", "2"]

@@ -1,0 +1,364 @@
+"""A compiled program: variables in and out, and nothing taken that others hold."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import mirrax
+from mirrax.run.compiled.function import Function
+from tests.devices.fresh import run_fresh
+
+ON_READ = {
+    "synchronization": mirrax.VariableSynchronization.ON_READ,
+    "aggregation": mirrax.VariableAggregation.SUM,
+}
+
+
+def variable_in(strategy, value, **options):
+    with strategy.scope():
+        return mirrax.Variable(value, **options)
+
+
+def adder(variable):
+    """Returns a compiled function that adds one to the variable."""
+
+    def add():
+        variable.assign_add(jnp.ones(variable.shape))
+
+    return mirrax.function(add)
+
+
+# Variables.
+
+
+def test_a_function_reads_and_writes_variables_outside_run(strategy):
+    variable = variable_in(strategy, jnp.zeros(3))
+    add = adder(variable)
+    add()
+    add()
+    np.testing.assert_array_equal(variable.numpy(), [2] * 3)
+    assert variable.stored.is_fully_replicated
+
+
+def test_a_function_in_scope_reads_and_writes_variables(strategy):
+    variable = variable_in(strategy, jnp.zeros(3))
+    with strategy.scope():
+        adder(variable)()
+    np.testing.assert_array_equal(variable.numpy(), [1] * 3)
+
+
+def test_a_written_variable_is_equal_on_every_device(four_replicas):
+    variable = variable_in(four_replicas, jnp.zeros(3))
+    adder(variable)()
+    assert [part.numpy().tolist() for part in variable.values] == [[1] * 3] * 4
+
+
+def test_a_variable_is_written_before_run_inside_a_function(strategy):
+    variable = variable_in(strategy, 1.0)
+
+    @mirrax.function
+    def step():
+        variable.assign(10.0)
+        result = strategy.run(lambda: variable + 1)
+        variable.assign_add(5.0)
+        return result
+
+    assert float(strategy.experimental_local_results(step())[0]) == 11
+    assert variable.numpy() == 15
+
+
+def test_a_write_inside_run_is_seen_after_it(strategy):
+    variable = variable_in(strategy, 1.0)
+
+    def write():
+        variable.assign(4.0)
+
+    @mirrax.function
+    def step():
+        strategy.run(write)
+        return variable * 2
+
+    assert float(step()) == 8
+
+
+def test_a_variable_of_no_strategy_stays_where_it_is(two_replicas):
+    mirrored = variable_in(two_replicas, 1.0)
+    plain = mirrax.Variable(1.0)
+
+    @mirrax.function
+    def step():
+        plain.assign_add(mirrored)
+        mirrored.assign_add(1.0)
+
+    step()
+    step()
+    assert (plain.numpy(), mirrored.numpy()) == (4, 3)
+    assert len(plain.stored.devices()) == 1
+
+
+def test_a_sync_on_read_variable_is_read_and_written_outside_run(two_replicas):
+    variable = variable_in(two_replicas, 1.0, **ON_READ)
+
+    @mirrax.function
+    def step():
+        before = variable.value
+        variable.assign(10.0)
+        return before
+
+    assert float(step()) == 2
+    assert variable.numpy() == 10
+    assert [part.numpy() for part in variable.values] == [5, 5]
+
+
+def test_an_error_in_run_leaves_variables_as_they_were(strategy):
+    variable = variable_in(strategy, 1.0)
+
+    @mirrax.function
+    def step():
+        variable.assign(5.0)
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        strategy.run(step)
+    assert variable.numpy() == 1
+
+
+def test_a_variable_is_overwritten_in_place(strategy):
+    variable = variable_in(strategy, jnp.zeros(3))
+    add = adder(variable)
+    add()
+    before = variable.stored
+    add()
+    assert before.is_deleted()
+
+
+# What others hold stays.
+
+
+def test_a_value_that_somebody_holds_stays(strategy):
+    variable = variable_in(strategy, jnp.zeros(3))
+    held = variable.value
+    adder(variable)()
+    np.testing.assert_array_equal(held, [0] * 3)
+    np.testing.assert_array_equal(variable.numpy(), [1] * 3)
+
+
+def test_parts_that_somebody_holds_stay(strategy):
+    variable = variable_in(strategy, jnp.zeros(3))
+    held = [part.value for part in strategy.experimental_local_results(variable)]
+    adder(variable)()
+    np.testing.assert_array_equal(held, np.zeros((len(held), 3)))
+
+
+def test_the_array_that_a_variable_was_made_from_stays(strategy):
+    array = jnp.zeros(3)
+    variable = variable_in(strategy, array)
+    adder(variable)()
+    np.testing.assert_array_equal(array, [0] * 3)
+
+
+def test_an_array_that_was_assigned_stays(strategy):
+    array = jnp.ones(3)
+    variable = variable_in(strategy, jnp.zeros(3))
+    variable.assign(array)
+    adder(variable)()
+    np.testing.assert_array_equal(array, [1] * 3)
+
+
+def test_a_replicated_array_that_was_assigned_stays(two_replicas):
+    array = jax.device_put(jnp.ones(3), two_replicas.topology.replicated)
+    variable = variable_in(two_replicas, jnp.zeros(3))
+    variable.assign(array)
+    adder(variable)()
+    np.testing.assert_array_equal(array, [1] * 3)
+
+
+def test_an_argument_that_was_assigned_inside_stays(strategy):
+    array = jax.device_put(jnp.ones(3), strategy.topology.replicated)
+    variable = variable_in(strategy, jnp.zeros(3))
+    mirrax.function(lambda x: [variable.assign(x)])(array)
+    adder(variable)()
+    np.testing.assert_array_equal(array, [1] * 3)
+
+
+def test_a_returned_value_stays(strategy):
+    variable = variable_in(strategy, jnp.zeros(3))
+
+    @mirrax.function
+    def step():
+        variable.assign_add(jnp.ones(3))
+        return variable.read_value()
+
+    first = step()
+    step()
+    np.testing.assert_array_equal(first, [1] * 3)
+
+
+def test_a_value_returned_from_run_stays(strategy):
+    variable = variable_in(strategy, jnp.zeros(3))
+    read = mirrax.function(variable.read_value)
+    result = strategy.run(read)
+    adder(variable)()
+    np.testing.assert_array_equal(
+        strategy.experimental_local_results(result)[0], [0] * 3
+    )
+
+
+def test_a_value_that_was_only_read_stays(strategy):
+    variable = variable_in(strategy, jnp.zeros(3))
+    result = mirrax.function(variable.read_value)()
+    adder(variable)()
+    np.testing.assert_array_equal(result, [0] * 3)
+
+
+# Giving one buffer away twice ends the process, so these have one of their own.
+TWO_VARIABLES = """
+import mirrax, jax.numpy as jnp
+mirrax.config.set_logical_devices("CPU", 4)
+strategy = mirrax.MirroredStrategy([f"CPU:{i}" for i in range(NUM_REPLICAS)])
+with strategy.scope():
+    left, right = mirrax.Variable(jnp.zeros(3)), mirrax.Variable(jnp.ones(3))
+
+@mirrax.function
+def add():
+    left.assign_add(jnp.ones(3))
+    right.assign_add(jnp.ones(3))
+"""
+PRINT_BOTH = """
+add()
+add()
+print(left.numpy(), right.numpy())
+"""
+
+
+@pytest.mark.parametrize("num_replicas", [1, 2])
+@pytest.mark.parametrize(
+    "copy",
+    [
+        "left.assign(right.value)",
+        "mirrax.function(lambda: [left.assign(right)])()",
+        "mirrax.function(lambda: [right.assign(right * 1), left.assign(right)])()",
+        "array = jnp.ones(3); left.assign(array); right.assign(array)",
+    ],
+    ids=["eager", "compiled", "one_output_twice", "one_array_twice"],
+)
+def test_variables_that_were_given_one_value_go_separate_ways(copy, num_replicas):
+    program = TWO_VARIABLES.replace("NUM_REPLICAS", str(num_replicas))
+    assert run_fresh(program, copy, PRINT_BOTH) == "[3. 3. 3.] [3. 3. 3.]"
+
+
+# Results.
+
+
+def test_a_function_returns_any_structure(strategy):
+    variable, given = variable_in(strategy, 1.0), object()
+
+    @mirrax.function
+    def make(x):
+        return {"array": x + 1, "none": None, "rest": [given, "text", variable]}
+
+    result = make(1.0)
+    assert float(result["array"]) == 2
+    assert result["none"] is None
+    assert [a is b for a, b in zip(result["rest"], [given, "text", variable])] == [
+        True,
+        True,
+        True,
+    ]
+
+
+def test_numbers_come_back_as_arrays():
+    result = mirrax.function(lambda: (2.5, np.float32(1)))()
+    assert [isinstance(item, jax.Array) for item in result] == [True, True]
+    assert [float(item) for item in result] == [2.5, 1]
+
+
+def test_what_all_replicas_have_comes_back_as_one_replicated_array(two_replicas):
+    step = mirrax.function(lambda: two_replicas.run(lambda: jnp.ones(2)))
+    result = step()
+    assert isinstance(result, jax.Array)
+    assert result.sharding.is_fully_replicated
+    assert len(result.devices()) == 2
+
+
+def test_what_differs_comes_back_per_replica(two_replicas):
+    def replica_id():
+        return mirrax.get_replica_context().replica_id_in_sync_group
+
+    result = mirrax.function(lambda: two_replicas.run(replica_id))()
+    assert isinstance(result, mirrax.PerReplica)
+    assert [int(part) for part in result.values] == [0, 1]
+    assert [part.devices() for part in result.values] == [
+        {device} for device in two_replicas.topology.devices
+    ]
+
+
+def test_parts_can_be_taken_out_of_a_result_inside_the_function(two_replicas):
+    def replica_id():
+        return mirrax.get_replica_context().replica_id_in_sync_group
+
+    @mirrax.function
+    def step():
+        left, right = two_replicas.run(replica_id).values
+        return 10 * left + right
+
+    assert int(step()) == 1
+
+
+def test_a_per_replica_argument_comes_back_as_it_was(two_replicas):
+    value = two_replicas.experimental_distribute_values_from_function(
+        lambda context: jnp.full(2, float(context.replica_id_in_sync_group))
+    )
+    result = mirrax.function(lambda x: x)(value)
+    np.testing.assert_array_equal(result.values, [[0, 0], [1, 1]])
+
+
+def test_run_and_reduce_are_one_program(two_replicas):
+    traces = []
+
+    @mirrax.function
+    def step(x):
+        traces.append(None)
+        squares = two_replicas.run(lambda y: y**2, args=(x,))
+        return two_replicas.reduce("SUM", squares, axis=0)
+
+    value = two_replicas.experimental_distribute_values_from_function(
+        lambda context: jnp.full(3, 1.0 + context.replica_id_in_sync_group)
+    )
+    assert [float(step(value)), float(step(value))] == [15, 15]
+    assert len(traces) == 1
+    assert isinstance(step, Function)
+
+
+def test_gather_works_inside_a_function(two_replicas):
+    def own_number():
+        return jnp.atleast_1d(mirrax.get_replica_context().replica_id_in_sync_group)
+
+    @mirrax.function
+    def step():
+        return two_replicas.gather(two_replicas.run(own_number), axis=0)
+
+    assert step().tolist() == [0, 1]
+
+
+# Where arguments lie.
+
+
+@pytest.mark.parametrize("number", [0, 1, 5])
+def test_an_argument_can_be_tied_to_any_device(two_replicas, number):
+    array = jax.device_put(jnp.ones(2), jax.devices()[number])
+    step = mirrax.function(lambda x: x + 1)
+    np.testing.assert_array_equal(two_replicas.run(step, args=(array,)), [2, 2])
+
+
+def test_an_argument_can_be_spread_over_other_devices(two_replicas, four_replicas):
+    array = jax.device_put(jnp.ones(2), four_replicas.topology.replicated)
+    step = mirrax.function(lambda x: x + 1)
+    np.testing.assert_array_equal(two_replicas.run(step, args=(array,)), [2, 2])
+
+
+def test_results_are_new_containers_at_each_call():
+    step = mirrax.function(lambda: {"log": []})
+    step()["log"].append(1)
+    assert step() == {"log": []}

@@ -1,0 +1,144 @@
+"""Checkpoints whose files were changed, cut, lost or found after they were saved."""
+
+import functools
+import pathlib
+import shutil
+
+import numpy as np
+import pytest
+
+import mirrax
+from mirrax.errors import CheckpointDamagedError, NotFoundError
+from mirrax.train import Checkpoint, CheckpointManager, checkpoint_files
+
+
+def build():
+    return Checkpoint(
+        weight=mirrax.Variable(np.zeros(3, np.float32)),
+        data=iter(mirrax.data.Dataset.range(1000)),
+        step=0,
+    )
+
+
+def state(checkpoint):
+    return checkpoint.weight.numpy().tolist(), checkpoint.step, next(checkpoint.data)
+
+
+@pytest.fixture(scope="module")
+def originals(tmp_path_factory):
+    """A directory with two checkpoints, of 5 and of 10 steps."""
+    directory = tmp_path_factory.mktemp("originals")
+    checkpoint = build()
+    manager = CheckpointManager(checkpoint, directory)
+    for number in (1, 2):
+        for _ in range(5):
+            next(checkpoint.data)
+        checkpoint.weight.assign(np.full(3, number, np.float32))
+        checkpoint.step = number * 5
+        manager.save(number)
+    return directory
+
+
+@pytest.fixture
+def directory(originals, tmp_path):
+    return pathlib.Path(shutil.copytree(originals, tmp_path / "checkpoints"))
+
+
+def all_files(directory):
+    return [file for file in sorted(directory.rglob("*")) if file.is_file()]
+
+
+def flip_bit(position, file):
+    data = bytearray(file.read_bytes())
+    data[position] ^= 1 << position % 8
+    file.write_bytes(data)
+
+
+def cut(file):
+    file.write_bytes(file.read_bytes()[:-1])
+
+
+def lengthen(file):
+    file.write_bytes(file.read_bytes() + b"\n")
+
+
+def test_no_flipped_bit_goes_unnoticed(directory):
+    path = directory / "ckpt-2"
+    for file in all_files(path):
+        whole = file.read_bytes()
+        for position in range(len(whole)):
+            file.write_bytes(whole)
+            flip_bit(position, file)
+            with pytest.raises(
+                CheckpointDamagedError, match=f"written in .*{file.name}"
+            ):
+                checkpoint_files.read(path)
+        file.write_bytes(whole)
+    assert checkpoint_files.read(path).plain["step"] == 10
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [functools.partial(flip_bit, 30), cut, lengthen, pathlib.Path.unlink],
+    ids=["bit", "cut", "longer", "lost"],
+)
+def test_damaged_file_leads_to_the_checkpoint_before(directory, damage):
+    for file in all_files(directory / "ckpt-2"):
+        whole = file.read_bytes()
+        damage(file)
+        fresh = build()
+        with pytest.raises((CheckpointDamagedError, NotFoundError)):
+            fresh.restore(directory / "ckpt-2")
+        assert state(fresh) == ([0.0] * 3, 0, 0)
+        restored = build()
+        manager = CheckpointManager(restored, directory)
+        assert manager.restore_or_initialize() == str(directory / "ckpt-1")
+        assert state(restored) == ([1.0] * 3, 5, 5)
+        file.write_bytes(whole)
+
+
+def test_files_that_do_not_belong_there_are_not_read(directory):
+    for folder in [p for p in (directory / "ckpt-2").rglob("*") if p.is_dir()]:
+        (folder / "_sharding").write_bytes(b"other")
+    restored = build()
+    manager = CheckpointManager(restored, directory)
+    assert manager.restore_or_initialize() == str(directory / "ckpt-2")
+    assert state(restored) == ([2.0] * 3, 10, 10)
+
+
+def test_position_that_does_not_fit_restores_nothing(originals):
+    weight = mirrax.Variable(np.zeros(3, np.float32))
+    short = iter(mirrax.data.Dataset.range(3))
+    next(short)
+    run = Checkpoint(weight=weight, data=short, step=0)
+    with pytest.raises(ValueError, match="position"):
+        run.restore(originals / "ckpt-2")
+    assert state(run) == ([0.0] * 3, 0, 1)
+    # The same if it comes later.
+    late = Checkpoint(weight=weight, step=0)
+    late.restore(originals / "ckpt-2")
+    with pytest.raises(ValueError, match="position"):
+        late.data = short
+    assert next(short) == 2
+
+
+def test_other_kinds_of_values_are_differences(originals):
+    weight = mirrax.Variable(np.zeros(3, np.float32))
+    run = Checkpoint(weight=weight, data=1, step="ten")
+    with pytest.raises(mirrax.errors.CheckpointMismatchError) as caught:
+        run.restore(originals / "ckpt-2")
+    assert "'data' is 1, but a position was saved" in str(caught.value)
+    assert "'step' is 'ten', but 10 was saved" in str(caught.value)
+    run = Checkpoint(weight=weight, step=iter(mirrax.data.Dataset.range(3)))
+    with pytest.raises(mirrax.errors.CheckpointMismatchError) as caught:
+        run.restore(originals / "ckpt-2")
+    assert "'step' is an iterator, but 10 was saved" in str(caught.value)
+    assert not weight.numpy().any()
+
+
+def test_fraction_does_not_become_a_whole_number(tmp_path):
+    path = Checkpoint(rate=0.5).save(tmp_path / "ckpt")
+    with pytest.raises(
+        mirrax.errors.CheckpointMismatchError, match=r"'rate' is 0, but 0.5 was saved"
+    ):
+        Checkpoint(rate=0).restore(path)
