@@ -1,0 +1,73 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from mirrax.run.uneven.output_digests import differing_columns, output_digests
+
+# Too many to be printed; they differ in one.
+MANY_KEYS = [
+    jax.random.split(jax.random.key(0), 2000),
+    jax.random.split(jax.random.key(0), 2000).at[999].set(jax.random.key(1)),
+]
+AXIS_ENV = [("replica", 2)]
+
+
+def program(function, *shapes):
+    stand_ins = [jax.ShapeDtypeStruct(shape, np.float32) for shape in shapes]
+    return jax.make_jaxpr(function, axis_env=AXIS_ENV)(*stand_ins)
+
+
+def compare(function, *shapes):
+    """Returns what differs between `function(0, ...)` and `function(1, ...)`."""
+    programs = [program(lambda *x, i=i: function(i, *x), *shapes) for i in (0, 1)]
+    return differing_columns([output_digests(each) for each in programs])
+
+
+def deep_constant(x, constant):
+    """Adds an array that is a constant of a program in a branch."""
+    added = jax.jit(lambda y: y + constant)
+    return lax.cond(x.sum() > 0, added, lambda y: y, x)
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (lambda i, x: x + 1, False),
+        (lambda i, x: x + i, True),
+        (lambda i, x: jnp.float32(i), True),
+        (lambda i, x: jnp.float32(5), False),
+        (lambda i, x: x * np.arange(3.0, dtype=np.float32) * (i + 1), True),
+        (lambda i, x: lax.psum(x * (i + 1), "replica"), False),
+        (lambda i, x: lax.psum(x, "replica") * (i + 1), True),
+        (lambda i, x: jax.jit(lambda y: y + i)(x), True),
+        (lambda i, x: jax.jit(lambda y: deep_constant(y, np.full(3, i)))(x), True),
+        (lambda i, x: jax.random.normal(MANY_KEYS[i][999]) + x, True),
+        (lambda i, x: jax.nn.relu(x), False),
+    ],
+    ids=[
+        "same",
+        "constant_inside",
+        "constant_result",
+        "equal_constant",
+        "array_inside",
+        "before_a_collective",
+        "after_a_collective",
+        "inside_a_call",
+        "inside_a_branch_in_a_call",
+        "key",
+        "custom_derivative",
+    ],
+)
+def test_differing_columns_finds_what_was_traced_differently(function, expected):
+    assert compare(function, (3,)) == [expected]
+
+
+def test_each_output_is_judged_on_its_own():
+    assert compare(lambda i, x: (x, x + i, x * 2), (3,)) == [False, True, False]
+
+
+def test_shapes_that_go_into_a_result_count():
+    sizes = [program(lambda x: jnp.ones_like(x).sum(), (n,)) for n in (2, 3)]
+    assert differing_columns([output_digests(each) for each in sizes]) == [True]
