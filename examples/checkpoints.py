@@ -40,10 +40,11 @@ def train(strategy, directory, steps):
     def step(x, y):
         def loss_of():
             noisy = x + 0.01 * jax.random.normal(run.noise.key(), x.shape)
-            return jnp.mean((noisy @ run.weight.value - y) ** 2)
+            losses = (noisy @ run.weight.value - y) ** 2
+            return mirrax.nn.compute_average_loss(losses)
 
         _, gradient = mirrax.value_and_grad(loss_of, run.weight)()
-        gradient = mirrax.get_replica_context().all_reduce("MEAN", gradient)
+        gradient = mirrax.get_replica_context().all_reduce("SUM", gradient)
         run.weight.assign_sub(0.05 * gradient)
 
     while run.step < steps:

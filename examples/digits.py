@@ -13,7 +13,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from sklearn.datasets import load_digits
-from tqdm import tqdm
 
 import mirrax
 
@@ -57,8 +56,8 @@ def train(strategy, data, epochs):
 
     def loss_of(images, labels):
         scores = jax.nn.log_softmax(predict([p.value for p in parameters], images))
-        # Divide by the global batch size: the sum over replicas is then the mean.
-        return -jnp.take_along_axis(scores, labels[:, None], 1).sum() / BATCH_SIZE
+        losses = -jnp.take_along_axis(scores, labels[:, None], 1)
+        return mirrax.nn.compute_average_loss(losses)  # the shares add up to the mean
 
     def replica_step(batch):
         loss, gradients = mirrax.value_and_grad(loss_of, parameters)(*batch)
@@ -73,15 +72,12 @@ def train(strategy, data, epochs):
         return strategy.reduce("SUM", losses, axis=None)
 
     dataset = mirrax.data.Dataset.from_tensor_slices(data).batch(BATCH_SIZE)
-    distributed = strategy.experimental_distribute_dataset(dataset)
+    distributed = strategy.experimental_distribute_dataset(dataset.repeat(epochs))
     steps = epochs * -(-len(data[0]) // BATCH_SIZE)
-    name = f"{strategy.num_replicas_in_sync} replica(s)"
-    with tqdm(total=steps, desc=name, unit="step") as progress:
-        for _ in range(epochs):
-            for batch in distributed:
-                loss = step(batch)
-                progress.update()
-            progress.set_postfix(loss=f"{float(loss):.4f}")
+    progress = mirrax.train.Progress(distributed, steps, batch_size=BATCH_SIZE)
+    print(f"{strategy.num_replicas_in_sync} replica(s)")
+    for batch in progress:
+        progress.show(loss=step(batch))
     return parameters
 
 

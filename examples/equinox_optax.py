@@ -15,24 +15,28 @@ import optax
 import mirrax
 
 
+def create_step(optimizer, static):
+    def loss_of(parameters, x, y):
+        model = eqx.combine(parameters, static)
+        return mirrax.nn.compute_average_loss((jax.vmap(model)(x) - y) ** 2)
+
+    @mirrax.function(donate_argnums=0)
+    def step(state, x, y):
+        parameters, slots = state
+        shares = jax.value_and_grad(loss_of)(parameters, x, y)
+        loss, gradients = mirrax.get_replica_context().all_reduce("SUM", shares)
+        updates, slots = optimizer.update(gradients, slots)
+        return (optax.apply_updates(parameters, updates), slots), loss
+
+    return step
+
+
 def main(steps=40):
     strategy = mirrax.MirroredStrategy(["CPU:0", "CPU:1"])
     optimizer = optax.adam(1e-2)
     model = eqx.nn.MLP(8, 1, 32, 1, key=jax.random.key(0))
     parameters, static = eqx.partition(model, eqx.is_array)
-
-    def loss_of(parameters, x, y):
-        model = eqx.combine(parameters, static)
-        return jnp.mean((jax.vmap(model)(x) - y) ** 2)
-
-    @mirrax.function(donate_argnums=0)
-    def step(state, x, y):
-        parameters, slots = state
-        loss, gradients = jax.value_and_grad(loss_of)(parameters, x, y)
-        context = mirrax.get_replica_context()
-        loss, gradients = context.all_reduce("MEAN", (loss, gradients))
-        updates, slots = optimizer.update(gradients, slots)
-        return (optax.apply_updates(parameters, updates), slots), loss
+    step = create_step(optimizer, static)
 
     random = np.random.default_rng(0)
     x = random.normal(size=(256, 8)).astype(np.float32)

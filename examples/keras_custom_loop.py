@@ -60,8 +60,8 @@ def main(arguments=None):
         def loss_of():
             scores = model(images, training=True)
             each = losses(labels, scores)
-            # Divide by the global batch size: the sum over replicas is then the mean.
-            return each.sum() / BATCH_SIZE, (each, scores)
+            # This replica's share of the mean over all rows; Keras adds them up.
+            return mirrax.nn.compute_average_loss(each), (each, scores)
 
         differentiated = mirrax.value_and_grad(
             loss_of, model.trainable_variables, has_aux=True

@@ -19,6 +19,17 @@ class Model(nn.Module):
         return nn.Dense(1)(nn.relu(nn.Dense(32)(x)))
 
 
+@mirrax.function
+def step(state, x, y):
+    def loss_of(parameters):
+        losses = (state.apply_fn(parameters, x) - y) ** 2
+        return mirrax.nn.compute_average_loss(losses)
+
+    shares = jax.value_and_grad(loss_of)(state.params)
+    loss, gradients = mirrax.get_replica_context().all_reduce("SUM", shares)
+    return state.apply_gradients(grads=gradients), loss
+
+
 def main(steps=40):
     strategy = mirrax.MirroredStrategy(["CPU:0", "CPU:1"])
     model = Model()
@@ -27,16 +38,6 @@ def main(steps=40):
         params=model.init(jax.random.key(0), jnp.ones((1, 8))),
         tx=optax.adam(1e-2),
     )
-
-    @mirrax.function
-    def step(state, x, y):
-        def loss_of(parameters):
-            return jnp.mean((state.apply_fn(parameters, x) - y) ** 2)
-
-        loss, gradients = jax.value_and_grad(loss_of)(state.params)
-        context = mirrax.get_replica_context()
-        loss, gradients = context.all_reduce("MEAN", (loss, gradients))
-        return state.apply_gradients(grads=gradients), loss
 
     random = np.random.default_rng(0)
     x = random.normal(size=(256, 8)).astype(np.float32)

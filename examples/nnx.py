@@ -25,26 +25,34 @@ class Model(nnx.Module):
         return self.last(self.dropout(nnx.relu(self.norm(self.first(x)))))
 
 
+def create_step(model, optimizer, metrics):
+    @mirrax.function
+    def step(x, y):
+        def loss_of(model):
+            losses = (model(x) - y) ** 2
+            return mirrax.nn.compute_average_loss(losses), losses
+
+        (_, losses), gradients = nnx.value_and_grad(loss_of, has_aux=True)(model)
+        gradients = mirrax.get_replica_context().all_reduce("SUM", gradients)
+        optimizer.update(model, gradients)
+        metrics.update(loss=losses)
+
+    return step
+
+
 def main(epochs=5):
     strategy = mirrax.MirroredStrategy(["CPU:0", "CPU:1"])
     model = Model(nnx.Rngs(0))
     optimizer = nnx.Optimizer(model, optax.adam(1e-2), wrt=nnx.Param)
     metrics = nnx.metrics.Average("loss")
-
-    @mirrax.function
-    def step(x, y):
-        def loss_of(model):
-            return jnp.mean((model(x) - y) ** 2)
-
-        loss, gradients = nnx.value_and_grad(loss_of)(model)
-        gradients = mirrax.get_replica_context().all_reduce("MEAN", gradients)
-        optimizer.update(model, gradients)
-        metrics.update(loss=loss)
+    step = create_step(model, optimizer, metrics)
 
     random = np.random.default_rng(0)
     x = random.normal(size=(512, 8)).astype(np.float32)
     y = np.sin(x).sum(axis=1, keepdims=True)
-    data = mirrax.data.Dataset.from_tensor_slices((x, y)).shuffle(512, seed=0).batch(64)
+    data = mirrax.data.Dataset.from_tensor_slices((x, y)).shuffle(512, seed=0)
+    # Flax' BatchNorm needs the same number of rows on all replicas.
+    data = data.batch(64, drop_remainder=True)
     losses = []
     for epoch in range(epochs):
         model.train()

@@ -1,13 +1,20 @@
 """Eight logical CPU devices, strategies to test with, and no leaks between tests."""
 
+import gc
 import os
+import pathlib
+import random
 import signal
-import tempfile
 import threading
 
 # All must come before JAX starts its backend, hence before anything is collected.
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ["KERAS_BACKEND"] = "jax"
+from tests.quick_compiler import SETTINGS
+
+# Small programs that run a few times take their time to compile, not to run.
+QUICK = {name: text for name, text in SETTINGS.items() if name not in os.environ}
+os.environ.update(QUICK)
 
 import hypothesis
 import jax
@@ -19,13 +26,20 @@ import mirrax
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# How long an example takes depends on what else the machine does.
-hypothesis.settings.register_profile("mirrax", deadline=None)
+# How long an example takes depends on what else the machine does. The same examples in
+# every run: a change that fails has broken something itself.
+hypothesis.settings.register_profile(
+    "mirrax",
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
 hypothesis.settings.load_profile("mirrax")
 
-# Many tests compile the same small programs, which JAX then finds in this folder.
-CACHE = tempfile.TemporaryDirectory(prefix="mirrax-tests-")
-jax.config.update("jax_compilation_cache_dir", CACHE.name)
+# Many tests compile the same small programs, which JAX then finds in this folder. It
+# stays for the next run.
+COMPILED = pathlib.Path(__file__).parents[1] / ".pytest_cache" / "compiled"
+jax.config.update("jax_compilation_cache_dir", str(COMPILED))
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
 jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
@@ -39,6 +53,26 @@ FOREIGN_VARIABLES = {
     "KMP_INIT_AT_FORK",
     "TF_FORCE_GPU_ALLOW_GROWTH",
 }
+
+
+def pytest_addoption(parser):
+    help = "run the tests in a random order, the one of this seed"
+    parser.addoption("--shuffle", type=int, metavar="SEED", help=help)
+
+
+def pytest_collection_modifyitems(config, items):
+    seed = config.getoption("shuffle")
+    if seed is not None:
+        random.Random(seed).shuffle(items)
+
+
+def pytest_collection_finish():
+    """Starts JAX with its settings, and spares collections what imports have made."""
+    jax.block_until_ready(jax.numpy.zeros(1) + 1)
+    for name in QUICK:
+        os.environ.pop(name, None)
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(

@@ -7,6 +7,14 @@ import itertools
 import threading
 import types
 
+import jax
+
+from mirrax.devices.topology import Topology
+
+
+def topology_of(job=None, num_devices=1):
+    return Topology(tuple(jax.devices("cpu")[:num_devices]), job=job)
+
 
 class FakeJob:
     """A job as one worker sees it.

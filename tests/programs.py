@@ -33,13 +33,24 @@ def per_replica(strategy, values):
     )
 
 
+def part_arrays(strategy, value):
+    """Returns the parts of `value` as NumPy arrays, one for each replica."""
+    return [np.asarray(p) for p in strategy.experimental_local_results(value)]
+
+
 def parts(strategy, value):
     """Returns the parts of `value` as nested lists, one for each replica."""
-    results = strategy.experimental_local_results(value)
-    return [np.asarray(part).tolist() for part in results]
+    return [part.tolist() for part in part_arrays(strategy, value)]
 
 
 def device_of(array):
     assert isinstance(array, jax.Array)
     (device,) = array.devices()
     return device
+
+
+def cut_in_two(array):
+    """Returns `array` cut over two devices, on a mesh of the user's own."""
+    mesh = jax.make_mesh((2,), ("data",), devices=jax.devices()[:2])
+    sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("data"))
+    return jax.device_put(array, sharding)

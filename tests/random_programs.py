@@ -18,7 +18,10 @@ SYNCHRONIZATION = mirrax.VariableSynchronization
 AGGREGATION = mirrax.VariableAggregation
 
 ENGINES = ("eager", "compiled", "around")
-"""A plain function, a `function` given to `run`, and a `function` around `run`."""
+"""A plain function, a `function` given to `run`, and a `function` around `run`.
+
+The last one captures what the others get as arguments beside the batch.
+"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,11 +74,12 @@ class State:
 class Replica:
     """The same values as one replica sees them, with variables of a strategy."""
 
-    def __init__(self, x, variables, constants):
+    def __init__(self, x, variables, constants, given):
         self.rows = [x]
         self.vectors = [x.sum(0)]
         self.weight, self.summed, self.meaned, self.seen = variables
         self.constants = constants
+        self.given = given
 
     def reduce(self, op, value):
         return mirrax.get_replica_context().all_reduce(op, value)
@@ -229,6 +233,85 @@ def add_noise(state, number):
             own.append(_pick(own, number) + np.asarray(noise))
 
 
+def add_given(state, number):
+    """Arguments, or captured values: plain ones, and one of an earlier `run`."""
+    if isinstance(state, Replica):
+        bias, (scale, offset) = state.given["bias"], state.given["nested"]
+        state.vectors.append(_pick(state.vectors, number) * scale + bias + offset)
+    else:
+        for index, own in enumerate(state.vectors):
+            moved = _pick(own, number) * np.float32(SCALE)
+            own.append(moved + CONSTANT + np.float32(index + 1) * CONSTANT)
+
+
+def draw(state, number):
+    """Random numbers from a typed key that is an argument, or captured."""
+    if isinstance(state, Replica):
+        key = mirrax.random.replica_key(state.given["key"])
+        noise = jax.random.uniform(key, (WIDTH,))
+        state.vectors.append(_pick(state.vectors, number) + noise)
+    else:
+        for index, own in enumerate(state.vectors):
+            key = jax.random.fold_in(jax.random.key(KEY), index)
+            noise = np.asarray(jax.random.uniform(key, (WIDTH,)))
+            own.append(_pick(own, number) + noise)
+
+
+def average(state, number):
+    """The gradient of the mean over all rows, in functional code."""
+    if isinstance(state, Replica):
+        x = _pick(state.rows, number)
+
+        def share(weight):
+            return mirrax.nn.compute_average_loss(jnp.sin(x * weight))
+
+        gradient = jax.grad(share)(jnp.ones(WIDTH))
+        state.vectors.append(state.reduce("SUM", gradient))
+    else:
+        x = np.concatenate([_pick(own, number) for own in state.rows])
+        gradient = (x * np.cos(x)).mean(0) / np.float32(WIDTH)
+        for own in state.vectors:
+            own.append(gradient)
+
+
+def differentiate_sum(state, number):
+    """A gradient through a collective."""
+    if isinstance(state, Replica):
+
+        def total(vector):
+            return jnp.sum(jnp.sin(state.reduce("SUM", vector)))
+
+        gradient = jax.grad(total)(jnp.tanh(_pick(state.vectors, number)))
+        state.vectors.append(gradient)
+    else:
+        sums = state.reduce("SUM", [np.tanh(_pick(v, number)) for v in state.vectors])
+        for own in state.vectors:
+            own.append(np.float32(state.count) * np.cos(sums))
+
+
+def count_by_callback(state, number):
+    """A callback whose result depends on what its closure holds."""
+    if isinstance(state, Replica):
+        rows = np.full(WIDTH, state.rows[0].shape[0], np.float32)
+        kind = jax.ShapeDtypeStruct(rows.shape, rows.dtype)
+        state.seen.assign_add(jax.pure_callback(lambda: rows, kind))
+    else:
+        state.seen = [
+            seen + np.float32(own[0].shape[0])
+            for seen, own in zip(state.seen, state.rows, strict=True)
+        ]
+
+
+def branch(state, number):
+    if isinstance(state, Replica):
+        value = _pick(state.vectors, number)
+        state.vectors.append(jax.lax.cond(value[0] > 0, jnp.tanh, jnp.abs, value))
+    else:
+        for own in state.vectors:
+            value = _pick(own, number)
+            own.append(np.tanh(value) if value[0] > 0 else np.abs(value))
+
+
 def loop(state, number):
     if isinstance(state, Replica):
         start = _pick(state.vectors, number)
@@ -247,6 +330,7 @@ def _round(value):
 
 
 CONSTANT = np.arange(WIDTH, dtype=np.float32)
+SCALE, KEY = 0.25, 7
 STEPS = {
     step.__name__: step
     for step in (
@@ -264,13 +348,19 @@ STEPS = {
         add_constant,
         call_back,
         add_noise,
+        add_given,
+        draw,
+        average,
+        differentiate_sum,
+        count_by_callback,
+        branch,
         loop,
     )
 }
 
 
 def expected(program, sizes, num_calls):
-    """Returns results and variables that NumPy computes.
+    """Returns results and variables that NumPy computes, and a derivative of them.
 
     Args:
         program: The program.
@@ -288,7 +378,9 @@ def expected(program, sizes, num_calls):
             STEPS[name](state, number)
     results = [np.tanh(own[-1]) for own in state.vectors]
     seen = functools.reduce(np.add, state.seen)
-    return results, [state.weight, state.summed, state.meaned, seen]
+    total = functools.reduce(np.add, results)
+    variables = [state.weight, state.summed, state.meaned, seen]
+    return results, [*variables, (state.weight * total).sum(), total]
 
 
 def actual(program, strategy, engine, num_calls):
@@ -309,14 +401,25 @@ def actual(program, strategy, engine, num_calls):
         ]
     constants = jnp.asarray(CONSTANT)
 
-    def step(x):
-        state = Replica(x, variables, constants)
+    @mirrax.function
+    def offset():
+        number = mirrax.get_replica_context().replica_id_in_sync_group
+        return (number + 1) * constants
+
+    given = {
+        "bias": CONSTANT,
+        "nested": (SCALE, strategy.run(offset)),
+        "key": jax.random.key(KEY),
+    }
+
+    def step(x, given):
+        state = Replica(x, variables, constants, given)
         for name, number in program.steps:
             STEPS[name](state, number)
         return jnp.tanh(state.vectors[-1])
 
     def run(fn, x):
-        return strategy.run(fn, args=(x,))
+        return strategy.run(fn, args=(x, given))
 
     call = {
         "eager": functools.partial(run, step),
@@ -327,8 +430,26 @@ def actual(program, strategy, engine, num_calls):
     (batch,) = strategy.experimental_distribute_dataset(dataset)
     for _ in range(num_calls):
         result = call(batch)
+    derivative = mirrax.value_and_grad(
+        functools.partial(_total, strategy, result, variables[0], program.seed % 2),
+        variables[0],
+    )
+    if engine != "eager":
+        derivative = mirrax.function(derivative)
     local = strategy.experimental_local_results(result)
-    return [np.asarray(part) for part in local], [v.numpy() for v in variables]
+    return (
+        [np.asarray(part) for part in local],
+        [*(v.numpy() for v in variables), *map(np.asarray, derivative())],
+    )
+
+
+def _total(strategy, result, weight, is_gathered):
+    """Combines the results of all replicas inside a derivative."""
+    if is_gathered:
+        whole = strategy.gather(result, axis=0).reshape(-1, WIDTH).sum(0)
+    else:
+        whole = strategy.reduce("SUM", result, axis=None)
+    return jnp.sum(weight * whole)
 
 
 def check(program, strategy, engine, num_calls=2):
@@ -351,3 +472,24 @@ def check(program, strategy, engine, num_calls=2):
         np.testing.assert_allclose(got, want, rtol=2e-4, atol=2e-4)
     for got, want in zip(found_variables, wanted_variables, strict=True):
         np.testing.assert_allclose(got, want, rtol=2e-4, atol=2e-4)
+
+
+def check_on_workers(first, count):
+    """Returns what went wrong, by seed; all workers of a job call this.
+
+    Args:
+        first: The first seed.
+        count: How many programs to check.
+    """
+    strategy = mirrax.MultiWorkerMirroredStrategy()
+    failed = {}
+    for seed in range(first, first + count):
+        engine = ENGINES[seed % len(ENGINES)]
+        try:
+            check(Program.make(seed), strategy, engine)
+        except Exception as error:
+            if isinstance(error, mirrax.errors.JobError):
+                error.add_note(f"[random program] seed {seed}, {engine}")
+                raise
+            failed[seed] = f"{engine}: {type(error).__name__}: {error}"
+    return failed

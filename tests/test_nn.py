@@ -31,6 +31,38 @@ def test_average_takes_weights_and_a_given_batch_size():
     assert float(found) == pytest.approx(0.7)
 
 
+@engines
+def test_weighted_shares_add_up_over_parts_of_which_one_is_empty(engine, two_replicas):
+    weights = np.linspace(0, 0.1, 9).astype(np.float32)
+    rows = (X[:, 0], weights)
+    x, weight = (mirrax.PerReplica((each, each[:0])) for each in rows)
+
+    def step(x, weight):
+        def share(scale):
+            losses = (scale * x) ** 2
+            return mirrax.nn.compute_average_loss(losses, sample_weight=weight)
+
+        shares = jax.value_and_grad(share)(jnp.float32(1))
+        return mirrax.get_replica_context().all_reduce("SUM", shares)
+
+    found = two_replicas.run(engine(step), (x, weight))
+    found = two_replicas.experimental_local_results(found)[0]
+    mean = np.average(X[:, 0] ** 2, weights=weights)
+    np.testing.assert_allclose(found, [mean, 2 * mean], rtol=1e-5)
+
+
+def test_average_of_masked_tokens_counts_the_mask():
+    losses = jnp.array([[1.0, 2.0], [3.0, 100.0]])
+    mask = [[1, 1], [1, 0]]
+    found = mirrax.nn.compute_average_loss(losses, sample_weight=mask)
+    assert float(found) == pytest.approx(2.0)
+
+
+def test_average_of_no_weight_is_zero():
+    found = mirrax.nn.compute_average_loss(jnp.ones(2), sample_weight=[0, 0])
+    assert float(found) == 0.0
+
+
 def test_average_of_a_scalar_is_refused():
     with pytest.raises(ValueError, match=r"one loss per example"):
         mirrax.nn.compute_average_loss(jnp.float32(1))

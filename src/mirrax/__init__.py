@@ -40,11 +40,12 @@ from mirrax.strategy import (
     in_cross_replica_context,
 )
 from mirrax.values import DistributedValues, Mirrored, PerReplica
+from mirrax.values.array_like import ArrayLike
 from mirrax.values.tensor_spec import TensorShape, TensorSpec
 from mirrax.variables import Variable, variable_creator_scope
 
 if TYPE_CHECKING:
-    from mirrax import cluster_resolver, data, launch, nn, train
+    from mirrax import cluster_resolver, data, launch, nn, summary, train
     from mirrax.input import (
         DistributedDataset,
         DistributedIterator,
@@ -52,14 +53,17 @@ if TYPE_CHECKING:
         InputOptions,
         InputReplicationMode,
     )
+    from mirrax.run.control_flow import cond, eval_shape, scan, switch, while_loop
     from mirrax.run.gradients.accumulate_gradients import accumulate_gradients
     from mirrax.run.gradients.tape import GradientTape
     from mirrax.strategy.central_storage_strategy import CentralStorageStrategy
     from mirrax.strategy.multi_worker_mirrored_strategy import (
         MultiWorkerMirroredStrategy,
     )
+    from mirrax.train.profiling import profile
 
 __all__ = [
+    "ArrayLike",
     "CentralStorageStrategy",
     "CollectiveCommunication",
     "CommunicationOptions",
@@ -93,9 +97,11 @@ __all__ = [
     "VariableSynchronization",
     "accumulate_gradients",
     "cluster_resolver",
+    "cond",
     "config",
     "data",
     "errors",
+    "eval_shape",
     "experimental_set_strategy",
     "function",
     "get_replica_context",
@@ -104,10 +110,15 @@ __all__ = [
     "in_cross_replica_context",
     "launch",
     "nn",
+    "profile",
     "random",
+    "scan",
+    "summary",
+    "switch",
     "train",
     "value_and_grad",
     "variable_creator_scope",
+    "while_loop",
 ]
 
 # What is imported when it is first asked for, because not every program needs it.
@@ -121,8 +132,17 @@ _LATER = {
     "InputReplicationMode": "mirrax.input",
     "MultiWorkerMirroredStrategy": "mirrax.strategy.multi_worker_mirrored_strategy",
     "accumulate_gradients": "mirrax.run.gradients.accumulate_gradients",
+    "cond": "mirrax.run.control_flow",
+    "eval_shape": "mirrax.run.control_flow",
+    "profile": "mirrax.train.profiling",
+    "scan": "mirrax.run.control_flow",
+    "switch": "mirrax.run.control_flow",
+    "while_loop": "mirrax.run.control_flow",
 }
-_LATER_MODULES = ("cluster_resolver", "data", "launch", "nn", "train")
+_LATER_MODULES = ("cluster_resolver", "data", "launch", "nn", "summary", "train")
+
+
+__version__: str
 
 
 def __getattr__(name: str) -> Any:

@@ -2,6 +2,7 @@
 
 from mirrax.cluster.cluster_spec import ClusterSpec
 from mirrax.cluster.resolvers.base import ClusterResolver
+from mirrax.cluster.resolvers.detection import find_cluster_resolver
 from mirrax.cluster.resolvers.gce import GCEClusterResolver
 from mirrax.cluster.resolvers.kubernetes import (
     KubernetesClusterResolver,
@@ -24,4 +25,5 @@ __all__ = [
     "TFConfigClusterResolver",
     "TPUClusterResolver",
     "UnionResolver",
+    "find_cluster_resolver",
 ]

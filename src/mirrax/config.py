@@ -14,7 +14,11 @@ from mirrax.run.compiled.function import Function
 
 @dataclasses.dataclass(frozen=True)
 class PhysicalDevice:
-    """A device of the machine. All CPU cores together are one device."""
+    """A device of the machine. All CPU cores together are one device.
+
+    >>> PhysicalDevice("/physical_device:CPU:0", "CPU").device_type
+    'CPU'
+    """
 
     name: str
     device_type: str
@@ -22,7 +26,11 @@ class PhysicalDevice:
 
 @dataclasses.dataclass(frozen=True)
 class LogicalDeviceConfiguration:
-    """One logical device on a physical one."""
+    """One logical device on a physical one.
+
+    >>> LogicalDeviceConfiguration().memory_limit is None
+    True
+    """
 
     memory_limit: int | None = None
     experimental_priority: int | None = None
@@ -41,7 +49,11 @@ def run_functions_eagerly(run_eagerly: bool) -> None:
 
 
 def functions_run_eagerly() -> bool:
-    """Returns whether functions run as plain Python."""
+    """Returns whether functions run as plain Python.
+
+    >>> functions_run_eagerly()
+    False
+    """
     return Function.runs_eagerly
 
 
@@ -62,7 +74,11 @@ def list_physical_devices(device_type: str | None = None) -> list[PhysicalDevice
 
 
 def get_visible_devices(device_type: str | None = None) -> list[PhysicalDevice]:
-    """Returns the devices that Mirrax may use: all physical ones."""
+    """Returns the devices that Mirrax may use: all physical ones.
+
+    >>> get_visible_devices("CPU") == list_physical_devices("CPU")
+    True
+    """
     return list_physical_devices(device_type)
 
 

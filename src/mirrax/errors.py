@@ -19,6 +19,11 @@ class OutOfRangeError(Exception):
     """An iterator has no more elements."""
 
 
+# Callers, and TensorFlow, know these errors as one or the other.
+class ConfigurationError(ValueError, RuntimeError):
+    """The cluster, the devices or the settings are wrong; no restart cures that."""
+
+
 class ReplicaError(RuntimeError):
     """The replicas of one `run` diverged where they must do the same."""
 
@@ -38,8 +43,17 @@ class SignatureMismatch(TypeError, ValueError):  # noqa: N818
     """An argument does not match its entry in an `input_signature`."""
 
 
+class TracedInitialValue(ValueError):  # noqa: N818
+    """A traced function creates a variable of a value that it computes."""
+
+
 class CheckpointMismatchError(ValueError):
     """Objects do not match a checkpoint."""
+
+
+# TensorFlow raises a ValueError here.
+class CheckpointObjectError(TypeError, ValueError):
+    """An object cannot be saved in a checkpoint."""
 
 
 class CheckpointDamagedError(OSError):
@@ -54,7 +68,7 @@ class JobError(RuntimeError):
     """Another worker failed, so this one cannot continue.
 
     All workers of a job raise the same error. An uncaught one ends the process with
-    exit code 75, which tells a supervisor to retry.
+    exit code 75, which tells a supervisor to retry; a `ProgramMismatch` with 1.
 
     Args:
         message: What happened, and what to do.

@@ -16,9 +16,9 @@ class LazyModule:
     Type checkers are shown the real import:
 
         if TYPE_CHECKING:
-            from mirrax.input import distribute_dataset
+            from mirrax.input import distribute
         else:
-            distribute_dataset = LazyModule("mirrax.input.distribute_dataset")
+            distribute = LazyModule("mirrax.input.distribute")
     """
 
     __slots__ = ("_name",)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,17 +20,21 @@ def compute_average_loss(
 ) -> jax.Array:
     """Returns this replica's share of the mean loss over the global batch.
 
-    The shares of all replicas add up to the mean over all examples, also if replicas
-    have different numbers of them.
+    The shares of all replicas, and their gradients, add up to those of the mean over
+    all examples, however many each replica has. A replica without examples adds 0.
 
     Args:
-        per_example_loss: One loss for each example, along the first axis.
-        sample_weight: Weights, one for each example.
-        global_batch_size: How many examples all replicas have together; by default
-            they are counted.
+        per_example_loss: One loss for each example, along the first axis. Losses per
+            pixel or per token count as their mean.
+        sample_weight: Weights, one for each example, or one for each loss, such as a
+            mask of the tokens that count.
+        global_batch_size: What to divide by, instead of the number of examples of all
+            replicas, or the sum of their weights.
 
     >>> float(compute_average_loss(jnp.array([1.0, 3.0])))
     2.0
+    >>> float(compute_average_loss(jnp.array([1.0, 3.0]), sample_weight=[3, 1]))
+    1.5
     >>> float(compute_average_loss(jnp.array([1.0, 3.0]), global_batch_size=8))
     0.5
     """
@@ -39,15 +44,16 @@ def compute_average_loss(
             "`per_example_loss` must have one loss per example. Received: a scalar. "
             "Compute the loss without a reduction."
         )
-    rows = loss.shape[0]
+    loss = loss.astype(jnp.promote_types(loss.dtype, jnp.float32))
+    count: Any = jnp.float32(loss.shape[0])
     if sample_weight is not None:
-        weight = jnp.asarray(sample_weight, loss.dtype)
-        loss = loss * weight.reshape(weight.shape + (1,) * (loss.ndim - weight.ndim))
+        weight = _broadcast(jnp.asarray(sample_weight, loss.dtype), loss.shape)
+        loss = loss * weight
+        count = jnp.sum(weight) / _values_per_example(loss)
     if global_batch_size is None:
-        global_batch_size = _sum_over_replicas(jnp.float32(rows))
-    # Losses per pixel or per token count as their mean.
-    per_example = loss.reshape(rows, -1).mean(axis=1) if loss.size else loss
-    return jnp.sum(per_example) / jnp.maximum(global_batch_size, 1)
+        global_batch_size = _sum_over_replicas(count)
+    divisor = jnp.where(global_batch_size == 0, 1, global_batch_size)
+    return jnp.sum(loss) / _values_per_example(loss) / divisor
 
 
 def scale_regularization_loss(regularization_loss: Any) -> jax.Array:
@@ -92,6 +98,16 @@ def moments(x: jax.Array, axes: int | Sequence[int] = 0) -> tuple[jax.Array, jax
     # In two passes, because the mean of squares loses precision if the mean is large.
     variance = _sum_over_replicas((centred**2).sum(axes)) / num_values
     return mean.astype(x.dtype), variance.astype(x.dtype)
+
+
+def _values_per_example(loss: jax.Array) -> int:
+    return max(math.prod(loss.shape[1:]), 1)
+
+
+def _broadcast(weight: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+    """Returns weights for all losses; those of examples come without the last axes."""
+    weight = weight.reshape(weight.shape + (1,) * (len(shape) - weight.ndim))
+    return jnp.broadcast_to(weight, shape)
 
 
 def _sum_over_replicas(value: Any) -> Any:

@@ -73,15 +73,30 @@ class CollectiveCommunication(enum.Enum):
     NCCL = "NCCL"
 
 
+class CpuSum(enum.Enum):
+    """How CPU workers add up values: see `CommunicationOptions`."""
+
+    AUTO = "AUTO"
+    IN_FULL = "IN_FULL"
+    IN_PIECES = "IN_PIECES"
+    ALL_REDUCE = "ALL_REDUCE"
+
+
 @dataclasses.dataclass(frozen=True)
 class CommunicationOptions:
     """Hints for collectives.
 
     Args:
         bytes_per_pack: Pack the values of one call into messages of about this size;
-            0 leaves the choice to XLA.
+            0 leaves the choice to XLA, or between CPU workers packs those of up to
+            512 KiB into one message.
         timeout_seconds: How long a collective may take before it counts as stuck.
         implementation: The transport between workers; AUTO works on all devices.
+            Between CPU workers, RING is short for `cpu_sum="ALL_REDUCE"`.
+        cpu_sum: How CPU workers add up. "IN_FULL": each sends its values to all others.
+            "IN_PIECES": each adds up a piece, and sends the sum to the others.
+            "ALL_REDUCE": by XLA, over Gloo's ring, in an order that depends on the
+            number of workers. "AUTO" chooses by size and number of replicas.
 
     >>> CommunicationOptions(bytes_per_pack=50 * 1024 * 1024).bytes_per_pack
     52428800
@@ -90,6 +105,7 @@ class CommunicationOptions:
     bytes_per_pack: int = 0
     timeout_seconds: float | None = None
     implementation: CollectiveCommunication = CollectiveCommunication.AUTO
+    cpu_sum: CpuSum = CpuSum.AUTO
 
     def __post_init__(self) -> None:
         size = self.bytes_per_pack
@@ -106,6 +122,7 @@ class CommunicationOptions:
             )
         choice = parse_enum(CollectiveCommunication, self.implementation)
         object.__setattr__(self, "implementation", choice)
+        object.__setattr__(self, "cpu_sum", parse_enum(CpuSum, self.cpu_sum))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,7 +10,16 @@ from mirrax.variables.variable import Variable
 
 
 def replica_key(key: jax.Array) -> jax.Array:
-    """Returns a key for this replica from a shared key; outside `run`, the key."""
+    """Returns a key for this replica from a shared key; outside `run`, the key.
+
+    >>> strategy = mirrax.MirroredStrategy(["CPU:0", "CPU:1"])
+    >>> @mirrax.function
+    ... def draw(key):
+    ...     return jax.random.uniform(replica_key(key))
+    >>> first, second = strategy.run(draw, (jax.random.key(0),)).values
+    >>> bool(first != second)
+    True
+    """
     frame = stack.frame()
     if not isinstance(frame, stack.Replica):
         return key

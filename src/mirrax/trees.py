@@ -6,13 +6,20 @@ JAX functions accept them. Here each is one leaf.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import collections
+import functools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import jax
 
 Tree = Any
 """A nested structure of user values."""
+
+_MAX_REACHABLE = 10_000
+
+# What `jax.tree.flatten` calls, as this is part of every step.
+_flatten: Callable[..., tuple[list[Any], Any]] = jax.tree_util.default_registry.flatten
 
 
 class Leaf:
@@ -49,21 +56,53 @@ def add_leaf_types(types: tuple[type, ...]) -> None:
     global _leaf_types, _is_leaf  # noqa: PLW0603 - read on every flattening
     _leaf_types = (*_leaf_types, *types)
     _is_leaf = is_leaf
+    _is_leaf_type.cache_clear()
 
 
 def is_leaf(value: object) -> bool:
     """Returns whether `value` is one of our containers, or another library's."""
-    return isinstance(value, _leaf_types)
+    return _is_leaf_type(type(value))  # type: ignore[arg-type]
+
+
+# Classes of other libraries may have a slow `isinstance`.
+@functools.lru_cache(maxsize=1024)
+def _is_leaf_type(kind: type) -> bool:
+    return issubclass(kind, _leaf_types)
 
 
 def flatten(tree: Tree) -> tuple[list[Any], Any]:
     """Returns the leaves of `tree` and its structure; None counts as structure."""
-    return jax.tree.flatten(tree, is_leaf=_is_leaf)
+    try:
+        return _flatten(tree, _is_leaf)
+    except ValueError:
+        _refuse_mixed_keys(tree)
+        raise
+
+
+def _refuse_mixed_keys(tree: Tree) -> None:
+    """Raises if JAX cannot order the keys of a dict in `tree`."""
+    for node in jax.tree.leaves(tree, is_leaf=_has_mixed_keys):
+        if _has_mixed_keys(node):
+            raise TypeError(
+                "The keys of a dict must be comparable with each other, because JAX "
+                f"orders them. Received: a dict with the keys {list(node)}. Use keys "
+                "of one type, such as strings."
+            )
+
+
+def _has_mixed_keys(node: object) -> bool:
+    if not isinstance(node, dict):
+        return False
+    try:
+        sorted(node)
+    except TypeError:
+        return True
+    return False
 
 
 def leaves(tree: Tree) -> list[Any]:
     """Returns the leaves of `tree`."""
-    return jax.tree.leaves(tree, is_leaf=_is_leaf)
+    return flatten(tree)[0]
 
 
 def unflatten(structure: Any, values: Sequence[Any]) -> Tree:
@@ -71,15 +110,37 @@ def unflatten(structure: Any, values: Sequence[Any]) -> Tree:
     return structure.unflatten(values)
 
 
-def map_leaves(fn: Callable[..., Any], tree: Tree, *rest: Tree) -> Tree:
-    """Returns `tree` with `fn` applied to its leaves, and to those of `rest`."""
-    return jax.tree.map(fn, tree, *rest, is_leaf=_is_leaf)
+def map_leaves(fn: Callable[[Any], Any], tree: Tree) -> Tree:
+    """Returns `tree` with `fn` applied to its leaves."""
+    values, structure = flatten(tree)
+    return structure.unflatten(map(fn, values))
 
 
-class Driving(Leaf):
-    """Base of arguments that need Python, such as datasets and iterators.
+def reachable(
+    root: Any, inside: Callable[[Any], Iterable[tuple[str, Any]]]
+) -> Iterator[tuple[str, Any]]:
+    """Yields what is reachable from an object and its path, the nearest first.
 
-    A function with such an argument drives compiled steps from Python.
+    Ends after many objects, which are data.
+
+    Args:
+        inside: Returns the objects directly inside another, with their paths in it.
+    """
+    # Seen objects are kept alive, so that their ids stay unique.
+    seen: dict[int, Any] = {}
+    waiting = collections.deque([("", root)])
+    while waiting and len(seen) < _MAX_REACHABLE:
+        path, value = waiting.popleft()
+        if id(value) not in seen:
+            seen[id(value)] = value
+            yield path, value
+            waiting.extend((path + step, inner) for step, inner in inside(value))
+
+
+class NotTraceableLeaf(Leaf):
+    """Base of arguments that cannot be traced, such as datasets and iterators.
+
+    A function with such an argument runs as Python, and each `run` in it is compiled.
     """
 
     __slots__ = ()

@@ -2,7 +2,8 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from mirrax._jax.arrays import shards, uncommitted
+from mirrax._jax.arrays import shards, uncommitted, whole
+from tests.programs import cut_in_two
 
 
 def test_uncommitted_arrays_can_be_mixed_across_devices():
@@ -19,10 +20,27 @@ def test_committed_arrays_cannot_be_mixed_across_devices():
 
 
 def test_shards_gives_what_each_device_holds():
-    mesh = jax.make_mesh((2,), ("replica",), devices=jax.devices()[:2])
-    sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("replica"))
-    array = jax.device_put(jnp.arange(4), sharding)
+    array = cut_in_two(jnp.arange(4))
     assert [shard.tolist() for shard in shards(array)] == [[0, 1], [2, 3]]
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_array_that_is_cut_is_put_together_on_one_device(index):
+    array = whole(cut_in_two(jnp.arange(4)), index)
+    assert array.tolist() == [0, 1, 2, 3]
+    assert array.devices() == {jax.devices()[index]}
+
+
+def test_copy_of_a_replicated_array_is_not_copied_again():
+    mesh = cut_in_two(jnp.arange(4)).sharding.mesh
+    everywhere = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
+    array = jax.device_put(jnp.arange(4), everywhere)
+    assert whole(array, 1) is shards(array)[1]
+
+
+def test_keys_that_are_cut_are_put_together():
+    keys = jax.random.split(jax.random.key(1), 4)
+    assert (whole(cut_in_two(keys)) == keys).all()
 
 
 def test_keys_have_shards_too():

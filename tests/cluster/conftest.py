@@ -3,6 +3,7 @@
 import pytest
 
 from mirrax.cluster.coordinator.process import Coordinator
+from mirrax.cluster.job_options import JobOptions
 from mirrax.cluster.membership import Membership, Worker
 from mirrax.cluster.net.handshake import derive_key
 from mirrax.cluster.worker.coordinator_client import connect
@@ -16,13 +17,13 @@ class Cluster:
     """Workers of a job in this process, without JAX between them."""
 
     def __init__(self, num_workers, job_silence=30.0, **options):
-        settings = {"join_timeout": 30.0, "silence_timeout": 30.0, **options}
+        settings = JobOptions(**{"join_timeout": 30.0, **options})
         self.workers = tuple(
             Worker("worker", index, f"127.0.0.1:{1000 + index}")
             for index in range(num_workers)
         )
         self.coordinator = Coordinator(
-            host="127.0.0.1", port=0, key=KEY, workers=self.workers, **settings
+            host="127.0.0.1", port=0, key=KEY, workers=self.workers, options=settings
         )
         self.address = f"127.0.0.1:{self.coordinator.port}"
         self.jobs = []

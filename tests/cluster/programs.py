@@ -3,11 +3,14 @@
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 
 import jax
 import numpy as np
+import psutil
+import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from mirrax import errors
@@ -29,7 +32,45 @@ def report():
         "local": len(jax.local_devices()),
         "payloads": job.exchange("test", b"%d" % job.worker_index),
         "sum": float(adding_program()()),
+        "open_services": find_open_services(),
     }
+
+
+# Run by another process. HTTP/2 servers, such as JAX's service, answer these bytes.
+STRANGER = """
+import socket, sys
+listener, source = map(int, sys.argv[1:])
+sock = socket.socket()
+sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+sock.bind(("127.0.0.2", source))
+sock.settimeout(3)
+try:
+    sock.connect(("127.0.0.1", listener))
+    sock.sendall(b"PRI * HTTP/2.0\\r\\n\\r\\nSM\\r\\n\\r\\n")
+    sock.sendall(bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))
+    print(sock.recv(9)[3] == 4)
+except (OSError, IndexError):
+    print(False)
+"""
+
+
+def find_open_services():
+    """The ports of this worker where another process reaches JAX's service."""
+    connections = psutil.Process().net_connections("tcp")
+    listeners = {c.laddr.port for c in connections if c.status == psutil.CONN_LISTEN}
+    # A stranger may have the port number of one of this worker's own connections.
+    sources = {
+        c.laddr.port for c in connections if c.raddr and c.raddr.port in listeners
+    }
+    answers = {}
+    for listener in listeners:
+        for source in {0, *sources}:
+            command = [sys.executable, "-c", STRANGER, str(listener), str(source)]
+            reply = subprocess.run(
+                command, stdout=subprocess.PIPE, text=True, check=True
+            )
+            answers[listener] = answers.get(listener) or reply.stdout == "True\n"
+    return [listener for listener, is_open in answers.items() if is_open]
 
 
 def adding_program():
@@ -49,13 +90,16 @@ def adding_program():
     return lambda: program(ones)
 
 
+ALL = -1
+
+
 def train(fault, culprit, steps=10):
     """Takes steps together; in the middle one worker has a fault."""
     job = join_job(TFConfigClusterResolver())
     add = adding_program()
     try:
         for step in range(steps):
-            if step == 5 and job.worker_index == culprit:
+            if step == 5 and culprit in (job.worker_index, ALL):
                 FAULTS[fault](job)
             if fault == "kill unguarded":
                 add().block_until_ready()
@@ -74,6 +118,16 @@ def train(fault, culprit, steps=10):
         raise
 
 
+def catch_exit(_):
+    with pytest.raises(SystemExit) as info:
+        sys.exit(3)
+    assert info.value.code == 3
+
+
+def raise_system_exit(_):
+    raise SystemExit(4)
+
+
 def _raise(_):
     raise KeyError("the cause")
 
@@ -86,6 +140,10 @@ FAULTS = {
     "raise": _raise,
     "exit": lambda job: os._exit(0),
     "finish": lambda job: sys.exit(0),
+    "sys.exit": lambda job: sys.exit(3),
+    "sys.exit text": lambda job: sys.exit("no data"),
+    "SystemExit": raise_system_exit,
+    "caught exit": catch_exit,
     "sleep": lambda job: time.sleep(1000),
 }
 

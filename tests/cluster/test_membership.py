@@ -1,6 +1,11 @@
 import pytest
 
-from mirrax.cluster.membership import find_membership, split_address
+from mirrax.cluster.membership import (
+    Worker,
+    find_membership,
+    split_address,
+    summarize_workers,
+)
 from mirrax.cluster_resolver import ClusterSpec, SimpleClusterResolver
 
 WORKERS = {"worker": ["a:1", "b:1"]}
@@ -84,3 +89,12 @@ def test_wrong_address_is_refused(address):
 )
 def test_usual_address_is_split(address, host):
     assert split_address(address) == (host, 1)
+
+
+def test_many_workers_are_summarized_by_a_digest_that_tells_them_apart():
+    workers = [Worker("worker", i, f"host{i}:2222") for i in range(65)]
+    summary = summarize_workers(workers)
+    assert summary.startswith("65 workers with the digest ")
+    assert summary == summarize_workers(list(workers))
+    moved = [*workers[:-1], Worker("worker", 64, "elsewhere:2222")]
+    assert summarize_workers(moved) != summary

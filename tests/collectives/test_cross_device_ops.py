@@ -38,7 +38,7 @@ def algorithm(request):
 
 
 @engines
-@pytest.mark.parametrize("num_replicas", [2, 3, 4, 5, 8])
+@pytest.mark.parametrize("num_replicas", [3, 4])
 def test_sums_are_the_same_for_every_algorithm(algorithm, num_replicas, engine):
     strategy = mirrored(num_replicas, cross_device_ops=algorithm)
     values = strategy.experimental_distribute_values_from_function(

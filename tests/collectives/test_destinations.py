@@ -16,7 +16,7 @@ from mirrax.devices.topology import Topology
 from mirrax.values.layouts import replicate, to_device
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica
-from tests.programs import create, device_of, mirrored
+from tests.programs import create, cut_in_two, device_of, mirrored
 
 cpus = jax.devices("cpu")
 
@@ -114,6 +114,18 @@ def test_value_for_several_devices_is_mirrored_there(value):
     assert isinstance(placed, Mirrored)
     assert [device_of(part) for part in placed.values] == [cpus[2], cpus[3]]
     assert [float(part) for part in placed.values] == [2.5, 2.5]
+
+
+@pytest.mark.parametrize("name", ["CPU:0", "CPU:1", "CPU:2"])
+def test_array_that_is_cut_arrives_whole_on_one_device(name):
+    placed = put_on_destinations(cut_in_two(jnp.arange(4)), name, HERE)
+    assert placed.tolist() == [0, 1, 2, 3]
+    assert device_of(placed) == devices_of(name, HERE)[0]
+
+
+def test_array_that_is_cut_arrives_whole_on_several_devices():
+    placed = put_on_destinations(cut_in_two(jnp.arange(4)), ["CPU:1", "CPU:2"], HERE)
+    assert [part.tolist() for part in placed.values] == [[0, 1, 2, 3]] * 2
 
 
 def test_value_for_a_per_replica_value_goes_to_all_replicas():

@@ -8,7 +8,7 @@ import pytest
 import mirrax
 from mirrax import ReduceOp
 from mirrax.errors import InvalidArgumentError
-from tests.programs import engines, mirrored, per_replica, replica_id
+from tests.programs import cut_in_two, engines, mirrored, per_replica, replica_id
 
 MATRIX = jnp.array([[1.0, 2.0], [3.0, 4.0]])
 
@@ -91,6 +91,11 @@ def test_axis_that_is_not_there_is_refused(strategy, op, axis):
     result = strategy.run(lambda: jnp.ones(2))
     with pytest.raises(ValueError, match=r"`axis` of reduce .* with 1 dimension"):
         strategy.reduce(op, result, axis=axis)
+
+
+def test_array_that_is_cut_is_its_own_mean(two_replicas):
+    array = cut_in_two(jnp.arange(4.0))
+    assert two_replicas.reduce("MEAN", array, axis=None).tolist() == [0, 1, 2, 3]
 
 
 @engines

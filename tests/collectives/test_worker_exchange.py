@@ -20,14 +20,9 @@ from mirrax.collectives.worker_exchange import (
     shape_dtype_of,
     with_shapes,
 )
-from mirrax.devices.topology import Topology
 from mirrax.errors import ProgramMismatch
 from mirrax.values.layouts import Joined, Parts, Replicated
-from tests.peers import FakeJob, meet
-
-
-def topology_of(job=None, num_devices=1):
-    return Topology(tuple(jax.devices("cpu")[:num_devices]), job=job)
+from tests.peers import FakeJob, meet, topology_of
 
 
 def others_say(value):
@@ -121,9 +116,9 @@ def test_workers_that_combine_another_number_of_values_are_told():
         merge_shapes([[kind, kind], [kind], [kind, kind]])
 
 
-def test_text_is_exchanged_as_bytes():
-    job = FakeJob(lambda topic, payload: [payload, b"theirs"])
-    assert exchange(topology_of(job), "a topic", "süß") == ["süß".encode(), b"theirs"]
+def test_values_are_exchanged_as_json():
+    job = FakeJob(lambda topic, payload: [payload, b"[1]"])
+    assert exchange(topology_of(job), "a topic", "süß") == ["süß", [1]]
     assert job.topics == ["a topic"]
 
 

@@ -1,4 +1,4 @@
-"""Programs over several workers, which must not wait for ever."""
+"""Programs over several workers, which must not wait forever."""
 
 import jax
 import jax.numpy as jnp
@@ -94,7 +94,7 @@ def test_programs_over_the_same_devices_are_noted_together():
 def test_program_does_not_run_when_workers_disagree():
     def answer(topic, payload):
         is_order = topic.startswith("order")
-        return [payload, b"7" if is_order else b'["something else"]']
+        return [payload, b"[7, {}]" if is_order else b'["something else"]']
 
     job, ran = FakeJob(answer), []
     with pytest.raises(ProgramMismatch, match="ran reduce and worker 1 ran something"):

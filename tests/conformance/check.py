@@ -86,27 +86,23 @@ def _in_32_bits(text: str) -> str:
     return text.replace("int64", "int32").replace("float64", "float32")
 
 
-def compare(path: pathlib.Path, module: str) -> Iterator[Comparison]:
-    """Yields one comparison, or one for each cluster of a multi-worker program."""
-    want = expected(path)
-    if "clusters" not in want:
-        got, note = _run_alone(module, path)
-        yield Comparison(got, want["result"], note)
-        return
-    for entry in want["clusters"]:
-        answers, note = _run_cluster(module, [path], entry["cluster"])
-        got = {i: answer[path.stem] for i, answer in answers.items()}
-        yield Comparison(got, entry["tasks"], note)
+def compare_alone(path: pathlib.Path, module: str) -> Comparison:
+    """Returns the comparison of a program that runs in one process."""
+    got, note = _run_alone(module, path)
+    return Comparison(got, expected(path)["result"], note)
 
 
-def compare_independent(
-    paths: Sequence[pathlib.Path], module: str, num_devices: int
+def compare_on_workers(
+    paths: Sequence[pathlib.Path], module: str, num_devices: int = 1
 ) -> Iterator[tuple[pathlib.Path, Comparison]]:
-    """Yields comparisons of multi-worker programs with several devices per worker.
+    """Yields comparisons of multi-worker programs, one for each cluster of a program.
 
-    All programs for one cluster run in the same processes, one after another.
+    All programs for one cluster run in the same processes, one after another. With
+    several devices per worker, only what does not depend on them is compared.
     """
-    views = load(HERE / "independent.py").INDEPENDENT
+    views = {path.stem: lambda tasks: tasks for path in paths}
+    if num_devices > 1:
+        views = load(HERE / "independent.py").INDEPENDENT
     groups: dict[str, list[tuple[pathlib.Path, Any]]] = {}
     for path in paths:
         for entry in expected(path)["clusters"] if path.stem in views else ():
@@ -146,7 +142,7 @@ def _run_cluster(
                 "TF_CONFIG": json.dumps(config),
             }
             processes.append(_start(module, paths, environment, index))
-        outcomes = [_answer_of(p, len(paths), seconds=180) for p in processes]
+        outcomes = [_answer_of(p, len(paths), seconds=600) for p in processes]
     answers = {str(i): got for i, (got, note) in enumerate(outcomes) if not note}
     notes = [f"task {i}: {note}" for i, (_, note) in enumerate(outcomes) if note]
     return answers, "\n".join(notes)
@@ -259,11 +255,11 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
 def _compare_all(
     paths: Sequence[pathlib.Path], options: argparse.Namespace
 ) -> Iterator[tuple[pathlib.Path, list[Comparison]]]:
-    if options.devices_per_worker == 1:
-        yield from ((path, list(compare(path, options.module))) for path in paths)
+    if not options.mw:
+        yield from ((path, [compare_alone(path, options.module)]) for path in paths)
         return
     found: dict[pathlib.Path, list[Comparison]] = {}
-    for path, comparison in compare_independent(
+    for path, comparison in compare_on_workers(
         paths, options.module, options.devices_per_worker
     ):
         found.setdefault(path, []).append(comparison)

@@ -16,6 +16,7 @@ DEPENDENT = {
     "30_v1_optimizer": "It adds up one gradient for each replica.",
     "31_scatter_add": "It adds up one row for each replica.",
     "32_losses_of_version_1": "It has one loss for each replica.",
+    "33_autograph": "Each replica takes a branch of its own.",
     "12_datasets_from_function": "A batch of 6 has no equal parts for 4 replicas.",
 }
 """The programs of which nothing can be compared, and why."""

@@ -4,40 +4,33 @@ import json
 
 import pytest
 
-from tests.conformance.check import (
-    compare,
-    compare_independent,
-    find_programs,
-    same,
-)
+from tests.conformance.check import compare_on_workers, find_programs, same
 from tests.conformance.independent import DEPENDENT, INDEPENDENT
 
 PROGRAMS = find_programs("multi_worker")
 
 
-def check(comparison, name=""):
-    assert not comparison.note, comparison.note
-    got, want = json.dumps(comparison.got), json.dumps(comparison.want)
-    assert same(comparison.got, comparison.want), f"{name}\nwant {want}\ngot  {got}"
+def require_same_answers(num_devices):
+    """Returns the names of the programs that were compared."""
+    compared = set()
+    for path, comparison in compare_on_workers(PROGRAMS, "mirrax.tf", num_devices):
+        assert not comparison.note, f"{path.stem}\n{comparison.note}"
+        got, want = json.dumps(comparison.got), json.dumps(comparison.want)
+        difference = f"{path.stem}\nwant {want}\ngot  {got}"
+        assert same(comparison.got, comparison.want), difference
+        compared.add(path.stem)
+    return compared
 
 
+# One test for all programs, because those for one cluster share their processes.
 @pytest.mark.slow
-@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
-def test_every_task_answers_as_tensorflow_does(path):
-    comparisons = list(compare(path, "mirrax.tf"))
-    assert comparisons
-    for comparison in comparisons:
-        check(comparison)
+def test_every_task_answers_as_tensorflow_does():
+    assert require_same_answers(num_devices=1) == {path.stem for path in PROGRAMS}
 
 
-# One test for all of them, because those for one cluster share their processes.
 @pytest.mark.slow
 def test_two_devices_per_worker_change_nothing_but_the_replicas():
-    compared = set()
-    for path, comparison in compare_independent(PROGRAMS, "mirrax.tf", num_devices=2):
-        check(comparison, path.stem)
-        compared.add(path.stem)
-    assert compared == INDEPENDENT.keys()
+    assert require_same_answers(num_devices=2) == INDEPENDENT.keys()
 
 
 def test_every_program_is_known_to_depend_on_replicas_or_not():

@@ -28,9 +28,8 @@ def alone(test):
 
 
 def test_nothing_is_in_force_outside():
-    found = (stack.frame(), stack.overlay(), stack.driver())
+    found = (stack.frame(), stack.overlay(), stack.untraced_function())
     assert found == (None, None, None)
-    assert not stack.allows_python_fallback()
     assert stack.creators() == ()
     assert stack.installed() is None
 
@@ -38,10 +37,10 @@ def test_nothing_is_in_force_outside():
 SETTERS = [
     (stack.entered, stack.frame),
     (stack.overlaid, stack.overlay),
-    (stack.driving, stack.driver),
+    (stack.running_untraced, stack.untraced_function),
 ]
 setters = pytest.mark.parametrize(
-    ("setter", "getter"), SETTERS, ids=["frame", "overlay", "driver"]
+    ("setter", "getter"), SETTERS, ids=["frame", "overlay", "untraced"]
 )
 
 
@@ -78,9 +77,16 @@ def test_other_threads_see_nothing_of_it(setter, getter):
 
 
 def test_each_is_set_on_its_own():
-    with stack.entered(FRAME), stack.driving("driver"), stack.overlaid("overlay"):
+    with (
+        stack.entered(FRAME),
+        stack.running_untraced("untraced"),
+        stack.overlaid("overlay"),
+    ):
         with stack.entered(None):
-            assert (stack.driver(), stack.overlay()) == ("driver", "overlay")
+            assert (stack.untraced_function(), stack.overlay()) == (
+                "untraced",
+                "overlay",
+            )
         assert stack.frame() is FRAME
 
 
@@ -135,8 +141,8 @@ def test_other_threads_have_nothing_installed():
 
 @pytest.mark.parametrize(
     "frame",
-    [FRAME, Replica("strategy", "context", 0), Update("strategy", 0, {})],
-    ids=["cross-replica", "replica", "update"],
+    [FRAME, Update("strategy", 0, {})],
+    ids=["cross-replica", "update"],
 )
 def test_frames_cannot_be_changed(frame):
     with pytest.raises(dataclasses.FrozenInstanceError):
@@ -152,7 +158,6 @@ def test_each_replica_has_its_own_pending_writes():
 def test_pending_writes_make_no_other_replica():
     assert Replica("s", "c", 0, pending={"v": 1}) == Replica("s", "c", 0)
     assert Replica("s", "c", 0) != Replica("s", "c", 1)
-    assert Replica("s", "c", 0) != Replica("s", "c", 0, may_diverge=True)
 
 
 # What JAX keeps of traces.

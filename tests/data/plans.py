@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mirrax.data import Dataset, Options
 from mirrax.values.tensor_spec import TensorSpec
 
-quick = settings(deadline=None, max_examples=50)
+quick = settings(deadline=None, max_examples=30)
 
 PER_ELEMENT = Options(vectorize_map=False)
 
@@ -33,6 +33,17 @@ def elements(dataset):
 def values(dataset):
     """Returns the elements of a dataset of arrays, as numbers and lists."""
     return [np.asarray(element).tolist() for element in dataset]
+
+
+def fail_at(*numbers):
+    """Returns a function that gives what it gets, and raises for these."""
+
+    def function(x):
+        if int(x) in numbers:
+            raise ArithmeticError(f"no good: {int(x)}")
+        return x
+
+    return function
 
 
 def through_json(state):
@@ -166,3 +177,9 @@ def build(recipe, options=None):
     for name, a, b in steps:
         dataset = STEPS[name](dataset, a, b)
     return dataset if last is None else dataset.batch(last)
+
+
+def with_policy(dataset, policy):
+    options = Options()
+    options.experimental_distribute.auto_shard_policy = policy
+    return dataset.with_options(options)

@@ -18,6 +18,7 @@ from mirrax.data import (
 )
 from mirrax.errors import DataLossError, InvalidArgumentError
 from mirrax.values.tensor_spec import TensorSpec
+from tests.data.plans import through_json
 
 NUMBERS = Dataset.range(4)
 PAIRS = Dataset.zip(NUMBERS, NUMBERS)
@@ -168,6 +169,37 @@ def test_a_function_that_raises_is_named_with_its_element(dataset, operation):
     assert f"`{operation}`, at element" in note
 
 
+def refuse_five(x):
+    if int(x) == 5:
+        raise LookupError("five")
+    return x + 1
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda source: source.map(refuse_five),
+        lambda source: source.filter(refuse_five),
+        lambda source: source.map(refuse_five).batch(4),
+        lambda source: source.map(refuse_five).batch(2).rebatch(3),
+        lambda source: source.map(refuse_five).batch(4).prefetch(2),
+        lambda source: source.map(refuse_five).shuffle(3, seed=0),
+        lambda source: source.map(refuse_five, num_parallel_calls=2),
+    ],
+    ids=["map", "filter", "batch", "rebatch", "prefetch", "shuffle", "parallel"],
+)
+def test_an_error_is_raised_again_also_from_its_saved_position(make):
+    iterator = iter(make(Dataset.range(12)))
+    with pytest.raises(LookupError, match="five"):
+        list(iterator)
+    with pytest.raises(LookupError, match="five"):
+        next(iterator)
+    restored = iter(make(Dataset.range(12)))
+    restored.restore_state(through_json(iterator.save_state()))
+    with pytest.raises(LookupError, match="five"):
+        list(restored)
+
+
 def test_what_comes_before_an_error_in_filter_arrives():
     filtered = Dataset.range(9).filter(lambda x: raising(x) >= 0)
     iterator = iter(filtered.shuffle(1, seed=1))
@@ -288,6 +320,7 @@ def test_an_interrupt_reaches_who_waits_and_leaves_no_thread(
     two_replicas, make, is_distributed
 ):
     is_waiting = threading.Event()
+    is_asked_for = threading.Event()
     is_over = threading.Event()
 
     def slow(x):
@@ -298,8 +331,14 @@ def test_an_interrupt_reaches_who_waits_and_leaves_no_thread(
 
     def interrupt():
         assert is_waiting.wait(120)
+        assert is_asked_for.wait(120)
+        # A signal just before a thread waits is noticed only when the wait ends.
         time.sleep(0.1)
         signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+    def ask(iterator):
+        is_asked_for.set()
+        next(iterator)
 
     data = make(slow).batch(4)
     if is_distributed:
@@ -309,7 +348,7 @@ def test_an_interrupt_reaches_who_waits_and_leaves_no_thread(
     thread.start()
     first = next(iterator)
     with pytest.raises(KeyboardInterrupt):
-        next(iterator)
+        ask(iterator)
     thread.join()
     is_over.set()
     assert first is not None

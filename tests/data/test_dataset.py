@@ -1,16 +1,14 @@
 """Datasets as a whole: immutable, counted, printed, used."""
 
+import os
+import stat
+
 import numpy as np
 import pytest
 
 from mirrax.data import AutoShardPolicy, Dataset, Options
-from tests.data.plans import elements, values
-
-
-def with_policy(dataset, policy):
-    options = Options()
-    options.experimental_distribute.auto_shard_policy = policy
-    return dataset.with_options(options)
+from mirrax.errors import NotFoundError
+from tests.data.plans import elements, values, with_policy
 
 
 def policy_of(dataset):
@@ -116,3 +114,33 @@ def test_list_files_unshuffled_is_sorted(tmp_path):
         (tmp_path / name).touch()
     names = list(Dataset.list_files(str(tmp_path / "*"), shuffle=False))
     assert [name[-1:] for name in names] == [b"a", b"b", b"c"]
+
+
+def test_saved_dataset_is_loaded_with_its_spec_and_position(tmp_path):
+    data = Dataset.from_tensor_slices({"x": np.arange(200), "s": [b"a", b""] * 100})
+    data.save(tmp_path / "new" / "folder")
+    loaded = Dataset.load(tmp_path / "new" / "folder")
+    assert loaded.element_spec == data.element_spec
+    assert len(loaded) == 200
+    assert [e["s"] for e in loaded] == [b"a", b""] * 100
+    iterator = iter(loaded.batch(7))
+    next(iterator)
+    other = iter(loaded.batch(7))
+    other.restore_state(iterator.save_state())
+    assert [b["x"].tolist() for b in other] == [b["x"].tolist() for b in iterator]
+
+
+def test_saved_dataset_and_cache_file_follow_the_umask(tmp_path):
+    before = os.umask(0o027)
+    try:
+        Dataset.range(3).save(tmp_path / "saved")
+        list(Dataset.range(3).cache(str(tmp_path / "cache")))
+    finally:
+        os.umask(before)
+    files = [tmp_path / "saved" / "mirrax-elements", tmp_path / "cache"]
+    assert [stat.S_IMODE(file.stat().st_mode) for file in files] == [0o640, 0o640]
+
+
+def test_load_of_a_folder_without_a_dataset_says_so(tmp_path):
+    with pytest.raises(NotFoundError, match=r"no saved dataset.*Write one with"):
+        Dataset.load(tmp_path)

@@ -1,7 +1,9 @@
 """Datasets of files: their names, and how many are read at once."""
 
+import numpy as np
 import pytest
 
+import mirrax
 from mirrax.data import (
     Dataset,
     FixedLengthRecordDataset,
@@ -76,3 +78,11 @@ def test_a_path_object_is_a_name(tmp_path, names):
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match="nowhere"):
         list(TextLineDataset(str(tmp_path / "nowhere")))
+
+
+@pytest.mark.parametrize("dtype", [">i4", ">f8", "<u2"])
+def test_saved_elements_keep_their_values_in_any_byte_order(tmp_path, dtype):
+    values = np.array([1, 2, 300], dtype)
+    mirrax.data.Dataset.from_tensor_slices(values).save(str(tmp_path / "saved"))
+    loaded = mirrax.data.Dataset.load(str(tmp_path / "saved"))
+    assert [int(x) for x in loaded] == [1, 2, 300]

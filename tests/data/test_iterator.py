@@ -175,7 +175,7 @@ def test_numbers_of_numpy_in_a_plan_can_be_saved():
 
 
 def test_a_position_of_another_version_is_refused():
-    with pytest.raises(ValueError, match="`save_state` of this version"):
+    with pytest.raises(ValueError, match="no position of this version"):
         iter(Dataset.range(3)).restore_state({"version": 0})
 
 

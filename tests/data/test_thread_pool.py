@@ -77,10 +77,8 @@ def test_waits_end_now_and_then_so_that_ctrl_c_comes_through(monkeypatch):
     [
         "dataset.map(stuck, num_parallel_calls=2)",
         "dataset.map(stuck).prefetch(1)",
-        "dataset.interleave(lambda x: dataset.map(stuck), cycle_length=2, "
-        "num_parallel_calls=2)",
     ],
-    ids=["map", "prefetch", "interleave"],
+    ids=["map", "prefetch"],
 )
 def test_a_stuck_function_does_not_keep_the_process(use):
     code = f"""

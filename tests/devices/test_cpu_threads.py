@@ -54,27 +54,15 @@ def test_configured_threads_are_read_as_xla_reads_them(environment, expected):
 @pytest.mark.parametrize(
     ("environment", "expected"),
     [
-        ({}, "None"),
-        ({"XLA_FLAGS": "--xla_force_host_platform_device_count=8"}, "16"),
-        ({"JAX_NUM_CPU_DEVICES": "3"}, "6"),
         ({"JAX_NUM_CPU_DEVICES": "3", "PJRT_NPROC": "50"}, "50"),
         ({"JAX_NUM_CPU_DEVICES": "3", "NPROC": "2"}, "6"),
     ],
-    ids=["nothing", "flags", "variable", "enough", "nproc"],
+    ids=["enough", "too_few"],
 )
 def test_import_reserves_what_the_environment_asks_for(environment, expected):
     assert (
         run_fresh(ONE_CORE, "import mirrax", PRINT_VARIABLE, **environment) == expected
     )
-
-
-def test_reserve_only_adds_threads():
-    code = """
-    from mirrax.devices.cpu_threads import reserve
-    reserve(4)
-    reserve(2)
-    """
-    assert run_fresh(ONE_CORE, code, PRINT_VARIABLE) == "8"
 
 
 def test_reserve_warns_once_of_a_value_that_is_too_small():
@@ -94,13 +82,14 @@ def test_reserve_warns_once_of_a_value_that_is_too_small():
     assert variable == "8"
 
 
-def test_reserve_is_silent_about_its_own_values():
+def test_reserve_only_adds_threads_and_is_silent_about_its_own_values():
     code = """
     import logging, sys
     logging.basicConfig(stream=sys.stdout)
     from mirrax.devices.cpu_threads import reserve
     reserve(2)
     reserve(4)
+    reserve(2)
     """
     assert run_fresh(ONE_CORE, code, PRINT_VARIABLE) == "8"
 
@@ -113,10 +102,6 @@ def test_reserve_leaves_a_running_backend_alone():
     reserve(8)
     """
     assert run_fresh(code, PRINT_VARIABLE) == "None"
-
-
-def test_check_passes_before_the_backend_starts():
-    assert run_fresh(ONE_CORE, CHECK_TWO) == "passed"
 
 
 @pytest.mark.parametrize(
@@ -137,23 +122,28 @@ def test_check_refuses_a_backend_with_too_few_threads(code):
     assert "PJRT_NPROC=4" in message
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        "os.environ['PJRT_NPROC'] = '4'; import jax; jax.devices(); import mirrax",
-        "import mirrax, jax; os.environ['PJRT_NPROC'] = '4'; jax.devices()",
-        "from mirrax.devices import cpu_threads; cpu_threads.reserve(2)\n"
-        "import jax; jax.devices()",
-    ],
-    ids=["set_before_import", "set_after_import", "reserved"],
-)
-def test_check_passes_a_backend_with_enough_threads(code):
+def test_check_passes_a_backend_that_had_enough_threads_before_import():
+    code = "os.environ['PJRT_NPROC'] = '4'; import jax; jax.devices(); import mirrax"
     assert run_fresh(ONE_CORE, code, CHECK_TWO) == "passed"
+
+
+@pytest.mark.parametrize(
+    "provide",
+    ["os.environ['PJRT_NPROC'] = '4'", "cpu_threads.reserve(2)"],
+    ids=["set", "reserved"],
+)
+def test_check_passes_before_the_backend_starts_and_with_enough_threads(provide):
+    code = f"{provide}; import jax; jax.devices()"
+    printed = run_fresh(ONE_CORE, CHECK_TWO, code, CHECK_TWO)
+    assert printed.splitlines() == ["passed", "passed"]
 
 
 def test_all_reduce_never_sticks_when_flags_came_before_import():
     environment = {"XLA_FLAGS": "--xla_force_host_platform_device_count=8"}
-    assert run_fresh("import mirrax", SUM_200_TIMES, **environment) == "8 devices"
+    printed = run_fresh(
+        ONE_CORE, "import mirrax", PRINT_VARIABLE, SUM_200_TIMES, **environment
+    )
+    assert printed.splitlines() == ["16", "8 devices"]
 
 
 def test_all_reduce_never_sticks_when_config_came_before_import():

@@ -25,15 +25,6 @@ print(len(jax.devices()))
 """
 
 
-def test_import_starts_no_backend():
-    code = """
-    import mirrax, mirrax.config, mirrax.devices
-    from mirrax._jax.distributed import backend_is_up
-    print(backend_is_up())
-    """
-    assert run_fresh(code) == "False"
-
-
 def test_resolve_makes_the_devices_of_an_untouched_process():
     printed = run_fresh(RESOLVE_TWO, SUM_200_TIMES).splitlines()
     assert printed == ["(CpuDevice(id=0), CpuDevice(id=1))", "2 devices"]
@@ -69,11 +60,9 @@ def test_resolve_says_what_to_do_when_jax_has_started():
     ("environment", "expected"),
     [
         ({"XLA_FLAGS": "--xla_force_host_platform_device_count=3"}, "3"),
-        ({"XLA_FLAGS": "--xla_force_host_platform_device_count=1"}, "2"),
-        ({"JAX_NUM_CPU_DEVICES": "3"}, "3"),
         ({"JAX_NUM_CPU_DEVICES": "1"}, "2"),
     ],
-    ids=["more_flags", "fewer_flags", "more_config", "fewer_config"],
+    ids=["more", "fewer"],
 )
 def test_resolve_keeps_what_the_user_asked_for(environment, expected):
     assert run_fresh(RESOLVE_TWO, COUNT, **environment).splitlines()[1] == expected
@@ -82,11 +71,6 @@ def test_resolve_keeps_what_the_user_asked_for(environment, expected):
 def test_resolve_finds_devices_in_the_order_of_the_names():
     cpus = jax.devices("cpu")
     assert resolve(["/cpu:2", "device:CPU:0"]) == (cpus[2], cpus[0])
-
-
-def test_resolve_finds_devices_by_the_name_of_this_process():
-    task = "/job:worker/replica:0/task:3"
-    assert resolve([f"{task}/device:CPU:1"], task) == (jax.devices("cpu")[1],)
 
 
 def test_resolve_refuses_devices_of_another_process():

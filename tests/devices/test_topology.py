@@ -88,6 +88,13 @@ def test_other_facts_are_another_topology(make_other):
     assert Topology(cpus(2)) != make_other()
 
 
+def test_devices_of_another_process_are_refused(monkeypatch):
+    monkeypatch.setattr(jax, "process_index", lambda: 1)
+    message = r"belong to this process, which is process 1. Received: \(CpuDevice"
+    with pytest.raises(ValueError, match=message):
+        local_topology(cpus(2))
+
+
 def test_topology_needs_a_device():
     with pytest.raises(
         ValueError, match=r"at least one device. Received: devices=\(\)"

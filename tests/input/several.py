@@ -2,17 +2,10 @@
 
 import numpy as np
 
-from mirrax.data import Options
 from mirrax.input.dataset_position import load
-from mirrax.input.distribute_dataset import feed_opener
-from mirrax.input.worker_share import Share
-from tests.data.plans import through_json
-
-
-def with_policy(dataset, policy):
-    options = Options()
-    options.experimental_distribute.auto_shard_policy = policy
-    return dataset.with_options(options)
+from mirrax.input.distribute import feed_opener
+from mirrax.input.split_batch import Share
+from tests.data.plans import through_json, with_policy
 
 
 def open_feeds(make, policy, workers, replicas=1):

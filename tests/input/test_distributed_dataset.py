@@ -6,12 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mirrax
-from mirrax.data import AutoShardPolicy, Dataset, Options, TextLineDataset
+from mirrax.data import AutoShardPolicy, Dataset, TextLineDataset
 from mirrax.errors import InvalidArgumentError, OutOfRangeError
 from mirrax.input.input_context import InputOptions, InputReplicationMode
 from mirrax.values.tensor_spec import PerReplicaSpec, TensorSpec
 from tests.conftest import mirrored
-from tests.data.plans import quick, through_json
+from tests.data.plans import quick, through_json, with_policy
+from tests.programs import engines, parts
 
 POLICIES = list(AutoShardPolicy)
 PER_REPLICA = InputOptions(
@@ -30,18 +31,6 @@ by_data = pytest.mark.parametrize(
 )
 
 strategies = [mirrored(n) for n in range(1, 9)]
-
-
-def with_policy(dataset, policy):
-    options = Options()
-    options.experimental_distribute.auto_shard_policy = policy
-    return dataset.with_options(options)
-
-
-def parts(strategy, element):
-    return [
-        np.asarray(x).tolist() for x in strategy.experimental_local_results(element)
-    ]
 
 
 def steps(strategy, distributed):
@@ -338,9 +327,9 @@ def test_what_comes_before_an_error_arrives(two_replicas, policy):
         next(iterator)
 
 
-@policies
 @quick
 @given(
+    policy=st.sampled_from(POLICIES),
     count=st.integers(0, 40),
     size=st.integers(1, 9),
     strategy=st.sampled_from(strategies),
@@ -383,3 +372,26 @@ def test_each_iteration_is_shuffled_anew(two_replicas):
 def test_a_distributed_dataset_can_be_reduced(two_replicas):
     distributed = distribute(two_replicas, Dataset.range(8).batch(4))
     assert distributed.reduce(0, lambda count, element: count + 1) == 2
+
+
+@engines
+def test_a_replica_cannot_take_a_batch_for_all(strategy, engine):
+    batches = strategy.experimental_distribute_dataset(Dataset.range(4).batch(2))
+    iterator = iter(batches)
+    with pytest.raises(RuntimeError, match=r"args=\(next\(iterator\),\)"):
+        strategy.run(engine(lambda: next(iterator)))
+    with pytest.raises(RuntimeError, match=r"args=\(next\(iterator\),\)"):
+        strategy.run(engine(lambda: list(batches)))
+    assert len(list(iterator)) == 2
+
+
+def test_a_function_around_run_takes_batches(two_replicas):
+    batches = two_replicas.experimental_distribute_dataset(Dataset.range(4).batch(2))
+    iterator = iter(batches)
+
+    @mirrax.function
+    def step():
+        found = two_replicas.run(lambda x: x.sum(), args=(next(iterator),))
+        return two_replicas.reduce("SUM", found, axis=None)
+
+    assert [int(step()), int(step())] == [1, 5]

@@ -5,8 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirrax.data import Dataset
-from mirrax.input.split_batch import batch_size_of, even_sizes, sizes_at, split_batch
-from mirrax.input.worker_share import Share
+from mirrax.input.split_batch import (
+    Share,
+    batch_size_of,
+    even_sizes,
+    sizes_at,
+    split_batch,
+)
 from tests.data.plans import quick
 
 SIZES = st.integers(0, 40)

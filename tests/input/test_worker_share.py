@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirrax.data import AutoShardPolicy, Dataset, TextLineDataset
-from mirrax.input.worker_share import Share, share_of
+from mirrax.input.split_batch import Share, share_of
 from tests.conftest import mirrored
 from tests.data.plans import quick
 from tests.input.several import (
@@ -274,7 +274,7 @@ def test_the_next_epoch_after_a_restored_one_is_the_next(files):
         return TextLineDataset(files).shuffle(50, seed=1).batch(9)
 
     def epochs(dataset, count, states=None):
-        from mirrax.input.distribute_dataset import feed_opener
+        from mirrax.input.distribute import feed_opener
 
         opener = feed_opener(dataset, Share(1, 0, 2))
         feeds = [opener()]

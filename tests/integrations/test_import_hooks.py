@@ -39,8 +39,17 @@ def run(source, **environment):
             variable = keras.Variable(1.0)
         print(len(variable.value.devices()))
         """,
+        """
+        import importlib.util
+        import mirrax
+        importlib.util.find_spec("keras")
+        import keras
+        with mirrax.MirroredStrategy(["CPU:0", "CPU:1"]).scope():
+            variable = keras.Variable(1.0)
+        print(len(variable.value.devices()))
+        """,
     ],
-    ids=["keras first", "keras in the scope"],
+    ids=["keras first", "keras in the scope", "keras looked for before"],
 )
 def test_keras_is_connected_in_any_order(source):
     assert run(source) == ["2"]

@@ -1,6 +1,7 @@
 """Programs for launchers to start; quick, because they leave JAX alone."""
 
 import os
+import pathlib
 import signal
 import subprocess
 import sys
@@ -29,8 +30,63 @@ def tidy():
     time.sleep(600)
 
 
+def bar():
+    """Draws a progress bar, half of it before there is a file."""
+    print("started", flush=True)
+    print("\rhalf", end="", flush=True)
+    while not os.path.exists(sys.argv[2]):
+        time.sleep(0.01)
+    print("\rfull", flush=True)
+
+
 def show():
     print(sys.argv[2:], os.environ["OMP_NUM_THREADS"])
+
+
+def fail_at_first():
+    """Fails on worker 1 while a file is missing, which it then makes."""
+    mark = pathlib.Path(sys.argv[2])
+    if worker() == "1" and not mark.exists():
+        mark.touch()
+        raise KeyError("the cause")
+    print("done", os.environ["JAX_COMPILATION_CACHE_DIR"])
+
+
+def kill_itself():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def need_arguments():
+    sys.exit(2)
+
+
+def import_nothing():
+    import no_such_module  # noqa: F401
+
+
+def differ():
+    """Ends as a worker does whose program is another one."""
+    from mirrax.cluster.worker import exit
+    from mirrax.errors import ProgramMismatch
+
+    exit.install_exit_code()
+    raise ProgramMismatch("All workers must run the same program. Received: two.")
+
+
+def configure_wrongly():
+    import mirrax
+
+    os.environ["TF_CONFIG"] = "{"
+    mirrax.MultiWorkerMirroredStrategy()
+
+
+def use_jax_first():
+    import jax
+
+    import mirrax
+
+    jax.devices()
+    mirrax.MultiWorkerMirroredStrategy()
 
 
 def worker():

@@ -72,6 +72,7 @@ def launch(index, *arguments, **variables):
         env={
             **os.environ,
             "JAX_PLATFORMS": "cpu",
+            "MIRRAX_SECRET": "known on both",
             "MIRRAX_SILENCE_TIMEOUT": "3",
             **variables,
         },
@@ -85,7 +86,7 @@ def launch(index, *arguments, **variables):
 
 def test_workers_of_two_machines_train_together(machines):
     # The first machine is done earlier, and stays for the sake of the second.
-    late = {"TEST_SLEEP": "5"}
+    late = {"TEST_SLEEP": "12"}
     with launch(0, "none", "0") as first, launch(1, "none", "0", **late) as second:
         for process in (first, second):
             output, _ = process.communicate(timeout=240)

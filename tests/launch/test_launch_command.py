@@ -1,13 +1,16 @@
 """The launcher as a process: what it prints, how it ends, what it leaves behind."""
 
+import os
 import pathlib
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 import pytest
 
+import mirrax
 from mirrax.launch import cli, launch_command
 from tests.launch import interrupted, scripts
 
@@ -15,9 +18,10 @@ INTERRUPTED = str(pathlib.Path(interrupted.__file__))
 SCRIPT = str(pathlib.Path(scripts.__file__))
 
 
-def launch(*arguments):
+def launch(*arguments, **variables):
     return subprocess.Popen(
         [sys.executable, "-m", "mirrax.launch", *arguments],
+        env={**os.environ, **variables},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -76,27 +80,14 @@ def test_output_is_marked_and_kept(tmp_path):
 
 def test_first_failure_is_printed_once_at_the_end():
     # The other one sleeps on, and is ended after the launcher's grace period.
-    process = subprocess.Popen(
-        [sys.executable, "-c", PATIENT, "-n", "2", SCRIPT, "fail"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    process = launch("-n", "2", SCRIPT, "fail", MIRRAX_FAILURE_GRACE="1")
     output, errors = process.communicate(timeout=240)
     assert process.returncode == 1
     assert output.count("KeyError: 'the cause'") == 1
     assert errors.startswith(
-        "mirrax launch: worker 1 failed first: exit code 1.\nTrace"
+        "mirrax launch: worker 1 failed first: KeyError: 'the cause' (exit code 1).\nTr"
     )
     assert errors.endswith("KeyError: 'the cause'\n")
-
-
-PATIENT = """
-import functools, sys
-from mirrax.launch import launch_command as command
-command.Supervisor = functools.partial(command.Supervisor, failure_grace=1.0)
-sys.exit(command.main())
-"""
 
 
 @pytest.mark.slow
@@ -149,6 +140,25 @@ def test_interrupt_ends_all_workers_with_a_line_each(moment, sign, num_joined):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("target", ["launcher", "worker"])
+def test_sigterm_to_a_worker_without_checkpoints_is_explained(target):
+    process = launch("-n", "2", INTERRUPTED, "step")
+    wait_for_line(process, "ready", 2)
+    if target == "launcher":
+        process.send_signal(signal.SIGTERM)
+    else:
+        (worker,) = (
+            pid
+            for pid in find_descendants(process.pid)
+            if b'"index": 1' in pathlib.Path(f"/proc/{pid}/environ").read_bytes()
+        )
+        os.kill(worker, signal.SIGTERM)
+    output, _ = process.communicate(timeout=240)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert f"SIGTERM at {INTERRUPTED}:" in output
+
+
+@pytest.mark.slow
 def test_deaf_workers_are_ended_after_the_grace():
     process = launch("-n", "1", "--grace", "4", SCRIPT, "hang")
     wait_for_line(process, "ready")
@@ -166,12 +176,24 @@ def test_deaf_workers_are_ended_after_the_grace():
         (["-n", "0", SCRIPT], "must be 1 or more"),
         (["--hosts", "a:1", SCRIPT], "--hosts and --host-index belong together"),
         (["--hosts", "a", "--host-index", "0", SCRIPT], "An address is 'host:port'"),
+        (["--hosts", "a:1,b:1", "--host-index", "0", SCRIPT], "machines need a secret"),
         (["--devices-per-worker", "0", SCRIPT], "--devices-per-worker must be 1 or mo"),
-        (["--grace", "-1", SCRIPT], "--grace must be 0 or more seconds"),
+        (["--grace", "-1", SCRIPT], "--grace must be 0 or more"),
+        (["--requeue-code", "256", SCRIPT], "must be an exit code from 0 to 255"),
         (["--log-dir", f"{SCRIPT}/logs", SCRIPT], "--log-dir must be a directory"),
         (["no/such/script.py"], "The script must be a file. Received: no/such/script"),
     ],
-    ids=["workers", "index", "address", "devices", "grace", "logs", "script"],
+    ids=[
+        "workers",
+        "index",
+        "address",
+        "secret",
+        "devices",
+        "grace",
+        "requeue",
+        "logs",
+        "script",
+    ],
 )
 def test_wrong_arguments_are_explained(capsys, arguments, message):
     assert launch_command.main(arguments) == 2
@@ -182,9 +204,16 @@ def test_address_of_another_machine_is_explained():
     process = launch("--hosts", "192.0.2.1:7000", "--host-index", "0", SCRIPT, "show")
     _, errors = process.communicate(timeout=240)
     assert process.returncode == 2
-    assert "must be able to listen on the first of --hosts. Received: 192.0.2.1" in (
-        errors
-    )
+    assert "must be able to listen on its address. Received: 192.0.2.1:7000" in errors
+
+
+def test_full_disk_is_no_matter_of_the_port(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+    assert launch_command.main(["-n", "1", SCRIPT, "show"]) == 1
+    error = capsys.readouterr().err
+    assert f"must be able to start processes, and to write to {tmp_path}" in error
+    assert "port" not in error
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_wrong_setting_is_explained(capsys, monkeypatch):
@@ -204,3 +233,15 @@ def test_subcommands_are_listed(capsys):
 def test_subcommand_gets_its_arguments(capsys):
     assert cli.main(["launch", "-n", "0", SCRIPT]) == 2
     assert "mirrax launch: " in capsys.readouterr().err
+
+
+def test_the_command_tells_its_version(capsys):
+    assert cli.main(["--version"]) == 0
+    assert capsys.readouterr().out == f"mirrax {mirrax.__version__}\n"
+
+
+def test_a_missing_subcommand_lists_what_there_is(capsys):
+    assert cli.main([]) == 2
+    shown = capsys.readouterr().err
+    assert "mirrax doctor" in shown
+    assert "mirrax --version" in shown

@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+from mirrax.launch import worker_plan
 from mirrax.launch.worker_plan import (
     find_free_ports,
     make_environment,
@@ -25,6 +26,13 @@ def test_hosts_share_one_plan():
     assert [w.address for w in plans[0].workers] == ["a:8", "a:9", "b:10", "b:11"]
     assert [plan.local for plan in plans] == [(0, 1), (2, 3)]
     assert [plan.hosts_coordinator for plan in plans] == [True, False]
+
+
+def test_coordinator_listens_where_others_reach_it(monkeypatch):
+    monkeypatch.setattr(worker_plan, "find_reachable_host", lambda *_: "10.0.0.1")
+    plans = [plan_hosts(["a:7", "b:9"], index, num_workers=1) for index in (0, 1)]
+    assert [plan.coordinator for plan in plans] == [("10.0.0.1", 7), ("a", 7)]
+    assert plans[0].workers == plans[1].workers
 
 
 @pytest.mark.parametrize(
@@ -54,6 +62,13 @@ def test_environment_tells_a_worker_who_it_is():
     assert made["MIRRAX_DEVICES_PER_WORKER"] == "3"
     assert int(made["PJRT_NPROC"]) >= 6
     assert made["HOME"] == "/"
+
+
+def test_environment_has_the_usual_names_for_ranks():
+    names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
+    plan = plan_hosts(["a:7", "b:9"], 1, num_workers=2)
+    made = make_environment(plan, 3, 1, {"RANK": "0", "LOCAL_RANK": "0"})
+    assert [made[name] for name in names] == ["3", "4", "1", "2"]
 
 
 def test_what_the_user_has_set_stays():

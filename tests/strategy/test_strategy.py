@@ -132,11 +132,6 @@ def test_run_merges_the_same_object(strategy):
     assert strategy.run(lambda: "same") == "same"
 
 
-def test_run_keeps_different_objects_apart(two_replicas):
-    result = two_replicas.run(lambda: f"replica {replica_id()}")
-    assert result.values == ("replica 0", "replica 1")
-
-
 @engines
 def test_run_gives_none_for_none(strategy, engine):
     assert strategy.run(engine(lambda: None)) is None
@@ -155,11 +150,6 @@ def test_single_replica_gives_bare_values(engine):
     assert isinstance(for_one, jax.Array)
     assert isinstance(for_device, jax.Array)
     assert for_one + for_device == 2.0
-
-
-def test_older_name_of_run_works(strategy):
-    result = strategy.experimental_run_v2(lambda x: x + 1, args=(1,))
-    assert result == 2
 
 
 # Results.

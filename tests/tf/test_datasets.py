@@ -155,7 +155,7 @@ def test_a_range_may_have_another_type():
 
 
 def test_operations_that_are_left_out_name_a_replacement():
-    with pytest.raises(AttributeError, match=r"sparse_batch`.*from_generator"):
+    with pytest.raises(AttributeError, match=r"sparse_batch`.*padded_batch"):
         Dataset.range(2).sparse_batch  # noqa: B018
     with pytest.raises(AttributeError, match=r"Use `cache\(filename\)`"):
         Dataset.range(2).snapshot  # noqa: B018

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from mirrax.tf.migrate import examine
+from mirrax.tf.migration.migrate import examine
 
 FOLDER = pathlib.Path(__file__).resolve().parent.parent.parent / "examples" / "tf"
 EXAMPLES = sorted(FOLDER.glob("*.py"))

@@ -1,3 +1,9 @@
+import os
+
+os.environ.setdefault("KERAS_BACKEND", "jax")
+
+import keras
+import numpy as np
 import pytest
 
 from mirrax import tf
@@ -73,7 +79,9 @@ def test_checkpoint_keeps_the_variables_of_modules(tmp_path):
 
 def test_a_checkpoint_can_be_looked_into(tmp_path):
     path = tf.train.Checkpoint(w=tf.Variable([1.0, 2.0])).save(tmp_path / "ckpt")
-    assert tf.train.list_variables(path) == [("save_counter", []), ("w", [2])]
+    suffix = "/.ATTRIBUTES/VARIABLE_VALUE"
+    expected = [(f"save_counter{suffix}", []), (f"w{suffix}", [2])]
+    assert tf.train.list_variables(path) == expected
     for name in ("w", "w/.ATTRIBUTES/VARIABLE_VALUE"):
         assert tf.train.load_variable(path, name).tolist() == [1.0, 2.0]
 
@@ -83,3 +91,187 @@ def test_objects_that_were_not_saved_are_found(tmp_path):
     more = tf.train.Checkpoint(w=tf.Variable([0.0]), bias=tf.Variable(1.0))
     with pytest.raises(AssertionError, match=r"no values for bias\. Make"):
         more.restore(path).assert_existing_objects_matched()
+
+
+class Late(tf.Module):
+    """A module that makes its variable at its first call."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = None
+        self.layers = []
+        self.named = {}
+
+    def __call__(self, x):
+        if self.weight is None:
+            self.weight = tf.Variable(0.0)
+        return x * self.weight
+
+
+@pytest.fixture
+def late(tmp_path):
+    """A checkpoint of a module with everything, and a new module without."""
+    saved = Late()
+    saved(1.0)
+    saved.weight.assign(7.0)
+    saved.layers.append(tf.Variable(3.0))
+    saved.named["a"] = tf.Variable(4.0)
+    saved.inner = Late()
+    saved.inner(1.0)
+    saved.inner.weight.assign(8.0)
+    path = tf.train.Checkpoint(net=saved).save(tmp_path / "ckpt")
+    module = Late()
+    return module, tf.train.Checkpoint(net=module).restore(path)
+
+
+@pytest.mark.parametrize("decorate", [lambda fn: fn, tf.function], ids=["e", "c"])
+@pytest.mark.parametrize("num_replicas", [None, 1, 2])
+def test_variable_of_the_first_call_is_restored(late, decorate, num_replicas):
+    module, status = late
+    with pytest.raises(AssertionError, match=r"net/weight"):
+        status.assert_consumed()
+    if num_replicas is None:
+        assert float(decorate(module)(1.0)) == 7.0
+    else:
+        devices = [f"CPU:{index}" for index in range(num_replicas)]
+        strategy = tf.distribute.MirroredStrategy(devices)
+        answer = strategy.run(decorate(module), (2.0,))
+        parts = strategy.experimental_local_results(answer)
+        assert [float(part) for part in parts] == [14.0] * num_replicas
+    assert module.weight.numpy() == 7.0
+
+
+def test_lists_dicts_and_modules_filled_later_are_restored(late):
+    module, status = late
+    layers = module.layers
+    layers.append(tf.Variable(0.0))
+    module.named = {}
+    module.named["a"] = tf.Variable(0.0)
+    module.inner = Late()
+    assert float(layers[0]) == 3.0
+    assert float(module.named["a"]) == 4.0
+    assert float(module.inner(1.0)) == 8.0
+    module(1.0)
+    status.assert_consumed()
+    assert len(module.variables) == 4
+    module.extra = tf.Variable(1.0)
+    for check in (status.assert_consumed, status.assert_existing_objects_matched):
+        with pytest.raises(AssertionError, match=r"no values for net/extra"):
+            check()
+
+
+def test_value_is_restored_once(late):
+    module, _ = late
+    module.weight = tf.Variable(0.0)
+    assert module.weight.numpy() == 7.0
+    module.weight = tf.Variable(1.0)
+    assert module.weight.numpy() == 1.0
+
+
+def test_later_variable_of_another_shape_is_refused(late):
+    module, _ = late
+    with pytest.raises(ValueError, match=r"'net/weight' has shape \(2,\)"):
+        module.weight = tf.Variable([0.0, 0.0])
+
+
+def test_list_that_the_program_holds_is_saved_too(late, tmp_path):
+    path = tf.train.latest_checkpoint(tmp_path)
+    module = Late()
+    held = module.layers
+    checkpoint = tf.train.Checkpoint(net=module)
+    checkpoint.restore(path)
+    held.append(tf.Variable(0.0))
+    again = checkpoint.save(tmp_path / "again")
+    assert tf.train.load_variable(again, "net/layers/0") == 3.0
+
+
+def test_subclass_of_checkpoint_has_variables_of_its_own(tmp_path):
+    class Unprepared(tf.train.Checkpoint):
+        def __init__(self):
+            self._v = tf.Variable(1.0)
+
+    assert float(Unprepared()._v) == 1.0
+
+    class Run(tf.train.Checkpoint):
+        def __init__(self):
+            super().__init__()
+            self._note = object()
+            self._weight = tf.Variable(5.0)
+
+    run = Run()
+    run._weight.assign(6.0)
+    path = run.save(tmp_path / "ckpt")
+    other = Run()
+    other.restore(path).assert_consumed()
+    assert other._weight.numpy() == 6.0
+
+
+def test_objects_without_state_are_refused():
+    for value in (object(), lambda: 1, tf.data.Dataset.range(3)):
+        with pytest.raises(ValueError, match=r"Received: 'x', a "):
+            tf.train.Checkpoint(x=value)
+
+
+def test_layer_of_a_module_is_restored_when_it_is_built(tmp_path):
+    class Module(tf.Module):
+        def __init__(self, units):
+            super().__init__()
+            self.layer = keras.layers.Dense(units)
+
+    saved = Module(2)
+    answer = saved.layer(np.ones((2, 3)))
+    path = tf.train.Checkpoint(m=saved).save(tmp_path / "ckpt")
+    other = Module(2)
+    status = tf.train.Checkpoint(m=other).restore(path)
+    np.testing.assert_array_equal(other.layer(np.ones((2, 3))), answer)
+    status.assert_consumed()
+
+
+@pytest.mark.parametrize("inside", [lambda g: g, lambda g: [g]], ids=["own", "list"])
+def test_random_generator_goes_on_where_it_was(tmp_path, inside):
+    generator = tf.random.Generator.from_seed(1)
+    checkpoint = tf.train.Checkpoint(random=inside(generator))
+    path = checkpoint.save(tmp_path / "ckpt")
+    expected = generator.normal([2])
+    checkpoint.restore(path).assert_consumed()
+    np.testing.assert_array_equal(generator.normal([2]), expected)
+    assert tf.train.list_variables(path)
+
+
+def test_generator_of_a_module_is_saved(tmp_path):
+    module = tf.Module()
+    module.random = tf.random.Generator.from_seed(1)
+    checkpoint = tf.train.Checkpoint(m=module)
+    path = checkpoint.save(tmp_path / "ckpt")
+    expected = module.random.normal([2])
+    checkpoint.restore(path).assert_consumed()
+    np.testing.assert_array_equal(module.random.normal([2]), expected)
+
+
+def test_checkpoint_takes_options(tmp_path):
+    options = tf.train.CheckpointOptions(experimental_io_device="/job:localhost")
+    assert options.experimental_io_device == "/job:localhost"
+    checkpoint = tf.train.Checkpoint(w=tf.Variable(1.0))
+    path = checkpoint.save(tmp_path / "ckpt", options=options)
+    checkpoint.restore(path, options=options).assert_consumed()
+    checkpoint.read(checkpoint.write(tmp_path / "other", options), options)
+    manager = tf.train.CheckpointManager(checkpoint, tmp_path / "m", 1)
+    assert manager.save(options=options)
+    with pytest.raises(ValueError, match=r"CheckpointOptions.*Received: 'fast'"):
+        checkpoint.save(tmp_path / "ckpt", options="fast")
+
+
+def test_reader_of_a_checkpoint_has_its_tensors(tmp_path):
+    weight = tf.Variable([1.0, 2.0])
+    path = tf.train.Checkpoint(w=weight, i=tf.Variable(3)).save(tmp_path / "ckpt")
+    reader = tf.train.load_checkpoint(path)
+    name = "w/.ATTRIBUTES/VARIABLE_VALUE"
+    assert reader.get_variable_to_shape_map()[name] == [2]
+    assert reader.get_variable_to_dtype_map()[name] == tf.float32
+    assert reader.has_tensor(name)
+    assert not reader.has_tensor("x")
+    assert reader.get_tensor("w").tolist() == [1.0, 2.0]
+    assert b"VALUE (float32) [2]" in reader.debug_string()
+    with pytest.raises(tf.errors.NotFoundError, match=r"'x'"):
+        reader.get_tensor("x")
+    assert tf.train.load_checkpoint(tmp_path).get_tensor("i") == 3

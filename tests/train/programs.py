@@ -1,6 +1,8 @@
 """What the workers of the tests do; each function runs in fresh interpreters."""
 
+import pathlib
 import resource
+import shutil
 
 import jax.numpy as jnp
 import numpy as np
@@ -102,3 +104,20 @@ def save_on_the_chief_only(directory):
 
 def _sum_of(value):
     return mirrax.get_replica_context().all_reduce("SUM", value)
+
+
+def save_to_own_directories(directory):
+    """As TensorFlow's tutorial does: workers other than the chief remove theirs."""
+    strategy = mirrax.MultiWorkerMirroredStrategy()
+    worker = strategy.topology.worker_index
+    own = pathlib.Path(directory, *[f"workertemp_{worker}"] * (worker > 0))
+    with strategy.scope():
+        weight = mirrax.Variable(7.0)
+    checkpoint = mirrax.train.Checkpoint(weight=weight)
+    path = mirrax.train.CheckpointManager(checkpoint, own, max_to_keep=1).save()
+    found = sorted(f.name for f in own.iterdir() if not f.name.startswith("worker"))
+    weight.assign(0.0)
+    checkpoint.restore(path)
+    if worker:
+        shutil.rmtree(own)
+    return found, float(weight)

@@ -1,3 +1,4 @@
+import copy
 import json
 import resource
 import sys
@@ -15,12 +16,13 @@ import mirrax
 from mirrax.errors import (
     CheckpointDamagedError,
     CheckpointMismatchError,
+    CheckpointObjectError,
     CheckpointWriteError,
     NotFoundError,
 )
 from mirrax.train import Checkpoint, worker_sync
 from tests.devices.fresh import run_fresh
-from tests.programs import create, mirrored, parts, replica_id
+from tests.programs import create, cut_in_two, mirrored, parts, replica_id
 
 SUM = mirrax.VariableAggregation.SUM
 MEAN = mirrax.VariableAggregation.MEAN
@@ -34,6 +36,23 @@ def test_mirrored_variable_moves_to_another_number_of_replicas(tmp_path):
     new = create(new_strategy, [0.0, 0.0])
     Checkpoint(v=new).restore(path).assert_consumed()
     assert parts(new_strategy, new) == [[1.0, 2.0]] * 4
+
+
+def test_array_on_a_mesh_of_the_user_is_saved_whole(tmp_path):
+    keys = jax.random.split(jax.random.key(1), 4)
+    state = {"w": cut_in_two(jnp.arange(4.0)), "keys": cut_in_two(keys)}
+    path = Checkpoint(state=state).save(tmp_path / "ckpt")
+    new = Checkpoint(state=jax.tree.map(lambda x: x[::-1], state))
+    new.restore(path).assert_consumed()
+    assert new.state["w"].tolist() == [0, 1, 2, 3]
+    assert (new.state["keys"] == keys).all()
+
+
+def test_array_that_was_donated_cannot_be_saved(tmp_path):
+    array = jnp.ones(2)
+    array.delete()
+    with pytest.raises(RuntimeError, match=r"donated .* shape \(2,\) to save"):
+        Checkpoint(w=[array]).save(tmp_path / "ckpt")
 
 
 @pytest.mark.parametrize(
@@ -194,6 +213,32 @@ def test_checkpoint_can_be_part_of_another(tmp_path):
     assert (float(inner.v), inner.step) == (1.0, 3)
 
 
+class Module:
+    """An object whose attributes are saved."""
+
+    def checkpoint_contents(self):
+        return vars(self)
+
+
+def test_objects_that_hold_each_other_are_saved(tmp_path):
+    parent, child = Module(), Module()
+    parent.weight, child.weight = mirrax.Variable(1.0), mirrax.Variable(2.0)
+    parent.children, child.parent = [child], parent
+    parent.saver = Checkpoint(model=parent, only=child)
+    path = parent.saver.save(tmp_path / "ckpt")
+    parent.weight.assign(0.0)
+    child.weight.assign(0.0)
+    parent.saver.restore(path).assert_consumed()
+    assert (float(parent.weight), float(child.weight)) == (1.0, 2.0)
+
+
+def test_list_that_contains_itself_is_refused():
+    value = [mirrax.Variable(1.0)]
+    value.append(value)
+    with pytest.raises(CheckpointObjectError, match="'v', a list or dict that"):
+        Checkpoint(v=value)
+
+
 def test_variable_that_comes_later_is_restored_when_it_comes(tmp_path, two_replicas):
     path = Checkpoint(v=mirrax.Variable(5.0)).save(tmp_path / "ckpt")
     late = Checkpoint()
@@ -205,6 +250,53 @@ def test_variable_that_comes_later_is_restored_when_it_comes(tmp_path, two_repli
     late.v = create(two_replicas, 0.0)
     assert parts(two_replicas, late.v) == [5.0, 5.0]
     status.assert_consumed()
+
+
+def test_object_that_a_part_gets_later_is_restored(tmp_path):
+    saved = Checkpoint(inner=Checkpoint(v=mirrax.Variable(5.0), step=3))
+    path = saved.save(tmp_path / "ckpt")
+    late = Checkpoint(inner=Checkpoint())
+    status = late.restore(path)
+    late.inner.v = mirrax.Variable(0.0)
+    late.inner.step = 0
+    assert (float(late.inner.v), late.inner.step) == (5.0, 3)
+    status.assert_consumed()
+
+
+def test_list_and_dict_filled_later_are_restored(tmp_path):
+    saved = Checkpoint(v=[mirrax.Variable(5.0)], d={"a": [mirrax.Variable(6.0)]})
+    path = saved.save(tmp_path / "ckpt")
+    held = []
+    late = Checkpoint(v=held, d={})
+    status = late.restore(path)
+    late.v.append(mirrax.Variable(0.0))
+    late.d["a"] = []
+    late.d["a"] += [mirrax.Variable(0.0)]
+    assert (float(held[0]), float(late.d["a"][0])) == (5.0, 6.0)
+    status.assert_consumed()
+    assert type(copy.deepcopy(late.d)) is dict
+
+
+def test_another_restore_replaces_what_waits(tmp_path):
+    paths = [
+        Checkpoint(v=[mirrax.Variable(value)]).save(tmp_path / f"ckpt{value}")
+        for value in (1.0, 2.0)
+    ]
+    late = Checkpoint(v=[])
+    for path in paths:
+        late.restore(path)
+    late.v.append(mirrax.Variable(0.0))
+    assert float(late.v[0]) == 2.0
+
+
+@pytest.mark.parametrize(
+    "value",
+    [object(), print, mirrax.data.Dataset.range(3), {"a": [object()]}],
+    ids=["object", "function", "dataset", "nested"],
+)
+def test_object_that_cannot_be_saved_is_refused(value):
+    with pytest.raises(CheckpointObjectError, match=r"Received: 'x(/a/0)?', a "):
+        Checkpoint(x=value)
 
 
 def test_what_waits_is_restored_before_a_save(tmp_path):
@@ -339,6 +431,33 @@ def test_only_the_chief_writes(tmp_path, monkeypatch):
     Checkpoint(v=mirrax.Variable(1.0)).save(tmp_path / "ckpt")
     assert not list(tmp_path.iterdir())
     assert worker.topics == ["saving a checkpoint", "writing a checkpoint"]
+
+
+def test_directory_of_the_chief_counts_and_that_of_others_stays_empty(
+    tmp_path, monkeypatch, caplog
+):
+    chief = Checkpoint(v=mirrax.Variable(1.0)).save(tmp_path / "main" / "ckpt")
+
+    def answer(topic, payload):
+        first = json.loads(payload) if payload else None
+        if isinstance(first, dict):
+            first["directory"] = str(tmp_path / "main")
+            return [json.dumps(first).encode(), payload]
+        return [payload, payload]
+
+    monkeypatch.setattr(worker_sync, "current_peers", lambda: Worker(1, answer))
+    own = Checkpoint(v=mirrax.Variable(0.0))
+    with caplog.at_level("INFO", logger="mirrax"):
+        path = own.save(tmp_path / "temporary" / "ckpt")
+        own.write(path)
+    assert path == str(tmp_path / "temporary" / "ckpt-1")
+    assert list((tmp_path / "temporary").iterdir()) == []
+    assert [str(tmp_path / "main") in record.message for record in caplog.records] == [
+        True
+    ]
+    own.restore(path).assert_consumed()
+    assert float(own.v) == 1.0
+    assert chief == str(tmp_path / "main" / "ckpt-1")
 
 
 def test_workers_that_save_different_things_are_told(tmp_path, monkeypatch):
@@ -501,3 +620,15 @@ def test_what_one_worker_cannot_restore_nobody_restores(tmp_path, monkeypatch, k
     with pytest.raises(kind, match=r"worker\(?s?\)? \[?1"):
         Checkpoint(v=variable, data=fresh).restore(path)
     assert (float(variable), next(fresh)) == (0.0, 0)
+
+
+def test_subclass_can_set_its_private_attributes_again():
+    class Counting(mirrax.train.Checkpoint):
+        _calls = 0
+
+        def __init__(self):
+            super().__init__()
+            self._calls = 1
+            self._calls += 1
+
+    assert Counting()._calls == 2

@@ -1,6 +1,7 @@
 """Checkpoints whose files were changed, cut, lost or found after they were saved."""
 
 import functools
+import os
 import pathlib
 import shutil
 
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 
 import mirrax
-from mirrax.errors import CheckpointDamagedError, NotFoundError
+from mirrax.errors import CheckpointDamagedError, CheckpointWriteError, NotFoundError
 from mirrax.train import Checkpoint, CheckpointManager, checkpoint_files
 
 
@@ -142,3 +143,40 @@ def test_fraction_does_not_become_a_whole_number(tmp_path):
         mirrax.errors.CheckpointMismatchError, match=r"'rate' is 0, but 0.5 was saved"
     ):
         Checkpoint(rate=0).restore(path)
+
+
+def test_names_of_files_are_on_disk_when_a_save_returns(tmp_path, monkeypatch):
+    events = []
+
+    def sync(descriptor, fsync=os.fsync):
+        events.append(pathlib.Path(os.readlink(f"/proc/self/fd/{descriptor}")))
+        fsync(descriptor)
+
+    def replace(old, new, replace=os.replace):
+        events.append("renamed")
+        replace(old, new)
+
+    monkeypatch.setattr(os, "fsync", sync)
+    monkeypatch.setattr(checkpoint_files.os, "replace", replace)
+    path = pathlib.Path(Checkpoint(weight=np.ones(3)).write(tmp_path / "ckpt-1"))
+    renamed = events.index("renamed")
+    (arrays,) = path.glob("mirrax-arrays-*")
+    assert arrays in events[:renamed]
+    assert events[renamed + 1 :] == [path, tmp_path]
+
+
+@pytest.mark.parametrize("has_older", [True, False])
+def test_failed_save_says_whether_an_older_one_is_whole(
+    tmp_path, monkeypatch, has_older
+):
+    checkpoint = Checkpoint(weight=np.ones(3))
+    if has_older:
+        checkpoint.write(tmp_path / "ckpt")
+
+    def fail(*_):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(checkpoint_files, "_write_arrays", fail)
+    with pytest.raises(CheckpointWriteError, match="No space left on") as info:
+        checkpoint.write(tmp_path / "ckpt")
+    assert ("older checkpoint there is still whole" in str(info.value)) is has_older

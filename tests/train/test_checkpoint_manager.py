@@ -1,8 +1,11 @@
 import logging
 import pathlib
 import shutil
+import subprocess
+import sys
 
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import mirrax
@@ -95,9 +98,9 @@ def test_clock_that_is_put_back_does_not_change_the_order(
     assert names(manager) == ["ckpt-2", "ckpt-1"]
 
 
-@pytest.mark.parametrize("number", [-1, -100])
-def test_number_below_zero_is_refused(tmp_path, weight, number):
-    with pytest.raises(ValueError, match=rf"0 or more.*Received: {number}"):
+@pytest.mark.parametrize("number", [-1, 1.5, "3", float("nan"), float("inf")])
+def test_number_that_is_no_step_is_refused(tmp_path, weight, number):
+    with pytest.raises(ValueError, match=rf"whole number from 0 on.*: {number!r}"):
         manage(weight, tmp_path).save(number)
     assert not list(tmp_path.iterdir())
 
@@ -177,13 +180,69 @@ def test_background_saves_are_whole_after_wait(tmp_path, weight, caplog):
     assert "without a complete checkpoint" not in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("ending", "code"),
+    [
+        ("return", 0),
+        pytest.param("raise", 1, marks=pytest.mark.slow),
+        pytest.param("exit", 3, marks=pytest.mark.slow),
+    ],
+)
+def test_program_that_ends_without_wait_keeps_its_newest(tmp_path, ending, code):
+    ended = end_without_wait(tmp_path, ending)
+    assert (ended.returncode, ended.stdout) == (code, "handlers have run\n"), ended
+    assert [path.name for path in tmp_path.glob("ckpt-*")] == ["ckpt-1"]
+
+
+def test_program_that_ends_without_wait_reports_a_failed_save(tmp_path):
+    ended = end_without_wait(tmp_path, "fail")
+    assert (ended.returncode, ended.stdout) == (1, "handlers have run\n"), ended
+    assert "CheckpointWriteError" in ended.stderr
+    assert "OSError: No space left on device" in ended.stderr
+    assert latest_checkpoint(tmp_path) == str(tmp_path / "ckpt-0")
+
+
+def end_without_wait(directory, ending):
+    program = pathlib.Path(__file__).with_name("unfinished.py")
+    command = [sys.executable, program, str(directory), ending]
+    options = {"capture_output": True, "text": True, "timeout": 240}
+    return subprocess.run(command, check=False, **options)
+
+
 def test_nothing_to_keep_is_refused(tmp_path, weight):
-    with pytest.raises(ValueError, match=r"at least 1.*Received: 0"):
+    with pytest.raises(ValueError, match=r"from 1 on, or None.*Received: 0"):
         manage(weight, tmp_path, max_to_keep=0)
-    with pytest.raises(ValueError, match=r"at least 1.*Received: 0"):
+    with pytest.raises(ValueError, match=r"from 1 on.*Received: 0"):
         manage(weight, tmp_path, save_interval=0)
+    with pytest.raises(ValueError, match=r"from 1 on, or None.*Received: 1.5"):
+        manage(weight, tmp_path, max_to_keep=1.5)
+
+
+@pytest.mark.parametrize("number", [np.int64(7), jnp.array(7), 7.0])
+def test_number_may_be_any_whole_one(tmp_path, weight, number):
+    assert manage(weight, tmp_path).save(number).endswith("ckpt-7")
+
+
+def test_refused_save_does_not_count(tmp_path, weight):
+    manager = manage(weight, tmp_path)
+    manager.save(3)
+    for name in ("ckpt-4", "ckpt-5"):
+        (tmp_path / name).touch()
+    with pytest.raises(CheckpointWriteError, match="there is a file"):
+        manager.save(5)
+    with pytest.raises(CheckpointWriteError, match="there is a file"):
+        manager.checkpoint.save(tmp_path / "ckpt")
+    assert manager.checkpoint.save_counter == 3
 
 
 def test_latest_of_nothing_is_none(tmp_path):
     assert latest_checkpoint(tmp_path) is None
     assert latest_checkpoint(tmp_path / "missing") is None
+
+
+@pytest.mark.parametrize("method", ["save", "restore_or_initialize"])
+def test_unusable_directory_is_noticed_at_the_start(tmp_path, weight, method):
+    (tmp_path / "file").touch()
+    manager = manage(weight, tmp_path / "file", save_interval=1000)
+    with pytest.raises(CheckpointWriteError, match="where this process may write"):
+        manager.save(1) if method == "save" else manager.restore_or_initialize()

@@ -128,3 +128,52 @@ def test_other_layers_are_listed(tmp_path, two_replicas):
     message = str(caught.value)
     assert "'model/0' has shape (3, 5), but shape (3, 4) was saved" in message
     assert "'model/3' has shape (5, 1), but shape (4, 1) was saved" in message
+
+
+class Net(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.l1 = keras.layers.Dense(5)
+
+    def call(self, x):
+        return self.l1(x)
+
+
+def test_part_of_a_model_is_restored_by_the_names_of_its_attributes(tmp_path):
+    net = Net()
+    net(X)
+    net.l1.bias.assign(np.arange(5))
+    path = Checkpoint(net=net).save(tmp_path / "ckpt")
+    bias = mirrax.Variable(np.zeros(5, np.float32))
+    layer = Checkpoint(bias=bias)
+    status = Checkpoint(net=Checkpoint(l1=layer)).restore(path)
+    status.assert_existing_objects_matched()
+    assert bias.numpy().tolist() == [0, 1, 2, 3, 4]
+    with pytest.raises(AssertionError, match="net/0"):
+        status.assert_consumed()
+    kernel = mirrax.Variable(np.zeros((3, 5), np.float32))
+    layer.kernel = kernel
+    np.testing.assert_array_equal(kernel, net.l1.kernel)
+    status.assert_consumed()
+
+
+@pytest.mark.parametrize(
+    ("make", "change"),
+    [
+        (keras.metrics.Mean, lambda metric: metric.update_state([1.0, 3.0])),
+        (lambda: keras.random.SeedGenerator(1), lambda seeds: seeds.next()),
+    ],
+    ids=["metric", "seed_generator"],
+)
+def test_small_objects_with_state_are_restored(tmp_path, make, change):
+    def values(value):
+        variables = getattr(value, "variables", None) or [value.state]
+        return [np.asarray(variable).tolist() for variable in variables]
+
+    value = make()
+    change(value)
+    path = Checkpoint(value=value).save(tmp_path / "ckpt")
+    other = make()
+    assert values(other) != values(value)
+    Checkpoint(value=other).restore(path).assert_consumed()
+    assert values(other) == values(value)

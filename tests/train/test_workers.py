@@ -41,6 +41,13 @@ def test_failure_to_write_is_raised_on_all_workers(tmp_path):
 
 
 @pytest.mark.slow
+def test_workers_with_temporary_directories_save_and_restore(tmp_path):
+    answers = launch_processes(programs.save_to_own_directories, 2, (str(tmp_path),))
+    assert answers == [(["ckpt-1"], 7.0), ([], 7.0)]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["ckpt-1"]
+
+
+@pytest.mark.slow
 def test_save_that_only_the_chief_calls_is_an_error(tmp_path):
     answers = launch_processes(
         programs.save_on_the_chief_only,

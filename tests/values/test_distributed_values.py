@@ -2,41 +2,49 @@
 
 import jax
 import jax.numpy as jnp
+import pytest
 
 import mirrax
-from mirrax.values.distributed_values import describe, describe_parts
+from tests.programs import engines, replica_id
 
 
-def test_scalar_is_shown_as_the_documents_show_tensors():
-    shown = describe(jnp.float32(1.5))
-    assert shown == "<tf.Tensor: shape=(), dtype=float32, numpy=1.5>"
+@pytest.fixture(autouse=True)
+def without_tensorflow_texts(monkeypatch):
+    """Undoes what `import mirrax.tf`, in another test, sets for the process."""
+    monkeypatch.setattr(mirrax.DistributedValues, "part_repr", repr)
+    monkeypatch.setattr(mirrax.DistributedValues, "part_str", str)
 
 
-def test_vector_is_shown_as_the_documents_show_tensors():
-    shown = describe(jnp.array([1.0, 2.0]))
-    text = (
-        "<tf.Tensor: shape=(2,), dtype=float32, numpy=array([1., 2.], dtype=float32)>"
+def test_arrays_are_shown_as_those_of_jax():
+    value = mirrax.PerReplica((jnp.float32(1), jnp.array([1.0, 2.0])))
+    assert repr(value) == (
+        "PerReplica:{\n"
+        "  0: Array(1., dtype=float32),\n"
+        "  1: Array([1., 2.], dtype=float32)\n"
+        "}"
     )
-    assert shown == text
+    assert str(value) == "PerReplica:{\n  0: 1.0,\n  1: [1. 2.]\n}"
 
 
-def test_usual_integers_are_shown_as_numpy_shows_its_own():
-    shown = describe(jnp.array([1, 2]))
-    assert shown == "<tf.Tensor: shape=(2,), dtype=int32, numpy=array([1, 2])>"
+@engines
+def test_text_of_a_result_is_the_same_in_both_engines(two_replicas, engine):
+    result = two_replicas.run(engine(lambda: jnp.float32(replica_id())))
+    assert repr(result).splitlines()[2] == "  1: Array(1., dtype=float32)"
 
 
-def test_other_parts_are_shown_as_python_shows_them():
-    assert describe("left") == "'left'"
+def test_mirrored_value_lists_its_parts(two_replicas):
+    devices = two_replicas.extended.worker_devices
+    value = two_replicas.extended.broadcast_to(jnp.ones(2), destinations=devices)
+    part = "Array([1., 1.], dtype=float32)"
+    assert repr(value) == f"Mirrored:{{\n  0: {part},\n  1: {part}\n}}"
 
 
-def test_traced_part_is_shown_without_a_value():
-    shown = []
-    jax.jit(lambda x: shown.append(describe(x)))(1.0)
-    assert "numpy" not in shown[0]
-
-
-def test_each_part_has_its_line():
-    assert describe_parts("Kind", (1, "a"), repr) == "Kind:{\n  0: 1,\n  1: 'a'\n}"
+@engines
+def test_keys_of_the_replicas_are_shown(two_replicas, engine):
+    shared = jax.random.key(0)
+    step = engine(lambda: jax.random.fold_in(shared, replica_id()))
+    shown = repr(two_replicas.run(step))
+    assert shown.startswith("PerReplica:{\n  0: Array((), dtype=key<fry>)")
 
 
 def test_distributed_values_are_one_family(two_replicas):

@@ -25,13 +25,6 @@ def test_parts_on_different_devices_can_be_mixed(value):
     assert (first + second).tolist() == [2.0, 4.0]
 
 
-def test_repr_lists_the_parts(value):
-    lines = repr(value).splitlines()
-    assert lines[0] == "Mirrored:{"
-    assert lines[1].startswith("  0: <tf.Tensor: shape=(2,), dtype=float32, numpy=")
-    assert lines[2].startswith("  1: <tf.Tensor: shape=(2,), dtype=float32, numpy=")
-
-
 def test_device_is_that_of_the_first_part(two_replicas, value):
     assert value.device == two_replicas.topology.devices[0]
 

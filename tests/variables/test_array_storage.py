@@ -1,7 +1,5 @@
 """Where the arrays of variables are kept."""
 
-import gc
-
 import numpy as np
 import pytest
 
@@ -111,7 +109,6 @@ def test_a_row_keeps_nothing_of_a_variable_that_is_gone():
     variables = variables_of(3)
     row = storage_list_of(variables)
     del variables[1]
-    gc.collect()
     assert row[1] is None
     assert len(storage_list_of(variables)) == 2
     assert [float(v.numpy()) for v in variables] == [0, 2]

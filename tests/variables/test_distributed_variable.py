@@ -1,5 +1,7 @@
 """Copies of variables: to be looked at, not to be written."""
 
+import re
+
 import jax
 import jax.numpy as jnp
 import pytest
@@ -24,6 +26,20 @@ def create_copies(strategy, synchronization, **kwargs):
         **kwargs,
     )
     return v, strategy.experimental_local_results(v)
+
+
+@KINDS
+@pytest.mark.parametrize(
+    "show", [repr, lambda v: v._repr_html_()], ids=["repr", "html"]
+)
+def test_showing_a_variable_does_not_share_its_arrays(
+    two_replicas, synchronization, show
+):
+    v, _ = create_copies(two_replicas, synchronization)
+    two_replicas.run(mirrax.function(lambda: v.assign_add(jnp.zeros(2))))
+    assert not v.is_aliased
+    assert len(re.findall(r"\[1\.,? 2\.\]", show(v))) == 2
+    assert not v.is_aliased
 
 
 @KINDS
@@ -83,7 +99,7 @@ def test_copies_are_read_only(two_replicas, synchronization, method):
 def test_copies_are_shown_as_variables(two_replicas, synchronization):
     _, copies = create_copies(two_replicas, synchronization)
     assert repr(copies[1]) == (
-        "<tf.Variable 'Variable/replica_1:0' shape=(2,) dtype=float32, "
+        "<mirrax.Variable 'Variable/replica_1:0' shape=(2,) dtype=float32, "
         "numpy=array([1., 2.], dtype=float32)>"
     )
 

@@ -182,20 +182,6 @@ def test_error_ends_the_routing_and_gets_out(connect):
     assert library.noted == ["enter Thing", "leave Thing"]
 
 
-def test_function_is_routed_while_it_is_called(connect):
-    (library,) = connect(Noting())
-
-    @foreign_libraries.routing
-    def add(x, y=1):
-        """Adds."""
-        return x + y, list(library.noted)
-
-    assert library.noted == []
-    assert add(2, y=3) == (5, ["enter Thing"])
-    assert library.noted == ["enter Thing", "leave Thing"]
-    assert (add.__name__, add.__doc__) == ("add", "Adds.")
-
-
 # Taking part.
 
 

@@ -116,18 +116,42 @@ def test_array_that_the_user_holds_is_not_overwritten(two_replicas):
     np.testing.assert_array_equal(box.held, [2, 3, 4])
 
 
-def test_array_that_nobody_holds_is_overwritten(two_replicas):
-    box = Box(jnp.arange(1024.0))
+@pytest.mark.parametrize(
+    "hold",
+    [
+        lambda array: array,
+        lambda array: array.addressable_data(0),
+        lambda array: array.addressable_shards[1].data,
+        lambda array: np.asarray(array.addressable_data(0)),
+    ],
+    ids=["array", "part", "shard", "numpy"],
+)
+def test_array_held_in_any_way_is_not_overwritten(two_replicas, hold):
+    box = Box(jnp.arange(3.0))
 
     @mirrax.function
     def step():
         box.set(box.get() + 1)
 
     two_replicas.run(step)
-    pointer = box.held.addressable_shards[0].data.unsafe_buffer_pointer()
+    held = hold(box.held)
     two_replicas.run(step)
-    new_pointer = box.held.addressable_shards[0].data.unsafe_buffer_pointer()
-    assert new_pointer == pointer
+    np.testing.assert_array_equal(held, [1, 2, 3])
+
+
+def test_array_may_be_in_two_variables(two_replicas):
+    first, second = Box(jnp.zeros(2)), Box(jnp.zeros(2))
+
+    @mirrax.function
+    def step():
+        first.set(first.get() + 1)
+        second.set(second.get() + 2)
+
+    two_replicas.run(step)
+    second.held = second.own._prepared = first.held
+    two_replicas.run(step)
+    np.testing.assert_array_equal(first.held, [2, 2])
+    np.testing.assert_array_equal(second.held, [3, 3])
 
 
 def test_change_of_shape_traces_again(two_replicas):

@@ -74,14 +74,6 @@ def test_variable_of_keys_can_be_copied(strategy):
 
 
 @engines
-def test_keys_of_the_replicas_are_shown_by_their_data(two_replicas, engine):
-    shared = jax.random.key(0)
-    step = engine(lambda: jax.random.fold_in(shared, replica_id()))
-    shown = repr(two_replicas.run(step))
-    assert shown.startswith("PerReplica:{\n  0: <tf.Tensor: shape=(), dtype=key<fry>,")
-
-
-@engines
 def test_the_key_of_the_first_replica_is_kept(two_replicas, engine):
     with two_replicas.scope():
         variable = mirrax.Variable(

@@ -30,8 +30,9 @@ def own_value():
 @pytest.mark.parametrize("num_replicas", [1, 2])
 def test_repr_is_that_of_the_documents(num_replicas):
     lines = [
-        "  0: <tf.Variable 'Variable:0' shape=() dtype=float32, numpy=1.0>",
-        "  1: <tf.Variable 'Variable/replica_1:0' shape=() dtype=float32, numpy=1.0>",
+        "  0: <mirrax.Variable 'Variable:0' shape=() dtype=float32, numpy=1.0>",
+        "  1: <mirrax.Variable 'Variable/replica_1:0' "
+        "shape=() dtype=float32, numpy=1.0>",
     ]
     inside = ",\n".join(lines[:num_replicas])
     v = create(mirrored(num_replicas), 1.0)

@@ -175,3 +175,20 @@ def test_functions_share_the_variables_of_the_program(strategy):
 
     assert outer() == 30.0
     assert v.numpy() == 3.0
+
+
+def test_a_read_at_compile_time_gives_the_stored_value(strategy):
+    with strategy.scope():
+        first = mirrax.Variable(3.0)
+    made = []
+
+    @mirrax.function
+    def step():
+        if not made:
+            with jax.ensure_compile_time_eval():
+                made.append(mirrax.Variable(2 * first.read_value()))
+                made.append(mirrax.Variable(made[0]))
+        return made[1] + first
+
+    for _ in range(2):
+        assert float(strategy.experimental_local_results(strategy.run(step))[0]) == 9

@@ -1,6 +1,5 @@
 """What a variable holds between programs."""
 
-import gc
 import threading
 
 import mirrax
@@ -105,7 +104,6 @@ def test_what_is_gone_leaves_its_place_empty():
     held = Held("b", (row, 1))
     assert row == ["a", "b", "c"]
     del held
-    gc.collect()
     assert row == ["a", None, "c"]
 
 
@@ -115,7 +113,6 @@ def test_moved_one_that_is_gone_leaves_the_new_place_empty():
     held.move_to((new, 0))
     old[0] = "another's"
     del held
-    gc.collect()
     assert (old, new) == (["another's"], [None])
 
 
@@ -123,7 +120,6 @@ def test_one_that_was_never_made_goes_quietly():
     """As after an error in its initial value; a warning would fail the test."""
     held = object.__new__(Held)
     del held
-    gc.collect()
 
 
 def test_a_variable_is_at_its_place():

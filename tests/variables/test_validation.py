@@ -199,7 +199,7 @@ def test_synchronization_on_read_is_a_kind_of_its_own(two_replicas, aggregation)
 @pytest.mark.parametrize("aggregation", VariableAggregation, ids=str)
 def test_copies_must_be_synchronized_at_some_time(two_replicas, aggregation):
     with pytest.raises(
-        ValueError, match=r"Received: synchronization=NONE. Use ON_WRITE"
+        ValueError, match=r"`NONE` .* synchronization=NONE. Use ON_WRITE"
     ):
         create(
             two_replicas,

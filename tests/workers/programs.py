@@ -1,5 +1,8 @@
 """What the workers of the tests do; each function runs in fresh interpreters."""
 
+import os
+import sys
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -163,6 +166,37 @@ def other_order():
     return outcome_of(lambda: run_in_turn(order * 10))
 
 
+def unseeded_loader():
+    """Reads data that each worker shuffles in its own way, then in a common one."""
+    strategy = mirrax.MultiWorkerMirroredStrategy()
+
+    def outcome(order):
+        def batches():
+            yield from np.random.default_rng(order).permutation(64).reshape(8, 8)
+
+        distributed = strategy.experimental_distribute_dataset(Batches(batches))
+
+        @mirrax.function
+        def total(rows):
+            return mirrax.get_replica_context().all_reduce("SUM", rows.sum())
+
+        return outcome_of(
+            lambda: [strategy.run(total, (rows,)) for rows in distributed]
+        )
+
+    return outcome(7), outcome(strategy.topology.worker_index)
+
+
+class Batches:
+    """An iterable that is read anew in each epoch, like a loader of PyTorch."""
+
+    def __init__(self, begin):
+        self._begin = begin
+
+    def __iter__(self):
+        return self._begin()
+
+
 def eager_mismatch():
     """Combines values in another way on each worker."""
     strategy = mirrax.MultiWorkerMirroredStrategy()
@@ -209,6 +243,11 @@ def own_values():
         sums = strategy.run(jnp.sum, args=(value,))
         return strategy.reduce("SUM", sums, axis=None)
 
+    @mirrax.function
+    def scale_and_add_up(scale, value):
+        sums = strategy.run(lambda x: scale * jnp.sum(x), args=(value,))
+        return strategy.reduce("SUM", sums, axis=None)
+
     @mirrax.function(donate_argnums=0)
     def advance(state):
         return mirrax.get_replica_context().all_reduce("SUM", state)
@@ -231,6 +270,7 @@ def own_values():
         "even": plain(add_up(even)),
         "even_again": plain(add_up(even)),
         "uneven": plain(add_up(uneven)),
+        "scaled": plain(scale_and_add_up(2.0, even)),
         "state": outcome_of(
             lambda: strategy.run(advance, args=(np.full(2, 1.0 * worker),))
         ),
@@ -290,15 +330,41 @@ def _closed_over(strategy, value):
             lambda strategy: strategy.reduce("SUM", value, axis=0)
         )
 
+    def gathered():
+        return strategy.gather(value, axis=0)
+
+    def total():
+        return factor * jnp.sum(gathered())
+
+    def made_inside():
+        return strategy.experimental_distribute_values_from_function(
+            lambda context: factor * (1.0 + context.replica_id_in_sync_group)
+        )
+
+    def returned_by_merge():
+        return mirrax.get_replica_context().merge_call(lambda _: made_inside())
+
+    with strategy.scope():
+        factor = mirrax.Variable(2.0)
+    derivative = mirrax.value_and_grad(total, factor)
     bodies = {
-        "gathered": lambda: strategy.gather(value, axis=0),
+        "gathered": gathered,
+        "derivative": derivative,
+        "made_inside": lambda: strategy.reduce("SUM", made_inside(), axis=None),
         "reduced": lambda: strategy.reduce("SUM", value, axis=0),
         "merged": lambda: strategy.reduce("MEAN", strategy.run(merged), axis=None),
         "run": lambda: strategy.gather(strategy.run(jnp.negative, (value,)), axis=0),
         "returned": lambda: value,
     }
     found = {name: mirrax.function(body)() for name, body in bodies.items()}
+    found["eager_derivative"] = derivative()
+    found["jax_derivative"] = jax.value_and_grad(lambda x: x * total() / 2)(2.0)
+    with mirrax.GradientTape() as tape:
+        found["taped"] = [total()]
+    found["taped"].append(tape.gradient(found["taped"][0], factor))
     found["merged_in_run"] = strategy.run(mirrax.function(merged))
+    merged_parts = strategy.run(mirrax.function(returned_by_merge))
+    found["returned_by_merge"] = strategy.reduce("SUM", merged_parts, axis=None)
     found["returned"] = strategy.gather(found["returned"], axis=0)
     if isinstance(value, jax.Array):
         # A worker with one replica has an array, which differs between workers.
@@ -307,7 +373,7 @@ def _closed_over(strategy, value):
                 lambda: mirrax.get_replica_context().all_reduce("SUM", value)
             )
         )
-    return plain(found)
+    return plain(found) | {"in_jit": outcome_of(jax.jit(gathered))}
 
 
 def train(num_steps=12, clip=1.0):
@@ -344,41 +410,43 @@ def train(num_steps=12, clip=1.0):
     return losses, plain(weights), plain(bias)
 
 
-def decisions():
+def count_calls_of_a_step():
+    """Returns how many Python calls steps take, and what they have summed."""
     strategy = mirrax.MultiWorkerMirroredStrategy()
     with strategy.scope():
-        total = mirrax.Variable(0.0, aggregation=mirrax.VariableAggregation.SUM)
+        total = mirrax.Variable(0.0)
 
+    @mirrax.function
     def step(x):
-        total.assign_add(x)
-        mean = mirrax.get_replica_context().all_reduce("MEAN", x)
-        return 10 * x if x > mean else x
+        context = mirrax.get_replica_context()
+        total.assign_add(context.all_reduce("SUM", jnp.sum(x)))
+        return total.value * 1
 
-    @mirrax.function(python_decisions=True)
-    def on_replicas(x):
-        return strategy.run(step, (x,))
-
-    @mirrax.function(python_decisions=True)
-    def across(x):
-        doubled = strategy.run(lambda part: 2 * part, (x,))
-        found = strategy.reduce("SUM", doubled, axis=None)
-        return found if found > 0 else -found
-
-    values = strategy.experimental_distribute_values_from_function(
-        lambda context: np.float32(context.replica_id_in_sync_group + 1)
+    batch = strategy.experimental_distribute_values_from_function(
+        lambda context: jnp.full(3, context.replica_id_in_sync_group, jnp.float32)
     )
-    return [
-        (
-            plain(strategy.experimental_local_results(on_replicas(values))),
-            plain(total),
-            plain(across(values)),
-        )
-        for _ in range(2)
-    ]
+    counts = []
+
+    def record(frame, event, argument):
+        counts[-1] += event == "call"
+
+    for _ in range(4):
+        counts.append(0)
+        sys.setprofile(record)
+        strategy.run(step, args=(batch,))
+        sys.setprofile(None)
+    # A number has to be compared, although the call before had the same kind.
+    own = float(strategy.topology.worker_index)
+    varied = [plain(strategy.run(step, args=(own,))) for _ in range(2)]
+    return counts, plain(total), varied
+
+
+def chief():
+    return mirrax.MultiWorkerMirroredStrategy().is_chief, os.environ["RANK"]
 
 
 # Of one job: to start it takes longer than all they do.
-SHARED = (variables, collectives, mismatches, decisions, train)
+SHARED = (chief, variables, collectives, mismatches, count_calls_of_a_step, train)
 
 
 def answer_all():

@@ -8,7 +8,7 @@ import pytest
 
 import mirrax
 from mirrax.testing import launch_processes
-from tests.workers import programs
+from tests.workers import programs, sharded
 
 
 @functools.cache
@@ -49,6 +49,11 @@ def test_without_a_cluster_there_is_one_worker():
     strategy = mirrax.MultiWorkerMirroredStrategy()
     assert strategy.num_replicas_in_sync == 1
     assert strategy.cluster_resolver.cluster_spec().as_dict() == {}
+    assert strategy.is_chief
+
+
+def test_first_worker_is_the_chief(shape):
+    assert answers_of("chief", *shape) == [(True, "0"), (False, "1")]
 
 
 def test_variables_start_with_the_value_of_the_first_worker(shape):
@@ -102,6 +107,19 @@ def test_collectives_reach_all_workers(shape, engine):
         assert answer[f"{engine}_reduced"] == numbers.sum()
         scales = np.repeat(np.arange(workers), devices)
         assert set(answer[f"{engine}_own_scale"]) == {(numbers * scales).sum()}
+
+
+def test_a_repeated_step_takes_few_python_calls_and_still_compares_numbers(shape):
+    workers, devices = shape
+    count = workers * devices
+    # Four steps with batches of three rows, then two with the worker's number.
+    after_batches = 4 * 3 * sum(range(count))
+    step = devices * sum(range(workers))
+    for counts, total, varied in answers_of("count_calls_of_a_step", *shape):
+        # Others compare the order of programs as well.
+        assert min(counts) <= 30
+        assert total == after_batches + 2 * step
+        assert varied == [after_batches + step, after_batches + 2 * step]
 
 
 def test_gather_and_reduce_see_the_parts_of_all_workers(shape):
@@ -164,6 +182,7 @@ def test_functions_around_run_take_values_of_workers_own(shape):
     for answer in answers_of("own_values", *shape):
         assert answer["even"] == answer["even_again"] == 6.0 * sum(range(count + 1))
         assert answer["uneven"] == 3.0 * sum(range(count + 1))
+        assert answer["scaled"] == 2.0 * answer["even"]
         kind, text = answer["state"]
         assert kind == "ValueError"
         assert "must start with the same" in text
@@ -181,6 +200,25 @@ def test_functions_close_over_values_of_workers_own(shape):
             assert found["reduced"] == found["merged"] == expected.sum(), name
             assert found["merged_in_run"] in (expected.sum(), [expected.sum()] * 2)
             assert found.get("all_reduced", [numbers.sum()] * 2) == [numbers.sum()] * 2
+            for way in ("made_inside", "returned_by_merge"):
+                assert found[way] == 2 * numbers.sum(), way
+
+
+def test_derivatives_combine_the_parts_of_all_workers(shape):
+    numbers = np.arange(1.0, shape[0] * shape[1] + 1)
+    for answer in answers_of("own_values", *shape):
+        for name, found in answer["closed_over"].items():
+            total = numbers.sum() if name == "uneven" else 2 * numbers.sum()
+            for way in ("derivative", "eager_derivative", "jax_derivative", "taped"):
+                assert found[way] == [2 * total, total], (name, way)
+
+
+def test_jit_does_not_combine_the_parts_of_its_own_worker(shape):
+    for answer in answers_of("own_values", *shape):
+        for found in answer["closed_over"].values():
+            kind, text = found["in_jit"]
+            assert kind == "RuntimeError"
+            assert "Give the value as an argument to a `@mirrax.function`" in text
 
 
 def test_random_keys_are_values_like_others(shape):
@@ -213,10 +251,13 @@ def test_random_keys_are_values_like_others(shape):
         assert gathered["even"] == jax.random.key_data(split[1]).tolist() * count
 
 
-def test_python_decides_on_values_of_replicas_and_of_all():
-    found = answers_of("decisions", 2, 2)
-    for parts, answer in zip([[1.0, 2.0], [30.0, 40.0]], found, strict=True):
-        assert answer == [(parts, 10.0, 20.0), (parts, 20.0, 20.0)]
+@pytest.mark.slow
+def test_loader_that_shuffles_in_another_way_on_each_worker_is_found_out():
+    for common, (kind, text) in answers_of("unseeded_loader", 2, 1):
+        assert common == ("nothing", "")
+        assert kind == "ProgramMismatch"
+        assert "batch 1 has the checksum" in text
+        assert "`strategy.distribute_datasets_from_function`" in text
 
 
 @pytest.mark.slow
@@ -242,3 +283,20 @@ def test_training_gives_the_same_on_any_number_of_workers(shape):
         np.testing.assert_allclose(losses, expected[0], rtol=1e-5)
         np.testing.assert_allclose(weights, expected[1], rtol=1e-5)
         np.testing.assert_allclose(bias, expected[2], rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.slow
+def test_workers_with_sharded_state_train_as_one_process_does(tmp_path):
+    args = (str(tmp_path / "saved"),)
+    answers = launch_processes(sharded.train_on_workers, 2, args, devices=2)
+    devices = [f"CPU:{i}" for i in range(4)]
+    mirrored = mirrax.MirroredStrategy(devices)
+    expected = sharded.whole_values(mirrored, *sharded.train(mirrored))
+    for sizes, trained, restored in answers:
+        assert sizes == [(3, 6), (3, 6)]
+        assert trained == restored
+        jax.tree.map(
+            lambda one, other: np.testing.assert_allclose(one, other, 1e-5, 1e-6),
+            trained,
+            expected,
+        )

@@ -33,6 +33,28 @@ def shards(array: jax.Array) -> Sequence[jax.Array]:
     return array._arrays
 
 
+def whole(array: jax.Array, index: int = 0) -> jax.Array:
+    """Returns all of `array` on one local device, also if it is cut over devices.
+
+    Args:
+        index: The position of that device among those that hold parts of it here.
+    """
+    part = shards(array)[index]
+    if part.shape == array.shape:
+        return part
+    if not array.is_fully_addressable:
+        raise ValueError(
+            "Only an array whose parts are all on this worker can be put together "
+            f"here. Received: an array of shape {array.shape}, cut over the devices of "
+            f"several workers by {array.sharding}. Replicate it on all workers first, "
+            "as `jax.jit(lambda x: x, out_shardings=...)` does."
+        )
+    if not isinstance(array, ArrayImpl):
+        return _as_key(array, whole(jax.random.key_data(array), index))
+    # By the host, so that no trace records it.
+    return copied(jax.device_get(array), part.device)
+
+
 def donated_error(
     what: str,
     fix: str = "Use what that call returned, or donate a copy, `jnp.copy(x)`.",

@@ -11,11 +11,14 @@ from mirrax._jax.traces import EVAL_TRACE
 _debug_nans = config_states["jax_debug_nans"]
 _debug_infs = config_states["jax_debug_infs"]
 _disable_jit = config_states["jax_disable_jit"]
+_evaluates_constants = config_states["eager_constant_folding"]
 _transfer_guards = (
     config_states["jax_transfer_guard_host_to_device"],
     config_states["jax_transfer_guard_device_to_host"],
 )
 _states = tuple(config_states.values())
+# Bound methods, because an eager `run` calls all of them.
+_getters = [state.get_local for state in _states]
 
 LocalConfig = Sequence[Any]
 
@@ -39,6 +42,11 @@ def checks_results() -> bool:
     It raises after the program ran, when donated arrays are already deleted.
     """
     return bool(_debug_nans.value or _debug_infs.value)
+
+
+def evaluates_constants() -> bool:
+    """Returns whether this is a `jax.ensure_compile_time_eval` block."""
+    return bool(_evaluates_constants.value)
 
 
 def guards_transfers() -> bool:
@@ -70,7 +78,7 @@ def is_jit_disabled() -> bool:
 
 def get_local_config() -> LocalConfig:
     """Returns all thread-local JAX settings."""
-    return [state.get_local() for state in _states]
+    return [get() for get in _getters]
 
 
 def set_local_config(settings: LocalConfig) -> None:

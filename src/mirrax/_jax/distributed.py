@@ -53,6 +53,17 @@ def set_distributed(client: Any, process_index: int, num_processes: int) -> None
     _distributed.num_processes = num_processes
 
 
+def write_cache_in_every_process() -> None:
+    """Makes this process write JAX's persistent compilation cache, too.
+
+    JAX lets only process 0 write, because programs have the same keys everywhere. On
+    CPUs each process has keys of its own, and would compile again after each start.
+    Call it after the backend has started. JAX reads the number afterwards only to share
+    compiled programs and autotuning results between hosts, which it does for GPUs.
+    """
+    _distributed.process_id = 0
+
+
 def forget_distributed() -> Any:
     """Disconnects JAX from the other processes at once; returns its client."""
     client = _distributed.client

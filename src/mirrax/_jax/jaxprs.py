@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import pathlib
-import sysconfig
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -16,36 +13,24 @@ from mirrax._jax.jaxpr_types import JaxprEqn as JaxprEqn
 from mirrax._jax.jaxpr_types import Literal as Literal
 from mirrax._jax.jaxpr_types import Primitive as Primitive
 from mirrax._jax.jaxpr_types import Var as Var
+from mirrax.user_frames import find_user_frame
 
-_MIRRAX = f"{pathlib.Path(__file__).parents[1]}{os.sep}"
-_NOT_USER_CODE = (
-    f"{pathlib.Path(jax.__file__).parent}{os.sep}",
-    sysconfig.get_path("stdlib"),
+CALLBACKS = frozenset(
+    ["pure_callback", "io_callback", "debug_callback", "buffer_callback", "debug_print"]
 )
+"""The operations that call Python while a program runs."""
 
 
 def source_of(equation: JaxprEqn) -> str:
     """Returns where in the user's program an equation was traced."""
-    for file, line, function in _user_frames(equation):
-        if not file.startswith(_MIRRAX):
-            return f"{file}:{line} ({function})"
-    return "an unknown place"
-
-
-def places_of(equation: JaxprEqn) -> list[str]:
-    """Returns file:line of the frames an equation was traced in, innermost first."""
-    return [f"{file}:{line}" for file, line, _ in _user_frames(equation)]
-
-
-def _user_frames(equation: JaxprEqn) -> Iterator[tuple[str, int, str]]:
-    """Yields file, line and function outside of JAX, innermost first."""
     traceback: Any = equation.source_info.traceback
-    if traceback is None:
-        return
-    for code, offset in zip(*traceback.raw_frames(), strict=True):
-        if not code.co_filename.startswith(_NOT_USER_CODE):
-            line = traceback.code_addr2line(code, offset)
-            yield code.co_filename, line, code.co_qualname
+    frames = () if traceback is None else zip(*traceback.raw_frames(), strict=True)
+    found = find_user_frame((frame[0].co_filename, frame) for frame in frames)
+    if found is None:
+        return "an unknown place"
+    code, offset = found
+    line = traceback.code_addr2line(code, offset)
+    return f"{code.co_filename}:{line} ({code.co_qualname})"
 
 
 _CALLS = {
@@ -85,6 +70,36 @@ def inner_programs(equation: JaxprEqn) -> Iterator[ClosedJaxpr]:
                 yield item
             elif isinstance(item, Jaxpr):
                 yield ClosedJaxpr(item, ())
+
+
+def opaque_parameters(equation: JaxprEqn) -> Iterator[Any]:
+    """Yields the parameters whose text does not say what they do.
+
+    These are functions and objects of the user, in primitives of the user.
+    """
+    # JAX makes their rules anew in each trace, and they have had their effect.
+    if equation.primitive.name in ("custom_jvp_call", "custom_vjp_call"):
+        return
+    for leaf in jax.tree.leaves(list(equation.params.values())):
+        is_named = callable(leaf) and hasattr(leaf, "__module__")
+        module = (leaf if is_named else type(leaf)).__module__ or ""
+        if module.partition(".")[0] not in _KNOWN_BY_TEXT:
+            yield leaf
+
+
+_KNOWN_BY_TEXT = {"builtins", "jax", "jaxlib", "ml_dtypes", "numpy"}
+
+
+def map_programs(parameter: Any, change: Callable[[ClosedJaxpr], ClosedJaxpr]) -> Any:
+    """Returns a parameter of an equation with the jaxprs in it changed."""
+    if isinstance(parameter, ClosedJaxpr):
+        return change(parameter)
+    if isinstance(parameter, Jaxpr):
+        return change(ClosedJaxpr(parameter, ())).jaxpr
+    # Not a named tuple, such as the dimension numbers of a convolution.
+    if type(parameter) is tuple:
+        return tuple(map_programs(item, change) for item in parameter)
+    return parameter
 
 
 def called_jaxpr(equation: JaxprEqn) -> ClosedJaxpr | None:
@@ -131,14 +146,7 @@ def evaluate(
     rule: Rule,
     read_atom: Callable[[Values, Any], Any] = read,
 ) -> list[Any]:
-    """Returns the outputs of a program, with `rule` for some of its equations.
-
-    Args:
-        closed: The program.
-        inputs: Its inputs.
-        rule: What to do with an equation and its inputs.
-        read_atom: Reads a variable or literal of the program.
-    """
+    """Returns the outputs of a program, with `rule` for some of its equations."""
     values = initial_values(closed, inputs)
     for equation in closed.jaxpr.eqns:
         given = [read_atom(values, atom) for atom in equation.invars]

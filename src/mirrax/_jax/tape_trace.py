@@ -39,7 +39,7 @@ def _derivative_traces() -> tuple[type, ...]:
     return tuple(found)
 
 
-Note = Callable[[Callable[..., Any], Sequence[Any], Any], Any]
+Recorder = Callable[[Callable[..., Any], Sequence[Any], Any], Any]
 """Takes an operation, its inputs and its output; returns the output."""
 
 
@@ -49,27 +49,27 @@ class RecordingTrace(jax.core.Trace):
     The outputs are plain values, not tracers of this trace.
 
     Args:
-        note: Records an operation.
+        record: Records an operation.
         read: Returns the value that a `RecordedTracer` stands for.
     """
 
-    def __init__(self, note: Note, read: Callable[[Any], Any]) -> None:
+    def __init__(self, record: Recorder, read: Callable[[Any], Any]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.parent_trace = current_trace()
-        self.note = note
+        self.record = record
         self._read = read
         self.requires_low = self.parent_trace.requires_low
 
     def stage_value(self, val: Any) -> Any:
         val = self._plain(val)
         staged = self.parent_trace.stage_value(val)
-        return staged if staged is val else self.note(lambda x: x, [val], staged)
+        return staged if staged is val else self.record(lambda x: x, [val], staged)
 
     def process_primitive(self, primitive: Any, args: Any, params: Any, /) -> Any:
         plain = [self._plain(x) for x in args]
         operation = Operation(primitive, params)
         with set_current_trace(self.parent_trace):
-            return self.note(operation, plain, operation(*plain))
+            return self.record(operation, plain, operation(*plain))
 
     def process_call(self, primitive: Any, f: Any, args: Any, params: Any, /) -> Any:
         return self.process_primitive(primitive, args, {**params, "subfuns": (f,)})

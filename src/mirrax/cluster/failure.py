@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import typing
 from typing import Any
 
 from mirrax.cluster.net.messages import Message, ProtocolError
@@ -16,7 +17,7 @@ from mirrax.errors import (
 
 
 @dataclasses.dataclass(frozen=True)
-class ProgressReport:
+class PhaseReport:
     """A worker's progress.
 
     Args:
@@ -25,6 +26,7 @@ class ProgressReport:
         step: The step of that phase.
         waiting: Seconds it has been waiting; None if it is not.
         limit: Seconds of waiting after which the others count as stuck.
+        is_compiling: Whether it compiles a program meanwhile.
     """
 
     count: int = 0
@@ -32,6 +34,7 @@ class ProgressReport:
     step: int | None = None
     waiting: float | None = None
     limit: float = float("inf")
+    is_compiling: bool = False
 
     def as_fields(self) -> dict[str, Any]:
         """Returns the fields of a message."""
@@ -40,17 +43,24 @@ class ProgressReport:
     def describe(self) -> str:
         """Returns phase and step as text.
 
-        >>> ProgressReport(3, "run", step=7).describe()
+        >>> PhaseReport(3, "run", step=7).describe()
         "phase 'run', step 7"
         """
         step = "" if self.step is None else f", step {self.step}"
         return f"phase '{self.phase}'{step}"
 
 
-def read_progress(fields: dict[str, Any]) -> ProgressReport:
+_PROGRESS_TYPES: dict[str, Any] = typing.get_type_hints(PhaseReport)
+
+
+def read_progress(fields: dict[str, Any]) -> PhaseReport:
     """Returns the progress in a message's fields."""
-    names = [field.name for field in dataclasses.fields(ProgressReport)]
-    return ProgressReport(**{name: fields[name] for name in names if name in fields})
+    values = {name: fields[name] for name in _PROGRESS_TYPES if name in fields}
+    for name, value in values.items():
+        # A whole number is also right for a time.
+        if not isinstance(value, _PROGRESS_TYPES[name] | int):
+            raise ProtocolError(f"The {name} of a worker cannot be {value!r}.")
+    return PhaseReport(**values)
 
 
 _ERRORS: dict[str, type[JobError]] = {
@@ -85,7 +95,7 @@ class Failure:
         """Returns the message that sends it to a worker."""
         return Message("failure", dataclasses.asdict(self))
 
-    def to_error(self, progress: ProgressReport | None = None) -> JobError:
+    def to_error(self, progress: PhaseReport | None = None) -> JobError:
         """Returns the error to raise.
 
         Args:

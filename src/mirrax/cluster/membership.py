@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from mirrax.cluster.cluster_spec import ClusterSpec
+from mirrax.errors import ConfigurationError
 
 # In this order. Without them, the first worker is the chief.
 CHIEFS = ("chief", "master")
 WORKER = "worker"
 # Jobs whose tasks do not train together with the workers.
 NON_TRAINING_JOBS = ("evaluator", "ps")
+
+_MAX_LISTED = 64
 
 # A label has at most 63 characters, the whole name 253.
 _LABEL = r"[^\s:/.\[\]\x00-\x1f]{1,63}"
@@ -74,6 +79,22 @@ class Membership:
         return self.workers[self.worker_index]
 
 
+def summarize_workers(workers: Sequence[Worker]) -> dict[str, str] | str:
+    """Returns the addresses by name; of many workers only a digest.
+
+    Every worker sends this when it joins, so a list of all would grow with the square
+    of their number.
+
+    >>> summarize_workers([Worker("worker", 0, "host:2222")])
+    {'worker 0': 'host:2222'}
+    """
+    found = {worker.name: worker.address for worker in workers}
+    if len(found) <= _MAX_LISTED:
+        return found
+    digest = hashlib.sha256(json.dumps(found).encode()).hexdigest()
+    return f"{len(found)} workers with the digest {digest[:16]}"
+
+
 def split_address(address: str) -> tuple[str, int]:
     """Returns host and port; an IPv6 host loses its brackets.
 
@@ -82,7 +103,7 @@ def split_address(address: str) -> tuple[str, int]:
     """
     match = _ADDRESS.fullmatch(address)
     if match is None or not 0 < int(match["port"]) < 65536:
-        raise ValueError(
+        raise ConfigurationError(
             "An address is 'host:port' with a port from 1 to 65535. "
             f"Received: {address!r}. Use a form such as 'worker-0.example:2222'."
         )
@@ -108,13 +129,13 @@ def find_membership(resolver: Resolver) -> Membership | None:
     if task_type == "evaluator" or (len(workers) <= 1 and task_type not in spec.jobs):
         return None
     if task_type in NON_TRAINING_JOBS:
-        raise ValueError(
+        raise ConfigurationError(
             "A parameter server has no part in MultiWorkerMirroredStrategy. "
             f"Received: task type {task_type!r}, index {task_id!r}. Do not start this "
             "task; its entry in the cluster can stay."
         )
     if task_type is None or task_id is None:
-        raise ValueError(
+        raise ConfigurationError(
             f"A cluster of {len(workers)} workers must say which of them this process "
             f"is. Received: task type {task_type!r}, index {task_id!r}. Set `task` in "
             "TF_CONFIG, or task_type and task_id of the resolver, to one of "
@@ -123,7 +144,7 @@ def find_membership(resolver: Resolver) -> Membership | None:
     for index, worker in enumerate(workers):
         if (worker.type, worker.index) == (task_type, task_id):
             return Membership(workers, index) if len(workers) > 1 else None
-    raise ValueError(
+    raise ConfigurationError(
         "This process must be one of the workers of its cluster. "
         f"Received: task type {task_type!r}, index {task_id!r}. The workers are "
         f"{', '.join(map(str, workers)) or 'none'}."

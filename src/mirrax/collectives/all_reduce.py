@@ -1,4 +1,4 @@
-"""All-reduce by XLA, the default, and by NCCL."""
+"""All-reduce by XLA: the default, and under the names that TensorFlow gives it."""
 
 from __future__ import annotations
 
@@ -19,15 +19,7 @@ _logger = logging.getLogger(__name__)
 
 
 class XlaAllReduce(CrossDeviceOps):
-    """XLA's all-reduce.
-
-    Args:
-        small_bytes: Values of up to this size are packed into one message, because
-            between workers the latency of a message outweighs its contents.
-    """
-
-    def __init__(self, small_bytes: int = 0) -> None:
-        self._small_bytes = small_bytes
+    """XLA's all-reduce."""
 
     @override
     def sum_over_replicas(
@@ -36,13 +28,9 @@ class XlaAllReduce(CrossDeviceOps):
         num_replicas: int,
         options: CommunicationOptions,
     ) -> list[jax.Array]:
-        if not options.bytes_per_pack and not self._small_bytes:
+        if not options.bytes_per_pack:
             return psum(values)
-        sizes = [value.size * value.dtype.itemsize for value in values]
-        if options.bytes_per_pack:
-            groups = packing.groups_by_bytes(sizes, options.bytes_per_pack)
-        else:
-            groups = packing.groups_of_small(sizes, self._small_bytes)
+        groups = packing.groups_by_bytes(values, options.bytes_per_pack)
         return packing.in_packs(values, groups, psum)
 
 
@@ -57,7 +45,7 @@ class NcclAllReduce(CrossDeviceOps):
     """
 
     def __init__(self, num_packs: int = 1) -> None:
-        self._num_packs = require_packs(num_packs)
+        self._num_packs = _require_packs(num_packs)
 
     @override
     def sum_over_replicas(
@@ -71,13 +59,35 @@ class NcclAllReduce(CrossDeviceOps):
         return packing.in_num_packs(values, self._num_packs, psum)
 
 
+class HierarchicalCopyAllReduce(CrossDeviceOps):
+    """All-reduce that follows the links between devices, as XLA's does by itself.
+
+    Args:
+        num_packs: Into how many messages to pack the values of one call; 0 sends each
+            separately.
+
+    >>> strategy = mirrax.MirroredStrategy(cross_device_ops=HierarchicalCopyAllReduce())
+    """
+
+    def __init__(self, num_packs: int = 1) -> None:
+        self._num_packs = _require_packs(num_packs)
+
+    @override
+    def sum_over_replicas(
+        self,
+        values: Sequence[jax.Array],
+        num_replicas: int,
+        options: CommunicationOptions,
+    ) -> list[jax.Array]:
+        return packing.in_num_packs(values, self._num_packs, psum)
+
+
 def psum(values: Sequence[jax.Array]) -> list[jax.Array]:
     """Returns the sums over the replicas; XLA may pack them into one message."""
     return list(lax.psum(tuple(values), AXIS))
 
 
-def require_packs(num_packs: int) -> int:
-    """Returns `num_packs`, checked."""
+def _require_packs(num_packs: int) -> int:
     if num_packs < 0:
         raise ValueError(
             "`num_packs` must be 0 (no packing) or the number of messages. "

@@ -6,7 +6,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import jax
 
-from mirrax._jax.arrays import shards, uncommitted
+from mirrax._jax.arrays import shards, uncommitted, whole
 from mirrax.devices.logical_devices import resolve
 from mirrax.devices.topology import Topology
 from mirrax.values.distributed_values import DistributedValues
@@ -26,7 +26,6 @@ def put_on_destinations(array: Any, destinations: Any, topology: Topology) -> An
     """Returns `array` on the devices of `destinations`; mirrored if there are several.
 
     Args:
-        array: The value.
         destinations: A variable, a distributed value, a device name or a list of names.
         topology: The devices of a per-replica value.
     """
@@ -65,16 +64,15 @@ def devices_of(destinations: Any, topology: Topology) -> tuple[jax.Device, ...]:
 
 
 def host_view(array: Any) -> Any:
-    """Returns the shard of a replicated array on the first local device."""
+    """Returns all of an array on one local device."""
     if not isinstance(array, jax.Array) or isinstance(array, jax.core.Tracer):
         return array
-    return uncommitted(shards(array)[0])
+    return uncommitted(whole(array))
 
 
 def _on_device(array: Any, device: jax.Device) -> jax.Array:
     if isinstance(array, jax.Array):
-        for shard in shards(array):
+        for index, shard in enumerate(shards(array)):
             if shard.device == device:
-                return uncommitted(shard)
-        array = host_view(array)
+                return uncommitted(whole(array, index))
     return to_device(array, device)

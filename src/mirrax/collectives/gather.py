@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax.sharding import PartitionSpec
 
-from mirrax._jax.config import without_nan_rerun
 from mirrax.collectives import spmd, worker_exchange, worker_guard
 from mirrax.collectives.reduce import (
     describe_shapes,
@@ -50,13 +49,13 @@ def gather(topology: Topology, value: PerReplica, axis: int) -> jax.Array:
     if isinstance(layout, Replicated) and isinstance(layout.array, jax.core.Tracer):
         return jnp.concatenate([layout.array] * topology.num_replicas, axis)
     if isinstance(layout, Joined) and isinstance(layout.array, jax.core.Tracer):
-        return _gather_joined(topology, layout.array, axis)
+        return _gather_program(topology, axis)(layout.array)
     parts, shapes = layout.parts, shapes_of(layout)
     _require_equal_but_for(shapes, axis)
     if topology.is_single:
         return jnp.asarray(parts[0])
     if isinstance(layout, Replicated) or len({shape for shape, _ in shapes}) == 1:
-        return _gather_joined(topology, join_parts(parts, topology), axis)
+        return _gather_program(topology, axis)(join_parts(parts, topology))
     if not topology.is_local:
         sizes = tuple(shape[axis] for shape, _ in shapes)
         return _gather_padded(topology, parts, sizes, axis % parts[0].ndim)
@@ -76,7 +75,7 @@ def _gather_padded(
         keys: jax.Array = jax.random.wrap_key_data(gathered, impl=impl)
         return keys
     padded = tuple(spmd.pad(part, axis, max(sizes)) for part in parts)
-    return _gather_joined(topology, join_parts(padded, topology), axis, sizes)
+    return _gather_program(topology, axis, sizes)(join_parts(padded, topology))
 
 
 def _require_equal_but_for(shapes: Sequence[ShapeDtype], axis: int) -> None:
@@ -89,40 +88,22 @@ def _require_equal_but_for(shapes: Sequence[ShapeDtype], axis: int) -> None:
 
     if any(rest(part) != rest(shapes[0]) for part in shapes):
         raise InvalidArgumentError(
-            "Gathered values must have the same rank, dtype and size on every replica, "
-            f"but for axis {axis}. Received: {describe_shapes(shapes)}."
+            "Shape mismatch in a gather. Dimensions of inputs should match on every "
+            f"replica, but for axis {axis}; so should ranks and dtypes. Received: "
+            f"{describe_shapes(shapes)}. Pad them, or gather along the axis that "
+            "differs."
         )
-
-
-def _gather_joined(
-    topology: Topology,
-    joined: jax.Array,
-    axis: int,
-    sizes: tuple[int, ...] | None = None,
-) -> jax.Array:
-    gathered: jax.Array = _gather_program(topology, axis, sizes)(joined)
-    return gathered
 
 
 @functools.lru_cache(maxsize=64)
 def _gather_program(
-    topology: Topology, axis: int, sizes: tuple[int, ...] | None
-) -> Any:
+    topology: Topology, axis: int, sizes: tuple[int, ...] | None = None
+) -> Callable[[jax.Array], jax.Array]:
     def body(part: jax.Array) -> jax.Array:
         if sizes is None:
             return spmd.all_gather([part], axis)[0]
         return spmd.all_gather_uneven(part, axis, sizes)
 
-    program = jax.jit(
-        without_nan_rerun(
-            jax.shard_map(
-                body,
-                mesh=topology.mesh,
-                in_specs=PartitionSpec(AXIS),
-                out_specs=PartitionSpec(),
-                check_vma=False,
-            ),
-            "gather",
-        )
-    )
+    split, whole = PartitionSpec(AXIS), PartitionSpec()
+    program = worker_guard.replica_program(topology, "gather", body, split, whole)
     return worker_guard.guarded(topology, "gather", program)

@@ -10,31 +10,33 @@ import jax.numpy as jnp
 Reduce = Callable[[list[jax.Array]], list[jax.Array]]
 
 
-def groups_by_bytes(sizes: Sequence[int], bytes_per_pack: int) -> list[list[int]]:
+def groups_by_bytes(
+    values: Sequence[jax.Array], bytes_per_pack: int
+) -> list[list[int]]:
     """Returns indices in packs, each closed once it holds `bytes_per_pack` bytes.
 
-    >>> groups_by_bytes([4, 4, 8, 4], bytes_per_pack=8)
+    >>> groups_by_bytes([jnp.int32(1), jnp.int32(2), jnp.zeros(2), jnp.int32(3)], 8)
     [[0, 1], [2], [3]]
     """
     groups: list[list[int]] = []
     filled = bytes_per_pack
-    for index, size in enumerate(sizes):
+    for index, value in enumerate(values):
         if filled >= bytes_per_pack:
             groups.append([])
             filled = 0
         groups[-1].append(index)
-        filled += size
+        filled += value.nbytes
     return groups
 
 
-def groups_of_small(sizes: Sequence[int], small_bytes: int) -> list[list[int]]:
+def groups_of_small(values: Sequence[jax.Array], small_bytes: int) -> list[list[int]]:
     """Returns indices with all small values in one pack, and the others separate.
 
-    >>> groups_of_small([4, 100, 8], small_bytes=10)
+    >>> groups_of_small([jnp.int32(1), jnp.zeros(25), jnp.zeros(2)], small_bytes=10)
     [[0, 2], [1]]
     """
-    small = [index for index, size in enumerate(sizes) if size <= small_bytes]
-    large = [[index] for index, size in enumerate(sizes) if size > small_bytes]
+    small = [i for i, value in enumerate(values) if value.nbytes <= small_bytes]
+    large = [[i] for i, value in enumerate(values) if value.nbytes > small_bytes]
     return [small, *large] if small else large
 
 

@@ -13,7 +13,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import PartitionSpec
 
-from mirrax._jax.config import without_nan_rerun
 from mirrax.collectives import spmd, worker_exchange, worker_guard
 from mirrax.devices.topology import AXIS, Topology
 from mirrax.errors import InvalidArgumentError
@@ -60,9 +59,6 @@ def reduce(
     `axis`: a mean divides by the total number of elements.
 
     Args:
-        collective: The devices, and how to add up.
-        op: How to combine.
-        values: The values.
         axis: A dimension of each part, or several.
         purpose: The operation that errors name.
     """
@@ -128,17 +124,8 @@ def _reduce_program(
         PartitionSpec() if kind == "replicated" else PartitionSpec(AXIS)
         for kind in kinds
     )
-    return jax.jit(
-        without_nan_rerun(
-            jax.shard_map(
-                body,
-                mesh=collective.topology.mesh,
-                in_specs=specs,
-                out_specs=PartitionSpec(),
-                check_vma=False,
-            ),
-            "reduce",
-        )
+    return worker_guard.replica_program(
+        collective.topology, "reduce", body, specs, PartitionSpec()
     )
 
 

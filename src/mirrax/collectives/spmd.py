@@ -11,6 +11,7 @@ from jax import lax
 from jax.interpreters import ad, batching, mlir
 
 from mirrax._jax.jaxprs import Primitive
+from mirrax.collectives import worker_costs
 from mirrax.devices.topology import AXIS
 from mirrax.options import CommunicationOptions, ReduceOp
 from mirrax.values.array_like import is_prng_key
@@ -67,7 +68,12 @@ def summable(op: ReduceOp, value: jax.Array) -> jax.Array:
 
 def all_gather(values: Sequence[jax.Array], axis: int) -> list[jax.Array]:
     """Returns the values of all replicas concatenated along `axis`."""
-    return [lax.all_gather(value, AXIS, axis=axis, tiled=True) for value in values]
+    return [
+        jnp.concatenate(stacked(value), axis)
+        if _should_exchange(value)
+        else lax.all_gather(value, AXIS, axis=axis, tiled=True)
+        for value in values
+    ]
 
 
 def all_gather_uneven(value: jax.Array, axis: int, sizes: Sequence[int]) -> jax.Array:
@@ -76,12 +82,38 @@ def all_gather_uneven(value: jax.Array, axis: int, sizes: Sequence[int]) -> jax.
     Pads the messages, and removes the padding from the result.
     """
     axis %= value.ndim
-    gathered = lax.all_gather(pad(value, axis, max(sizes)), AXIS)
+    gathered = stacked(pad(value, axis, max(sizes)))
     parts = [
         lax.slice_in_dim(gathered[index], 0, size, axis=axis)
         for index, size in enumerate(sizes)
     ]
     return jnp.concatenate(parts, axis)
+
+
+def stacked(value: jax.Array) -> jax.Array:
+    """Returns the values of all replicas along a new first axis."""
+    if _should_exchange(value):
+        return promise_mirrored(exchange(value, lax.axis_size(AXIS)))
+    gathered: jax.Array = lax.all_gather(value, AXIS)
+    return gathered
+
+
+def _should_exchange(value: jax.Array) -> bool:
+    if not is_between_cpus() or is_prng_key(value):
+        return False
+    return worker_costs.is_gathered_by_exchange(value, lax.axis_size(AXIS))
+
+
+def is_between_cpus() -> bool:
+    """Returns whether the replicas are CPU devices of several processes."""
+    return jax.process_count() > 1 and jax.default_backend() == "cpu"
+
+
+def exchange(value: jax.Array, num_replicas: int) -> jax.Array:
+    """Returns the values of all replicas, stacked; each sends its own to all others."""
+    copies = jnp.broadcast_to(value, (num_replicas, *value.shape))
+    received: jax.Array = lax.all_to_all(copies, AXIS, 0, 0)
+    return received
 
 
 def pad(value: jax.Array, axis: int, size: int) -> jax.Array:
@@ -97,5 +129,4 @@ def first(value: jax.Array) -> jax.Array:
         data = first(jax.random.key_data(value))
         key: jax.Array = jax.random.wrap_key_data(data, impl=jax.random.key_impl(value))
         return key
-    gathered: jax.Array = lax.all_gather(value, AXIS)
-    return gathered[0]
+    return stacked(value)[0]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from mirrax._jax.traces import evaluated
+from mirrax.devices.peers import exchange_json
 from mirrax.devices.topology import Topology
 from mirrax.errors import ProgramMismatch
 from mirrax.values.array_like import is_prng_key, on_host
@@ -56,8 +56,7 @@ def exchange_shapes(
     topology: Topology, topic: str, own: Sequence[Sequence[ShapeDtype]]
 ) -> list[tuple[ShapeDtype, ...]]:
     """Returns shapes and dtypes on all replicas, given those on this worker."""
-    answers = exchange(topology, topic, json.dumps(own))
-    return merge_shapes([json.loads(answer) for answer in answers])
+    return merge_shapes(exchange(topology, topic, own))
 
 
 def merge_shapes(answers: Sequence[Sequence[Any]]) -> list[tuple[ShapeDtype, ...]]:
@@ -73,10 +72,10 @@ def merge_shapes(answers: Sequence[Sequence[Any]]) -> list[tuple[ShapeDtype, ...
     ]
 
 
-def exchange(topology: Topology, topic: str, text: str) -> list[bytes]:
-    """Returns the text of each worker about `topic`, in the order of workers."""
+def exchange(topology: Topology, topic: str, value: Any) -> list[Any]:
+    """Returns the JSON value of each worker about `topic`, in the order of workers."""
     assert topology.job is not None
-    return topology.job.exchange(topic, text.encode())
+    return exchange_json(topology.job, topic, value)
 
 
 def from_first(topology: Topology, topic: str, value: Any) -> Any:
@@ -96,8 +95,8 @@ def differing(topology: Topology, topic: str, values: Sequence[Any]) -> list[boo
     """Returns which values differ between workers."""
     if topology.is_local or not values:
         return [False] * len(values)
-    own = json.dumps([digest(value) for value in values])
-    columns = zip(*map(json.loads, exchange(topology, topic, own)), strict=True)
+    own = [digest(value) for value in values]
+    columns = zip(*exchange(topology, topic, own), strict=True)
     return [len(set(column)) > 1 for column in columns]
 
 

@@ -5,29 +5,11 @@ from __future__ import annotations
 from mirrax.context import stack
 
 
-class MustDrive(BaseException):
-    """A traced function did what only Python can do, such as iterating a dataset.
+class NotTraceable(BaseException):
+    """A function cannot be traced, for example because it iterates a dataset.
 
     Not an `Exception`, so that user code does not catch it.
     """
-
-
-class NeedsPython(MustDrive):
-    """A traced function did what needs concrete values.
-
-    Args:
-        what: What it did, to follow the function's name: "assigns ...".
-        advice: How to keep it one program.
-    """
-
-    def __init__(self, what: str, advice: str) -> None:
-        super().__init__(what)
-        self.what = what
-        self.advice = advice
-
-
-class NeedsVariable(MustDrive):
-    """A traced function initializes a variable with a traced value."""
 
 
 def require_cross_replica(what: str) -> None:

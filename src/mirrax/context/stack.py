@@ -1,4 +1,4 @@
-"""All ambient state: which strategy, replica, overlay and driver are in force."""
+"""All ambient state: strategy, replica, overlay, untraced function, creators."""
 
 from __future__ import annotations
 
@@ -23,24 +23,22 @@ class CrossReplica:
     strategy: Any
 
 
-@dataclasses.dataclass(frozen=True)
+# Not frozen: such records take three times as long to make, in every `run`.
+@dataclasses.dataclass(slots=True)
 class Replica:
     """Code that sees one replica: inside `run`.
 
     Args:
-        strategy: The strategy in force.
-        context: The `ReplicaContext` that the user gets.
         index: Which local replica this is; None where one trace stands for all.
-        may_diverge: Whether it may branch unlike the other replicas, because its
-            Python branches on values of tensors.
         pending: Its writes to variables of other libraries, in eager code.
+        call: The function that all replicas call, and its arguments.
     """
 
     strategy: Any
     context: Any
     index: int | None
-    may_diverge: bool = False
     pending: dict[Any, Any] = dataclasses.field(default_factory=dict, compare=False)
+    call: Any = dataclasses.field(default=None, compare=False)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,7 +46,6 @@ class Update:
     """Code that updates one copy of each variable: inside `extended.update`.
 
     Args:
-        strategy: The strategy in force.
         index: Which local copy is updated.
         pending: The writes so far: variable -> index -> value.
     """
@@ -60,7 +57,7 @@ class Update:
 
 Frame = CrossReplica | Replica | Update
 
-# Part of the key of JAX' cache of traced functions.
+# Part of the key of JAX's cache of traced functions.
 _trace_key = jax.make_user_context(None)
 _serials = itertools.count()
 _num_invalidations = 0
@@ -74,14 +71,14 @@ _installed: contextvars.ContextVar[Frame | None] = contextvars.ContextVar(
 _overlay: contextvars.ContextVar[Any] = contextvars.ContextVar(
     "mirrax_overlay", default=None
 )
-_driver: contextvars.ContextVar[Any] = contextvars.ContextVar(
-    "mirrax_driver", default=None
+_untraced_function: contextvars.ContextVar[Any] = contextvars.ContextVar(
+    "mirrax_untraced_function", default=None
 )
 _creators: contextvars.ContextVar[tuple[Creator, ...]] = contextvars.ContextVar(
     "mirrax_creators", default=()
 )
-_allows_python: contextvars.ContextVar[bool] = contextvars.ContextVar(
-    "mirrax_allows_python", default=False
+_summary_state: contextvars.ContextVar[Any] = contextvars.ContextVar(
+    "mirrax_summary_state", default=None
 )
 
 
@@ -93,14 +90,17 @@ frame = _frame.get
 overlay = _overlay.get
 """Returns the overlay of variable values in the current trace, if any."""
 
-driver = _driver.get
-"""Returns the function that drives compiled steps from Python now, if any."""
+untraced_function = _untraced_function.get
+"""Returns the `mirrax.function` that runs as Python now, as it is not traceable."""
 
 creators = _creators.get
 """Returns the variable creators in force, outermost first."""
 
-allows_python_fallback = _allows_python.get
-"""Returns whether the traced function may fall back to running in Python."""
+summary_state = _summary_state.get
+"""Returns the default writer and step of summaries, if any."""
+
+set_summary_state = _summary_state.set
+"""Sets the default writer and step of summaries until further notice."""
 
 
 class _Set:
@@ -129,7 +129,6 @@ class overlaid:  # noqa: N801 - used as a function
     """Makes variables read from and write to `new_overlay` for the `with` block.
 
     Args:
-        new_overlay: The values of variables.
         trace_key: JAX reuses its traces among overlays with an equal key. Without a
             key it retraces everything.
     """
@@ -189,14 +188,14 @@ def separate_traces(*key: int) -> Any:
     return _trace_key(key)
 
 
-def driving(new_driver: Any) -> _Set:
-    """Makes `run` compile what it is given, on behalf of `new_driver`."""
-    return _Set(_driver, new_driver)
+def running_untraced(function: Any) -> _Set:
+    """Makes `run` compile what it is given, on behalf of the untraced `function`."""
+    return _Set(_untraced_function, function)
 
 
-def allowing_python_fallback() -> _Set:
-    """Lets the function traced in the `with` block fall back to Python."""
-    return _Set(_allows_python, True)
+def summarizing(new_state: Any) -> _Set:
+    """Sets the default writer and step of summaries for the `with` block."""
+    return _Set(_summary_state, new_state)
 
 
 def creating(new_creator: Creator) -> _Set:

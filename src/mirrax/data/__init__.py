@@ -1,6 +1,5 @@
 """Datasets: input pipelines of elements, which are structures of arrays."""
 
-from mirrax.data import experimental as experimental
 from mirrax.data.adapters import as_dataset as as_dataset
 from mirrax.data.dataset import INFINITE_CARDINALITY as INFINITE_CARDINALITY
 from mirrax.data.dataset import UNKNOWN_CARDINALITY as UNKNOWN_CARDINALITY
@@ -20,6 +19,6 @@ from mirrax.data.file_datasets import (
 from mirrax.data.file_datasets import ParquetDataset as ParquetDataset
 from mirrax.data.file_datasets import TextLineDataset as TextLineDataset
 from mirrax.data.file_datasets import TFRecordDataset as TFRecordDataset
+from mirrax.data.file_formats.tfrecord_writer import TFRecordWriter as TFRecordWriter
 from mirrax.data.iterator import DatasetIterator as DatasetIterator
 from mirrax.data.operations import AUTOTUNE as AUTOTUNE
-from mirrax.data.tfrecord_writer import TFRecordWriter as TFRecordWriter

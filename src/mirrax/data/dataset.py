@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import glob as globbing
 import itertools
+import os
+import pathlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -13,10 +15,12 @@ import numpy as np
 from typing_extensions import override
 
 from mirrax.context import stack
-from mirrax.context.guards import MustDrive
+from mirrax.context.guards import NotTraceable
 from mirrax.data.dataset_options import Options
+from mirrax.data.file_formats.element_files import ElementFile, write_elements
+from mirrax.data.grouping_operations import GroupingOperations
 from mirrax.data.iterator import DatasetIterator
-from mirrax.data.node import INFINITE, UNKNOWN, Node, rewrite
+from mirrax.data.nodes.caching import SavedElements
 from mirrax.data.nodes.choosing import chosen, sampled
 from mirrax.data.nodes.combining import Zip
 from mirrax.data.nodes.counting import Counter, RandomNumbers
@@ -24,17 +28,20 @@ from mirrax.data.nodes.generated import Generated
 from mirrax.data.nodes.indexed import Range, one_element, slices
 from mirrax.data.nodes.mapping import Map
 from mirrax.data.operations import plan_of
-from mirrax.data.seeds import random_seed
-from mirrax.data.sequential_operations import SequentialOperations
+from mirrax.data.plan.node import INFINITE, UNKNOWN, Node, rewrite
+from mirrax.data.plan.seeds import random_seed
 from mirrax.errors import NotFoundError
-from mirrax.trees import Driving, Tree
+from mirrax.trees import NotTraceableLeaf, Tree
 from mirrax.values.tensor_spec import TensorSpec
 
 INFINITE_CARDINALITY = INFINITE
 UNKNOWN_CARDINALITY = UNKNOWN
 
+_ELEMENTS = "mirrax-elements"
+_SAVED_ROWS = 64
 
-class Dataset(SequentialOperations["Dataset"], Driving):
+
+class Dataset(GroupingOperations["Dataset"], NotTraceableLeaf):
     """A sequence of elements, each a structure of arrays.
 
     A dataset is immutable: its methods return new ones. Each iteration restarts.
@@ -59,6 +66,7 @@ class Dataset(SequentialOperations["Dataset"], Driving):
     @property
     @override
     def plan(self) -> Node:
+        """The nodes of the pipeline."""
         return self._plan
 
     @property
@@ -77,6 +85,43 @@ class Dataset(SequentialOperations["Dataset"], Driving):
         """Returns an iterator over a plan: this dataset's, or a shard of it."""
         return self._iterate(plan, iteration, self.iterator_type)
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes all elements into a directory, for `load`.
+
+        It is created if needed. An older dataset in it is replaced once the new one is
+        complete.
+
+        >>> import tempfile
+        >>> folder = tempfile.mkdtemp()
+        >>> Dataset.range(3).save(folder)
+        >>> [int(number) for number in Dataset.load(folder)]
+        [0, 1, 2]
+        """
+        if self.cardinality() == INFINITE:
+            raise ValueError(
+                "A dataset that is saved must have an end. Received: an infinite one. "
+                "Use `take(count)`."
+            )
+        folder = pathlib.Path(path)
+        folder.mkdir(parents=True, exist_ok=True)
+        stream = self._plan.open((self.next_iteration(),))
+        chunks = iter(lambda: stream.take(max(stream.chunk, _SAVED_ROWS)), None)
+        spec = self.element_spec
+        file = str(folder / _ELEMENTS)
+        write_elements(file, jax.tree.structure(spec), spec, chunks)
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Dataset:
+        """Returns the dataset that `save` wrote into a directory."""
+        file = pathlib.Path(path) / _ELEMENTS
+        if not file.is_file():
+            raise NotFoundError(
+                f"There is no saved dataset in '{path}'. Received: a directory without "
+                f"'{_ELEMENTS}'. Write one with `Dataset.save`; datasets that "
+                "TensorFlow saved cannot be read."
+            )
+        return Dataset(SavedElements(str(file), ElementFile(str(file))))
+
     def __len__(self) -> int:
         count = self.cardinality()
         if count < 0:
@@ -89,6 +134,9 @@ class Dataset(SequentialOperations["Dataset"], Driving):
 
     def __repr__(self) -> str:
         return f"<mirrax.data.Dataset element_spec={self.element_spec}>"
+
+    def _repr_html_(self) -> str:
+        return self._plan._repr_html_()
 
     def cardinality(self) -> int:
         """Returns the number of elements; -1 if infinite, -2 if unknown."""
@@ -260,7 +308,7 @@ class Dataset(SequentialOperations["Dataset"], Driving):
     def _iterator(self, kind: type[DatasetIterator]) -> DatasetIterator:
         if stack.overlay() is not None:
             # Only Python can iterate a dataset; compiled steps run inside.
-            raise MustDrive
+            raise NotTraceable
         return self._iterate(self._plan, self.next_iteration(), kind)
 
     def _iterate(

@@ -18,7 +18,14 @@ class AutoShardPolicy(enum.IntEnum):
 
 
 class DistributeOptions:
-    """Options for distribution; `auto_shard` is the older form of the policy."""
+    """Options for distribution; `auto_shard` is the older form of the policy.
+
+    >>> options = mirrax.data.Options()
+    >>> options.experimental_distribute.auto_shard_policy = "DATA"
+    >>> dataset = mirrax.data.Dataset.range(8).batch(4).with_options(options)
+    >>> dataset.options().experimental_distribute.auto_shard_policy.name
+    'DATA'
+    """
 
     # So that a misspelt option is an error.
     __slots__ = ("_policy", "num_devices")
@@ -62,6 +69,7 @@ class DistributeOptions:
 
     @property
     def auto_shard(self) -> bool:
+        """Whether workers share a dataset: the older form of the policy."""
         return self.auto_shard_policy is not AutoShardPolicy.OFF
 
     @auto_shard.setter

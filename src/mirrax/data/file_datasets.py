@@ -9,10 +9,15 @@ from typing import Any
 import numpy as np
 
 from mirrax.data.dataset import Dataset
+from mirrax.data.file_formats import (
+    FixedLengthReader,
+    Reader,
+    TextLineReader,
+    TFRecordReader,
+)
 from mirrax.data.nodes.array_records import ArrayRecords
 from mirrax.data.nodes.files import Files, MakeReader
 from mirrax.data.nodes.parquet import ParquetRows
-from mirrax.data.readers import FixedLengthReader, TextLineReader, TFRecordReader
 from mirrax.data.thread_pool import num_threads
 
 
@@ -49,44 +54,61 @@ class _FileDataset(Dataset):
         super().__init__(files.plan)
 
 
-class TFRecordDataset(_FileDataset):
+class _RecordDataset(_FileDataset):
+    """Files that need no more than a reader."""
+
+    _reader: type[Reader]
+    _kind: str
+
+    def __init__(
+        self,
+        filenames: Any,
+        compression_type: str | None = None,
+        buffer_size: int | None = None,
+        num_parallel_reads: int | None = None,
+    ) -> None:
+        compression = compression_type or ""
+        make_reader = functools.partial(self._reader, compression=compression)
+        super().__init__(filenames, make_reader, self._kind, num_parallel_reads)
+
+
+class TFRecordDataset(_RecordDataset):
     """The records of TFRecord files, checked, as bytes.
 
     With `num_parallel_reads`, so many files take turns, and are read in threads.
+
+    >>> with mirrax.data.TFRecordWriter("rows.tfrecord") as writer:
+    ...     writer.write(b"first")
+    ...     writer.write(b"second")
+    >>> list(TFRecordDataset("rows.tfrecord"))
+    [b'first', b'second']
     """
 
-    def __init__(
-        self,
-        filenames: Any,
-        compression_type: str | None = None,
-        buffer_size: int | None = None,
-        num_parallel_reads: int | None = None,
-    ) -> None:
-        compression = compression_type or ""
-        make_reader = functools.partial(TFRecordReader, compression=compression)
-        super().__init__(filenames, make_reader, "TFRecord", num_parallel_reads)
+    _reader, _kind = TFRecordReader, "TFRecord"
 
 
-class TextLineDataset(_FileDataset):
+class TextLineDataset(_RecordDataset):
     """The lines of text files, as bytes.
 
     With `num_parallel_reads`, so many files take turns, and are read in threads.
+
+    >>> with open("lines.txt", "w") as file:
+    ...     print("one", "two", sep=chr(10), file=file)
+    >>> list(TextLineDataset("lines.txt"))
+    [b'one', b'two']
     """
 
-    def __init__(
-        self,
-        filenames: Any,
-        compression_type: str | None = None,
-        buffer_size: int | None = None,
-        num_parallel_reads: int | None = None,
-    ) -> None:
-        compression = compression_type or ""
-        make_reader = functools.partial(TextLineReader, compression=compression)
-        super().__init__(filenames, make_reader, "text", num_parallel_reads)
+    _reader, _kind = TextLineReader, "text"
 
 
 class FixedLengthRecordDataset(_FileDataset):
-    """The records of files in which each has the same length, as bytes."""
+    """The records of files in which each has the same length, as bytes.
+
+    >>> with open("records", "wb") as file:
+    ...     _ = file.write(b"abcdef")
+    >>> list(FixedLengthRecordDataset("records", record_bytes=3))
+    [b'abc', b'def']
+    """
 
     def __init__(
         self,

@@ -1,38 +1,91 @@
-"""The iterator of a dataset, with a position that can be saved."""
+"""Iterators: the position of a dataset, and TensorFlow's ways to ask for the next."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import abc
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
 
 from mirrax.context import stack
-from mirrax.context.guards import MustDrive
-from mirrax.data import columns as cols
-from mirrax.data.columns import Columns
-from mirrax.data.node import Node, position_error
-from mirrax.data.optional_element import GetNext
-from mirrax.data.seeds import seeds_of, with_seeds
-from mirrax.trees import Driving, Tree
-
-_VERSION = 1
+from mirrax.context.guards import NotTraceable
+from mirrax.data.iterator_state import fitting, seal, unseal
+from mirrax.data.nodes.buffered import BufferedStream
+from mirrax.data.plan.node import Node, as_count
+from mirrax.data.plan.seeds import seeds_of, with_seeds
+from mirrax.errors import InvalidArgumentError, OutOfRangeError
+from mirrax.trees import NotTraceableLeaf, Tree
 
 
-class DatasetIterator(Driving, GetNext):
+class OptionalElement(NotTraceableLeaf):
+    """An element, or none."""
+
+    def __init__(self, held: tuple[Tree, ...], describe: Callable[[], Tree]) -> None:
+        self._held = held
+        self._describe = describe
+
+    @property
+    def element_spec(self) -> Tree:
+        """Shapes and dtypes of an element."""
+        return self._describe()
+
+    def has_value(self, name: str | None = None) -> bool:
+        """Returns whether there is an element; `name` is ignored."""
+        return bool(self._held)
+
+    def get_value(self, name: str | None = None) -> Tree:
+        """Returns the element; raises if there is none. `name` is ignored."""
+        if not self._held:
+            raise InvalidArgumentError("There is no element: the dataset has ended.")
+        return self._held[0]
+
+
+class GetNext(Iterator[Tree], abc.ABC):
+    """TensorFlow's alternatives to `next`."""
+
+    def get_next(self) -> Tree:
+        """Returns the next element, or raises `OutOfRangeError` at the end."""
+        try:
+            return next(self)
+        except StopIteration:
+            raise OutOfRangeError("The dataset has no more elements.") from None
+
+    def get_next_as_optional(self) -> OptionalElement:
+        """Returns the next element, or that there is none."""
+        try:
+            held: tuple[Tree, ...] = (next(self),)
+        except StopIteration:
+            held = ()
+        return OptionalElement(held, lambda: self.element_spec)
+
+    @property
+    @abc.abstractmethod
+    def element_spec(self) -> Tree:
+        """Shapes and dtypes of an element."""
+
+
+class DatasetIterator(NotTraceableLeaf, GetNext):
     """The elements of a dataset, one after another.
 
     `save_state` returns the position of the next element as a JSON value;
     `restore_state`, on an iterator of the same dataset, restores it.
+
+    >>> iterator = iter(mirrax.data.Dataset.range(5))
+    >>> int(next(iterator)), int(next(iterator))
+    (0, 1)
+    >>> position = iterator.save_state()
+    >>> int(next(iterator))
+    2
+    >>> iterator.restore_state(position)
+    >>> int(next(iterator))
+    2
     """
 
     def __init__(
         self, plan: Node, iteration: int, on_restore: Callable[[int], None]
     ) -> None:
         self._plan = plan
-        self._chunk: Columns | None = None
-        self._used = 0
-        self._before: Any = None
         self._on_restore = on_restore
         self._start(iteration)
 
@@ -46,48 +99,47 @@ class DatasetIterator(Driving, GetNext):
 
     def __next__(self) -> Tree:
         if stack.overlay() is not None:
-            raise MustDrive
-        if self._chunk is None or self._used == cols.num_rows(self._chunk):
-            self._before = self._stream.state()
-            self._chunk, self._used = self._stream.take(self._stream.chunk), 0
-            if self._chunk is None:
-                raise StopIteration
-        leaves = [column[self._used] for column in self._chunk]
-        self._used += 1
-        return jax.tree.unflatten(self._stream.structure, leaves)
+            raise NotTraceable
+        row = self._stream.next_row()
+        if row is None:
+            raise StopIteration
+        return jax.tree.unflatten(self._stream.structure, row)
 
     def save_state(self) -> dict[str, Any]:
         """Returns the position of the next element, as a JSON value."""
-        is_between = self._chunk is None or self._used == cols.num_rows(self._chunk)
-        used = 0 if is_between else self._used
-        before = self._stream.state() if is_between else self._before
+        return seal(self.position())
+
+    def restore_state(self, state: Any) -> None:
+        """Restores a position that `save_state` returned."""
+        self.seek(unseal(state))
+
+    def position(self) -> dict[str, Any]:
+        """Returns the position without a checksum, for the caller to save."""
+        before, used = self._stream.state()
         return {
-            "version": _VERSION,
             "iteration": self._iteration,
             "seeds": self._seeds,
             "stream": before,
             "used": used,
         }
 
-    def restore_state(self, state: Any) -> None:
-        """Restores a position that `save_state` returned."""
-        if not isinstance(state, dict) or state.get("version") != _VERSION:
-            raise ValueError(
-                "A position must come from `save_state` of this version. Received: "
-                f"{state!r}."
-            )
-        self._plan = with_seeds(self._plan, state["seeds"])
-        self._start(state["iteration"])
-        self._on_restore(state["iteration"])
-        self._stream.restore(state["stream"])
-        for number in range(state["used"]):
-            if next(self, self) is self:
-                raise position_error(state["used"], number)
+    def seek(self, position: dict[str, Any]) -> None:
+        """Restores what `position` returned, or raises and stays where it is."""
+        before = dict(self.__dict__)
+        try:
+            with fitting(position):
+                self._seek(**position)
+        except BaseException:
+            self.__dict__.update(before)
+            raise
+        self._on_restore(position["iteration"])
+
+    def _seek(self, iteration: int, seeds: Any, stream: Any, used: int) -> None:
+        self._plan = with_seeds(self._plan, seeds)
+        self._start(as_count(iteration))
+        self._stream.restore([stream, used])
 
     def _start(self, iteration: int) -> None:
         self._iteration = iteration
         self._seeds = seeds_of(self._plan)
-        self._stream = self._plan.open((iteration,))
-        self._chunk = None
-        self._used = 0
-        self._before = None
+        self._stream = BufferedStream(self._plan.open((iteration,)))

@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import abc
+import functools
 import operator
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
+import jax
 import numpy as np
 
-from mirrax.data.columns import Columns
-from mirrax.data.node import Node
-from mirrax.data.nodes.batching import Batch, PaddedBatch
+from mirrax.data.nodes.batching import Batch, PaddedBatch, few_length
 from mirrax.data.nodes.caching import Cache
 from mirrax.data.nodes.combining import Concatenate, Enumerate
-from mirrax.data.nodes.filtering import Filter
+from mirrax.data.nodes.counting import AssertCardinality
+from mirrax.data.nodes.filtering import Filter, TakeWhile, Unique
 from mirrax.data.nodes.indexed import slices_of_columns
 from mirrax.data.nodes.interleaving import Interleave
-from mirrax.data.nodes.mapping import Map
+from mirrax.data.nodes.mapping import Map, Scan
 from mirrax.data.nodes.ordering import Limit, Repeat, Shard
 from mirrax.data.nodes.prefetching import Prefetch
 from mirrax.data.nodes.rebatching import Rebatch, Unbatch
 from mirrax.data.nodes.shuffling import Shuffle
 from mirrax.data.nodes.windows import Window
-from mirrax.data.seeds import random_seed
+from mirrax.data.plan.columns import Columns
+from mirrax.data.plan.node import Node
+from mirrax.data.plan.seeds import random_seed
 from mirrax.data.thread_pool import AUTOTUNE as AUTOTUNE
 from mirrax.data.thread_pool import num_threads
 from mirrax.errors import InvalidArgumentError
@@ -78,6 +81,14 @@ class Operations(abc.ABC, Iterable[Tree], Generic[D]):
         """Returns the elements for which `predicate` is true."""
         return self._append(Filter, predicate)
 
+    def take_while(self, predicate: Callable[..., Any]) -> D:
+        """Returns the elements before the first for which `predicate` is not true."""
+        return self._append(TakeWhile, predicate)
+
+    def unique(self) -> D:
+        """Returns the elements that differ from all before them."""
+        return self._append(Unique)
+
     def enumerate(self, start: int = 0) -> D:
         """Returns pairs of a number and an element."""
         return self._append(Enumerate, int(start))
@@ -109,6 +120,18 @@ class Operations(abc.ABC, Iterable[Tree], Generic[D]):
     def flat_map(self, map_func: Callable[..., D]) -> D:
         """Concatenates the datasets that `map_func` returns."""
         return self._append(Interleave, _planned(map_func), 1, 1, random_seed())
+
+    def scan(
+        self, initial_state: Tree, scan_func: Callable[[Any, Any], tuple[Any, Any]]
+    ) -> D:
+        """Returns the results of a function that keeps a state.
+
+        Args:
+            initial_state: The state before the first element.
+            scan_func: Returns the next state and a result of a state and an element.
+        """
+        state = jax.tree.map(np.asarray, initial_state)
+        return self._append(Scan, state, scan_func)
 
     # Selecting and ordering elements.
 
@@ -173,10 +196,21 @@ class Operations(abc.ABC, Iterable[Tree], Generic[D]):
         padded_shapes: Tree = None,
         padding_values: Tree = None,
         drop_remainder: bool = False,
+        few_lengths: bool = False,
     ) -> D:
-        """Returns batches of elements that are padded to the same shape."""
+        """Returns batches of elements that are padded to the same shape.
+
+        Args:
+            batch_size: The number of elements of a batch.
+            padded_shapes: The shapes to pad to. None or -1 is the longest of a batch.
+            padding_values: The values to pad with; 0, or empty text, by default.
+            drop_remainder: Whether a smaller last batch is dropped.
+            few_lengths: Whether unknown sizes are rounded up to a power of two, at
+                least 16. A step is compiled once for each shape that it gets.
+        """
         size = _count("batch_size", batch_size, least=1)
-        arguments = (size, drop_remainder, padded_shapes, padding_values)
+        round_up = few_length if few_lengths else int
+        arguments = (size, drop_remainder, padded_shapes, padding_values, round_up)
         return self._append(PaddedBatch, *arguments)
 
     def unbatch(self) -> D:
@@ -222,14 +256,15 @@ class Operations(abc.ABC, Iterable[Tree], Generic[D]):
             _count("buffer_size", buffer_size)
         return self._append(Prefetch, int(buffer_size))
 
+    def assert_cardinality(self, expected_cardinality: int) -> D:
+        """Returns this dataset with a known number of elements, which is checked."""
+        return self._append(AssertCardinality, int(expected_cardinality))
+
     # Consuming elements.
 
     def reduce(self, initial_state: Any, reduce_func: Callable[..., Any]) -> Any:
         """Returns `reduce_func(state, element)` of all elements, one after another."""
-        state = initial_state
-        for element in self:
-            state = reduce_func(state, element)
-        return state
+        return functools.reduce(reduce_func, self, initial_state)
 
 
 def _planned(function: Callable[..., D]) -> Callable[..., Node]:

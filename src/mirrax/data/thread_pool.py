@@ -51,12 +51,7 @@ def wait_for(futures: Sequence[Future]) -> set[Future]:
 
 
 class Pool:
-    """Threads that start on demand and end with their owner.
-
-    Args:
-        owner: The object that uses them.
-        size: The number of threads.
-    """
+    """Threads that start on demand and end with their owner."""
 
     def __init__(self, owner: object, size: int) -> None:
         self.size = size

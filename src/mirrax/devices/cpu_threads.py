@@ -27,6 +27,7 @@ _VARIABLES = (VARIABLE, "NPROC")
 _NUMBER = re.compile(r"\s*[+-]?[0-9]+\s*", re.ASCII)
 # What XLA calls the threads of the pool.
 _THREAD_NAME = "tf_XLAEigen"
+_TASKS = pathlib.Path("/proc/self/task")
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -124,7 +125,9 @@ def _count_threads(needed: int) -> int:
 
 
 def _count_running_threads(expected: int) -> int:
-    """Returns the number of threads in the pool; 0 if /proc is not available."""
+    """Returns the number of threads in the pool; 0 if there is no /proc, as on Macs."""
+    if not _TASKS.is_dir():
+        return 0
     # A thread gets its name once it runs, a moment after the backend has started.
     deadline = time.monotonic() + 1.0
     while (count := _count_named_threads()) < expected and time.monotonic() < deadline:
@@ -133,8 +136,7 @@ def _count_running_threads(expected: int) -> int:
 
 
 def _count_named_threads() -> int:
-    paths = pathlib.Path("/proc/self/task").glob("*/comm")
-    return sum(_read_name(path) == _THREAD_NAME for path in paths)
+    return sum(_read_name(path) == _THREAD_NAME for path in _TASKS.glob("*/comm"))
 
 
 def _read_name(path: pathlib.Path) -> str:

@@ -6,6 +6,8 @@ import dataclasses
 import re
 from collections.abc import Iterator
 
+from mirrax.errors import ConfigurationError
+
 LOCAL_TASK = "/job:localhost/replica:0/task:0"
 """The task name of a process outside any cluster."""
 
@@ -88,15 +90,6 @@ def parse(text: str) -> DeviceName:
     return DeviceName(**fields)  # type: ignore[arg-type]
 
 
-def canonicalize(text: str) -> str:
-    """Returns the full form of a device name.
-
-    >>> canonicalize("/cpu:0")
-    '/job:localhost/replica:0/task:0/device:CPU:0'
-    """
-    return str(parse(text))
-
-
 def find_kind(text: str) -> str | None:
     """Returns the kind of device for a platform or alias; None if unknown.
 
@@ -135,10 +128,10 @@ def _read_number(text: str, field: str, digits: str) -> int:
     return int(digits)
 
 
-def _unknown(text: str, word: str) -> ValueError:
+def _unknown(text: str, word: str) -> ConfigurationError:
     parts = f"a kind of device ({', '.join(_KIND_OF)}), a job, a replica and a task"
     return _invalid(text, f"consists of {parts}, and {word!r} is none of them")
 
 
-def _invalid(text: str, rule: str) -> ValueError:
-    return ValueError(f"A device name {rule}. Received: {text!r}. {_EXAMPLES}")
+def _invalid(text: str, rule: str) -> ConfigurationError:
+    return ConfigurationError(f"A device name {rule}. Received: {text!r}. {_EXAMPLES}")

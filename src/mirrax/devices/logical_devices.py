@@ -12,7 +12,7 @@ from mirrax._jax.distributed import backend_is_up, backends
 from mirrax.devices import cpu_threads
 from mirrax.devices.cpu_device_count import requested_cpu_devices
 from mirrax.devices.device_names import KINDS, LOCAL_TASK, DeviceName, find_kind, parse
-from mirrax.errors import DuplicateDevice
+from mirrax.errors import ConfigurationError, DuplicateDevice
 
 # More are a typo: each needs two threads.
 MAX_CPU_DEVICES = 1024
@@ -48,7 +48,7 @@ def _start_backends() -> Iterable[str]:
     except AssertionError as error:  # What JAX raises if there is no backend at all.
         raise RuntimeError(
             "JAX found none of the allowed platforms. Received: "
-            f"JAX_PLATFORMS={jax.config.jax_platforms!r}. Install JAX' plugin for it, "  # type: ignore[attr-defined]
+            f"JAX_PLATFORMS={jax.config.jax_platforms!r}. Install JAX's plugin for it, "  # type: ignore[attr-defined]
             "or set the variable to 'cpu', or to nothing for the best there is."
         ) from error
 
@@ -79,15 +79,10 @@ def ensure_cpu_devices(count: int) -> None:
         set_cpu_devices(count)
 
 
-def resolve(
-    names: Sequence[str | LogicalDevice], task: str = LOCAL_TASK
-) -> tuple[jax.Device, ...]:
+def resolve(names: Sequence[str | LogicalDevice]) -> tuple[jax.Device, ...]:
     """Returns the devices of this process with these names.
 
     Creates the named CPU devices if JAX has not started yet.
-
-    Args:
-        task: The task name of this process.
 
     >>> resolve(["CPU:0"])
     (CpuDevice(id=0),)
@@ -98,7 +93,7 @@ def resolve(
             f"Received: {names!r}. Use [{names!r}]."
         )
     texts = [name.name if isinstance(name, LogicalDevice) else name for name in names]
-    parsed = [_parse_local(text, task) for text in texts]
+    parsed = [_parse_local(text) for text in texts]
     _check_distinct(texts, parsed)
     cpu_indices = [name.index for name in parsed if name.kind == "CPU"]
     if cpu_indices:
@@ -131,11 +126,11 @@ def name_of(device: jax.Device, task: str = LOCAL_TASK) -> str:
     return f"{task}/device:{device_kind(device)}:{siblings.index(device)}"
 
 
-def _parse_local(text: str, task: str) -> DeviceName:
+def _parse_local(text: str) -> DeviceName:
     name = parse(text)
-    if name.process not in (LOCAL_TASK, task):
-        raise ValueError(
-            f"A device must belong to this process, which is {task!r}. "
+    if name.process != LOCAL_TASK:
+        raise ConfigurationError(
+            f"A device must belong to this process, which is {LOCAL_TASK!r}. "
             f"Received: {text!r}. Use {name.short!r} for a device of this process, "
             "or MultiWorkerMirroredStrategy for devices of several."
         )
@@ -158,7 +153,7 @@ def _find_device(name: DeviceName) -> jax.Device:
     existing = [
         f"{kind}:{index}" for kind in KINDS for index in range(len(local_devices(kind)))
     ]
-    raise ValueError(
+    raise ConfigurationError(
         "A device must be one that this process has. "
         f"Received: {name.short!r}. Use one of {', '.join(existing)}."
     )
@@ -172,8 +167,8 @@ def _check_count(count: int) -> None:
         )
 
 
-def _too_late(count: int) -> RuntimeError:
-    return RuntimeError(
+def _too_late(count: int) -> ConfigurationError:
+    return ConfigurationError(
         "Logical devices cannot be modified after being initialized: JAX makes its CPU "
         "devices once, at the first operation. "
         f"Received: {count} CPU devices wanted, {len(local_devices('CPU'))} made. "

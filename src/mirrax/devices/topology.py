@@ -154,8 +154,8 @@ def local_topology(
     ('/job:localhost/replica:0/task:0/device:CPU:0',)
     """
     chosen = default_devices() if devices in (None, (), []) else _find_devices(devices)
+    _check_local(chosen)
     topology = Topology(chosen)
-    _check_local(topology)
     if device_kind(chosen[0]) == "CPU":
         cpu_threads.check(topology.num_replicas)
     return topology
@@ -211,11 +211,12 @@ def _example(devices: object) -> str:
     return str(["CPU:0", "CPU:1"])
 
 
-def _check_local(topology: Topology) -> None:
-    if not topology.is_local:
+def _check_local(devices: Sequence[jax.Device]) -> None:
+    process = jax.process_index()
+    if any(device.process_index != process for device in devices):
         raise ValueError(
             "These devices must all belong to this process, "
-            f"which is process {topology.process_index}. "
-            f"Received: {topology.devices}. Use jax.local_devices(), or "
+            f"which is process {process}. Received: {devices}. "
+            "Use jax.local_devices(), or "
             "MultiWorkerMirroredStrategy for the devices of several processes."
         )

@@ -6,12 +6,12 @@ import dataclasses
 from typing import Any
 
 from mirrax.data.dataset_options import AutoShardPolicy
-from mirrax.data.node import Node
 from mirrax.data.nodes.caching import Cache, CachedColumns
 from mirrax.data.nodes.choosing import Choose
 from mirrax.data.nodes.files import FileNode
 from mirrax.data.nodes.interleaving import Interleave
 from mirrax.data.nodes.ordering import Shard
+from mirrax.data.plan.node import Node
 
 
 def resolve_policy(plan: Node, policy: AutoShardPolicy) -> AutoShardPolicy:

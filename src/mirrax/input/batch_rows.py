@@ -6,62 +6,53 @@ from typing import Any
 
 import jax
 import numpy as np
+from typing_extensions import override
 
 from mirrax.data.iterator import DatasetIterator
+from mirrax.data.nodes.buffered import BufferedStream
+from mirrax.data.plan.columns import Columns
+from mirrax.data.plan.node import State, Stream
 from mirrax.errors import InvalidArgumentError
-from mirrax.input.dataset_position import RowState
 from mirrax.trees import Tree
 
 
-class BatchRowReader:
+class BatchRowReader(BufferedStream):
     """Reads rows across batches; its state is the position of the next row."""
 
-    def __init__(self, source: DatasetIterator) -> None:
-        self._source = source
-        self._batch: Tree = None
-        self._used = 0
-        self._count = 0
-        self._before: Any = None
+    def __init__(self, batches: DatasetIterator) -> None:
+        super().__init__(_WholeBatches(batches))
 
-    def has_rows(self) -> bool:
-        """Returns whether there is another row; may read the next batch."""
-        while self._used == self._count:
-            before = self._source.save_state()
-            batch = next(self._source, None)
-            if batch is None:
-                return False
-            self._before, self._batch = before, batch
-            self._used, self._count = 0, num_rows(batch)
-        return True
-
-    def take(self, limit: int) -> Tree:
-        """Returns 1 to `limit` rows of the current batch."""
-        start = self._used
-        self._used = min(start + limit, self._count)
-        return slice_rows(self._batch, slice(start, self._used))
+    def take_rows(self, limit: int) -> Tree:
+        """Returns 1 to `limit` rows of the current batch; an empty slice for 0."""
+        return jax.tree.unflatten(self.structure, self.take_buffered(limit))
 
     @property
     def batch_size(self) -> int:
         """The size of the current batch."""
         return self._count
 
-    def empty(self) -> Tree:
-        """Returns an empty slice of the current batch."""
-        return slice_rows(self._batch, slice(0))
 
-    def state(self) -> RowState:
-        """Returns the position of the next row."""
-        if self._used == self._count:
-            return self._source.save_state(), 0
-        return self._before, self._used
+class _WholeBatches(Stream):
+    """Gives all rows of a batch at once."""
 
-    def restore(self, state: RowState) -> None:
-        """Restores a position."""
-        before, used = state
-        self._source.restore_state(before)
-        self._used = self._count = 0
-        if used and self.has_rows():
-            self.take(used)
+    def __init__(self, batches: DatasetIterator) -> None:
+        self._batches = batches
+
+    @override
+    def take(self, limit: int) -> Columns | None:
+        for batch in self._batches:
+            if num_rows(batch):
+                columns, self.structure = jax.tree.flatten(batch)
+                return columns
+        return None
+
+    @override
+    def state(self) -> State:
+        return self._batches.position()
+
+    @override
+    def restore(self, state: State) -> None:
+        self._batches.seek(state)
 
 
 def num_rows(batch: Tree) -> int:

@@ -10,7 +10,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-_VERSION = 1
+from mirrax.data.iterator_state import seal, unseal
+from mirrax.data.plan.node import as_count
 
 RowState = tuple[Any, int]
 """The position before a batch, and how many of its rows were used."""
@@ -36,14 +37,15 @@ class DatasetPosition:
 
     def dump(self) -> dict[str, Any]:
         """Returns the position as a JSON value."""
-        return {
-            "version": _VERSION,
-            "step": self.step,
-            "pipelines": self.num_pipelines,
-            "is_own": self.is_per_worker,
-            "rows": {str(index): list(state) for index, state in self.rows.items()},
-            "has_ended": self.has_ended,
-        }
+        return seal(
+            {
+                "step": self.step,
+                "pipelines": self.num_pipelines,
+                "is_own": self.is_per_worker,
+                "rows": {str(index): list(state) for index, state in self.rows.items()},
+                "has_ended": self.has_ended,
+            }
+        )
 
     def of(self, index: int) -> RowState:
         """Returns the position of a pipeline."""
@@ -74,13 +76,19 @@ def load(state: Any) -> DatasetPosition:
 
 
 def _load_one(dump: Any) -> DatasetPosition:
-    # The position of a plain dataset has no rows.
-    is_dump = isinstance(dump, dict) and "rows" in dump
-    if not is_dump or dump.get("version") != _VERSION:
+    dump = unseal(dump)
+    if "rows" not in dump:
+        # The position of a dataset that is not distributed.
         raise _invalid_position(dump)
-    rows = {int(index): (state, used) for index, (state, used) in dump["rows"].items()}
+    step, count = as_count(dump["step"]), as_count(dump["pipelines"])
+    if not count:
+        raise _invalid_position(dump)
+    rows = {
+        as_count(int(index)): (state, as_count(used))
+        for index, (state, used) in dump["rows"].items()
+    }
     return DatasetPosition(
-        dump["step"], dump["pipelines"], dump["is_own"], rows, dump["has_ended"]
+        step, count, bool(dump["is_own"]), rows, bool(dump["has_ended"])
     )
 
 

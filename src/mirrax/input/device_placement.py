@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -17,6 +17,18 @@ from mirrax.values.per_replica import PerReplica, per_replica
 from mirrax.values.tensor_spec import PerReplicaSpec, TensorSpec
 
 
+class Step(NamedTuple):
+    """One step of a distributed dataset.
+
+    Args:
+        element: What the user gets.
+        digest: A digest of the batch it is a part of, if all workers read the same.
+    """
+
+    element: Tree
+    digest: str | None = None
+
+
 class PlacedFeed:
     """A feed whose steps are placed on the devices, or stay on the host."""
 
@@ -25,13 +37,14 @@ class PlacedFeed:
         self._topology = topology
         self._is_on_device = is_on_device
 
-    def step(self) -> tuple[Tree] | None:
-        """Returns the next element, as a tuple of one; None at the end."""
+    def step(self) -> Step | None:
+        """Returns the next element; None at the end."""
         parts = self._feed.step()
         if parts is None:
             return None
         sizes = self._feed.sizes
-        return (place_parts(parts, self._topology, self._is_on_device, sizes),)
+        element = place_parts(parts, self._topology, self._is_on_device, sizes)
+        return Step(element, self._feed.digest)
 
     def position(self) -> DatasetPosition:
         return self._feed.position()

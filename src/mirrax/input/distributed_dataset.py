@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 from mirrax.context import stack
-from mirrax.context.guards import MustDrive
-from mirrax.data.optional_element import GetNext
-from mirrax.data.prefetcher import Prefetcher, Steps
+from mirrax.context.guards import NotTraceable
+from mirrax.data.iterator import GetNext
+from mirrax.data.iterator_state import fitting
+from mirrax.data.nodes.prefetching import Prefetcher, Steps
+from mirrax.html_tables import html_table
 from mirrax.input import dataset_position
-from mirrax.input.synchronized_feed import StepSynchronizer
-from mirrax.trees import Driving, Tree
+from mirrax.input.step_synchronizer import BatchLog, StepSynchronizer
+from mirrax.trees import NotTraceableLeaf, Tree
 
 
-class DistributedDataset(Driving):
+class DistributedDataset(NotTraceableLeaf):
     """A dataset of global batches, each divided among the replicas.
 
     Iterating gives a `PerReplica` for each array; with one replica, the array itself.
@@ -25,6 +28,7 @@ class DistributedDataset(Driving):
         describe: Returns the spec of an element.
         depth: How many elements to prefetch.
         synchronizer: Keeps the workers in step.
+        count: Returns the number of elements of the dataset that is distributed.
 
     >>> strategy = mirrax.MirroredStrategy(["CPU:0", "CPU:1"])
     >>> batches = mirrax.data.Dataset.range(4).batch(4)
@@ -38,9 +42,11 @@ class DistributedDataset(Driving):
         open_steps: Callable[[], Steps],
         describe: Callable[[], Tree],
         depth: int,
-        synchronizer: StepSynchronizer,
+        synchronizer: StepSynchronizer | BatchLog,
+        count: Callable[[], int],
     ) -> None:
         self._open_steps = open_steps
+        self._count = count
         self._describe = describe
         self._depth = depth
         self._synchronizer = synchronizer
@@ -50,10 +56,22 @@ class DistributedDataset(Driving):
         """Shapes and dtypes of an element; usable as an `input_signature`."""
         return self._describe()
 
+    @property
+    def cardinality(self) -> int:
+        """The number of batches of the dataset; -1 if infinite, -2 if unknown."""
+        return self._count()
+
+    def _repr_html_(self) -> str:
+        rows = [
+            ("element of all replicas", self.element_spec),
+            ("prefetched elements", self._depth),
+        ]
+        return html_table("DistributedDataset", ("", ""), rows)
+
     def __iter__(self) -> DistributedIterator:
         if stack.overlay() is not None:
             # Only Python can iterate a dataset; compiled steps run inside.
-            raise MustDrive
+            raise NotTraceable
         steps = self._open_steps()
         if self._depth:
             steps = Prefetcher(steps, self._depth)
@@ -61,13 +79,10 @@ class DistributedDataset(Driving):
 
     def reduce(self, initial_state: Any, reduce_func: Callable[..., Any]) -> Any:
         """Returns `reduce_func(state, element)` of all elements, one after another."""
-        state = initial_state
-        for element in self:
-            state = reduce_func(state, element)
-        return state
+        return functools.reduce(reduce_func, self, initial_state)
 
 
-class DistributedIterator(Driving, GetNext):
+class DistributedIterator(NotTraceableLeaf, GetNext):
     """The elements of a distributed dataset, one step after another.
 
     >>> strategy = mirrax.OneDeviceStrategy("CPU:0")
@@ -78,7 +93,10 @@ class DistributedIterator(Driving, GetNext):
     """
 
     def __init__(
-        self, steps: Steps, describe: Callable[[], Tree], synchronizer: StepSynchronizer
+        self,
+        steps: Steps,
+        describe: Callable[[], Tree],
+        synchronizer: StepSynchronizer | BatchLog,
     ) -> None:
         self._steps = steps
         self._describe = describe
@@ -93,12 +111,20 @@ class DistributedIterator(Driving, GetNext):
         return self
 
     def __next__(self) -> Tree:
+        if isinstance(stack.frame(), stack.Replica):
+            raise RuntimeError(
+                "An element of a distributed dataset is a batch for all replicas. "
+                "Received: `next` of its iterator inside a function called by "
+                "`strategy.run`, where each replica would take a whole batch. Take it "
+                "outside and pass it on: strategy.run(fn, args=(next(iterator),)). "
+                "Both can stand in one `@mirrax.function`."
+            )
         if stack.overlay() is not None:
-            raise MustDrive
+            raise NotTraceable
         step = self._synchronizer.synchronize(self._steps.step())
         if step is None:
             raise StopIteration
-        return step[0]
+        return step.element
 
     def save_state(self) -> Any:
         """Returns this worker's position, as a JSON value.
@@ -114,4 +140,5 @@ class DistributedIterator(Driving, GetNext):
         Args:
             state: The position of one worker, or a list of those of all workers.
         """
-        self._steps.seek(dataset_position.load(state))
+        with fitting(state):
+            self._steps.seek(dataset_position.load(state))

@@ -1,62 +1,80 @@
-"""Feeds: produce the parts of each step, one for each replica of this worker."""
+"""Feeds: they read the batches of a worker and split them among its replicas."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+import abc
+from collections.abc import Callable, Sequence
 
 import jax
 import numpy as np
+from typing_extensions import override
 
 from mirrax.data.iterator import DatasetIterator
 from mirrax.errors import InvalidArgumentError
 from mirrax.input import dataset_position
-from mirrax.input.batch_rows import num_rows, slice_rows
+from mirrax.input.batch_digest import digest_of
+from mirrax.input.batch_rows import BatchRowReader, join_rows, num_rows, slice_rows
 from mirrax.input.dataset_position import DatasetPosition
-from mirrax.input.split_batch import split_batch
-from mirrax.input.worker_share import Share
+from mirrax.input.split_batch import Share, sizes_at, split_batch
 from mirrax.trees import Tree
 
+OpenPipeline = Callable[[int, int], DatasetIterator]
+"""Opens the pipeline of a worker, given `num_workers` and its index."""
 
-class Feed(Protocol):
+
+class Feed(abc.ABC):
     """Produces the parts of each step, one for each local replica."""
 
-    sizes: Sequence[int] | None
+    sizes: Sequence[int] | None = None
     """The row counts of the latest parts of all workers, if known."""
 
+    digest: str | None = None
+    """A digest of the latest batch, if all workers must read the same."""
+
+    @abc.abstractmethod
     def step(self) -> list[Tree] | None:
         """Returns the next parts; None at the end."""
 
+    @abc.abstractmethod
     def position(self) -> DatasetPosition:
         """Returns the position of the next step."""
 
+    @abc.abstractmethod
     def seek(self, position: DatasetPosition) -> None:
         """Restores a position."""
 
 
-class SharedBatchFeed:
+class SharedBatchFeed(Feed):
     """Splits each batch among all replicas, or passes it on to a single one.
 
     All workers read the same batches and take their replicas' parts. So a position is
     the same for any number of workers.
+
+    Args:
+        source: The batches.
+        share: The share of this worker.
+        has_digest: Whether to compute a digest of each batch.
     """
 
-    def __init__(self, source: DatasetIterator, share: Share) -> None:
-        self.sizes: Sequence[int] | None = None
+    def __init__(
+        self, source: DatasetIterator, share: Share, has_digest: bool = False
+    ) -> None:
+        self._has_digest = has_digest
         self._source = source
         self._share = share
         self._step = 0
         self._num_to_skip = 0
 
+    @override
     def step(self) -> list[Tree] | None:
         batch = next(self._source, self)
         if batch is self:
             return None
+        if self._has_digest:
+            self.digest = digest_of(batch)
         if self._num_to_skip:
-            batch, self._num_to_skip = (
-                slice_rows(batch, slice(self._num_to_skip, None)),
-                0,
-            )
+            batch = slice_rows(batch, slice(self._num_to_skip, None))
+            self._num_to_skip = 0
         self._step += 1
         if self._share.num_replicas == 1:
             return [batch]
@@ -64,27 +82,188 @@ class SharedBatchFeed:
         self.sizes = [piece.stop - piece.start for piece in pieces]
         return [slice_rows(batch, pieces[i]) for i in self._share.replicas]
 
+    @override
     def position(self) -> DatasetPosition:
-        state = (self._source.save_state(), self._num_to_skip)
+        state = (self._source.position(), self._num_to_skip)
         return DatasetPosition(self._step, 1, False, {0: state})
 
+    @override
     def seek(self, position: DatasetPosition) -> None:
         dataset_position.require_pipelines(position, 1)
         state, self._num_to_skip = position.of(0)
-        self._source.restore_state(state)
+        self._source.seek(state)
         self._step = position.step
 
 
-class PerReplicaFeed:
-    """Each replica takes a batch of its worker's datasets; empty ones at the end."""
+class RowFeed(Feed):
+    """Parts of known sizes, filled with rows across batch boundaries.
 
-    sizes: Sequence[int] | None = None
+    Each worker has a pipeline. After restoring a position of another number of workers,
+    the pipelines are those of the save: fewer workers read several in turn, more
+    workers share one and take its rows in the order of the workers.
+
+    Args:
+        open_pipeline: Opens the pipeline of a worker.
+        batch_size: The rows of a step, on all workers together.
+        share: The share of this worker.
+        is_per_worker: Whether each worker has its own dataset, not a shard of one.
+    """
+
+    def __init__(
+        self,
+        open_pipeline: OpenPipeline,
+        batch_size: int,
+        share: Share,
+        is_per_worker: bool,
+    ) -> None:
+        self._open_pipeline = open_pipeline
+        self._batch_size = batch_size
+        self._share = share
+        self._is_per_worker = is_per_worker
+        self._empty: Tree = None
+        self._open(share.num_workers)
+
+    @override
+    def step(self) -> list[Tree] | None:
+        ready = [p for p in self._pipelines.values() if p.num_rows()]
+        self._has_ended = not ready
+        if not ready:
+            return None
+        self._empty = ready[0].take_rows(0)
+        own: list[Tree] = []
+        for worker in self._workers_on_pipeline:
+            parts = [self._gather(size) for size in self._sizes_for(worker)]
+            if worker == self._share.worker_index:
+                own = parts
+        self._step += 1
+        return own
+
+    @override
+    def position(self) -> DatasetPosition:
+        rows = {index: pipeline.state() for index, pipeline in self._pipelines.items()}
+        return DatasetPosition(
+            self._step, self._num_pipelines, self._is_per_worker, rows, self._has_ended
+        )
+
+    @override
+    def seek(self, position: DatasetPosition) -> None:
+        if self._is_per_worker or position.is_per_worker:
+            dataset_position.require_pipelines(position, self._share.num_workers)
+        rows = [position.of(index) for index in self._own(position.num_pipelines)]
+        self._open(position.num_pipelines)
+        for pipeline, state in zip(self._pipelines.values(), rows, strict=True):
+            pipeline.restore(state)
+        self._step = position.step
+
+    def _own(self, num_pipelines: int) -> Sequence[int]:
+        """Returns the pipelines that this worker reads."""
+        index, num_workers = self._share.worker_index, self._share.num_workers
+        return range(index, num_pipelines, num_workers) or (index % num_pipelines,)
+
+    def _open(self, num_pipelines: int) -> None:
+        own = self._own(num_pipelines)
+        self._pipelines = {
+            i: BatchRowReader(self._open_pipeline(num_pipelines, i)) for i in own
+        }
+        self._num_pipelines = num_pipelines
+        self._workers_on_pipeline = range(
+            own[0], self._share.num_workers, num_pipelines
+        )
+        self._step = 0
+        self._has_ended = False
+
+    def _sizes_for(self, worker: int) -> tuple[int, ...]:
+        share = Share(self._share.num_workers, worker, self._share.replicas_per_worker)
+        return sizes_at(self._step, self._batch_size, share)
+
+    def _gather(self, size: int) -> Tree:
+        """Returns `size` rows, fewer only at the end."""
+        pipelines = list(self._pipelines.values())
+        turn = self._step % len(pipelines)
+        pieces: list[Tree] = []
+        for pipeline in pipelines[turn:] + pipelines[:turn]:
+            while size and pipeline.num_rows():
+                pieces.append(pipeline.take_rows(size))
+                size -= num_rows(pieces[-1])
+        return join_rows(pieces) if pieces else self._empty
+
+
+class SplitBatchFeed(Feed):
+    """Splits batches of unknown size, each into one part for every replica.
+
+    Workers have different batches, so each takes as many parts per step as it has
+    replicas.
+    """
+
+    def __init__(
+        self, open_pipeline: OpenPipeline, share: Share, is_per_worker: bool
+    ) -> None:
+        self._rows = BatchRowReader(
+            open_pipeline(share.num_workers, share.worker_index)
+        )
+        self._share = share
+        self._is_per_worker = is_per_worker
+        self._step = 0
+
+    @override
+    def step(self) -> list[Tree] | None:
+        if not self._rows.num_rows():
+            return None
+        self._step += 1
+        piece = split_batch(self._rows.batch_size, self._share.num_replicas)[0]
+        return [self._rows.take_rows(piece.stop) for _ in self._share.replicas]
+
+    @override
+    def position(self) -> DatasetPosition:
+        rows = {self._share.worker_index: self._rows.state()}
+        return DatasetPosition(
+            self._step, self._share.num_workers, self._is_per_worker, rows
+        )
+
+    @override
+    def seek(self, position: DatasetPosition) -> None:
+        dataset_position.require_pipelines(position, self._share.num_workers)
+        self._rows.restore(position.of(self._share.worker_index))
+        self._step = position.step
+
+
+class SingleReplicaFeed(Feed):
+    """Whole batches for a single replica.
+
+    After restoring a position of several workers, it reads their pipelines in turn.
+    """
+
+    def __init__(self, open_pipeline: OpenPipeline, batch_size: int) -> None:
+        self._open_pipeline = open_pipeline
+        self._batch_size = batch_size
+        self._feed: Feed = SharedBatchFeed(open_pipeline(1, 0), Share())
+
+    @override
+    def step(self) -> list[Tree] | None:
+        return self._feed.step()
+
+    @override
+    def position(self) -> DatasetPosition:
+        return self._feed.position()
+
+    @override
+    def seek(self, position: DatasetPosition) -> None:
+        if position.num_pipelines == 1:
+            self._feed = SharedBatchFeed(self._open_pipeline(1, 0), Share())
+        else:
+            self._feed = RowFeed(self._open_pipeline, self._batch_size, Share(), False)
+        self._feed.seek(position)
+
+
+class PerReplicaFeed(Feed):
+    """Each replica takes a batch of its worker's datasets; empty ones at the end."""
 
     def __init__(self, sources: list[DatasetIterator], share: Share) -> None:
         self._sources = sources
         self._share = share
         self._step = 0
 
+    @override
     def step(self) -> list[Tree] | None:
         parts = [next(source, self) for source in self._sources]
         found = [part for part in parts if part is not self]
@@ -93,16 +272,18 @@ class PerReplicaFeed:
         self._step += 1
         return [_no_rows(found[0]) if part is self else part for part in parts]
 
+    @override
     def position(self) -> DatasetPosition:
-        own = [source.save_state() for source in self._distinct()]
+        own = [source.position() for source in self._distinct()]
         rows = {self._share.worker_index: (own, 0)}
         return DatasetPosition(self._step, self._share.num_workers, True, rows)
 
+    @override
     def seek(self, position: DatasetPosition) -> None:
         dataset_position.require_pipelines(position, self._share.num_workers)
         own, _ = position.of(self._share.worker_index)
         for source, state in zip(self._distinct(), own, strict=True):
-            source.restore_state(state)
+            source.seek(state)
         self._step = position.step
 
     def _distinct(self) -> list[DatasetIterator]:

@@ -1,10 +1,10 @@
-"""How batches are split among replicas."""
+"""How batches are split among workers and replicas."""
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 
-from mirrax.data.node import Node
 from mirrax.data.nodes.batching import Batching
 from mirrax.data.nodes.caching import Cache
 from mirrax.data.nodes.combining import Concatenate
@@ -14,9 +14,43 @@ from mirrax.data.nodes.ordering import Limit, Repeat, Shard
 from mirrax.data.nodes.prefetching import Prefetch
 from mirrax.data.nodes.rebatching import Rebatch
 from mirrax.data.nodes.shuffling import Shuffle
-from mirrax.input.worker_share import Share
+from mirrax.data.plan.node import Node
+from mirrax.devices.topology import Topology
 
 _SIZE_PRESERVING = (Cache, Filter, Limit, Map, Prefetch, Repeat, Shard, Shuffle)
+
+
+@dataclasses.dataclass(frozen=True)
+class Share:
+    """The replicas of one worker among those of all workers."""
+
+    num_workers: int = 1
+    worker_index: int = 0
+    replicas_per_worker: int = 1
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.worker_index < self.num_workers:
+            raise ValueError(
+                "`worker_index` must be one of the workers, from 0 on. Received: "
+                f"worker_index={self.worker_index}, num_workers={self.num_workers}."
+            )
+
+    @property
+    def num_replicas(self) -> int:
+        """The number of replicas of all workers."""
+        return self.num_workers * self.replicas_per_worker
+
+    @property
+    def replicas(self) -> range:
+        """The indices of this worker's replicas."""
+        start = self.worker_index * self.replicas_per_worker
+        return range(start, start + self.replicas_per_worker)
+
+
+def share_of(topology: Topology) -> Share:
+    """Returns the share of this process."""
+    count = len(topology.local_devices)
+    return Share(topology.num_workers, topology.worker_index, count)
 
 
 def split_batch(batch_size: int, num_replicas: int) -> list[slice]:

@@ -37,25 +37,23 @@ class _ImportWatcher(importlib.abc.MetaPathFinder):
     ) -> importlib.machinery.ModuleSpec | None:
         if fullname != self._library:
             return None
-        # Only the first import matters; the other finders find the library.
+        # The other finders find the library. It may only be looked for, not imported.
         sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(fullname)
-        if spec is None or spec.loader is None:
+        try:
+            spec = importlib.util.find_spec(fullname)
+        finally:
             sys.meta_path.insert(0, self)
-            return spec
-        self._wrap_loader(spec.loader)
+        if spec is not None and spec.loader is not None:
+            self._wrap_loader(spec.loader)
         return spec
 
     def _wrap_loader(self, loader: importlib.abc.Loader) -> None:
         execute = loader.exec_module
 
         def exec_module(module: ModuleType) -> None:
-            try:
-                execute(module)
-            except BaseException:
-                # The user may retry, for example with another backend.
-                sys.meta_path.insert(0, self)
-                raise
+            # If it raises, the user may retry, for example with another backend.
+            execute(module)
+            sys.meta_path.remove(self)
             importlib.import_module(self._integration)
 
         loader.exec_module = exec_module  # type: ignore[method-assign]

@@ -6,6 +6,7 @@ import importlib
 import pathlib
 import sys
 from collections.abc import Sequence
+from importlib.metadata import version
 
 _SOURCES = pathlib.Path(__file__).parents[2]
 
@@ -13,12 +14,15 @@ _SOURCES = pathlib.Path(__file__).parents[2]
 # be deleted, and its subcommand with it.
 _MODULES = {
     "launch": ("mirrax.launch.launch_command", "starts a script on several workers"),
+    "tf": ("mirrax.tf.__main__", "runs a TensorFlow program unchanged"),
     "migrate": (
-        "mirrax.tf.migrate",
+        "mirrax.tf.migration.migrate",
         "reports which parts of a TensorFlow program work",
     ),
     "doctor": ("mirrax.launch.doctor", "checks this machine and its cluster"),
 }
+
+_HELP = "`mirrax SUBCOMMAND --help` describes each."
 
 SUBCOMMANDS = {
     name: (module, text)
@@ -37,6 +41,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if words[:1] in (["-h"], ["--help"]):
         print(_usage())
         return 0
+    if words[:1] == ["--version"]:
+        print(f"mirrax {version('mirrax')}")
+        return 0
     received = f" Received: {words[0]!r}." if words else ""
     print(f"mirrax: Name a subcommand.{received}\n\n{_usage()}", file=sys.stderr)
     return 2
@@ -44,6 +51,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _usage() -> str:
     lines = [f"  mirrax {name:8} {text}" for name, (_, text) in SUBCOMMANDS.items()]
-    return "\n".join(
-        ["Usage:", *lines, "", "`mirrax SUBCOMMAND --help` describes each."]
-    )
+    return "\n".join(["Usage:", *lines, "  mirrax --version", "", _HELP])

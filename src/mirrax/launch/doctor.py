@@ -12,11 +12,16 @@ from importlib import metadata
 
 import jax
 
-from mirrax.cluster import tf_config_parser
-from mirrax.cluster.cluster_spec import ClusterSpec
 from mirrax.cluster.job_options import read_options
 from mirrax.cluster.membership import list_workers, split_address
 from mirrax.cluster.net.messages import Decoder, ProtocolError
+from mirrax.cluster.resolvers.detection import (
+    LAUNCHERS,
+    UNKNOWN_HOST,
+    find_cluster_resolver,
+    find_launcher,
+)
+from mirrax.cluster.resolvers.tf_config import VARIABLE
 from mirrax.devices import default_devices, device_kind
 
 _PACKAGES = ("mirrax", "jax", "jaxlib", "numpy", "keras", "flax", "orbax-checkpoint")
@@ -28,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Prints the report; returns 1 if a check failed."""
     parser = argparse.ArgumentParser(
         prog="mirrax doctor",
-        description="Reports versions, devices, TF_CONFIG, names and connections.",
+        description="Reports versions, devices, the cluster, names and connections.",
     )
     parser.add_argument(
         "--timeout", type=float, default=3.0, help="seconds for each connection"
@@ -70,22 +75,26 @@ def _examine_devices() -> Finding:
 
 
 def _examine_cluster(timeout: float) -> Iterator[Finding]:
-    text = os.environ.get(tf_config_parser.VARIABLE, "")
-    if not text:
-        yield True, tf_config_parser.VARIABLE, "not set, so this process trains alone"
-        return
+    launcher = None if VARIABLE in os.environ else find_launcher()
+    name = f"{launcher.name} ({launcher.marker})" if launcher else VARIABLE
     try:
-        config = tf_config_parser.parse(text)
+        resolver = find_cluster_resolver()
+        workers = list_workers(resolver.cluster_spec().as_dict())
         read_options()
-    except ValueError as error:
-        yield False, tf_config_parser.VARIABLE, str(error)
+    except (ValueError, RuntimeError) as error:
+        yield False, name, str(error)
         return
-    workers = list_workers(ClusterSpec(config.cluster).as_dict())
-    task = f"{config.task_type} {config.task_id}"
-    yield True, tf_config_parser.VARIABLE, f"{len(workers)} workers, this is {task}"
+    if not workers:
+        others = ", ".join(launcher.marker for launcher in LAUNCHERS)
+        found = f"not set, nor {others}" if launcher is None else "one task"
+        yield True, name, f"{found}, so this process trains alone"
+        return
+    task = f"{resolver.task_type} {resolver.task_id}"
+    yield True, name, f"{len(workers)} workers, this is {task}"
     for position, worker in enumerate(workers):
-        found = _examine_peer(worker.address, timeout, is_first=position == 0)
-        yield found[0], str(worker), found[1]
+        if not worker.host.startswith(UNKNOWN_HOST):
+            found_peer = _examine_peer(worker.address, timeout, is_first=position == 0)
+            yield found_peer[0], str(worker), found_peer[1]
 
 
 def _examine_peer(address: str, timeout: float, is_first: bool) -> tuple[bool, str]:
@@ -111,7 +120,8 @@ def _identify(sock: socket.socket, ip: str) -> tuple[bool, str]:
     try:
         for message in Decoder().feed(sock.recv(1 << 16)):
             if message.kind == "challenge":
-                protocol = message["protocol"]
+                # Escaped: anybody may have sent it.
+                protocol = ascii(message["protocol"])[:20]
                 return True, f"{ip}: a Mirrax job listens (protocol {protocol})"
     except (OSError, ProtocolError):
         pass

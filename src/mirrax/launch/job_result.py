@@ -1,17 +1,73 @@
-"""The result of a job: its exit code, and which worker failed first."""
+"""The result of one attempt to run a job: exit code, first failure, its cause."""
 
 from __future__ import annotations
 
 import dataclasses
 import signal
+import textwrap
 from collections.abc import Sequence
 
 from mirrax.cluster.failure import Failure
-from mirrax.cluster.worker.job import EXIT_CODE
+from mirrax.cluster.job_options import EXIT_CODE
+from mirrax.cluster.step_record import AttemptSteps
+from mirrax.cluster.worker.tracebacks import find_error_line
+from mirrax.errors import ProgramMismatch, WorkerFailed
 from mirrax.launch.worker_plan import LaunchPlan
-from mirrax.launch.worker_process import WorkerProcess
+from mirrax.launch.worker_process import WorkerProcess, describe_code
 
 _KILLED = 128 + signal.SIGKILL
+_MAX_TEXT = 160
+_USAGE = "exit code 2"
+_NO_STEPS = AttemptSteps()
+STOPPED = "LauncherStopped"
+"""The kind of a cause: a user has stopped the launcher of another machine."""
+
+# The same program with the same arguments fails again.
+_INCURABLE = frozenset(
+    {
+        "CheckpointMismatchError",
+        "ConfigurationError",
+        "DuplicateDevice",
+        "ImportError",
+        "IndentationError",
+        "ModuleNotFoundError",
+        "ProgramMismatch",
+        STOPPED,
+        "SyntaxError",
+        "TabError",
+        _USAGE,
+    }
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Cause:
+    """Why an attempt failed.
+
+    Args:
+        who: The name of the worker that failed first.
+        kind: The class of its error, the signal that killed it, or its exit code.
+        text: One line: the error with its message, or how it ended.
+        is_consequence: Whether it only stopped because of a worker elsewhere.
+
+    >>> Cause("worker 1", "SIGKILL", "killed by SIGKILL").is_curable
+    True
+    >>> Cause("worker 1", "SyntaxError", "SyntaxError: invalid syntax").is_curable
+    False
+    """
+
+    who: str
+    kind: str
+    text: str
+    is_consequence: bool = False
+
+    @property
+    def is_curable(self) -> bool:
+        """Whether another attempt may succeed."""
+        return self.kind not in _INCURABLE
+
+    def __str__(self) -> str:
+        return f"{self.who}: {self.text.removesuffix('.')}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,6 +81,8 @@ class JobResult:
         report: The first failure with its traceback, empty without one.
         first: The local worker that failed first, if any.
         timed_out: Whether the timeout expired first.
+        cause: Why the job failed; None if it did not, or a signal ended it.
+        is_preempted: Whether all workers saved the same step and ended on request.
     """
 
     exit_codes: list[int]
@@ -33,6 +91,8 @@ class JobResult:
     report: str
     first: int | None
     timed_out: bool
+    cause: Cause | None = None
+    is_preempted: bool = False
 
 
 def make_result(
@@ -42,6 +102,8 @@ def make_result(
     signal_number: int | None,
     failure: Failure | None,
     timed_out: bool,
+    steps: AttemptSteps = _NO_STEPS,
+    coordinator_code: int | None = None,
 ) -> JobResult:
     """Returns the result of a job whose local workers have all ended.
 
@@ -52,32 +114,82 @@ def make_result(
         signal_number: The signal forwarded to them, if any.
         failure: The coordinator's failure, if known here.
         timed_out: Whether the timeout expired first.
+        steps: The steps of the first local worker.
+        coordinator_code: The exit code of the coordinator, if it ended here by itself.
     """
     codes = [process.exit_code or 0 for process in processes]
     logs = ["\n".join(process.lines) for process in processes]
+    if steps.is_preempted and len(set(codes)) == 1:
+        saved = "" if steps.done is None else f", and have saved step {steps.done}"
+        report = f"All workers were asked to end{saved}."
+        return JobResult(
+            codes, logs, codes[0], report, None, timed_out, is_preempted=True
+        )
     # A worker that stopped because of another one is not the cause.
     causes = [position for position in failed if codes[position] != EXIT_CODE]
     first = next(iter(causes or failed), None)
     code = 0 if first is None else codes[first]
     report = ""
+    cause = None
     if signal_number is not None:
         name = signal.Signals(signal_number).name
         report = f"{name} was passed on to the workers, and all have ended."
         # A worker's own exit code says more than that it stopped or was killed.
         if code in (EXIT_CODE, _KILLED):
             code = 128 + signal_number
+    elif first is not None and failure is None and coordinator_code:
+        how = describe_code(coordinator_code)
+        report = f"The coordinator failed first: {how}."
+        cause = Cause("coordinator", _kind_of(how), how)
+        first, code = None, EXIT_CODE
     elif first is not None:
-        if not causes and failure is not None and failure.worker in plan.local:
+        is_named = failure is not None and failure.worker in plan.local
+        if failure is not None and is_named and (not causes or _is_mismatch(failure)):
             # Such as one that ended with 0, too early.
-            first = plan.local.index(failure.worker)
+            first = plan.local.index(failure.worker or 0)
         report = _report(processes[first], failure)
-    return JobResult(codes, logs, code, report, first, timed_out)
+        cause = _find_cause(processes[first], failure)
+        if codes[first] == EXIT_CODE and not is_named:
+            cause = dataclasses.replace(cause, is_consequence=True)
+    return JobResult(codes, logs, code, report, first, timed_out, cause)
 
 
 def _report(process: WorkerProcess, failure: Failure | None) -> str:
-    report = f"{process.name} failed first: {process.describe_exit()}."
-    if failure is not None and process.exit_code in (0, EXIT_CODE):
-        # It has no traceback, or one that repeats the failure at length.
+    how = process.describe_exit()
+    report = f"{process.name} failed first: {how}."
+    if failure is not None and _repeats(process, failure):
         return f"{report}\n{failure.error}: {failure.message}"
     trace = process.find_traceback()
+    if not trace and failure is not None and failure.error == WorkerFailed.__name__:
+        trace = failure.message
+    error = find_error_line(trace)
+    if error:
+        report = f"{process.name} failed first: {error} ({how})."
     return f"{report}\n{trace}" if trace else report
+
+
+def _find_cause(process: WorkerProcess, failure: Failure | None) -> Cause:
+    if failure is not None and _repeats(process, failure):
+        first_sentence = failure.message.partition(". ")[0]
+        text = f"{failure.error}: {first_sentence}"
+        return Cause(process.name, failure.error, text)
+    error = process.find_error()
+    if error:
+        kind = error.partition(":")[0].rpartition(".")[2]
+        return Cause(process.name, kind, textwrap.shorten(error, _MAX_TEXT))
+    how = process.describe_exit()
+    return Cause(process.name, _kind_of(how), how)
+
+
+def _kind_of(how: str) -> str:
+    return how.removeprefix("killed by ")
+
+
+def _repeats(process: WorkerProcess, failure: Failure) -> bool:
+    """Returns whether the process tells nothing that the failure does not tell."""
+    is_silent = process.was_running or process.exit_code in (0, EXIT_CODE)
+    return is_silent or _is_mismatch(failure)
+
+
+def _is_mismatch(failure: Failure) -> bool:
+    return failure.error == ProgramMismatch.__name__

@@ -5,11 +5,22 @@ from __future__ import annotations
 import argparse
 import os
 import pathlib
+import re
 import sys
+import tempfile
 from collections.abc import Sequence
+from typing import Any
 
-from mirrax.cluster.job_options import read_options
-from mirrax.launch.supervisor import Supervisor, show_line
+from mirrax.cluster.job_options import EXIT_CODE, read_options
+from mirrax.cluster.membership import split_address
+from mirrax.cluster.net.listener import is_loopback
+from mirrax.errors import JobError
+from mirrax.launch.follower import Follower
+from mirrax.launch.leader import Leader
+from mirrax.launch.machines import Alone, Machines
+from mirrax.launch.restarts import follow_job, run_job
+from mirrax.launch.supervisor import received_signals
+from mirrax.launch.worker_output import CONSOLE
 from mirrax.launch.worker_plan import LaunchPlan, plan_hosts, plan_local
 
 _DESCRIPTION = """\
@@ -19,7 +30,10 @@ traceback of the first worker that fails, and exits with its exit code.
   mirrax launch -n 4 train.py --epochs 3
   mirrax launch -n 2 --devices-per-worker 4 train.py
   mirrax launch --hosts a:7000,b:7000 --host-index 0 train.py     (1 on machine b)
+  mirrax launch -n 4 --max-restarts 3 train.py
 """
+
+_MINIMA = {"devices_per_worker": 1, "grace": 0, "max_restarts": 0}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -27,29 +41,42 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parse(arguments)
     try:
         _check(options)
-        plan = _plan(options)
+        _plan(options)
+        machines = _find_machines(options)
     except ValueError as error:
         print(f"mirrax launch: {error}", file=sys.stderr)
         return 2
-    supervisor = Supervisor(
-        plan,
-        _command(options),
-        devices_per_worker=options.devices_per_worker,
-        log_folder=options.log_dir,
-        show=show_line,
-        grace=options.grace,
-    )
-    supervisor.forward_signals()
     try:
-        result = supervisor.run()
+        launchers = _meet(options, machines)
+        command = _command(options)
+        launched: dict[str, Any] = {
+            "environment": _environment(options),
+            "devices_per_worker": options.devices_per_worker,
+            "log_folder": options.log_dir,
+            "show": CONSOLE.show_line,
+            "show_bar": CONSOLE.show_bar,
+            "grace": options.grace,
+        }
+        with received_signals() as launched["signals"]:
+            if isinstance(launchers, Follower):
+                return follow_job(launchers, command, **launched)
+            result = run_job(
+                launchers, command, max_restarts=options.max_restarts, **launched
+            )
+    except JobError as error:
+        print(f"mirrax launch: {error}", file=sys.stderr)
+        return EXIT_CODE
+    except RuntimeError as error:
+        print(f"mirrax launch: {error}", file=sys.stderr)
+        return 2
     except OSError as error:
         print(
-            "mirrax launch: The coordinator must be able to listen on the first of "
-            f"--hosts. Received: {error}. Free the port, correct the address, or set "
-            "MIRRAX_BIND to an address of this machine, such as 0.0.0.0.",
+            "mirrax launch: The launcher must be able to start processes, and to write "
+            f"to {tempfile.gettempdir()}. Received: {error}. Free what is missing; "
+            "TMPDIR names another folder.",
             file=sys.stderr,
         )
-        return 2
+        return 1
     if result.report:
         print(f"mirrax launch: {result.report}", file=sys.stderr)
     return result.exit_code
@@ -83,6 +110,22 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         help="seconds for workers to exit after SIGINT or SIGTERM (default: 30)",
     )
     parser.add_argument(
+        "--max-restarts",
+        type=int,
+        default=0,
+        help="how often to start the job again after a failure (default: 0)",
+    )
+    parser.add_argument(
+        "--elastic",
+        metavar="MIN:MAX",
+        help="restart with the machines that are left, at least MIN and at most MAX",
+    )
+    parser.add_argument(
+        "--requeue-code",
+        type=int,
+        help="exit code of workers that were asked to end and have saved (default: 75)",
+    )
+    parser.add_argument(
         "-m", "--module", action="store_true", help="SCRIPT is the name of a module"
     )
     parser.add_argument("script", help="the program that every worker runs")
@@ -91,16 +134,20 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _check(options: argparse.Namespace) -> None:
-    read_options()
-    if options.devices_per_worker is not None and options.devices_per_worker < 1:
+    settings = read_options(_environment(options))
+    hosts = [] if options.hosts is None else options.hosts.split(",")
+    is_exposed = not all(is_loopback(split_address(host)[0]) for host in hosts)
+    if len(hosts) > 1 and is_exposed and not settings.secret:
         raise ValueError(
-            "--devices-per-worker must be 1 or more. "
-            f"Received: {options.devices_per_worker}."
+            "Several machines need a secret, so that no other process can join the "
+            "job. Received: no MIRRAX_SECRET. Set it to the same long random text on "
+            "all of them; `openssl rand -hex 16` makes one."
         )
-    if options.grace < 0:
-        raise ValueError(
-            f"--grace must be 0 or more seconds. Received: {options.grace}."
-        )
+    for flag, minimum in _MINIMA.items():
+        value = getattr(options, flag)
+        if value is not None and value < minimum:
+            name = f"--{flag.replace('_', '-')}"
+            raise ValueError(f"{name} must be {minimum} or more. Received: {value}.")
     if not options.module and not os.path.exists(options.script):
         raise ValueError(
             f"The script must be a file. Received: {options.script}, which is not "
@@ -126,6 +173,50 @@ def _plan(options: argparse.Namespace) -> LaunchPlan:
         return plan_local(2 if options.workers is None else options.workers)
     num_workers = 1 if options.workers is None else options.workers
     return plan_hosts(options.hosts.split(","), options.host_index, num_workers)
+
+
+def _find_machines(options: argparse.Namespace) -> Machines | None:
+    """Returns the machines whose launchers must agree; None if they need not."""
+    if options.elastic is not None and not (options.hosts and options.max_restarts):
+        raise ValueError(
+            "--elastic needs --hosts and --max-restarts. Received: --hosts "
+            f"{options.hosts}, --max-restarts {options.max_restarts}."
+        )
+    if options.hosts is None or not options.max_restarts:
+        return None
+    hosts = tuple(options.hosts.split(","))
+    minimum, maximum = _parse_elastic(options.elastic, len(hosts))
+    num_workers = 1 if options.workers is None else options.workers
+    return Machines(hosts, num_workers, minimum, maximum, read_options())
+
+
+def _meet(
+    options: argparse.Namespace, machines: Machines | None
+) -> Alone | Leader | Follower:
+    if machines is None:
+        return Alone(lambda: _plan(options))
+    if options.host_index == 0:
+        grace = max(options.grace, read_options().failure_grace)
+        return Leader(machines, CONSOLE.show_line, grace)
+    return Follower(machines, options.host_index)
+
+
+def _parse_elastic(text: str | None, num_hosts: int) -> tuple[int, int]:
+    if text is None:
+        return num_hosts, num_hosts
+    match = re.fullmatch(r"(\d+):(\d+)", text)
+    if match is None or not 1 <= int(match[1]) <= int(match[2]) <= num_hosts:
+        raise ValueError(
+            f"--elastic must be MIN:MAX, numbers of machines from 1 to {num_hosts}. "
+            f"Received: {text}."
+        )
+    return int(match[1]), int(match[2])
+
+
+def _environment(options: argparse.Namespace) -> dict[str, str]:
+    if options.requeue_code is None:
+        return dict(os.environ)
+    return {**os.environ, "MIRRAX_REQUEUE_CODE": str(options.requeue_code)}
 
 
 def _command(options: argparse.Namespace) -> list[str]:

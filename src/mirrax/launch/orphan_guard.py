@@ -1,25 +1,30 @@
 """Kills the workers when their launcher dies, even by SIGKILL.
 
-A small process of its own. It reads the workers' process groups from its standard
-input; end of file without "done" means that the launcher has died.
+A small process of its own. It reads the workers' process groups, and a folder to
+remove, from its standard input; end of file without "done" means that the launcher has
+died.
 """
 
 from __future__ import annotations
 
 import contextlib
+import pathlib
 import subprocess
 import sys
 
 # Runs without importing Mirrax, so that it starts at once.
 _PROGRAM = """
-import os, signal, sys, time
+import os, shutil, signal, sys, time
 for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
     signal.signal(number, signal.SIG_IGN)
-groups = []
+groups, folders = [], []
 for line in sys.stdin:
     if line == "done\\n":
         os._exit(0)
-    groups.append(int(line))
+    if line.startswith("/"):
+        folders.append(line[:-1])
+    else:
+        groups.append(int(line))
 for number, seconds in ((signal.SIGTERM, 1.5), (signal.SIGKILL, 0)):
     for group in groups:
         try:
@@ -27,6 +32,8 @@ for number, seconds in ((signal.SIGTERM, 1.5), (signal.SIGKILL, 0)):
         except OSError:
             pass
     time.sleep(seconds)
+for folder in folders:
+    shutil.rmtree(folder, ignore_errors=True)
 """
 
 
@@ -44,6 +51,10 @@ class OrphanGuard:
     def watch(self, group: int) -> None:
         """Adds a process group."""
         self._send(f"{group}\n")
+
+    def remove(self, folder: pathlib.Path) -> None:
+        """Adds a folder of the launcher."""
+        self._send(f"{folder.absolute()}\n")
 
     def close(self) -> None:
         """Stops the guard after all workers have ended."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+import ast
 import os
 import pathlib
 import pickle
@@ -11,9 +11,13 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import cloudpickle
+
 from mirrax.errors import CollectiveTimeout, WorkerFailed
 from mirrax.launch.job_result import JobResult
-from mirrax.launch.supervisor import Supervisor, show_line
+from mirrax.launch.machines import Alone
+from mirrax.launch.restarts import run_job
+from mirrax.launch.worker_output import CONSOLE
 from mirrax.launch.worker_plan import plan_local
 
 
@@ -24,8 +28,9 @@ def run(
     *,
     devices_per_worker: int | None = None,
     timeout: float | None = None,
+    max_restarts: int = 0,
     environment: Mapping[str, str] | None = None,
-    show: Callable[[str], None] = show_line,
+    show: Callable[[str], None] | None = None,
 ) -> list[Any]:
     """Runs a function on new workers and returns the results of all.
 
@@ -39,25 +44,29 @@ def run(
         losses = mirrax.launch.run(train, workers=2)
 
     Args:
-        fn: A function. One from a notebook needs the package cloudpickle.
+        fn: A function. It may be defined in a notebook or in the main script.
         workers: The number of workers.
         args: The arguments of the function, the same for all.
         devices_per_worker: The number of CPU devices of each worker.
         timeout: Seconds after which all workers are killed.
+        max_restarts: How often to start all workers again after a failure.
         environment: Additional environment variables.
-        show: Called with each line of output.
+        show: Called with each line of output; prints it by default.
     """
     with tempfile.TemporaryDirectory(prefix="mirrax-run-") as name:
         folder = pathlib.Path(name)
         _write_order(folder, fn, args)
-        supervisor = Supervisor(
-            plan_local(workers),
+        result = run_job(
+            Alone(lambda: plan_local(workers)),
             [sys.executable, "-m", "mirrax.launch.worker_main", name],
+            max_restarts=max_restarts,
             devices_per_worker=devices_per_worker,
             environment={**os.environ, **(environment or {})},
-            show=show,
+            show=show or CONSOLE.show_line,
+            show_bar=CONSOLE.show_bar if show is None else lambda _: None,
+            timeout=timeout,
+            scratch=[folder],
         )
-        result = supervisor.run(timeout)
         _check(result, timeout)
         return [
             pickle.loads((folder / f"result-{index}").read_bytes())
@@ -68,30 +77,52 @@ def run(
 def _write_order(
     folder: pathlib.Path, fn: Callable[..., Any], args: Sequence[Any]
 ) -> None:
-    main = sys.modules["__main__"]
-    path = getattr(main, "__file__", None)
-    order: dict[str, Any] = {"path": list(sys.path), "main": None}
-    if fn.__module__ == "__main__" and path is None:
-        data = _dump_by_value(fn, args)
-    else:
-        if fn.__module__ == "__main__":
-            order["main"] = os.path.abspath(str(path))
-        data = pickle.dumps((fn, tuple(args)))
+    is_in_main = getattr(fn, "__module__", None) == "__main__"
+    main = _find_guarded_main() if is_in_main else None
+    order = {"path": list(sys.path), "main": main}
+    # A script whose main program is guarded can be imported by the workers. In others,
+    # such as notebooks, what `__main__` defines goes to them by value.
+    dump = cloudpickle.dumps if main is None else pickle.dumps
+    try:
+        data = dump((fn, tuple(args)))
+    except Exception as error:
+        raise TypeError(
+            "The function, its arguments and the variables that it uses must be "
+            f"picklable, because the workers are other processes. Received: {error}. "
+            "Make such objects inside of the function, or move the function into a "
+            "module."
+        ) from error
     (folder / "order").write_bytes(pickle.dumps(order))
     (folder / "call").write_bytes(data)
 
 
-def _dump_by_value(fn: Callable[..., Any], args: Sequence[Any]) -> bytes:
-    try:
-        cloudpickle = importlib.import_module("cloudpickle")
-    except ImportError:
-        raise RuntimeError(
-            "A function that is defined in a notebook needs cloudpickle to reach other "
-            f"processes. Received: {fn.__qualname__}. Install cloudpickle, or put the "
-            "function into a module."
-        ) from None
-    data: bytes = cloudpickle.dumps((fn, tuple(args)))
-    return data
+def _find_guarded_main() -> str | None:
+    """Returns the main script if it called this under `if __name__ == "__main__"`."""
+    main = sys.modules["__main__"]
+    path: str = getattr(main, "__file__", None) or ""
+    frame = sys._getframe()
+    while frame.f_back is not None:
+        frame = frame.f_back
+        code = frame.f_code
+        if frame.f_globals is vars(main) and code.co_name == "<module>":
+            # For standard input it is "<stdin>".
+            is_script = os.path.isfile(path) and code.co_filename == path
+            return path if is_script and _is_guarded(path, frame.f_lineno) else None
+    return None
+
+
+def _is_guarded(path: str, line: int) -> bool:
+    tree = ast.parse(pathlib.Path(path).read_bytes())
+    guards = [
+        node
+        for node in tree.body
+        if isinstance(node, ast.If)
+        and any(
+            isinstance(part, ast.Name) and part.id == "__name__"
+            for part in ast.walk(node.test)
+        )
+    ]
+    return any(node.lineno <= line <= (node.end_lineno or 0) for node in guards)
 
 
 def _check(result: JobResult, timeout: float | None) -> None:

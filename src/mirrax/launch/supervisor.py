@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import os
 import pathlib
 import signal
-import sys
-import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from mirrax.cluster.coordinator.process import Coordinator
 from mirrax.cluster.job_options import read_options
-from mirrax.cluster.membership import join_address
 from mirrax.cluster.net.handshake import derive_key
+from mirrax.cluster.step_record import VARIABLE as STEP_RECORD
+from mirrax.cluster.step_record import AttemptSteps, StepRecord
 from mirrax.launch.job_result import JobResult, make_result
 from mirrax.launch.orphan_guard import OrphanGuard
 from mirrax.launch.worker_plan import LaunchPlan, make_environment
@@ -28,8 +29,9 @@ _REMINDER_AGAIN_SECONDS = 10.0
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
+@dataclasses.dataclass
 class Supervisor:
-    """Runs the workers of one machine.
+    """Runs the workers of one machine, in one attempt.
 
     Args:
         plan: The workers to start.
@@ -38,41 +40,47 @@ class Supervisor:
         environment: The base environment variables.
         log_folder: The folder for log files, one for each worker.
         show: Called with each line of output, prefixed with its worker.
+        show_bar: Called with each state of the first worker's progress bar.
         grace: Seconds for workers to exit after SIGINT or SIGTERM.
-        failure_grace: Seconds for the others to raise their errors after a failure.
+        scratch: Folders to remove if this process dies.
+        attempt: How many attempts came before; later ones append to the log files.
+        record: The file for the steps of the first worker here.
+        signals: The signals received so far, see `received_signals`.
+        poll: Called repeatedly while the workers run.
     """
 
-    def __init__(
-        self,
-        plan: LaunchPlan,
-        command: Sequence[str],
-        *,
-        devices_per_worker: int | None = None,
-        environment: Mapping[str, str] | None = None,
-        log_folder: pathlib.Path | None = None,
-        show: Callable[[str], None] = print,
-        grace: float = 30.0,
-        failure_grace: float = 15.0,
-    ) -> None:
-        self._plan = plan
-        self._command = command
-        self._devices_per_worker = devices_per_worker
-        self._environment = dict(os.environ if environment is None else environment)
-        self._log_folder = log_folder
-        self._show = show
-        self._grace = grace
-        self._failure_grace = failure_grace
+    plan: LaunchPlan
+    command: Sequence[str]
+    _: dataclasses.KW_ONLY
+    devices_per_worker: int | None = None
+    environment: Mapping[str, str] = dataclasses.field(
+        default_factory=lambda: dict(os.environ)
+    )
+    log_folder: pathlib.Path | None = None
+    show: Callable[[str], None] = print
+    show_bar: Callable[[str], None] = lambda _: None
+    grace: float = 30.0
+    scratch: Sequence[pathlib.Path] = ()
+    attempt: int = 0
+    record: StepRecord | None = None
+    signals: Sequence[int] = ()
+    poll: Callable[[], object] = lambda: None
+
+    def __post_init__(self) -> None:
+        self.failed_at: float | None = None
+        self._options = read_options(self.environment)
         self._processes: list[WorkerProcess] = []
         self._failed: list[int] = []
         self._deadline: float | None = None
         self._reminder: float | None = None
-        self._received: list[int] = []
 
     def run(self, timeout: float | None = None) -> JobResult:
         """Runs the job to its end; stops the workers on KeyboardInterrupt."""
         end = None if timeout is None else time.monotonic() + timeout
         guard = OrphanGuard()
-        coordinator = failure = None
+        for folder in self.scratch:
+            guard.remove(folder)
+        coordinator = failure = coordinator_code = None
         try:
             coordinator = self._start_coordinator()
             self._start(guard, coordinator)
@@ -83,59 +91,73 @@ class Supervisor:
             for process in self._processes:
                 process.kill()
             if coordinator is not None:
+                coordinator_code = coordinator.exit_code
                 failure = coordinator.stop()
             guard.close()
         for process in self._processes:
             process.finish()
-        signal_number = self._received[0] if self._received else None
+        signal_number = self.signals[0] if self.signals else None
         return make_result(
-            self._plan, self._processes, self._failed, signal_number, failure, timed_out
+            self.plan,
+            self._processes,
+            self._failed,
+            signal_number,
+            failure,
+            timed_out,
+            self._read_steps(),
+            coordinator_code,
         )
 
-    def forward_signals(self) -> None:
-        """Forwards SIGINT, SIGTERM and SIGHUP from now on; a second signal kills."""
-
-        def forward(number: int, _: object) -> None:
-            self._received.append(number)
-
-        for number in _SIGNALS:
-            signal.signal(number, forward)
+    def _read_steps(self) -> AttemptSteps:
+        return AttemptSteps() if self.record is None else self.record.read()
 
     def _start_coordinator(self) -> Coordinator | None:
-        if not self._plan.hosts_coordinator:
+        if not self.plan.hosts_coordinator:
             return None
-        host, port = self._plan.coordinator
-        options = read_options(self._environment)
-        address = join_address(host, port)
+        host, port = self.plan.coordinator
+        options = self._options
         return Coordinator(
             host=options.bind or host,
             port=port,
-            key=derive_key(address, self._plan.token, options.secret),
-            workers=self._plan.workers,
-            join_timeout=options.join_timeout,
-            silence_timeout=options.silence_timeout,
+            key=derive_key(
+                self.plan.workers[0].address, self.plan.token, options.secret
+            ),
+            workers=self.plan.workers,
+            options=options,
             exit_report_seconds=_DEATH_SECONDS,
         )
 
     def _start(self, guard: OrphanGuard, coordinator: Coordinator | None) -> None:
-        port = self._plan.coordinator[1] if coordinator is None else coordinator.port
-        for index in self._plan.local:
-            name = self._plan.workers[index].name
+        port = self.plan.coordinator[1] if coordinator is None else coordinator.port
+        for index in self.plan.local:
+            name = self.plan.workers[index].name
+            environment = make_environment(
+                self.plan,
+                index,
+                port,
+                self.environment,
+                self.devices_per_worker,
+            )
+            if index == self.plan.local[0] and self.record is not None:
+                environment[STEP_RECORD] = str(self.record.path)
             process = WorkerProcess(
                 name,
-                self._command,
-                make_environment(
-                    self._plan,
-                    index,
-                    port,
-                    self._environment,
-                    self._devices_per_worker,
-                ),
-                show=lambda line, name=name: self._show(f"[{name}] {line}"),  # type: ignore[misc]
-                log=self._log_folder and self._log_folder / f"worker-{index}.log",
+                self.command,
+                environment,
+                show=lambda line, name=name: self.show(f"[{name}] {line}"),  # type: ignore[misc]
+                log=self.log_folder and self.log_folder / f"worker-{index}.log",
+                show_bar=self._make_show_bar(index),
+                appends=self.attempt > 0,
             )
             self._processes.append(process)
             guard.watch(process.process_id)
+
+    def _make_show_bar(self, worker_index: int) -> Callable[[str], None]:
+        """Returns a function that draws the bar of the first worker here, else none."""
+        if worker_index != self.plan.local[0]:
+            return lambda _: None
+        name = self.plan.workers[worker_index].name
+        return lambda bar: self.show_bar(bar and f"[{name}] {bar}")
 
     def _wait(self, coordinator: Coordinator | None, end: float | None) -> bool:
         """Waits for all workers to end; returns whether the timeout expired first."""
@@ -146,9 +168,13 @@ class Supervisor:
                 if self._processes[position].exit_code is not None:
                     running.discard(position)
                     self._record_exit(position, coordinator)
-            for number in self._received[num_forwarded:]:
+            for number in self.signals[num_forwarded:]:
                 self._forward_signal(number, is_first=num_forwarded == 0)
                 num_forwarded += 1
+            if coordinator is not None and (
+                coordinator.exit_code or coordinator.has_failure()
+            ):
+                self._notice_failure(self._options.failure_grace)
             now = time.monotonic()
             if self._reminder is not None and now > self._reminder:
                 self._remind(running)
@@ -157,6 +183,7 @@ class Supervisor:
             if self._deadline is not None and now > self._deadline:
                 self._failed += sorted(running)
                 return False
+            self.poll()
             time.sleep(_POLL_SECONDS)
         return False
 
@@ -164,18 +191,19 @@ class Supervisor:
         self, coordinator: Coordinator, end: float | None
     ) -> None:
         """Waits until workers on other machines no longer need the coordinator."""
-        if len(self._plan.local) == len(self._plan.workers):
+        if len(self.plan.local) == len(self.plan.workers):
             return
         coordinator.finish()
         reminder = time.monotonic() + _REMINDER_SECONDS
-        limits = [limit for limit in (end, self._deadline) if limit is not None]
-        while coordinator.is_running() and not self._received:
+        limits = [time.monotonic() + self._options.idle_timeout]
+        limits += [limit for limit in (end, self._deadline) if limit is not None]
+        while coordinator.exit_code is None and not self.signals:
             now = time.monotonic()
             if any(now > limit for limit in limits):
                 return
             if now > reminder:
                 reminder = now + _REMINDER_AGAIN_SECONDS
-                self._show(
+                self.show(
                     "mirrax launch: The workers here have ended. Waiting for those of "
                     "other machines, which use the coordinator on this one."
                 )
@@ -184,16 +212,24 @@ class Supervisor:
     def _record_exit(self, position: int, coordinator: Coordinator | None) -> None:
         process = self._processes[position]
         if coordinator is not None:
-            index = self._plan.local[position]
-            coordinator.report_exit(index, process.describe_exit())
+            index = self.plan.local[position]
+            has_failed = process.exit_code != 0
+            coordinator.report_exit(index, process.describe_exit(), has_failed)
         if process.exit_code != 0:
             self._failed.append(position)
-            self._set_deadline(self._failure_grace)
+            is_planned = self._read_steps().is_preempted
+            self._notice_failure(
+                self.grace if is_planned else self._options.failure_grace
+            )
+
+    def _notice_failure(self, grace: float) -> None:
+        self.failed_at = self.failed_at or time.monotonic()
+        self._set_deadline(grace)
 
     def _forward_signal(self, number: int, is_first: bool) -> None:
         for process in self._processes:
             process.signal(number)
-        self._set_deadline(self._grace if is_first else 0.0)
+        self._set_deadline(self.grace if is_first else 0.0)
         self._reminder = time.monotonic() + _REMINDER_SECONDS
 
     def _remind(self, running: set[int]) -> None:
@@ -201,8 +237,8 @@ class Supervisor:
         names = ", ".join(
             self._processes[position].name for position in sorted(running)
         )
-        self._show(
-            f"mirrax launch: Waiting up to {self._grace:g} s for {names} to end. "
+        self.show(
+            f"mirrax launch: Waiting up to {self.grace:g} s for {names} to end. "
             "A second signal ends them now."
         )
 
@@ -211,11 +247,20 @@ class Supervisor:
         self._deadline = min(self._deadline or deadline, deadline)
 
 
-def show_line(line: str) -> None:
-    """Prints one line atomically."""
-    with _print_lock:
-        sys.stdout.write(f"{line}\n")
-        sys.stdout.flush()
+@contextlib.contextmanager
+def received_signals() -> Iterator[list[int]]:
+    """Gives a list that gets each SIGINT, SIGTERM and SIGHUP inside the block.
 
+    A supervisor forwards the first of them to its workers; a second one kills them.
+    """
+    received: list[int] = []
 
-_print_lock = threading.Lock()
+    def receive(number: int, _: object) -> None:
+        received.append(number)
+
+    previous = {number: signal.signal(number, receive) for number in _SIGNALS}
+    try:
+        yield received
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)

@@ -8,7 +8,9 @@ import pickle
 import runpy
 import sys
 
-from mirrax.cluster.tf_config_parser import parse
+import cloudpickle
+
+from mirrax.cluster.resolvers.tf_config import parse
 
 
 def main(folder: pathlib.Path) -> None:
@@ -19,8 +21,15 @@ def main(folder: pathlib.Path) -> None:
         # As multiprocessing does: code under `if __name__ == "__main__"` does not run.
         names = runpy.run_path(order["main"], run_name="__mp_main__")
         sys.modules["__main__"].__dict__.update(names)
-    fn, args = pickle.loads((folder / "call").read_bytes())
-    result = pickle.dumps(fn(*args))
+    try:
+        fn, args = pickle.loads((folder / "call").read_bytes())
+    except Exception as error:
+        raise TypeError(
+            "The function and the objects that it uses must load in the workers. "
+            f"Received: {error}. Move them into a module; or, in a script, call "
+            '`mirrax.launch.run` under `if __name__ == "__main__":`.'
+        ) from error
+    result = cloudpickle.dumps(fn(*args))
     index = parse(os.environ["TF_CONFIG"]).task_id
     (folder / f"result-{index}").write_bytes(result)
 

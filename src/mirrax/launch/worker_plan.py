@@ -9,6 +9,7 @@ import socket
 from collections.abc import Mapping, Sequence
 
 from mirrax.cluster.membership import Worker, join_address, split_address
+from mirrax.cluster.net.listener import find_reachable_host
 from mirrax.devices import cpu_threads
 from mirrax.devices.cpu_device_count import count_requested
 
@@ -23,7 +24,7 @@ class LaunchPlan:
     Args:
         workers: The workers of all machines.
         local: The indices of those started here.
-        coordinator: The coordinator's host and port; 0 for any port.
+        coordinator: The coordinator's host and port, as seen from here; 0 for any port.
         token: The secret of this attempt; empty with several launchers, which use the
             user's secret instead.
     """
@@ -84,12 +85,21 @@ def plan_hosts(hosts: Sequence[str], host_index: int, num_workers: int) -> Launc
         for rank in range(num_workers)
     ]
     first = host_index * num_workers
+    coordinator = addresses[0]
+    if host_index == 0:
+        coordinator = find_own_host(hosts), coordinator[1]
     return LaunchPlan(
         workers=tuple(workers),
         local=tuple(range(first, first + num_workers)),
-        coordinator=addresses[0],
+        coordinator=coordinator,
         token="",
     )
+
+
+def find_own_host(hosts: Sequence[str]) -> str:
+    """Returns the host where the first machine listens, as seen from itself."""
+    own, *others = (split_address(host)[0] for host in hosts)
+    return find_reachable_host(own, [host for host in others if host != own])
 
 
 def make_environment(
@@ -107,6 +117,11 @@ def make_environment(
         "TF_CONFIG": json.dumps(
             {"cluster": cluster, "task": {"type": worker.type, "index": worker.index}}
         ),
+        # Read by many libraries and scripts.
+        "RANK": str(worker_index),
+        "WORLD_SIZE": str(len(plan.workers)),
+        "LOCAL_RANK": str(plan.local.index(worker_index)),
+        "LOCAL_WORLD_SIZE": str(len(plan.local)),
         "MIRRAX_COORDINATOR": join_address(plan.coordinator[0], coordinator_port),
         "MIRRAX_TOKEN": plan.token,
         # Otherwise the last lines of a killed worker are lost.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import os
 import pathlib
@@ -11,9 +12,27 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import IO
 
+from mirrax.cluster.worker.tracebacks import find_error_line
+from mirrax.launch.worker_output import OutputSplitter
+
 # Enough for a long traceback.
 _KEPT_LINES = 2000
 _TRACEBACK = "Traceback (most recent call last):"
+# Python prints these without a traceback when the program itself cannot be compiled.
+_SYNTAX = ("SyntaxError", "IndentationError", "TabError")
+_OWN = "mirrax.errors."
+
+
+def describe_code(code: int | None) -> str:
+    """Returns an exit code, negative after a signal, as text.
+
+    >>> describe_code(-9)
+    'killed by SIGKILL'
+    """
+    if code is not None and code < 0:
+        with contextlib.suppress(ValueError):
+            return f"killed by {signal.Signals(-code).name}"
+    return f"exit code {code}"
 
 
 class WorkerProcess:
@@ -24,7 +43,9 @@ class WorkerProcess:
         command: The command to run.
         environment: The environment variables of the process.
         show: Called with each line of output.
+        show_bar: Called with each state of a progress bar, with "" at its end.
         log: A file for the whole output.
+        appends: Whether to keep what the file already has.
     """
 
     def __init__(
@@ -34,14 +55,20 @@ class WorkerProcess:
         environment: Mapping[str, str],
         show: Callable[[str], None],
         log: pathlib.Path | None = None,
+        show_bar: Callable[[str], None] = lambda _: None,
+        appends: bool = False,
     ) -> None:
         self.name = name
         self.lines: list[str] = []
+        self.was_running = False
         self._show = show
+        self._show_bar = show_bar
         self._log: IO[str] | None = None
         if log is not None:
             try:
-                self._log = log.open("w")
+                self._log = log.open(
+                    "a" if appends else "w", encoding="utf-8", errors="backslashreplace"
+                )
             except OSError as error:
                 self._warn_of_log(log, error)
         self._process = subprocess.Popen(
@@ -69,12 +96,9 @@ class WorkerProcess:
     def describe_exit(self) -> str:
         """Returns how the process ended, as text."""
         code = self._process.poll()
-        if code is not None and code < 0:
-            with contextlib.suppress(ValueError):
-                return f"killed by {signal.Signals(-code).name}"
         if code == 0:
             return "exit code 0, before the others were done"
-        return f"exit code {code}"
+        return describe_code(code)
 
     def signal(self, number: int) -> None:
         """Sends a signal to the process, if it is running."""
@@ -83,6 +107,7 @@ class WorkerProcess:
 
     def kill(self) -> None:
         """Kills the process group."""
+        self.was_running = self._process.poll() is None
         with contextlib.suppress(OSError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
@@ -96,6 +121,9 @@ class WorkerProcess:
         """Returns the output from the last traceback on, or ""."""
         starts = [i for i, line in enumerate(self.lines) if line == _TRACEBACK]
         if not starts:
+            # One that stops because of another worker prints no traceback of its own.
+            starts = [i for i, line in enumerate(self.lines) if line.startswith(_OWN)]
+        if not starts:
             return ""
         # Include the tracebacks of the exceptions that caused it.
         first = starts[-1]
@@ -106,18 +134,35 @@ class WorkerProcess:
             first = start
         return "\n".join(self.lines[first:])
 
+    def find_error(self) -> str:
+        """Returns the line of the last exception in the output, or ""."""
+        if self.lines and self.lines[-1].startswith(_SYNTAX):
+            return self.lines[-1]
+        for number, line in reversed(list(enumerate(self.lines))):
+            if line == _TRACEBACK:
+                return find_error_line("\n".join(self.lines[number:]))
+            # A worker whose job has failed prints no traceback.
+            if line.startswith(_OWN):
+                return line
+        return ""
+
     def _read(self) -> None:
         stream = self._process.stdout
         assert stream is not None
+        decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        splitter = OutputSplitter(self._keep_line, self._show_bar)
         with stream:
-            for data in stream:
-                line = data.decode(errors="replace").rstrip("\r\n")
-                self.lines.append(line)
-                del self.lines[:-_KEPT_LINES]
-                self._show(line)
-                self._write_log(line)
+            while data := os.read(stream.fileno(), 1 << 16):
+                splitter.feed(decoder.decode(data))
+        splitter.close()
         if self._log is not None:
             self._log.close()
+
+    def _keep_line(self, line: str) -> None:
+        self.lines.append(line)
+        del self.lines[:-_KEPT_LINES]
+        self._write_log(line)
+        self._show(line)
 
     def _write_log(self, line: str) -> None:
         if self._log is None:

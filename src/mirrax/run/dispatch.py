@@ -1,4 +1,4 @@
-"""Which engine runs a replica function."""
+"""Chooses the engine that runs a replica function."""
 
 from __future__ import annotations
 
@@ -9,16 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 
+from mirrax import trees
 from mirrax._jax.tape_trace import is_recording
+from mirrax.collectives.shard_layout import ShardLayout, matching_layouts
 from mirrax.context import stack
 from mirrax.lazy_modules import LazyModule
 from mirrax.run import function_identity
 from mirrax.run.compiled.function import AnyFunction, Function
-from mirrax.run.compiled.replica_trace import run_traced
+from mirrax.run.compiled.mapped_trace import run_traced
 from mirrax.run.compiled.spmd_communicator import call_alone, run_within
 from mirrax.run.eager.scheduler import run_eager
 from mirrax.run.replica_context import ReplicaCall
 from mirrax.trees import Tree
+from mirrax.values.layouts import replicate
+from mirrax.values.regroup import is_mirrored_array
 from mirrax.variables import foreign_libraries
 
 if TYPE_CHECKING:
@@ -31,11 +35,11 @@ def run(
     strategy: Any, fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
 ) -> Tree:
     """Returns the merged results of `fn` on every replica of `strategy`."""
-    driver, is_traced = stack.driver(), stack.overlay() is not None
+    untraced, is_traced = stack.untraced_function(), stack.overlay() is not None
     if type(fn) is Function and type(args) is tuple and not kwargs:
         # The hot path: a call like the one before.
         strategy_of, replica_function = fn.last_replica_function
-        is_compiled = driver is None and not is_traced and not Function.runs_eagerly
+        is_compiled = untraced is None and not is_traced and not Function.runs_eagerly
         if strategy_of() is strategy and is_compiled and fn.input_signature is None:
             compiled = replica_function()
             known = None if compiled is None else compiled.last_call
@@ -48,16 +52,17 @@ def run(
             "`run` takes a function and its arguments: run(fn, args=(...)). Received: "
             f"fn={fn!r}."
         )
-    if not isinstance(args, tuple | list) or not isinstance(kwargs, dict):
+    if not isinstance(args, (tuple, list)) or not isinstance(kwargs, dict):
         _refuse_arguments(args, kwargs)
     if isinstance(fn, functools.partial):
         fn, args, kwargs = _unpacked(fn, args, kwargs)
-    if isinstance(fn, Function) and Function.runs_eagerly:
-        fn, driver = fn.fn, None
-    if driver is not None and not is_traced and not isinstance(fn, Function):
-        return _run_driven(driver, strategy, fn, args, kwargs)
-    if isinstance(fn, Function) and not is_traced:
-        return _run_compiled(strategy, fn, args, kwargs)
+    if isinstance(fn, Function):
+        if Function.runs_eagerly:
+            fn = fn.fn
+        elif not is_traced:
+            return _run_compiled(strategy, fn, args, kwargs)
+    elif untraced is not None and not is_traced:
+        return _run_inside_untraced(untraced, strategy, fn, args, kwargs)
     foreign_libraries.connected()
     call = ReplicaCall(strategy, strategy.collective, fn, tuple(args), kwargs)
     with strategy.scope():
@@ -66,7 +71,7 @@ def run(
 
 def _run_by_python(call: ReplicaCall) -> Tree:
     if not call.topology.is_single:
-        return run_eager(call)
+        return _with_whole_arguments(call, run_eager)
     with jax.default_device(call.topology.devices[0]):
         return call_alone(call)
 
@@ -99,33 +104,70 @@ def _run_compiled(
     strategy: Any, fn: AnyFunction, args: Sequence[Any], kwargs: dict[str, Any]
 ) -> Tree:
     args, kwargs = fn.fitted(args, kwargs)
-    compiled = fn.over(strategy, _run_one_by_one)
-    if stack.driver() is None:
+    compiled = fn.over(strategy, _run_uneven)
+    if stack.untraced_function() is None:
         return compiled.call(args, kwargs)
-    with stack.driving(None):
+    with stack.running_untraced(None):
         return compiled.call(args, kwargs)
 
 
-def _run_driven(
-    driver: AnyFunction,
+def _run_inside_untraced(
+    untraced: AnyFunction,
     strategy: Any,
     fn: Callable[..., Any],
     args: Sequence[Any],
     kwargs: dict[str, Any],
 ) -> Tree:
-    compiled = driver.compiled(fn)
+    compiled = untraced.compiled(fn)
     count = compiled.trace_count
     result = _run_compiled(strategy, compiled, args, kwargs)
     if compiled.trace_count != count:
-        # Its Python may have changed what it reaches, such as a counter, or made a
-        # variable, which is no reason to trace it again.
-        driver.remember(function_identity.identity(fn), compiled)
+        # Tracing may have changed captured values, such as a counter, or created a
+        # variable. That must not retrace it.
+        untraced.remember(function_identity.identity(fn), compiled)
     return result
 
 
-def _run_one_by_one(call: ReplicaCall, fn: AnyFunction) -> Tree:
-    """Runs replicas that need a program each, or Python."""
-    return _run_by_python(call) if call.is_deciding else runner.run_uneven(call, fn)
+def _run_uneven(call: ReplicaCall, fn: AnyFunction) -> Tree:
+    """Runs a call that has no single program: one per replica, or eagerly."""
+    return _with_whole_arguments(call, lambda whole: runner.run_uneven(whole, fn))
+
+
+def _with_whole_arguments(
+    call: ReplicaCall, run: Callable[[ReplicaCall], Tree]
+) -> Tree:
+    """Runs a call with its sharded arguments gathered, and shards the results again."""
+    leaves, structure = trees.flatten((call.args, call.kwargs))
+    layouts = [ShardLayout.of_array(leaf, call.topology) for leaf in leaves]
+    if not any(layouts):
+        return run(call)
+    topology = call.topology
+    given = [
+        (layout, leaf.dtype)
+        for leaf, layout in zip(leaves, layouts, strict=True)
+        if layout is not None
+    ]
+    leaves = [
+        leaf
+        if layout is None
+        else replicate(layout.load(leaf, topology, "gather arguments"), topology)
+        for leaf, layout in zip(leaves, layouts, strict=True)
+    ]
+    args, kwargs = trees.unflatten(structure, leaves)
+    results = run(dataclasses.replace(call, args=args, kwargs=kwargs))
+    leaves, structure = trees.flatten(results)
+    kinds = [
+        (leaf.shape, leaf.dtype) if is_mirrored_array(leaf, topology) else None
+        for leaf in leaves
+    ]
+    new = matching_layouts(given, kinds)
+    return trees.unflatten(
+        structure,
+        [
+            leaf if layout is None else layout.store(leaf, topology)
+            for leaf, layout in zip(leaves, new, strict=True)
+        ],
+    )
 
 
 def _run_inside_trace(call: ReplicaCall) -> Tree:

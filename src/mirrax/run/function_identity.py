@@ -1,9 +1,8 @@
-"""When a function that is defined anew, or has changed, is still the same.
+"""Cache keys for the functions that an untraced function gives to `run`.
 
-A function that Python drives gives functions to `run`, again and again. What such a
-function computes depends on its code and on what it reaches: what it closes over, its
-defaults, the globals, attributes and functions that it names. A program made for it can
-be used as long as none of these has changed.
+They are often redefined on each call. What such a function computes depends on its code
+and on what it reaches: what it closes over, its defaults, the globals, attributes and
+functions that it names. Its program can be reused while none of these has changed.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ import collections
 import enum
 import functools
 import hashlib
-import os
 import sys
 import types
 from collections.abc import Callable, Hashable, Iterator
@@ -22,11 +20,10 @@ import jax
 import numpy as np
 
 from mirrax import trees
-from mirrax.run import user_frames
 from mirrax.trees import IdentityKey
+from mirrax.user_frames import is_user_code
 
 _MAX_VALUES = 10_000
-_STANDARD_LIBRARY = f"{os.path.dirname(os.__file__)}{os.sep}"
 _EMPTY = types.CellType()
 _PLAIN = (int, bool, str, bytes, type(None), range, type(Ellipsis))
 _SEQUENCES = (list, tuple, collections.deque)
@@ -35,7 +32,7 @@ _NAMESPACES = (types.SimpleNamespace, types.ModuleType)
 _ALWAYS_NAMED = frozenset({"call", "forward"})
 _CONSTRUCTORS = frozenset({"__init__", "__new__"})
 _NEVER_CALLED = frozenset({"__repr__", "__str__", "__del__"})
-# What reads attributes by names that are no part of the code.
+# These read attributes whose names are not in the code.
 _DYNAMIC = frozenset({"getattr", "vars", "__dict__", "eval", "exec", "globals"})
 
 
@@ -141,19 +138,13 @@ class _Reach:
             self.add(value)
 
     def _add_function(self, fn: types.FunctionType) -> None:
-        if not _is_users_file(fn.__code__.co_filename):
+        if not is_user_code(fn.__code__.co_filename):
             self._put(IdentityKey(fn))
             return
         self._put(fn.__code__)
-        for cell in fn.__closure__ or ():
-            self.add(None if cell == _EMPTY else cell.cell_contents)
-        self.add(fn.__defaults__)
-        self.add(fn.__kwdefaults__)
-        names = _names(fn.__code__)
-        self._names.update(names)
-        for name in names:
-            if name in fn.__globals__:
-                self.add(fn.__globals__[name])
+        self._names.update(_names(fn.__code__))
+        for value in captured_values(fn):
+            self.add(value)
 
     def _add_array(self, array: Any) -> None:
         if array.dtype.hasobject:
@@ -170,13 +161,24 @@ class _Reach:
             return
         self._put(IdentityKey(value))
         if isinstance(value, types.ModuleType):
-            is_users = _is_users_file(getattr(value, "__file__", None))
+            is_users = _is_user_module(value)
         else:
             kind = value if isinstance(value, type) else type(value)
             is_users = isinstance(value, _NAMESPACES) or is_users_type(kind)
         if is_users:
             self._holders.append(value)
             self._added.append(set())
+
+
+def captured_values(fn: types.FunctionType) -> Iterator[Any]:
+    """Yields what a function closes over, its defaults, and the globals it names."""
+    for cell in fn.__closure__ or ():
+        yield None if cell == _EMPTY else cell.cell_contents
+    yield fn.__defaults__
+    yield fn.__kwdefaults__
+    for name in _names(fn.__code__):
+        if name in fn.__globals__:
+            yield fn.__globals__[name]
 
 
 def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
@@ -212,16 +214,14 @@ def _names(code: types.CodeType) -> tuple[str, ...]:
     return tuple(names)
 
 
-@functools.lru_cache(maxsize=4096)
-def _is_users_file(file: str | None) -> bool:
-    if file is None:
-        return False
-    return user_frames.is_users(file) and not file.startswith(_STANDARD_LIBRARY)
-
-
 def is_users_type(kind: type) -> bool:
     """Returns whether a class belongs to the user's program, and to no library."""
     module = sys.modules.get(kind.__module__)
     if module is None or kind.__module__ == "__main__":
         return True
-    return _is_users_file(getattr(module, "__file__", None))
+    return _is_user_module(module)
+
+
+def _is_user_module(module: types.ModuleType) -> bool:
+    file = getattr(module, "__file__", None)
+    return file is not None and is_user_code(file)

@@ -1,35 +1,41 @@
-"""`ReplicaContext`, and the communicators through which replicas meet."""
+"""`ReplicaContext`, and the communicators of a replica with the others."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import jax
+import numpy as np
 
-from mirrax import trees
+from mirrax import trees, user_frames
 from mirrax.collectives.reduce import Collective, reduce_one, require_axis
 from mirrax.context import guards, stack
 from mirrax.devices.topology import Topology
 from mirrax.options import CommunicationOptions, ReduceOp, parse_reduce_op
 from mirrax.trees import Tree
-from mirrax.values.array_like import as_arrays, without_weak_type
+from mirrax.values.array_like import as_arrays, is_array_like, without_weak_type
+from mirrax.values.layouts import Parts
+from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import select
 
+_logger = logging.getLogger(__name__)
 
-@dataclasses.dataclass(frozen=True)
+_uneven_means: set[str] = set()
+"""Where replicas with different numbers of rows were averaged, as file:line."""
+
+
+# Not frozen: such records take three times as long to make, in every `run`.
+@dataclasses.dataclass(eq=False, slots=True, weakref_slot=True)
 class ReplicaCall:
     """A function to be called on every replica.
 
     Args:
-        strategy: The strategy that runs it.
         collective: Its devices, and how they communicate.
-        fn: The function.
         args: Positional arguments; distributed values among them are divided.
         kwargs: Keyword arguments, likewise.
-        is_deciding: Whether replicas may go different ways, because the function
-            decides in Python on values of tensors.
     """
 
     strategy: Any
@@ -37,11 +43,25 @@ class ReplicaCall:
     fn: Callable[..., Any]
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
-    is_deciding: bool = False
 
     @property
     def topology(self) -> Topology:
         return self.collective.topology
+
+    @property
+    def uneven_rows(self) -> list[int]:
+        """The number of rows of each replica, if the arguments show that it differs."""
+        for leaf in trees.leaves((self.args, self.kwargs)):
+            if isinstance(leaf, PerReplica) and isinstance(leaf.layout, Parts):
+                layout = leaf.layout
+                shapes = [shape for shape, _ in layout.shapes or ()]
+                shapes = shapes or [
+                    np.shape(p) for p in layout.held if is_array_like(p)
+                ]
+                rows = [shape[0] for shape in shapes if shape]
+                if len(set(rows)) > 1:
+                    return rows
+        return []
 
 
 class Communicator(Protocol):
@@ -72,7 +92,7 @@ class Communicator(Protocol):
 
 
 class SingleReplica:
-    """The meeting of a single replica: there is nobody to wait for."""
+    """The communicator of a single replica."""
 
     replica_id = 0
 
@@ -100,12 +120,6 @@ class SingleReplica:
         return values
 
 
-def require_gatherable(values: Sequence[jax.Array], axis: int) -> None:
-    """Raises unless each value has the dimension `axis`."""
-    for value in values:
-        require_axis(axis, value.ndim, "all_gather")
-
-
 class ReplicaContext:
     """One replica's view of a `run`; `get_replica_context()` gives it.
 
@@ -116,11 +130,11 @@ class ReplicaContext:
     """
 
     def __init__(
-        self, strategy: Any, meeting: Communicator, is_lasting: bool = False
+        self, strategy: Any, communicator: Communicator, is_lasting: bool = False
     ) -> None:
         self._strategy = strategy
-        self._communicator = meeting
-        # Whether it holds outside of every strategy, and not for one `run`.
+        self._communicator = communicator
+        # Whether it is the default context, which is valid outside of every `run`.
         self._is_lasting = is_lasting
 
     @property
@@ -156,7 +170,7 @@ class ReplicaContext:
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        """Lets all replicas meet; returns what `merge_fn` made of their values.
+        """Waits for all replicas; returns what `merge_fn` made of their values.
 
         `merge_fn(strategy, *args, **kwargs)` is called once, in cross-replica context,
         with a `PerReplica` for each value that differs. Each replica gets its own part
@@ -173,10 +187,13 @@ class ReplicaContext:
     ) -> Tree:
         """Returns `value`, a structure of arrays, combined over all replicas.
 
-        Differentiable: the gradient of a sum is the sum of the gradients.
+        Differentiable: the gradient of a sum is the sum of the gradients. "MEAN" gives
+        every replica the same weight, however many rows it has.
         """
         self._require_current("all_reduce")
         op = parse_reduce_op(reduce_op)
+        if op is ReduceOp.MEAN:
+            _warn_of_uneven_mean()
         leaves, structure = trees.flatten(value)
         if options is not None and not isinstance(options, CommunicationOptions):
             raise TypeError(
@@ -196,7 +213,8 @@ class ReplicaContext:
         self._require_current("all_gather")
         leaves, structure = trees.flatten(value)
         arrays = as_arrays(leaves)
-        require_gatherable(arrays, axis)
+        for array in arrays:
+            require_axis(axis, array.ndim, "all_gather")
         gathered = self._communicator.all_gather(arrays, axis, structure)
         return trees.unflatten(structure, gathered)
 
@@ -211,3 +229,22 @@ class ReplicaContext:
                 "or of a `run` that is over. Ask for it where you use it: "
                 f"`mirrax.get_replica_context().{what}(...)`."
             )
+
+
+def _warn_of_uneven_mean() -> None:
+    """Warns, once per call site, that a mean over unequal parts is unweighted."""
+    frame = stack.frame()
+    call = frame.call if isinstance(frame, stack.Replica) else None
+    rows = [] if call is None else call.uneven_rows
+    place = user_frames.caller() if rows else ""
+    if not rows or place in _uneven_means:
+        return
+    _uneven_means.add(place)
+    _logger.warning(
+        '`all_reduce("MEAN")` at %s gives every replica the same weight, but they have '
+        "different numbers of rows: %s. For the mean over all rows, return "
+        "`mirrax.nn.compute_average_loss(losses)` from the loss function and add up: "
+        '`all_reduce("SUM")`.',
+        place,
+        rows,
+    )

@@ -47,6 +47,7 @@ class CentralStorageStrategy(Strategy):
     @property
     @override
     def extended(self) -> StrategyExtended:
+        """The methods of `StrategyExtended`, for variables on one device."""
         return CentralStorageExtended(self, self._collective)
 
 

@@ -17,8 +17,8 @@ from mirrax.devices.topology import Topology
 from mirrax.lazy_modules import LazyModule
 from mirrax.run.replica_context import ReplicaContext, SingleReplica
 from mirrax.strategy.extended import StrategyExtended
+from mirrax.strategy.scope_variables import create_plain
 from mirrax.strategy.strategy import Strategy
-from mirrax.strategy.variable_creators import create_plain
 from mirrax.trees import Tree
 from mirrax.variables.distributed_variable import DistributedVariable
 from mirrax.variables.variable import Variable
@@ -30,7 +30,7 @@ else:
 
 
 class DefaultStrategy(Strategy):
-    """One replica on JAX' default device; changes nothing for ordinary code."""
+    """One replica on JAX's default device; changes nothing for ordinary code."""
 
     def __init__(self) -> None:
         device = default_devices()[0]

@@ -41,6 +41,7 @@ class StrategyExtended:
         self._collective = collective
 
     experimental_require_static_shapes = False
+    experimental_should_init = True
 
     @property
     def experimental_between_graph(self) -> bool:
@@ -53,7 +54,6 @@ class StrategyExtended:
         return self._collective.topology.worker_index == 0
 
     should_save_summary = should_checkpoint
-    experimental_should_init = should_checkpoint
 
     @property
     def worker_devices(self) -> tuple[str, ...]:

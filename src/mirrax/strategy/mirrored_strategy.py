@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import logging
+import os
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import jax
 
@@ -10,8 +14,31 @@ from mirrax.collectives.all_reduce import XlaAllReduce
 from mirrax.collectives.cross_device_ops import CrossDeviceOps
 from mirrax.devices.logical_devices import LogicalDevice
 from mirrax.devices.topology import local_topology
+from mirrax.lazy_modules import LazyModule
+from mirrax.strategy.scope_variables import create_mirrored
 from mirrax.strategy.strategy import Strategy
-from mirrax.strategy.variable_creators import create_mirrored
+
+if TYPE_CHECKING:
+    from mirrax.cluster.resolvers import detection
+    from mirrax.cluster.worker import join
+else:
+    detection = LazyModule("mirrax.cluster.resolvers.detection")
+    join = LazyModule("mirrax.cluster.worker.join")
+
+_LOGGER = logging.getLogger(__name__)
+# One of these is set where several processes are started. Without them, the modules
+# above need not be imported.
+LAUNCHER_VARIABLES = frozenset(
+    {
+        "TF_CONFIG",
+        "COORDINATOR_ADDRESS",
+        "JAX_PROCESS_ID",
+        "JOB_COMPLETION_INDEX",
+        "OMPI_COMM_WORLD_RANK",
+        "PMI_RANK",
+        "SLURM_JOB_ID",
+    }
+)
 
 
 class MirroredStrategy(Strategy):
@@ -24,6 +51,8 @@ class MirroredStrategy(Strategy):
             else all CPU devices.
         cross_device_ops: How values of several replicas are added up; XLA's all-reduce
             by default.
+        shard_state: Whether each device stores only its part of large variables, to
+            save memory; a number of bytes says how large. See docs/sharded_state.md.
 
     >>> strategy = MirroredStrategy(["CPU:0"])
     >>> strategy.num_replicas_in_sync
@@ -34,6 +63,8 @@ class MirroredStrategy(Strategy):
         self,
         devices: Sequence[str | LogicalDevice | jax.Device] | None = None,
         cross_device_ops: CrossDeviceOps | None = None,
+        *,
+        shard_state: bool | int = False,
     ) -> None:
         if cross_device_ops is not None and not isinstance(
             cross_device_ops, CrossDeviceOps
@@ -42,5 +73,24 @@ class MirroredStrategy(Strategy):
                 "`cross_device_ops` must be a `CrossDeviceOps`, such as "
                 f"ReductionToOneDevice(). Received: {cross_device_ops!r}."
             )
+        if LAUNCHER_VARIABLES & os.environ.keys():
+            _warn_of_separate_jobs()
         topology = local_topology(devices)
-        super().__init__(topology, cross_device_ops or XlaAllReduce(), create_mirrored)
+        ops = cross_device_ops or XlaAllReduce()
+        super().__init__(topology, ops, create_mirrored, shard_state=shard_state)
+
+
+@functools.cache
+def _warn_of_separate_jobs() -> None:
+    try:
+        num_tasks = detection.count_tasks()
+    except ValueError:
+        # Of a wrong TF_CONFIG, which this strategy does not need.
+        return
+    if num_tasks > 1 and join.current_job() is None:
+        _LOGGER.warning(
+            "MirroredStrategy uses the devices of this process only, and %d processes "
+            "were started: each trains a model of its own. To train one model "
+            "together, use MultiWorkerMirroredStrategy.",
+            num_tasks,
+        )

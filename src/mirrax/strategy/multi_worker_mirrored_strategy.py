@@ -12,16 +12,18 @@ import jax
 from mirrax._jax.distributed import backend_is_up
 from mirrax.cluster.job_options import JobOptions, read_options
 from mirrax.cluster.resolvers.base import ClusterResolver
-from mirrax.cluster.resolvers.tf_config import TFConfigClusterResolver
+from mirrax.cluster.resolvers.detection import find_cluster_resolver
 from mirrax.cluster.worker import join
 from mirrax.collectives.all_reduce import XlaAllReduce
+from mirrax.collectives.worker_all_reduce import WorkerAllReduce
 from mirrax.devices import device_kind
 from mirrax.devices.logical_devices import ensure_cpu_devices, local_devices, resolve
 from mirrax.devices.topology import Topology, job_topology, local_topology
+from mirrax.errors import ConfigurationError
 from mirrax.options import CollectiveCommunication as Choice
 from mirrax.options import CommunicationOptions
+from mirrax.strategy.scope_variables import create_mirrored
 from mirrax.strategy.strategy import Strategy
-from mirrax.strategy.variable_creators import create_mirrored
 
 # For each device type, the transport that JAX uses and the options that name it.
 _TRANSPORTS = {
@@ -48,9 +50,6 @@ def check_choice(choice: Choice, device_kind: str) -> None:
         )
 
 
-# Up to this size, latency dominates the time of a message between workers.
-_SMALL_BYTES = 64 * 1024
-
 DEVICES_PER_WORKER = "MIRRAX_DEVICES_PER_WORKER"
 """The environment variable with the number of CPU devices of each worker."""
 
@@ -58,17 +57,20 @@ DEVICES_PER_WORKER = "MIRRAX_DEVICES_PER_WORKER"
 class MultiWorkerMirroredStrategy(Strategy):
     """Synchronous data parallelism over the devices of several workers.
 
-    Every worker runs the same script. They find each other through TF_CONFIG in the
-    environment, which `mirrax launch` sets, or through a resolver. Without either there
-    is one worker.
+    Every worker runs the same script. They find each other in the environment, which
+    `mirrax launch`, Slurm, MPI or Kubernetes sets, or through a resolver. Without
+    either there is one worker.
 
     Create it before anything else that uses JAX.
 
     Args:
-        cluster_resolver: The members of the cluster; read from TF_CONFIG by default.
+        cluster_resolver: The members of the cluster; by default
+            `mirrax.cluster_resolver.find_cluster_resolver()`.
         communication_options: Hints for collectives, and their timeout.
         devices: Names of this worker's devices; all its GPUs or TPUs by default, or
             else MIRRAX_DEVICES_PER_WORKER CPU devices (1 if unset).
+        shard_state: Whether each device stores only its part of large variables, to
+            save memory; a number of bytes says how large. See docs/sharded_state.md.
 
     >>> MultiWorkerMirroredStrategy().num_replicas_in_sync
     1
@@ -80,18 +82,20 @@ class MultiWorkerMirroredStrategy(Strategy):
         communication_options: CommunicationOptions | None = None,
         *,
         devices: Sequence[str] | None = None,
+        shard_state: bool | int = False,
     ) -> None:
         options = communication_options or CommunicationOptions()
-        resolver = cluster_resolver or TFConfigClusterResolver()
+        resolver = cluster_resolver or find_cluster_resolver()
         _reserve_cpu_devices(devices)
         job = join.join_job(resolver, options=_job_options(options))
         local = _own_devices(devices)
         topology: Topology = (
             local_topology(local) if job is None else job_topology(job, local)
         )
-        check_choice(options.implementation, device_kind(local[0]))
-        ops = XlaAllReduce(_SMALL_BYTES)
-        super().__init__(topology, ops, create_mirrored, resolver, options)
+        kind = device_kind(local[0])
+        check_choice(options.implementation, kind)
+        ops = WorkerAllReduce() if job and kind == "CPU" else XlaAllReduce()
+        super().__init__(topology, ops, create_mirrored, resolver, options, shard_state)
 
 
 def _job_options(options: CommunicationOptions) -> JobOptions:
@@ -111,7 +115,7 @@ def _reserve_cpu_devices(devices: Sequence[str] | None) -> None:
 def _num_cpu_devices() -> int:
     text = os.environ.get(DEVICES_PER_WORKER, "1")
     if not text.isdecimal() or int(text) < 1:
-        raise ValueError(
+        raise ConfigurationError(
             f"{DEVICES_PER_WORKER} is the number of CPU devices of each worker. "
             f"Received: {DEVICES_PER_WORKER}={text!r}. Set it to 1 or more."
         )

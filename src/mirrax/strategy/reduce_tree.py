@@ -16,7 +16,7 @@ from mirrax.collectives.reduce import (
     require_axes,
 )
 from mirrax.context import stack
-from mirrax.context.guards import MustDrive
+from mirrax.context.guards import NotTraceable
 from mirrax.options import ReduceOp
 from mirrax.trees import Tree
 from mirrax.values.array_like import as_array
@@ -67,7 +67,7 @@ def as_per_replica(leaf: Any, collective: Collective) -> PerReplica | None:
     if not topology.is_local:
         if is_program_traced():
             # A program is the same on all workers.
-            raise MustDrive
+            raise NotTraceable
         # Each worker has its own value, which is that of its replicas.
         return PerReplica((leaf,) * len(topology.local_devices))
     return None

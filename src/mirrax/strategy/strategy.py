@@ -19,6 +19,7 @@ from mirrax.collectives.gather import gather
 from mirrax.collectives.reduce import Axis, Collective
 from mirrax.context import guards, stack
 from mirrax.devices.topology import Topology
+from mirrax.html_tables import html_table
 from mirrax.lazy_modules import LazyModule
 from mirrax.options import (
     CommunicationOptions,
@@ -27,8 +28,10 @@ from mirrax.options import (
     parse_reduce_op,
 )
 from mirrax.run import dispatch
+from mirrax.run.compiled.memory import MemoryReport
 from mirrax.strategy.extended import StrategyExtended
 from mirrax.strategy.reduce_tree import as_per_replica, reduce_tree, spread
+from mirrax.strategy.sharding import parse_shard_state, shard_leaf
 from mirrax.trees import Tree
 from mirrax.values.layouts import Parts, to_device
 from mirrax.values.per_replica import PerReplica
@@ -36,11 +39,11 @@ from mirrax.values.regroup import local_results, parts_of
 
 if TYPE_CHECKING:
     from mirrax import data
-    from mirrax.input import distribute_dataset, input_context
+    from mirrax.input import distribute, input_context
 else:
     data = LazyModule("mirrax.data")
     input_context = LazyModule("mirrax.input.input_context")
-    distribute_dataset = LazyModule("mirrax.input.distribute_dataset")
+    distribute = LazyModule("mirrax.input.distribute")
 
 
 R = TypeVar("R")
@@ -86,6 +89,8 @@ class Strategy:
         create: Creates the variables of the scope.
         cluster_resolver: The members of the cluster; None on one machine.
         options: Hints for collectives.
+        shard_state: Whether each replica stores only a part of large variables; or
+            from how many bytes on.
 
     >>> strategy = mirrax.MirroredStrategy(["CPU:0", "CPU:1"])
     >>> isinstance(strategy, Strategy)
@@ -102,7 +107,9 @@ class Strategy:
         create: Callable[..., Any],
         cluster_resolver: Any = None,
         options: CommunicationOptions | None = None,
+        shard_state: bool | int = False,
     ) -> None:
+        self._shard_bytes = parse_shard_state(shard_state)
         self._collective = Collective(topology, ops, options or CommunicationOptions())
         self._creator = functools.partial(create, self, self._collective)
         self._cluster_resolver = cluster_resolver
@@ -111,6 +118,8 @@ class Strategy:
         self.functions: weakref.WeakKeyDictionary[Any, Any] = (
             weakref.WeakKeyDictionary()
         )
+        # Compiled functions with a `run` inside.
+        self.outer_functions: weakref.WeakSet[Any] = weakref.WeakSet()
 
     @property
     def topology(self) -> Topology:
@@ -123,9 +132,28 @@ class Strategy:
         return self._collective
 
     @property
+    def shard_bytes(self) -> int | None:
+        """From how many bytes on variables are sharded; None if they never are."""
+        return self._shard_bytes
+
+    @property
     def num_replicas_in_sync(self) -> int:
         """The number of replicas, over which gradients are combined."""
         return self.topology.num_replicas
+
+    @property
+    def is_chief(self) -> bool:
+        """Whether this is the first worker of its job; True if it trains alone.
+
+        For what only one worker should do, such as printing:
+
+        >>> import mirrax
+        >>> strategy = mirrax.MirroredStrategy(["CPU:0"])
+        >>> if strategy.is_chief:
+        ...     print("epoch 1")
+        epoch 1
+        """
+        return self.topology.peers.is_chief
 
     @property
     def cluster_resolver(self) -> Any:
@@ -146,7 +174,7 @@ class Strategy:
         ...     v = mirrax.Variable(1.0)
         >>> v
         MirroredVariable:{
-          0: <tf.Variable 'Variable:0' shape=() dtype=float32, numpy=1.0>
+          0: <mirrax.Variable 'Variable:0' shape=() dtype=float32, numpy=1.0>
         }
         """
         guards.require_cross_replica("`strategy.scope()`")
@@ -154,6 +182,25 @@ class Strategy:
         frame = stack.frame()
         is_inside = frame is not None and frame.strategy is self
         return _Scope(self, self._frame, None if is_inside else self._creator)
+
+    def shard(self, state: Tree) -> Tree:
+        """Returns a structure of arrays, such as parameters, stored in parts.
+
+        Each replica stores a part of every large array, and a copy of the others. Give
+        the result to `run`: the function sees whole arrays, and a result of the shape
+        and dtype of a sharded argument is sharded in its place.
+
+        >>> import mirrax
+        >>> strategy = mirrax.MirroredStrategy(["CPU:0", "CPU:1"], shard_state=1)
+        >>> weights = strategy.shard({"w": np.ones((4, 2)), "b": np.ones(3)})
+        >>> [part.data.shape for part in weights["w"].addressable_shards]
+        [(2, 2), (2, 2)]
+        """
+        guards.require_cross_replica("`strategy.shard`")
+        place = functools.partial(
+            shard_leaf, topology=self.topology, min_bytes=self._shard_bytes
+        )
+        return trees.map_leaves(place, state)
 
     def run(
         self,
@@ -175,6 +222,24 @@ class Strategy:
             guards.require_same_strategy("`strategy.run`", self)
         result: R = dispatch.run(self, fn, args, kwargs or {})
         return result
+
+    def memory_report(self) -> MemoryReport:
+        """Returns how much memory compiled functions need on a device.
+
+        These are functions that `run` was given or is inside of, and the steps of
+        Keras' `fit` and `evaluate`, while they exist.
+
+        >>> import mirrax
+        >>> strategy = mirrax.MirroredStrategy(["CPU:0", "CPU:1"], shard_state=True)
+        >>> with strategy.scope():
+        ...     v = mirrax.Variable(np.ones(100_000, np.float32))
+        >>> double = mirrax.function(lambda: v.assign(v * 2)[0])
+        >>> strategy.run(double)
+        Array(2., dtype=float32)
+        >>> strategy.memory_report().programs[0].weights
+        200000
+        """
+        return MemoryReport.of([*self.functions.values(), *self.outer_functions])
 
     def experimental_run_v2(
         self,
@@ -239,7 +304,7 @@ class Strategy:
         ):
             with jax.default_device(device):
                 made = value_fn(ValueContext(index, topology.num_replicas))
-            parts.append(trees.map_leaves(lambda leaf, d=device: _at(leaf, d), made))
+            parts.append(trees.map_leaves(functools.partial(_at, device), made))
         return self._wrap_parts(parts)
 
     def experimental_distribute_dataset(
@@ -261,7 +326,7 @@ class Strategy:
                 "be created for each. Received: InputReplicationMode.PER_REPLICA. Use "
                 "`distribute_datasets_from_function`."
             )
-        return distribute_dataset.distribute(dataset, self.topology, options)
+        return distribute.distribute(dataset, self.topology, options)
 
     def distribute_datasets_from_function(
         self,
@@ -273,9 +338,7 @@ class Strategy:
         `dataset_fn` is called once per worker, and each replica takes a batch in turn.
         """
         guards.require_cross_replica("`distribute_datasets_from_function`")
-        return distribute_dataset.distribute_from_function(
-            dataset_fn, self.topology, options
-        )
+        return distribute.distribute_from_function(dataset_fn, self.topology, options)
 
     def experimental_distribute_datasets_from_function(
         self,
@@ -293,6 +356,10 @@ class Strategy:
 
     def __repr__(self) -> str:
         return f"<mirrax.{type(self).__name__} on {list(self.topology.names)}>"
+
+    def _repr_html_(self) -> str:
+        rows = list(enumerate(self.topology.names))
+        return html_table(type(self).__name__, ("replica", "device"), rows)
 
     def _wrap_parts(self, parts: list[Tree]) -> Tree:
         # None is a leaf here: it is the value of a replica.
@@ -341,7 +408,7 @@ def _is_per_replica(options: input_context.InputOptions | None) -> bool:
     return options.experimental_replication_mode is mode
 
 
-def _at(leaf: Any, device: jax.Device) -> Any:
+def _at(device: jax.Device, leaf: Any) -> Any:
     if isinstance(leaf, jax.core.Tracer):
         return leaf
     is_array = isinstance(leaf, jax.Array | np.ndarray | np.generic)

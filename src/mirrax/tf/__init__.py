@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mirrax import TensorSpec as TensorSpec
 from mirrax import variable_creator_scope as variable_creator_scope
+from mirrax.tf import autograph as autograph
 from mirrax.tf import bitwise as bitwise
 from mirrax.tf import compat as compat
 from mirrax.tf import config as config
@@ -13,32 +14,38 @@ from mirrax.tf import debugging as debugging
 from mirrax.tf import distribute as distribute
 from mirrax.tf import dtypes as dtypes
 from mirrax.tf import errors as errors
+from mirrax.tf import experimental as experimental
 from mirrax.tf import image as image
 from mirrax.tf import io as io
 from mirrax.tf import linalg as linalg
+from mirrax.tf import lookup as lookup
 from mirrax.tf import math as math
 from mirrax.tf import nest as nest
 from mirrax.tf import nn as nn
+from mirrax.tf import profiler as profiler
 from mirrax.tf import random as random
+from mirrax.tf import saved_model as saved_model
+from mirrax.tf import sparse as sparse
 from mirrax.tf import strings as strings
 from mirrax.tf import summary as summary
+from mirrax.tf import test as test
+from mirrax.tf import tpu as tpu
 from mirrax.tf import train as train
-from mirrax.tf.clipping import *  # noqa: F403
 from mirrax.tf.compat.v1.start import enable_eager_execution as enable_eager_execution
 from mirrax.tf.contrib.distribute import get_tower_context as get_tower_context
-from mirrax.tf.control_flow import *  # noqa: F403
-from mirrax.tf.creation import *  # noqa: F403
 from mirrax.tf.debugging import Assert as Assert
 from mirrax.tf.debugging import assert_equal as assert_equal
 from mirrax.tf.debugging import assert_greater as assert_greater
 from mirrax.tf.debugging import assert_less as assert_less
 from mirrax.tf.debugging import assert_rank as assert_rank
+from mirrax.tf.device_specs import DeviceSpec as DeviceSpec
 from mirrax.tf.dtypes import *  # noqa: F403
-from mirrax.tf.functions import *  # noqa: F403
-from mirrax.tf.indexed_slices import IndexedSlices as IndexedSlices
-from mirrax.tf.indexing import *  # noqa: F403
-from mirrax.tf.initializers import *  # noqa: F403
-from mirrax.tf.lazy import load
+from mirrax.tf.functions.control_flow import *  # noqa: F403
+from mirrax.tf.functions.function import *  # noqa: F403
+from mirrax.tf.functions.python_functions import *  # noqa: F403
+from mirrax.tf.installer import install as install
+from mirrax.tf.installer import register_aliases
+from mirrax.tf.keras_support.namespace import load
 from mirrax.tf.linalg import einsum as einsum
 from mirrax.tf.linalg import matmul as matmul
 from mirrax.tf.linalg import norm as norm
@@ -98,21 +105,29 @@ from mirrax.tf.math import truediv as realdiv  # noqa: F401
 from mirrax.tf.math import truediv as truediv
 from mirrax.tf.math import truncatediv as truncatediv
 from mirrax.tf.math import truncatemod as truncatemod
-from mirrax.tf.module import Module as Module
-from mirrax.tf.name_scopes import name_scope as name_scope
-from mirrax.tf.python_functions import *  # noqa: F403
-from mirrax.tf.shapes import *  # noqa: F403
+from mirrax.tf.math.clipping import *  # noqa: F403
 from mirrax.tf.strings import as_string as as_string
-from mirrax.tf.tensor_arrays import TensorArray as TensorArray
-from mirrax.tf.tensors import Tensor as Tensor
-from mirrax.tf.tensors import TypeSpec as TypeSpec
-from mirrax.tf.tensors import type_spec_from_value as type_spec_from_value
-from mirrax.tf.variables import Variable as Variable
-from mirrax.tf.variables import VariableAggregation as VariableAggregation
-from mirrax.tf.variables import VariableSynchronization as VariableSynchronization
-from mirrax.tf.variables import get_variable as get_variable
+from mirrax.tf.tensors.creation import *  # noqa: F403
+from mirrax.tf.tensors.indexed_slices import IndexedSlices as IndexedSlices
+from mirrax.tf.tensors.indexing import *  # noqa: F403
+from mirrax.tf.tensors.shapes import *  # noqa: F403
+from mirrax.tf.tensors.tensor import Tensor as Tensor
+from mirrax.tf.tensors.tensor import TypeSpec as TypeSpec
+from mirrax.tf.tensors.tensor import type_spec_from_value as type_spec_from_value
+from mirrax.tf.tensors.tensor_arrays import TensorArray as TensorArray
+from mirrax.tf.variables.initializers import *  # noqa: F403
+from mirrax.tf.variables.module import Module as Module
+from mirrax.tf.variables.name_scopes import name_scope as name_scope
+from mirrax.tf.variables.variable import Variable as Variable
+from mirrax.tf.variables.variable import VariableAggregation as VariableAggregation
+from mirrax.tf.variables.variable import (
+    VariableSynchronization as VariableSynchronization,
+)
+from mirrax.tf.variables.variable import get_variable as get_variable
 
 __version__ = "2.21.0"
 """The TensorFlow release whose API this follows."""
 
 __getattr__ = load
+
+register_aliases()

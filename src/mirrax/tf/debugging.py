@@ -12,7 +12,7 @@ import numpy as np
 from mirrax.tf.dtypes import limits
 from mirrax.tf.errors import InvalidArgumentError
 from mirrax.tf.missing_names import names_of
-from mirrax.tf.tensors import is_traced, operands, tensor
+from mirrax.tf.tensors.tensor import is_traced, operands, tensor
 
 __all__ = [
     "Assert",

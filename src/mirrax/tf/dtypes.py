@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import jax
@@ -71,4 +72,11 @@ def limits(dtype: Any) -> Any:
     return jnp.iinfo(dtype) if is_integer else jnp.finfo(dtype)  # type: ignore[no-untyped-call]
 
 
-__getattr__ = names_of("tf.dtypes")
+_missing = names_of("tf.dtypes")
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("cast", "complex", "saturate_cast"):
+        # Imported late: it imports this module.
+        return getattr(importlib.import_module("mirrax.tf.tensors.creation"), name)
+    return _missing(name)

@@ -35,6 +35,10 @@ class FailedPreconditionError(RuntimeError):
     """An operation was called in a wrong state, such as a read before a write."""
 
 
+class NotCompilable(TypeError, ValueError, NotImplementedError):  # noqa: N818
+    """XLA cannot compile what a function does; `tf.function` runs its Python."""
+
+
 class UnauthenticatedError(PermissionError):
     """A request has no valid credentials."""
 

@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import jax.scipy.linalg as scipy_linalg
 from jax import lax
 
-from mirrax.tf.creation import eye as eye
 from mirrax.tf.math.reductions import l2_normalize as l2_normalize
 from mirrax.tf.missing_names import names_of
-from mirrax.tf.tensors import axes, of_one, of_two, tensor
+from mirrax.tf.tensors.creation import eye as eye
+from mirrax.tf.tensors.tensor import axes, of_one, of_two, tensor
 
 __all__ = [
     "adjoint",

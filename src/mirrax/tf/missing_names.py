@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
-from mirrax.tf.replacements import REPLACEMENTS
+from mirrax.tf.migration.replacements import REPLACEMENTS
 
 DOCUMENT = "docs/migration.md"
 
@@ -15,18 +15,23 @@ def replacement_of(name: str) -> str:
 
     The most specific entry counts: `tf.image.resize`, then `tf.image`.
 
-    >>> replacement_of("tf.lookup.StaticHashTable")
+    >>> replacement_of("tf.lookup.experimental.DenseHashTable")
     'Use a Python dict in the input pipeline (`Dataset.map`).'
     """
-    parts = name.split(".")
-    for length in range(len(parts), 1, -1):
-        found = REPLACEMENTS.get(".".join(parts[:length]))
-        if found is not None:
-            return f"Use {found}."
+    found = lookup(name, REPLACEMENTS)
+    if found is not None:
+        return f"Use {found}."
     return (
         f"Look for it in `jax.numpy`, `jax.nn`, `jax.lax` or `mirrax`; {DOCUMENT} "
         "lists what is available."
     )
+
+
+def lookup(name: str, table: Mapping[str, str]) -> str | None:
+    """Returns the entry of a name, or of the nearest module that has one."""
+    parts = name.split(".")
+    prefixes = (".".join(parts[:length]) for length in range(len(parts), 1, -1))
+    return next((table[prefix] for prefix in prefixes if prefix in table), None)
 
 
 def names_of(module: str) -> Callable[[str], Any]:

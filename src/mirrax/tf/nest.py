@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ import jax
 
 import mirrax
 from mirrax.tf.missing_names import names_of
+from mirrax.tf.tensors.indexed_slices import IndexedSlices
 
 __all__ = [
     "assert_same_structure",
@@ -20,27 +22,61 @@ __all__ = [
 
 
 def flatten(structure: Any, expand_composites: bool = False) -> list[Any]:
-    """Returns the leaves; dicts are sorted by key, and None is a leaf."""
-    return jax.tree.leaves(structure, is_leaf=_is_leaf)
+    """Returns the leaves; dicts are sorted by key, and None is a leaf.
+
+    Args:
+        expand_composites: Whether the parts of a `PerReplica` or of `IndexedSlices`
+            are leaves.
+    """
+    leaves = jax.tree.leaves(structure, is_leaf=_is_leaf)
+    if not expand_composites:
+        return leaves
+    return [part for leaf in leaves for part in _parts(leaf)]
 
 
 def map_structure(func: Callable[..., Any], *structure: Any, **kwargs: Any) -> Any:
     for other in structure[1:]:
         assert_same_structure(structure[0], other)
-    return jax.tree.map(func, *structure, is_leaf=_is_leaf)
+    if not kwargs.get("expand_composites"):
+        return jax.tree.map(func, *structure, is_leaf=_is_leaf)
+    columns = [flatten(one, expand_composites=True) for one in structure]
+    results = [func(*row) for row in zip(*columns, strict=True)]
+    return pack_sequence_as(structure[0], results, expand_composites=True)
 
 
 def pack_sequence_as(
     structure: Any, flat_sequence: Any, expand_composites: bool = False
 ) -> Any:
-    shape: Any = jax.tree.structure(structure, is_leaf=_is_leaf)
+    leaves, shape = jax.tree.flatten(structure, is_leaf=_is_leaf)
     values = list(flat_sequence)
-    if len(values) != shape.num_leaves:
+    sizes = [len(_parts(leaf)) if expand_composites else 1 for leaf in leaves]
+    if len(values) != sum(sizes):
         raise ValueError(
-            f"A structure with {shape.num_leaves} leaves needs as many values. "
+            f"A structure with {sum(sizes)} leaves needs as many values. "
             f"Received: {len(values)}."
         )
+    if expand_composites:
+        rest = iter(values)
+        values = [
+            _joined(leaf, list(itertools.islice(rest, size)))
+            for leaf, size in zip(leaves, sizes, strict=True)
+        ]
     return jax.tree.unflatten(shape, values)
+
+
+def _parts(leaf: Any) -> list[Any]:
+    if isinstance(leaf, IndexedSlices):
+        parts = [leaf.values, leaf.indices, leaf.dense_shape]
+        return parts if leaf.dense_shape is not None else parts[:2]
+    return list(leaf.values) if isinstance(leaf, mirrax.PerReplica) else [leaf]
+
+
+def _joined(leaf: Any, parts: list[Any]) -> Any:
+    if isinstance(leaf, IndexedSlices):
+        return IndexedSlices(*parts)
+    if isinstance(leaf, mirrax.PerReplica):
+        return mirrax.PerReplica(tuple(parts))
+    return parts[0]
 
 
 def assert_same_structure(
@@ -63,7 +99,7 @@ def is_nested(structure: Any) -> bool:
 
 
 def _is_leaf(value: Any) -> bool:
-    kinds = (mirrax.Variable, mirrax.DistributedValues)
+    kinds = (mirrax.Variable, mirrax.DistributedValues, IndexedSlices)
     return value is None or isinstance(value, kinds)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from mirrax.tf.dtypes import canonical, float32
 from mirrax.tf.missing_names import names_of
-from mirrax.tf.tensors import string_tensor, tensor
+from mirrax.tf.tensors.tensor import string_tensor, tensor
 
 __all__ = [
     "as_string",

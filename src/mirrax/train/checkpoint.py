@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import pathlib
-from collections.abc import Iterator, Mapping, Set
-from typing import Any
+from collections.abc import Callable, Mapping, Set
+from typing import Any, Self
 
 import numpy as np
 
 from mirrax.context import guards, stack
 from mirrax.train import checkpoint_files, worker_sync
 from mirrax.train.checkpoint_files import CheckpointData
+from mirrax.train.deferred_restore import DeferredRestore, use_aliases
 from mirrax.train.saved_objects import (
     COUNTER,
-    Entry,
-    find_entries,
-    find_objects,
-    group_of,
+    all_entries,
+    find_aliases,
+    has_state,
     move_iterators,
     require_match,
+    require_savable,
     set_values,
 )
-from mirrax.variables import foreign_libraries
+from mirrax.train.saved_values import Entry
 
 Path = str | os.PathLike[str]
+
+
+_OWN_ATTRIBUTES = {"_objects", "_pending", "_observers", "_writer", "_unfinished"}
 
 
 class Checkpoint:
@@ -52,23 +55,35 @@ class Checkpoint:
 
     save_counter: int
 
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        # Not in `__init__`, so that subclasses can set objects before they call it.
+        made = super().__new__(cls)
+        made.__dict__["_objects"] = {COUNTER: 0}
+        made.__dict__["_pending"] = None
+        made.__dict__["_observers"] = []
+        made.__dict__["_writer"] = checkpoint_files.Writer()
+        made.__dict__["_unfinished"] = None
+        return made
+
     def __init__(self, **objects: Any) -> None:
-        self.__dict__["_objects"] = {}
-        self.__dict__["_pending"] = {}
-        self.__dict__["_writer"] = checkpoint_files.Writer()
-        self.__dict__["_unfinished"] = None
-        self._objects[COUNTER] = 0
         for name, value in objects.items():
             setattr(self, name, value)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name.startswith("_") or hasattr(type(self), name):
+        if name in _OWN_ATTRIBUTES or hasattr(Checkpoint, name):
             raise ValueError(
                 "An object in a checkpoint needs a name that is not taken. Received: "
-                f"{name!r}. Choose another one, without an underscore in front."
+                f"{name!r}. Choose another one."
             )
+        if name.startswith("_") and not has_state(value):
+            # An attribute of a subclass.
+            object.__setattr__(self, name, value)
+            return
+        require_savable(name, value)
         self._objects[name] = value
-        self._restore_pending(name)
+        if self._pending is not None:
+            self._pending.give(name)
+        self.__dict__["_observers"] = [then for then in self._observers if not then()]
 
     def __getattr__(self, name: str) -> Any:
         objects = self.__dict__.get("_objects", {})
@@ -87,8 +102,8 @@ class Checkpoint:
                 background. `wait`, or the next `save`, raises if that failed.
         """
         _require_path(file_prefix)
-        self._objects[COUNTER] += 1
-        return self.write(f"{os.fspath(file_prefix)}-{self.save_counter}", asynchronous)
+        number = self._objects[COUNTER] + 1
+        return self.write_numbered(file_prefix, number, asynchronous)
 
     def write(self, file_prefix: Path, asynchronous: bool = False) -> str:
         """Writes a checkpoint at exactly this path; returns it.
@@ -105,12 +120,12 @@ class Checkpoint:
         _require_path(file_prefix)
         path = pathlib.Path(file_prefix).absolute()
         self.wait()
-        self._restore_pending()
+        self._give_pending()
         entries = self._named_entries()
         workers = worker_sync.current_peers()
         # Before any value is read: reading may wait for other workers.
         positions = worker_sync.check_same_objects(workers, path, entries)
-        saved = _collect(entries, positions)
+        saved = _collect(entries, positions, find_aliases(self._objects))
 
         def write() -> None:
             self._writer.start(path, saved)
@@ -121,15 +136,23 @@ class Checkpoint:
         self.__dict__["_unfinished"] = path if asynchronous else None
         return str(path)
 
+    def write_numbered(self, prefix: Path, number: int, asynchronous: bool) -> str:
+        """Writes `<prefix>-<number>` and sets `save_counter`, unless that fails."""
+        before = self._objects[COUNTER]
+        self.save_number(number)
+        try:
+            path = f"{os.fspath(prefix)}-{number}"
+            return self.write(path, asynchronous=asynchronous)
+        except BaseException:
+            self.save_number(before)
+            raise
+
     def save_number(self, number: int) -> None:
-        """Sets `save_counter`; for `CheckpointManager`."""
+        """Sets `save_counter`."""
         self._objects[COUNTER] = number
 
     def wait(self) -> None:
-        """Waits for a background write, and raises if it failed.
-
-        Every worker calls it, also once before the program ends.
-        """
+        """Waits for a background write, and raises if it failed; on every worker."""
         path, self.__dict__["_unfinished"] = self._unfinished, None
         if path is not None:
             worker_sync.write_on_chief(
@@ -148,9 +171,9 @@ class Checkpoint:
         """
         if save_path is None:
             return LoadStatus(self)
-        path = pathlib.Path(save_path).absolute()
         self.wait()
         workers = worker_sync.current_peers()
+        path = worker_sync.readable_path(workers, pathlib.Path(save_path).absolute())
         problem: Exception | None = None
         try:
             saved = checkpoint_files.read(path)
@@ -158,7 +181,8 @@ class Checkpoint:
                 **saved.arrays,
                 **worker_sync.local_positions(workers, saved.plain),
             }
-            entries = dict(self._entries())
+            entries = dict(all_entries(self._objects))
+            use_aliases(entries, values, saved.aliases)
             require_match(path, entries, values, partial)
             undo = move_iterators(entries, values)
         except Exception as error:
@@ -169,12 +193,14 @@ class Checkpoint:
             if problem is None:
                 undo()
             raise
-        saved_names = frozenset(values)
-        names = frozenset() if partial else saved_names
+        if self._pending is not None:
+            self._pending.cancel()
+        names = frozenset(values)
         set_values(entries, values)
-        self.__dict__["_pending"] = values
-        self._defer_restore(names)
-        return LoadStatus(self, saved_names)
+        self.__dict__["_pending"] = DeferredRestore(
+            self._objects, values, saved.aliases, frozenset() if partial else names
+        )
+        return LoadStatus(self, names | frozenset(saved.aliases))
 
     def read(self, save_path: Path, partial: bool = False) -> LoadStatus:
         """Restores a checkpoint without changing `save_counter`."""
@@ -187,27 +213,24 @@ class Checkpoint:
         """Returns the objects by name: a checkpoint can be part of another."""
         return {name: value for name, value in self._objects.items() if name != COUNTER}
 
+    def when_contents_change(self, then: Callable[[], bool]) -> None:
+        """Calls `then` after each change of the contents, until it returns True."""
+        self._observers.append(then)
+
     def unclaimed(self) -> list[str]:
         """Returns the names of saved values without an object yet."""
-        self._restore_pending()
-        return sorted(self._pending)
+        self._give_pending()
+        return [] if self._pending is None else self._pending.names
 
     def not_in(self, names: Set[str]) -> list[str]:
         """Returns the names of the objects' values that are not in `names`."""
-        self._restore_pending()
-        held = {name for name, _ in self._entries()} - {COUNTER}
+        self._give_pending()
+        held = {name for name, _ in all_entries(self._objects)} - {COUNTER}
         return sorted(held - names)
-
-    def _entries(self, only: str | None = None) -> Iterator[tuple[str, Entry]]:
-        foreign_libraries.connected()
-        for name, value in list(self._objects.items()):
-            if only in (None, name):
-                replace = functools.partial(self._objects.__setitem__, name)
-                yield from find_entries(name, value, replace)
 
     def _named_entries(self) -> dict[str, Entry]:
         entries: dict[str, Entry] = {}
-        for name, entry in self._entries():
+        for name, entry in all_entries(self._objects):
             if name in entries:
                 raise ValueError(
                     "Everything in a checkpoint needs a name of its own. Received: two "
@@ -216,55 +239,27 @@ class Checkpoint:
             entries[name] = entry
         return entries
 
-    def _defer_restore(self, names: Set[str]) -> None:
-        """Restores models without variables yet as soon as they have them."""
-        for name, value in self._objects.items():
-            if self._has_pending(name):
-                then = functools.partial(
-                    self._restore_deferred, name, self._pending, names
-                )
-                for found in find_objects(value):
-                    foreign_libraries.when_complete(found, then)
-
-    def _has_pending(self, name: str) -> bool:
-        return any(key == name or key.startswith(f"{name}/") for key in self._pending)
-
-    def _restore_deferred(
-        self, name: str, values: Mapping[str, Any], names: Set[str]
-    ) -> bool:
-        """Restores values of new variables; returns whether none is pending."""
-        if values is not self._pending:
-            # Another checkpoint was restored since.
-            return True
-        groups = {group_of(saved) for saved in names}
-        entries = dict(self._entries(name))
-        # An optimizer added later is no mismatch; another layer is.
-        new = {
-            n: e for n, e in entries.items() if group_of(n) in groups and n not in names
-        }
-        require_match(None, new, {}, partial=False)
-        self._restore_pending(name)
-        return not self._has_pending(name)
-
-    def _restore_pending(self, only: str | None = None) -> None:
-        if not self._pending:
-            return
-        entries = dict(self._entries(only))
-        found = {name: e for name, e in entries.items() if name in self._pending}
-        require_match(None, found, self._pending, partial=True)
-        move_iterators(found, self._pending)
-        set_values(found, self._pending)
+    def _give_pending(self) -> None:
+        if self._pending is not None:
+            self._pending.give()
 
 
 class LoadStatus:
-    """The result of a `restore`."""
+    """The result of a `restore`.
+
+    >>> path = mirrax.train.Checkpoint(step=3).save("run")
+    >>> run = mirrax.train.Checkpoint(step=0)
+    >>> _ = run.restore(path).assert_consumed()
+    >>> run.step
+    3
+    """
 
     def __init__(self, checkpoint: Checkpoint, saved: Set[str] | None = None) -> None:
         self._checkpoint = checkpoint
         self._saved = saved
 
     def assert_consumed(self) -> LoadStatus:
-        """Raises if the checkpoint has values without an object."""
+        """Raises if a saved value has no object, or an object no saved value."""
         left = self._checkpoint.unclaimed()
         if left:
             raise AssertionError(
@@ -272,7 +267,7 @@ class LoadStatus:
                 f"for {', '.join(left)}, which no object has taken. Add the objects to "
                 "the checkpoint, or call `expect_partial()`."
             )
-        return self
+        return self.assert_existing_objects_matched()
 
     def assert_existing_objects_matched(self) -> LoadStatus:
         """Raises if an object has a value that was not saved."""
@@ -303,9 +298,11 @@ def _require_path(path: Path) -> None:
 
 
 def _collect(
-    entries: Mapping[str, Entry], positions: Mapping[str, list[Any]]
+    entries: Mapping[str, Entry],
+    positions: Mapping[str, list[Any]],
+    aliases: Mapping[str, str],
 ) -> CheckpointData:
     values = {name: e.get() for name, e in entries.items() if name not in positions}
     arrays = {n: v for n, v in values.items() if isinstance(v, np.ndarray)}
     plain = {n: v for n, v in values.items() if n not in arrays}
-    return CheckpointData(arrays, {**plain, **positions})
+    return CheckpointData(arrays, {**plain, **positions}, aliases)

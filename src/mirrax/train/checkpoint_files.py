@@ -18,6 +18,7 @@ import os
 import pathlib
 import re
 import shutil
+import tempfile
 import threading
 import time
 from collections.abc import Iterable, Mapping
@@ -32,6 +33,7 @@ from mirrax.errors import (
     CheckpointWriteError,
     NotFoundError,
 )
+from mirrax.train import unfinished_saves
 
 _logger = logging.getLogger(__name__)
 
@@ -46,10 +48,17 @@ _warned: set[pathlib.Path] = set()
 
 @dataclasses.dataclass(frozen=True)
 class CheckpointData:
-    """The contents of a checkpoint: arrays and JSON values, by name."""
+    """The contents of a checkpoint.
+
+    Args:
+        arrays: Arrays by name.
+        plain: JSON values by name.
+        aliases: Other names for them: alias -> name.
+    """
 
     arrays: Mapping[str, np.ndarray[Any, Any]]
     plain: Mapping[str, Any]
+    aliases: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 class Writer:
@@ -79,11 +88,13 @@ class Writer:
             target=self._write, args=(ocp, folder, order, saved), name="mirrax-saving"
         )
         self._thread.start()
+        unfinished_saves.add(self.wait)
 
     def wait(self) -> None:
         """Waits until the checkpoint is written; raises the error of writing."""
         if self._thread is not None:
             self._thread.join()
+            unfinished_saves.discard(self.wait)
         self._thread = None
         error, self._error = self._error, None
         if error is not None:
@@ -108,8 +119,8 @@ def read(path: pathlib.Path) -> CheckpointData:
     """Reads a checkpoint and verifies its checksums."""
     ocp = _orbax()
     manifest = _read_manifest(path)
-    folder = path / manifest["folder"]
     try:
+        folder = _folder_in(path, manifest["folder"])
         changed = [
             name
             for name, described in manifest["files"].items()
@@ -118,16 +129,33 @@ def read(path: pathlib.Path) -> CheckpointData:
         if changed:
             raise ValueError(f"other bits than were written in {', '.join(changed)}")
         arrays = {
-            name: np.zeros(shape, np.dtype(dtype))
+            name: _empty_array(shape, dtype)
             for name, (shape, dtype) in manifest["empty"].items()
         }
+        plain, aliases = dict(manifest["plain"]), dict(manifest["aliases"])
         if manifest["files"]:
             restored = ocp.args.StandardRestore()
             with contextlib.closing(_handler(ocp)) as handler:
                 arrays.update(handler.restore(folder, args=restored))
     except Exception as error:
         raise _damaged_error(path, str(error)) from error
-    return CheckpointData(arrays, manifest["plain"])
+    return CheckpointData(arrays, plain, aliases)
+
+
+def read_plain(path: pathlib.Path) -> Mapping[str, Any]:
+    """Reads the JSON values of a checkpoint."""
+    plain: Mapping[str, Any] = _read_manifest(path)["plain"]
+    return plain
+
+
+def require_writable(directory: pathlib.Path) -> None:
+    """Makes the directory; raises unless a checkpoint can be written there."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory):
+            pass
+    except OSError as error:
+        raise _write_error(directory, error) from error
 
 
 def is_complete(path: pathlib.Path) -> bool:
@@ -224,14 +252,30 @@ def _write_manifest(folder: pathlib.Path, order: int, saved: CheckpointData) -> 
             if not array.size
         },
         "plain": dict(saved.plain),
+        "aliases": dict(saved.aliases),
     }
     body = json.dumps(manifest).encode()
     new = folder.parent / _NEW_MANIFEST
+    for changed in (folder, *(file for file in folder.rglob("*") if file.is_dir())):
+        _sync_folder(changed)
     with new.open("wb") as stream:
         stream.write(_checksum_line(body) + body)
         stream.flush()
         os.fsync(stream.fileno())
     os.replace(new, folder.parent / _MANIFEST)
+    _sync_folder(folder.parent)
+    _sync_folder(folder.parent.parent)
+
+
+def _sync_folder(folder: pathlib.Path) -> None:
+    """Writes the names in a folder to disk, so that a power failure loses none."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        # Not all file systems can.
+        with contextlib.suppress(OSError):
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _read_manifest(path: pathlib.Path) -> Any:
@@ -247,13 +291,29 @@ def _read_manifest(path: pathlib.Path) -> Any:
         raise _damaged_error(path, str(error)) from error
     if line + end != _checksum_line(body):
         raise _damaged_error(path, f"other bits than were written in {_MANIFEST}")
-    manifest = json.loads(body)
-    if manifest["version"] != _VERSION:
+    try:
+        manifest = json.loads(body)
+        version = manifest["version"]
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise _damaged_error(path, f"no manifest: {error!r}") from error
+    if version != _VERSION:
         raise CheckpointDamagedError(
             f"'{path}' was written by another version of Mirrax. Received: "
-            f"version {manifest['version']}; this one reads {_VERSION}."
+            f"version {version!r}; this one reads {_VERSION}."
         )
     return manifest
+
+
+def _folder_in(path: pathlib.Path, name: str) -> pathlib.Path:
+    if not re.fullmatch(_ARRAYS + r"\d+", name):
+        raise ValueError(f"a folder called {name!r}")
+    return path / name
+
+
+def _empty_array(shape: list[int], dtype: str) -> np.ndarray[Any, Any]:
+    if 0 not in shape:
+        raise ValueError(f"an empty array of shape {shape}")
+    return np.zeros(shape, np.dtype(dtype))
 
 
 def _checksum_line(body: bytes) -> bytes:
@@ -276,7 +336,7 @@ def _order_of(path: pathlib.Path) -> int:
     """Returns a sort key: higher for checkpoints saved later."""
     try:
         return int(_read_manifest(path)["order"])
-    except OSError:
+    except (OSError, KeyError, ValueError, TypeError):
         # Nearly the same, unless the file was copied.
         with contextlib.suppress(OSError):
             return (path / _MANIFEST).stat().st_mtime_ns
@@ -326,10 +386,11 @@ def _remove_arrays(path: pathlib.Path, arrays: Iterable[pathlib.Path]) -> None:
 def _write_error(path: pathlib.Path, error: Exception) -> CheckpointWriteError:
     # Cut off the settings in TensorStore's messages.
     reason = str(error).partition(" [tensorstore_spec")[0]
+    older = " The older checkpoint there is still whole." if is_complete(path) else ""
     return CheckpointWriteError(
         "A checkpoint needs a place with room for it where this process may write. "
-        f"Received: '{path}', where it failed with {type(error).__name__}: {reason}. "
-        "An older checkpoint there is still whole. Make room, or choose another place."
+        f"Received: '{path}', where it failed with {type(error).__name__}: {reason}."
+        f"{older} Make room, or choose another place."
     )
 
 

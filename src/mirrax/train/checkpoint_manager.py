@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 import pathlib
 from collections.abc import Callable
+from typing import Any
 
+from mirrax.cluster import step_record
 from mirrax.errors import CheckpointDamagedError
-from mirrax.train import checkpoint_files, worker_sync
+from mirrax.train import checkpoint_files, unfinished_saves, worker_sync
 from mirrax.train.checkpoint import Checkpoint, Path
 
 _logger = logging.getLogger(__name__)
@@ -16,6 +19,9 @@ _logger = logging.getLogger(__name__)
 
 class CheckpointManager:
     """Keeps the newest checkpoints of a program in a directory.
+
+    A directory that cannot be written to is an error of the first `save`, whatever the
+    interval, and of a `restore_or_initialize` that finds nothing there.
 
     Args:
         checkpoint: The objects to save.
@@ -46,15 +52,15 @@ class CheckpointManager:
         asynchronous: bool = False,
         init_fn: Callable[[], object] | None = None,
     ) -> None:
-        if max_to_keep is not None and max_to_keep < 1:
+        if max_to_keep is not None and not _is_whole(max_to_keep, 1):
             raise ValueError(
-                "`max_to_keep` is how many checkpoints are kept: at least 1, or None "
-                f"for all. Received: {max_to_keep}."
+                "`max_to_keep` is how many checkpoints are kept: a whole number from 1 "
+                f"on, or None for all. Received: {max_to_keep!r}."
             )
-        if save_interval < 1:
+        if not _is_whole(save_interval, 1):
             raise ValueError(
-                "`save_interval` is a number of steps: at least 1. Received: "
-                f"{save_interval}."
+                "`save_interval` is a number of steps: a whole number from 1 on. "
+                f"Received: {save_interval!r}."
             )
         self._checkpoint = checkpoint
         self._directory = pathlib.Path(directory).absolute()
@@ -64,13 +70,16 @@ class CheckpointManager:
         self._asynchronous = asynchronous
         self._init_fn = init_fn
         self._last_saved: int | None = None
+        self._is_writable = False
 
     @property
     def checkpoint(self) -> Checkpoint:
+        """What is saved."""
         return self._checkpoint
 
     @property
     def directory(self) -> str:
+        """Where the checkpoints are."""
         return str(self._directory)
 
     @property
@@ -101,48 +110,68 @@ class CheckpointManager:
             self.wait()
             checkpoint_number = worker_sync.from_chief(workers, self._next_number())
             check_interval = False
-        number = int(checkpoint_number)
-        if number < 0:
+        if not _is_whole(checkpoint_number, 0):
             raise ValueError(
-                "A checkpoint has a number that is 0 or more, such as the step. "
-                f"Received: {number}."
+                "A checkpoint has a whole number from 0 on, such as the step. "
+                f"Received: {checkpoint_number!r}."
             )
+        number = int(checkpoint_number)
+        self._require_writable()
+        step_record.report_step(number)
         if check_interval and not self._is_due(number):
             return None
         self.wait()
         if workers.is_chief:
             checkpoint_files.remove_partial(self._directory, self._name)
-        self._checkpoint.save_number(number)
-        path = self._checkpoint.write(
-            self._directory / f"{self._name}-{number}", self._asynchronous
+        path = self._checkpoint.write_numbered(
+            self._directory / self._name, number, self._asynchronous
         )
         self._last_saved = number
-        if not self._asynchronous:
+        if self._asynchronous:
+            unfinished_saves.add(self._remove_old)
+        else:
             self._remove_old()
         return path
 
     def wait(self) -> None:
         """Waits for a background write, and raises if it failed."""
         self._checkpoint.wait()
+        unfinished_saves.discard(self._remove_old)
         self._remove_old()
 
     def restore_or_initialize(self) -> str | None:
         """Restores the newest readable checkpoint; returns its path.
 
-        If there is none, calls `init_fn` and returns None.
+        If there is none, calls `init_fn` and returns None. Raises
+        `CheckpointDamagedError` if there are checkpoints, but all are damaged.
         """
         found = worker_sync.from_chief(worker_sync.current_peers(), self.checkpoints)
         for path in reversed(found):
             try:
                 self._checkpoint.restore(path)
             except CheckpointDamagedError as error:
+                if path == found[0]:
+                    # To start anew would replace what may be all of the user's work.
+                    raise
                 _logger.warning("%s Trying the one before it.", error)
                 continue
             self._last_saved = checkpoint_files.number_of(pathlib.Path(path))
+            step_record.report_start(self._last_saved)
             return path
+        self._require_writable()
         if self._init_fn is not None:
             self._init_fn()
+        step_record.report_start(0)
         return None
+
+    def _require_writable(self) -> None:
+        if not self._is_writable:
+            check = functools.partial(
+                checkpoint_files.require_writable, self._directory
+            )
+            peers = worker_sync.current_peers()
+            worker_sync.write_on_chief(peers, self._directory, check)
+            self._is_writable = True
 
     def _is_due(self, number: int) -> bool:
         # Programs that skip numbers may skip the multiples.
@@ -164,6 +193,15 @@ class CheckpointManager:
             : -self._max_to_keep
         ]:
             checkpoint_files.remove(path)
+
+
+def _is_whole(value: Any, minimum: int) -> bool:
+    """Returns whether a number, an array or a variable is whole and large enough."""
+    try:
+        is_whole = not isinstance(value, str) and float(int(value)) == float(value)
+    except (TypeError, ValueError, OverflowError):
+        return False
+    return is_whole and int(value) >= minimum
 
 
 def latest_checkpoint(directory: Path) -> str | None:

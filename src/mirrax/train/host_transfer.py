@@ -5,47 +5,39 @@ from __future__ import annotations
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from mirrax._jax.arrays import shards, uncommitted
+from mirrax._jax.arrays import donated_error, is_stored, uncommitted, whole
+from mirrax.cluster import current_job
+from mirrax.collectives.shard_layout import ShardLayout, is_cut
+from mirrax.devices.topology import AXIS, Topology
 from mirrax.options import VariableAggregation
+from mirrax.values.array_like import is_array, is_prng_key
 from mirrax.values.layouts import join_parts
 from mirrax.variables.sync_on_read_variable import SyncOnReadVariable
 from mirrax.variables.variable import Variable
 
 
-def is_array(value: object) -> bool:
-    """Returns whether `value` is an array of JAX or NumPy."""
-    return isinstance(value, jax.Array | np.ndarray | np.generic)
-
-
-def is_key_array(value: Any) -> bool:
-    """Returns whether `value` is an array of random keys, saved as their data."""
-    return isinstance(value, jax.Array) and jnp.issubdtype(
-        value.dtype, jax.dtypes.prng_key
-    )
-
-
 def saved_dtype(value: Any) -> Any:
     """Returns the dtype in which `value` is saved."""
-    return np.dtype(np.uint32) if is_key_array(value) else np.dtype(value.dtype)
+    return np.dtype(np.uint32) if is_prng_key(value) else np.dtype(value.dtype)
 
 
 def saved_shape(value: Any) -> tuple[int, ...]:
     """Returns the shape in which `value` is saved."""
     return (
-        jax.random.key_data(value).shape if is_key_array(value) else tuple(value.shape)
+        jax.random.key_data(value).shape if is_prng_key(value) else tuple(value.shape)
     )
 
 
 def to_host(value: Any) -> np.ndarray[Any, Any]:
     """Returns a copy in the memory of the host."""
-    if is_key_array(value):
+    if is_array(value) and is_prng_key(value):
         value = jax.random.key_data(value)
-    if isinstance(value, jax.Array):
-        # All devices hold the same.
-        value = shards(value)[0]
+    if is_stored(value) and value.is_deleted():
+        raise donated_error(f"an array of shape {value.shape} to save")
+    if is_stored(value) and not value.is_fully_addressable:
+        value = _gathered(value)
     return np.array(value)
 
 
@@ -53,7 +45,7 @@ def restore_like(old: Any, value: Any) -> Any:
     """Returns a saved value with the type and sharding of `old`."""
     if not is_array(old):
         return value if isinstance(old, str) else type(old)(value)
-    if is_key_array(old):
+    if is_prng_key(old):
         data = restore_like(jax.random.key_data(old), value)
         return jax.random.wrap_key_data(data, impl=jax.random.key_impl(old))
     if isinstance(old, np.generic):
@@ -75,6 +67,20 @@ def assign(variable: Variable, value: np.ndarray[Any, Any]) -> None:
     shares = _shares(value, topology.num_replicas)
     own = tuple(shares[index] for index in topology.local_replicas)
     variable.store(join_parts(own, topology))
+
+
+def _gathered(array: jax.Array) -> Any:
+    """Returns an array over several workers whole; all of them call this together."""
+    job = current_job()
+    sharding: Any = array.sharding
+    if job is None or not is_cut(sharding):
+        return whole(array)
+    topology = Topology(tuple(sharding.mesh.devices.flat), job=job)
+    if topology.mesh != sharding.mesh:
+        return whole(array)
+    axis = sharding.spec.index(AXIS)
+    layout = ShardLayout(array.shape, axis, topology.num_replicas)
+    return layout.load(array, topology, "save a sharded array")
 
 
 def _shares(total: np.ndarray[Any, Any], count: int) -> list[np.ndarray[Any, Any]]:

@@ -14,6 +14,31 @@ from mirrax.train.checkpoint_manager import latest_checkpoint
 Path = str | os.PathLike[str]
 
 
+def load_checkpoint(path: Path) -> dict[str, np.ndarray[Any, Any]]:
+    """Returns the arrays and numbers in a checkpoint by name.
+
+    Args:
+        path: A checkpoint, or a directory whose newest checkpoint is read.
+
+    >>> import tempfile
+    >>> import mirrax
+    >>> checkpoint = mirrax.train.Checkpoint(weight=mirrax.Variable([1.0, 2.0]))
+    >>> load_checkpoint(checkpoint.save(tempfile.mkdtemp() + "/ckpt"))["weight"]
+    array([1., 2.], dtype=float32)
+    """
+    found = pathlib.Path(path).absolute()
+    if not checkpoint_files.is_complete(found):
+        found = pathlib.Path(latest_checkpoint(found) or found)
+    saved = checkpoint_files.read(found)
+    numbers = {
+        name: np.asarray(value)
+        for name, value in saved.plain.items()
+        if isinstance(value, bool | int | float)
+    }
+    arrays = {name: np.asarray(array) for name, array in saved.arrays.items()}
+    return dict(sorted({**arrays, **numbers}.items()))
+
+
 def list_variables(path: Path) -> list[tuple[str, list[int]]]:
     """Returns the names and shapes of the arrays and numbers in a checkpoint.
 
@@ -26,29 +51,21 @@ def list_variables(path: Path) -> list[tuple[str, list[int]]]:
     >>> list_variables(checkpoint.save(tempfile.mkdtemp() + "/ckpt"))
     [('save_counter', []), ('weight', [2])]
     """
-    return [(name, list(array.shape)) for name, array in _arrays(path).items()]
+    return [(name, list(array.shape)) for name, array in load_checkpoint(path).items()]
 
 
 def load_variable(path: Path, name: str) -> np.ndarray[Any, Any]:
-    """Returns an array or number of a checkpoint by name."""
-    arrays = _arrays(path)
+    """Returns an array or number of a checkpoint by name.
+
+    >>> import mirrax
+    >>> path = mirrax.train.Checkpoint(weight=mirrax.Variable([1.0, 2.0])).save("run")
+    >>> load_variable(path, "weight")
+    array([1., 2.], dtype=float32)
+    """
+    arrays = load_checkpoint(path)
     if name not in arrays:
         raise KeyError(
             "A checkpoint has only what was saved. Received: "
             f"{name!r}, for one with {', '.join(arrays)}."
         )
     return arrays[name]
-
-
-def _arrays(path: Path) -> dict[str, np.ndarray[Any, Any]]:
-    found = pathlib.Path(path).absolute()
-    if not checkpoint_files.is_complete(found):
-        found = pathlib.Path(latest_checkpoint(found) or found)
-    saved = checkpoint_files.read(found)
-    numbers = {
-        name: np.asarray(value)
-        for name, value in saved.plain.items()
-        if isinstance(value, bool | int | float)
-    }
-    arrays = {name: np.asarray(array) for name, array in saved.arrays.items()}
-    return dict(sorted({**arrays, **numbers}.items()))

@@ -1,8 +1,7 @@
-"""The values of objects in a checkpoint: their names, getters and setters."""
+"""The objects in a checkpoint: walks through them, gives names to their values."""
 
 from __future__ import annotations
 
-import abc
 import functools
 import pathlib
 from collections.abc import Callable, Iterator, Mapping
@@ -10,14 +9,26 @@ from typing import Any, Protocol, runtime_checkable
 
 import jax
 import numpy as np
-from typing_extensions import override
 
-from mirrax.collectives import worker_exchange
-from mirrax.errors import CheckpointMismatchError
-from mirrax.train import host_transfer
-from mirrax.values.array_like import is_prng_key, on_host
+from mirrax.errors import CheckpointMismatchError, CheckpointObjectError
+from mirrax.train.saved_values import (
+    Entry,
+    ForeignEntry,
+    HasPosition,
+    LeafEntry,
+    PositionEntry,
+    VariableEntry,
+)
+from mirrax.values.array_like import is_array
 from mirrax.variables import foreign_libraries
 from mirrax.variables.variable import Variable
+
+COUNTER = "save_counter"
+"""The name of the checkpoint number in a checkpoint."""
+
+_PLAIN_KEYS = (jax.tree_util.SequenceKey, jax.tree_util.DictKey)
+
+Replace = Callable[[Any], None]
 
 
 @runtime_checkable
@@ -29,204 +40,79 @@ class HasContents(Protocol):
 
 
 @runtime_checkable
-class HasPosition(Protocol):
-    """An iterator that can be saved."""
+class HasLateContents(HasContents, Protocol):
+    """An object whose contents may appear after a restore."""
 
-    def save_state(self) -> Any:
-        """Returns the position, as a JSON value."""
-
-    def restore_state(self, state: Any) -> None:
-        """Restores a position."""
+    def when_contents_change(self, then: Callable[[], bool]) -> None:
+        """Calls `then` after each change of the contents, until it returns True."""
 
 
-class Entry(abc.ABC):
-    """One named value of a checkpoint."""
+def is_stateful(value: Any) -> bool:
+    """Returns whether a checkpoint restores `value` in place, not as a pytree.
 
-    @abc.abstractmethod
-    def get(self) -> Any:
-        """Returns an array on the host, or a JSON value."""
-
-    @abc.abstractmethod
-    def set(self, value: Any) -> None:
-        """Restores what `get` returned."""
-
-    def difference(self, value: Any) -> str | None:
-        """Returns why a saved `value` does not fit; None if it does."""
-        return None
-
-
-class ArrayEntry(Entry):
-    """A value with a shape and a dtype."""
-
-    @property
-    @abc.abstractmethod
-    def kind(self) -> Any:
-        """An object with the shape and the dtype."""
-
-    @override
-    def difference(self, value: Any) -> str | None:
-        if not isinstance(value, np.ndarray):
-            return f"is an array, but {_describe(value)} was saved"
-        shape, dtype = self.kind.shape, host_transfer.saved_dtype(self.kind)
-        if value.shape != host_transfer.saved_shape(self.kind):
-            return f"has shape {shape}, but shape {value.shape} was saved"
-        if value.dtype != dtype:
-            return f"has dtype {dtype}, but {value.dtype} was saved"
-        return None
-
-
-class VariableEntry(ArrayEntry):
-    """A variable of Mirrax."""
-
-    def __init__(self, variable: Variable) -> None:
-        self._variable = variable
-
-    @property
-    @override
-    def kind(self) -> Any:
-        return self._variable.value if is_prng_key(self._variable) else self._variable
-
-    @override
-    def get(self) -> Any:
-        # Random keys are not NumPy arrays.
-        is_plain = self.kind is self._variable
-        return self._variable.numpy() if is_plain else on_host(self.kind)
-
-    @override
-    def set(self, value: Any) -> None:
-        host_transfer.assign(
-            self._variable, worker_exchange.from_host(self.kind, value)
-        )
-
-
-class ForeignEntry(ArrayEntry):
-    """An array of another library's object."""
-
-    def __init__(self, kept: foreign_libraries.SavedArray) -> None:
-        self._kept = kept
-
-    @property
-    @override
-    def kind(self) -> Any:
-        return self._kept.get()
-
-    @override
-    def get(self) -> Any:
-        return host_transfer.to_host(self._kept.get())
-
-    @override
-    def set(self, value: Any) -> None:
-        self._kept.set(host_transfer.restore_like(self._kept.get(), value))
-
-
-class PositionEntry(Entry):
-    """A dataset iterator."""
-
-    def __init__(self, iterator: HasPosition) -> None:
-        self._iterator = iterator
-
-    @override
-    def get(self) -> Any:
-        return self._iterator.save_state()
-
-    @override
-    def set(self, value: Any) -> None:
-        self._iterator.restore_state(value)
-
-    @override
-    def difference(self, value: Any) -> str | None:
-        if isinstance(value, dict | list):
-            return None
-        return f"is an iterator, but {_describe(value)} was saved"
-
-
-class LeafEntry(ArrayEntry):
-    """An array or a number in a pytree, which is replaced."""
-
-    def __init__(self, leaf: Any, replace: Callable[[Any], None]) -> None:
-        self._leaf = leaf
-        self._replace = replace
-
-    @property
-    @override
-    def kind(self) -> Any:
-        return self._leaf
-
-    @override
-    def get(self) -> Any:
-        return (
-            host_transfer.to_host(self._leaf)
-            if host_transfer.is_array(self._leaf)
-            else self._leaf
-        )
-
-    @override
-    def set(self, value: Any) -> None:
-        self._replace(host_transfer.restore_like(self._leaf, value))
-
-    @override
-    def difference(self, value: Any) -> str | None:
-        if host_transfer.is_array(self._leaf):
-            return super().difference(value)
-        if _can_become(value, self._leaf):
-            return None
-        return f"is {self._leaf!r}, but {_describe(value)} was saved"
-
-
-class Structure:
-    """A saved pytree.
-
-    Args:
-        value: The tree.
-        replace: Called with a new tree when a leaf was replaced.
+    >>> import mirrax
+    >>> is_stateful(mirrax.Variable(1.0)), is_stateful([1.0])
+    (True, False)
     """
-
-    def __init__(self, value: Any, replace: Callable[[Any], None]) -> None:
-        pairs, self._structure = jax.tree_util.tree_flatten_with_path(
-            value, is_leaf=_is_stateful
-        )
-        self._leaves = [leaf for _, leaf in pairs]
-        self._names = [_name_of(path) for path, _ in pairs]
-        self._replace = replace
-
-    def entries(self) -> Iterator[tuple[str, Entry]]:
-        """Yields the name in the tree, and the entry, of each leaf."""
-        for index, (name, leaf) in enumerate(
-            zip(self._names, self._leaves, strict=True)
-        ):
-            if _is_stateful(leaf):
-                yield from _stateful_entries(name, leaf)
-            elif host_transfer.is_array(leaf) or isinstance(
-                leaf, bool | int | float | str
-            ):
-                yield name, LeafEntry(leaf, functools.partial(self._set_leaf, index))
-
-    def _set_leaf(self, index: int, value: Any) -> None:
-        self._leaves[index] = value
-        self._replace(jax.tree.unflatten(self._structure, self._leaves))
+    return (
+        isinstance(value, Variable | HasContents | HasPosition)
+        or foreign_libraries.saved_arrays_of(value) is not None
+    )
 
 
-def find_entries(
-    name: str, value: Any, replace: Callable[[Any], None]
+def all_entries(
+    objects: dict[str, Any], only: str | None = None
 ) -> Iterator[tuple[str, Entry]]:
-    """Yields the entries of `value`, with names that begin with `name`.
+    """Yields the entries of all objects in a checkpoint, or of one.
 
     Args:
-        name: The name of `value`.
-        value: Any object.
-        replace: Called with a new object if `value` cannot be changed in place.
+        objects: The objects by name; those that cannot be changed are replaced here.
+        only: The name of the object; None for all.
     """
-    for inner, entry in Structure(value, replace).entries():
-        yield "/".join(part for part in (name, inner) if part), entry
+    foreign_libraries.connected()
+    for name, value in list(objects.items()):
+        if only in (None, name):
+            replace = functools.partial(objects.__setitem__, name)
+            for inner, leaf, set_leaf in _walk(name, value, replace):
+                yield from _entries_of(inner, leaf, set_leaf)
 
 
-def find_objects(value: Any) -> Iterator[Any]:
-    """Yields the models, optimizers, ... in `value` that are restored in place."""
-    for leaf in jax.tree.leaves(value, is_leaf=_is_stateful):
-        if isinstance(leaf, HasContents):
-            yield from find_objects(dict(leaf.checkpoint_contents()))
-        elif _is_stateful(leaf):
-            yield leaf
+def find_objects(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Yields the objects in `value` that are restored in place, with their names."""
+    for inner, leaf, _ in _walk(name, value, lambda _: None):
+        if is_stateful(leaf):
+            yield inner, leaf
+
+
+def has_state(value: Any) -> bool:
+    """Returns whether a pytree has a leaf that is restored in place."""
+    return any(map(is_stateful, jax.tree.leaves(value, is_leaf=is_stateful)))
+
+
+def find_aliases(objects: Mapping[str, Any]) -> dict[str, str]:
+    """Returns other names of saved values: alias -> name."""
+    return {
+        _join(name, alias): _join(name, inner)
+        for key, value in objects.items()
+        for name, held in find_objects(key, value)
+        for alias, inner in foreign_libraries.aliases_of(held).items()
+    }
+
+
+def require_savable(name: str, value: Any) -> None:
+    """Raises if a checkpoint would leave out an object that the user gave to it."""
+    foreign_libraries.connected()
+    if _contains_itself(value):
+        raise _object_error(name, "a list or dict that contains itself")
+    pairs = jax.tree_util.tree_flatten_with_path(value, is_leaf=is_stateful)[0]
+    for path, leaf in pairs:
+        # The classes of other pytrees decide themselves what is in them, such as
+        # activation functions.
+        is_given = all(isinstance(key, _PLAIN_KEYS) for key in path)
+        is_function = bool(path) and callable(leaf)
+        is_known = _is_plain(leaf) or is_stateful(leaf)
+        if is_given and (_is_not_numeric(leaf) or not (is_function or is_known)):
+            raise _object_error(_join(name, _name_of(path)), f"a {type(leaf).__name__}")
 
 
 def move_iterators(
@@ -257,53 +143,6 @@ def set_values(entries: Mapping[str, Entry], values: dict[str, Any]) -> None:
             value = values.pop(name)
             if not isinstance(entry, PositionEntry):
                 entry.set(value)
-
-
-def _can_become(value: Any, old: Any) -> bool:
-    """Returns whether a saved number or text can replace another one."""
-    if isinstance(old, str) or not isinstance(value, int | float):
-        return isinstance(old, str) and isinstance(value, str)
-    return isinstance(old, float) or float(value).is_integer()
-
-
-def _describe(value: Any) -> str:
-    if isinstance(value, np.ndarray):
-        return "an array"
-    return "a position" if isinstance(value, dict | list) else repr(value)
-
-
-def _is_stateful(value: Any) -> bool:
-    """Returns whether `value` is restored in place, not as a pytree."""
-    return (
-        isinstance(value, Variable | HasContents | HasPosition)
-        or foreign_libraries.saved_arrays_of(value) is not None
-    )
-
-
-def _stateful_entries(name: str, value: Any) -> Iterator[tuple[str, Entry]]:
-    def named(inner: str) -> str:
-        return "/".join(part for part in (name, inner) if part)
-
-    kept = foreign_libraries.saved_arrays_of(value)
-    if isinstance(value, Variable):
-        yield name, VariableEntry(value)
-    elif kept is not None:
-        for inner, held in kept.items():
-            yield named(inner), ForeignEntry(held)
-    elif isinstance(value, HasContents):
-        for inner, held in value.checkpoint_contents().items():
-            replace = functools.partial(setattr, value, inner)
-            yield from find_entries(named(inner), held, replace)
-    else:
-        yield name, PositionEntry(value)
-
-
-def _name_of(path: Any) -> str:
-    return jax.tree_util.keystr(path, simple=True, separator="/")
-
-
-COUNTER = "save_counter"
-"""The name of the checkpoint number in a checkpoint."""
 
 
 def group_of(name: str) -> str:
@@ -342,3 +181,85 @@ def require_match(
             + "\nNothing was restored. Make the objects as they were, or use "
             "`restore(path, partial=True)` for those that were not saved."
         )
+
+
+def _walk(
+    name: str, value: Any, replace: Replace, holders: tuple[int, ...] = ()
+) -> Iterator[tuple[str, Any, Replace]]:
+    """Yields name, leaf, and a function that replaces it, of all leaves in `value`.
+
+    Follows objects into their contents, but not again into those that hold them.
+
+    Args:
+        name: The name of `value`.
+        value: Any object.
+        replace: Called with a new object if `value` cannot be changed in place.
+        holders: The ids of the objects on the way to `value`.
+    """
+    pairs, structure = jax.tree_util.tree_flatten_with_path(value, is_leaf=is_stateful)
+    leaves = [leaf for _, leaf in pairs]
+
+    def set_leaf(index: int, leaf: Any) -> None:
+        leaves[index] = leaf
+        replace(jax.tree.unflatten(structure, leaves))
+
+    for index, (path, leaf) in enumerate(pairs):
+        if id(leaf) in holders:
+            continue
+        own = _join(name, _name_of(path))
+        yield own, leaf, functools.partial(set_leaf, index)
+        if isinstance(leaf, HasContents):
+            for inner, held in leaf.checkpoint_contents().items():
+                set_held = functools.partial(setattr, leaf, inner)
+                yield from _walk(
+                    _join(own, inner), held, set_held, (*holders, id(leaf))
+                )
+
+
+def _entries_of(name: str, leaf: Any, replace: Replace) -> Iterator[tuple[str, Entry]]:
+    kept = foreign_libraries.saved_arrays_of(leaf)
+    if isinstance(leaf, Variable):
+        yield name, VariableEntry(leaf)
+    elif kept is not None:
+        for inner, held in kept.items():
+            yield _join(name, inner), ForeignEntry(held)
+    elif isinstance(leaf, HasPosition):
+        yield name, PositionEntry(leaf)
+    elif _is_plain(leaf):
+        yield name, LeafEntry(leaf, replace)
+
+
+def _object_error(name: str, what: str) -> CheckpointObjectError:
+    return CheckpointObjectError(
+        "A checkpoint holds variables, models, optimizers, iterators, generators, "
+        f"arrays, numbers and text. Received: '{name}', {what}, which it could not "
+        "restore. Leave it out; of a dataset, save `iter(dataset)`."
+    )
+
+
+def _contains_itself(value: Any, holders: tuple[int, ...] = ()) -> bool:
+    # JAX neither finds this nor is usable after it has tried.
+    if not isinstance(value, list | tuple | dict):
+        return False
+    items = value.values() if isinstance(value, dict) else value
+    inside = (*holders, id(value))
+    return id(value) in holders or any(_contains_itself(x, inside) for x in items)
+
+
+def _name_of(path: Any) -> str:
+    return jax.tree_util.keystr(path, simple=True, separator="/")
+
+
+def _join(*parts: str) -> str:
+    return "/".join(part for part in parts if part)
+
+
+def _is_not_numeric(leaf: Any) -> bool:
+    """Returns whether `leaf` is an array of text, dates, records or objects."""
+    if not isinstance(leaf, np.ndarray):
+        return False
+    return leaf.dtype.kind in "OSUMm" or leaf.dtype.names is not None
+
+
+def _is_plain(leaf: Any) -> bool:
+    return is_array(leaf) or isinstance(leaf, bool | int | float | str)

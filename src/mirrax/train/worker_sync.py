@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import pathlib
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -14,9 +16,14 @@ from mirrax.errors import (
     CheckpointWriteError,
     NotFoundError,
 )
-from mirrax.train.saved_objects import Entry, PositionEntry
+from mirrax.train import checkpoint_files
+from mirrax.train.saved_values import Entry, PositionEntry
 
 T = TypeVar("T")
+
+_logger = logging.getLogger(__name__)
+
+_logged: set[pathlib.Path] = set()
 
 
 def current_peers() -> Peers:
@@ -36,7 +43,12 @@ def check_same_objects(
         for name, entry in entries.items()
         if isinstance(entry, PositionEntry)
     }
-    own = {"path": path.name, "names": sorted(entries), "positions": positions}
+    own = {
+        "path": path.name,
+        "directory": str(path.parent),
+        "names": sorted(entries),
+        "positions": positions,
+    }
     answers = exchange_json(workers, "saving a checkpoint", own)
     for index, other in enumerate(answers):
         if (other["path"], other["names"]) != (own["path"], own["names"]):
@@ -46,7 +58,22 @@ def check_same_objects(
                 f"{own['names']}, worker {index} saves '{other['path']}' with "
                 f"{other['names']}."
             )
+    directory = answers[0]["directory"]
+    if directory != own["directory"]:
+        make_unused_directory(path.parent, f"checkpoints to '{directory}'")
     return {name: [o["positions"][name] for o in answers] for name in positions}
+
+
+def readable_path(workers: Peers, path: pathlib.Path) -> pathlib.Path:
+    """Returns the path of a checkpoint: in the chief's directory if not in our own.
+
+    Workers may name different directories; the chief has written into its own.
+    """
+    own = {"path": path.name, "directory": str(path.parent)}
+    chief = exchange_json(workers, "finding a checkpoint", own)[0]["directory"]
+    if checkpoint_files.is_complete(path):
+        return path
+    return pathlib.Path(chief) / path.name
 
 
 def local_positions(workers: Peers, plain: Mapping[str, Any]) -> dict[str, Any]:
@@ -105,6 +132,22 @@ def check_all_can_restore(
             )
 
 
+def make_unused_directory(own: pathlib.Path, used: str) -> None:
+    """Makes a directory that stays empty, because the chief writes elsewhere.
+
+    Programs written for TensorFlow remove it afterwards.
+
+    Args:
+        own: The directory.
+        used: What the chief writes instead, for the log.
+    """
+    with contextlib.suppress(OSError):
+        own.mkdir(parents=True, exist_ok=True)
+    if own not in _logged:
+        _logged.add(own)
+        _logger.info("The chief writes %s; '%s' stays empty.", used, own)
+
+
 def from_chief(workers: Peers, own: T) -> T:
     """Returns the chief's value."""
     chosen: T = exchange_json(workers, "choosing a checkpoint", own)[0]
@@ -112,7 +155,7 @@ def from_chief(workers: Peers, own: T) -> T:
 
 
 def write_on_chief(
-    workers: Peers, path: pathlib.Path, write: Callable[[], None]
+    workers: Peers, what: pathlib.Path | str, write: Callable[[], None]
 ) -> None:
     """Calls `write` on the chief; raises on all workers if it fails there."""
     cause: Exception | None = None
@@ -127,5 +170,5 @@ def write_on_chief(
         raise cause
     if problem:
         raise CheckpointWriteError(
-            f"The chief could not write '{path}'. Received: {problem}"
+            f"The chief could not write '{what}'. Received: {problem}"
         )

@@ -15,7 +15,16 @@ from mirrax._jax.traces import evaluated
 
 
 class ArrayLike(abc.ABC):
-    """An object that stands for an array: in expressions, in `jnp` and in `numpy`."""
+    """An object that stands for an array: in expressions, in `jnp` and in `numpy`.
+
+    Variables are such objects. A class of yours needs only `__jax_array__`:
+
+    >>> class Halves(mirrax.ArrayLike):
+    ...     def __jax_array__(self):
+    ...         return jnp.full(2, 0.5)
+    >>> (Halves() * 3).tolist()
+    [1.5, 1.5]
+    """
 
     __slots__ = ()
 
@@ -32,28 +41,35 @@ class ArrayLike(abc.ABC):
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """The sizes."""
         return self.__jax_array__().shape
 
     @property
     def dtype(self) -> np.dtype[Any]:
+        """The type of the elements."""
         return self.__jax_array__().dtype
 
     @property
     def ndim(self) -> int:
+        """The number of dimensions."""
         return len(self.shape)
 
     @property
     def size(self) -> int:
+        """The number of elements."""
         return int(np.prod(self.shape))
 
     def astype(self, dtype: Any) -> jax.Array:
+        """Returns the array with another dtype."""
         return self.__jax_array__().astype(dtype)
 
     def reshape(self, *shape: Any) -> jax.Array:
+        """Returns the array with other sizes."""
         return self.__jax_array__().reshape(*shape)
 
     @property
     def T(self) -> jax.Array:  # noqa: N802 - the name that arrays give it
+        """The transposed array."""
         return self.__jax_array__().T
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
@@ -111,6 +127,11 @@ def as_arrays(values: Sequence[Any]) -> list[jax.Array]:
     return [v if isinstance(v, jax.Array) else jnp.asarray(as_array(v)) for v in values]
 
 
+def is_array(value: object) -> bool:
+    """Returns whether `value` is an array of JAX or NumPy."""
+    return isinstance(value, jax.Array | np.ndarray | np.generic)
+
+
 def is_prng_key(array: Any) -> bool:
     """Returns whether `array` holds random keys."""
     return bool(jnp.issubdtype(array.dtype, jax.dtypes.prng_key))
@@ -156,6 +177,4 @@ for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
 
 def is_array_like(value: object) -> bool:
     """Returns whether JAX can compute with `value`."""
-    return isinstance(
-        value, jax.Array | np.ndarray | np.generic | int | float | complex
-    )
+    return is_array(value) or isinstance(value, int | float | complex)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import jax
 import numpy as np
 
+from mirrax.html_tables import html_table
 from mirrax.trees import Leaf
 from mirrax.values.array_like import on_host
 
@@ -26,6 +27,12 @@ class DistributedValues(Leaf):
 
     _label: ClassVar[str] = "DistributedValues"
 
+    part_repr: ClassVar[Callable[[Any], str]] = repr
+    """Returns what `repr` shows of a part."""
+
+    part_str: ClassVar[Callable[[Any], str]] = str
+    """Returns what `print` shows of a part."""
+
     @property
     @abc.abstractmethod
     def values(self) -> tuple[Any, ...]:
@@ -36,10 +43,27 @@ class DistributedValues(Leaf):
         return self.values[index]
 
     def __repr__(self) -> str:
-        return describe_parts(self._label, self.values, describe)
+        return describe_parts(self._label, self.values, type(self).part_repr)
 
     def __str__(self) -> str:
-        return describe_parts(self._label, self.values, print_part)
+        return describe_parts(self._label, self.values, type(self).part_str)
+
+    def _repr_html_(self) -> str:
+        return html_parts(self._label, self.values)
+
+
+def html_parts(title: str, parts: Sequence[Any]) -> str:
+    """Returns a table of parts, for notebooks."""
+    rows = [(i, *html_cells(part)) for i, part in enumerate(parts)]
+    return html_table(title, ("replica", "kind", "value"), rows)
+
+
+def html_cells(part: Any) -> tuple[str, str]:
+    """Returns kind and value of one part, for a table; large arrays are shortened."""
+    if not isinstance(part, jax.Array) or isinstance(part, jax.core.Tracer):
+        return type(part).__name__, repr(part)
+    shown = np.array2string(on_host(part), threshold=20, edgeitems=3)
+    return f"{part.dtype}{list(part.shape)}", shown
 
 
 def describe_parts(
@@ -48,22 +72,3 @@ def describe_parts(
     """Returns the text of a distributed value, one line per part."""
     lines = ",\n".join(f"  {i}: {show(part)}" for i, part in enumerate(parts))
     return f"{kind}:{{\n{lines}\n}}"
-
-
-def print_part(part: Any) -> str:
-    """Returns what `print` shows of one part; arrays as TensorFlow prints tensors."""
-    if not isinstance(part, jax.Array) or isinstance(part, jax.core.Tracer):
-        return str(part)
-    return f"tf.Tensor({on_host(part)}, shape={part.shape}, dtype={part.dtype})"
-
-
-def describe(part: Any) -> str:
-    """Returns the text of one part; arrays as TensorFlow's docs print tensors."""
-    if isinstance(part, jax.Array) and not isinstance(part, jax.core.Tracer):
-        value = on_host(part)
-        if value.dtype == jax.dtypes.canonicalize_dtype(np.int64):
-            # So that NumPy does not print the dtype of JAX' default integers.
-            value = value.astype(np.int64)
-        shown = str(value) if value.ndim == 0 else repr(value)
-        return f"<tf.Tensor: shape={part.shape}, dtype={part.dtype}, numpy={shown}>"
-    return repr(part)

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax import lax
 from typing_extensions import override
 
-from mirrax._jax.arrays import assembled, is_stored, shards, uncommitted
+from mirrax._jax.arrays import assembled, is_stored, shards, uncommitted, whole
 from mirrax._jax.traces import evaluated, is_eager
 from mirrax.devices.topology import AXIS, Topology
 
@@ -35,7 +35,6 @@ class Parts(Layout):
     """One value per local replica, of any type.
 
     Args:
-        held: The values.
         topology: Their devices, if known.
         shapes: Shape and dtype of the part on each replica of all workers, if the
             workers have exchanged them.
@@ -56,7 +55,7 @@ class Joined(Layout):
     """One array over all replicas, sharded along its first axis.
 
     It concatenates the parts; scalar parts form a vector. `is_weak` marks Python
-    numbers: programs give them JAX' weak type, which a sharded array cannot have.
+    numbers: programs give them JAX's weak type, which a sharded array cannot have.
     """
 
     array: jax.Array
@@ -112,9 +111,15 @@ def join_parts(parts: tuple[Any, ...], topology: Topology) -> jax.Array:
     Copies nothing, but reshapes scalars.
     """
     require_parts(parts, topology)
-    if not is_eager():
+    if topology.is_local and not is_eager():
         arrays = [jnp.asarray(part) for part in parts]
         return jnp.stack(arrays) if arrays[0].ndim == 0 else jnp.concatenate(arrays)
+    # A trace has no more than the parts of its own worker.
+    with evaluated():
+        return _assemble(parts, topology)
+
+
+def _assemble(parts: tuple[Any, ...], topology: Topology) -> jax.Array:
     pieces = _put_each(parts, topology)
     if pieces[0].ndim == 0:
         pieces = [
@@ -144,7 +149,7 @@ def replicate(value: Any, topology: Topology) -> jax.Array:
         if is_stored(value):
             if value.sharding == topology.replicated:
                 return value  # type: ignore[no-any-return]
-            value = shards(value)[0]
+            value = whole(value)
         return replicate_parts((value,) * len(topology.local_devices), topology)
     array: jax.Array = jax.device_put(value, topology.replicated)
     return array
@@ -168,6 +173,9 @@ def _put_each(parts: Sequence[Any], topology: Topology) -> list[jax.Array]:
 def _put(value: Any, device: jax.Device) -> jax.Array:
     if is_stored(value) and value.devices() == {device}:
         return value  # type: ignore[no-any-return]
+    if is_stored(value):
+        # A cut array that JAX puts together may keep the axes of its mesh in its type.
+        value = whole(value)
     array: jax.Array = jax.device_put(value, device)
     return array
 

@@ -34,12 +34,14 @@ class Mirrored(DistributedValues, ArrayLike):
     @property
     @override
     def values(self) -> tuple[Any, ...]:
+        """The copies in this process, in replica order."""
         if isinstance(self.array, jax.core.Tracer):
             return (self.array,)
         return tuple(uncommitted(s) for s in shards(self.array))
 
     @property
     def device(self) -> Any:
+        """The device of the first copy."""
         return self.values[0].device
 
     @override

@@ -82,6 +82,7 @@ class PerReplica(DistributedValues, NotAnArray):
     @property
     @override
     def values(self) -> tuple[Any, ...]:
+        """The parts in this process, in replica order."""
         return self.layout.parts
 
 
@@ -98,8 +99,8 @@ class LocalPerReplica(ArrayLike, PerReplica):
 
 def per_replica(layout: Layout, topology: Topology) -> PerReplica:
     """Returns a per-replica value of arrays, in the class that users get."""
-    is_own = topology.job is not None and len(topology.local_devices) == 1
-    return LocalPerReplica(layout) if is_own else PerReplica(layout)
+    has_one_part = topology.job is not None and len(topology.local_devices) == 1
+    return LocalPerReplica(layout) if has_one_part else PerReplica(layout)
 
 
 jax.tree_util.register_pytree_node(

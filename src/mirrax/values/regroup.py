@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import jax
 
 from mirrax import trees
 from mirrax._jax.arrays import shards, uncommitted
-from mirrax._jax.traces import is_staging
+from mirrax._jax.traces import is_eager, is_staging
 from mirrax.context import stack
-from mirrax.context.guards import MustDrive
+from mirrax.context.guards import NotTraceable
 from mirrax.devices.topology import Topology
 from mirrax.trees import Tree
 from mirrax.values.distributed_values import DistributedValues
@@ -66,7 +66,7 @@ def local_results(value: Any, topology: Topology) -> tuple[Any, ...]:
         array = getattr(value.layout, "array", None)
         is_traced = isinstance(array, jax.core.Tracer)
         if is_traced:  # A program is the same on all workers, and their parts differ.
-            raise MustDrive
+            raise NotTraceable
     if isinstance(value, DistributedValues):
         return value.values
     if is_mirrored_array(value, topology):
@@ -74,25 +74,43 @@ def local_results(value: Any, topology: Topology) -> tuple[Any, ...]:
     return (value,)
 
 
-def refuse_captured(value: PerReplica, topology: Topology | None = None) -> None:
-    """Raises `MustDrive` if a trace would combine a captured value.
+def refuse_captured(value: PerReplica, topology: Topology) -> None:
+    """Raises if a trace has not all parts of a value that it would combine.
 
-    One trace serves all workers, and inside a replica all replicas, so the parts of
-    such a value cannot be its constants.
+    One trace serves all workers, and inside a replica all replicas, so the parts of a
+    captured value cannot be its constants. Parts made inside a trace are those of this
+    worker only.
 
     Args:
-        value: The value.
         topology: The devices that it is combined on.
     """
     layout = value.layout
-    if isinstance(layout, Spmd) or not is_program_traced():
-        return
-    is_for_one = topology is not None and topology.is_local
-    if is_for_one and not stack.overlay().inside_replica:
+    if is_eager() or isinstance(layout, Spmd):
         return
     held = layout.held if isinstance(layout, Parts) else (layout.array,)  # type: ignore[attr-defined]
-    if not any(isinstance(array, jax.core.Tracer) for array in held):
-        raise MustDrive
+    is_traced = any(isinstance(array, jax.core.Tracer) for array in held)
+    if is_program_traced():
+        is_complete = topology.is_local or not isinstance(layout, Parts)
+        is_for_one = topology.is_local and not stack.overlay().inside_replica
+        if not is_for_one and not (is_traced and is_complete):
+            raise NotTraceable
+    elif not topology.is_local and (
+        is_staging() or (is_traced and isinstance(layout, Parts))
+    ):
+        leave_to_python()
+
+
+def leave_to_python() -> NoReturn:
+    """Raises `NotTraceable` in a traced function; elsewhere an error for the user."""
+    if is_program_traced():
+        raise NotTraceable
+    raise RuntimeError(
+        "Inside a JAX transformation (jit, grad, vmap, ...) only a `@mirrax.function` "
+        "knows the parts of other workers, or takes parts of different shapes. "
+        "Received: such a value in `run`, `reduce` or `gather`, inside a "
+        "transformation. Give the value as an argument to a `@mirrax.function`, and "
+        "use `mirrax.value_and_grad` inside of it."
+    )
 
 
 def is_program_traced() -> bool:

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from mirrax.errors import SignatureMismatch
-from mirrax.values.array_like import as_array
+from mirrax.values.array_like import as_array, is_array
 
 Shape = tuple[int | None, ...]
 
@@ -49,7 +49,7 @@ class TensorSpec:
     def check(self, value: Any) -> None:
         """Raises unless `value` is an array of this shape and dtype."""
         value = as_array(value)
-        if not isinstance(value, jax.Array | np.ndarray | np.generic):
+        if not is_array(value):
             value = np.asarray(value)
         found, wanted = (
             jax.dtypes.canonicalize_dtype(d) for d in (value.dtype, self.dtype)
@@ -91,6 +91,7 @@ class TensorShape(tuple[int | None, ...]):
     __slots__ = ()
 
     def __new__(cls, dims: Any = ()) -> TensorShape:
+        dims = (dims,) if isinstance(dims, int) else dims
         return super().__new__(cls, [None if d is None else int(d) for d in dims])
 
     def __getitem__(self, key: Any) -> Any:
@@ -99,33 +100,41 @@ class TensorShape(tuple[int | None, ...]):
 
     @property
     def rank(self) -> int:
+        """The number of dimensions."""
         return len(self)
 
     ndims = rank
 
     @property
     def dims(self) -> list[int | None]:
+        """The sizes as a list."""
         return list(self)
 
     def as_list(self) -> list[int | None]:
+        """Returns the sizes as a list."""
         return list(self)
 
     def is_fully_defined(self) -> bool:
+        """Returns whether all sizes are known."""
         return None not in self
 
     def num_elements(self) -> int | None:
+        """Returns the product of the sizes; None if one is unknown."""
         return int(np.prod(np.array(self, int))) if self.is_fully_defined() else None
 
     def is_compatible_with(self, other: Any) -> bool:
+        """Returns whether an array can have both shapes."""
         pairs = zip(self, other)
         same_rank = len(self) == len(other)
         return same_rank and all(None in pair or pair[0] == pair[1] for pair in pairs)
 
     def assert_is_compatible_with(self, other: Any) -> None:
+        """Raises unless an array can have both shapes."""
         if not self.is_compatible_with(other):
             raise ValueError(f"Shapes {self} and {tuple(other)} are incompatible")
 
     def concatenate(self, other: Any) -> TensorShape:
+        """Returns the sizes of this shape, then those of the other."""
         return TensorShape((*self, *other))
 
 

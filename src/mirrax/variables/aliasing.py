@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -20,6 +21,17 @@ callback_lock = threading.RLock()
 Such a program releases `lock` while it runs. Acquire this one before `lock`, and never
 in a callback.
 """
+
+
+@contextlib.contextmanager
+def lock_released() -> Iterator[None]:
+    """Releases `lock` for the `with` block, because callbacks may read variables."""
+    lock.release()
+    try:
+        yield
+    finally:
+        lock.acquire()
+
 
 _views: dict[int, weakref.ref[jax.Array]] = {}
 

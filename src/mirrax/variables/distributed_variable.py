@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -14,8 +15,13 @@ from mirrax.context import stack
 from mirrax.devices.topology import Topology
 from mirrax.options import VariableAggregation, VariableSynchronization
 from mirrax.values.array_like import ArrayLike
-from mirrax.values.distributed_values import DistributedValues, describe_parts
+from mirrax.values.distributed_values import (
+    DistributedValues,
+    describe_parts,
+    html_parts,
+)
 from mirrax.values.per_replica import PerReplica
+from mirrax.variables import aliasing
 from mirrax.variables.variable import (
     Variable,
     describe_variable,
@@ -71,15 +77,31 @@ class DistributedVariable(Variable, DistributedValues):
     def part(self, index: int) -> jax.Array:
         """Returns the stored copy of local replica `index`."""
 
+    @abc.abstractmethod
+    def _peek_parts(self) -> Sequence[Any]:
+        """Returns all local copies, for the caller to show under the lock.
+
+        Of a value that only all workers together can read, shape and dtype.
+        """
+
     @override
     def __repr__(self) -> str:
         if stack.overlay() is not None:
-            return describe_variable(self.name, self.read_value())
-        return describe_parts(type(self).__name__, self.values, repr)
+            return describe_variable(self, self.read_value())
+        with aliasing.lock:
+            pairs = zip(self.values, self._peek_parts(), strict=True)
+            shown = tuple(describe_variable(part, value) for part, value in pairs)
+        return describe_parts(type(self).__name__, shown, str)
 
     @override
     def __str__(self) -> str:
         return repr(self)
+
+    @override
+    def _repr_html_(self) -> str:
+        with aliasing.lock:
+            title = f"{type(self).__name__} {self.name}"
+            return html_parts(title, self._peek_parts())
 
     def local_index(self) -> int | None:
         """Returns the index of the copy that this code sees; None if it sees all."""
@@ -150,6 +172,10 @@ class VariablePart(ArrayLike):
         return self.container.part(self.index)
 
     @property
+    def shown_as(self) -> str:
+        return self.container.shown_as
+
+    @property
     def value(self) -> jax.Array:
         return self.container.part(self.index)
 
@@ -169,7 +195,7 @@ class VariablePart(ArrayLike):
 
     @override
     def __repr__(self) -> str:
-        return describe_variable(self.name, self.value)
+        return describe_variable(self, self.value)
 
 
 register_as_pytree(VariablePart)

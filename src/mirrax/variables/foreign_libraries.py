@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import abc
 import contextlib
-import functools
 import sys
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -18,6 +17,7 @@ import jax
 from mirrax import trees
 from mirrax.context import stack
 from mirrax.trees import Tree
+from mirrax.values.tensor_spec import TensorSpec
 from mirrax.variables.variable import Variable
 
 
@@ -49,12 +49,24 @@ class Library(abc.ABC):
         """Returns the arrays of a model or optimizer to save, by name; else None."""
         return None
 
+    def aliases_of(self, value: Any) -> dict[str, str]:
+        """Returns other names of the saved arrays of `value`: alias -> name."""
+        return {}
+
     def when_complete(self, value: Any, then: Callable[[], bool]) -> None:
         """Calls `then` whenever `value` may have new variables, until it is True."""
         return
 
+    def exported_call(self, value: Any) -> ExportedCall | None:
+        """Returns what a model computes at inference, and for which inputs."""
+        return None
+
     fingerprint: Callable[[Callable[..., Any], Sequence[Any]], Hashable] | None = None
     """Returns what else a program of a function depends on, besides variables."""
+
+
+ExportedCall = tuple[Callable[..., Any], Sequence[TensorSpec]]
+"""A function of a model's inputs, and their specs."""
 
 
 class SavedArray(NamedTuple):
@@ -68,7 +80,6 @@ class Sources(NamedTuple):
     """The variables of one source of a gradient.
 
     Args:
-        variables: The variables.
         assemble: Returns their gradients in the structure that the library uses.
     """
 
@@ -103,17 +114,6 @@ def connected() -> list[Library]:
 def routed() -> contextlib.AbstractContextManager[Any]:
     """Routes the variables of all libraries to Mirrax for the `with` block."""
     return _all_routed() if connected() else _NOTHING
-
-
-def routing(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Routes the variables of all libraries to Mirrax while `fn` is called."""
-
-    @functools.wraps(fn)
-    def routed_fn(*args: Any, **kwargs: Any) -> Any:
-        with routed():
-            return fn(*args, **kwargs)
-
-    return routed_fn
 
 
 @contextlib.contextmanager
@@ -178,6 +178,21 @@ def saved_arrays_of(value: Any) -> dict[str, SavedArray] | None:
     """Returns the arrays to save of another library's object, by name; else None."""
     found = (library.saved_arrays_of(value) for library in connected())
     return next((arrays for arrays in found if arrays is not None), None)
+
+
+def exported_call(value: Any) -> ExportedCall | None:
+    """Returns what another library's model computes at inference; else None."""
+    found = (library.exported_call(value) for library in connected())
+    return next((call for call in found if call is not None), None)
+
+
+def aliases_of(value: Any) -> dict[str, str]:
+    """Returns other names of the saved arrays of an object: alias -> name."""
+    return {
+        alias: name
+        for library in connected()
+        for alias, name in library.aliases_of(value).items()
+    }
 
 
 def when_complete(value: Any, then: Callable[[], bool]) -> None:

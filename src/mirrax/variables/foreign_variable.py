@@ -12,7 +12,6 @@ from __future__ import annotations
 import abc
 import dataclasses
 import operator
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,6 +23,7 @@ from typing_extensions import override
 from mirrax._jax.arrays import uncommitted
 from mirrax.collectives import worker_exchange
 from mirrax.collectives.reduce import Collective, reduce
+from mirrax.collectives.shard_layout import ShardLayout
 from mirrax.context import stack
 from mirrax.devices.topology import Topology
 from mirrax.options import ReduceOp, VariableAggregation, VariableSynchronization
@@ -33,17 +33,15 @@ from mirrax.values.per_replica import PerReplica
 from mirrax.values.tensor_spec import TensorShape
 from mirrax.variables import aliasing
 from mirrax.variables.mirrored_variable import MirroredVariable
+from mirrax.variables.sharded_variable import ShardedVariable
 from mirrax.variables.variable import Change, replace
-
-# The library's own reference, `_prepared`, the local name, and the argument itself.
-_KNOWN_REFERENCES = 4
 
 
 class Outdated(Exception):  # noqa: N818 - a signal to `function`, not to the user
     """The shape or dtype of a variable has changed since a program was traced."""
 
 
-class ForeignVariable(MirroredVariable):
+class ForeignVariable(ShardedVariable):
     """A proxy of a variable of another library.
 
     It belongs to no strategy. Between programs its array is wherever the library or
@@ -122,39 +120,47 @@ class ForeignVariable(MirroredVariable):
         collective: Collective = frame.strategy.collective
         return collective
 
-    def prepare(self, topology: Topology | None, aval: Any, is_changed: bool) -> None:
+    @property
+    @override
+    def layout(self) -> ShardLayout | None:  # type: ignore[override]
+        """How its array is cut now; None if it is whole."""
+        return ShardLayout.of_array(self.get_array())
+
+    @property
+    def _kind(self) -> type[MirroredVariable]:
+        """What it is like now; its library may replace the array at any time."""
+        return MirroredVariable if self.layout is None else ShardedVariable
+
+    def prepare(
+        self, topology: Topology | None, aval: Any, layout: ShardLayout | None = None
+    ) -> None:
         """Puts the array on the devices of a program.
 
         Args:
-            topology: The devices.
             aval: The shape and dtype that the program was traced with.
-            is_changed: Whether the array is donated, so that it must not be shared.
+            layout: How the array was cut then.
         """
         array = self.get_array()
         aliasing.require_alive(self, array)
         if array is self._prepared and self._prepared_on is topology:
-            if is_changed and sys.getrefcount(array) > _KNOWN_REFERENCES:
-                self.stored = jnp.copy(array)
             return
         if array.shape != aval.shape or array.dtype != aval.dtype:
             raise Outdated
-        if topology is None and not is_changed:
-            return
-        # A copy, because the user may hold an array that was assigned from outside.
-        copied = jnp.copy(array)
-        if topology is not None:
+        if topology is not None and self.layout != layout:
+            raise Outdated
+        if topology is not None and layout is None:
             if array.sharding != topology.replicated:
                 # All workers start with the first worker's value.
-                copied = worker_exchange.from_first(
-                    topology, f"place {self.shared_name}", copied
-                )
-            copied = replicate(copied, topology)
-        self.stored = copied
+                topic = f"place {self.shared_name}"
+                array = worker_exchange.from_first(topology, topic, array)
+            array = replicate(array, topology)
+        self.stored = array
         self._prepared_on = topology
 
     def prepare_for_reading(self, topology: Topology) -> None:
-        """Replicates the array over `topology`."""
-        self.prepare(topology, self.get_array(), is_changed=False)
+        """Replicates the array over `topology`, unless it is sharded."""
+        if self.layout is None:
+            self.prepare(topology, self.get_array())
 
     @override
     def traced_aval(self, inside_replica: bool) -> Any:
@@ -180,7 +186,27 @@ class ForeignVariable(MirroredVariable):
         if not self._is_distributed():
             return self.get_array()
         self.prepare_for_reading(self.collective.topology)
-        return super()._shard(index)
+        return self._kind._shard(self, index)
+
+    @override
+    def _replicated(self) -> jax.Array:
+        return self._kind._replicated(self)
+
+    @override
+    def _peek_parts(self) -> Sequence[Any]:
+        return self._kind._peek_parts(self)
+
+    @override
+    def _placed(self, value: Any) -> jax.Array:
+        return self._kind._placed(self, value)
+
+    @override
+    def _old_for(self, change: Change) -> jax.Array:
+        return self._kind._old_for(self, change)
+
+    @override
+    def _written(self, new: Any) -> PerReplica:
+        return self._kind._written(self, new)
 
     @override
     def _own_index(self) -> int:

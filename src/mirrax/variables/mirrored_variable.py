@@ -1,4 +1,4 @@
-"""Variables with an equal copy on every replica."""
+"""Variables with one value, of which each replica has a copy."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from mirrax.values.per_replica import PerReplica
 from mirrax.variables import aliasing, derivative_writes
 from mirrax.variables.aggregation import aggregate, require_equal
 from mirrax.variables.distributed_variable import DistributedVariable
+from mirrax.variables.out_of_memory import SHARD_STATE, advise
 from mirrax.variables.variable import Change, register_as_pytree, replace
 
 
@@ -28,18 +29,25 @@ class MirroredVariable(DistributedVariable):
     @override
     def copies(self) -> PerReplica:
         overlay = stack.overlay()
-        if overlay is None:
-            with aliasing.lock:
-                aliasing.mark_aliased(self)
-                aliasing.require_alive(self, self.stored)
-                return PerReplica(Replicated(self.stored, self.topology))
-        if overlay.inside_replica:
+        if overlay is not None and overlay.inside_replica:
             return PerReplica(Spmd(overlay.read(self)))
-        return PerReplica(Replicated(overlay.read(self), self.topology))
+        array = self._replicated() if overlay is None else overlay.read(self)
+        return PerReplica(Replicated(array, self.topology))
+
+    def _replicated(self) -> jax.Array:
+        """Returns the value as an array with a copy on every device."""
+        with aliasing.lock:
+            aliasing.mark_aliased(self)
+            return self._readable()
 
     @override
     def part(self, index: int) -> jax.Array:
         return self.shared_view(index)
+
+    @override
+    def _peek_parts(self) -> Sequence[Any]:
+        count = len(self.topology.local_devices)
+        return [self._shard(index) for index in range(count)]
 
     @override
     def read_stored(self) -> jax.Array:
@@ -65,7 +73,17 @@ class MirroredVariable(DistributedVariable):
 
     @override
     def _store_initial(self, array: jax.Array) -> jax.Array:
-        return replicate(array, self.topology)
+        return self._placed(array)
+
+    def _placed(self, value: Any) -> jax.Array:
+        """Returns a whole value as the array to store."""
+        try:
+            return replicate(value, self.topology)
+        except jax.errors.JaxRuntimeError as error:
+            sharding = self.topology.replicated
+            copies = jax.ShapeDtypeStruct(self._shape, self._dtype, sharding=sharding)
+            advise(error, [(repr(self.name), copies)], SHARD_STATE)
+            raise
 
     @override
     def _write(self, change: Change, given: Any) -> Any:
@@ -90,9 +108,9 @@ class MirroredVariable(DistributedVariable):
                 if stack.overlay() is not None:
                     return self._write_all(change, given)
                 worker_exchange.require_equal(self.topology, self, given)
-                with aliasing.lock:
-                    self._write_all(change, given)
-                    return Mirrored(self.stored)
+                written = self._write_all(change, given)
+                is_distributed = isinstance(written, PerReplica)
+                return Mirrored(written.layout.array if is_distributed else written)
 
     def commit_update(self, values: Sequence[jax.Array | None]) -> None:
         """Stores the values of `extended.update`, one per copy, all equal."""
@@ -104,7 +122,7 @@ class MirroredVariable(DistributedVariable):
             )
         require_equal(self.name, values)
         worker_exchange.require_equal(self.topology, self, values[0])
-        self.store(replicate(values[0], self.topology))
+        self.store(self._placed(values[0]))
 
     def write_merged(self, change: Change, value: Any, num_replicas: int) -> Any:
         """Writes the aggregate of the values of all replicas."""
@@ -124,8 +142,12 @@ class MirroredVariable(DistributedVariable):
             given = replicate(given, self.topology)
         with aliasing.lock:
             new = change(self._old_for(change), given)
-            self.store(replicate(new, self.topology))
-            return self.copies()
+            self.store(self._placed(new))
+            return self._written(new)
+
+    def _written(self, new: Any) -> PerReplica:
+        """Returns the copies after a write of `new`."""
+        return self.copies()
 
 
 register_as_pytree(MirroredVariable)

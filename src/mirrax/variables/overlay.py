@@ -8,14 +8,21 @@ the trace turns them into inputs and outputs of the program.
 from __future__ import annotations
 
 import abc
+import weakref
 from typing import Any, Protocol
 
 import jax
 from typing_extensions import override
 
-from mirrax._jax.jaxprs import Primitive
-from mirrax._jax.traces import current_trace, is_staging, set_current_trace
-from mirrax.context import guards, stack
+from mirrax._jax.config import evaluates_constants
+from mirrax._jax.jaxprs import ClosedJaxpr, Primitive, rebuilt
+from mirrax._jax.traces import (
+    current_trace,
+    evaluated,
+    is_staging,
+    set_current_trace,
+)
+from mirrax.context import stack
 from mirrax.devices.topology import Topology
 from mirrax.variables.variable import Variable
 
@@ -26,6 +33,19 @@ Its parameter is a number, because JAX caches parameters, which would keep the v
 alive.
 """
 read_p.def_abstract_eval(lambda *, number, aval: aval)
+
+
+def lift_reads(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[int]]:
+    """Turns the reads of variables in a program into inputs of it.
+
+    Also returns the number of the variable that each new input stands for.
+    """
+    jaxpr = closed.jaxpr
+    reads = [eqn for eqn in jaxpr.eqns if eqn.primitive is read_p]
+    rest = [eqn for eqn in jaxpr.eqns if eqn.primitive is not read_p]
+    inputs = [*jaxpr.invars, *(eqn.outvars[0] for eqn in reads)]
+    lifted = rebuilt(jaxpr, jaxpr.constvars, inputs, jaxpr.outvars, rest)
+    return ClosedJaxpr(lifted, closed.consts), [eqn.params["number"] for eqn in reads]
 
 
 class TapeObserver(Protocol):
@@ -56,10 +76,17 @@ class Overlay(abc.ABC):
     ) -> None:
         self.inside_replica = inside_replica
         self.topologies = topologies
+        # Weakly, because programs outlive strategies.
+        self.strategies: weakref.WeakSet[Any] = weakref.WeakSet()
         self.watchers = watchers
         self.values: dict[Variable, Any] = {}
         self.written: dict[Variable, None] = {}
         self._trace = current_trace()
+
+    def note_run(self, strategy: Any) -> None:
+        """Records that the trace runs replicas of a strategy."""
+        self.topologies.add(strategy.topology)
+        self.strategies.add(strategy)
 
     @property
     def is_eager(self) -> bool:
@@ -105,17 +132,11 @@ class Overlay(abc.ABC):
     def require_current(self, variable: Variable) -> None:
         """Raises if a write of `variable` cannot reach the overlay."""
         if not self.is_current:
-            if stack.allows_python_fallback():
-                raise guards.NeedsPython(
-                    "assigns a variable inside a transformation (`tf.cond`, "
-                    "`tf.while_loop`, ...)",
-                    "Assign its result outside,",
-                )
             raise RuntimeError(
                 f"Variable '{variable.name}' was assigned inside a JAX transformation "
                 "(jax.grad, jit, scan, cond, vmap, ...), which the value cannot leave. "
-                "Return the new value from the transformed function and assign it "
-                "outside, or use `mirrax.value_and_grad` for `jax.grad`."
+                "Use `mirrax.cond`, `mirrax.scan`, `mirrax.value_and_grad`, ... in "
+                "place of JAX's, or return the new value and assign it outside."
             )
 
     def _detached(self, value: jax.Array) -> jax.Array:
@@ -128,7 +149,10 @@ class Overlay(abc.ABC):
 
 
 class TraceOverlay(Overlay):
-    """The overlay of a whole program: each variable that it reads becomes an input."""
+    """The overlay of a whole program: each variable that it reads becomes an input.
+
+    In a `jax.ensure_compile_time_eval` block, a read gives the stored value.
+    """
 
     def __init__(self, inside_replica: bool) -> None:
         super().__init__(inside_replica, set(), [])
@@ -140,20 +164,60 @@ class TraceOverlay(Overlay):
 
     @override
     def _find(self, variable: Variable) -> jax.Array:
+        if evaluates_constants() and variable not in self.written:
+            with stack.overlaid(None), evaluated():
+                return variable.read_stored()
         if variable not in self.values:
             # In the outermost trace, so that a first read inside a scan or a cond is
             # an input of the program too.
+            aval = self._aval(variable)
             with set_current_trace(self._trace):
-                aval = variable.traced_aval(self.inside_replica)
                 value = read_p.bind(number=len(self.inputs), aval=aval)
             self.inputs.append(variable)
             self.values[variable] = value
         return self.values[variable]  # type: ignore[no-any-return]
 
+    def _aval(self, variable: Variable) -> Any:
+        """Returns the shape and dtype of a variable."""
+        return variable.traced_aval(self.inside_replica)
+
     @override
     def _detached(self, value: jax.Array) -> jax.Array:
         # A tape differentiates by values read, not through values assigned.
         return self.watchers[-1].detach(value) if self.watchers else value
+
+
+class BlockOverlay(TraceOverlay):
+    """The overlay of a branch or a loop body: variables that it reads are its inputs.
+
+    Args:
+        parent: The overlay outside of the block.
+        around: The trace outside of the block.
+    """
+
+    def __init__(self, parent: Overlay, around: Any) -> None:
+        super().__init__(parent.inside_replica)
+        self.topologies, self.watchers = parent.topologies, parent.watchers
+        self.strategies = parent.strategies
+        self.before: dict[Variable, Any] = {}
+        self._parent = parent
+        self._around = around
+
+    @property
+    @override
+    def is_eager(self) -> bool:
+        return self._parent.is_eager
+
+    @property
+    @override
+    def has_derivative(self) -> bool:
+        return self._parent.has_derivative
+
+    @override
+    def _aval(self, variable: Variable) -> Any:
+        with set_current_trace(self._around):
+            self.before[variable] = self._parent.read(variable)
+        return jax.typeof(self.before[variable])
 
 
 class ValueOverlay(Overlay):
@@ -164,6 +228,7 @@ class ValueOverlay(Overlay):
             super().__init__(False, set(), [])
         else:
             super().__init__(parent.inside_replica, parent.topologies, parent.watchers)
+            self.strategies = parent.strategies
         self.values.update(values)
         self._parent = parent
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -58,6 +59,10 @@ class SyncOnReadVariable(DistributedVariable):
         return part
 
     @override
+    def _peek_parts(self) -> Sequence[Any]:
+        return self._held().parts
+
+    @override
     def read_stored(self) -> jax.Array:
         self.refuse_read_in_jit()
         return self._visible(self._shared_copies())
@@ -73,9 +78,7 @@ class SyncOnReadVariable(DistributedVariable):
             return self._held()
 
     def _held(self) -> Joined:
-        array = self.stored
-        aliasing.require_alive(self, array)
-        return self._layout(array)
+        return self._layout(self._readable())
 
     def _visible(self, copies: Joined) -> jax.Array:
         """Returns the copy of this replica, or the copies combined."""
@@ -132,9 +135,10 @@ class SyncOnReadVariable(DistributedVariable):
         if self.aggregation is VariableAggregation.SUM:
             if change in (operator.add, operator.sub):
                 raise ValueError(
-                    f"Variable '{self.name}' is the sum of its copies, and outside "
-                    "`run` it is undefined which copy to change. Received: assign_add "
-                    "or assign_sub in cross-replica context. Use "
+                    "A SyncOnReadVariable does not support `assign_add` and "
+                    "`assign_sub` in cross-replica context with aggregation SUM: it is "
+                    "undefined which copy to change. Received: one of them for "
+                    f"'{self.name}'. Use "
                     "`assign(variable.read_value() + delta)`, or change it inside "
                     "`strategy.run`."
                 )
@@ -177,8 +181,9 @@ class SyncOnReadVariable(DistributedVariable):
             first = value.values[0]
             return jnp.asarray(worker_exchange.from_first(self.topology, topic, first))
         raise ValueError(
-            f"Variable '{self.name}' is synchronized on read with aggregation NONE, so "
-            "its copies cannot be combined. Received: a read in cross-replica context. "
+            "Could not convert from a variable that is synchronized on read with "
+            "VariableAggregation.NONE: its copies cannot be combined. Received: a read "
+            f"of '{self.name}' in cross-replica context. "
             "Read it inside `strategy.run`, use `experimental_local_results`, or give "
             "it an `aggregation`."
         )

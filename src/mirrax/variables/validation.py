@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from mirrax._jax.traces import evaluated
-from mirrax.context import guards, stack
-from mirrax.errors import LossyConversion
+from mirrax.context import stack
+from mirrax.errors import LossyConversion, TracedInitialValue
 from mirrax.options import VariableAggregation, VariableSynchronization
 from mirrax.values.array_like import as_array, without_weak_type
 
@@ -88,9 +88,7 @@ def _called(initial_value: Callable[[], Any]) -> Any:
 
 
 def _refuse(received: str) -> NoReturn:
-    if stack.allows_python_fallback():
-        raise guards.NeedsVariable
-    raise ValueError(
+    raise TracedInitialValue(
         "The initial value of a variable must not be traced, even if a traced function "
         f"creates it. Received: {received}. Pass a callable, as in "
         "`Variable(lambda: jnp.zeros(3))`, or create the variable outside the function."

@@ -13,17 +13,20 @@ import jax.numpy as jnp
 import numpy as np
 from typing_extensions import override
 
-from mirrax._jax.arrays import shards, view
+from mirrax._jax.arrays import shards, uncommitted, view, whole
 from mirrax._jax.traces import is_eager, is_staging
 from mirrax.context import stack
 from mirrax.devices.logical_devices import name_of
+from mirrax.html_tables import html_table
 from mirrax.options import VariableAggregation, VariableSynchronization
 from mirrax.trees import Leaf
 from mirrax.values.array_like import ArrayLike, on_host
+from mirrax.values.distributed_values import html_cells
 from mirrax.values.layouts import to_device
 from mirrax.values.tensor_spec import TensorShape
 from mirrax.variables import aliasing, creator_scope, validation
 from mirrax.variables.array_storage import Stored
+from mirrax.variables.out_of_memory import LESS_TEMPORARY, SHARD_STATE, advise
 
 Change = Callable[[Any, Any], Any]
 """How a written value updates the variable: (old, given) -> new."""
@@ -52,13 +55,18 @@ class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
         dtype: The dtype, if it differs from that of the initial value.
         aggregation: How writes from several replicas become one.
         synchronization: When the copies are synchronized.
+        sharded: Whether each replica stores only a part of it; by default as the
+            `shard_state` of the strategy says. Ignored outside of strategies.
         owner: The strategy that it belongs to; set by strategies.
         device: The device that stores it; set by strategies.
 
     >>> v = Variable([1.0, 2.0])
     >>> v.assign_add([1.0, 1.0])
-    <tf.Variable 'Variable:0' shape=(2,) dtype=float32, numpy=array([2., 3.], ...)>
+    <mirrax.Variable 'Variable:0' shape=(2,) dtype=float32, numpy=array([2., 3.], ...)>
     """
+
+    shown_as = "mirrax.Variable"
+    """The name of its type when it is printed."""
 
     # Whether the replicas of an eager `run` synchronize for each write.
     is_written_together = False
@@ -71,6 +79,7 @@ class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
         dtype: Any = None,
         aggregation: VariableAggregation = VariableAggregation.NONE,
         synchronization: VariableSynchronization = VariableSynchronization.AUTO,
+        sharded: bool | None = None,
         owner: Any = None,
         device: jax.Device | None = None,
     ) -> None:
@@ -93,6 +102,7 @@ class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
 
     @property
     def name(self) -> str:
+        """Its name, with TensorFlow's suffix `:0`."""
         return f"{self._name}:0"
 
     @property
@@ -107,14 +117,17 @@ class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
 
     @property
     def trainable(self) -> bool:
+        """Whether optimizers should change it."""
         return self._trainable
 
     @property
     def aggregation(self) -> VariableAggregation:
+        """How writes from several replicas become one."""
         return self._aggregation
 
     @property
     def synchronization(self) -> VariableSynchronization:
+        """When the copies are synchronized."""
         return self._synchronization
 
     @property
@@ -130,6 +143,7 @@ class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
     @property
     @override
     def dtype(self) -> np.dtype[Any]:
+        """The type of its elements."""
         return self._dtype
 
     @property
@@ -149,33 +163,15 @@ class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
         """The array, as seen from the current context."""
         return self.value
 
-    def assign(
-        self,
-        value: Any,
-        use_locking: bool | None = None,
-        name: str | None = None,
-        read_value: bool = True,
-    ) -> Any:
-        """Replaces the value. The other arguments are ignored."""
+    def assign(self, value: Any) -> Any:
+        """Replaces the value."""
         return self._write(replace, value)
 
-    def assign_add(
-        self,
-        delta: Any,
-        use_locking: bool | None = None,
-        name: str | None = None,
-        read_value: bool = True,
-    ) -> Any:
+    def assign_add(self, delta: Any) -> Any:
         """Adds `delta` to the value."""
         return self._write(operator.add, delta)
 
-    def assign_sub(
-        self,
-        delta: Any,
-        use_locking: bool | None = None,
-        name: str | None = None,
-        read_value: bool = True,
-    ) -> Any:
+    def assign_sub(self, delta: Any) -> Any:
         """Subtracts `delta` from the value."""
         return self._write(operator.sub, delta)
 
@@ -190,6 +186,7 @@ class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
 
     @override
     def numpy(self) -> np.ndarray[Any, Any]:
+        """A copy of the value in host memory."""
         overlay = stack.overlay()
         if overlay is not None and overlay.knows(self):
             return super().numpy()
@@ -197,6 +194,9 @@ class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
             try:
                 return np.array(self._peek())
             except jax.errors.JaxRuntimeError as error:
+                advise(
+                    error, [(repr(self.name), self.stored)], SHARD_STATE, LESS_TEMPORARY
+                )
                 error.add_note(aliasing.lost_values_note([self.name]))
                 raise
 
@@ -206,7 +206,12 @@ class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
 
     @override
     def __repr__(self) -> str:
-        return describe_variable(self.name, self.read_value())
+        return describe_variable(self, self.read_value())
+
+    def _repr_html_(self) -> str:
+        title = f"{type(self).__name__} {self.name}"
+        with aliasing.lock:
+            return html_table(title, ("kind", "value"), [html_cells(self._peek())])
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Variable:
         other = object.__new__(type(self))
@@ -214,8 +219,7 @@ class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
         other.__dict__.update(self.__dict__)
         other._slot = [None], 0
         with aliasing.lock:
-            aliasing.require_alive(self, self.stored)
-            other.store(jnp.copy(self.stored))
+            other.store(jnp.copy(self._readable()))
         return other
 
     def __copy__(self) -> Variable:
@@ -232,9 +236,13 @@ class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
 
     def _old_for(self, change: Change) -> jax.Array:
         """Returns the old value; hold the lock until the new one is stored."""
-        if change is not replace:
-            aliasing.require_alive(self, self.stored)
-        return self.stored
+        return self.stored if change is replace else self._readable()
+
+    def _readable(self) -> jax.Array:
+        """Returns the stored array, or raises if it is lost; hold the lock."""
+        array = self.stored
+        aliasing.require_alive(self, array)
+        return array
 
     def read_stored(self) -> jax.Array:
         """Returns the value outside any trace."""
@@ -266,12 +274,12 @@ class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
             return aliasing.track_view(view(self._shard(index)))
 
     def _shard(self, index: int) -> jax.Array:
-        array = self.stored
-        aliasing.require_alive(self, array)
-        return shards(array)[index]
+        # A compiled function that was given such an array may have cut it.
+        return whole(self._readable(), index)
 
     def _store_initial(self, array: jax.Array) -> jax.Array:
-        return array
+        is_single = len(array.sharding.device_set) == 1
+        return array if is_single else uncommitted(whole(array))
 
     def _fitting(self, given: Any) -> Any:
         """Returns an assigned value with the right shape and dtype, or raises."""
@@ -292,7 +300,9 @@ class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
         given = self._fitting(given)
         frame, overlay = stack.frame(), stack.overlay()
         if overlay is None:
-            (device,) = self.stored.sharding.device_set
+            # Not that of the first part: the user may have donated the old array.
+            devices: Any = self.stored.sharding.addressable_devices
+            device = min(devices, key=lambda device: device.id)
             with jax.default_device(device):
                 given = to_device(given, device)
                 with aliasing.lock:
@@ -329,15 +339,14 @@ class Reference:
         return id(self._variable)
 
 
-def describe_variable(name: str, value: Any) -> str:
-    """Returns the text of a variable, as TensorFlow's docs print it."""
-    if isinstance(value, jax.core.Tracer):
-        return f"<tf.Variable '{name}' shape={value.shape} dtype={value.dtype}>"
+def describe_variable(variable: Any, value: Any) -> str:
+    """Returns the text of a variable or a copy, in the format of TensorFlow."""
+    start = f"<{variable.shown_as} '{variable.name}' shape={value.shape}"
+    if isinstance(value, jax.core.Tracer | jax.ShapeDtypeStruct):
+        return f"{start} dtype={value.dtype}>"
     array = on_host(value)
     shown = str(array) if array.ndim == 0 else repr(array)
-    return (
-        f"<tf.Variable '{name}' shape={value.shape} dtype={value.dtype}, numpy={shown}>"
-    )
+    return f"{start} dtype={value.dtype}, numpy={shown}>"
 
 
 def replace(old: Any, given: Any) -> Any:

@@ -3,11 +3,18 @@
 import pytest
 
 from mirrax.cluster.coordinator.job_state import JobState
-from mirrax.cluster.failure import ProgressReport
+from mirrax.cluster.failure import PhaseReport
+from mirrax.cluster.job_options import JobOptions
 from mirrax.cluster.membership import Worker
 from mirrax.cluster.net.messages import Message
 
 WORKERS = [Worker("worker", index, f"h{index}:1") for index in range(3)]
+
+
+def limits(join_timeout=60, silence_timeout=30):
+    return JobOptions(
+        join_timeout=join_timeout, silence_timeout=silence_timeout, idle_timeout=900
+    )
 
 
 def body(index, **configuration):
@@ -15,7 +22,7 @@ def body(index, **configuration):
 
 
 def start():
-    job_state = JobState(WORKERS, join_timeout=60, silence_timeout=30, now=0)
+    job_state = JobState(WORKERS, limits(), now=0)
     for index in range(3):
         assert job_state.add_worker(index, body(index), now=0) is None
     job_state.outbox.clear()
@@ -24,7 +31,7 @@ def start():
 
 def tell(job_state, index, now, **progress):
     job_state.receive(
-        index, Message("progress", ProgressReport(**progress).as_fields()), now
+        index, Message("progress", PhaseReport(**progress).as_fields()), now
     )
 
 
@@ -42,7 +49,7 @@ def run_until(job_state, now):
 
 
 def test_all_are_told_to_go_when_the_last_joins():
-    job_state = JobState(WORKERS, join_timeout=60, silence_timeout=30, now=0)
+    job_state = JobState(WORKERS, limits(), now=0)
     job_state.add_worker(2, body(2), 0)
     job_state.add_worker(0, body(0), 0)
     assert not job_state.outbox
@@ -52,7 +59,7 @@ def test_all_are_told_to_go_when_the_last_joins():
 
 
 def test_those_who_wait_hear_who_is_missing():
-    job_state = JobState(WORKERS, join_timeout=60, silence_timeout=30, now=0)
+    job_state = JobState(WORKERS, limits(), now=0)
     job_state.add_worker(0, body(0), 0)
     run_until(job_state, 6)
     ((index, message),) = told(job_state)
@@ -61,7 +68,7 @@ def test_those_who_wait_hear_who_is_missing():
 
 
 def test_missing_workers_are_named_at_the_deadline():
-    job_state = JobState(WORKERS, join_timeout=60, silence_timeout=30, now=0)
+    job_state = JobState(WORKERS, limits(60, 90), now=0)
     job_state.add_worker(0, body(0), 0)
     assert run_until(job_state, 100) == 60
     assert job_state.failure.error == "CollectiveTimeout"
@@ -69,7 +76,7 @@ def test_missing_workers_are_named_at_the_deadline():
 
 
 def test_different_configuration_is_named():
-    job_state = JobState(WORKERS, join_timeout=60, silence_timeout=30, now=0)
+    job_state = JobState(WORKERS, limits(), now=0)
     job_state.add_worker(0, body(0, workers={"worker 0": "h0:1"}, jax="1"), 0)
     job_state.add_worker(2, body(2, workers={"worker 0": "h9:1"}, jax="1"), 0)
     assert job_state.failure.error == "ProgramMismatch"
@@ -94,7 +101,15 @@ def test_exchange_answers_all_in_the_order_of_workers():
         job_state.receive(index, Message("exchange", fields, b"%d" % index), 0)
     assert [index for index, _ in job_state.outbox] == [0, 1, 2]
     assert job_state.outbox[0][1].payload == b"012"
-    assert job_state.outbox[0][1]["sizes"] == [1, 1, 1]
+    assert job_state.outbox[0][1]["counts_and_sizes"] == [[1, 1], [1, 1], [1, 1]]
+
+
+def test_equal_payloads_of_an_exchange_are_sent_once():
+    job_state = start()
+    for index in range(3):
+        fields = {"number": 0, "topic": "t"}
+        job_state.receive(index, Message("exchange", fields, b"same"), 0)
+    assert {message.payload for _, message in job_state.outbox} == {b"same"}
 
 
 def test_different_topics_are_a_mismatch_naming_both():
@@ -120,21 +135,24 @@ def test_death_is_told_at_once_with_phase_and_step():
 
 def test_launcher_can_say_how_a_worker_died():
     job_state = JobState(
-        WORKERS, join_timeout=60, silence_timeout=30, now=0, exit_report_seconds=0.5
+        WORKERS,
+        limits(),
+        now=0,
+        exit_report_seconds=0.5,
     )
     for index in range(3):
         job_state.add_worker(index, body(index), now=0)
     job_state.disconnect(0, now=1)
     job_state.tick(1.1)
     assert job_state.failure is None
-    job_state.report_exit(0, "killed by SIGKILL")
+    job_state.report_exit(0, "killed by SIGKILL", has_failed=True)
     job_state.tick(1.2)
     assert "died: killed by SIGKILL" in job_state.failure.message
 
 
 def test_first_failure_is_the_verdict():
     job_state = start()
-    job_state.receive(1, Message("failed", {"traceback": "ValueError: boom"}), 0)
+    job_state.receive(1, Message("failed", {"traceback": "here\nValueError: boom"}), 0)
     job_state.disconnect(0, now=0)
     job_state.tick(1)
     assert job_state.failure.error == "WorkerFailed"
@@ -225,7 +243,7 @@ def test_long_wait_is_reported_with_the_place_of_the_missing():
     job_state = start()
     tell(job_state, 1, 0, count=4, phase="run", step=3)
     tell(job_state, 0, 4, count=5, phase="run", step=4, waiting=9.0)
-    job_state.states[2].progress = ProgressReport(count=5)
+    job_state.states[2].progress = PhaseReport(count=5)
     job_state.tick(5.0)
     (question, report) = told(job_state)
     assert (question[0], question[1].kind) == (1, "get_stack")
@@ -259,19 +277,110 @@ def test_coordinator_gives_signs_of_life():
 
 
 def test_worker_that_ends_before_it_joins_is_lost():
-    job_state = JobState(WORKERS, join_timeout=60, silence_timeout=30, now=0)
+    job_state = JobState(WORKERS, limits(), now=0)
     job_state.add_worker(0, body(0), 0)
-    job_state.report_exit(1, "exit code 1")
+    job_state.report_exit(1, "exit code 1", has_failed=True)
     assert job_state.failure.error == "WorkerLost"
     assert "ended before it joined: exit code 1" in job_state.failure.message
 
 
+@pytest.mark.parametrize("has_failed", [True, False])
+def test_worker_that_left_and_ends_with_a_failure_code_has_failed(has_failed):
+    job_state = start()
+    job_state.receive(1, Message("leave"), 0)
+    job_state.report_exit(1, "exit code 3", has_failed)
+    job_state.tick(1)
+    assert (job_state.failure is not None) == has_failed
+
+
+@pytest.mark.parametrize(
+    ("code", "error"), [(0, "ProgramMismatch"), (3, "WorkerFailed")]
+)
+def test_broken_connection_to_a_worker_that_left_is_explained_by_its_exit(code, error):
+    job_state = JobState(
+        WORKERS,
+        limits(),
+        now=0,
+        exit_report_seconds=0.5,
+    )
+    for index in range(3):
+        job_state.add_worker(index, body(index), now=0)
+    job_state.receive(1, Message("leave"), 0)
+    broken = PhaseReport(count=5, phase="run").as_fields()
+    job_state.receive(0, Message("broken", broken), 0)
+    job_state.tick(0.6)
+    assert job_state.failure is None
+    job_state.report_exit(1, f"exit code {code}", has_failed=code != 0)
+    job_state.tick(0.7)
+    assert job_state.failure.error == error
+
+
+def test_workers_that_all_hang_are_found():
+    job_state = start()
+    for index in range(3):
+        tell(job_state, index, 0, count=5, phase="run", step=4)
+    assert run_until(job_state, 2000) == 900.5
+    failure = job_state.failure
+    assert (failure.error, failure.worker) == ("CollectiveTimeout", None)
+    assert "No worker has entered a collective for 900 s" in failure.message
+    assert "worker 2 (h2:1, process 2 on m2) was last in phase 'run'" in failure.message
+
+
+def test_time_before_the_last_worker_joins_is_not_idle():
+    job_state = JobState(WORKERS, limits(2000, 30), now=0)
+    for index in range(3):
+        job_state.add_worker(index, body(index), now=1000)
+    job_state.tick(1001)
+    assert job_state.failure is None
+
+
+@pytest.mark.parametrize(
+    "index", [0, 1], ids=["one waits for its devices", "one has left"]
+)
+def test_workers_are_not_idle_while(index):
+    job_state = start()
+    tell(job_state, 0, 0, count=1)
+    if index == 0:
+        tell(job_state, 0, 0, count=1, waiting=0.0, limit=5000.0)
+        for silent in range(3):
+            job_state.states[silent].last_heard = 5000
+    else:
+        job_state.receive(1, Message("leave"), 0)
+    run_until(job_state, 2000)
+    assert job_state.failure is None
+
+
+def test_silent_worker_is_found_before_all_have_joined():
+    job_state = JobState(WORKERS, limits(300, 30), now=0)
+    job_state.add_worker(0, body(0), 0)
+    job_state.add_worker(1, body(1), 0)
+    for now in range(0, 60, 10):
+        tell(job_state, 1, now)
+        job_state.tick(now + 1)
+    assert (job_state.failure.error, job_state.failure.worker) == ("WorkerLost", 0)
+
+
+def test_compilation_is_named_and_has_a_longer_limit():
+    job_state = start()
+    for index in range(3):
+        wait = {"count": 5, "phase": "run", "waiting": 21.0, "limit": 20.0}
+        tell(job_state, index, 0, **wait, is_compiling=index == 1)
+    job_state.tick(0.1)
+    assert job_state.failure is None
+    (*_, (_, report)) = told(job_state)
+    assert "all workers are there, and worker 1 compiling" in report["text"]
+    for index in range(3):
+        tell(job_state, index, 1, **{**wait, "waiting": 901.0}, is_compiling=True)
+    job_state.tick(1.1)
+    assert job_state.failure.error == "CollectiveTimeout"
+
+
 def test_late_worker_is_told_why_the_job_has_failed():
-    job_state = JobState(WORKERS, join_timeout=60, silence_timeout=30, now=0)
+    job_state = JobState(WORKERS, limits(), now=0)
     job_state.add_worker(0, body(0), 0)
     job_state.disconnect(0, now=1)
     job_state.tick(2)
-    job_state.report_exit(1, "exit code 1")
+    job_state.report_exit(1, "exit code 1", has_failed=True)
     assert not job_state.is_over
     assert job_state.add_worker(2, body(2), 3) is None
     assert [(i, m.kind) for i, m in told(job_state)] == [(2, "failure")]
@@ -287,3 +396,26 @@ def test_stopped_worker_is_blamed_when_all_are_at_one_place():
         tell(job_state, index, 4, count=5, phase="run", waiting=4.0, limit=4.0)
     job_state.tick(4.1)
     assert (job_state.failure.error, job_state.failure.worker) == ("WorkerLost", 1)
+
+
+def test_all_stop_after_a_step_that_none_has_passed():
+    job_state = start()
+    job_state.receive(2, Message("stop"), 1)
+    job_state.tick(1)
+    assert [(i, m.kind) for i, m in told(job_state)] == [
+        (index, "count_steps") for index in range(3)
+    ]
+    job_state.outbox.clear()
+    for index, count in enumerate([7, 9]):
+        job_state.receive(index, Message("steps", {"count": count}), 1)
+    job_state.tick(1)
+    assert not told(job_state)
+    # The last one ends before it answers, and is not waited for.
+    job_state.receive(2, Message("leave"), 1)
+    job_state.receive(0, Message("stop"), 1)
+    for _ in range(2):
+        job_state.tick(1)
+    assert [(i, m.kind, m["step"]) for i, m in told(job_state)] == [
+        (0, "stop_after", 10),
+        (1, "stop_after", 10),
+    ]

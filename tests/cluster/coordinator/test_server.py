@@ -1,12 +1,15 @@
 """Who is no member gets nowhere, and disturbs nobody."""
 
 import concurrent.futures
+import contextlib
 import socket
 import struct
+import types
 
 import pytest
 
 from mirrax import errors
+from mirrax.cluster.coordinator.server import Server
 from mirrax.cluster.net.handshake import derive_key
 from mirrax.cluster.net.messages import Message, encode
 from mirrax.cluster.worker.coordinator_client import connect
@@ -59,15 +62,17 @@ def test_more_silent_strangers_than_allowed_are_dropped(make_cluster):
 @pytest.mark.parametrize("role", ["worker", "tunnel"])
 def test_wrong_key_is_refused_with_what_to_check(make_cluster, role):
     cluster = make_cluster(2)
-    with pytest.raises(RuntimeError, match=r"refused this process.*MIRRAX_SECRET"):
-        cluster.connect(1, key=derive_key("", "token", "another"), role=role)
+    with pytest.raises(RuntimeError, match=r"another key.*MIRRAX_SECRET"):
+        cluster.connect(
+            1, key=derive_key("", "token", "another"), role=role, timeout=0.1
+        )
 
 
 def test_refused_process_may_be_the_one_that_is_missing(make_cluster):
     cluster = make_cluster(2, join_timeout=2.0)
     job = cluster.join(0)
-    with pytest.raises(RuntimeError, match="refused this process"):
-        cluster.connect(1, key=derive_key("", "token", "another"))
+    with pytest.raises(RuntimeError, match="another key"):
+        cluster.connect(1, key=derive_key("", "token", "another"), timeout=0.1)
     expected = r"Missing: worker 1 \(127.*\); refused: a process on 127.0.0.1 with an"
     with pytest.raises(errors.CollectiveTimeout, match=expected):
         job.wait_for_start()
@@ -87,19 +92,73 @@ def test_second_process_with_one_index_is_refused(make_cluster):
         cluster.connect(1)
 
 
-def test_something_else_on_the_port_is_recognised():
+def challenged(*answers):
+    """A stranger's whole conversation with a worker."""
+    return b"".join(map(encode, (Message("challenge", {"nonce": "0"}), *answers)))
+
+
+@pytest.mark.parametrize(
+    ("conversation", "reason"),
+    [
+        (b"SSH-2.0-OpenSSH_9.6\r\n", "something else"),
+        (challenged(Message("refused", {"reason": "\x1b[2J"})), "something else"),
+        (
+            challenged(Message("answer", {"refusal": "\x1b[2J", "proof": "\ud800"})),
+            "another key",
+        ),
+        (challenged(Message("\x1b[2J")), "something else"),
+    ],
+    ids=["ssh", "refused", "forged", "escapes"],
+)
+def test_stranger_on_the_port_neither_ends_a_worker_nor_writes_to_its_terminal(
+    conversation, reason
+):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = f"127.0.0.1:{listener.getsockname()[1]}"
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
-            call = pool.submit(connect, address, b"key", {}, 5.0)
-            sock, _ = listener.accept()
-            sock.sendall(b"SSH-2.0-OpenSSH_9.6\r\n")
-            with pytest.raises(RuntimeError, match=r"something else at 127.0.0.1"):
+            call = pool.submit(connect, address, b"key", {}, 0.3)
+            # The worker tries again and again, until its time is over.
+            listener.settimeout(10)
+            while not call.done():
+                with contextlib.suppress(OSError):
+                    sock, _ = listener.accept()
+                    with sock:
+                        sock.sendall(conversation)
+                        sock.recv(1 << 16)
+                    listener.settimeout(0.5)
+            with pytest.raises(RuntimeError, match=reason) as info:
                 call.result(timeout=120)
-            sock.close()
+    assert "\x1b" not in str(info.value)
 
 
 def test_coordinator_listens_only_where_it_is_told(make_cluster):
     cluster = make_cluster(2)
     with pytest.raises(OSError, match=r"refused"):
         socket.create_connection(("127.0.0.2", cluster.coordinator.port), timeout=60)
+
+
+class ClosingServer(Server):
+    """Closes all connections when it should handle one, as if they had broken."""
+
+    def _handle(self, connection, events):
+        for other in list(self._connections.values()):
+            self._close(other)
+
+
+def test_connection_that_is_closed_while_another_is_served_ends_nothing():
+    job = types.SimpleNamespace(
+        states=[], outbox=[], failure=None, is_over=False, is_awaiting_exit_report=False
+    )
+    job.tick = lambda now: None
+    parent = types.SimpleNamespace(
+        is_done=False, take_exits=list, is_alive=lambda: False
+    )
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = ClosingServer(listener, b"key", job, iter(()), parent)
+        clients = [socket.create_connection(listener.getsockname()) for _ in range(2)]
+        # Returns once both have been closed, because there is no parent.
+        server.serve(linger=0.0)
+        for client in clients:
+            client.settimeout(60)
+            assert client.recv(1) == b""
+            client.close()

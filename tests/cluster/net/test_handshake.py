@@ -11,9 +11,9 @@ BODY = {"worker": 1}
 def test_both_sides_recognise_each_other():
     challenge = handshake.make_challenge()
     hello = handshake.make_hello(KEY, challenge, BODY)
-    welcome = handshake.make_welcome(KEY, challenge, hello)
+    answer = handshake.make_answer(KEY, challenge, hello)
     assert handshake.verify_hello(KEY, challenge, hello)
-    assert handshake.verify_welcome(KEY, challenge, hello, welcome)
+    assert handshake.verify_answer(KEY, challenge, hello, answer)
 
 
 @pytest.mark.parametrize(
@@ -29,8 +29,8 @@ def test_other_keys_are_refused(key):
     challenge = handshake.make_challenge()
     hello = handshake.make_hello(key, challenge, BODY)
     assert not handshake.verify_hello(KEY, challenge, hello)
-    welcome = handshake.make_welcome(key, challenge, hello)
-    assert not handshake.verify_welcome(KEY, challenge, hello, welcome)
+    answer = handshake.make_answer(key, challenge, hello)
+    assert not handshake.verify_answer(KEY, challenge, hello, answer)
 
 
 def test_token_of_the_launcher_stands_for_the_address():
@@ -51,3 +51,11 @@ def test_changed_hello_is_refused():
     assert not handshake.verify_hello(KEY, challenge, forged)
     odd = dataclasses.replace(hello, fields={**hello.fields, "proof": 7})
     assert not handshake.verify_hello(KEY, challenge, odd)
+
+
+def test_forged_refusal_is_not_believed():
+    challenge = handshake.make_challenge()
+    hello = handshake.make_hello(KEY, challenge, BODY)
+    answer = handshake.make_answer(KEY, challenge, hello)
+    forged = dataclasses.replace(answer, fields={**answer.fields, "refusal": "go away"})
+    assert not handshake.verify_answer(KEY, challenge, hello, forged)

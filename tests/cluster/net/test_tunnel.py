@@ -1,34 +1,31 @@
 """The way of JAX's client to its service; in a fresh process, which it never leaves."""
 
+import os
+import pathlib
+import stat
 import subprocess
 import sys
+import tempfile
+
+from mirrax.cluster.net.tunnel import private_socket_path
 
 PROGRAM = """
-import socket, subprocess, sys
-from mirrax.cluster.net.tunnel import Tunnel
+import os, socket
+from mirrax.cluster.net.tunnel import serve_client
 
 far, near = socket.socketpair()
-tunnel = Tunnel(lambda: (near, b"first "))
-poke = (
-    "import socket, sys\\n"
-    "found = [socket.create_connection(('127.0.0.1', int(sys.argv[1])))"
-    " for _ in range(3)]\\n"
-    "print('poked', flush=True)\\n"
-    "print([s.recv(9) for s in found] == [b''] * 3)"
-)
-command = [sys.executable, "-c", poke, str(tunnel.port)]
-stranger = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-assert stranger.stdout.readline() == "poked\\n"
-
-own = socket.create_connection(("127.0.0.1", tunnel.port))
+own = socket.socket(socket.AF_UNIX)
+with serve_client(near, b"first ") as address:
+    path = address.removeprefix("unix:")
+    own.connect(path)
+    received = own.recv(100)
+print("gone", not os.path.exists(os.path.dirname(path)))
 own.sendall(b"question")
 assert far.recv(100) == b"question"
 far.sendall(b"answer")
-received = b""
 while len(received) < len(b"first answer"):
     received += own.recv(100)
 print(received)
-print("strangers closed", stranger.communicate(timeout=240)[0])
 # The far end goes; the client is not told.
 far.close()
 own.settimeout(0.5)
@@ -39,7 +36,7 @@ except TimeoutError:
 """
 
 
-def test_tunnel_serves_its_own_process_alone_and_never_breaks_off():
+def test_tunnel_serves_one_client_leaves_no_file_and_never_breaks_off():
     outcome = subprocess.run(
         [sys.executable, "-c", PROGRAM],
         capture_output=True,
@@ -47,9 +44,20 @@ def test_tunnel_serves_its_own_process_alone_and_never_breaks_off():
         timeout=240,
         check=False,
     )
-    assert outcome.stdout.splitlines() == [
-        "b'first answer'",
-        "strangers closed True",
-        "",
-        "still open",
-    ], outcome.stderr
+    expected = ["gone True", "b'first answer'", "still open"]
+    assert outcome.stdout.splitlines() == expected, outcome.stderr
+
+
+def test_only_this_user_reaches_the_socket():
+    with private_socket_path() as path:
+        folder = pathlib.Path(path).parent
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert not folder.exists()
+
+
+def test_long_folder_for_temporary_files_is_no_hindrance(tmp_path, monkeypatch):
+    folder = tmp_path / ("long" * 30)
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    with private_socket_path() as path:
+        assert len(os.fsencode(path)) < 100

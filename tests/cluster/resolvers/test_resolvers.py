@@ -54,6 +54,18 @@ def test_arguments_win_over_tf_config(tf_config):
     assert resolver.master() == "y://a:1"
 
 
+def test_session_master_of_tf_config_is_the_master(monkeypatch):
+    fields = {"cluster": CLUSTER, "session_master": "s:1"}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(fields))
+    assert resolvers.TFConfigClusterResolver().master("worker", 0) == "s:1"
+
+
+def test_single_task_of_tf_config_has_no_master(monkeypatch):
+    fields = {"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 0}}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(fields))
+    assert resolvers.TFConfigClusterResolver().master() == ""
+
+
 def test_simple_resolver_returns_what_it_was_given():
     resolver = simple(
         CLUSTER, master="m:1", task_type="chief", num_accelerators={"GPU": 2}
@@ -129,6 +141,39 @@ def test_slurm_task_sees_its_own_gpus(slurm, monkeypatch):
 
 
 @pytest.mark.parametrize(
+    ("visible", "count", "own"),
+    [("4,5,6,7", 2, "6,7"), ("4,5,6", 1, "5"), ("3", 1, "3"), ("", 0, "")],
+    ids=["even", "rest_unused", "divided_by_slurm", "none"],
+)
+def test_slurm_divides_the_visible_gpus(slurm, monkeypatch, visible, count, own):
+    monkeypatch.setenv("SLURM_PROCID", "1")
+    monkeypatch.setenv("SLURM_GPUS_ON_NODE", "8")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    resolver = resolvers.SlurmClusterResolver()
+    for _ in range(2):
+        resolver.cluster_spec()
+    assert resolver.num_accelerators() == {"GPU": count}
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == own
+
+
+def test_slurm_counts_gpus_if_no_variable_limits_them(slurm, monkeypatch):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    monkeypatch.setenv("SLURM_GPUS_ON_NODE", "4")
+    assert resolvers.SlurmClusterResolver().num_accelerators() == {"GPU": 2}
+    monkeypatch.delenv("SLURM_GPUS_ON_NODE")
+    assert resolvers.SlurmClusterResolver().num_accelerators() == {"GPU": 0}
+
+
+def test_slurm_asks_the_driver_for_gpus(slurm, monkeypatch, tmp_path):
+    program = tmp_path / "nvidia-smi"
+    program.write_text("#!/bin/sh\nfor i in 0 1 2 3; do echo GPU $i: A100; done\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    assert resolvers.SlurmClusterResolver().num_accelerators() == {"GPU": 2}
+
+
+@pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"jobs": {"worker": 7}}, "as many tasks as Slurm has started"),
@@ -197,6 +242,11 @@ def test_kubernetes_pods_become_workers_in_the_order_of_names():
     assert resolver.master() == "grpc://2.2.2.2:8470"
 
 
+def test_kubernetes_pod_without_an_address_has_that_of_its_machine():
+    workers = kubernetes(pod("a", None)).cluster_spec().as_dict()
+    assert workers == {"worker": ["h:8470"]}
+
+
 def test_kubernetes_pod_that_does_not_run_is_named():
     with pytest.raises(RuntimeError, match='Pod "a" is not running; phase: "Pending"'):
         kubernetes(pod("a", None, "Pending")).cluster_spec()
@@ -241,6 +291,13 @@ def test_gce_instances_become_workers():
     assert resolver.master() == "grpc://10.0.0.2:8470"
     with pytest.raises(RuntimeError, match="cannot reset the task_type"):
         resolver.task_type = "chief"
+
+
+def test_gce_job_may_have_no_name():
+    resolver = resolvers.GCEClusterResolver(
+        "p", "z", "g", 8470, task_type="", service=FakeCompute()
+    )
+    assert resolver.cluster_spec().jobs == [""]
 
 
 def test_tpu_machines_become_workers(monkeypatch):

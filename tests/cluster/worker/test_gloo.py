@@ -5,7 +5,6 @@ import sys
 
 import pytest
 
-from mirrax.cluster.net.sockets import list_sockets, shut_down_sockets
 from mirrax.cluster.worker import gloo
 
 QUIET = """
@@ -50,16 +49,17 @@ def test_connections_of_a_port_are_ended_and_no_others(connection):
 
 
 def test_new_listeners_are_found():
-    before = list_sockets()
+    before = gloo.list_listening_ports()
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        assert gloo.find_new_listeners(before) == [listener.getsockname()[1]]
+        assert gloo.list_listening_ports() - before == {listener.getsockname()[1]}
 
 
 def test_closed_sockets_do_no_harm(connection):
-    _, client, _ = connection
-    entries = [s for s in list_sockets() if s.descriptor == client.fileno()]
+    listener, client, server = connection
     client.close()
-    assert shut_down_sockets(entries) == 0
+    server.close()
+    port = listener.getsockname()[1]
+    assert gloo.shut_down_connections(own_ports={port}, peer_ports={port}) == 0
 
 
 @pytest.mark.parametrize(

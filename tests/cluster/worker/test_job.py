@@ -27,10 +27,10 @@ def wait_in_guard(job, phase="run", step=3):
 
 
 def test_exchange_returns_what_all_gave(make_cluster, pool):
-    jobs = make_cluster(3).start()
-    payloads = [b"", b"b" * 3_000_000, b"c"]
+    jobs = make_cluster(4).start()
+    payloads = [b"", b"b" * 3_000_000, b"b" * 3_000_000, b"c"]
     calls = [pool.submit(job.exchange, "t", p) for job, p in zip(jobs, payloads)]
-    assert [call.result() for call in calls] == [payloads] * 3
+    assert [call.result() for call in calls] == [payloads] * 4
 
 
 def test_different_topics_raise_on_both(make_cluster, pool):
@@ -104,10 +104,27 @@ def test_stuck_worker_is_named_with_its_stack(make_cluster, pool):
     jobs[1].leave()
 
 
+def test_worker_that_has_raised_may_take_its_time(make_cluster, pool):
+    jobs = make_cluster(2).start(stuck_timeout=2.5)
+    calls = [pool.submit(wait_in_guard, job) for job in jobs]
+    for call in calls:
+        with pytest.raises(errors.CollectiveTimeout, match="all workers are there"):
+            call.result(timeout=120)
+    assert not any(job.heartbeat._is_stuck() for job in jobs)
+
+
+def wait_for_heartbeats(job, count):
+    for _ in range(count):
+        last, deadline = job.heartbeat._last_heard, time.monotonic() + 120
+        while job.heartbeat._last_heard == last and time.monotonic() < deadline:
+            time.sleep(0.01)
+
+
 def test_worker_that_leaves_early_is_no_failure_until_it_is_missed(make_cluster, pool):
     jobs = make_cluster(2).start()
     jobs[1].leave()
-    time.sleep(0.6)
+    # The coordinator has noticed it when it sends the second one.
+    wait_for_heartbeats(jobs[0], 2)
     assert jobs[0].failure is None
     call = pool.submit(wait_in_guard, jobs[0])
     with pytest.raises(errors.ProgramMismatch, match=r"worker 1 .* has finished"):

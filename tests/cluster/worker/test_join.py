@@ -4,7 +4,9 @@ import json
 import os
 import pathlib
 import re
+import signal
 import sys
+import time
 
 import jax
 import pytest
@@ -22,7 +24,7 @@ PROGRAM = str(pathlib.Path(programs.__file__))
 NOISE = re.compile(r"SIGABRT|core dumped|Check failure|\.cc:\d+\]|Fatal|\[Gloo\]")
 
 
-def supervise(num_workers, *arguments, failure_grace=15.0, **environment):
+def supervise(num_workers, *arguments, **environment):
     plan = plan_local(num_workers)
     command = [sys.executable, PROGRAM, *map(str, arguments)]
     lines = []
@@ -31,7 +33,6 @@ def supervise(num_workers, *arguments, failure_grace=15.0, **environment):
         command,
         environment={**BASE, **environment},
         show=lines.append,
-        failure_grace=failure_grace,
     )
     return supervisor.run(timeout=240)
 
@@ -62,7 +63,18 @@ def test_workers_meet_and_compute_together(run_in_processes):
             "local": 2,
             "payloads": [b"0", b"1"],
             "sum": 4.0,
+            "open_services": [],
         }
+
+
+@pytest.mark.slow
+def test_long_folder_for_temporary_files_is_no_hindrance(run_in_processes, tmp_path):
+    folder = tmp_path / ("long" * 30)
+    folder.mkdir()
+    environment = {"TMPDIR": str(folder)}
+    answers = run_in_processes(programs.report, environment=environment)
+    assert [answer["sum"] for answer in answers] == [2.0, 2.0]
+    assert list(folder.iterdir()) == []
 
 
 def test_cluster_of_one_is_no_job():
@@ -99,13 +111,15 @@ def test_death_is_seen_by_all_others(culprit):
 
 
 @pytest.mark.parametrize(
-    ("fault", "error"), [("exit", "WorkerLost"), ("finish", "ProgramMismatch")]
+    ("fault", "error", "code"),
+    [("exit", "WorkerLost", 75), ("finish", "ProgramMismatch", 1)],
 )
 @pytest.mark.slow
-def test_worker_that_ends_well_too_early_is_to_blame(fault, error):
+def test_worker_that_ends_well_too_early_is_to_blame(fault, error, code):
     outcome = supervise(2, fault, 1)
-    assert outcome.exit_codes == [75, 0]
-    assert outcome.exit_code == 75
+    assert outcome.exit_codes == [code, 0]
+    assert outcome.exit_code == code
+    assert outcome.cause.is_curable is (code == 75)
     found = caught(outcome.logs[0])
     assert (found["error"], found["worker"]) == (error, 1)
     summary, _, reason = outcome.report.partition("\n")
@@ -114,6 +128,38 @@ def test_worker_that_ends_well_too_early_is_to_blame(fault, error):
     )
     assert reason.startswith(f"{error}: ")
     assert "signal" not in reason
+
+
+def test_exit_with_a_text_is_a_failure():
+    outcome = supervise(2, "sys.exit text", 1)
+    assert outcome.exit_codes == [75, 1]
+    reason = "SystemExit: 'no data' at"
+    found = caught(outcome.logs[0])
+    assert (found["error"], found["worker"]) == ("WorkerFailed", 1)
+    assert reason in outcome.logs[0]
+    summary, _, rest = outcome.report.partition("\n")
+    assert summary == "worker 1 failed first: exit code 1."
+    assert reason in rest
+
+
+@pytest.mark.slow
+def test_raised_system_exit_is_reported_by_the_launcher():
+    outcome = supervise(2, "SystemExit", 1)
+    assert outcome.exit_codes == [75, 4]
+    assert outcome.report.startswith("worker 1 failed first: exit code 4.")
+    assert caught(outcome.logs[0])["worker"] == 1
+
+
+@pytest.mark.slow
+def test_exit_that_the_program_catches_is_no_failure():
+    assert supervise(2, "caught exit", 1).exit_codes == [0, 0]
+
+
+@pytest.mark.slow
+def test_exit_with_a_failure_code_is_seen_without_a_launcher():
+    first, second = start_without_launcher("sys.exit", 1)
+    assert (first.exit_code, second.exit_code) == (75, 3)
+    assert "SystemExit: 3 at" in "\n".join(first.lines)
 
 
 @pytest.mark.parametrize("part", ["connect_jax", "warm_up"])
@@ -131,11 +177,15 @@ def test_exception_ends_all_with_its_traceback():
     outcome = supervise(2, "raise", 1)
     assert outcome.exit_codes == [75, 1]
     assert outcome.exit_code == 1
-    assert outcome.report.startswith("worker 1 failed first: exit code 1.\nTraceback")
+    assert outcome.report.startswith(
+        "worker 1 failed first: KeyError: 'the cause' (exit code 1).\nTraceback"
+    )
     assert outcome.report.endswith("KeyError: 'the cause'")
     found = caught(outcome.logs[0])
     assert (found["error"], found["worker"]) == ("WorkerFailed", 1)
-    assert outcome.logs[0].count("KeyError: 'the cause'") == 1
+    first = "The cause is KeyError: 'the cause'\nOn worker 1: Traceback"
+    assert first in outcome.logs[0]
+    assert outcome.logs[0].count("KeyError: 'the cause'") == 2
     assert not any(NOISE.search(log) for log in outcome.logs)
 
 
@@ -149,11 +199,15 @@ def test_error_outside_of_a_guard_is_explained_at_the_end():
 
 @pytest.mark.slow
 def test_stopped_worker_is_a_loss_after_its_silence():
-    outcome = supervise(2, "stop", 1, failure_grace=2.0, MIRRAX_SILENCE_TIMEOUT="3")
+    outcome = supervise(
+        2, "stop", 1, MIRRAX_FAILURE_GRACE="8", MIRRAX_SILENCE_TIMEOUT="3"
+    )
     found = caught(outcome.logs[0])
     assert (found["error"], found["worker"]) == ("WorkerLost", 1)
     # The stopped one cannot end by itself; the launcher ends it.
     assert outcome.exit_codes == [75, 137]
+    assert outcome.cause.kind == "WorkerLost"
+    assert "has not been heard of for" in outcome.cause.text
 
 
 @pytest.mark.slow
@@ -165,25 +219,78 @@ def test_stuck_worker_is_found_and_ends_too():
     assert outcome.exit_codes == [75, 75]
 
 
-def start_without_launcher(*arguments, sleeps=("0", "0")):
-    ports = find_free_ports(2)
-    cluster = {"worker": [f"127.0.0.1:{port}" for port in ports]}
-    children = []
-    for index in range(2):
-        config = {"cluster": cluster, "task": {"type": "worker", "index": index}}
-        environment = {
-            **BASE,
-            "TF_CONFIG": json.dumps(config),
-            "TEST_SLEEP": sleeps[index],
-        }
+@pytest.mark.parametrize("fault", ["sleep", "stop"])
+@pytest.mark.slow
+def test_workers_that_all_hang_are_found(fault):
+    outcome = supervise(
+        2, fault, programs.ALL, MIRRAX_FAILURE_GRACE="8", MIRRAX_IDLE_TIMEOUT="6"
+    )
+    # Stopped ones cannot end by themselves; the launcher ends them.
+    assert set(outcome.exit_codes) <= {75, 137}
+    assert not outcome.timed_out
+
+
+class Workers:
+    """Two workers without a launcher, of a job that may have more."""
+
+    def __init__(self, *arguments, sleeps=("0", "0"), num_workers=2, **environment):
+        ports = find_free_ports(num_workers)
+        cluster = {"worker": [f"127.0.0.1:{port}" for port in ports]}
         command = [sys.executable, PROGRAM, *map(str, arguments)]
-        children.append(
-            WorkerProcess(f"worker {index}", command, environment, lambda _: None)
+        self.children = []
+        for index in range(2):
+            config = {"cluster": cluster, "task": {"type": "worker", "index": index}}
+            own = {"TF_CONFIG": json.dumps(config), "TEST_SLEEP": sleeps[index]}
+            self.children.append(
+                WorkerProcess(
+                    f"worker {index}",
+                    command,
+                    {**BASE, **environment, **own},
+                    lambda _: None,
+                )
+            )
+
+    def wait(self, index):
+        self.children[index]._process.wait(timeout=240)
+        self.children[index].finish()
+        return self.children[index].exit_code
+
+    def kill(self):
+        for child in self.children:
+            child.kill()
+
+
+def start_without_launcher(*arguments, sleeps=("0", "0")):
+    workers = Workers(*arguments, sleeps=sleeps)
+    for index in range(2):
+        workers.wait(index)
+    return workers.children
+
+
+@pytest.mark.slow
+def test_first_worker_waits_for_the_others_at_the_end_only_for_so_long():
+    workers = Workers("none", 0, sleeps=("0", "1000"), MIRRAX_IDLE_TIMEOUT="3")
+    try:
+        assert workers.wait(0) == 0
+        assert workers.children[1].exit_code is None
+    finally:
+        workers.kill()
+
+
+@pytest.mark.slow
+def test_death_of_the_first_worker_is_seen_before_all_have_joined():
+    workers = Workers("none", 0, num_workers=3)
+    try:
+        while not any("for worker 2" in line for line in workers.children[1].lines):
+            assert workers.children[1].exit_code is None
+            time.sleep(0.1)
+        workers.children[0].signal(signal.SIGKILL)
+        assert workers.wait(1) == 75
+        assert "mirrax.errors.WorkerLost: worker 0" in "\n".join(
+            workers.children[1].lines
         )
-    for child in children:
-        child._process.wait(timeout=240)
-        child.finish()
-    return children
+    finally:
+        workers.kill()
 
 
 @pytest.mark.slow

@@ -7,6 +7,8 @@ import pytest
 from mirrax.data import Dataset, as_dataset
 from tests.data.plans import elements, resumed, values
 
+ROWS = np.arange(8.0).reshape(2, 4)
+
 
 @pytest.mark.parametrize("make", [np.arange, jnp.arange], ids=["numpy", "jax"])
 def test_an_array_is_its_rows(make):
@@ -31,8 +33,23 @@ def test_a_dataset_is_itself():
     assert as_dataset(dataset) is dataset
 
 
-def test_an_array_of_batches_is_divided(two_replicas):
-    batches = np.arange(8).reshape(2, 4)
+@pytest.mark.parametrize(
+    "rows",
+    [ROWS, jnp.asarray(ROWS), (ROWS, ROWS), {"x": ROWS}],
+    ids=["numpy", "jax", "tuple", "dict"],
+)
+def test_an_array_is_not_distributed_row_by_row(strategy, rows):
+    with pytest.raises(ValueError, match=r"as_dataset\(data\)\.batch\(n\)"):
+        strategy.experimental_distribute_dataset(rows)
+
+
+def test_an_array_from_an_input_function_is_not_distributed(two_replicas):
+    with pytest.raises(ValueError, match=r"as_dataset\(data\)\.batch\(n\)"):
+        two_replicas.distribute_datasets_from_function(lambda context: ROWS)
+
+
+def test_a_list_of_batches_is_divided(two_replicas):
+    batches = list(np.arange(8).reshape(2, 4))
     distributed = two_replicas.experimental_distribute_dataset(batches)
     assert [[p.tolist() for p in step.values] for step in distributed] == [
         [[0, 1], [2, 3]],
@@ -40,6 +57,6 @@ def test_an_array_of_batches_is_divided(two_replicas):
     ]
 
 
-def test_an_array_of_examples_must_be_batched_first(two_replicas):
+def test_rows_of_numbers_must_be_batched_first(two_replicas):
     with pytest.raises(IndexError, match="Call `batch` with the global batch size"):
-        two_replicas.experimental_distribute_dataset(np.arange(8))
+        two_replicas.experimental_distribute_dataset(as_dataset(np.arange(8)))

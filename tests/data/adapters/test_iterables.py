@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from mirrax.data import Dataset, as_dataset
+from mirrax.data.iterator_state import seal
 from tests.data.plans import elements, resumed, through_json, values
 
 BATCHES = [np.array([0, 1, 2]), np.array([3, 4])]
@@ -131,7 +132,7 @@ def test_a_position_in_a_distributed_generator_is_what_was_got(two_replicas):
 
 
 def test_a_position_beyond_the_end_is_refused():
-    state = {"version": 1, "iteration": 0, "seeds": [], "stream": 9, "used": 0}
+    state = seal({"iteration": 0, "seeds": [], "stream": 9, "used": 0})
     with (
         pytest.warns(UserWarning, match="cannot go to a position"),
         pytest.raises(ValueError, match="it ends after 3 elements"),

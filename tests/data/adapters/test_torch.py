@@ -91,3 +91,17 @@ def test_a_dataset_without_a_loader_is_refused(two_replicas):
 
     with pytest.raises(TypeError, match="A dataset must be"):
         two_replicas.experimental_distribute_dataset(Examples())
+
+
+def test_a_tensor_is_its_rows():
+    rows = torch.arange(6.0, requires_grad=True).reshape(3, 2)
+    batches = as_dataset({"x": rows}).batch(2)
+    assert [batch["x"].tolist() for batch in batches] == [
+        [[0.0, 1.0], [2.0, 3.0]],
+        [[4.0, 5.0]],
+    ]
+
+
+def test_a_tensor_is_not_distributed_row_by_row(two_replicas):
+    with pytest.raises(ValueError, match=r"as_dataset\(data\)\.batch\(n\)"):
+        two_replicas.experimental_distribute_dataset(torch.ones(4, 2))

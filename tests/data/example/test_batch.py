@@ -18,7 +18,7 @@ from tests.data.example.examples import (
 )
 
 
-@given(st.lists(EXAMPLES, max_size=12), st.integers(1, 6))
+@given(st.lists(EXAMPLES, max_size=5), st.integers(1, 6))
 def test_many_at_once_equal_one_by_one(examples, repeats):
     records = [e.SerializeToString() for e in examples] * repeats
     for example in examples:

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from mirrax.data import Dataset
 from mirrax.errors import InvalidArgumentError
+from mirrax.values.tensor_spec import TensorSpec
 from tests.data.plans import counts, quick, ragged, sizes, values
 
 
@@ -35,6 +36,27 @@ def test_a_batch_size_must_be_positive():
 
 def test_padded_batch_fills_up_to_the_longest():
     assert values(ragged(1, 2).padded_batch(2)) == [[[1, 0], [2, 2]]]
+
+
+def test_padded_batch_can_use_a_few_lengths_for_unknown_sizes():
+    spec = TensorSpec((None, 3), np.float32)
+    rows = [np.ones((length, 3), np.float32) for length in (1, 2, 17, 5)]
+    dataset = Dataset.from_generator(lambda: iter(rows), spec)
+    batches = dataset.padded_batch(2, few_lengths=True)
+    assert [batch.shape for batch in batches] == [(2, 16, 3), (2, 32, 3)]
+    first = next(iter(batches))
+    assert first.sum() == 9
+    with_shapes = dataset.padded_batch(4, (None, 7), few_lengths=True)
+    assert [batch.shape for batch in with_shapes] == [(4, 32, 7)]
+    free = dataset.padded_batch(4, (None, None), few_lengths=True)
+    assert [batch.shape for batch in free] == [(4, 32, 3)]
+
+
+def test_a_few_lengths_do_not_depend_on_the_first_element():
+    texts = Dataset.from_tensor_slices(["a b c", "a b", "a", "a b c d e"])
+    words = texts.map(lambda text: np.ones(len(text.split())))
+    batches = words.padded_batch(2, few_lengths=True)
+    assert [batch.shape for batch in batches] == [(2, 16), (2, 16)]
 
 
 def test_padded_batch_fills_up_to_a_shape_with_a_value():

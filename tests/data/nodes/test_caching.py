@@ -1,12 +1,16 @@
 """Caches, and reading ahead."""
 
+import collections
 import itertools
+import os
+import pickle
 
 import numpy as np
 import pytest
 from hypothesis import given
 
 from mirrax.data import Dataset
+from mirrax.errors import DataLossError
 from tests.data.plans import counts, quick, sizes, through_json, values
 
 
@@ -91,3 +95,95 @@ def test_a_cache_can_be_a_file(counted, tmp_path):
     assert values(dataset.cache(name)) == [0, 1, 2, 3]
     assert values(dataset.cache(name)) == [0, 1, 2, 3]
     assert read == [0, 1, 2, 3]
+
+
+def test_a_cache_in_a_file_holds_every_kind_of_element(tmp_path):
+    elements = [
+        {"a": (np.int64(i), [np.ones(i, np.float32)]), "b": text, "c": None}
+        for i, text in enumerate([b"", b"xy", "\u00e4".encode()])
+    ]
+    file = str(tmp_path / "cache")
+
+    def make():
+        source = Dataset.range(3).map(lambda i: elements[int(i)]["a"])
+        words = Dataset.from_tensor_slices([e["b"] for e in elements])
+        return Dataset.zip({"a": source, "b": words}).cache(file)
+
+    first = list(make())
+    second = list(make())
+    for one, other in zip(first, second, strict=True):
+        assert one["b"] == other["b"]
+        np.testing.assert_array_equal(one["a"][1][0], other["a"][1][0])
+        assert one["a"][1][0].dtype == other["a"][1][0].dtype
+        assert type(other["a"]) is tuple
+        assert type(other["a"][1]) is list
+
+
+class Command:
+    """Runs a command when it is unpickled."""
+
+    def __init__(self, path):
+        self._path = path
+
+    def __reduce__(self):
+        return os.mkdir, (self._path,)
+
+
+def test_a_cache_file_is_not_unpickled(tmp_path):
+    file = tmp_path / "cache"
+    file.write_bytes(pickle.dumps(([Command(str(tmp_path / "made"))], 0)))
+    with pytest.raises(DataLossError, match=r"as `cache` or `save` wrote.*cache'"):
+        values(Dataset.range(3).cache(str(file)))
+    assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize("is_cache", [True, False], ids=["cache", "save"])
+def test_every_damage_of_a_file_is_found(tmp_path, is_cache):
+    data = Dataset.from_tensor_slices({"x": np.arange(6), "s": [b"a", b"bc"] * 3})
+
+    def read():
+        found = data.cache(str(file)) if is_cache else Dataset.load(tmp_path)
+        return [(int(e["x"]), bytes(e["s"])) for e in found]
+
+    file = tmp_path / ("cache" if is_cache else "mirrax-elements")
+    if is_cache:
+        list(data.cache(str(file)))
+    else:
+        data.save(tmp_path)
+    whole = file.read_bytes()
+    expected = read()
+    for position in range(len(whole)):
+        damaged = bytearray(whole)
+        damaged[position] ^= 1 << position % 8
+        file.write_bytes(damaged)
+        with pytest.raises(DataLossError):
+            read()
+        file.write_bytes(whole[:position])
+        with pytest.raises(DataLossError):
+            read()
+    file.write_bytes(whole + whole[-24:])
+    with pytest.raises(DataLossError):
+        read()
+    file.write_bytes(whole)
+    assert read() == expected
+
+
+def test_an_interrupted_cache_leaves_nothing(tmp_path):
+    def fail(columns):
+        raise KeyboardInterrupt
+
+    cached = Dataset.range(3).map(lambda x: x if x < 2 else fail(x), None)
+    with pytest.raises(KeyboardInterrupt):
+        list(cached.cache(str(tmp_path / "cache")))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_elements_that_files_cannot_hold_are_refused(tmp_path):
+    pair = collections.namedtuple("pair", "a")
+    with pytest.raises(TypeError, match=r"tuples and lists. Received: a pair"):
+        list(Dataset.range(2).map(pair).cache(str(tmp_path / "cache")))
+    with pytest.raises(TypeError, match=r"numbers and strings"):
+        list(Dataset.range(4).window(2).cache(str(tmp_path / "cache")))
+    with pytest.raises(ValueError, match=r"must have an end"):
+        Dataset.range(4).repeat().save(tmp_path / "endless")
+    assert list(tmp_path.iterdir()) == []

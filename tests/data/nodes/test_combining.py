@@ -7,16 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirrax.data import Dataset
-from tests.data.plans import counts, quick, sizes, values
-
-
-def fail_at(number):
-    def function(x):
-        if x == number:
-            raise ArithmeticError("no good")
-        return x
-
-    return function
+from tests.data.plans import counts, fail_at, quick, sizes, values
 
 
 def test_enumerate_counts_from_a_start():

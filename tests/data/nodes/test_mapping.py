@@ -6,18 +6,9 @@ import numpy as np
 import pytest
 
 from mirrax.data import Dataset
-from tests.data.plans import PER_ELEMENT, values
+from tests.data.plans import PER_ELEMENT, fail_at, values
 
 Point = collections.namedtuple("Point", "x y")
-
-
-def fail_at(number):
-    def function(x):
-        if x == number:
-            raise ArithmeticError("no good")
-        return x
-
-    return function
 
 
 def test_map_gives_a_tuples_items_as_arguments():
@@ -106,3 +97,22 @@ def test_map_can_be_kept_to_single_elements():
     dataset = Dataset.range(4).with_options(PER_ELEMENT)
     list(dataset.map(lambda x: seen.append(type(x)) or x).batch(4))
     assert set(seen) == {np.int64}
+
+
+def test_scan_hands_on_a_state():
+    # As TensorFlow 2.21 answers.
+    dataset = Dataset.range(5).scan(0, lambda state, x: (state + x, state * x))
+    assert values(dataset) == [0, 0, 2, 9, 24]
+    assert (dataset.cardinality(), dataset.element_spec.shape) == (5, ())
+
+
+def test_scan_gives_a_tuple_as_one_element():
+    pairs = Dataset.zip(Dataset.range(3), Dataset.range(3))
+    dataset = pairs.scan(1, lambda state, pair: (state * 2, pair[0] + pair[1] + state))
+    assert values(dataset) == [1, 4, 8]
+    assert dataset.element_spec.shape == ()
+
+
+def test_scan_needs_a_pair():
+    with pytest.raises(TypeError, match=r"must return a pair.*Received: "):
+        list(Dataset.range(2).scan(0, lambda state, x: state))

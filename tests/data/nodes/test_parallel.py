@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirrax.data import AUTOTUNE, Dataset, Options
-from tests.data.plans import elements, quick, resumed, through_json, values
+from tests.data.plans import elements, fail_at, quick, resumed, through_json, values
 
 either = pytest.mark.parametrize("is_ordered", [True, False], ids=["order", "any"])
 
@@ -19,15 +19,6 @@ def slowly(x):
     """Waits, as one who reads a file; numbers of Python cannot be vectorised."""
     time.sleep(0.001 * (int(x) % 3))
     return x * 2
-
-
-def fail_at(*numbers):
-    def function(x):
-        if int(x) in numbers:
-            raise ArithmeticError(f"no good: {int(x)}")
-        return x
-
-    return function
 
 
 def threads():

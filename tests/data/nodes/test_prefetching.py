@@ -75,11 +75,28 @@ def test_no_thread_is_left_behind():
 
 
 def test_a_distributed_dataset_has_one_thread_that_reads_as_far_as_asked(two_replicas):
-    read = []
-    numbers = Dataset.range(80).map(lambda x: read.append(int(x)) or x).batch(2)
+    read, has_read = [], threading.Event()
+    expected = 2 * (1 + 9 + 1)
+
+    def note(x):
+        read.append(int(x))
+        if len(read) == expected:
+            has_read.set()
+        return x
+
+    numbers = Dataset.range(80).map(note).batch(2)
     iterator = iter(two_replicas.experimental_distribute_dataset(numbers.prefetch(9)))
     del read[:]
     next(iterator)
     assert len(threads()) == 1
-    threads()[0].join(0.2)
-    assert len(read) == 2 * (1 + 9 + 1)
+    assert has_read.wait(120)
+    assert len(read) == expected
+
+
+def test_position_can_be_restored_while_a_thread_reads():
+    iterator = iter(doubled(9).prefetch(3))
+    next(iterator)
+    position = iterator.save_state()
+    first = [int(next(iterator)) for _ in range(3)]
+    iterator.restore_state(position)
+    assert [int(next(iterator)) for _ in range(3)] == first

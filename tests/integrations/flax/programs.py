@@ -12,9 +12,14 @@ X = np.random.default_rng(0).normal(size=(8, 3)).astype(np.float32)
 Y = X.sum(axis=1, keepdims=True)
 
 
-def train_nnx(compiled):
-    """Trains a model whose first values differ between the workers."""
+def train_nnx():
+    """Returns what eager and compiled training give."""
     strategy = mirrax.MultiWorkerMirroredStrategy()
+    return [_train(strategy, engine) for engine in (lambda fn: fn, mirrax.function)]
+
+
+def _train(strategy, engine):
+    # The first values differ between the workers.
     model = nnx.Linear(3, 1, rngs=nnx.Rngs(strategy.topology.worker_index))
     optimizer = nnx.Optimizer(model, optax.sgd(0.1), wrt=nnx.Param)
     metric = nnx.metrics.Average("loss")
@@ -27,7 +32,7 @@ def train_nnx(compiled):
         optimizer.update(model, gradients)
         metric.update(loss=loss)
 
-    fn = mirrax.function(step) if compiled else step
+    fn = engine(step)
     data = mirrax.data.Dataset.from_tensor_slices((X, Y)).batch(8).repeat(3)
     for batch in strategy.experimental_distribute_dataset(data):
         strategy.run(fn, batch)

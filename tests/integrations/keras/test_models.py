@@ -13,6 +13,7 @@ import mirrax
 from tests.conftest import mirrored
 from tests.devices.fresh import run_fresh
 from tests.integrations.keras import interrupted, programs
+from tests.quick_compiler import SETTINGS
 
 
 @functools.cache
@@ -126,7 +127,7 @@ def test_without_a_strategy_keras_gives_the_bits_that_it_gives_alone():
         "print(programs.bits_of_training())\n"
         "import sys; assert 'mirrax' not in sys.modules",
         KERAS_BACKEND="jax",
-        JAX_DISABLE_MOST_OPTIMIZATIONS="1",
+        **SETTINGS,
     )
     assert programs.bits_of_training() == alone
 
@@ -248,33 +249,41 @@ def test_training_goes_on_where_a_killed_process_was(tmp_path):
         f"interrupted.train({str(tmp_path)!r}, killed_after=1)",
         expected_code=-signal.SIGKILL,
         KERAS_BACKEND="jax",
-        JAX_DISABLE_MOST_OPTIMIZATIONS="1",
+        **SETTINGS,
     )
     losses, resumed = interrupted.train(str(tmp_path))
     assert len(losses) == 2
     assert_same((losses, resumed), (expected[-2:], weights))
 
 
-class StepOfTensorFlow(keras.Model):
-    """A model whose steps are written for another backend."""
+def test_sigterm_saves_a_backup_and_ends_the_program(tmp_path):
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(SystemExit) as ended:
+        interrupted.train(str(tmp_path), terminated_after=3)
+    assert ended.value.code == 75
+    assert signal.getsignal(signal.SIGTERM) is before
+    saved = interrupted.load(str(tmp_path))
+    # The second epoch starts again, with what its first batch has taught.
+    assert saved == {"epoch": 1, "iterations": 3}
+    losses, _ = interrupted.train(str(tmp_path))
+    assert len(losses) == 3
 
-    def __init__(self):
-        super().__init__()
-        self.dense = keras.layers.Dense(1)
 
-    def call(self, inputs):
-        return self.dense(inputs)
+def test_a_step_written_for_tensorflow_is_refused():
+    # In a process of its own: `tf.keras` of `mirrax.tf` lets such steps run.
+    output = run_fresh(
+        """
+        import numpy as np, mirrax, keras
+        from tests.integrations.keras.programs import StepOfTensorFlow
 
-    def train_step(self, data):
-        return {"loss": 0.0}
-
-
-def test_a_step_written_for_tensorflow_is_refused(two_replicas):
-    with two_replicas.scope():
-        model = StepOfTensorFlow()
-        model.compile("sgd", "mse")
-    message = (
-        r"`train_step\(self, state, data\)`.*Received: StepOfTensorFlow.train_step"
+        with mirrax.MirroredStrategy(["CPU:0", "CPU:1"]).scope():
+            model = StepOfTensorFlow()
+            model.compile("sgd", "mse")
+        try:
+            model.fit(np.ones((4, 2)), np.ones((4, 1)), verbose=0)
+        except TypeError as error:
+            print(error)
+        """
     )
-    with pytest.raises(TypeError, match=message):
-        model.fit(np.ones((4, 2)), np.ones((4, 1)), verbose=0)
+    assert "`train_step(self, state, data)`" in output
+    assert "Received: StepOfTensorFlow.train_step" in output

@@ -63,7 +63,7 @@ def train(folder):
                 keras.callbacks.CSVLogger(folder / "log.csv"),
                 keras.callbacks.BackupAndRestore(folder / "backup"),
                 keras.callbacks.ModelCheckpoint(
-                    folder / f"best_of_{worker}.keras", "loss", save_best_only=True
+                    folder / f"of_{worker}" / "best.keras", "loss", save_best_only=True
                 ),
             ],
         )
@@ -71,11 +71,17 @@ def train(folder):
     results = {
         "weights": model.get_weights(),
         # The first worker's files are there, whoever looks.
-        "best": keras.models.load_model(folder / "best_of_0.keras").get_weights(),
+        "best": keras.models.load_model(folder / "of_0" / "best.keras").get_weights(),
         "saved": keras.models.load_model(folder / "model_of_0.keras").get_weights(),
         "evaluate": model.evaluate(x, y, batch_size=19, verbose=0),
         "printed": printed.getvalue(),
     }
+    # Shuffled by each worker on its own, after the same first batches.
+    orders = [0, 8, *np.random.default_rng(worker).permutation(range(16, 88, 8))]
+    try:
+        model.fit(((x[i : i + 8], y[i : i + 8]) for i in orders), verbose=0)
+    except ValueError as error:
+        results["other later batches"] = str(error)
     results["epochs left"] = resume(model, folder)
     results["resumed"] = model.get_weights()
     try:

@@ -234,7 +234,7 @@ def test_a_function_with_callbacks_is_refused_in_a_callback(strategy):
     inner = mirrax.function(lambda: jax.debug.callback(lambda: None))
     strategy.run(inner)
     outer = mirrax.function(calling_back(lambda: strategy.run(inner)))
-    with pytest.raises(RuntimeError, match="would wait there for ever"):
+    with pytest.raises(RuntimeError, match="would wait there forever"):
         strategy.run(outer)
 
 
@@ -315,7 +315,7 @@ def test_a_function_that_prints_and_writes_is_refused_in_a_callback(two_replicas
     def outer(x):
         outside.assign_add(jax.experimental.io_callback(call_back, SCALAR, x))
 
-    with pytest.raises(RuntimeError, match="would wait there for ever"):
+    with pytest.raises(RuntimeError, match="would wait there forever"):
         two_replicas.run(outer, args=(jnp.float32(1),))
     assert (outside.numpy(), inside.numpy()) == (0, 0)
 

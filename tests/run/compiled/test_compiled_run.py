@@ -9,6 +9,7 @@ import pytest
 
 import mirrax
 from tests.programs import engines
+from tests.programs import part_arrays as parts
 
 SUM = mirrax.VariableAggregation.SUM
 MEAN = mirrax.VariableAggregation.MEAN
@@ -27,10 +28,6 @@ def distribute(strategy, make):
     return strategy.experimental_distribute_values_from_function(
         lambda value: make(value.replica_id_in_sync_group)
     )
-
-
-def parts(strategy, value):
-    return [np.asarray(p) for p in strategy.experimental_local_results(value)]
 
 
 def is_mirrored(value):
@@ -411,7 +408,7 @@ def split(strategy, rows):
     return distribute(strategy, lambda i: jnp.asarray(pieces[i]))
 
 
-def train(strategy, engine, steps=3):
+def train(strategy, engine, steps=2):
     """Trains a linear model; returns its weights and how far off each step was.
 
     All numbers are fractions of few binary digits, so that nothing is ever rounded and
@@ -441,21 +438,16 @@ def train(strategy, engine, steps=3):
     return weights.numpy(), np.array([parts(strategy, e)[0] for e in errors])
 
 
-@pytest.mark.parametrize("num_replicas", [2, 4])
-def test_compiled_training_equals_eager_training_bit_for_bit(num_replicas):
-    strategy = mirrax.MirroredStrategy([f"CPU:{i}" for i in range(num_replicas)])
-    eager = train(strategy, lambda fn: fn)
-    compiled = train(strategy, mirrax.function)
-    assert [a.tobytes() == b.tobytes() for a, b in zip(eager, compiled)] == [True, True]
-
-
-@pytest.mark.parametrize(
-    "engine", [lambda fn: fn, mirrax.function], ids=["eager", "compiled"]
-)
-def test_training_on_four_replicas_equals_training_on_one(four_replicas, engine):
-    one = train(mirrax.OneDeviceStrategy("CPU:0"), engine)
-    four = train(four_replicas, engine)
-    assert [a.tobytes() == b.tobytes() for a, b in zip(one, four)] == [True, True]
+def test_training_gives_the_same_bits_on_one_and_four_replicas_in_both_engines(
+    four_replicas,
+):
+    results = [
+        train(strategy, engine)
+        for strategy in (mirrax.OneDeviceStrategy("CPU:0"), four_replicas)
+        for engine in (lambda fn: fn, mirrax.function)
+    ]
+    assert len({weights.tobytes() for weights, _ in results}) == 1
+    assert len({errors.tobytes() for _, errors in results}) == 1
 
 
 def test_two_threads_run_compiled_steps_at_the_same_time(two_replicas):
@@ -494,6 +486,6 @@ def test_collective_under_a_varying_condition_is_refused_with_the_place(two_repl
         return jax.lax.cond(is_first, lambda: context.all_reduce("SUM", x), lambda: x)
 
     with pytest.raises(
-        ValueError, match=r"psum at .*test_compiled_run.py:\d+, in a branch"
+        ValueError, match=r"psum at .*test_compiled_run.py:\d+ \(.*\), in a branch"
     ):
         two_replicas.run(step, args=(1.0,))

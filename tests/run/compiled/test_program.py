@@ -7,6 +7,7 @@ import pytest
 
 import mirrax
 from mirrax.run.compiled.function import Function
+from mirrax.run.compiled.program import explain
 from tests.devices.fresh import run_fresh
 
 ON_READ = {
@@ -212,40 +213,45 @@ def test_a_value_that_was_only_read_stays(strategy):
     np.testing.assert_array_equal(result, [0] * 3)
 
 
-# Giving one buffer away twice ends the process, so these have one of their own.
-TWO_VARIABLES = """
+# Donating one buffer twice ends the process, so they have one of their own.
+SHARED_VALUES = """
 import mirrax, jax.numpy as jnp
-mirrax.config.set_logical_devices("CPU", 4)
-strategy = mirrax.MirroredStrategy([f"CPU:{i}" for i in range(NUM_REPLICAS)])
-with strategy.scope():
-    left, right = mirrax.Variable(jnp.zeros(3)), mirrax.Variable(jnp.ones(3))
 
-@mirrax.function
-def add():
+def eager(left, right):
+    left.assign(right.value)
+
+def compiled(left, right):
+    mirrax.function(lambda: [left.assign(right)])()
+
+def one_output_twice(left, right):
+    mirrax.function(lambda: [right.assign(right * 1), left.assign(right)])()
+
+def one_array_twice(left, right):
+    array = jnp.ones(3)
+    left.assign(array)
+    right.assign(array)
+
+def add_to(left, right):
     left.assign_add(jnp.ones(3))
     right.assign_add(jnp.ones(3))
-"""
-PRINT_BOTH = """
-add()
-add()
-print(left.numpy(), right.numpy())
+
+mirrax.config.set_logical_devices("CPU", 2)
+for devices in (["CPU:0"], ["CPU:0", "CPU:1"]):
+    for share in (eager, compiled, one_output_twice, one_array_twice):
+        with mirrax.MirroredStrategy(devices).scope():
+            left, right = mirrax.Variable(jnp.zeros(3)), mirrax.Variable(jnp.ones(3))
+        share(left, right)
+        add = mirrax.function(lambda: add_to(left, right))
+        add()
+        add()
+        print(share.__name__, *left.numpy(), *right.numpy())
 """
 
 
-@pytest.mark.parametrize("num_replicas", [1, 2])
-@pytest.mark.parametrize(
-    "copy",
-    [
-        "left.assign(right.value)",
-        "mirrax.function(lambda: [left.assign(right)])()",
-        "mirrax.function(lambda: [right.assign(right * 1), left.assign(right)])()",
-        "array = jnp.ones(3); left.assign(array); right.assign(array)",
-    ],
-    ids=["eager", "compiled", "one_output_twice", "one_array_twice"],
-)
-def test_variables_that_were_given_one_value_go_separate_ways(copy, num_replicas):
-    program = TWO_VARIABLES.replace("NUM_REPLICAS", str(num_replicas))
-    assert run_fresh(program, copy, PRINT_BOTH) == "[3. 3. 3.] [3. 3. 3.]"
+def test_variables_that_were_given_one_value_go_separate_ways():
+    names = ["eager", "compiled", "one_output_twice", "one_array_twice"]
+    wanted = [f"{name} 3.0 3.0 3.0 3.0 3.0 3.0" for name in names]
+    assert run_fresh(SHARED_VALUES).splitlines() == 2 * wanted
 
 
 # Results.
@@ -362,3 +368,32 @@ def test_results_are_new_containers_at_each_call():
     step = mirrax.function(lambda: {"log": []})
     step()["log"].append(1)
     assert step() == {"log": []}
+
+
+def explained(*changed):
+    error = ValueError("mine")
+    explain(error, changed)
+    return getattr(error, "__notes__", [])
+
+
+def test_an_error_that_cost_nothing_says_nothing():
+    assert explained() == []
+    assert explained(mirrax.Variable(1.0), mirrax.Variable(jnp.ones(2))) == []
+
+
+def test_lost_variables_are_named_and_no_others(two_replicas):
+    with two_replicas.scope():
+        mirrored = mirrax.Variable(jnp.ones(2), name="mirrored")
+    kept, lost = mirrax.Variable(1.0, name="kept"), mirrax.Variable(2.0, name="lost")
+    mirrored.stored.delete()
+    lost.stored.delete()
+    (note,) = explained(mirrored, kept, lost)
+    assert "the values of 'mirrored:0', 'lost:0' are lost" in note
+    assert "Restore a checkpoint, or `assign` new values" in note
+
+
+def test_a_variable_is_found_again_once_it_is_assigned():
+    variable = mirrax.Variable(1.0)
+    variable.stored.delete()
+    variable.assign(2.0)
+    assert explained(variable) == []

@@ -8,13 +8,16 @@ import numpy as np
 import pytest
 
 import mirrax
-from mirrax.run.compiled.arguments import slots_of
+from mirrax import trees
+from mirrax.run.compiled.arguments import keyed_arguments
 from mirrax.run.compiled.program_cache import LastCall, ProgramCache
 from mirrax.variables import foreign_libraries
 
 
 def last_call_of(args, is_run=False):
-    return LastCall("program", slots_of(args, None), is_run)
+    leaves, structure = jax.tree.flatten(args, is_leaf=trees.is_leaf)
+    structure = None if leaves == args else structure
+    return LastCall("program", keyed_arguments(leaves, None), structure, is_run)
 
 
 def test_a_call_of_the_same_kind_gets_its_arrays():
@@ -22,6 +25,82 @@ def test_a_call_of_the_same_kind_gets_its_arrays():
     array = jnp.zeros(3)
     (given,) = last_call.arrays_of([array])
     assert given is array
+
+
+def test_a_nested_call_of_the_same_kind_gets_its_arrays(two_replicas):
+    batch = mirrax.PerReplica((jnp.ones(2), jnp.zeros(2)))
+    batch = two_replicas.run(mirrax.function(lambda x: x * 1), (batch,))
+    last_call = last_call_of(({"w": jnp.ones(3), "n": None}, (batch, 1.5)))
+    array = jnp.zeros(3)
+    arrays = last_call.arrays_of(({"w": array, "n": None}, (batch, 2.5)))
+    assert arrays[0] is array
+    assert arrays[1] is batch.layout.array
+    assert arrays[2] == 2.5
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        (jnp.ones(3), jnp.ones(3)),
+        ({"w": jnp.ones(3), "b": jnp.ones(4)},),
+        ({"v": jnp.ones(3), "b": jnp.ones(3)},),
+        ([jnp.ones(3), jnp.ones(3)],),
+        ({"w": jnp.ones(3), "b": 1.0},),
+    ],
+    ids=repr,
+)
+def test_another_nesting_is_left_to_the_key(args):
+    last_call = last_call_of(({"w": jnp.ones(3), "b": jnp.ones(3)},))
+    assert last_call.arrays_of(args) is None
+
+
+def test_workers_compare_arguments_that_are_not_mirrored(two_replicas):
+    topology = two_replicas.topology
+    mirrored = jax.device_put(jnp.ones(3), topology.replicated)
+    arguments = keyed_arguments([mirrored], None)
+    last_call = LastCall("program", arguments, None, True, mirrored_on=topology)
+    assert last_call.arrays_of([mirrored]) == [mirrored]
+    assert last_call.arrays_of([jnp.ones(3)]) is None
+    numbers = LastCall("program", keyed_arguments([1.0], None), None, True, topology)
+    assert numbers.arrays_of([1.0]) is None
+
+
+def count_python_calls(function):
+    count = 0
+
+    def record(frame, event, argument):
+        nonlocal count
+        count += event == "call"
+
+    sys.setprofile(record)
+    try:
+        function()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def test_a_nested_call_is_as_direct_as_a_flat_one(two_replicas):
+    @mirrax.function
+    def nested(state, batch):
+        return {"w": state["w"] + 1, "b": state["b"] + 1}
+
+    @mirrax.function
+    def flat(w, b, x, y):
+        return {"w": w + 1, "b": b + 1}
+
+    data = mirrax.data.Dataset.from_tensor_slices((np.ones(4), np.ones(4))).batch(4)
+    batch = next(iter(two_replicas.experimental_distribute_dataset(data)))
+    state = {"w": jnp.ones(3), "b": jnp.ones(3)}
+    for _ in range(3):
+        state = two_replicas.run(nested, (state, batch))
+        two_replicas.run(flat, (*state.values(), *batch))
+    args = (state["w"], state["b"], *batch)
+    one = count_python_calls(lambda: two_replicas.run(nested, (state, batch)))
+    other = count_python_calls(lambda: two_replicas.run(flat, args))
+    # `trees.flatten`, JAX's own, and a check of each node if a library added types.
+    num_nodes = len(jax.tree.leaves((state, batch))) + 5
+    assert one <= other + 2 + num_nodes
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mirrax.run.compiled.replica_trace import join_result, split_result
+from mirrax.run.compiled.mapped_trace import join_result, split_result
 from mirrax.values.mirrored import Mirrored
 
 

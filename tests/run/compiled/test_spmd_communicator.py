@@ -22,7 +22,7 @@ OPTIONS = CommunicationOptions()
 
 
 @pytest.fixture
-def meeting(two_replicas):
+def communicator(two_replicas):
     return SpmdCommunicator(two_replicas, two_replicas.collective)
 
 
@@ -40,8 +40,8 @@ def context():
     return mirrax.get_replica_context()
 
 
-def test_the_number_is_that_of_whoever_runs_the_trace(meeting):
-    assert on_replicas(lambda _: meeting.replica_id, [0, 0]) == [0, 1]
+def test_the_number_is_that_of_whoever_runs_the_trace(communicator):
+    assert on_replicas(lambda _: communicator.replica_id, [0, 0]) == [0, 1]
 
 
 def test_the_number_of_a_single_replica_is_a_constant(two_replicas):
@@ -55,17 +55,17 @@ def test_the_number_of_a_single_replica_is_a_constant(two_replicas):
     [(ReduceOp.SUM, [[3, 3], [30, 30]]), (ReduceOp.MEAN, [[1.5, 1.5], [15, 15]])],
     ids=["sum", "mean"],
 )
-def test_values_are_combined_over_the_replicas(meeting, op, expected):
+def test_values_are_combined_over_the_replicas(communicator, op, expected):
     def fn(x, y):
-        return meeting.all_reduce(op, [x, y], OPTIONS)
+        return communicator.all_reduce(op, [x, y], OPTIONS)
 
     assert on_replicas(fn, [1.0, 2.0], [10, 20]) == expected
-    assert meeting.all_reduce(op, [], OPTIONS) == []
+    assert communicator.all_reduce(op, [], OPTIONS) == []
 
 
-def test_parts_are_joined_along_the_axis(meeting):
+def test_parts_are_joined_along_the_axis(communicator):
     def fn(x):
-        return meeting.all_gather([x, x * 10], 1)
+        return communicator.all_gather([x, x * 10], 1)
 
     joined, tens = on_replicas(fn, [[[1], [2]], [[3], [4]]])
     assert joined == [[[1, 3], [2, 4]]] * 2
@@ -87,49 +87,49 @@ def test_another_way_to_gather_can_be_given(two_replicas):
 # Merge functions.
 
 
-def test_a_merge_function_gets_the_values_of_all(meeting, two_replicas):
+def test_a_merge_function_gets_the_values_of_all(communicator, two_replicas):
     def merge(strategy, x, *, y):
         assert strategy is two_replicas
         assert mirrax.in_cross_replica_context()
         return strategy.reduce("SUM", x, axis=None) + sum(y["a"].values)
 
     def fn(x):
-        return meeting.merge_call(merge, (x,), {"y": {"a": x * 10}})
+        return communicator.merge_call(merge, (x,), {"y": {"a": x * 10}})
 
     assert on_replicas(fn, [1.0, 2.0]) == [33, 33]
 
 
-def test_what_is_not_traced_reaches_a_merge_function_as_it_is(meeting):
+def test_what_is_not_traced_reaches_a_merge_function_as_it_is(communicator):
     shared, seen = jnp.ones(2), []
 
     def merge(strategy, *values):
         seen.extend(values)
 
-    meeting.merge_call(merge, (shared, "text", None, 3, np.float32(1)), {})
+    communicator.merge_call(merge, (shared, "text", None, 3, np.float32(1)), {})
     assert seen[0] is shared
     assert seen[1:4] == ["text", None, 3]
     assert isinstance(seen[4].layout, Spmd)
 
 
-def test_each_replica_gets_its_part_of_what_a_merge_function_returns(meeting):
+def test_each_replica_gets_its_part_of_what_a_merge_function_returns(communicator):
     def merge(strategy, x):
         mirrored = Mirrored(jnp.float32(5))
         return {"own": x, "parts": PerReplica((10, 20)), "all": [mirrored, 7]}
 
     def fn(x):
-        result = meeting.merge_call(merge, (x,), {})
+        result = communicator.merge_call(merge, (x,), {})
         assert result["all"][1] == 7
         return result["own"], result["parts"], jnp.asarray(result["all"][0])
 
     assert on_replicas(fn, [1.0, 2.0]) == ([1, 2], [10, 20], [5, 5])
 
 
-def test_an_error_in_a_merge_function_leaves_the_strategy(meeting):
+def test_an_error_in_a_merge_function_leaves_the_strategy(communicator):
     def merge(strategy):
         raise KeyError("mine")
 
     with pytest.raises(KeyError, match="mine"):
-        meeting.merge_call(merge, (), {})
+        communicator.merge_call(merge, (), {})
     assert not mirrax.has_strategy()
 
 
@@ -149,7 +149,7 @@ def test_a_function_is_called_in_the_context_of_a_replica(two_replicas):
     assert not mirrax.has_strategy()
 
 
-def test_a_replica_can_be_given_a_meeting_of_its_own(two_replicas):
+def test_a_replica_can_be_given_a_communicator_of_its_own(two_replicas):
     alone = SpmdCommunicator(two_replicas, two_replicas.collective, number=1)
     found = call_in_replica(call(two_replicas, replica_id), (), {}, alone)
     assert int(found) == 1

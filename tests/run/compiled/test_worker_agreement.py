@@ -8,12 +8,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from jax.extend.core import Primitive
 
 from mirrax.devices.peers import NoPeers
 from mirrax.devices.topology import Topology
 from mirrax.errors import ProgramMismatch
 from mirrax.run.compiled.tracing import trace
-from mirrax.run.compiled.worker_agreement import require_same_program, with_tables
+from mirrax.run.compiled.worker_agreement import (
+    require_same_program,
+    with_per_replica_constants,
+)
 
 SCALAR = jax.ShapeDtypeStruct((), "float32")
 
@@ -76,7 +80,7 @@ def tables(make):
     """Returns what each replica computes of 10, as each of two workers sees it."""
 
     def work(topology, index):
-        same = with_tables(traced(make(index)), topology)
+        same = with_per_replica_constants(traced(make(index)), topology)
 
         def replica(x):
             return same.evaluate([x], [])[0]
@@ -101,13 +105,16 @@ def require(program, topology):
 
 def test_a_program_of_one_process_is_compared_with_none():
     program = traced(lambda x: x + 1)
-    assert with_tables(program, Topology(tuple(jax.devices()[:2]))) is program
+    assert (
+        with_per_replica_constants(program, Topology(tuple(jax.devices()[:2])))
+        is program
+    )
 
 
 def test_equal_programs_stay_as_they_are():
     def work(topology, index):
         program = traced(lambda x: x * 2 + np.float32(3))
-        return with_tables(program, topology) is program
+        return with_per_replica_constants(program, topology) is program
 
     assert on_both(work) == [True, True]
 
@@ -166,14 +173,16 @@ def test_a_constant_of_each_worker_in_a_loop_is_refused():
 
         return lambda x: lax.scan(body, x, None, length=2)[0]
 
-    message = mismatch(with_tables, make)
+    message = mismatch(with_per_replica_constants, make)
     assert "cannot stand inside a loop or a branch" in message
     assert "one in scan at " in message
     assert "test_worker_agreement.py" in message
     assert "Pass it as an argument of `strategy.run`" in message
 
 
-@pytest.mark.parametrize("compare", [require, with_tables], ids=["program", "replica"])
+@pytest.mark.parametrize(
+    "compare", [require, with_per_replica_constants], ids=["program", "replica"]
+)
 def test_other_steps_are_refused_with_their_places(compare):
     message = mismatch(compare, lambda index: [jnp.cos, jnp.sin][index])
     assert "where worker 0 has `v1:float32[] = cos v0:float32[]" in message
@@ -197,11 +206,46 @@ def test_other_shapes_and_parameters_are_refused():
     assert "'reverse': True" in parameters
 
 
+def test_what_functions_in_parameters_close_over_is_compared():
+    primitive = Primitive("opaque")
+    primitive.def_abstract_eval(lambda x, does: x)
+    message = mismatch(
+        require, lambda index: lambda x: primitive.bind(x, does=lambda: index)
+    )
+    assert "[[('', 0)]]" in message
+    assert "[[('', 1)]]" in message
+
+
+def test_large_arrays_in_parameters_are_compared_whole():
+    primitive = Primitive("opaque")
+    primitive.def_abstract_eval(lambda x, does: x)
+
+    def make(index):
+        large = np.where(np.arange(10_000) == 5_000, index, 0)
+        return lambda x: primitive.bind(x, does=lambda: large)
+
+    assert " = opaque " in mismatch(require, make)
+
+
+def test_values_of_the_enclosing_trace_are_no_constants():
+    def work(topology, index):
+        def enclosing(weight):
+            replica = traced(lambda x: x * weight + index)
+            found = with_per_replica_constants(replica, topology)
+            assert any(value is weight for value in found.closed.consts)
+            return weight
+
+        jax.make_jaxpr(enclosing)(1.0)
+        return True
+
+    assert on_both(work) == [True, True]
+
+
 def test_steps_inside_others_are_compared():
     def make(index):
         return lambda x: lax.cond(x > 0, [jnp.cos, jnp.sin][index], jnp.tan, x)
 
-    message = mismatch(with_tables, make)
+    message = mismatch(with_per_replica_constants, make)
     assert " = cos " in message
     assert " = sin " in message
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import mirrax
-from mirrax.collectives import cpu_all_reduce
+from mirrax.collectives import host_all_reduce
 from mirrax.collectives.reduce import Collective
 from mirrax.errors import InvalidArgumentError, ReplicaError
 from mirrax.options import CommunicationOptions, ReduceOp
@@ -17,8 +17,8 @@ from mirrax.run.eager.collective_requests import (
     AllGather,
     AllReduce,
     MergeCall,
+    add_location,
     matching,
-    say_where,
 )
 from mirrax.run.replica_context import ReplicaCall
 from tests.programs import replica_id
@@ -68,7 +68,7 @@ def waiting(request):
 def size(request, monkeypatch):
     """Small values are added up here, large ones by a collective of the devices."""
     if request.param == "large":
-        monkeypatch.setattr(cpu_all_reduce, "MAX_BYTES", -1)
+        monkeypatch.setattr(host_all_reduce, "MAX_BYTES", -1)
 
 
 @pytest.mark.usefixtures("size")
@@ -239,17 +239,17 @@ def test_a_request_that_nobody_waits_for_has_no_place():
 def test_an_error_says_where_the_replicas_met():
     error = ValueError("mine")
     requests = [waiting(add(1.0)), waiting(add(2.0))]
-    say_where(error, requests)
+    add_location(error, requests)
     line = sys._getframe().f_lineno - 1
     place = f"{__file__}:{line}"
-    assert error.__notes__ == [f"[mirrax] the replicas met in all_reduce at {place}"]
+    assert error.__notes__ == [f"[mirrax] raised in all_reduce, called at {place}"]
 
 
 def test_an_error_names_each_place_once():
     def elsewhere(first):
         second = waiting(join([1]))
         error = ValueError("mine")
-        say_where(error, [first, second, first])
+        add_location(error, [first, second, first])
         return error
 
     (note,) = elsewhere(waiting(join([1]))).__notes__

@@ -13,12 +13,9 @@ import pytest
 import mirrax
 from mirrax.context import stack
 from mirrax.errors import ReplicaError
+from tests.programs import replica_id
 
 REFUSED = r"is called inside a JAX transformation.*`@mirrax.function`"
-
-
-def replica_id():
-    return mirrax.get_replica_context().replica_id_in_sync_group
 
 
 def merge_call(fn, *args, **kwargs):
@@ -116,7 +113,7 @@ def test_a_merge_function_sees_the_callers_default_device(two_replicas):
     assert found == {jax.devices()[5]}
 
 
-# JAX' settings, which belong to a thread and not to a replica.
+# JAX's settings, which belong to a thread and not to a replica.
 
 
 def test_a_setting_held_across_a_meeting_stays_with_its_replica(two_replicas):
@@ -667,3 +664,34 @@ def test_a_sum_beside_a_mean_is_told_apart(two_replicas):
         ReplicaError, match=r"calls all_reduce SUM.*calls all_reduce MEAN"
     ):
         two_replicas.run(step)
+
+
+def test_a_function_defined_in_a_replica_runs_there(two_replicas):
+    with two_replicas.scope():
+        total = mirrax.Variable(0.0, aggregation=mirrax.VariableAggregation.SUM)
+
+    def step(x):
+        @mirrax.function
+        def inner(y):
+            total.assign_add(y)
+            return mirrax.get_replica_context().all_reduce("SUM", x * y)
+
+        return inner(x)
+
+    parts = mirrax.PerReplica((jnp.float32(1), jnp.float32(2)))
+    assert [float(part) for part in two_replicas.run(step, (parts,)).values] == [5, 5]
+    assert float(total) == 3
+
+
+def test_a_function_kept_from_a_replica_is_compiled_by_the_next_run(two_replicas):
+    kept = []
+
+    def step(x):
+        if not kept:
+            kept.append(mirrax.function(lambda y: y * 2))
+        return kept[0](x)
+
+    parts = mirrax.PerReplica((jnp.float32(1), jnp.float32(2)))
+    for count in range(2):
+        assert [float(p) for p in two_replicas.run(step, (parts,)).values] == [2, 4]
+        assert kept[0].trace_count == count

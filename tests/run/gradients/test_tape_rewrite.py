@@ -99,7 +99,7 @@ def test_a_tape_that_starts_again_forgets():
     assert evaluated(fn, 2.0) == [6]
 
 
-def test_a_value_set_apart_stops_the_gradient():
+def test_a_detached_value_stops_the_gradient():
     def fn(x):
         mark("start")
         target = source_p.bind(x * x) * x
@@ -234,7 +234,7 @@ def test_a_source_that_is_the_target_is_connected():
     assert connected(eqns, 0, target, [x]) == {x}
 
 
-def test_a_source_behind_a_value_set_apart_is_not_connected():
+def test_a_source_behind_a_detached_value_is_not_connected():
     def fn(x, y):
         mark("start")
         target = source_p.bind(x * 2.0) * y

@@ -245,6 +245,16 @@ def test_only_variables_are_accepted(variables):
         mirrax.value_and_grad(lambda: 1.0, variables)
 
 
+def test_run_of_parts_of_different_shapes_is_refused_inside(two_replicas):
+    uneven = mirrax.PerReplica((jnp.ones(1), jnp.ones(2)))
+    weight = mirrax.Variable(2.0)
+    total = mirrax.value_and_grad(
+        lambda: weight * two_replicas.run(jnp.sum, args=(uneven,)), weight
+    )
+    with pytest.raises(RuntimeError, match=r"only a `@mirrax\.function` knows"):
+        total()
+
+
 def test_a_loss_that_is_no_scalar_is_refused():
     weight = mirrax.Variable([1.0, 2.0])
     with pytest.raises(TypeError, match="scalar"):

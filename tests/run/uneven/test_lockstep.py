@@ -12,11 +12,11 @@ from jax.experimental import io_callback
 import mirrax
 from mirrax import PerReplica
 from mirrax.run.compiled.callbacks import Failures, catch_failures
-from mirrax.run.compiled.replica_trace import split_result
+from mirrax.run.compiled.mapped_trace import split_result
 from mirrax.run.compiled.spmd_communicator import SpmdCommunicator, call_in_replica
 from mirrax.run.compiled.tracing import trace
 from mirrax.run.replica_context import ReplicaCall
-from mirrax.run.uneven.lockstep import Lockstep, meeting_program
+from mirrax.run.uneven.lockstep import Lockstep, collective_program
 from mirrax.run.uneven.segments import cut
 from tests.programs import create, replica_id
 from tests.variables.library import Box
@@ -38,25 +38,25 @@ def traces_of(strategy, fn, rows):
     call = ReplicaCall(strategy, collective, fn, (), {})
 
     def traced(number, row):
-        meeting = SpmdCommunicator(strategy, collective, number)
+        communicator = SpmdCommunicator(strategy, collective, number)
 
         def body(*values):
-            return split_result(call_in_replica(call, values, {}, meeting))
+            return split_result(call_in_replica(call, values, {}, communicator))
 
         return trace(body, row, inside_replica=True, axis_env=AXIS_ENV)
 
     return [traced(number, row) for number, row in enumerate(rows)]
 
 
-def meetings_of(topology, cuts):
-    return tuple(meeting_program(topology, s.collectives) for s in cuts[0].segments)
+def collectives_of(topology, cuts):
+    return tuple(collective_program(topology, s.collectives) for s in cuts[0].segments)
 
 
 def side_by_side(strategy, fn, rows):
     traces = traces_of(strategy, fn, rows)
     cuts = [cut(traced.closed, AXIS_ENV) for traced in traces]
     topology = strategy.topology
-    return Lockstep(topology, (), cuts, (), meetings_of(topology, cuts))._run(rows)
+    return Lockstep(topology, (), cuts, (), collectives_of(topology, cuts))._run(rows)
 
 
 def lockstep(strategy, fn, rows, varying=(), failures=None):
@@ -68,8 +68,8 @@ def lockstep(strategy, fn, rows, varying=(), failures=None):
         ]
     cuts = tuple(cut(traced.closed, AXIS_ENV) for traced in traces)
     topology = strategy.topology
-    meetings = meetings_of(topology, cuts)
-    run = Lockstep(topology, tuple(traces), cuts, tuple(varying), meetings, failures)
+    collectives = collectives_of(topology, cuts)
+    run = Lockstep(topology, tuple(traces), cuts, tuple(varying), collectives, failures)
     return run(rows)
 
 
@@ -96,7 +96,7 @@ def test_replicas_meet_in_every_collective(two_replicas):
     assert [value.shape for value in sums] == [(), ()]
 
 
-def test_collectives_of_several_shapes_are_one_meeting(two_replicas):
+def test_collectives_of_several_shapes_run_as_one_program(two_replicas):
     def fn(x, y):
         return total(x), lax.pmax(y, "replica")
 

@@ -1,8 +1,11 @@
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from jax.extend.core import Primitive
 
 from mirrax.run.uneven.output_digests import differing_columns, output_digests
 
@@ -25,6 +28,15 @@ def compare(function, *shapes):
     return differing_columns([output_digests(each) for each in programs])
 
 
+opaque_p = Primitive("opaque")
+opaque_p.def_abstract_eval(lambda x, does: x)
+
+
+@dataclasses.dataclass(frozen=True)
+class Hidden:
+    number: int = dataclasses.field(repr=False)
+
+
 def deep_constant(x, constant):
     """Adds an array that is a constant of a program in a branch."""
     added = jax.jit(lambda y: y + constant)
@@ -45,6 +57,11 @@ def deep_constant(x, constant):
         (lambda i, x: jax.jit(lambda y: deep_constant(y, np.full(3, i)))(x), True),
         (lambda i, x: jax.random.normal(MANY_KEYS[i][999]) + x, True),
         (lambda i, x: jax.nn.relu(x), False),
+        (lambda i, x: opaque_p.bind(x, does=lambda: i), True),
+        (lambda i, x: jax.jit(lambda y: opaque_p.bind(y, does=lambda: i))(x), True),
+        (lambda i, x: opaque_p.bind(x, does=Hidden(i)), True),
+        (lambda i, x: opaque_p.bind(x, does=Hidden(7)), False),
+        (lambda i, x: opaque_p.bind(x, does=program), False),
     ],
     ids=[
         "same",
@@ -58,6 +75,11 @@ def deep_constant(x, constant):
         "inside_a_branch_in_a_call",
         "key",
         "custom_derivative",
+        "own_function",
+        "own_function_inside_a_call",
+        "hidden_value",
+        "equal_hidden_value",
+        "same_function",
     ],
 )
 def test_differing_columns_finds_what_was_traced_differently(function, expected):

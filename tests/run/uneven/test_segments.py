@@ -38,14 +38,14 @@ def test_a_program_can_start_and_end_with_a_collective():
     assert shape_of(pieces(total, ())) == [(False, 1)]
 
 
-def test_collectives_that_do_not_wait_for_each_other_are_one_meeting():
+def test_collectives_that_do_not_wait_for_each_other_end_one_segment():
     def fn(x, y):
         return (total(x), lax.pmax(y, "replica"))
 
     assert shape_of(pieces(fn, (), ())) == [(False, 2)]
 
 
-def test_collectives_that_wait_for_each_other_are_two_meetings():
+def test_collectives_that_wait_for_each_other_end_two_segments():
     def fn(x):
         return total(total(x))
 
@@ -97,16 +97,16 @@ def test_a_collective_in_a_loop_or_branch_cannot_be_cut(fn):
         pieces(fn, ())
 
 
-def test_meetings_say_what_the_replicas_must_agree_on():
+def test_collectives_say_what_the_replicas_must_agree_on():
     def fn(x):
         return (total(x), lax.pmax(x[0], "replica"))
 
     small, large = pieces(fn, (2,)), pieces(fn, (3,))
-    first, second = (meeting for step in small.meetings for meeting in step)
+    first, second = (each for step in small.collectives for each in step)
     assert first[1] == [((2,), np.dtype("float32"))]
     assert second[1] == [((), np.dtype("float32"))]
     assert first[0] != second[0]
-    assert small.meetings != large.meetings
+    assert small.collectives != large.collectives
 
 
 def test_the_pieces_compute_what_the_program_does():

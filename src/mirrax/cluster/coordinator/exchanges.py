@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Sequence
 
 from mirrax.cluster.coordinator.worker_state import WorkerState, make_failure
@@ -29,7 +30,8 @@ class Exchanges:
         """Adds one worker's payload.
 
         Returns the reply for all workers once complete, a failure if the topics differ,
-        and None while payloads are missing.
+        and None while payloads are missing. Equal payloads of neighbours are sent once:
+        usually all are equal, and else the bytes grow with the square of the workers.
         """
         number, topic = message["number"], message["topic"]
         current = self._open.setdefault(number, _Exchange(topic, index))
@@ -40,8 +42,10 @@ class Exchanges:
             return None
         del self._open[number]
         payloads = [current.payloads[i] for i in range(len(self._states))]
-        sizes = [len(payload) for payload in payloads]
-        return Message("exchanged", {"sizes": sizes}, b"".join(payloads))
+        runs = [(len(list(run)), each) for each, run in itertools.groupby(payloads)]
+        counts = [[count, len(payload)] for count, payload in runs]
+        parts = b"".join(payload for _, payload in runs)
+        return Message("exchanged", {"counts_and_sizes": counts}, parts)
 
     def _mismatch(self, index: int, topic: str, current: _Exchange) -> Failure:
         text = (

@@ -12,8 +12,10 @@ from typing import Any
 from mirrax.cluster.coordinator import liveness
 from mirrax.cluster.coordinator.exchanges import Exchanges
 from mirrax.cluster.coordinator.liveness import WaitReports
+from mirrax.cluster.coordinator.stop_round import StopRound
 from mirrax.cluster.coordinator.worker_state import WorkerState, make_failure
 from mirrax.cluster.failure import Failure, read_progress
+from mirrax.cluster.job_options import JobOptions
 from mirrax.cluster.membership import Worker
 from mirrax.cluster.net.messages import Message
 from mirrax.errors import CollectiveTimeout, ProgramMismatch, WorkerFailed, WorkerLost
@@ -23,6 +25,8 @@ HEARTBEAT_SECONDS = 1.0
 
 # How long to wait for a stalled worker's stack before reporting the failure without it.
 _STACK_SECONDS = 1.0
+# How long a worker that left may take to end, and its launcher to report its exit code.
+_END_SECONDS = 2.0
 _MAX_REFUSED = 5
 
 
@@ -30,9 +34,7 @@ class JobState:
     """The state of one job.
 
     Args:
-        workers: The workers of the job.
-        join_timeout: Seconds for all workers to join.
-        silence_timeout: Seconds without a heartbeat after which a worker is lost.
+        options: The timeouts of the job.
         now: The current time, in seconds.
         exit_report_seconds: Seconds to wait for `report_exit` after a disconnect.
     """
@@ -40,8 +42,7 @@ class JobState:
     def __init__(
         self,
         workers: Sequence[Worker],
-        join_timeout: float,
-        silence_timeout: float,
+        options: JobOptions,
         now: float,
         exit_report_seconds: float = 0.0,
     ) -> None:
@@ -49,17 +50,21 @@ class JobState:
         self.outbox: list[tuple[int, Message]] = []
         self.failure: Failure | None = None
         self.has_started = False
+        self._num_joined = 0
+        self._first_joined: int | None = None
         self._refused: dict[str, None] = {}
-        self._join_deadline = now + join_timeout
-        self._join_timeout = join_timeout
+        self._options = options
+        self._join_deadline = now + options.join_timeout
         self._has_join_expired = False
-        self._silence_timeout = silence_timeout
+        self._last_change = (0, now)
         self._exit_report_seconds = exit_report_seconds
         self._exchanges = Exchanges(self.states)
-        self._reports = WaitReports(self.states, now, join_timeout)
+        self._stop_round = StopRound()
+        self._reports = WaitReports(self.states, now, options.join_timeout)
         self._next_heartbeat = now + HEARTBEAT_SECONDS
         self._stack_deadlines: dict[int, float] = {}
         self._lost: dict[int, float] = {}
+        self._broken: dict[int, float] = {}
 
     @property
     def connected(self) -> list[int]:
@@ -91,16 +96,17 @@ class JobState:
                 "index, and restart all workers when one has ended."
             )
         state.join(body, now)
+        self._num_joined += 1
         if self.failure is not None:
             self.outbox.append((index, self.failure.as_message()))
             return None
-        different = self._find_different()
+        different = self._compare_configuration(index)
         if different is not None:
             self._set_failure(different)
-        elif all(state.has_joined for state in self.states):
+        elif self._num_joined == len(self.states):
             self.has_started = True
-            hosts = [state.host for state in self.states]
-            self._broadcast(Message("start", {"hosts": hosts}))
+            self._last_change = (0, now)
+            self._broadcast(Message("start"))
         return None
 
     def record_refusal(self, who: str) -> None:
@@ -123,11 +129,15 @@ class JobState:
             self._exchange(index, message)
         elif message.kind == "failed":
             self._fail(index, message)
+        elif message.kind == "stop":
+            self._stop_round.is_requested = True
+        elif message.kind == "steps":
+            self._stop_round.add(index, int(message["count"]))
         elif message.kind == "broken":
             state.progress = read_progress(message.fields)
-            finished = liveness.find_finished(self.states, [index])
-            if finished is not None:
-                self._set_failure(finished)
+            self._broken[index] = now
+            if self._exit_report_seconds:
+                self._broken[index] += _END_SECONDS
         elif message.kind == "stuck":
             state.progress = read_progress(message.fields)
             state.has_given_up = True
@@ -143,16 +153,20 @@ class JobState:
             if self.failure is None:
                 self._lost[index] = now + self._exit_report_seconds
 
-    def report_exit(self, index: int, how: str) -> None:
+    def report_exit(self, index: int, how: str, has_failed: bool) -> None:
         """Handles the launcher's report of how a worker ended: `killed by SIGKILL`."""
         state = self.states[index]
         state.exit_report = how
+        self._broken = dict.fromkeys(self._broken, 0.0)
         if index in self._lost:
             self._lost[index] = 0.0
         elif not state.has_joined:
             state.state = "lost"
             text = f"{state.describe()} ended before it joined: {how}. Look at its log."
             self._set_failure(make_failure(WorkerLost, index, state, text))
+        elif has_failed and state.state == "left" and not self._stop_round.is_over:
+            text = f"{state.describe()} ended after {state.progress.describe()}: {how}."
+            self._set_failure(make_failure(WorkerFailed, index, state, text))
 
     def tick(self, now: float) -> None:
         """Checks all timeouts, and sends heartbeats and wait reports."""
@@ -167,10 +181,17 @@ class JobState:
                     WorkerLost, index, self.states[index], self._describe_death(index)
                 )
             )
+        broken = [i for i, moment in self._broken.items() if moment <= now]
+        finished = liveness.find_finished(self.states, broken)
+        if finished is not None:
+            self._set_failure(finished)
         if self.failure is not None:
             return
         if self.has_started:
             self._check_progress(now)
+            stop = self._stop_round.next_message(self.connected)
+            if stop is not None:
+                self._broadcast(stop)
             self.outbox += self._reports.report_waits(now)
         else:
             self._check_join(now)
@@ -196,20 +217,30 @@ class JobState:
             "workers."
         )
 
-    def _find_different(self) -> Failure | None:
-        first = next(state for state in self.states if state.has_joined)
-        for index, state in enumerate(self.states):
-            if state.has_joined and state.configuration != first.configuration:
-                difference = liveness.find_difference(
-                    state.configuration, first.configuration
-                )
-                text = (
-                    "All workers must have the same configuration. "
-                    f"{state.describe()} differs from {first.describe()}: {difference}"
-                    ". Start all of them with the same cluster and options."
-                )
-                return make_failure(ProgramMismatch, index, state, text)
-        return None
+    def _compare_configuration(self, joined: int) -> Failure | None:
+        """Returns a failure if the worker that joined has another configuration.
+
+        An equal one is kept only once: it names all workers.
+        """
+        # All others are equal to the first, or the job would have failed.
+        other = self._first_joined
+        if other is None:
+            self._first_joined = joined
+            return None
+        if self.states[joined].configuration == self.states[other].configuration:
+            self.states[joined].configuration = self.states[other].configuration
+            return None
+        first, index = sorted((other, joined))
+        state = self.states[index]
+        difference = liveness.find_difference(
+            state.configuration, self.states[first].configuration
+        )
+        text = (
+            "All workers must have the same configuration. "
+            f"{state.describe()} differs from {self.states[first].describe()}: "
+            f"{difference}. Start all of them with the same cluster and options."
+        )
+        return make_failure(ProgramMismatch, index, state, text)
 
     def _exchange(self, index: int, message: Message) -> None:
         result = self._exchanges.add(index, message)
@@ -221,28 +252,51 @@ class JobState:
     def _fail(self, index: int, message: Message) -> None:
         state = self.states[index]
         state.state = "left"
-        text = f"{state.describe()} failed in {state.progress.describe()}."
-        trace = f"On {state.worker.name}: {message['traceback']}"
+        text = f"{state.describe()} failed in {state.progress.describe()}"
+        trace = str(message["traceback"]).strip()
+        if "\n" in trace:
+            text, trace = f"{text}.", f"On {state.worker.name}: {trace}"
+        else:
+            text, trace = f"{text}: {trace}.", ""
         self._set_failure(make_failure(WorkerFailed, index, state, text, trace))
 
     def _check_join(self, now: float) -> None:
         missing = [state for state in self.states if not state.has_joined]
+        silent = liveness.find_silent(self.states, now, self._options.silence_timeout)
+        if silent is not None:
+            self._set_failure(silent)
         if now < self._join_deadline or not missing:
             return
         names = ", ".join(str(state.worker) for state in missing)
         text = (
-            f"All workers must join within {self._join_timeout:g} s. Missing: {names}"
-            f"{self._describe_refused()}. Start them, check that they reach "
-            f"{self.states[0].worker.address}, or set MIRRAX_JOIN_TIMEOUT."
+            f"All workers must join within {self._options.join_timeout:g} s. "
+            f"Missing: {names}{self._describe_refused()}. Start them, check that they "
+            f"reach {self.states[0].worker.address}, or set MIRRAX_JOIN_TIMEOUT."
         )
         index = self.states.index(missing[0])
         self._set_failure(make_failure(CollectiveTimeout, index, missing[0], text))
+
+    def _find_idle(self, now: float) -> Failure | None:
+        total = sum(state.progress.count for state in self.states)
+        works_alone = all(
+            state.is_connected and state.progress.waiting is None
+            for state in self.states
+        )
+        if total != self._last_change[0] or not works_alone:
+            self._last_change = (total, now)
+        idle = now - self._last_change[1]
+        if idle < self._options.idle_timeout:
+            return None
+        return liveness.report_idle(self.states, idle)
 
     def _describe_refused(self) -> str:
         return f"; refused: {', '.join(self._refused)}" if self._refused else ""
 
     def _check_progress(self, now: float) -> None:
-        failure = liveness.find_failure(self.states, now, self._silence_timeout)
+        failure = liveness.find_failure(
+            self.states, now, self._options.silence_timeout, self._options.idle_timeout
+        )
+        failure = failure or self._find_idle(now)
         if failure is None:
             return
         # Ask a stalled worker for its stack first, so that the error can show it.

@@ -16,6 +16,8 @@ _JOIN_SECONDS = 5.0
 _STACK_REQUEST_SECONDS = 7.0
 _REPORT_SECONDS = 8.0
 _REPEAT_SECONDS = 10.0
+# A report to thousands of workers must not name thousands of others.
+_MAX_LISTED = 16
 
 
 class WaitReports:
@@ -36,13 +38,15 @@ class WaitReports:
         if now < self._next_join_report:
             return None
         self._next_join_report = now + _JOIN_SECONDS
-        names = ", ".join(str(s.worker) for s in self._states if not s.has_joined)
+        names = _listed([str(s.worker) for s in self._states if not s.has_joined])
         seconds = f"{now - self._start:.0f} s of {self._join_timeout:g}"
         text = f"{seconds} for {names} to join{refused}"
         return Message("waiting", {"text": text})
 
     def report_waits(self, now: float) -> Iterator[tuple[int, Message]]:
         """Yields reports for waiting workers, and stack requests for those behind."""
+        # The same for all that wait at one point, so that it is found once for each.
+        others: dict[int, str] = {}
         for index, state in enumerate(self._states):
             waited = state.waited(now)
             if (
@@ -51,18 +55,24 @@ class WaitReports:
                 or waited < _STACK_REQUEST_SECONDS
             ):
                 continue
-            behind = find_workers_behind(self._states, index)
-            for other in behind:
-                if (
-                    self._states[other].is_connected
-                    and now >= self._next_stack_request[other]
-                ):
-                    self._next_stack_request[other] = now + _REPEAT_SECONDS
-                    yield other, Message("get_stack")
+            count = state.progress.count
+            if count not in others:
+                behind = find_workers_behind(self._states, index)
+                yield from self._request_stacks(behind, now)
+                others[count] = describe_others(self._states, behind, now)
             if waited >= _REPORT_SECONDS and now >= self._next_report[index]:
                 self._next_report[index] = now + _REPEAT_SECONDS
-                text = describe_wait(self._states, index, behind, now)
+                text = f"{describe_wait(state, now)}{others[count]}"
                 yield index, Message("waiting", {"text": text})
+
+    def _request_stacks(
+        self, behind: Sequence[int], now: float
+    ) -> Iterator[tuple[int, Message]]:
+        for index in behind:
+            is_due = now >= self._next_stack_request[index]
+            if is_due and self._states[index].is_connected:
+                self._next_stack_request[index] = now + _REPEAT_SECONDS
+                yield index, Message("get_stack")
 
 
 # Progress is up to half a second old, so shorter waits prove nothing.
@@ -70,7 +80,10 @@ _MIN_WAIT_SECONDS = 2.0
 
 
 def find_failure(
-    states: Sequence[WorkerState], now: float, silence_timeout: float
+    states: Sequence[WorkerState],
+    now: float,
+    silence_timeout: float,
+    compile_timeout: float,
 ) -> Failure | None:
     """Returns the job's failure, None while there is none."""
     waiting = [
@@ -81,11 +94,24 @@ def find_failure(
     if not waiting:
         return None
     return (
-        _find_silent(states, now, silence_timeout)
+        find_silent(states, now, silence_timeout)
         or find_finished(states, waiting)
         or _find_divergent(states, waiting)
-        or _find_stuck(states, waiting, now)
+        or _find_stuck(states, waiting, now, compile_timeout)
     )
+
+
+def report_idle(states: Sequence[WorkerState], seconds: float) -> Failure:
+    """Returns the failure of a job in which no worker takes part in collectives."""
+    places = "; ".join(
+        f"{state.describe()} was last in {state.progress.describe()}"
+        for state in states
+    )
+    text = (
+        f"No worker has entered a collective for {seconds:.0f} s: {places}. All of "
+        "them hang, or work alone for longer than MIRRAX_IDLE_TIMEOUT allows."
+    )
+    return Failure(CollectiveTimeout.__name__, text)
 
 
 def find_workers_behind(states: Sequence[WorkerState], index: int) -> list[int]:
@@ -102,32 +128,46 @@ def find_finished(
     states: Sequence[WorkerState], waiting: Sequence[int]
 ) -> Failure | None:
     """Returns a failure if a waiting worker waits for one that has finished."""
-    for index in waiting:
-        for other in find_workers_behind(states, index):
-            state = states[other]
-            if state.state == "left":
-                text = (
-                    "All workers must do the same things in the same order. "
-                    f"{state.describe()} has finished after "
-                    f"{state.progress.describe()}, while {states[index].describe()} "
-                    "waits for it in "
-                    f"{states[index].progress.describe()}. Give all workers the same "
-                    "number of steps, and the same reads and collectives after them."
-                )
-                return make_failure(ProgramMismatch, other, state, text)
-    return None
+    left = [other for other, state in enumerate(states) if state.state == "left"]
+    if not left or not waiting:
+        return None
+    index = max(waiting, key=lambda i: states[i].progress.count)
+    other = min(left, key=lambda i: states[i].progress.count)
+    state = states[other]
+    if state.progress.count >= states[index].progress.count:
+        return None
+    text = (
+        "All workers must do the same things in the same order. "
+        f"{state.describe()} has finished after {state.progress.describe()}, while "
+        f"{states[index].describe()} waits for it in "
+        f"{states[index].progress.describe()}. Give all workers the same number of "
+        "steps, and the same reads and collectives after them."
+    )
+    return make_failure(ProgramMismatch, other, state, text)
 
 
-def describe_wait(
-    states: Sequence[WorkerState], index: int, behind: Sequence[int], now: float
+def describe_wait(state: WorkerState, now: float) -> str:
+    """Returns text on how long and where a worker waits."""
+    return f"{state.waited(now):.0f} s in {state.progress.describe()}"
+
+
+def describe_others(
+    states: Sequence[WorkerState], behind: Sequence[int], now: float
 ) -> str:
-    """Returns text on which workers one waits for, and where they are."""
-    state = states[index]
-    wait = f"{state.waited(now):.0f} s in {state.progress.describe()}"
+    """Returns text on the workers that are waited for, and where they are."""
     if not behind:
-        return f"{wait}; all workers are there"
-    others = "; ".join(_describe_missing(states[other], now) for other in behind)
-    return f"{wait} for {others}"
+        compiling = [s.worker.name for s in states if s.progress.is_compiling]
+        also = f", and {_listed(compiling)} compiling" if compiling else ""
+        return f"; all workers are there{also}"
+    others = [_describe_missing(states[other], now) for other in behind[:_MAX_LISTED]]
+    return f" for {_listed(others, len(behind), '; ')}"
+
+
+def _listed(texts: Sequence[str], total: int | None = None, mark: str = ", ") -> str:
+    """Returns the first texts, and how many more there are."""
+    more = (len(texts) if total is None else total) - _MAX_LISTED
+    tail = f"{mark}and {more:,} more" if more > 0 else ""
+    return mark.join(texts[:_MAX_LISTED]) + tail
 
 
 def find_difference(mine: dict[str, Any], other: dict[str, Any]) -> str:
@@ -153,9 +193,10 @@ def _describe_missing(state: WorkerState, now: float) -> str:
     return f"{about} and is now at {state.line}" if state.line else about
 
 
-def _find_silent(
+def find_silent(
     states: Sequence[WorkerState], now: float, silence_timeout: float
 ) -> Failure | None:
+    """Returns a failure if a worker has sent no heartbeat for this long."""
     for index, state in enumerate(states):
         silence = now - state.last_heard
         if state.is_connected and silence > silence_timeout:
@@ -190,23 +231,30 @@ def _find_divergent(
 
 
 def _find_stuck(
-    states: Sequence[WorkerState], waiting: Sequence[int], now: float
+    states: Sequence[WorkerState],
+    waiting: Sequence[int],
+    now: float,
+    compile_timeout: float,
 ) -> Failure | None:
+    is_compiling = any(s.is_connected and s.progress.is_compiling for s in states)
     for index in waiting:
         state = states[index]
         waited = state.waited(now) or 0.0
-        if not state.has_given_up and waited < state.progress.limit:
+        limit = state.progress.limit
+        if is_compiling:
+            limit = max(limit, compile_timeout)
+        if not state.has_given_up and waited < limit:
             continue
         # A worker without heartbeats is the cause, wherever it was.
-        silent = _find_silent(states, now, _MIN_WAIT_SECONDS)
+        silent = find_silent(states, now, _MIN_WAIT_SECONDS)
         if silent is not None:
             return silent
         behind = find_workers_behind(states, index)
         slowest = min(behind, key=lambda i: states[i].progress.count, default=None)
         text = (
-            f"{state.describe()} has waited "
-            f"{describe_wait(states, index, behind, now)}. A longer limit can be set "
-            "with MIRRAX_STUCK_TIMEOUT."
+            f"{state.describe()} has waited {describe_wait(state, now)}"
+            f"{describe_others(states, behind, now)}. A longer limit can be set with "
+            "MIRRAX_STUCK_TIMEOUT."
         )
         if slowest is not None:
             return make_failure(CollectiveTimeout, slowest, states[slowest], text)

@@ -4,41 +4,49 @@ It is not a worker, so it can report the death of any worker, also the first one
 launcher starts it, or the first worker if there is no launcher. It exits with the job,
 or soon after its parent.
 
-Standard input: one line of JSON settings, then lines that report exits of workers or
-ask it to finish; end of file means that the parent is gone. Standard output: the port
-it listens on, and later the failure that ended the job.
+It inherits a listening socket, so that workers can be started beside it. Standard
+input: one line of JSON settings, then lines that report exits of workers or ask it to
+finish; end of file means that the parent is gone. Standard output: the failure that
+ended the job.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import io
 import json
 import logging
 import os
 import pathlib
 import queue
+import resource
+import select
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import IO, Any
 
 from mirrax._jax.jaxlib import start_coordination_service
 from mirrax.cluster.coordinator.job_state import JobState
-from mirrax.cluster.coordinator.server import Server
+from mirrax.cluster.coordinator.server import ExitReport, Server
 from mirrax.cluster.failure import Failure
+from mirrax.cluster.job_options import JobOptions
 from mirrax.cluster.membership import Worker
+from mirrax.cluster.net.listener import listen
+from mirrax.cluster.net.tunnel import private_socket_path
 
 _PACKAGE = pathlib.Path(__file__).resolve().parents[2]
 _REPORT_SECONDS = 10
 _LOGGER = logging.getLogger(__name__)
 # Time to hand over the last messages when the parent is gone.
 _LINGER_SECONDS = 2.0
+# Kept alive to the end of the process.
+_services: list[Any] = []
 # Imports `mirrax.cluster` without `mirrax` itself, and so without JAX: much faster.
 _START = """
 import sys, types
@@ -53,11 +61,12 @@ main()
 class Coordinator:
     """A handle to a coordinator in its own process.
 
+    Raises `AddressError` if this machine cannot listen there.
+
     Args:
-        host: The address to listen on.
         port: The port to listen on; 0 for any.
         key: The job key that workers must prove to know.
-        workers, join_timeout, silence_timeout, exit_report_seconds: See `JobState`.
+        workers, options, exit_report_seconds: See `JobState`.
     """
 
     def __init__(
@@ -67,8 +76,7 @@ class Coordinator:
         port: int,
         key: bytes,
         workers: Sequence[Worker],
-        join_timeout: float,
-        silence_timeout: float,
+        options: JobOptions,
         exit_report_seconds: float = 0.0,
     ) -> None:
         # Silences the logs of JAX's service: our own errors say more.
@@ -77,61 +85,69 @@ class Coordinator:
             "TF_CPP_MIN_LOG_LEVEL": "3",
             "GRPC_VERBOSITY": "NONE",
         }
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", _START.format(path=str(_PACKAGE))],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=environment,
-        )
+        with listen(host, port) as listener:
+            self.port = int(listener.getsockname()[1])
+            number = listener.fileno()
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", _START.format(path=str(_PACKAGE))],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env=environment,
+                pass_fds=[number],
+            )
         self._send(
             {
-                "host": host,
-                "port": port,
+                "listener": number,
                 "key": key.hex(),
                 "workers": [[w.type, w.index, w.address] for w in workers],
-                "join_timeout": join_timeout,
-                "silence_timeout": silence_timeout,
+                "options": dataclasses.asdict(options),
                 "exit_report_seconds": exit_report_seconds,
             }
         )
-        answer = self._receive()
-        if "error" in answer:
-            self._process.wait()
-            self.close()
-            raise OSError(answer["error"])
-        self.port = int(answer["port"])
 
     @property
     def process_id(self) -> int:
         """The id of the coordinator's process."""
         return self._process.pid
 
-    def report_exit(self, worker_index: int, how: str) -> None:
+    def report_exit(self, worker_index: int, how: str, has_failed: bool) -> None:
         """Reports how a worker ended, for the others' errors."""
         with contextlib.suppress(OSError):
-            self._send({"worker": worker_index, "how": how})
+            self._send({"exit": [worker_index, how, has_failed]})
 
     def finish(self) -> None:
         """Lets the coordinator exit once no worker is connected."""
         with contextlib.suppress(OSError):
             self._send({"finish": True})
 
-    def is_running(self) -> bool:
-        """Returns whether the process is alive."""
-        return self._process.poll() is None
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code, negative after a signal; None while the process runs."""
+        return self._process.poll()
 
-    def wait(self) -> None:
+    def has_failure(self) -> bool:
+        """Returns whether the coordinator has reported the job's failure."""
+        stream = _pipe(self._process.stdout)
+        ready, _, _ = select.select([stream], [], [], 0)
+        # At the end of the process there is nothing to read.
+        return (
+            bool(ready)
+            and isinstance(stream, io.BufferedReader)
+            and bool(stream.peek())
+        )
+
+    def wait(self, timeout: float) -> None:
         """Waits until all workers have ended; logs a warning while it waits."""
-        seconds = 0
-        while self.is_running():
+        start = time.monotonic()
+        while (waited := time.monotonic() - start) < timeout:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(_REPORT_SECONDS)
+                self._process.wait(min(_REPORT_SECONDS, timeout - waited))
                 return
-            seconds += _REPORT_SECONDS
             _LOGGER.warning(
-                "This worker is done and has waited %d s for the others to end, "
-                "because it hosts the coordinator.",
-                seconds,
+                "This worker is done and has waited %.0f s of %g for the others to "
+                "end, because it hosts the coordinator.",
+                time.monotonic() - start,
+                timeout,
             )
 
     def close(self) -> None:
@@ -154,13 +170,6 @@ class Coordinator:
         stream.write(json.dumps(fields).encode() + b"\n")
         stream.flush()
 
-    def _receive(self) -> dict[str, Any]:
-        line = _pipe(self._process.stdout).readline()
-        if not line:
-            return {"error": "The coordinator's process ended before it could listen."}
-        answer: dict[str, Any] = json.loads(line)
-        return answer
-
 
 def main() -> None:
     """Runs the coordinator in this process."""
@@ -168,38 +177,47 @@ def main() -> None:
     # outlive the workers, which may need time to shut down.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
+    # A worker takes three sockets; the usual limit would do for 300 workers.
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # macOS refuses its own limit if that is infinite; few workers need no more.
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     settings = json.loads(sys.stdin.buffer.readline())
-    try:
-        listener = _listen(settings["host"], settings["port"])
-    except OSError as error:
-        address = f"{settings['host']}:{settings['port']}"
-        _reply({"error": f"{address}: {error.strerror or error}"})
-        return
+    listener = socket.socket(fileno=settings["listener"])
     workers = [Worker(*fields) for fields in settings["workers"]]
-    with tempfile.TemporaryDirectory(prefix="mirrax-") as folder:
-        path = f"{folder}/service"
-        service = start_coordination_service(f"unix:{path}", len(workers))
-        job = JobState(
-            workers,
-            settings["join_timeout"],
-            settings["silence_timeout"],
-            time.monotonic(),
-            settings["exit_report_seconds"],
-        )
-        server = Server(listener, bytes.fromhex(settings["key"]), job, path, _Parent())
-        _reply({"port": listener.getsockname()[1]})
-        server.serve(_LINGER_SECONDS)
-    # Not shut down cleanly: the service would notify its clients, and JAX would then
-    # exit each worker. Behind the tunnel a broken connection goes unnoticed.
-    assert service is not None
+    job = JobState(
+        workers,
+        JobOptions(**settings["options"]),
+        time.monotonic(),
+        settings["exit_report_seconds"],
+    )
+    service = _connect_service(len(workers))
+    key = bytes.fromhex(settings["key"])
+    server = Server(listener, key, job, service, _Parent())
+    server.serve(_LINGER_SECONDS)
+    # JAX's service is not shut down cleanly: it would notify its clients, and JAX would
+    # then exit each worker. Behind the tunnel a broken connection goes unnoticed.
     os._exit(0)
+
+
+def _connect_service(num_workers: int) -> Iterator[socket.socket]:
+    """Starts JAX's coordination service; yields connections for the workers."""
+    # All connections are made at once, so that no file is left behind later.
+    with private_socket_path() as path:
+        _services.append(start_coordination_service(f"unix:{path}", num_workers))
+        # More than needed: on a busy machine a worker may have to try again.
+        count = num_workers + min(num_workers, 32 + num_workers // 8)
+        connections = [socket.socket(socket.AF_UNIX) for _ in range(count)]
+        for connection in connections:
+            connection.connect(path)
+    yield from connections
 
 
 class _Parent:
     """Reads the parent's messages from standard input until its end."""
 
     def __init__(self) -> None:
-        self._exits: queue.SimpleQueue[tuple[int, str]] = queue.SimpleQueue()
+        self._exits: queue.SimpleQueue[ExitReport] = queue.SimpleQueue()
         self.is_done = False
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
@@ -207,14 +225,15 @@ class _Parent:
     def is_alive(self) -> bool:
         return self._thread.is_alive()
 
-    def take_exits(self) -> list[tuple[int, str]]:
+    def take_exits(self) -> list[ExitReport]:
         return [self._exits.get() for _ in range(self._exits.qsize())]
 
     def report_failure(self, failure: Failure) -> None:
         # Without details: the line must fit into the buffer of an unread pipe.
         short = dataclasses.replace(failure, details="")
         with contextlib.suppress(OSError):
-            _reply(dataclasses.asdict(short))
+            sys.stdout.write(json.dumps(dataclasses.asdict(short)) + "\n")
+            sys.stdout.flush()
 
     def _read(self) -> None:
         for line in sys.stdin.buffer:
@@ -222,23 +241,7 @@ class _Parent:
             if "finish" in fields:
                 self.is_done = True
             else:
-                self._exits.put((fields["worker"], fields["how"]))
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    family, kind, protocol, _, address = socket.getaddrinfo(
-        host, port, type=socket.SOCK_STREAM
-    )[0]
-    listener = socket.socket(family, kind, protocol)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listener.bind(address)
-    listener.listen(1024)
-    return listener
-
-
-def _reply(fields: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps(fields) + "\n")
-    sys.stdout.flush()
+                self._exits.put(tuple(fields["exit"]))
 
 
 def _pipe(stream: IO[bytes] | None) -> IO[bytes]:

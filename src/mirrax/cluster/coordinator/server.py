@@ -7,7 +7,8 @@ import logging
 import selectors
 import socket
 import time
-from typing import Protocol
+from collections.abc import Iterator
+from typing import Protocol, TypeAlias
 
 from mirrax.cluster.coordinator.job_state import JobState
 from mirrax.cluster.failure import Failure
@@ -25,10 +26,16 @@ _TICK_SECONDS = 0.1
 # Time for the handshake, and how many connections may be in it at once.
 _HANDSHAKE_SECONDS = 10.0
 _MAX_PENDING = 128
+# Checks of all workers take at most this share of the time, however many there are.
+_TICK_SHARE = 0.1
 # A worker with this many bytes unread is not alive.
 _MAX_UNSENT = 1 << 31
 _CHUNK = 1 << 18
 _LOGGER = logging.getLogger(__name__)
+
+
+ExitReport: TypeAlias = tuple[int, str, bool]
+"""The index of a worker, how it ended, whether it failed."""
 
 
 class Parent(Protocol):
@@ -40,7 +47,7 @@ class Parent(Protocol):
     def is_alive(self) -> bool:
         """Returns whether it is running."""
 
-    def take_exits(self) -> list[tuple[int, str]]:
+    def take_exits(self) -> list[ExitReport]:
         """Returns the exits of workers that it reported since the last call."""
 
     def report_failure(self, failure: Failure) -> None:
@@ -58,16 +65,14 @@ class _Connection:
         self.unsent = bytearray(encode(challenge))
         self.worker: int | None = None
         self.is_closing = False
+        self.events = selectors.EVENT_READ | selectors.EVENT_WRITE
 
 
 class Server:
     """Serves one job over a listening socket.
 
     Args:
-        listener: The listening socket.
-        key: The job key that workers must prove to know.
-        job: The state of the job.
-        service_path: The Unix socket of JAX's coordination service.
+        service: Connections to JAX's coordination service.
         parent: The process that started this one.
     """
 
@@ -76,13 +81,13 @@ class Server:
         listener: socket.socket,
         key: bytes,
         job: JobState,
-        service_path: str,
+        service: Iterator[socket.socket],
         parent: Parent,
     ) -> None:
         self._listener = listener
         self._key = key
         self._job = job
-        self._service_path = service_path
+        self._service = service
         self._parent = parent
         self._connections: dict[socket.socket, _Connection] = {}
         self._workers: dict[int, _Connection] = {}
@@ -94,18 +99,25 @@ class Server:
         """Serves until the job is over, at most `linger` seconds without a parent."""
         deadline: float | None = None
         has_reported = False
+        next_tick = 0.0
         while not self._is_over():
+            before = time.monotonic()
             for key, events in self._selector.select(_TICK_SECONDS):
                 if key.fileobj is self._listener:
                     self._accept()
-                else:
-                    self._handle(self._connections[key.fileobj], events)  # type: ignore[index]
-            for index, how in self._parent.take_exits():
-                self._job.report_exit(index, how)
+                elif key.fileobj in self._connections:
+                    # Otherwise it was closed while another was handled.
+                    self._handle(self._connections[key.fileobj], events)
+            for report in self._parent.take_exits():
+                self._job.report_exit(*report)
             now = time.monotonic()
-            self._job.tick(now)
+            if now >= next_tick:
+                self._job.tick(now)
+                # What arrived since `before` is not read yet, if there is much to do.
+                self._drop_unauthenticated(before)
+                taken = time.monotonic() - now
+                next_tick = now + min(taken / _TICK_SHARE, _TICK_SECONDS)
             self._deliver()
-            self._drop_unauthenticated(now)
             if self._job.failure is not None and not has_reported:
                 has_reported = True
                 self._parent.report_failure(self._job.failure)
@@ -120,14 +132,16 @@ class Server:
         return self._job.is_over or self._parent.is_done
 
     def _accept(self) -> None:
+        # Until nobody waits, which raises too.
         with contextlib.suppress(OSError):
-            sock, _ = self._listener.accept()
-            sock.setblocking(False)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            deadline = time.monotonic() + _HANDSHAKE_SECONDS
-            connection = _Connection(sock, handshake.make_challenge(), deadline)
-            self._connections[sock] = connection
-            self._selector.register(sock, selectors.EVENT_READ | selectors.EVENT_WRITE)
+            while True:
+                sock, _ = self._listener.accept()
+                sock.setblocking(False)
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                deadline = time.monotonic() + _HANDSHAKE_SECONDS
+                connection = _Connection(sock, handshake.make_challenge(), deadline)
+                self._connections[sock] = connection
+                self._selector.register(sock, connection.events)
 
     def _handle(self, connection: _Connection, events: int) -> None:
         try:
@@ -148,6 +162,8 @@ class Server:
             self._close(connection)
             return
         for message in connection.decoder.feed(data):
+            if connection.is_closing or connection.socket not in self._connections:
+                return
             if connection.worker is None:
                 self._admit(connection, message)
             else:
@@ -158,70 +174,84 @@ class Server:
         if not handshake.verify_hello(self._key, connection.challenge, hello):
             host = connection.socket.getpeername()[0]
             self._job.record_refusal(f"a process on {host} with another key")
-            self._refuse(
-                connection,
-                "A worker must know the key of the job. Check that MIRRAX_SECRET is "
-                "the same for all workers, and that all name the same first worker.",
-            )
+            self._refuse(connection, hello, "another key")
             return
         body = hello["body"]
         index = body["worker"]
-        welcome = handshake.make_welcome(self._key, connection.challenge, hello)
+        answer = handshake.make_answer(self._key, connection.challenge, hello)
         if body["role"] == "tunnel":
-            self._open_tunnel(connection, welcome)
+            self._open_tunnel(connection, answer)
             return
         if not 0 <= index < len(self._job.states):
             self._job.record_refusal(f"worker {index} on {body['hostname']}")
             self._refuse(
                 connection,
+                hello,
                 f"The job has {len(self._job.states)} workers. Received: index "
                 f"{index}. Start all workers with the same cluster.",
             )
             return
         reason = self._job.add_worker(index, body, time.monotonic())
         if reason is not None:
-            self._refuse(connection, reason)
+            self._refuse(connection, hello, reason)
             return
         connection.worker = index
         connection.decoder.limit = MAX_MESSAGE_BYTES
         self._workers[index] = connection
-        self._send(connection, welcome)
+        self._send(connection, encode(answer))
 
-    def _refuse(self, connection: _Connection, reason: str) -> None:
-        self._send(connection, Message("refused", {"reason": reason}))
+    def _refuse(self, connection: _Connection, hello: Message, reason: str) -> None:
+        answer = handshake.make_answer(self._key, connection.challenge, hello, reason)
         connection.is_closing = True
+        self._send(connection, encode(answer))
 
-    def _open_tunnel(self, connection: _Connection, welcome: Message) -> None:
+    def _open_tunnel(self, connection: _Connection, answer: Message) -> None:
         self._forget(connection)
         sock = connection.socket
-        service = socket.socket(socket.AF_UNIX)
+        service = None
         try:
+            service = next(self._service)
             sock.settimeout(_HANDSHAKE_SECONDS)
-            sock.sendall(encode(welcome))
+            sock.sendall(encode(answer))
             sock.settimeout(None)
-            service.connect(self._service_path)
-        except OSError:
+        except (OSError, StopIteration) as error:
+            _LOGGER.warning("JAX's service cannot be reached: %r", error)
             sock.close()
-            service.close()
+            if service is not None:
+                service.close()
             return
         copy_both_ways(sock, service)
 
     def _deliver(self) -> None:
-        while self._job.outbox:
-            index, message = self._job.outbox.pop(0)
+        outbox, self._job.outbox = self._job.outbox, []
+        last: Message | None = None
+        for index, message in outbox:
+            if message is not last:
+                # One that goes to all workers is encoded once.
+                last, data = message, encode(message)
             if index in self._workers:
-                self._send(self._workers[index], message)
+                self._send(self._workers[index], data)
 
-    def _send(self, connection: _Connection, message: Message) -> None:
-        connection.unsent += encode(message)
+    def _send(self, connection: _Connection, data: bytes) -> None:
+        connection.unsent += data
         if len(connection.unsent) > _MAX_UNSENT:
             self._close(connection)
             return
-        self._watch(connection)
+        if connection.events & selectors.EVENT_WRITE:
+            # It waits for room.
+            return
+        try:
+            self._write(connection)
+        except OSError as error:
+            _LOGGER.debug("A connection ends: %s", error)
+            self._close(connection)
 
     def _write(self, connection: _Connection) -> None:
         if connection.unsent:
-            sent = connection.socket.send(memoryview(connection.unsent)[:_CHUNK])
+            try:
+                sent = connection.socket.send(memoryview(connection.unsent)[:_CHUNK])
+            except BlockingIOError:
+                sent = 0
             del connection.unsent[:sent]
         if not connection.unsent and connection.is_closing:
             self._close(connection)
@@ -232,7 +262,9 @@ class Server:
         events = selectors.EVENT_READ
         if connection.unsent or connection.is_closing:
             events |= selectors.EVENT_WRITE
-        self._selector.modify(connection.socket, events)
+        if events != connection.events:
+            connection.events = events
+            self._selector.modify(connection.socket, events)
 
     def _close(self, connection: _Connection) -> None:
         self._forget(connection)
@@ -247,7 +279,8 @@ class Server:
 
     def _drop_unauthenticated(self, now: float) -> None:
         pending = [c for c in self._connections.values() if c.worker is None]
-        surplus = len(pending) - _MAX_PENDING
+        num_missing = len(self._job.states) - len(self._workers)
+        surplus = len(pending) - max(_MAX_PENDING, 2 * num_missing)
         for index, connection in enumerate(pending):
             if index < surplus or connection.deadline < now:
                 self._close(connection)

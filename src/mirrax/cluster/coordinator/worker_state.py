@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from mirrax.cluster.failure import Failure, ProgressReport
+from mirrax.cluster.failure import Failure, PhaseReport
 from mirrax.cluster.membership import Worker
 from mirrax.errors import JobError
 
@@ -19,7 +19,7 @@ class WorkerState:
     host: str = ""
     pid: int = 0
     configuration: dict[str, Any] = dataclasses.field(default_factory=dict)
-    progress: ProgressReport = dataclasses.field(default_factory=ProgressReport)
+    progress: PhaseReport = dataclasses.field(default_factory=PhaseReport)
     last_heard: float = 0.0
     has_given_up: bool = False
     stack: str = ""

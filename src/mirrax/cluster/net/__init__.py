@@ -1,1 +1,1 @@
-"""Networking: sockets, messages, the handshake, the tunnel to JAX's service."""
+"""Networking: messages, the handshake, the tunnel to JAX's service."""

@@ -1,7 +1,7 @@
 """Challenge-response handshake: both ends prove that they know the key of the job.
 
 The coordinator sends a challenge. The worker's hello signs the coordinator's nonce, and
-the coordinator's welcome signs the worker's nonce. The key is never sent.
+the coordinator's answer signs the worker's nonce. The key is never sent.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ import json
 import secrets
 from typing import Any
 
-from mirrax.cluster.net.messages import Message
+from mirrax.cluster.net.messages import Message, ProtocolError
 
 PROTOCOL = 1
 
 
-def derive_key(coordinator: str, token: str, secret: str) -> bytes:
+def derive_key(first: str, token: str, secret: str) -> bytes:
     """Returns the key of a job.
 
     Args:
-        coordinator: The address of the coordinator, used without a token. The rest of
-            the configuration is left out, so that a mismatch can still be reported.
+        first: The address of the first worker, used without a token. The rest of the
+            configuration is left out, so that a mismatch can still be reported.
         token: The launcher's token for this attempt; empty without a launcher.
         secret: The user's secret; may be empty.
     """
-    text = json.dumps(["mirrax", PROTOCOL, token or coordinator])
+    text = json.dumps(["mirrax", PROTOCOL, token or first])
     return hmac.new(secret.encode(), text.encode(), hashlib.sha256).digest()
 
 
@@ -49,28 +49,31 @@ def verify_hello(key: bytes, challenge: Message, hello: Message) -> bool:
     return _equal(expected, hello["proof"])
 
 
-def make_welcome(key: bytes, challenge: Message, hello: Message) -> Message:
-    """Returns the coordinator's reply to a hello."""
-    return Message("welcome", {"proof": _welcome(key, challenge, hello)})
+def make_answer(
+    key: bytes, challenge: Message, hello: Message, refusal: str = ""
+) -> Message:
+    """Returns the coordinator's reply to a hello; `refusal` is empty or the reason."""
+    proof = _sign(key, "coordinator", challenge["nonce"], hello["nonce"], refusal)
+    return Message("answer", {"refusal": refusal, "proof": proof})
 
 
-def verify_welcome(
-    key: bytes, challenge: Message, hello: Message, welcome: Message
+def verify_answer(
+    key: bytes, challenge: Message, hello: Message, answer: Message
 ) -> bool:
-    """Returns whether the sender of a welcome knows the key."""
-    return _equal(_welcome(key, challenge, hello), welcome["proof"])
-
-
-def _welcome(key: bytes, challenge: Message, hello: Message) -> str:
-    return _sign(key, "coordinator", challenge["nonce"], hello["nonce"], None)
+    """Returns whether the sender of an answer knows the key."""
+    expected = make_answer(key, challenge, hello, answer["refusal"])
+    return _equal(expected["proof"], answer["proof"])
 
 
 def _sign(key: bytes, *parts: Any) -> str:
-    text = json.dumps(parts, sort_keys=True)
+    try:
+        text = json.dumps(parts, sort_keys=True)
+    except RecursionError as error:
+        raise ProtocolError("A message is too deeply nested.") from error
     return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
 
 
 def _equal(expected: str, received: object) -> bool:
     return isinstance(received, str) and hmac.compare_digest(
-        expected.encode(), received.encode()
+        expected.encode(), received.encode(errors="backslashreplace")
     )

@@ -16,6 +16,8 @@ _LENGTHS = struct.Struct("!II")
 # Limits before and after a connection is authenticated.
 MAX_HANDSHAKE_BYTES = 1 << 18
 MAX_MESSAGE_BYTES = 1 << 30
+# It is shown in errors.
+_MAX_KIND = 40
 
 
 class ProtocolError(ValueError):
@@ -80,10 +82,10 @@ class Decoder:
 
 def _parse(text: bytes, payload: bytes) -> Message:
     try:
-        fields = json.loads(text)
+        fields = json.loads(text.decode())
         kind = fields.pop("kind")
     except (ValueError, RecursionError, AttributeError, KeyError, TypeError) as error:
         raise ProtocolError("A message is an object in JSON with a kind.") from error
-    if not isinstance(kind, str):
-        raise ProtocolError("The kind of a message is a string.")
+    if not isinstance(kind, str) or len(kind) > _MAX_KIND:
+        raise ProtocolError("The kind of a message is a short string.")
     return Message(kind, fields, payload)

@@ -1,73 +1,63 @@
 """An authenticated tunnel from JAX's client to its coordination service.
 
-JAX exits the process when its connection to the service breaks, and the service accepts
-any client. So the service listens on a Unix socket beside the coordinator, JAX's client
-connects to a port of its own process, and an authenticated connection links the two. If
-that one breaks, the client's connection stays open.
+JAX's service accepts any client, and JAX exits the process when its connection breaks.
+So neither end has a port: both use Unix sockets that only this user can reach, and an
+authenticated connection links them. If that one breaks, the client's end stays open.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
+import tempfile
 import threading
-import time
-from collections.abc import Callable
-
-from mirrax.cluster.net.sockets import list_sockets
+from collections.abc import Iterator
 
 _CHUNK = 1 << 16
-_MAX_CHECKS = 25
+# Some systems allow 103 bytes for the path of a Unix socket; a TMPDIR may be longer.
+_MAX_FOLDER_BYTES = 70
+# Kept open: JAX exits the process when one closes.
+_client_ends: list[socket.socket] = []
 
 
-class Tunnel:
-    """A local port that forwards to the coordination service.
+@contextlib.contextmanager
+def private_socket_path() -> Iterator[str]:
+    """Yields a path for a Unix socket that no other user can reach.
+
+    The folder is removed at the end of the `with` block; connections stay.
+    """
+    root = tempfile.gettempdir()
+    if len(os.fsencode(root)) > _MAX_FOLDER_BYTES:
+        root = "/tmp"
+    # The folder has mode 0700.
+    with tempfile.TemporaryDirectory(prefix="mirrax-", dir=root) as folder:
+        yield f"{folder}/socket"
+
+
+@contextlib.contextmanager
+def serve_client(remote: socket.socket, received: bytes) -> Iterator[str]:
+    """Yields an address where JAX's client, in the `with` block, reaches `remote`.
 
     Args:
-        connect: Returns a new authenticated connection to the service, and the bytes
-            already received on it.
+        received: Bytes already received from `remote`.
     """
+    with private_socket_path() as path, socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen()
 
-    def __init__(self, connect: Callable[[], tuple[socket.socket, bytes]]) -> None:
-        self._connect = connect
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        # Kept open: JAX exits the process when one closes.
-        self._locals: list[socket.socket] = []
-        threading.Thread(target=self._serve, name="mirrax-tunnel", daemon=True).start()
-
-    @property
-    def port(self) -> int:
-        """The port for JAX's client."""
-        return int(self._listener.getsockname()[1])
-
-    def ports(self) -> set[int]:
-        """Returns the local ports of both ends inside this process."""
-        ports = {self.port}
-        for local in self._locals:
+        def accept() -> None:
             with contextlib.suppress(OSError):
-                ports.add(local.getpeername()[1])
-        return ports
+                local, _ = listener.accept()
+                _client_ends.append(local)
+                local.sendall(received)
+                copy_both_ways(local, remote, keep_first=True)
 
-    def _serve(self) -> None:
-        while True:
-            try:
-                local, (_, port) = self._listener.accept()
-            except OSError:
-                return
-            # In a thread, because `_is_own` may take a while.
-            threading.Thread(
-                target=self._open, args=(local, port), name="mirrax-tunnel", daemon=True
-            ).start()
-
-    def _open(self, local: socket.socket, port: int) -> None:
-        if not _is_own(port):
-            local.close()
-            return
-        self._locals.append(local)
-        with contextlib.suppress(OSError):
-            remote, received = self._connect()
-            local.sendall(received)
-            copy_both_ways(local, remote, keep_first=True)
+        threading.Thread(target=accept, name="mirrax-tunnel", daemon=True).start()
+        try:
+            yield f"unix:{path}"
+        finally:
+            _shut_down(listener)
 
 
 def copy_both_ways(
@@ -97,14 +87,3 @@ def _copy(source: socket.socket, target: socket.socket) -> None:
 def _shut_down(sock: socket.socket) -> None:
     with contextlib.suppress(OSError):
         sock.shutdown(socket.SHUT_RDWR)
-
-
-def _is_own(port: int) -> bool:
-    """Whether a local connection comes from this process, as far as /proc shows."""
-    # A listing of /proc may miss an entry while others change.
-    for _ in range(_MAX_CHECKS):
-        sockets = list_sockets()
-        if not sockets or any(entry.local_port == port for entry in sockets):
-            return True
-        time.sleep(0.02)
-    return False

@@ -13,16 +13,18 @@ class ClusterResolver(abc.ABC):
 
     Give one to `MultiWorkerMirroredStrategy`, or write your own for another system:
 
-        class MyResolver(ClusterResolver):
-            def cluster_spec(self):
-                return ClusterSpec({"worker": my_system.addresses()})
-
-        resolver = MyResolver()
-        resolver.task_type, resolver.task_id = "worker", my_system.rank()
+    >>> class MyResolver(ClusterResolver):
+    ...     def cluster_spec(self):
+    ...         return ClusterSpec({"worker": ["first:7000", "second:7000"]})
+    >>> resolver = MyResolver()
+    >>> resolver.task_type, resolver.task_id = "worker", 1
+    >>> resolver.master()
+    'second:7000'
     """
 
     _task_type: str | None = None
     _task_id: int | None = None
+    _environment: str | None = None
     rpc_layer: str | None = None
 
     @abc.abstractmethod
@@ -46,7 +48,7 @@ class ClusterResolver(abc.ABC):
     @property
     def task_type(self) -> str | None:
         """The job of this process; None if unknown."""
-        return self._task_type
+        return self._default_task()[0] if self._task_type is None else self._task_type
 
     @task_type.setter
     def task_type(self, task_type: str | None) -> None:
@@ -55,16 +57,16 @@ class ClusterResolver(abc.ABC):
     @property
     def task_id(self) -> int | None:
         """The index of this process in its job; None if unknown."""
-        return self._task_id
+        return self._default_task()[1] if self._task_id is None else self._task_id
 
     @task_id.setter
     def task_id(self, task_id: int | None) -> None:
         self._task_id = task_id
 
     @property
-    def environment(self) -> str:
+    def environment(self) -> str | None:
         """The environment, such as "google"; empty for most."""
-        return ""
+        return self._environment or ""
 
     def num_accelerators(
         self,
@@ -77,6 +79,13 @@ class ClusterResolver(abc.ABC):
         The arguments are TensorFlow's and are ignored.
         """
         del task_type, task_id, config_proto
+        return self._accelerators()
+
+    def _default_task(self) -> tuple[str | None, int | None]:
+        """Returns job and index of this process, unless the user has set them."""
+        return None, None
+
+    def _accelerators(self) -> dict[str, int]:
         counts = {kind: count_physical_devices(kind) for kind in ("GPU", "TPU")}
         return {kind: count for kind, count in counts.items() if count}
 

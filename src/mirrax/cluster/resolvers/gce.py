@@ -66,7 +66,7 @@ class GCEClusterResolver(ClusterResolver):
             request = groups.listInstances_next(
                 previous_request=request, previous_response=response
             )
-        return ClusterSpec({self._task_type or "worker": sorted(addresses)})
+        return ClusterSpec({str(self._task_type): sorted(addresses)})
 
     @property
     def task_type(self) -> str | None:

@@ -73,7 +73,10 @@ def _find_address(pod: Any) -> str:
             f'Pod "{pod.metadata.name}" is not running; phase: "{pod.status.phase}". '
             "Start the workers when all pods run, or wait and ask again."
         )
-    return str(pod.status.pod_ip or pod.status.host_ip)
+    # The machine's address, TensorFlow's choice, reaches a pod only if it uses the
+    # network of the machine; its own address is then the same.
+    address = pod.status.pod_ip
+    return address if isinstance(address, str) else str(pod.status.host_ip)
 
 
 def _make_client(location: KubernetesExecutableLocation) -> Any:

@@ -67,18 +67,8 @@ class SimpleClusterResolver(ClusterResolver):
             address = self._cluster_spec.task_address(task_type, task_id)
         return format_master(address, rpc_layer or self.rpc_layer)
 
-    @property
     @override
-    def environment(self) -> str:
-        return self._environment
-
-    @override
-    def num_accelerators(
-        self,
-        task_type: str | None = None,
-        task_id: int | None = None,
-        config_proto: object = None,
-    ) -> dict[str, int]:
+    def _accelerators(self) -> dict[str, int]:
         if self._num_accelerators is None:
-            return super().num_accelerators(task_type, task_id, config_proto)
+            return super()._accelerators()
         return dict(self._num_accelerators)

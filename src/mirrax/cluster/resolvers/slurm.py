@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator, Mapping
 
 from typing_extensions import override
 
 from mirrax.cluster.cluster_spec import ClusterSpec
 from mirrax.cluster.resolvers.base import ClusterResolver
+from mirrax.errors import ConfigurationError
 
 # node[01-03,7],login -> node[01-03,7] and login
 _HOST_GROUP = re.compile(r"(?:[^,\[\]]|\[[^\]\[]*\])+")
@@ -28,8 +31,10 @@ class SlurmClusterResolver(ClusterResolver):
     Args:
         jobs: The number of tasks of each job; by default all tasks are workers.
         port_base: The port of the first task on a node; the next ones count up.
-        gpus_per_node: GPUs of a node; by default Slurm's number.
-        gpus_per_task: GPUs of a task; by default an equal share.
+        gpus_per_node: GPUs of a node; by default as many as are visible in
+            CUDA_VISIBLE_DEVICES, or else as Slurm or nvidia-smi counts.
+        gpus_per_task: GPUs of a task; by default an equal share. If fewer are visible
+            than the node has tasks, Slurm has divided them already.
         tasks_per_node: Tasks on each node: a number for all, or one for each host name.
             By default Slurm's numbers.
         auto_set_gpu: Whether each task sees only its own GPUs.
@@ -51,21 +56,25 @@ class SlurmClusterResolver(ClusterResolver):
         num_tasks = sum(self._nodes.values())
         self._jobs = dict(jobs or {"worker": int(_read("STEP_NUM_TASKS"))})
         if sum(self._jobs.values()) != num_tasks:
-            raise RuntimeError(
+            raise ConfigurationError(
                 "The jobs must have as many tasks as Slurm has started. Received: "
                 f"{self._jobs} for {num_tasks} tasks on {self._nodes}. Change `jobs`, "
                 "or srun's --ntasks."
             )
         most = max(self._nodes.values())
+        visible = _list_visible_gpus()
         if gpus_per_node is None:
-            gpus_per_node = int(os.environ.get("SLURM_GPUS_ON_NODE") or 0)
+            gpus_per_node = _count_gpus() if visible is None else len(visible)
+            if 0 < gpus_per_node < most and visible:
+                most, gpus_per_task, auto_set_gpu = 1, gpus_per_node, False
         if gpus_per_task is None:
             gpus_per_task = gpus_per_node // most
         if gpus_per_task * most > gpus_per_node:
-            raise RuntimeError(
+            raise ConfigurationError(
                 "The tasks of a node cannot have more GPUs than the node. Received: "
                 f"{most} tasks x {gpus_per_task} GPUs, {gpus_per_node} per node."
             )
+        self._visible_gpus = visible or [str(gpu) for gpu in range(gpus_per_node)]
         self._port_base = port_base
         self._gpus_per_task = gpus_per_task
         self._auto_set_gpu = auto_set_gpu
@@ -82,8 +91,10 @@ class SlurmClusterResolver(ClusterResolver):
         if self._auto_set_gpu and self._gpus_per_task:
             offset = int(addresses[self._rank].rpartition(":")[2]) - self._port_base
             first = offset * self._gpus_per_task
-            gpus = range(first, first + self._gpus_per_task)
-            os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, gpus))
+            gpus = self._visible_gpus[first : first + self._gpus_per_task]
+            os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
+            # It divides the GPUs that are visible, so once is enough.
+            self._auto_set_gpu = False
         return ClusterSpec(
             {job: addresses[start:stop] for job, start, stop in self._ranges()}
         )
@@ -93,12 +104,7 @@ class SlurmClusterResolver(ClusterResolver):
         return self.task_type, self.task_id
 
     @override
-    def num_accelerators(
-        self,
-        task_type: str | None = None,
-        task_id: int | None = None,
-        config_proto: object = None,
-    ) -> dict[str, int]:
+    def _accelerators(self) -> dict[str, int]:
         return {"GPU": self._gpus_per_task}
 
     def _ranges(self) -> Iterator[tuple[str, int, int]]:
@@ -111,7 +117,7 @@ class SlurmClusterResolver(ClusterResolver):
         for job, start, stop in self._ranges():
             if start <= self._rank < stop:
                 return job, self._rank - start
-        raise RuntimeError(
+        raise ConfigurationError(
             f"SLURM_PROCID must be below the number of tasks. Received: {self._rank} "
             f"for {self._jobs}. Start the script with srun."
         )
@@ -124,7 +130,7 @@ def expand_hosts(text: str) -> list[str]:
     ['n01', 'n02', 'n4', 'login']
     """
     if not _HOSTS.fullmatch(text):
-        raise ValueError(
+        raise ConfigurationError(
             "A list of hosts is written as 'n[01-02,4],login'. "
             f"Received: {text!r} in SLURM_STEP_NODELIST."
         )
@@ -141,7 +147,7 @@ def expand_tasks(text: str) -> list[int]:
     for part in text.split(","):
         match = _TASKS.fullmatch(part.strip())
         if match is None:
-            raise ValueError(
+            raise ConfigurationError(
                 "Tasks per node are numbers such as '3(x2),1'. "
                 f"Received: {text!r} in SLURM_STEP_TASKS_PER_NODE."
             )
@@ -157,7 +163,7 @@ def _expand(group: str) -> list[str]:
     for part in match[1].split(","):
         first, _, last = part.partition("-")
         if not first.isdecimal() or (last and not last.isdecimal()):
-            raise ValueError(
+            raise ConfigurationError(
                 "A range of hosts is written as '01-02'. "
                 f"Received: {part!r} in SLURM_STEP_NODELIST."
             )
@@ -175,17 +181,35 @@ def _find_nodes(tasks_per_node: int | Mapping[str, int] | None) -> dict[str, int
         return dict.fromkeys(hosts, tasks_per_node)
     counts = expand_tasks(_read("STEP_TASKS_PER_NODE"))
     if len(counts) != len(hosts):
-        raise RuntimeError(
+        raise ConfigurationError(
             "Slurm must name as many hosts as numbers of tasks. Received: "
             f"{hosts} and {counts}. Pass tasks_per_node."
         )
     return dict(zip(hosts, counts))
 
 
+def _list_visible_gpus() -> list[str] | None:
+    text = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return None if text is None else [gpu for gpu in text.split(",") if gpu]
+
+
+def _count_gpus() -> int:
+    counted = os.environ.get("SLURM_GPUS_ON_NODE")
+    if counted:
+        return int(counted)
+    if shutil.which("nvidia-smi") is None:
+        return 0
+    command = ["nvidia-smi", "--list-gpus"]
+    listed = subprocess.run(
+        command, capture_output=True, check=False, text=True, timeout=60
+    )
+    return sum(line.startswith("GPU ") for line in listed.stdout.splitlines())
+
+
 def _read(name: str) -> str:
     variable = f"SLURM_{name}"
     if variable not in os.environ:
-        raise RuntimeError(
+        raise ConfigurationError(
             f"{variable} not found in environment. SlurmClusterResolver works inside "
             "of a Slurm job step. Start the script with srun, or use another resolver."
         )

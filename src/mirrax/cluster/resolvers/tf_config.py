@@ -1,21 +1,45 @@
-"""Cluster resolver for the environment variable TF_CONFIG."""
+"""Cluster resolver for the environment variable TF_CONFIG.
+
+The raw format:
+
+    {"cluster": {"worker": ["host1:port", "host2:port"], "ps": ["host3:port"]},
+     "task": {"type": "worker", "index": 0}}
+
+Addresses may also be numbered, {"0": "host1:port", "3": "host2:port"}.
+Errors name the first invalid field.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import functools
+import json
 import os
+import reprlib
+from typing import Any, NoReturn
 
 from typing_extensions import override
 
-from mirrax.cluster import tf_config_parser
 from mirrax.cluster.cluster_spec import ClusterSpec
+from mirrax.cluster.membership import CHIEFS, WORKER, split_address
 from mirrax.cluster.resolvers.base import ClusterResolver
+from mirrax.errors import ConfigurationError
+
+VARIABLE = "TF_CONFIG"
+# Shows what was received, however long or deeply nested.
+_SHORT = reprlib.Repr()
+_SHORT.maxdict = _SHORT.maxlist = 20
+_SHORT.maxstring = _SHORT.maxlong = 300
 
 
 class TFConfigClusterResolver(ClusterResolver):
     """Reads the cluster from TF_CONFIG, anew at each call.
 
     Args:
-        task_type, task_id, rpc_layer, environment: Override those of TF_CONFIG.
+        task_type: In place of the type in TF_CONFIG.
+        task_id: In place of the index in TF_CONFIG.
+        rpc_layer: In place of that of TF_CONFIG.
+        environment: In place of that of TF_CONFIG.
 
     >>> TFConfigClusterResolver().cluster_spec()
     ClusterSpec({})
@@ -37,23 +61,37 @@ class TFConfigClusterResolver(ClusterResolver):
     def cluster_spec(self) -> ClusterSpec:
         return ClusterSpec(_read().cluster)
 
-    @property
-    def task_type(self) -> str | None:
-        """The job of this process."""
-        return _read().task_type if self._task_type is None else self._task_type
+    @override
+    def master(
+        self,
+        task_type: str | None = None,
+        task_id: int | None = None,
+        rpc_layer: str | None = None,
+    ) -> str:
+        """Returns `session_master` of TF_CONFIG, else the address of a task.
 
-    @task_type.setter
-    def task_type(self, task_type: str | None) -> None:
-        self._task_type = task_type
+        By default the task is this process; "" if it is alone in the cluster. Raises
+        if the task is unknown.
+        """
+        config = _read()
+        if config.session_master is not None:
+            return config.session_master
+        if sum(map(len, config.cluster.values())) <= 1:
+            return ""
+        task_type = self.task_type if task_type is None else task_type
+        task_id = self.task_id if task_id is None else task_id
+        if task_type is None or task_id is None:
+            raise ConfigurationError(
+                "The address of a task needs its type and index. Received: "
+                f"task_type={task_type!r}, task_id={task_id!r}, and a TF_CONFIG "
+                "without `task`. Pass both, or add `task` to TF_CONFIG."
+            )
+        return super().master(task_type, task_id, rpc_layer)
 
-    @property
-    def task_id(self) -> int | None:
-        """The index of this process in its job."""
-        return _read().task_id if self._task_id is None else self._task_id
-
-    @task_id.setter
-    def task_id(self, task_id: int | None) -> None:
-        self._task_id = task_id
+    @override
+    def _default_task(self) -> tuple[str | None, int | None]:
+        config = _read()
+        return config.task_type, config.task_id
 
     @property
     def rpc_layer(self) -> str | None:
@@ -66,9 +104,195 @@ class TFConfigClusterResolver(ClusterResolver):
 
     @property
     @override
-    def environment(self) -> str:
+    def environment(self) -> str | None:
         return _read().environment if self._environment is None else self._environment
 
 
-def _read() -> tf_config_parser.TFConfig:
-    return tf_config_parser.parse(os.environ.get(tf_config_parser.VARIABLE, ""))
+@dataclasses.dataclass(frozen=True)
+class TFConfig:
+    """A parsed TF_CONFIG; empty if there is none."""
+
+    cluster: dict[str, dict[int, str]] = dataclasses.field(default_factory=dict)
+    task_type: str | None = None
+    task_id: int | None = None
+    rpc_layer: str | None = None
+    environment: str | None = None
+    session_master: str | None = None
+
+
+@functools.lru_cache(maxsize=8)
+def parse(text: str) -> TFConfig:
+    """Parses a TF_CONFIG; a ValueError names the first invalid field and the fix.
+
+    >>> parse('{"cluster": {"worker": ["a:1"]}}').cluster
+    {'worker': {0: 'a:1'}}
+    """
+    if not text.strip():
+        return TFConfig()
+    fields = _load(text)
+    _check_kind("", fields, dict, "an object", '{"cluster": {...}, "task": {...}}')
+    if not fields:
+        return TFConfig()
+    cluster = _read_cluster(fields)
+    task_type, task_id = _read_task(fields, cluster)
+    return TFConfig(
+        cluster=cluster,
+        task_type=task_type,
+        task_id=task_id,
+        rpc_layer=_read_text(fields, "rpc_layer"),
+        environment=_read_text(fields, "environment"),
+        session_master=_read_text(fields, "session_master"),
+    )
+
+
+def _read() -> TFConfig:
+    return parse(os.environ.get(VARIABLE, ""))
+
+
+def _load(text: str) -> Any:
+    try:
+        return json.loads(text, object_pairs_hook=_reject_repeated_names)
+    except (json.JSONDecodeError, RecursionError) as error:
+        _raise_error(
+            "",
+            text,
+            f"is JSON, and this is not: {error}",
+            "Write it with json.dumps; names and strings have double quotes.",
+        )
+
+
+def _reject_repeated_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in fields:
+            _raise_error(name, value, "is given once", "Leave one of them.")
+        fields[name] = value
+    return fields
+
+
+def _read_cluster(fields: dict[str, Any]) -> dict[str, dict[int, str]]:
+    if "cluster" not in fields:
+        _raise_error(
+            "cluster",
+            sorted(fields),
+            "is given, or the process would train alone",
+            "Name all workers: {'worker': ['host:port', ...]}. Without TF_CONFIG the "
+            "process trains alone.",
+        )
+    cluster = fields["cluster"]
+    _check_kind("cluster", cluster, dict, "an object", "{'worker': ['host:port']}")
+    if not cluster and "task" not in fields:
+        return {}
+    cluster = {job: _read_addresses(job, cluster[job]) for job in cluster}
+    if not any(job in cluster for job in (*CHIEFS, WORKER)):
+        _raise_error(
+            "cluster", cluster, "has a worker", "Add 'worker': ['host:port', ...]."
+        )
+    chiefs = [job for job in CHIEFS if job in cluster]
+    if sum(len(cluster[job]) for job in chiefs) > 1:
+        _raise_error(
+            f"cluster.{chiefs[-1]}",
+            {job: cluster[job] for job in chiefs},
+            "names one process, there is one chief",
+            "Move the others to 'worker'.",
+        )
+    _check_distinct(cluster)
+    return cluster
+
+
+def _read_addresses(job: str, addresses: Any) -> dict[int, str]:
+    field = f"cluster.{job}"
+    if isinstance(addresses, dict) and all(
+        name.isdecimal() and len(name) < 10 for name in addresses
+    ):
+        numbered = {int(index): addresses[index] for index in addresses}
+    else:
+        _check_kind(field, addresses, list, "a list", "['host:port', ...]")
+        numbered = dict(enumerate(addresses))
+    if not numbered and job in (*CHIEFS, WORKER):
+        _raise_error(
+            field, addresses, "has an address", "Add one, or leave the job out."
+        )
+    for index, address in numbered.items():
+        _check_kind(f"{field}[{index}]", address, str, "a string", "'host:port'")
+        try:
+            split_address(address)
+        except ValueError:
+            _raise_error(
+                f"{field}[{index}]",
+                address,
+                "is 'host:port' with a port from 1 to 65535 and nothing else",
+                "Use a form such as 'worker-0.example:2222'.",
+            )
+    return dict(sorted(numbered.items()))
+
+
+def _check_distinct(cluster: dict[str, dict[int, str]]) -> None:
+    seen: dict[str, str] = {}
+    for job, addresses in cluster.items():
+        for index, address in addresses.items():
+            field = f"cluster.{job}[{index}]"
+            if address in seen:
+                _raise_error(
+                    field,
+                    address,
+                    f"differs from {seen[address]}",
+                    "Give each process an address of its own.",
+                )
+            seen[address] = field
+
+
+def _read_task(
+    fields: dict[str, Any], cluster: dict[str, dict[int, str]]
+) -> tuple[str | None, int | None]:
+    if "task" not in fields:
+        return None, None
+    task = fields["task"]
+    _check_kind("task", task, dict, "an object", "{'type': 'worker', 'index': 0}")
+    for name in ("type", "index"):
+        if name not in task:
+            _raise_error(
+                f"task.{name}", task, "is given", "Use {'type': 'worker', 'index': 0}."
+            )
+    kind, index = task["type"], task["index"]
+    _check_kind("task.type", kind, str, "a string", "'worker'")
+    # An evaluator is not part of the cluster and need not be listed.
+    if kind not in cluster and kind != "evaluator":
+        _raise_error(
+            "task.type",
+            kind,
+            f"is a job of the cluster, which has {', '.join(cluster) or 'none'}",
+            "Correct one of the two.",
+        )
+    if isinstance(index, str) and index.isdecimal() and len(index) < 10:
+        index = int(index)
+    if isinstance(index, bool) or not isinstance(index, int) or index < 0:
+        _raise_error("task.index", index, "is a whole number from 0", "Use 0, 1, ...")
+    if kind in cluster and index not in cluster[kind]:
+        _raise_error(
+            "task.index",
+            index,
+            f"is one of {sorted(cluster[kind])}, the addresses in cluster.{kind}",
+            "Count from 0, or add the missing address.",
+        )
+    return kind, index
+
+
+def _read_text(fields: dict[str, Any], name: str) -> str | None:
+    value = fields.get(name)
+    if value is not None:
+        _check_kind(name, value, str, "a string", "a string, or leave it out")
+    return value
+
+
+def _check_kind(field: str, value: Any, kind: type, rule: str, example: str) -> None:
+    if not isinstance(value, kind):
+        _raise_error(field, value, f"is {rule}", f"Use {example}.")
+
+
+def _raise_error(field: str, value: Any, rule: str, fix: str) -> NoReturn:
+    name = f"{VARIABLE}: `{field}`" if field else VARIABLE
+    shown = _SHORT.repr(value)
+    if len(shown) > 200:
+        shown = f"{shown[:200]}..."
+    raise ConfigurationError(f"{name} {rule}. Received: {shown}. {fix}")

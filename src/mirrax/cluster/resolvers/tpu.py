@@ -21,9 +21,11 @@ class TPUClusterResolver(ClusterResolver):
 
     Args:
         tpu: "local" or None.
-        zone, project: Ignored.
+        zone: Ignored.
+        project: Ignored.
         job_name: The job of the machines.
-        coordinator_name, coordinator_address: An additional job with one task.
+        coordinator_name: An additional job with one task.
+        coordinator_address: The address of that task.
 
     >>> TPUClusterResolver("local").cluster_spec()
     ClusterSpec({})
@@ -88,10 +90,5 @@ class TPUClusterResolver(ClusterResolver):
         return self.task_type
 
     @override
-    def num_accelerators(
-        self,
-        task_type: str | None = None,
-        task_id: int | None = None,
-        config_proto: object = None,
-    ) -> dict[str, int]:
+    def _accelerators(self) -> dict[str, int]:
         return {"TPU": count_physical_devices("TPU")}

@@ -18,7 +18,9 @@ class UnionResolver(ClusterResolver):
 
     Args:
         resolvers: One or more resolvers.
-        task_type, task_id, rpc_layer: Override those of the first resolver.
+        task_type: In place of that of the first resolver.
+        task_id: In place of that of the first resolver.
+        rpc_layer: In place of that of the first resolver.
 
     >>> from mirrax.cluster_resolver import SimpleClusterResolver
     >>> a = SimpleClusterResolver(ClusterSpec({"worker": ["a:1"]}), task_type="worker")
@@ -47,6 +49,7 @@ class UnionResolver(ClusterResolver):
                 )
         first = resolvers[0]
         self._resolvers = resolvers
+        self._environment = first.environment
         self._task_type = first.task_type if task_type is None else task_type
         self._task_id = first.task_id if task_id is None else task_id
         self.rpc_layer = first.rpc_layer if rpc_layer is None else rpc_layer
@@ -72,19 +75,9 @@ class UnionResolver(ClusterResolver):
             return self._resolvers[0].master()
         return super().master(task_type, task_id, rpc_layer)
 
-    @property
     @override
-    def environment(self) -> str:
-        return self._resolvers[0].environment
-
-    @override
-    def num_accelerators(
-        self,
-        task_type: str | None = None,
-        task_id: int | None = None,
-        config_proto: object = None,
-    ) -> dict[str, int]:
-        return self._resolvers[0].num_accelerators(task_type, task_id, config_proto)
+    def _accelerators(self) -> dict[str, int]:
+        return self._resolvers[0].num_accelerators()
 
 
 Tasks = list[str] | dict[int, str]

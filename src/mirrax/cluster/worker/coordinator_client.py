@@ -25,6 +25,8 @@ from mirrax.errors import CollectiveTimeout
 _RETRY_SECONDS = 0.2
 _REPORT_SECONDS = 5.0
 _ANSWER_SECONDS = 10.0
+# An earlier job may still hold the address for a while.
+_OTHER_KEY_SECONDS = 30.0
 _CHUNK = 1 << 18
 _LOGGER = logging.getLogger(__name__)
 
@@ -69,6 +71,10 @@ class CoordinatorClient:
         self._socket.close()
 
 
+class _OtherKeyError(ConnectionError):
+    """The process at the address does not know the key."""
+
+
 def connect(
     address: str,
     key: bytes,
@@ -85,13 +91,26 @@ def connect(
     """
     started = time.monotonic()
     next_report = started + _REPORT_SECONDS
+    refused_since: float | None = None
     while True:
+        has_other_key = False
         try:
             return _connect_once(address, key, body)
         except OSError as error:
             reason = error.strerror or str(error)
+            has_other_key = isinstance(error, _OtherKeyError)
         now = time.monotonic()
-        if now - started > timeout:
+        is_late = now - started > timeout
+        if not has_other_key:
+            refused_since = None
+        elif refused_since is None:
+            refused_since = next_report = now
+        elif is_late or now - refused_since > _OTHER_KEY_SECONDS:
+            raise RuntimeError(
+                "All workers must belong to the same job. Received: at "
+                f"{address}, {reason}."
+            )
+        if is_late and not has_other_key:
             raise CollectiveTimeout(
                 f"The first worker must be reached within {timeout:g} s. Received: "
                 f"{reason!r} from {address}. Check that it was started and that this "
@@ -100,7 +119,7 @@ def connect(
                 host=split_address(address)[0],
                 phase="start-up",
             )
-        if now > next_report:
+        if now >= next_report:
             next_report = now + _REPORT_SECONDS
             _LOGGER.warning(
                 "Waiting for the first worker at %s: %s (%.0f s of %g).",
@@ -112,43 +131,62 @@ def connect(
         time.sleep(_RETRY_SECONDS)
 
 
+def keep_alive(sock: socket.socket) -> None:
+    """Makes the system find out within two minutes that the other machine is gone."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (("KEEPIDLE", 60), ("KEEPINTVL", 15), ("KEEPCNT", 4)):
+        option = getattr(socket, f"TCP_{name}", None)
+        if option is not None:
+            sock.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
 def _connect_once(address: str, key: bytes, body: dict[str, Any]) -> CoordinatorClient:
     sock = socket.create_connection(split_address(address), timeout=_ANSWER_SECONDS)
     try:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        client = _authenticate(sock, address, key, body)
+        keep_alive(sock)
+        decoder = Decoder()
+        answer = _authenticate(sock, decoder, key, body)
         sock.settimeout(None)
-        return client
     except BaseException:
         sock.close()
         raise
+    if answer["refusal"]:
+        sock.close()
+        raise RuntimeError(f"{address} refused this process. {answer['refusal']}")
+    return CoordinatorClient(sock, decoder)
 
 
 def _authenticate(
-    sock: socket.socket, address: str, key: bytes, body: dict[str, Any]
-) -> CoordinatorClient:
-    decoder = Decoder()
+    sock: socket.socket, decoder: Decoder, key: bytes, body: dict[str, Any]
+) -> Message:
+    """Returns the coordinator's answer.
+
+    Whatever comes from a process without the key is a ConnectionError with a text of
+    our own, so that a stranger can neither end this process nor write to its terminal.
+    """
     incoming = _receive(sock, decoder)
     try:
         challenge = next(incoming)
         hello = handshake.make_hello(key, challenge, body)
         sock.sendall(encode(hello))
         answer = next(incoming)
-        if answer.kind == "refused":
-            raise RuntimeError(f"{address} refused this process. {answer['reason']}")
-        if not handshake.verify_welcome(key, challenge, hello, answer):
-            raise ProtocolError("It does not know the key of the job.")
+        if handshake.verify_answer(key, challenge, hello, answer):
+            return answer
     except ProtocolError as error:
-        raise RuntimeError(
-            "The address of the first worker must lead to a Mirrax job of this "
-            f"version. Received: something else at {address}: {error} "
-            "Choose another port."
+        raise ConnectionError(
+            f"something else than a Mirrax job of this version listens there: {error}"
         ) from error
-    return CoordinatorClient(sock, decoder)
+    raise _OtherKeyError(
+        "a process with another key; MIRRAX_SECRET must be the same for all workers, "
+        "and all must name the same first worker"
+    )
 
 
 def _receive(sock: socket.socket, decoder: Decoder) -> Iterator[Message]:
+    deadline = time.monotonic() + _ANSWER_SECONDS
     while True:
+        sock.settimeout(max(0.001, deadline - time.monotonic()))
         data = sock.recv(_CHUNK)
         if not data:
             raise ConnectionResetError("the connection was closed")

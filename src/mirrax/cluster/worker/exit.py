@@ -5,18 +5,27 @@ from __future__ import annotations
 import atexit
 import faulthandler
 import functools
+import gc
 import logging
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, NoReturn
 
 from mirrax._jax.distributed import forget_distributed
+from mirrax.cluster import step_record
 from mirrax.cluster.coordinator.process import Coordinator
-from mirrax.cluster.worker.job import EXIT_CODE, Job
-from mirrax.cluster.worker.stack_traces import describe_user_line
+from mirrax.cluster.job_options import EXIT_CODE, JobOptions
+from mirrax.cluster.worker.heartbeat import exit_code_of
+from mirrax.cluster.worker.job import Job
+from mirrax.cluster.worker.tracebacks import (
+    describe_user_line,
+    hide_own_frames,
+    summarize,
+)
 from mirrax.errors import JobError
 
 # At exit JAX may wait for its devices, and these for a lost worker.
@@ -25,20 +34,34 @@ _MAX_END_SECONDS = 10
 _clients: list[Any] = []
 
 
+class Terminated(KeyboardInterrupt):
+    """SIGTERM arrived, and nothing in the program handles it."""
+
+
 def install_exit_code() -> None:
-    """Makes an uncaught `JobError` end the program with `EXIT_CODE`."""
+    """Makes an uncaught `JobError` end the program with its own exit code."""
     sys.excepthook = functools.partial(_print_and_exit, sys.excepthook)
 
 
-def install(job: Job, hosted: Coordinator | None) -> None:
+def install(job: Job, hosted: Coordinator | None, options: JobOptions) -> None:
     """Makes this process report its exit to the job; after `install_exit_code`.
 
     Args:
         hosted: The coordinator, if this process started it.
+        options: The settings of the job.
     """
-    handler = _ExitHandler(job, hosted, sys.excepthook)
+    handler = _ExitHandler(job, hosted, options, sys.excepthook)
     sys.excepthook = handler.report
+    sys.exit = handler.exit
     atexit.register(handler.end)
+    is_main = threading.current_thread() is threading.main_thread()
+    if is_main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        # Otherwise the others would report a lost worker, without the reason.
+        signal.signal(signal.SIGTERM, _terminate)
+
+
+def _terminate(number: int, frame: object) -> NoReturn:
+    raise Terminated
 
 
 def _print_and_exit(
@@ -47,17 +70,44 @@ def _print_and_exit(
     error: BaseException,
     trace: TracebackType | None,
 ) -> None:
-    print_error(kind, error, trace)
+    summary = summarize(error, trace)
+    if summary:
+        print(summary, file=sys.stderr)
+    else:
+        print_error(kind, error, trace)
     if isinstance(error, JobError):
-        sys.exit(EXIT_CODE)
+        sys.exit(exit_code_of(error))
+
+
+class _WorkerExit(SystemExit):
+    """A SystemExit that calls `report` when it ends the process.
+
+    Python has no hook for that, but reads `code` then, without a Python frame.
+    """
+
+    def __init__(self, status: object, report: Callable[..., None]) -> None:
+        super().__init__(status)
+        self._report = report
+
+    @property
+    def code(self) -> Any:  # type: ignore[override]
+        status = self.args[0]
+        if sys._getframe().f_back is None:
+            self._report(status, self.__traceback__)
+        return status
 
 
 class _ExitHandler:
     def __init__(
-        self, job: Job, hosted: Coordinator | None, print_error: Callable[..., Any]
+        self,
+        job: Job,
+        hosted: Coordinator | None,
+        options: JobOptions,
+        print_error: Callable[..., Any],
     ) -> None:
         self._job = job
         self._hosted = hosted
+        self._options = options
         self._print_error = print_error
         self._exit_code = EXIT_CODE
 
@@ -69,15 +119,41 @@ class _ExitHandler:
     ) -> None:
         """Reports an uncaught exception to the job; replaces `sys.excepthook`."""
         explained = self._job.heartbeat.explain(error)
+        trace = hide_own_frames(error, trace)
         self._job.fail(explained)
         if isinstance(explained, KeyboardInterrupt):
             # All workers are interrupted at once: one line from each is enough.
             line = describe_user_line(trace)
-            print(f"KeyboardInterrupt{line and f' at {line}'}", file=sys.stderr)
-            self._exit_code = 128 + signal.SIGINT
+            is_sigterm = isinstance(explained, Terminated)
+            what = "SIGTERM" if is_sigterm else "KeyboardInterrupt"
+            print(f"{what}{line and f' at {line}'}", file=sys.stderr)
+            number = signal.SIGTERM if is_sigterm else signal.SIGINT
+            self._exit_code = 128 + number
+            if is_sigterm:
+                sys.exit(self._exit_code)
             return
         self._print_error(type(explained), explained, trace)
         self._exit_code = 1
+
+    def exit(self, status: object = None, /) -> NoReturn:
+        """Raises a SystemExit that is reported to the job; replaces `sys.exit`."""
+        raise _WorkerExit(status, self._report_exit)
+
+    def _report_exit(self, status: object, trace: TracebackType | None) -> None:
+        if isinstance(status, int):
+            self._exit_code = status
+        elif status is not None:
+            self._exit_code = 1
+        else:
+            return
+        # After a stop that all agreed on, the others do the same.
+        is_stop = self._job.stop_agreement.is_over
+        is_planned = is_stop and self._exit_code == self._options.requeue_code
+        if is_planned:
+            step_record.report_preemption()
+        elif self._exit_code != 0:
+            line = describe_user_line(trace)
+            self._job.fail(SystemExit(f"{status!r}{line and f' at {line}'}"))
 
     def end(self) -> None:
         """Leaves the job; runs at exit."""
@@ -89,11 +165,13 @@ class _ExitHandler:
         # Otherwise JAX's shutdown waits for all workers to shut down.
         _clients.append(forget_distributed())
         if self._hosted is not None and not has_failed:
-            self._hosted.wait()
+            self._hosted.wait(self._options.idle_timeout)
         if self._job.has_abandoned_thread:
             # That thread is inside JAX and would crash when Python shuts down.
             self._exit_now()
         if has_failed:
+            # Python need not search for garbage: it takes as long as a step.
+            gc.freeze()
             silence = open(os.devnull, "w")  # noqa: SIM115
             faulthandler.dump_traceback_later(_MAX_END_SECONDS, exit=True, file=silence)
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 import sys
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import jax
-
-from mirrax.cluster.net.sockets import Socket, list_sockets, shut_down_sockets
+import psutil
 
 # A child process started meanwhile may hold the output open.
 _FILTER_SECONDS = 1.0
@@ -27,25 +28,26 @@ def is_broken_connection(error: BaseException) -> bool:
     return isinstance(error, ValueError) and "Gloo" in str(error)
 
 
-def find_new_listeners(before: list[Socket]) -> list[int]:
-    """Returns the ports that this process listens on since `before` was taken."""
-    known = {entry.local_port for entry in before if entry.state == "listening"}
-    return sorted(
-        {entry.local_port for entry in list_sockets() if entry.state == "listening"}
-        - known
-    )
+def list_listening_ports() -> set[int]:
+    """Returns the TCP ports that this process listens on."""
+    found = _list_connections(psutil.CONN_LISTEN)
+    return {connection.laddr.port for connection in found}
 
 
 def shut_down_connections(own_ports: set[int], peer_ports: set[int]) -> int:
-    """Shuts down the connections between Gloo's ports; returns how many."""
-    return shut_down_sockets(
-        [
-            entry
-            for entry in list_sockets()
-            if entry.state == "established"
-            and (entry.local_port in own_ports or entry.remote_port in peer_ports)
-        ]
-    )
+    """Shuts down the connections between Gloo's ports; returns how many.
+
+    Blocked reads then fail. The descriptors stay open: their owner closes them.
+    """
+    count = 0
+    for connection in _list_connections(psutil.CONN_ESTABLISHED):
+        local, remote = connection.laddr.port, connection.raddr.port
+        if local in own_ports or remote in peer_ports:
+            with contextlib.suppress(OSError):
+                with socket.socket(fileno=os.dup(connection.fd)) as duplicate:
+                    duplicate.shutdown(socket.SHUT_RDWR)
+                count += 1
+    return count
 
 
 @contextlib.contextmanager
@@ -73,3 +75,8 @@ def _filter(source: int, target: int) -> None:
         for line in lines:
             if not line.startswith(b"[Gloo]"):
                 os.write(target, line)
+
+
+def _list_connections(status: str) -> list[Any]:
+    connections = psutil.Process().net_connections(kind="tcp")
+    return [connection for connection in connections if connection.status == status]

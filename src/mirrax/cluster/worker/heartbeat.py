@@ -11,16 +11,18 @@ import traceback
 from collections.abc import Callable
 
 from mirrax.cluster.failure import Failure, read_failure
+from mirrax.cluster.job_options import EXIT_CODE
 from mirrax.cluster.membership import Membership
 from mirrax.cluster.net.messages import Message, ProtocolError
 from mirrax.cluster.worker import gloo
 from mirrax.cluster.worker.coordinator_client import CoordinatorClient
-from mirrax.cluster.worker.progress import Progress
-from mirrax.cluster.worker.stack_traces import describe_main_thread
-from mirrax.errors import CollectiveTimeout, JobError, WorkerLost
+from mirrax.cluster.worker.stop_agreement import StopAgreement
+from mirrax.cluster.worker.tracebacks import describe_main_thread
+from mirrax.cluster.worker.wait_scopes import WaitScopes
+from mirrax.errors import CollectiveTimeout, JobError, ProgramMismatch, WorkerLost
 
-EXIT_CODE = 75
-"""The exit code of a worker that stopped because of another one: try again."""
+MISMATCH_EXIT_CODE = 1
+"""The exit code of a worker whose program differs: no restart cures that."""
 
 _HEARTBEAT_SECONDS = 0.5
 _RETRY_SECONDS = 0.2
@@ -45,11 +47,12 @@ class Heartbeat:
         self,
         membership: Membership,
         client: CoordinatorClient,
-        progress: Progress,
+        progress: WaitScopes,
         silence_timeout: float,
     ) -> None:
         self.failure: Failure | None = None
         self.has_left = False
+        self._has_raised = False
         self._membership = membership
         self._client = client
         self._progress = progress
@@ -58,6 +61,7 @@ class Heartbeat:
         self._answers: list[Message] = []
         self._interrupts: list[Callable[[], object]] = []
         self._changed = threading.Condition()
+        self.stop_agreement = StopAgreement(self.send, self.wait_until)
         for target in (self._receive_loop, self._send_loop):
             threading.Thread(target=target, name="mirrax-job", daemon=True).start()
 
@@ -101,6 +105,7 @@ class Heartbeat:
     def make_error(self) -> JobError:
         """Returns the error of the failure."""
         assert self.failure is not None
+        self._has_raised = True
         is_waiting = self._progress.inside is not None
         return self.failure.to_error(self._progress.report() if is_waiting else None)
 
@@ -149,6 +154,9 @@ class Heartbeat:
             self.notify()
         elif message.kind == "failure":
             self._set_failure(read_failure(message))
+        elif message.kind in ("count_steps", "stop_after"):
+            self.stop_agreement.receive(message)
+            self.notify()
         elif message.kind == "waiting":
             _LOGGER.warning(
                 "%s has waited %s.", self._membership.me.name, message["text"]
@@ -161,6 +169,7 @@ class Heartbeat:
         last_wake = time.monotonic()
         while not self.has_left and self.failure is None:
             self.send_progress()
+            self.stop_agreement.announce()
             time.sleep(_HEARTBEAT_SECONDS)
             now = time.monotonic()
             if now - last_wake > 4 * _HEARTBEAT_SECONDS:
@@ -209,13 +218,19 @@ class Heartbeat:
         traceback.print_exception(self.make_error())
         sys.stderr.flush()
         sys.stdout.flush()
-        os._exit(EXIT_CODE)
+        os._exit(exit_code_of(self.make_error()))
 
     def _is_stuck(self) -> bool:
-        """Returns whether the job failed because this worker is stuck."""
+        """Returns whether this worker, or all, are stuck and have not noticed yet."""
         failure = self.failure
         return (
             failure is not None
+            and not self._has_raised
             and failure.error == CollectiveTimeout.__name__
-            and failure.worker == self._membership.worker_index
+            and failure.worker in (None, self._membership.worker_index)
         )
+
+
+def exit_code_of(error: JobError) -> int:
+    """Returns the exit code of a worker that ends with an error of the job."""
+    return MISMATCH_EXIT_CODE if isinstance(error, ProgramMismatch) else EXIT_CODE

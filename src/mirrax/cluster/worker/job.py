@@ -14,9 +14,9 @@ from mirrax.cluster.failure import Failure
 from mirrax.cluster.membership import Membership, Worker
 from mirrax.cluster.net.messages import Message
 from mirrax.cluster.worker.coordinator_client import CoordinatorClient
-from mirrax.cluster.worker.heartbeat import EXIT_CODE as EXIT_CODE
 from mirrax.cluster.worker.heartbeat import Heartbeat
-from mirrax.cluster.worker.progress import Progress, WaitScope
+from mirrax.cluster.worker.stop_agreement import StopAgreement
+from mirrax.cluster.worker.wait_scopes import WaitScope, WaitScopes
 from mirrax.errors import JobError
 
 _MAX_TRACEBACK = 20_000
@@ -31,7 +31,7 @@ class Guard(WaitScope):
     __slots__ = ("_heartbeat", "_outer", "_progress")
 
     def __init__(
-        self, heartbeat: Heartbeat, progress: Progress, phase: str, step: int | None
+        self, heartbeat: Heartbeat, progress: WaitScopes, phase: str, step: int | None
     ) -> None:
         self._heartbeat = heartbeat
         self._progress = progress
@@ -80,6 +80,7 @@ class Job:
         stuck_timeout: Seconds of waiting after which the others count as stuck; None to
             derive it from the longest step.
         silence_timeout: Seconds of silence after which the coordinator is lost.
+        startup_timeout: The limit in place of `stuck_timeout` until `finish_startup`.
     """
 
     def __init__(
@@ -88,10 +89,11 @@ class Job:
         client: CoordinatorClient,
         stuck_timeout: float | None = None,
         silence_timeout: float = 30.0,
+        startup_timeout: float | None = None,
     ) -> None:
         self.workers = membership.workers
         self.worker_index = membership.worker_index
-        self._progress = Progress(stuck_timeout)
+        self._progress = WaitScopes(stuck_timeout, startup_timeout)
         self.heartbeat = Heartbeat(membership, client, self._progress, silence_timeout)
         # One at a time: replies are matched by their order.
         self._lock = threading.Lock()
@@ -113,6 +115,11 @@ class Job:
     def me(self) -> Worker:
         """This worker."""
         return self.workers[self.worker_index]
+
+    @property
+    def stop_agreement(self) -> StopAgreement:
+        """Stops all workers after the same step."""
+        return self.heartbeat.stop_agreement
 
     @property
     def failure(self) -> Failure | None:
@@ -184,8 +191,8 @@ class Job:
                 raise result[0]
 
     def finish_startup(self) -> None:
-        """Resets measured times, because start-up says nothing about steps."""
-        self._progress.reset_times()
+        """Ends the start-up, which has a limit of its own."""
+        self._progress.finish_startup()
 
     def fail(self, error: BaseException) -> None:
         """Reports to the others that this worker has failed, and why."""
@@ -208,9 +215,9 @@ class Job:
 
 
 def _split(answer: Message) -> list[bytes]:
-    parts = []
+    parts: list[bytes] = []
     start = 0
-    for size in answer["sizes"]:
-        parts.append(answer.payload[start : start + size])
+    for count, size in answer["counts_and_sizes"]:
+        parts += [answer.payload[start : start + size]] * count
         start += size
     return parts

@@ -17,18 +17,22 @@ from mirrax.cluster.membership import (
     Membership,
     Resolver,
     find_membership,
+    join_address,
     split_address,
+    summarize_workers,
 )
 from mirrax.cluster.net.handshake import derive_key
-from mirrax.cluster.net.sockets import list_sockets
-from mirrax.cluster.net.tunnel import Tunnel
+from mirrax.cluster.net.listener import find_reachable_host
+from mirrax.cluster.net.tunnel import serve_client
 from mirrax.cluster.worker import exit, gloo
-from mirrax.cluster.worker.coordinator_client import connect
+from mirrax.cluster.worker.coordinator_client import CoordinatorClient, connect
 from mirrax.cluster.worker.jax_distributed import connect_jax, warm_up
 from mirrax.cluster.worker.job import Job
 from mirrax.devices import cpu_threads
 from mirrax.devices.cpu_device_count import requested_cpu_devices
+from mirrax.errors import ConfigurationError
 
+_TUNNEL_SECONDS = 30.0
 # JAX can be connected once per process, so there is one job.
 _lock = threading.Lock()
 _started: tuple[Membership, Job] | None = None
@@ -52,7 +56,7 @@ def join_job(resolver: Resolver, *, options: JobOptions | None = None) -> Job | 
             _started = membership, _start(membership, options or read_options())
         known, job = _started
     if known != membership:
-        raise RuntimeError(
+        raise ConfigurationError(
             "A process belongs to one job for its whole life. Received: "
             f"{membership.me} of {len(membership.workers)} workers; it already is "
             f"{known.me} of {len(known.workers)}. Use the same cluster for all "
@@ -71,11 +75,19 @@ def _start(membership: Membership, options: JobOptions) -> Job:
     exit.install_exit_code()
     # At least two: each device blocks a thread while it waits for other workers.
     cpu_threads.reserve(max(2, requested_cpu_devices()))
-    address = options.coordinator or membership.workers[0].address
-    key = derive_key(address, options.token, options.secret)
+    first = membership.workers[0].address
+    key = derive_key(first, options.token, options.secret)
+    address = options.coordinator or _find_first_worker(membership)
     hosted = None
     if not options.coordinator and membership.worker_index == 0:
-        hosted = _start_coordinator(membership, key, options)
+        host, port = split_address(address)
+        hosted = Coordinator(
+            host=options.bind or host,
+            port=port,
+            key=key,
+            workers=membership.workers,
+            options=options,
+        )
     body = {
         "worker": membership.worker_index,
         "pid": os.getpid(),
@@ -83,13 +95,18 @@ def _start(membership: Membership, options: JobOptions) -> Job:
         "configuration": _describe(membership),
     }
     client = connect(address, key, {**body, "role": "worker"}, options.join_timeout)
-    job = Job(membership, client, options.stuck_timeout, options.silence_timeout)
-    exit.install(job, hosted)
+    job = Job(
+        membership,
+        client,
+        options.stuck_timeout,
+        options.silence_timeout,
+        # The coordinator limits the wait for others; connecting may take as long again.
+        startup_timeout=2 * options.join_timeout,
+    )
+    exit.install(job, hosted, options)
     try:
         job.wait_for_start()
-        tunnel = Tunnel(
-            lambda: connect(address, key, {**body, "role": "tunnel"}, 30.0).detach()
-        )
+        tunnel = connect(address, key, {**body, "role": "tunnel"}, _TUNNEL_SECONDS)
         _connect(job, tunnel, client.local_address)
     except BaseException as error:
         job.fail(error)
@@ -97,16 +114,17 @@ def _start(membership: Membership, options: JobOptions) -> Job:
     return job
 
 
-def _connect(job: Job, tunnel: Tunnel, own_address: str) -> None:
-    before = list_sockets()
+def _connect(job: Job, tunnel: CoordinatorClient, own_address: str) -> None:
+    before = gloo.list_listening_ports()
     index, count = job.worker_index, job.num_workers
     with gloo.filter_gloo_output():
-        job.run_in_thread(
-            "connecting JAX",
-            lambda: connect_jax(tunnel.port, index, count, own_address),
-        )
+        with serve_client(*tunnel.detach()) as service:
+            job.run_in_thread(
+                "connecting JAX",
+                lambda: connect_jax(service, index, count, own_address),
+            )
         job.run_in_thread("connecting the devices", warm_up)
-    ports = set(gloo.find_new_listeners(before)) - tunnel.ports()
+    ports = gloo.list_listening_ports() - before
     all_ports = job.exchange("ports", json.dumps(sorted(ports)).encode())
     peers = {port for text in all_ports for port in json.loads(text)}
     job.heartbeat.on_failure(lambda: gloo.shut_down_connections(ports, peers))
@@ -117,7 +135,7 @@ def _check_jax_unused() -> None:
     if not backend_is_up() and not is_distributed():
         return
     what = "has run an operation" if backend_is_up() else "is connected to another job"
-    raise RuntimeError(
+    raise ConfigurationError(
         "Several workers must be connected before JAX is first used, and JAX already "
         f"{what} in this process. Create MultiWorkerMirroredStrategy at the start of "
         "the program, before anything that makes an array or lists devices, and do not "
@@ -125,31 +143,17 @@ def _check_jax_unused() -> None:
     )
 
 
-def _start_coordinator(
-    membership: Membership, key: bytes, options: JobOptions
-) -> Coordinator:
+def _find_first_worker(membership: Membership) -> str:
+    """Returns an address of the first worker that all workers can reach."""
     host, port = split_address(membership.workers[0].address)
-    try:
-        return Coordinator(
-            host=options.bind or host,
-            port=port,
-            key=key,
-            workers=membership.workers,
-            join_timeout=options.join_timeout,
-            silence_timeout=options.silence_timeout,
-        )
-    except OSError as error:
-        raise RuntimeError(
-            "The first worker must be able to listen on its address in the cluster. "
-            f"Received: {error}. Free the port, correct the address, or set "
-            "MIRRAX_BIND to an address of this machine, such as 0.0.0.0."
-        ) from error
+    others = [worker.host for worker in membership.workers if worker.host != host]
+    return join_address(find_reachable_host(host, others), port)
 
 
 def _describe(membership: Membership) -> dict[str, Any]:
     """Returns the configuration that must be the same on all workers."""
     return {
-        "workers": {worker.name: worker.address for worker in membership.workers},
+        "workers": summarize_workers(membership.workers),
         "jax": jax.__version__,
         "cpu_devices": requested_cpu_devices(),
         "jax_enable_x64": bool(jax.config.jax_enable_x64),  # type: ignore[attr-defined]

@@ -9,7 +9,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from mirrax.data.columns import as_array
+from mirrax.data.plan.columns import as_array
 from mirrax.errors import InvalidArgumentError
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,28 +14,38 @@ import numpy as np
 from typing_extensions import override
 
 from mirrax.data.adapters.elements import as_element
-from mirrax.data.columns import STRING, Columns, from_rows
-from mirrax.data.node import UNKNOWN, Epoch, Node, State, Stream, position_error
+from mirrax.data.plan.columns import STRING, Columns, from_rows
+from mirrax.data.plan.node import (
+    UNKNOWN,
+    Epoch,
+    Node,
+    State,
+    Stream,
+    as_count,
+    position_error,
+)
 from mirrax.values.tensor_spec import TensorSpec
 
 
-class Cursor(abc.ABC):
-    """Iterates over another library's data."""
+class ForeignStream(Stream):
+    """Reads another library's data."""
 
     @abc.abstractmethod
     def next(self) -> Any:
         """Returns the library's next element; raises StopIteration."""
 
-    @abc.abstractmethod
-    def state(self) -> State:
-        """Returns the position of the next element, as a JSON value."""
+    @override
+    def take(self, limit: int) -> Columns | None:
+        # One at a time, so that nothing is read ahead.
+        try:
+            element = self.next()
+        except StopIteration:
+            return None
+        leaves, self.structure = jax.tree.flatten(as_element(element))
+        return from_rows([leaves])
 
-    @abc.abstractmethod
-    def restore(self, state: State) -> None:
-        """Restores a position, before the first `next`."""
 
-
-class IteratorCursor(Cursor):
+class IteratorStream(ForeignStream):
     """Iterates over data without random access; restores by skipping elements.
 
     Args:
@@ -63,7 +74,7 @@ class IteratorCursor(Cursor):
 
     @override
     def restore(self, state: State) -> None:
-        if not state:
+        if not as_count(state):
             return
         warnings.warn(
             f"[mirrax] {self._name} cannot go to a position, so everything before it "
@@ -78,7 +89,7 @@ class IteratorCursor(Cursor):
                 raise position_error(state, self._taken) from None
 
 
-class IndexedCursor(Cursor):
+class LookUpStream(ForeignStream):
     """Iterates over data by index.
 
     Args:
@@ -107,9 +118,9 @@ class IndexedCursor(Cursor):
 
     @override
     def restore(self, state: State) -> None:
-        if self._count is not None and state > self._count:
-            raise position_error(state, self._count)
-        self._next = state
+        self._next = as_count(
+            state, sys.maxsize if self._count is None else self._count
+        )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -118,7 +129,7 @@ class ForeignSource(Node):
 
     Args:
         name: The name of the data, for messages.
-        open_cursor: Returns a new cursor.
+        open_stream: Returns a new stream.
         count: The number of elements, INFINITE or UNKNOWN.
         peek: Returns the first element without consuming it.
     """
@@ -126,19 +137,19 @@ class ForeignSource(Node):
     is_expensive = True
 
     name: str
-    open_cursor: Callable[[], Cursor] = dataclasses.field(repr=False)
+    open_stream: Callable[[], ForeignStream] = dataclasses.field(repr=False)
     count: int = UNKNOWN
     peek: Callable[[], Any] | None = dataclasses.field(default=None, repr=False)
 
     @override
     def open(self, epoch: Epoch) -> Stream:
-        return _ForeignStream(self.open_cursor())
+        return self.open_stream()
 
     @property
     @override
     def spec(self) -> Any:
         """The spec of the first element; first dimensions may vary."""
-        peek = self.peek or self.open_cursor().next
+        peek = self.peek or self.open_stream().next
         try:
             return spec_of(peek())
         except StopIteration:
@@ -148,29 +159,6 @@ class ForeignSource(Node):
     @override
     def cardinality(self) -> int:
         return self.count
-
-
-class _ForeignStream(Stream):
-    def __init__(self, cursor: Cursor) -> None:
-        self._cursor = cursor
-
-    @override
-    def take(self, limit: int) -> Columns | None:
-        # One at a time, so that nothing is read ahead.
-        try:
-            element = self._cursor.next()
-        except StopIteration:
-            return None
-        leaves, self.structure = jax.tree.flatten(as_element(element))
-        return from_rows([leaves])
-
-    @override
-    def state(self) -> State:
-        return self._cursor.state()
-
-    @override
-    def restore(self, state: State) -> None:
-        self._cursor.restore(state)
 
 
 def spec_of(element: Any) -> Any:

@@ -7,8 +7,8 @@ from typing import Any
 
 from typing_extensions import override
 
-from mirrax.data.adapters.foreign import Cursor, ForeignSource, IndexedCursor
-from mirrax.data.node import INFINITE, UNKNOWN, Node, State
+from mirrax.data.adapters.foreign import ForeignSource, ForeignStream, LookUpStream
+from mirrax.data.plan.node import INFINITE, UNKNOWN, Node, State
 
 
 def adapt(value: Any) -> Node | None:
@@ -23,14 +23,14 @@ def adapt(value: Any) -> Node | None:
         count = INFINITE if is_endless else UNKNOWN
         name = "grain.MapDataset"
         return ForeignSource(
-            name, lambda: IndexedCursor(value.__getitem__, len(value)), count
+            name, lambda: LookUpStream(value.__getitem__, len(value)), count
         )
     if isinstance(value, grain.IterDataset):
-        return ForeignSource("grain.IterDataset", lambda: _GrainCursor(iter(value)))
+        return ForeignSource("grain.IterDataset", lambda: _GrainStream(iter(value)))
     return None
 
 
-class _GrainCursor(Cursor):
+class _GrainStream(ForeignStream):
     def __init__(self, elements: Any) -> None:
         self._elements = elements
 

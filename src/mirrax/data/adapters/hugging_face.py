@@ -11,11 +11,11 @@ import numpy as np
 from typing_extensions import override
 
 from mirrax.data.adapters.elements import as_element
-from mirrax.data.adapters.foreign import ForeignSource, IteratorCursor, spec_of
-from mirrax.data.columns import Column, Columns, from_rows
-from mirrax.data.indices import SequentialIndices
-from mirrax.data.node import Epoch, Node, Stream
+from mirrax.data.adapters.foreign import ForeignSource, IteratorStream, spec_of
 from mirrax.data.nodes.indexed import IndexedNode
+from mirrax.data.plan.columns import Column, Columns, from_rows
+from mirrax.data.plan.indices import SequentialIndices
+from mirrax.data.plan.node import Epoch, Node, Stream
 from mirrax.errors import InvalidArgumentError
 
 _STREAM = "datasets.IterableDataset"
@@ -31,7 +31,7 @@ def adapt(value: Any) -> Node | None:
     if isinstance(value, datasets.IterableDataset):
         # Its own positions ignore the shuffle buffer, so elements are counted.
         return ForeignSource(
-            _STREAM, lambda: IteratorCursor(lambda: iter(value), _STREAM)
+            _STREAM, lambda: IteratorStream(lambda: iter(value), _STREAM)
         )
     return None
 

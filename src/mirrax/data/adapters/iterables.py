@@ -8,33 +8,33 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from mirrax.data.adapters.foreign import (
-    Cursor,
     ForeignSource,
-    IndexedCursor,
-    IteratorCursor,
+    ForeignStream,
+    IteratorStream,
+    LookUpStream,
 )
-from mirrax.data.node import Node
-from mirrax.trees import Driving
+from mirrax.data.plan.node import Node
+from mirrax.trees import NotTraceableLeaf
 
 
 def adapt(value: Any) -> Node | None:
     """Returns the items of an iterable, each an element."""
     name = f"`{type(value).__name__}`"
-    if isinstance(value, str | bytes | tuple | dict | Driving):
+    if isinstance(value, str | bytes | tuple | dict | NotTraceableLeaf):
         return None
     if isinstance(value, Sequence):
         count = len(value)
         return ForeignSource(
-            name, lambda: IndexedCursor(value.__getitem__, count), count
+            name, lambda: LookUpStream(value.__getitem__, count), count
         )
     if inspect.isgeneratorfunction(value):
         name = f"`{value.__name__}()`"
-        return ForeignSource(name, lambda: IteratorCursor(value, name))
+        return ForeignSource(name, lambda: IteratorStream(value, name))
     if isinstance(value, Iterator):
         once = _Once(value, name)
         return ForeignSource(name, once.open, peek=once.peek)
     if isinstance(value, Iterable):
-        return ForeignSource(name, lambda: IteratorCursor(lambda: iter(value), name))
+        return ForeignSource(name, lambda: IteratorStream(lambda: iter(value), name))
     return None
 
 
@@ -46,9 +46,9 @@ class _Once:
         self._name = name
         self._is_begun = False
 
-    def open(self) -> Cursor:
-        """Returns a cursor; the first one that is used gets the elements."""
-        return IteratorCursor(self._begin, self._name)
+    def open(self) -> ForeignStream:
+        """Returns a stream; the first one that is used gets the elements."""
+        return IteratorStream(self._begin, self._name)
 
     def peek(self) -> Any:
         """Returns the first element without consuming it."""

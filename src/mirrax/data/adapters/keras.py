@@ -7,8 +7,8 @@ from typing import Any
 
 from typing_extensions import override
 
-from mirrax.data.adapters.foreign import ForeignSource, IndexedCursor
-from mirrax.data.node import INFINITE, Node
+from mirrax.data.adapters.foreign import ForeignSource, LookUpStream
+from mirrax.data.plan.node import INFINITE, Node
 
 
 def adapt(value: Any) -> Node | None:
@@ -21,7 +21,7 @@ def adapt(value: Any) -> Node | None:
     return ForeignSource("keras.utils.PyDataset", lambda: _Batches(value), cardinality)
 
 
-class _Batches(IndexedCursor):
+class _Batches(LookUpStream):
     """The batches of one epoch, with Keras' epoch callbacks."""
 
     def __init__(self, dataset: Any) -> None:

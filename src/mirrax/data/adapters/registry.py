@@ -22,9 +22,9 @@ _ADAPTERS = (arrays, grain, hugging_face, keras, tf_data, torch, iterables)
 def as_dataset(value: Any) -> Dataset:
     """Converts other data to a dataset.
 
-    Takes arrays of NumPy and JAX and structures of them (their rows), iterables and
-    generators, and the datasets of Grain, PyTorch (`DataLoader`), Hugging Face,
-    TensorFlow and Keras (`PyDataset`).
+    Takes arrays of NumPy, JAX and PyTorch and structures of them (their rows),
+    iterables and generators, and the datasets of Grain, PyTorch (`DataLoader`), Hugging
+    Face, TensorFlow and Keras (`PyDataset`).
 
     >>> import numpy as np
     >>> dataset = as_dataset({"x": np.arange(6), "y": np.ones(6)}).batch(4)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from mirrax.data.adapters.foreign import ForeignSource, IteratorCursor
-from mirrax.data.node import Node
+from mirrax.data.adapters.foreign import ForeignSource, IteratorStream
+from mirrax.data.plan.node import Node
 
 _NAME = "tf.data.Dataset"
 
@@ -19,5 +19,5 @@ def adapt(value: Any) -> Node | None:
     # TensorFlow uses the same numbers for infinite and unknown.
     count = int(value.cardinality())
     return ForeignSource(
-        _NAME, lambda: IteratorCursor(value.as_numpy_iterator, _NAME), count
+        _NAME, lambda: IteratorStream(value.as_numpy_iterator, _NAME), count
     )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from mirrax.data.adapters.foreign import ForeignSource, IteratorCursor
-from mirrax.data.node import UNKNOWN, Node
+from mirrax.data.adapters.foreign import ForeignSource, IteratorStream
+from mirrax.data.plan.node import UNKNOWN, Node
 
 _NAME = "torch.utils.data.DataLoader"
 
@@ -19,5 +19,5 @@ def adapt(value: Any) -> Node | None:
     is_stream = isinstance(value.dataset, data.IterableDataset)
     count = UNKNOWN if is_stream else len(value)
     return ForeignSource(
-        _NAME, lambda: IteratorCursor(lambda: iter(value), _NAME), count
+        _NAME, lambda: IteratorStream(lambda: iter(value), _NAME), count
     )

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
-from mirrax.data.columns import as_objects
 from mirrax.data.example.features import (
     BYTES,
     DTYPES,
@@ -18,6 +17,7 @@ from mirrax.data.example.features import (
     VarLenFeature,
     feature_kind,
 )
+from mirrax.data.plan.columns import as_objects
 
 
 class FeatureColumn(abc.ABC):

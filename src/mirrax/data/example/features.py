@@ -12,9 +12,14 @@ class FixedLenFeature:
     """A feature with the same number of values in every example.
 
     Args:
-        shape: The shape of the values of one example; () for a single value.
+        shape: The shape of the values of one example; () for a single value, a number
+            for a vector.
         dtype: float32, int64, or bytes for strings.
         default_value: What an example without the feature has; None makes it an error.
+
+    >>> feature = mirrax.data.FixedLenFeature([2], "float32", default_value=0.0)
+    >>> feature.shape, feature.dtype
+    ([2], 'float32')
     """
 
     shape: Sequence[int]
@@ -23,6 +28,8 @@ class FixedLenFeature:
 
     def __post_init__(self) -> None:
         feature_kind(self.dtype)
+        if isinstance(self.shape, int):
+            object.__setattr__(self, "shape", (self.shape,))
         if None in self.shape or any(size < 0 for size in self.shape):
             raise ValueError(
                 "The shape of a `FixedLenFeature` must be known. "
@@ -36,6 +43,9 @@ class VarLenFeature:
 
     Args:
         dtype: float32, int64, or bytes for strings.
+
+    >>> mirrax.data.VarLenFeature("int64")
+    VarLenFeature(dtype='int64')
     """
 
     dtype: Any

@@ -129,7 +129,12 @@ class Features(Message):
 
 @dataclasses.dataclass
 class Example(Message):
-    """What a TFRecord file usually has for each example: its features."""
+    """What a TFRecord file usually has for each example: its features.
+
+    >>> value = mirrax.data.Example().SerializeToString()
+    >>> mirrax.data.Example.FromString(value) == mirrax.data.Example()
+    True
+    """
 
     features: Features = dataclasses.field(default_factory=Features)
 
@@ -140,6 +145,7 @@ class Example(Message):
     @classmethod
     @override
     def FromString(cls, data: bytes) -> Self:
+        """Returns the example in a record."""
         found = read_or_raise(lambda: read_example(data), data)
         return cls(
             Features({n: Feature._from_spans(data, s) for n, s in found.items()})

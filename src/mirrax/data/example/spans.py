@@ -6,7 +6,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from mirrax.data.columns import as_objects
 from mirrax.data.example.features import BYTES, DTYPES, FLOAT, INT64, Array
 from mirrax.data.example.protobuf import (
     DELIMITED,
@@ -17,6 +16,7 @@ from mirrax.data.example.protobuf import (
     decode_numbers,
     fields,
 )
+from mirrax.data.plan.columns import as_objects
 from mirrax.errors import DataLossError
 
 _T = TypeVar("_T")

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
-from mirrax.data.columns import STRING, Columns, as_strings
-from mirrax.data.indices import SequentialIndices
-from mirrax.data.node import Epoch, Stream
+from mirrax.data.file_formats.reader import check_files
 from mirrax.data.nodes.files import FileNode
 from mirrax.data.nodes.indexed import IndexedNode
-from mirrax.data.readers.base import check_files
+from mirrax.data.plan.columns import STRING, Columns, as_strings
+from mirrax.data.plan.indices import SequentialIndices
+from mirrax.data.plan.node import Epoch, Stream
 from mirrax.errors import DataLossError
 from mirrax.values.tensor_spec import TensorSpec
 
@@ -27,10 +27,8 @@ class ArrayRecords(IndexedNode, FileNode):
     Shuffles of any size move record numbers, not records.
     """
 
-    @property
-    @override
-    def chunk(self) -> int:
-        return 64
+    chunk = 64
+    spec = TensorSpec((), STRING)
 
     @override
     def indices(self, epoch: Epoch) -> Stream:
@@ -46,11 +44,6 @@ class ArrayRecords(IndexedNode, FileNode):
             own = (numbers[places] - start).tolist()
             records[places] = as_strings(self._readers[owner].read(own))
         return [records]
-
-    @property
-    @override
-    def spec(self) -> Any:
-        return TensorSpec((), STRING)
 
     @property
     @override

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+import functools
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import jax
 import numpy as np
 from typing_extensions import override
 
-from mirrax.data import columns as cols
-from mirrax.data.columns import Columns
-from mirrax.data.node import Epoch, PassingStream, SourceNode, Stream
+from mirrax.data.plan import columns as cols
+from mirrax.data.plan.columns import Columns
+from mirrax.data.plan.node import Epoch, PassingStream, SourceNode, Stream, take_up_to
 from mirrax.errors import InvalidArgumentError
 from mirrax.values.tensor_spec import TensorSpec
 
@@ -66,19 +67,20 @@ class _BatchStream(PassingStream):
 
     @override
     def take(self, limit: int) -> Columns | None:
-        parts: list[Columns] = []
-        missing = self._size
-        while missing and (columns := self._source.take(missing)) is not None:
-            parts.append(columns)
-            missing -= cols.num_rows(columns)
+        batch = take_batch(self._source, self._size, self._drop)
         self.structure = self._source.structure
-        if not parts or (missing and self._drop):
-            return None
-        return [as_one_row(column) for column in cols.concatenate(parts)]
+        return batch
 
 
-def as_one_row(column: cols.Column) -> cols.Column:
-    """Returns stacked rows as one element."""
+def take_batch(source: Stream, size: int, drop_remainder: bool) -> Columns | None:
+    """Returns the next `size` elements as one element; None at the end."""
+    parts = take_up_to(source, size)
+    if not parts or (drop_remainder and sum(map(cols.num_rows, parts)) < size):
+        return None
+    return [_as_one_row(column) for column in cols.concatenate(parts)]
+
+
+def _as_one_row(column: cols.Column) -> cols.Column:
     if isinstance(column, np.ndarray):
         return column[None]
     raise InvalidArgumentError(
@@ -95,10 +97,15 @@ def _kinds(rows: Iterable[Any]) -> str:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PaddedBatch(Batching):
-    """Elements padded to the same shape, then stacked."""
+    """Elements padded to the same shape, then stacked.
+
+    Sizes that neither `shapes` nor the elements fix are those of the longest element,
+    after `round_up`.
+    """
 
     shapes: Any
     values: Any
+    round_up: Callable[[int], int] = int
 
     @override
     def open(self, epoch: Epoch) -> Stream:
@@ -119,6 +126,15 @@ class PaddedBatch(Batching):
         return jax.tree.unflatten(structure, padded)
 
 
+def few_length(length: int) -> int:
+    """Returns the next power of two, at least 16.
+
+    >>> [few_length(length) for length in (1, 16, 17, 100)]
+    [16, 16, 32, 128]
+    """
+    return max(16, 1 << (length - 1).bit_length())
+
+
 def _padded_spec(spec: TensorSpec, shape: Any) -> TensorSpec:
     if spec.shape is None:
         return spec
@@ -134,22 +150,26 @@ class _PaddedBatchStream(PassingStream):
 
     @override
     def take(self, limit: int) -> Columns | None:
-        rows: list[Any] = []
-        while len(rows) < self._node.size:
-            columns = self._source.take(self._node.size - len(rows))
-            if columns is None:
-                break
-            rows.extend(cols.rows_of(columns))
+        parts = take_up_to(self._source, self._node.size)
+        rows = [row for columns in parts for row in cols.rows_of(columns)]
         self.structure = self._source.structure
         if not rows or (len(rows) < self._node.size and self._node.drop_remainder):
             return None
         leaves = list(zip(*rows, strict=True))
         shapes = self._per_leaf(self._node.shapes, len(leaves))
         values = self._per_leaf(self._node.values, len(leaves))
-        return [
-            _padded(column, shape, value)[None]
-            for column, shape, value in zip(leaves, shapes, values, strict=True)
-        ]
+        given = zip(leaves, shapes, self._known_shapes, values, strict=True)
+        return [_padded(*leaf, self._node.round_up)[None] for leaf in given]
+
+    @functools.cached_property
+    def _known_shapes(self) -> list[Any]:
+        """Shapes of the elements, whose sizes are not rounded."""
+        node = self._node
+        # TensorFlow pads to a bucket's boundary whatever the elements are.
+        is_overruled = node.shapes is not None and node.round_up is not few_length
+        if node.round_up is int or is_overruled:
+            return [None] * self.structure.num_leaves
+        return [leaf.shape for leaf in jax.tree.leaves(self._node.source.spec)]
 
     def _per_leaf(self, given: Any, count: int) -> list[Any]:
         if given is None:
@@ -157,7 +177,9 @@ class _PaddedBatchStream(PassingStream):
         return self.structure.flatten_up_to(given)  # type: ignore[no-any-return]
 
 
-def _padded(rows: Any, shape: Any, value: Any) -> np.ndarray[Any, Any]:
+def _padded(
+    rows: Any, shape: Any, known: Any, value: Any, round_up: Callable[[int], int]
+) -> np.ndarray[Any, Any]:
     if isinstance(rows[0], bytes | str):
         return cols.as_strings(rows)
     arrays = [np.asarray(row) for row in rows]
@@ -166,16 +188,23 @@ def _padded(rows: Any, shape: Any, value: Any) -> np.ndarray[Any, Any]:
             "Elements that are filled up to one shape must have the same dtype and the "
             f"same number of dimensions. Received: {_kinds(arrays)}."
         )
-    largest = tuple(max(sizes) for sizes in zip(*(a.shape for a in arrays)))
+    sizes = list(zip(*(array.shape for array in arrays)))
+    largest = tuple(map(max, sizes))
     wanted = shape if shape is not None else (None,) * len(largest)
     if len(wanted) != len(largest):
         raise InvalidArgumentError(
             "`padded_shapes` must have a size for each dimension. Received: "
             f"{tuple(wanted)} for elements of shape {largest}."
         )
+    fixed = known or (None,) * len(largest)
+    # What is known may come from the first element only.
+    rounded = [
+        size if set(each) == {size} else round_up(max(each))
+        for size, each in zip(fixed, sizes, strict=True)
+    ]
     target = tuple(
-        int(have) if want is None or want == -1 else int(want)
-        for have, want in zip(largest, wanted, strict=True)
+        int(size if want is None or want == -1 else want)
+        for size, want in zip(rounded, wanted, strict=True)
     )
     if any(have > room for have, room in zip(largest, target, strict=True)):
         raise InvalidArgumentError(

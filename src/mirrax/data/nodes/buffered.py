@@ -1,4 +1,4 @@
-"""Buffered streams, used by `zip` and `interleave`."""
+"""Streams that read chunks of their source, and keep what was not used yet."""
 
 from __future__ import annotations
 
@@ -6,109 +6,148 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from typing_extensions import override
 
-from mirrax.data import columns as cols
-from mirrax.data.columns import Columns
-from mirrax.data.node import State, Stream
+from mirrax.data.plan import columns as cols
+from mirrax.data.plan.columns import Columns
+from mirrax.data.plan.node import State, Stream, skip
 from mirrax.data.thread_pool import Future, Pool, wait_for
 
 
-class Buffered:
-    """A stream with a buffer of the next elements.
+class BufferedStream(Stream):
+    """The elements of a source, which is read in chunks.
 
-    Args:
-        stream: The elements.
-        pool: Threads that fill the buffer in advance, if any.
+    The position is that before the chunk, and how many of its elements were used.
+    After an error every call raises it again, also after its position is restored.
     """
 
-    def __init__(self, stream: Stream, pool: Pool | None = None) -> None:
-        self._stream = stream
-        self._pool = pool
-        self._before = stream.state()
-        self._columns: Columns | None = None
+    def __init__(self, source: Stream) -> None:
+        self._source = source
+        self._before = source.state()
+        self._columns: Columns = []
+        self._count = 0
         self._used = 0
-        self._pending: Future | None = None
         self._error: Exception | None = None
-        self.structure: Any = None
 
-    def has_rows(self, size: int) -> bool:
-        """Returns whether there is another element; raises errors of reading."""
-        available = self.num_rows(size)
+    @override
+    def take(self, limit: int) -> Columns | None:
+        return self.take_buffered(limit) if self.num_rows(limit) else None
+
+    def take_buffered(self, limit: int) -> Columns:
+        """Returns at most `limit` of the buffered elements."""
+        start = self._used
+        self._used = min(start + limit, self._count)
+        return cols.select(self._columns, slice(start, self._used))
+
+    def next_row(self) -> list[Any] | None:
+        """Returns the leaves of the next element; None at the end."""
+        if self._used == self._count and not self.num_rows(self._source.chunk):
+            return None
+        row = [column[self._used] for column in self._columns]
+        self._used += 1
+        return row
+
+    def num_rows(self, limit: int = 1) -> int:
+        """Returns the number of buffered elements; if 0, first reads a chunk."""
         if self._error is not None:
             raise self._error
-        return available > 0
-
-    def num_rows(self, size: int) -> int:
-        """Returns the number of buffered elements; if 0, first reads up to `size`."""
-        if self._columns is not None and self._used == cols.num_rows(self._columns):
-            self._columns = None
-        if self._columns is None and self._error is None:
+        if self._used == self._count:
+            # The old chunk is released before the next is read.
+            self._columns = []
             try:
-                self._read(size)
+                before, columns, self.structure = self._read(limit)
             except Exception as error:
                 self._error = error
-        return 0 if self._columns is None else cols.num_rows(self._columns) - self._used
+                raise
+            if columns is not None:
+                self._before, self._columns = before, columns
+                self._count, self._used = cols.num_rows(columns), 0
+        return self._count - self._used
 
-    def take(self, limit: int) -> Columns:
-        """Returns at most `limit` buffered elements."""
-        assert self._columns is not None
-        taken = cols.select(self._columns, slice(self._used, self._used + limit))
-        self._used += cols.num_rows(taken)
-        return taken
-
+    @override
     def state(self) -> State:
-        """Returns the position of the next element."""
+        if self._used == self._count and self._error is None:
+            return [self._source.state(), 0]
         return [self._before, self._used]
 
+    @override
     def restore(self, state: State) -> None:
-        """Restores a position."""
+        self._error = None
         self._before, used = state
-        self._stream.restore(self._before)
-        while used and (available := self.num_rows(used)):
-            self._used += min(used, available)
-            used -= min(used, available)
+        self._source.restore(self._before)
+        self._count = self._used = 0
+        skip(self, used)
 
-    def start(self, size: int) -> None:
+    def _read(self, size: int) -> tuple[State, Columns | None, Any]:
+        """Returns the position before the next chunk, the chunk and its structure."""
+        before = self._source.state()
+        columns = self._source.take(size)
+        return before, columns, self._source.structure
+
+
+class ReadAhead(BufferedStream):
+    """A buffered stream of `zip` and `interleave`, which look at several at once.
+
+    Args:
+        size: How many elements to read at least at once.
+        pool: Threads that read the next chunk in advance, if any.
+    """
+
+    def __init__(self, source: Stream, size: int = 1, pool: Pool | None = None) -> None:
+        super().__init__(source)
+        self._size = size
+        self._pool = pool
+        self._pending: Future | None = None
+
+    def start(self) -> None:
         """Starts reading in advance, if there are threads."""
         if self._pool is not None:
-            self._pending = self._pool.submit(self._next_chunk, size)
+            self._pending = self._pool.submit(super()._read, self._size)
 
     @property
     def columns(self) -> Columns:
         """The buffered elements."""
-        return self._columns or []
+        return self._columns
 
-    def _read(self, size: int) -> None:
-        pending = self._pending
-        if pending is not None:
+    def num_rows_before_error(self) -> int:
+        """Returns the number of buffered elements, as `num_rows`; 0 for an error."""
+        try:
+            return self.num_rows()
+        except Exception:
+            return 0
+
+    @override
+    def state(self) -> State:
+        if self._pending is None:
+            return super().state()
+        return [self._before, self._used]
+
+    @override
+    def _read(self, size: int) -> tuple[State, Columns | None, Any]:
+        if self._pending is None:
+            chunk = super()._read(max(size, self._size))
+        else:
             # Kept after a Ctrl-C, so that no element is lost.
-            wait_for([pending])
-        self._pending = None
-        chunk = self._next_chunk(size) if pending is None else pending.result()
-        self._before, self._columns, self.structure = chunk
-        self._used = 0
-        if self._columns is not None:
-            self.start(size)
-
-    def _next_chunk(self, size: int) -> tuple[State, Columns | None, Any]:
-        before = self._stream.state()
-        columns = self._stream.take(size)
-        return before, columns, self._stream.structure
+            wait_for([self._pending])
+            pending, self._pending = self._pending, None
+            chunk = pending.result()
+        if chunk[1] is not None:
+            self.start()
+        return chunk
 
 
-def take_rounds(
-    streams: Sequence[Buffered], block: int, limit: int, size: int
-) -> Columns | None:
+def take_rounds(streams: Sequence[ReadAhead], block: int, limit: int) -> Columns | None:
     """Returns complete rounds of blocks of all streams.
 
     None if not every stream has a buffered block, or shapes or dtypes differ.
     """
     count = limit // (len(streams) * block)
     if count:
-        count = min(count, *(stream.num_rows(size) // block for stream in streams))
+        available = [stream.num_rows_before_error() for stream in streams]
+        count = min(count, min(available) // block)
     if not count or not _are_alike([stream.columns for stream in streams]):
         return None
-    taken = [stream.take(count * block) for stream in streams]
+    taken = [stream.take_buffered(count * block) for stream in streams]
     return [_in_turn(column, block) for column in zip(*taken, strict=True)]
 
 

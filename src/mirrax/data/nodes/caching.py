@@ -1,4 +1,4 @@
-"""`cache`."""
+"""`cache` and `load`: elements that are kept in memory or in a file."""
 
 from __future__ import annotations
 
@@ -7,17 +7,15 @@ import dataclasses
 import errno
 import os
 import pathlib
-import pickle
-import tempfile
 from typing import Any
 
-import jax
 from typing_extensions import override
 
-from mirrax.data import columns as cols
-from mirrax.data.columns import Columns
-from mirrax.data.node import Epoch, ReplayedStream, SourceNode, Stream
-from mirrax.errors import DataLossError, NotFoundError
+from mirrax.data.file_formats.element_files import ElementFile, write_elements
+from mirrax.data.plan import columns as cols
+from mirrax.data.plan.columns import Columns
+from mirrax.data.plan.node import Epoch, Node, ReplayedStream, SourceNode, Stream
+from mirrax.errors import NotFoundError
 
 # The cache is filled once, so its order is always that of one iteration.
 _EPOCH = (0,)
@@ -74,9 +72,53 @@ class _CacheStream(ReplayedStream):
         elif self._memory.structure is None:
             self._memory.columns = cols.concatenate(self._read) if self._read else None
             self._memory.structure = self.structure
-            if self._node.file:
-                _save(self._node.file, self._memory)
+            if self._node.file and self.structure is not None:
+                write_elements(self._node.file, self.structure, None, self._read)
         return columns
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class SavedElements(Node):
+    """The elements in a file that `save` wrote."""
+
+    is_expensive = True
+
+    path: str
+    file: ElementFile = dataclasses.field(repr=False)
+
+    @override
+    def open(self, epoch: Epoch) -> Stream:
+        return _SavedStream(self.file)
+
+    @property
+    @override
+    def spec(self) -> Any:
+        return self.file.spec
+
+    @property
+    @override
+    def cardinality(self) -> int:
+        return self.file.num_elements
+
+
+class _SavedStream(ReplayedStream):
+    chunk = 256
+
+    def __init__(self, file: ElementFile) -> None:
+        self._chunks = file.chunks()
+        self._columns: Columns | None = None
+        self._used = 0
+        self.structure = file.structure
+
+    @override
+    def _take(self, limit: int) -> Columns | None:
+        if self._columns is None or self._used == cols.num_rows(self._columns):
+            self._columns, self._used = next(self._chunks, None), 0
+            if self._columns is None:
+                return None
+        found = cols.select(self._columns, slice(self._used, self._used + limit))
+        self._used += cols.num_rows(found)
+        return found
 
 
 def _require_folder(file: str) -> None:
@@ -90,24 +132,8 @@ def _require_folder(file: str) -> None:
         )
 
 
-def _save(file: str, memory: CachedColumns) -> None:
-    """Writes a cache file atomically."""
-    count = 0 if memory.columns is None else len(memory.columns)
-    nesting = None if count == 0 else jax.tree.unflatten(memory.structure, range(count))
-    folder = pathlib.Path(file).absolute().parent
-    handle, name = tempfile.mkstemp(dir=folder)
-    with os.fdopen(handle, "wb") as stream:
-        pickle.dump((memory.columns, nesting), stream)
-    os.replace(name, file)
-
-
 def _load(file: str, memory: CachedColumns) -> None:
-    try:
-        with open(file, "rb") as stream:
-            memory.columns, nesting = pickle.load(stream)
-    except (pickle.UnpicklingError, EOFError, ValueError, TypeError) as error:
-        raise DataLossError(
-            "The file of a cache must be one that `cache` wrote. Received: "
-            f"{file!r}: {error}. Delete it, and it is written again."
-        ) from error
-    memory.structure = jax.tree.structure(nesting)
+    found = ElementFile(file)
+    chunks = list(found.chunks())
+    memory.columns = cols.concatenate(chunks) if chunks else None
+    memory.structure = found.structure

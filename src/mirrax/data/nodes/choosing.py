@@ -11,11 +11,20 @@ import jax
 import numpy as np
 from typing_extensions import override
 
-from mirrax.data.columns import Columns
-from mirrax.data.node import INFINITE, UNKNOWN, Epoch, Node, State, Stream
 from mirrax.data.nodes.combining import common_spec
 from mirrax.data.nodes.counting import RandomStream
-from mirrax.data.seeds import Seeded, random_seed
+from mirrax.data.plan.columns import Columns
+from mirrax.data.plan.node import (
+    INFINITE,
+    UNKNOWN,
+    Epoch,
+    Node,
+    State,
+    Stream,
+    as_count,
+    require_same_structure,
+)
+from mirrax.data.plan.seeds import Seeded, random_seed
 from mirrax.errors import InvalidArgumentError
 from mirrax.values.tensor_spec import TensorSpec
 
@@ -25,7 +34,6 @@ class Choosing(Node):
     """Elements of several datasets, each time of one that is chosen.
 
     Args:
-        sources: The datasets.
         stops_on_empty: Whether it ends as soon as one that has ended is chosen; if not,
             such a choice is left out.
     """
@@ -84,12 +92,7 @@ class Sample(Choosing, Seeded):
     weights: tuple[float, ...]
     seed: int
     rerandomize: bool
-    is_random: bool = dataclasses.field(default=False, repr=False)
-
-    @property
-    @override
-    def is_unseeded(self) -> bool:
-        return self.is_random
+    is_unseeded: bool = dataclasses.field(default=False, repr=False)
 
     @override
     def _open_choices(self, epoch: Epoch) -> Stream:
@@ -168,7 +171,11 @@ class _ChoosingStream(Stream):
             which = self._node.source_of(int(choice[0][0]))
             columns = None if which in self._ended else self._sources[which].take(1)
             if columns is not None:
-                self._check(self._sources[which].structure)
+                self.structure = require_same_structure(
+                    self.structure,
+                    self._sources[which].structure,
+                    "Datasets to choose from",
+                )
                 return columns
             self._ended.add(which)
             self._has_stopped = self._node.stops_on_empty
@@ -182,16 +189,9 @@ class _ChoosingStream(Stream):
 
     @override
     def restore(self, state: State) -> None:
-        self._has_stopped, ended, choices, sources = state
-        self._ended = set(ended)
+        has_stopped, ended, choices, sources = state
+        self._has_stopped = bool(has_stopped)
+        self._ended = {as_count(index, len(self._sources) - 1) for index in ended}
         self._choices.restore(choices)
         for source, inner in zip(self._sources, sources, strict=True):
             source.restore(inner)
-
-    def _check(self, structure: Any) -> None:
-        if self.structure is not None and self.structure != structure:
-            raise InvalidArgumentError(
-                "Datasets to choose from must have elements of the same structure. "
-                f"Received: {structure} after {self.structure}."
-            )
-        self.structure = structure

@@ -10,9 +10,10 @@ import jax
 import numpy as np
 from typing_extensions import override
 
-from mirrax.data import columns as cols
-from mirrax.data.columns import Columns
-from mirrax.data.node import (
+from mirrax.data.nodes.buffered import ReadAhead
+from mirrax.data.plan import columns as cols
+from mirrax.data.plan.columns import Columns
+from mirrax.data.plan.node import (
     INFINITE,
     UNKNOWN,
     CountedStream,
@@ -21,9 +22,9 @@ from mirrax.data.node import (
     SourceNode,
     State,
     Stream,
+    as_count,
+    require_same_structure,
 )
-from mirrax.data.nodes.buffered import Buffered
-from mirrax.errors import InvalidArgumentError
 from mirrax.values.tensor_spec import TensorSpec
 
 
@@ -55,7 +56,7 @@ class Zip(Node):
 
 class _ZipStream(Stream):
     def __init__(self, sources: list[Stream], nesting: Any) -> None:
-        self._sources = [Buffered(source) for source in sources]
+        self._sources = [ReadAhead(source) for source in sources]
         self._nesting = nesting
         self.chunk = min(source.chunk for source in sources)
 
@@ -64,10 +65,10 @@ class _ZipStream(Stream):
         count = limit
         for source in self._sources:
             # Each reads only as many as those before it have.
-            if not source.has_rows(count):
-                return None
             count = min(count, source.num_rows(count))
-        taken = [source.take(count) for source in self._sources]
+            if not count:
+                return None
+        taken = [source.take_buffered(count) for source in self._sources]
         inner = [
             jax.tree.unflatten(source.structure, [0] * len(columns))
             for source, columns in zip(self._sources, taken, strict=True)
@@ -133,7 +134,11 @@ class _ConcatenateStream(Stream):
         while True:
             columns = self._source.take(limit)
             if columns is not None:
-                self._check(self._source.structure)
+                self.structure = require_same_structure(
+                    self.structure,
+                    self._source.structure,
+                    "Datasets that come one after another",
+                )
             if columns is not None or self._which + 1 == len(self._nodes):
                 return columns
             self._open(self._which + 1)
@@ -144,16 +149,9 @@ class _ConcatenateStream(Stream):
 
     @override
     def restore(self, state: State) -> None:
-        self._open(state[0])
-        self._source.restore(state[1])
-
-    def _check(self, structure: Any) -> None:
-        if self.structure is not None and self.structure != structure:
-            raise InvalidArgumentError(
-                "Datasets that come one after another must have elements of the same "
-                f"structure. Received: {structure} after {self.structure}."
-            )
-        self.structure = structure
+        which, inner = state
+        self._open(as_count(which, len(self._nodes) - 1))
+        self._source.restore(inner)
 
     def _open(self, which: int) -> None:
         self._which = which
@@ -179,7 +177,7 @@ class Enumerate(SourceNode):
 class _EnumerateStream(CountedStream):
     def __init__(self, source: Stream, start: int) -> None:
         self._source = source
-        self._count = start
+        self._start = start
 
     @override
     def take(self, limit: int) -> Columns | None:
@@ -189,5 +187,6 @@ class _EnumerateStream(CountedStream):
         self.structure = jax.tree.structure(
             (0, jax.tree.unflatten(self._source.structure, [0] * len(columns)))
         )
-        start, self._count = self._count, self._count + cols.num_rows(columns)
-        return [np.arange(start, self._count), *columns]
+        start = self._start + self._count
+        self._count += cols.num_rows(columns)
+        return [np.arange(start, self._start + self._count), *columns]

@@ -9,10 +9,9 @@ import jax
 import numpy as np
 from typing_extensions import override
 
-from mirrax.data import columns as cols
-from mirrax.data.columns import Columns
-from mirrax.data.indices import random_for
-from mirrax.data.node import (
+from mirrax.data.plan import columns as cols
+from mirrax.data.plan.columns import Columns
+from mirrax.data.plan.node import (
     INFINITE,
     CountedStream,
     Epoch,
@@ -20,22 +19,14 @@ from mirrax.data.node import (
     SourceNode,
     State,
     Stream,
+    as_count,
 )
-from mirrax.data.seeds import Seeded
+from mirrax.data.plan.seeds import Seeded, random_for
 from mirrax.errors import InvalidArgumentError
 from mirrax.values.tensor_spec import TensorSpec
 
 _ROWS = 256
 """How many numbers are made at once."""
-
-
-class InfiniteNode(Node):
-    """Numbers without end."""
-
-    @property
-    @override
-    def cardinality(self) -> int:
-        return INFINITE
 
 
 class _InfiniteStream(Stream):
@@ -53,12 +44,14 @@ class _InfiniteStream(Stream):
 
     @override
     def restore(self, state: State) -> None:
-        self._position = state
+        self._position = as_count(state)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Counter(InfiniteNode):
+class Counter(Node):
     """Numbers from a start on, by a step."""
+
+    cardinality = INFINITE
 
     start: int
     step: int
@@ -88,32 +81,19 @@ class _CounterStream(_InfiniteStream):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class RandomNumbers(InfiniteNode, Seeded):
-    """Random integers below 2**32.
+class RandomNumbers(Node, Seeded):
+    """Random integers below 2**32."""
 
-    Args:
-        seed: The random seed.
-        rerandomize: Whether each iteration has different numbers.
-        is_random: Whether the user gave no seed.
-    """
+    spec = TensorSpec((), np.int64)
+    cardinality = INFINITE
 
     seed: int
     rerandomize: bool
-    is_random: bool = dataclasses.field(default=False, repr=False)
-
-    @property
-    @override
-    def is_unseeded(self) -> bool:
-        return self.is_random
+    is_unseeded: bool = dataclasses.field(default=False, repr=False)
 
     @override
     def open(self, epoch: Epoch) -> Stream:
         return RandomStream((self.seed, *(epoch if self.rerandomize else ())))
-
-    @property
-    @override
-    def spec(self) -> Any:
-        return TensorSpec((), np.int64)
 
 
 class RandomStream(_InfiniteStream):

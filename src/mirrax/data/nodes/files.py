@@ -8,9 +8,9 @@ from typing import Any
 
 from typing_extensions import override
 
-from mirrax.data.columns import STRING, Columns, as_objects
-from mirrax.data.node import UNKNOWN, Epoch, Node, State, Stream
-from mirrax.data.readers import Reader
+from mirrax.data.file_formats import Reader
+from mirrax.data.plan.columns import STRING, Columns, as_objects
+from mirrax.data.plan.node import UNKNOWN, Epoch, Node, State, Stream
 from mirrax.values.tensor_spec import TensorSpec
 
 MakeReader = Callable[[tuple[str, ...]], Reader]
@@ -28,14 +28,9 @@ class FileNode(Node):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Files(FileNode):
-    """The records of files, one file after another.
+    """The records of files, one file after another."""
 
-    Args:
-        files: Their paths.
-        make_reader: Opens some of them.
-        kind: What kind of files they are.
-    """
-
+    spec = TensorSpec((), STRING)
     cardinality = UNKNOWN
 
     make_reader: MakeReader = dataclasses.field(repr=False)
@@ -44,11 +39,6 @@ class Files(FileNode):
     @override
     def open(self, epoch: Epoch) -> Stream:
         return _FilesStream(self.make_reader(self.files), self.structure)
-
-    @property
-    @override
-    def spec(self) -> Any:
-        return TensorSpec((), STRING)
 
 
 class _FilesStream(Stream):

@@ -1,22 +1,27 @@
-"""`filter`."""
+"""`filter`, `take_while` and `unique`."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from typing_extensions import override
 
-from mirrax.data import columns as cols
-from mirrax.data.columns import Columns
-from mirrax.data.node import (
+from mirrax.data.plan import columns as cols
+from mirrax.data.plan.columns import Columns
+from mirrax.data.plan.node import (
     UNKNOWN,
     CountedStream,
+    DelayingStream,
     Epoch,
+    ReplayedStream,
     SourceNode,
+    State,
     Stream,
+    as_count,
 )
 from mirrax.errors import InvalidArgumentError
 
@@ -39,43 +44,119 @@ class Filter(SourceNode):
         return 0 if self.source.cardinality == 0 else UNKNOWN
 
 
-class _FilterStream(CountedStream):
+class _FilterStream(CountedStream, DelayingStream):
     def __init__(self, source: Stream, predicate: Callable[..., Any]) -> None:
         self._source = source
         self._predicate = predicate
-        self._error: Exception | None = None
 
     @override
-    def take(self, limit: int) -> Columns | None:
-        if self._error is not None:
-            raise self._error
+    def _take(self, limit: int) -> Columns | None:
         while (columns := self._source.take(limit)) is not None:
             self.structure = self._source.structure
-            kept = cols.select(columns, self._which(cols.rows_of(columns)))
+            numbers = itertools.count(self._count)
             self._count += cols.num_rows(columns)
-            if cols.num_rows(kept):
-                return kept
+            results = map(self._is_kept, cols.rows_of(columns), numbers)
+            keep = self._until_error(results)
+            chosen = [place for place, is_kept in enumerate(keep) if is_kept]
+            if chosen:
+                return cols.select(columns, chosen)
             if self._error is not None:
                 raise self._error
         return None
 
-    def _which(self, rows: Sequence[Any]) -> np.ndarray[Any, Any]:
-        """Returns a mask of rows to keep; an error is raised after those before it."""
-        keep = np.zeros(len(rows), bool)
-        for place, row in enumerate(rows):
-            try:
-                with cols.annotate_errors("filter", self._count + place):
-                    keep[place] = self._is_kept(row)
-            except Exception as error:
-                self._error = error
-                break
-        return keep
+    def _is_kept(self, row: Any, number: int) -> bool:
+        with cols.ErrorNote("filter", number):
+            result = cols.call(self._predicate, self.structure, row)
+            return _truth_of(result, "filter")
 
-    def _is_kept(self, row: Any) -> bool:
-        result = cols.call(self._predicate, self.structure, row)
-        if np.ndim(result):
-            raise InvalidArgumentError(
-                "A function given to `filter` must return one truth value. Received: "
-                f"an array of shape {np.shape(result)}. Use `.all()` or `.any()`."
-            )
-        return bool(result)
+
+def _truth_of(result: Any, operation: str) -> bool:
+    if np.ndim(result):
+        raise InvalidArgumentError(
+            f"A function given to `{operation}` must return one truth value. "
+            f"Received: an array of shape {np.shape(result)}. Use `.all()` or `.any()`."
+        )
+    return bool(result)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class TakeWhile(SourceNode):
+    """The elements before the first for which a function is not true."""
+
+    is_expensive = True
+    cardinality = UNKNOWN
+
+    predicate: Callable[..., Any]
+
+    @override
+    def open(self, epoch: Epoch) -> Stream:
+        return _TakeWhileStream(self.source.open(epoch), self.predicate)
+
+
+class _TakeWhileStream(Stream):
+    def __init__(self, source: Stream, predicate: Callable[..., Any]) -> None:
+        self._source = source
+        self._predicate = predicate
+        self._number = 0
+        self._has_ended = False
+
+    @override
+    def take(self, limit: int) -> Columns | None:
+        # One at a time, so that nothing after the end is read.
+        columns = None if self._has_ended else self._source.take(1)
+        if columns is None:
+            return None
+        self.structure = self._source.structure
+        (row,) = cols.rows_of(columns)
+        with cols.ErrorNote("take_while", self._number):
+            result = cols.call(self._predicate, self.structure, row)
+            self._has_ended = not _truth_of(result, "take_while")
+        self._number += 1
+        return None if self._has_ended else columns
+
+    @override
+    def state(self) -> State:
+        return [self._number, self._has_ended, self._source.state()]
+
+    @override
+    def restore(self, state: State) -> None:
+        number, has_ended, inner = state
+        self._number, self._has_ended = as_count(number), bool(has_ended)
+        self._source.restore(inner)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Unique(SourceNode):
+    """The elements that differ from all before them."""
+
+    cardinality = UNKNOWN
+
+    @override
+    def open(self, epoch: Epoch) -> Stream:
+        return _UniqueStream(self.source.open(epoch))
+
+
+class _UniqueStream(ReplayedStream):
+    def __init__(self, source: Stream) -> None:
+        self._source = source
+        self._seen: set[Any] = set()
+
+    @override
+    def _take(self, limit: int) -> Columns | None:
+        while (columns := self._source.take(limit)) is not None:
+            self.structure = self._source.structure
+            new = np.array([self._is_new(row) for row in cols.rows_of(columns)])
+            if new.any():
+                return cols.select(columns, new)
+        return None
+
+    def _is_new(self, row: Any) -> bool:
+        known = len(self._seen)
+        self._seen.add(tuple(map(_key, row)))
+        return len(self._seen) > known
+
+
+def _key(leaf: Any) -> Any:
+    array = np.asarray(leaf)
+    is_text = array.dtype.kind in "OSU"
+    return array.shape, tuple(array.ravel().tolist()) if is_text else array.tobytes()

@@ -11,8 +11,8 @@ import jax
 import numpy as np
 from typing_extensions import override
 
-from mirrax.data.columns import STRING, Columns, from_rows
-from mirrax.data.node import UNKNOWN, Epoch, Node, ReplayedStream, Stream
+from mirrax.data.plan.columns import STRING, Columns, from_rows
+from mirrax.data.plan.node import UNKNOWN, Epoch, Node, ReplayedStream, Stream
 from mirrax.values.tensor_spec import TensorSpec
 
 

@@ -11,10 +11,11 @@ import jax
 import numpy as np
 from typing_extensions import override
 
-from mirrax.data import columns as cols
-from mirrax.data.columns import Columns
-from mirrax.data.inference import spec_of_first
-from mirrax.data.node import (
+from mirrax.data.nodes.combining import common_spec
+from mirrax.data.plan import columns as cols
+from mirrax.data.plan.columns import Columns
+from mirrax.data.plan.inference import spec_of_first
+from mirrax.data.plan.node import (
     UNKNOWN,
     Epoch,
     Node,
@@ -22,9 +23,9 @@ from mirrax.data.node import (
     SourceNode,
     State,
     Stream,
+    as_count,
 )
-from mirrax.data.nodes.combining import common_spec
-from mirrax.data.seeds import Seeded, seed_unseeded
+from mirrax.data.plan.seeds import Seeded, seed_unseeded
 from mirrax.errors import InvalidArgumentError
 
 
@@ -33,7 +34,6 @@ class GroupByWindow(SourceNode, Seeded):
     """The elements of `reduce(key, group)` for groups of elements with the same key.
 
     Args:
-        source: The elements.
         key_of: Returns the key of an element.
         reduce: Returns a node, given a key and the node of a group.
         size_of: Returns the size of a group, given its key.
@@ -42,16 +42,12 @@ class GroupByWindow(SourceNode, Seeded):
 
     is_expensive = True
     cardinality = UNKNOWN
+    is_unseeded = True
 
     key_of: Callable[..., Any]
     reduce: Callable[[Any, Node], Node]
     size_of: Callable[[Any], Any]
     seed: int = dataclasses.field(repr=False)
-
-    @property
-    @override
-    def is_unseeded(self) -> bool:
-        return True
 
     @override
     def open(self, epoch: Epoch) -> Stream:
@@ -111,7 +107,7 @@ class _RowsStream(Stream):
 
     @override
     def restore(self, state: State) -> None:
-        self._used = state
+        self._used = as_count(state, len(self._rows))
 
 
 class _GroupStream(ReplayedStream):
@@ -146,7 +142,7 @@ class _GroupStream(ReplayedStream):
                 self._has_ended = True
                 break
             (row,) = cols.rows_of(columns)
-            with cols.annotate_errors("group_by_window", self._num_read):
+            with cols.ErrorNote("group_by_window", self._num_read):
                 key = cols.call(self._node.key_of, self._source.structure, row)
                 number = int(np.asarray(key))
                 size = int(np.asarray(self._node.size_of(np.int64(number))))

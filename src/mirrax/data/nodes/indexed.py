@@ -10,22 +10,20 @@ import jax
 import numpy as np
 from typing_extensions import override
 
-from mirrax.data import columns as cols
-from mirrax.data.columns import Columns, as_array
-from mirrax.data.indices import SequentialIndices, take_numbers
-from mirrax.data.node import Epoch, Node, State, Stream
+from mirrax.data.plan import columns as cols
+from mirrax.data.plan.columns import Columns, as_array
+from mirrax.data.plan.indices import SequentialIndices, take_numbers
+from mirrax.data.plan.node import DelayingStream, Epoch, Node, State, Stream
 from mirrax.values.tensor_spec import TensorSpec
-
-_IN_MEMORY = 256
 
 
 class IndexedNode(Node):
     """A node whose elements can be looked up by number, in any order."""
 
     @property
-    @abc.abstractmethod
     def chunk(self) -> int:
         """How many elements to look up at once when they are used one by one."""
+        return 256
 
     @property
     def has_indices(self) -> bool:
@@ -45,7 +43,7 @@ class IndexedNode(Node):
         return IndexedStream(self, self.indices(epoch))
 
 
-class IndexedStream(Stream):
+class IndexedStream(DelayingStream):
     """Elements in the order of their numbers."""
 
     def __init__(self, node: IndexedNode, indices: Stream) -> None:
@@ -53,12 +51,9 @@ class IndexedStream(Stream):
         self._indices = indices
         self.structure = node.structure
         self.chunk = node.chunk
-        self._error: Exception | None = None
 
     @override
-    def take(self, limit: int) -> Columns | None:
-        if self._error is not None:
-            raise self._error
+    def _take(self, limit: int) -> Columns | None:
         numbers = take_numbers(self._indices, limit)
         if not len(numbers):
             return None
@@ -67,20 +62,8 @@ class IndexedStream(Stream):
         except Exception:
             if len(numbers) == 1:
                 raise
-            return self._look_up_until_error(numbers)
-
-    def _look_up_until_error(self, numbers: np.ndarray[Any, Any]) -> Columns:
-        """Returns the elements before an error, which is raised at the next `take`."""
-        found: list[Columns] = []
-        for number in numbers:
-            try:
-                found.append(self._look_up(number[None]))
-            except Exception as error:
-                if not found:
-                    raise
-                self._error = error
-                break
-        return cols.concatenate(found)
+            one_by_one = (self._look_up(number[None]) for number in numbers)
+            return cols.concatenate(self._until_error(one_by_one))
 
     @override
     def state(self) -> State:
@@ -95,12 +78,9 @@ class IndexedStream(Stream):
 class Range(IndexedNode):
     """Integers."""
 
-    numbers: range
+    spec = TensorSpec((), np.int64)
 
-    @property
-    @override
-    def chunk(self) -> int:
-        return _IN_MEMORY
+    numbers: range
 
     @override
     def indices(self, epoch: Epoch) -> Stream:
@@ -109,11 +89,6 @@ class Range(IndexedNode):
     @override
     def look_up(self, numbers: np.ndarray[Any, Any]) -> Columns:
         return [self.numbers.start + numbers * self.numbers.step]
-
-    @property
-    @override
-    def spec(self) -> Any:
-        return TensorSpec((), np.int64)
 
     @property
     @override
@@ -128,11 +103,6 @@ class Slices(IndexedNode):
     arrays: tuple[np.ndarray[Any, Any], ...] = dataclasses.field(repr=False)
     nesting: Any = dataclasses.field(repr=False)
     count: int
-
-    @property
-    @override
-    def chunk(self) -> int:
-        return _IN_MEMORY
 
     @override
     def indices(self, epoch: Epoch) -> Stream:

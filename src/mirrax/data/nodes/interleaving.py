@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from typing_extensions import override
 
-from mirrax.data import columns as cols
-from mirrax.data.columns import Columns
-from mirrax.data.node import (
+from mirrax.data.nodes.buffered import ReadAhead, take_rounds
+from mirrax.data.plan import columns as cols
+from mirrax.data.plan.columns import Columns
+from mirrax.data.plan.node import (
     UNKNOWN,
+    DelayingStream,
     Epoch,
     Node,
     SourceNode,
     State,
     Stream,
+    as_count,
     position_error,
 )
-from mirrax.data.nodes.buffered import Buffered, take_rounds
-from mirrax.data.seeds import Seeded, seed_unseeded
+from mirrax.data.plan.seeds import Seeded, seed_unseeded
 from mirrax.data.thread_pool import Pool
 
 
@@ -29,7 +31,6 @@ class Interleave(SourceNode, Seeded):
     """Interleaves the datasets that a function returns for each element.
 
     Args:
-        source: The elements.
         function: Returns a node, given an element.
         cycle_length: How many datasets are interleaved.
         block_length: How many consecutive elements each contributes.
@@ -39,17 +40,13 @@ class Interleave(SourceNode, Seeded):
 
     is_expensive = True
     cardinality = UNKNOWN
+    is_unseeded = True
 
     function: Callable[..., Node]
     cycle_length: int
     block_length: int
     seed: int = dataclasses.field(repr=False)
     num_threads: int = 0
-
-    @property
-    @override
-    def is_unseeded(self) -> bool:
-        return True
 
     @override
     def open(self, epoch: Epoch) -> Stream:
@@ -70,7 +67,7 @@ class Interleave(SourceNode, Seeded):
     def make(self, stream: Stream, columns: Columns, number: int) -> Node:
         """Returns the node of the element with a number."""
         row = cols.rows_of(columns)[0]
-        with cols.annotate_errors("interleave` or `flat_map", number):
+        with cols.ErrorNote("interleave` or `flat_map", number):
             node: Node = cols.call(self.function, stream.structure, row)
         return seed_unseeded(node, (self.seed, number))
 
@@ -81,21 +78,17 @@ class _Slot:
 
     Args:
         before: The source's position before the dataset's element.
-        number: The number of that element.
-        size: How many of its elements to read at once.
-        stream: Its elements.
     """
 
     before: State
     number: int
-    size: int
-    stream: Buffered
+    stream: ReadAhead
 
     def state(self) -> State:
         return [self.before, self.number, self.stream.state()]
 
 
-class _InterleaveStream(Stream):
+class _InterleaveStream(DelayingStream):
     def __init__(self, node: Interleave, epoch: Epoch) -> None:
         self._node = node
         self._epoch = epoch
@@ -105,28 +98,10 @@ class _InterleaveStream(Stream):
         self._num_made = 0
         self._turn = 0
         self._given = 0
-        self._error: Exception | None = None
 
     @override
-    def take(self, limit: int) -> Columns | None:
-        if self._error is not None:
-            raise self._error
-        pieces: list[Columns] = []
-        missing = limit
-        while missing:
-            try:
-                piece = self._next_piece(missing)
-            except Exception as error:
-                self._close()
-                if not pieces:
-                    raise
-                # Raised at the next `take`, after the elements before it.
-                self._error = error
-                break
-            if piece is None:
-                break
-            pieces.append(piece)
-            missing -= cols.num_rows(piece)
+    def _take(self, limit: int) -> Columns | None:
+        pieces = self._until_error(self._pieces(limit))
         return cols.concatenate(pieces) if pieces else None
 
     @override
@@ -142,8 +117,19 @@ class _InterleaveStream(Stream):
     def restore(self, state: State) -> None:
         self._slots = [self._restored_slot(slot) for slot in state["slots"]]
         self._source.restore(state["source"])
-        self._num_made = state["made"]
-        self._turn, self._given = state["turn"]
+        self._num_made = as_count(state["made"])
+        turn, given = state["turn"]
+        self._turn = as_count(turn, max(len(self._slots) - 1, 0))
+        self._given = as_count(given, self._node.block_length - 1)
+
+    def _pieces(self, limit: int) -> Iterator[Columns]:
+        try:
+            while limit and (piece := self._next_piece(limit)) is not None:
+                limit -= cols.num_rows(piece)
+                yield piece
+        except Exception:
+            self._close()
+            raise
 
     def _next_piece(self, limit: int) -> Columns | None:
         self._fill()
@@ -153,9 +139,9 @@ class _InterleaveStream(Stream):
                 if rounds is not None:
                     return rounds
             slot = self._slots[self._turn]
-            if slot.stream.has_rows(slot.size):
-                wanted = min(limit, self._node.block_length - self._given)
-                columns = slot.stream.take(wanted)
+            wanted = min(limit, self._node.block_length - self._given)
+            columns = slot.stream.take(wanted)
+            if columns is not None:
                 self.structure = slot.stream.structure
                 self._given += cols.num_rows(columns)
                 if self._given == self._node.block_length:
@@ -168,8 +154,7 @@ class _InterleaveStream(Stream):
     def _take_rounds(self, limit: int) -> Columns | None:
         slots = self._slots[self._turn :] + self._slots[: self._turn]
         streams = [slot.stream for slot in slots]
-        block = self._node.block_length
-        rounds = take_rounds(streams, block, limit, slots[0].size)
+        rounds = take_rounds(streams, self._node.block_length, limit)
         if rounds is not None:
             self.structure = streams[0].structure
         return rounds
@@ -210,11 +195,12 @@ class _InterleaveStream(Stream):
         node = self._node.make(self._source, columns, self._num_made)
         slot = self._open_slot(node, before, self._num_made)
         self._num_made += 1
-        slot.stream.start(slot.size)
+        slot.stream.start()
         return slot
 
     def _restored_slot(self, state: State) -> _Slot:
         before, number, inner = state
+        number = as_count(number)
         source = self._node.source.open(self._epoch)
         source.restore(before)
         columns = source.take(1)
@@ -228,4 +214,4 @@ class _InterleaveStream(Stream):
         stream = node.open(self._epoch)
         self.chunk = max(self.chunk, stream.chunk)
         size = max(self._node.block_length, stream.chunk)
-        return _Slot(before, number, size, Buffered(stream, self._pool))
+        return _Slot(before, number, ReadAhead(stream, size, self._pool))

@@ -1,8 +1,10 @@
-"""`map`."""
+"""`map` and `scan`."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,12 +12,19 @@ import jax
 import numpy as np
 from typing_extensions import override
 
-from mirrax.data import columns as cols
-from mirrax.data.columns import Columns
-from mirrax.data.inference import spec_of_function
-from mirrax.data.node import CountedStream, Epoch, SourceNode, Stream
 from mirrax.data.nodes.parallel import ParallelStream
-from mirrax.data.vectorize import is_deterministic, is_pure, vectorized
+from mirrax.data.plan import columns as cols
+from mirrax.data.plan.columns import Columns
+from mirrax.data.plan.inference import spec_of_function
+from mirrax.data.plan.node import (
+    CountedStream,
+    DelayingStream,
+    Epoch,
+    ReplayedStream,
+    SourceNode,
+    Stream,
+)
+from mirrax.data.plan.vectorize import is_deterministic, is_pure, vectorized
 from mirrax.errors import InvalidArgumentError
 
 
@@ -24,8 +33,6 @@ class Map(SourceNode):
     """Applies a function to each element.
 
     Args:
-        source: The elements.
-        function: The function.
         num_threads: How many calls run at once; 0 for sequential calls.
         is_ordered: Whether results keep the order of the elements; None for the
             dataset's option.
@@ -92,7 +99,7 @@ class _Function:
 
     def call(self, structure: Any, row: Sequence[Any], number: int) -> Any:
         """Returns the leaves and the structure of the result for one element."""
-        with cols.annotate_errors("map", number):
+        with cols.ErrorNote("map", number):
             result = cols.call(self._function, structure, row)
             leaves, nesting = jax.tree.flatten(result)
             self._check(nesting, result)
@@ -125,44 +132,84 @@ class _Function:
         )
 
 
-class _MapStream(CountedStream):
+class _MapStream(CountedStream, DelayingStream):
     def __init__(self, source: Stream, function: _Function) -> None:
         self._source = source
         self._function = function
-        self._error: Exception | None = None
 
     @override
-    def take(self, limit: int) -> Columns | None:
-        if self._error is not None:
-            raise self._error
+    def _take(self, limit: int) -> Columns | None:
         columns = self._source.take(limit)
         if columns is None:
             return None
-        result = self._apply(columns)
-        self._count += cols.num_rows(result)
-        return result
-
-    def _apply(self, columns: Columns) -> Columns:
         structure = self._source.structure
         batched = self._function.try_batched(structure, columns)
         if batched is not None:
             self.structure, result = batched
-            return result
-        return self._apply_one_by_one(structure, cols.rows_of(columns))
+        else:
+            call = functools.partial(self._function.call, structure)
+            numbers = itertools.count(self._count)
+            results = self._until_error(map(call, cols.rows_of(columns), numbers))
+            self.structure = results[-1][1]
+            result = cols.from_rows([leaves for leaves, _ in results])
+        self._count += cols.num_rows(result)
+        return result
 
-    def _apply_one_by_one(
-        self, structure: Any, rows: Sequence[tuple[Any, ...]]
-    ) -> Columns:
-        """Returns the results; an error is raised after the results before it."""
-        results: list[Any] = []
-        for row in rows:
-            number = self._count + len(results)
-            try:
-                leaves, self.structure = self._function.call(structure, row, number)
-            except Exception as error:
-                if not results:
-                    raise
-                self._error = error
-                break
-            results.append(leaves)
-        return cols.from_rows(results)
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Scan(SourceNode):
+    """The results of a function that carries a state.
+
+    Args:
+        initial_state: The state before the first element.
+        function: Returns the next state and a result, given a state and an element.
+    """
+
+    is_expensive = True
+
+    initial_state: Any
+    function: Callable[[Any, Any], Any]
+
+    @override
+    def open(self, epoch: Epoch) -> Stream:
+        return _ScanStream(self, epoch)
+
+    def call(self, state: Any, element: Any) -> tuple[Any, Any]:
+        """Returns the next state, and the result."""
+        made = self.function(state, element)
+        if not isinstance(made, tuple) or len(made) != 2:
+            raise TypeError(
+                "A function given to `scan` must return a pair: the next state and a "
+                f"result. Received: {made!r}."
+            )
+        return made
+
+    @property
+    @override
+    def spec(self) -> Any:
+        element = self.source.spec
+        is_split = isinstance(element, tuple) and not hasattr(element, "_fields")
+
+        def result(*parts: Any) -> Any:
+            return self.call(self.initial_state, parts if is_split else parts[0])[1]
+
+        return spec_of_function(result, self.source, self)
+
+
+class _ScanStream(ReplayedStream):
+    def __init__(self, node: Scan, epoch: Epoch) -> None:
+        self._node = node
+        self._source = node.source.open(epoch)
+        self._state = node.initial_state
+
+    @override
+    def _take(self, limit: int) -> Columns | None:
+        columns = self._source.take(1)
+        if columns is None:
+            return None
+        (row,) = cols.rows_of(columns)
+        element = jax.tree.unflatten(self._source.structure, row)
+        with cols.ErrorNote("scan", self._taken):
+            self._state, result = self._node.call(self._state, element)
+        leaves, self.structure = jax.tree.flatten(result)
+        return cols.from_rows([leaves])

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
-from mirrax.data import columns as cols
-from mirrax.data.columns import Columns
-from mirrax.data.node import (
+from mirrax.data.nodes.indexed import IndexedNode
+from mirrax.data.plan import columns as cols
+from mirrax.data.plan.columns import Columns
+from mirrax.data.plan.node import (
     INFINITE,
     UNKNOWN,
     CountedStream,
@@ -20,8 +21,8 @@ from mirrax.data.node import (
     Node,
     State,
     Stream,
+    as_count,
 )
-from mirrax.data.nodes.indexed import IndexedNode
 
 OpenSource = Callable[[Epoch], Stream]
 
@@ -119,8 +120,9 @@ class RepeatedStream(Stream):
 
     @override
     def restore(self, state: State) -> None:
-        self._open(state[0])
-        self._source.restore(state[1])
+        repetition, inner = state
+        self._open(as_count(repetition))
+        self._source.restore(inner)
 
     def _open(self, repetition: int) -> None:
         self._repetition = repetition
@@ -219,5 +221,7 @@ class LimitedStream(Stream):
 
     @override
     def restore(self, state: State) -> None:
-        self._to_skip, self._left, inner = state
+        to_skip, left, inner = state
+        self._to_skip = as_count(to_skip)
+        self._left = self._left if self._left is None else as_count(left, self._left)
         self._source.restore(inner)

@@ -10,9 +10,9 @@ from typing import Any
 
 from typing_extensions import override
 
-from mirrax.data import columns as cols
-from mirrax.data.columns import Columns
-from mirrax.data.node import State, Stream
+from mirrax.data.plan import columns as cols
+from mirrax.data.plan.columns import Columns
+from mirrax.data.plan.node import State, Stream, as_count
 from mirrax.data.thread_pool import Future, Pool, wait_for
 
 Call = Callable[[Any, Any, int], Any]
@@ -47,11 +47,9 @@ class ParallelStream(Stream):
     later elements whose results were, if unordered.
 
     Args:
-        source: The elements.
         call: The function, for one element.
         call_batched: The function, for many elements.
         num_threads: How many calls run at once.
-        is_ordered: Whether results come in the order of the elements.
     """
 
     def __init__(
@@ -104,6 +102,8 @@ class ParallelStream(Stream):
     @override
     def restore(self, state: State) -> None:
         number, before, offset, later = state
+        offset = as_count(offset, as_count(number))
+        later = [as_count(n) for n in later]
         self._source.restore(before)
         self._next_number = number - offset
         start = self._next_number

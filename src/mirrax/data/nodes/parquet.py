@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
-from mirrax.data import columns as cols
-from mirrax.data.columns import STRING, Column, Columns
-from mirrax.data.node import Epoch, State, Stream, position_error
+from mirrax.data.file_formats.reader import check_files
 from mirrax.data.nodes.files import FileNode
-from mirrax.data.readers.base import check_files
+from mirrax.data.plan import columns as cols
+from mirrax.data.plan.columns import STRING, Column, Columns
+from mirrax.data.plan.node import Epoch, State, Stream, as_count
 from mirrax.errors import DataLossError, InvalidArgumentError
 from mirrax.values.tensor_spec import TensorSpec
 
@@ -23,7 +23,6 @@ class ParquetRows(FileNode):
     """The rows of Parquet files, as dictionaries of their columns.
 
     Args:
-        files: Their paths.
         columns: The columns to read; None for all.
     """
 
@@ -93,9 +92,9 @@ class _ParquetStream(Stream):
 
     @override
     def restore(self, state: State) -> None:
-        if state[0] > len(self._files):
-            raise position_error(state[0], len(self._files))
-        self._place = list(state)
+        file, group, row = state
+        file = as_count(file, len(self._files))
+        self._place = [file, as_count(group), as_count(row)]
         self._file = self._group = None
 
     def _read_group(self) -> bool:
@@ -103,7 +102,7 @@ class _ParquetStream(Stream):
         path = self._files[self._place[0]]
         if self._file is None:
             self._file = open_parquet(path)
-        if self._place[1] == self._file.num_row_groups:
+        if self._place[1] >= self._file.num_row_groups:
             self._file.close()
             self._file = None
             self._place = [self._place[0] + 1, 0, 0]

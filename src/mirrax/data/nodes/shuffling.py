@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
-from mirrax.data import columns as cols
-from mirrax.data.columns import Columns
-from mirrax.data.indices import ShuffledIndices, random_for
-from mirrax.data.node import Epoch, Node, ReplayedStream, Stream
 from mirrax.data.nodes.ordering import OpenSource, OrderingNode
-from mirrax.data.seeds import Seeded
+from mirrax.data.plan import columns as cols
+from mirrax.data.plan.columns import Columns
+from mirrax.data.plan.indices import ShuffledIndices
+from mirrax.data.plan.node import Epoch, Node, ReplayedStream, Stream, take_up_to
+from mirrax.data.plan.seeds import Seeded, random_for
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -24,12 +24,7 @@ class Shuffle(OrderingNode, Seeded):
     buffer_size: int
     seed: int
     reshuffle: bool
-    is_random: bool = dataclasses.field(default=False, repr=False)
-
-    @property
-    @override
-    def is_unseeded(self) -> bool:
-        return self.is_random
+    is_unseeded: bool = dataclasses.field(default=False, repr=False)
 
     @override
     def reorder(self, open_source: OpenSource, epoch: Epoch) -> Stream:
@@ -73,10 +68,8 @@ class _ShuffledRows(ReplayedStream):
         return cols.from_rows(rows) if rows else None
 
     def _fill(self, size: int) -> None:
-        while len(self._buffer) < size and not self._has_ended:
-            columns = self._source.take(size - len(self._buffer))
-            self.structure = self._source.structure
-            if columns is None:
-                self._has_ended = True
-            else:
+        if not self._has_ended:
+            for columns in take_up_to(self._source, size - len(self._buffer)):
                 self._buffer.extend(cols.rows_of(columns))
+            self.structure = self._source.structure
+            self._has_ended = len(self._buffer) < size

@@ -9,9 +9,16 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
-from mirrax.data import columns as cols
-from mirrax.data.columns import Columns
-from mirrax.data.node import UNKNOWN, Epoch, ReplayedStream, SourceNode, Stream
+from mirrax.data.plan import columns as cols
+from mirrax.data.plan.columns import Columns
+from mirrax.data.plan.node import (
+    UNKNOWN,
+    Epoch,
+    ReplayedStream,
+    SourceNode,
+    Stream,
+    take_up_to,
+)
 from mirrax.values.tensor_spec import TensorSpec
 
 
@@ -20,7 +27,6 @@ class Window(SourceNode):
     """Elements in groups that are datasets themselves.
 
     Args:
-        source: The elements.
         size: The size of a group.
         shift: The distance between the starts of groups.
         stride: The distance between elements of a group.
@@ -28,6 +34,7 @@ class Window(SourceNode):
         make: Returns a dataset, given a structure and columns.
     """
 
+    spec = TensorSpec(None, object)
     cardinality = UNKNOWN
 
     size: int
@@ -39,11 +46,6 @@ class Window(SourceNode):
     @override
     def open(self, epoch: Epoch) -> Stream:
         return _WindowStream(self, epoch)
-
-    @property
-    @override
-    def spec(self) -> Any:
-        return TensorSpec(None, object)
 
 
 class _WindowStream(ReplayedStream):
@@ -67,8 +69,5 @@ class _WindowStream(ReplayedStream):
         return [window]
 
     def _fill(self, count: int) -> None:
-        while len(self._rows) < count:
-            columns = self._source.take(count - len(self._rows))
-            if columns is None:
-                return
+        for columns in take_up_to(self._source, max(count - len(self._rows), 0)):
             self._rows.extend(cols.rows_of(columns))

@@ -68,13 +68,13 @@ def _update_average_of_all(self: Any, *args: Any, **kwargs: Any) -> None:
         is_adding.reset(token)
 
 
-def _check_valid_context(self: Any, error_message: Callable[[], str]) -> None:
+def _check_valid_context(self: Any, error_msg: Callable[[], str]) -> None:
     """Replaces the check of modules: outer modules may be used in our traces."""
     overlay = stack.overlay()
     if overlay is None or not internals.is_from_outside(self):
-        _check_context(self, error_message)
+        _check_context(self, error_msg)
     elif not overlay.is_current:
-        raise flax.errors.TraceContextError(error_message())
+        raise flax.errors.TraceContextError(error_msg())
     else:
         # Flax rebuilds modules in place, which ties them to the trace; undone later.
         _touched.get().append((self, internals.graph_state(self)))

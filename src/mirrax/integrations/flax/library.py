@@ -11,7 +11,7 @@ from flax import nnx
 from typing_extensions import override
 
 from mirrax.integrations.flax import hooks
-from mirrax.integrations.flax.graphs import OBJECTS, GraphVersions
+from mirrax.integrations.flax.module_keys import OBJECTS, ModuleKeys
 from mirrax.integrations.flax.variable_proxies import require_proxy
 from mirrax.variables import foreign_libraries
 
@@ -20,7 +20,7 @@ class FlaxLibrary(foreign_libraries.Library):
     """The integration of Flax NNX."""
 
     def __init__(self) -> None:
-        self._graphs = GraphVersions()
+        self._module_keys = ModuleKeys()
 
     @property
     @override
@@ -79,8 +79,10 @@ class FlaxLibrary(foreign_libraries.Library):
 
     @override
     def fingerprint(self, fn: Callable[..., Any], leaves: Sequence[Any]) -> Hashable:
-        own = [self._graphs.of(leaf) for leaf in leaves if isinstance(leaf, OBJECTS)]
-        return (self._graphs.of_closure(fn), *own)
+        own = [
+            self._module_keys.of(leaf) for leaf in leaves if isinstance(leaf, OBJECTS)
+        ]
+        return (self._module_keys.of_closure(fn), *own)
 
 
 def _kept(variable: Any) -> foreign_libraries.SavedArray:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import functools
 import inspect
 import types
@@ -11,12 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from mirrax.run.function_identity import is_users_type
+from mirrax.run.function_identity import captured_values, is_users_type
+from mirrax.trees import reachable
 
-_MAX_DEPTH = 8
-# Longer lists, and longer searches, are data.
+# Longer lists are data.
 _MAX_ITEMS = 1000
-_MAX_OBJECTS = 10_000
 _PLAIN = {int, float, complex, bool, str, bytes, type(None), np.ndarray}
 _CONTAINERS = (list, tuple, set, frozenset)
 
@@ -27,19 +25,12 @@ def find_objects(fn: Callable[..., Any], kinds: tuple[type, ...]) -> list[Any]:
     Searches functions that `fn` names, lists, dictionaries, and attributes of objects
     of user-defined classes.
     """
-    found: dict[int, Any] = {}
-    # Breadth-first. Seen objects are kept alive, so that ids stay unique.
-    seen: dict[int, Any] = {}
-    waiting: collections.deque[tuple[Any, int]] = collections.deque([(fn, _MAX_DEPTH)])
-    while waiting and len(seen) < _MAX_OBJECTS:
-        value, rest = waiting.popleft()
-        if isinstance(value, kinds):
-            found[id(value)] = value
-        elif rest and id(value) not in seen:
-            seen[id(value)] = value
-            reached = (v for v in _reached(value) if type(v) not in _PLAIN)
-            waiting.extend((v, rest - 1) for v in reached)
-    return list(found.values())
+
+    def inside(value: Any) -> Iterator[tuple[str, Any]]:
+        inner = () if isinstance(value, kinds) else _reached(value)
+        return (("", each) for each in inner if type(each) not in _PLAIN)
+
+    return [each for _, each in reachable(fn, inside) if isinstance(each, kinds)]
 
 
 def _reached(value: Any) -> Iterator[Any]:
@@ -71,24 +62,7 @@ def _named(value: Any) -> Iterator[Any]:
         yield from getattr(value.__self__, "__dict__", {}).values()
         yield value.__func__
     elif isinstance(value, types.FunctionType):
-        for cell in value.__closure__ or ():
-            if cell != _EMPTY:
-                yield cell.cell_contents
-        yield from value.__defaults__ or ()
-        yield from (value.__kwdefaults__ or {}).values()
-        for name in _names(value.__code__):
-            if name in value.__globals__:
-                yield value.__globals__[name]
+        yield from captured_values(value)
     elif not isinstance(value, type) and is_users_type(type(value)):
         yield from list(getattr(value, "__dict__", {}).values())
         yield type(value).__call__
-
-
-_EMPTY = types.CellType()
-
-
-def _names(code: types.CodeType) -> Iterator[str]:
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _names(constant)

@@ -33,7 +33,11 @@ class VariableProxy(ForeignVariable):
 
     def __init__(self, variable: Any) -> None:
         kind = type(variable)
-        super().__init__(f"nnx.{kind.__name__}", _aggregation_of(variable))
+        super().__init__(
+            f"nnx.{kind.__name__}",
+            _aggregation_of(variable),
+            trainable=isinstance(variable, nnx.Param),
+        )
         self._variable = variable
 
     @override

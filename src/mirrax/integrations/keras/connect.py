@@ -12,7 +12,15 @@ from mirrax.context import stack
 from mirrax.integrations.keras import hooks
 from mirrax.variables import foreign_libraries
 
-_MODULES = ("variables", "restoring", "models", "steps", "multi_worker")
+_MODULES = (
+    "variable_hooks",
+    "restoring",
+    "models",
+    "steps",
+    "multi_worker",
+    "symbolic",
+    "tensorboard",
+)
 
 
 def connect() -> None:

@@ -109,7 +109,6 @@ class DatasetAdapter(internals.DataAdapter):  # type: ignore[misc]
     """Adapts a dataset of batches to Keras.
 
     Args:
-        dataset: The dataset.
         topology: The devices; None if the model belongs to no strategy.
         class_weight: Weights of the rows, by class.
     """

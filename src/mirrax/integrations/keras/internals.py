@@ -24,23 +24,34 @@ try:
     from keras.src.trainers.data_adapters.data_adapter_utils import (
         unpack_x_y_sample_weight as unpack_x_y_sample_weight,
     )
+    from keras.src.utils.module_utils import tensorflow as _tensorflow
 
     # Methods and functions that Mirrax replaces: the owner and the name.
     INITIALIZE_LATER = (keras.Variable, "_deferred_initialize")
     ASSIGN_DIRECTLY = (keras.Variable, "_direct_assign")
     AFTER_BUILD = (keras.Layer, "_post_build")
     GET_BATCHES = (_trainer.JAXEpochIterator, "_get_iterator")
+    GET_STATE = (_trainer.JAXTrainer, "_get_jax_state")
+    ITERATE_STEP = (_trainer.JAXTrainer, "_make_function")
     PLACE_BATCH = (_trainer, "_distribute_data")
+    REDUCE_LOSSES = (_loss, "reduce_values")
     SCALE_LOSS = (_loss, "scale_loss_for_distribution")
     UNSCALE_LOSS = (_loss, "unscale_loss_for_distribution")
+    BUILD_SYMBOLICALLY = (_trainer.base_trainer.Trainer, "_symbolic_build")
+    WRITE_MODEL = (keras.callbacks.TensorBoard, "_write_keras_model_summary")
     for _owner, _name in (
         INITIALIZE_LATER,
         ASSIGN_DIRECTLY,
         AFTER_BUILD,
         GET_BATCHES,
+        GET_STATE,
+        ITERATE_STEP,
         PLACE_BATCH,
+        REDUCE_LOSSES,
         SCALE_LOSS,
         UNSCALE_LOSS,
+        BUILD_SYMBOLICALLY,
+        WRITE_MODEL,
         (keras.Variable, "_maybe_autocast"),
     ):
         getattr(_owner, _name)
@@ -68,6 +79,11 @@ _NUMBERS = re.compile(r"_\d+(?=[_/]|$)")
 def stateless_scope() -> Any:
     """Returns Keras' current stateless scope, if any."""
     return get_stateless_scope()
+
+
+def has_tensorflow() -> bool:
+    """Returns whether Keras can import TensorFlow."""
+    return bool(_tensorflow.available)
 
 
 def array_of(variable: Any) -> Any:
@@ -116,6 +132,28 @@ def initial_epoch(model: Any) -> int:
 def set_initial_epoch(model: Any, epoch: int) -> None:
     """Sets the epoch at which `fit` starts."""
     model._initial_epoch = epoch
+
+
+def save_backup(callback: Any, epoch: int) -> None:
+    """Makes `BackupAndRestore` save now, in the middle of an epoch."""
+    # Keras sets it only at the end of an epoch, and not when it restores.
+    callback._current_epoch = epoch
+    callback._save_model()
+
+
+def layers_of(layer: Any) -> list[Any]:
+    """Returns a layer and those in it."""
+    return list(layer._flatten_layers())
+
+
+def set_summary_module(callback: Any, module: Any) -> None:
+    """Sets what a TensorBoard callback uses as `tf.summary`."""
+    callback._summary_module = module
+
+
+def summary_writer(callback: Any) -> Any:
+    """Returns the writer of a TensorBoard callback for training."""
+    return callback._train_writer
 
 
 @contextlib.contextmanager

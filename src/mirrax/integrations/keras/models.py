@@ -10,22 +10,27 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import pathlib
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import keras
 
 from mirrax.context import guards, stack
-from mirrax.integrations.keras import hooks, internals, multi_worker
+from mirrax.integrations.keras import hooks, internals, multi_worker, step_memory
 from mirrax.integrations.keras.input import (
     DatasetAdapter,
     as_input,
     prefetch_batches,
     shard_batch,
 )
-from mirrax.integrations.keras.variables import adopt
+from mirrax.integrations.keras.preemption import saving_on_preemption
+from mirrax.integrations.keras.variable_hooks import adopt
+from mirrax.train.export import collect_export, write_export
 
 _NOTHING = contextlib.nullcontext()
 
@@ -45,12 +50,15 @@ def install() -> None:
         hooks.wrap(trainer, name, _on_batch)
     for name in ("train", "test", "predict"):
         hooks.wrap(trainer, f"make_{name}_function", _make_function)
-    for name in ("save", "save_weights", "export"):
+    hooks.wrap(keras.Model, "export", _export)
+    for name in ("save", "save_weights"):
         hooks.wrap(keras.Model, name, _save)
     hooks.wrap(keras.models, "save_model", _save)
     for name in ("save_model", "save_weights"):
         hooks.wrap(keras.saving, name, _save)
     hooks.wrap(*internals.GET_BATCHES, _get_batches)
+    hooks.wrap(*internals.GET_STATE, _get_state)
+    hooks.wrap(*internals.ITERATE_STEP, _iterate_step)
     hooks.wrap(*internals.PLACE_BATCH, _place_batch)
 
 
@@ -85,48 +93,32 @@ def _over_batches(
     original: Callable[..., Any], model: Any, *args: Any, **kw: Any
 ) -> Any:
     strategy = strategy_of(model)
-    if strategy is None:
-        with _without_scope():
-            return _without_strategy(original, model, *args, **kw)
-    arguments = inspect.signature(original).bind(model, *args, **kw).arguments
-    extra = arguments.pop("kwargs", {})
-    x = arguments["x"] = as_input(
-        arguments.get("x"),
-        strategy,
-        arguments.get("y"),
-        arguments.get("sample_weight"),
-        arguments.get("class_weight"),
-    )
-    if "validation_data" in arguments:
-        held_out = as_input(arguments["validation_data"], strategy, None, None)
-        arguments["validation_data"] = held_out
-    topology = strategy.topology
-    callbacks = arguments.get("callbacks")
-    arguments["callbacks"] = multi_worker.callbacks_of(topology, callbacks)
-    if not multi_worker.is_chief(topology):
-        arguments["verbose"] = 0
-    with _fitting(model, strategy, original.__name__):
-        if original.__name__ == "fit":
-            multi_worker.sync_numpy_random(topology)
-        with _without_warning() if isinstance(x, DatasetAdapter) else _NOTHING:
-            result = original(**{"self": model, **arguments, **extra})
-    if original.__name__ == "fit":
-        multi_worker.wait_for_files(topology)
-    return result
-
-
-def _without_strategy(
-    original: Callable[..., Any], model: Any, *args: Any, **kw: Any
-) -> Any:
-    """Lets Keras read datasets of Mirrax, for a model of no strategy."""
     given = inspect.signature(original).bind(model, *args, **kw).arguments
     extra = given.pop("kwargs", {})
     rest = (given.get(name) for name in ("y", "sample_weight", "class_weight"))
-    x = as_input(given.get("x"), None, *rest)
-    held_out = as_input(given.get("validation_data"), None, None, None)
-    given |= {"x": x, **({} if held_out is None else {"validation_data": held_out})}
-    with _without_warning() if isinstance(x, DatasetAdapter) else _NOTHING:
-        return original(**{"self": model, **given, **extra})
+    given["x"] = x = as_input(given.get("x"), strategy, *rest)
+    if "validation_data" in given:
+        held_out = as_input(given["validation_data"], strategy, None, None)
+        given["validation_data"] = held_out
+    quiet = _without_warning() if isinstance(x, DatasetAdapter) else _NOTHING
+    if strategy is None:
+        with _without_scope(), quiet:
+            return original(**{"self": model, **given, **extra})
+    topology = strategy.topology
+    callbacks = given.get("callbacks")
+    own = multi_worker.callbacks_of(topology, callbacks)
+    if not multi_worker.is_chief(topology):
+        given["verbose"] = 0
+    name = original.__name__
+    is_fit = name == "fit"
+    watched = saving_on_preemption(callbacks if is_fit else None, own, topology)
+    with _fitting(model, strategy, name), watched as given["callbacks"], quiet:
+        if is_fit:
+            multi_worker.sync_numpy_random(topology)
+        result = original(**{"self": model, **given, **extra})
+    if is_fit:
+        multi_worker.wait_for_files(topology)
+    return result
 
 
 def _on_batch(original: Callable[..., Any], model: Any, *args: Any, **kw: Any) -> Any:
@@ -196,6 +188,15 @@ def _make_function(
     return made
 
 
+def _iterate_step(
+    original: Callable[..., Any], model: Any, step_function: Any, *args: Any, **kw: Any
+) -> Any:
+    strategy = strategy_of(model)
+    if strategy is not None and hasattr(step_function, "lower"):
+        step_function = step_memory.remembered(step_function, model, strategy)
+    return original(model, step_function, *args, **kw)
+
+
 def _require_step(model: Any, what: str) -> None:
     """Raises if a custom step is not written for the JAX backend."""
     step = getattr(model, f"{what}_step")
@@ -210,6 +211,37 @@ def _require_step(model: Any, what: str) -> None:
             "what happens in fit() with JAX'), or call a step of TensorFlow's kind in "
             "a loop of your own: `strategy.run(step, args=(batch,))`."
         ) from None
+
+
+def _export(
+    original: Callable[..., Any],
+    model: Any,
+    filepath: Any,
+    format: str = "tf_saved_model",
+    *args: Any,
+    **kwargs: Any,
+) -> Any:
+    """Exports as `mirrax.train.export` does where TensorFlow is not installed."""
+    if format != "tf_saved_model" or internals.has_tensorflow():
+        return _save(original, model, filepath, format, *args, **kwargs)
+    unknown = {*kwargs} - {"verbose", "input_signature"}
+    if args or unknown:
+        raise ValueError(
+            "Without TensorFlow, `export` takes a path and an `input_signature`. "
+            f"Received: {sorted(unknown) or args}."
+        )
+    specs = kwargs.get("input_signature")
+    given = model if specs is None else (functools.partial(_infer, model), specs)
+    saved = collect_export({"serve": given}, {})
+    write = functools.partial(write_export, pathlib.Path(filepath).absolute(), saved)
+    strategy = strategy_of(model)
+    if strategy is None:
+        return write()
+    return multi_worker.write_on_chief(strategy, "model.export", write)
+
+
+def _infer(model: Any, *inputs: Any) -> Any:
+    return model(inputs[0] if len(inputs) == 1 else list(inputs), training=False)
 
 
 def _save(original: Callable[..., Any], model: Any, *args: Any, **kw: Any) -> Any:
@@ -241,13 +273,33 @@ def _get_batches(original: Callable[..., Any], iterator: Any) -> Any:
     topology = frame.strategy.topology
     batches = iterator.data_adapter.get_jax_iterator()
     if not isinstance(iterator.data_adapter, DatasetAdapter) and not topology.is_local:
-        batches = multi_worker.same_first_batch(batches, topology)
+        batches = multi_worker.same_batches(batches, topology)
     return prefetch_batches(batches, topology)
 
 
-def _place_batch(original: Callable[..., Any], batch: Any, *args: Any) -> Any:
+def _get_state(original: Callable[..., Any], model: Any, *args: Any, **kw: Any) -> Any:
+    """Returns the arrays of the variables, which Keras donates to the next step."""
+    state = original(model, *args, **kw)
+    if strategy_of(model) is None:
+        return state
+    seen: set[int] = set()
+
+    def own(array: jax.Array) -> jax.Array:
+        # Moving averages that became the weights, for example, share one array with
+        # them, and XLA crashes if an array is donated twice.
+        if id(array) in seen:
+            return jnp.copy(array)
+        seen.add(id(array))
+        return array
+
+    return jax.tree.map(own, state)
+
+
+def _place_batch(
+    original: Callable[..., Any], batch: Any, *args: Any, **kw: Any
+) -> Any:
     """Places the batch of `train_on_batch` and `test_on_batch`."""
     frame = stack.frame()
     if not isinstance(frame, hooks.Fitting):
-        return original(batch, *args)
+        return original(batch, *args, **kw)
     return shard_batch(batch, frame.strategy.topology)

@@ -6,6 +6,8 @@ Every worker runs the same calls on the same batches, and computes its rows of e
 from __future__ import annotations
 
 import contextlib
+import os
+import pathlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -14,10 +16,14 @@ import keras
 import numpy as np
 from typing_extensions import override
 
+from mirrax.cluster import step_record
 from mirrax.collectives import worker_exchange
+from mirrax.collectives.worker_guard import Log
 from mirrax.context import stack
 from mirrax.devices.topology import Topology
+from mirrax.input.batch_digest import digest_of
 from mirrax.integrations.keras import hooks, internals
+from mirrax.train import worker_sync
 from mirrax.trees import Tree
 
 _NOTHING = contextlib.nullcontext()
@@ -35,11 +41,13 @@ def install() -> None:
     hooks.wrap(keras.callbacks.BackupAndRestore, "on_train_begin", _restore)
 
 
-def _restore(original: Callable[..., None], callback: Any, *args: Any) -> None:
+def _restore(
+    original: Callable[..., None], callback: Any, *args: Any, **kwargs: Any
+) -> None:
     strategy = hooks.current_strategy()
     is_alone = strategy is None or strategy.topology.is_local
     with _NOTHING if is_alone else stack.entered(hooks.ChiefOnly(strategy)):
-        original(callback, *args)
+        original(callback, *args, **kwargs)
 
 
 def is_chief(topology: Topology) -> bool:
@@ -67,24 +75,30 @@ def sync_numpy_random(topology: Topology) -> None:
 
 def require_same_batch(batch: Tree, topology: Topology) -> None:
     """Raises unless all workers were given the same batch."""
-    if topology.is_local:
-        return
-    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(batch)]
-    if any(worker_exchange.differing(topology, "batch", leaves)):
+    if not topology.is_local:
+        _compare(topology, digest_of(batch))
+
+
+def same_batches(batches: Iterable[Tree], topology: Topology) -> Iterator[Tree]:
+    """Yields batches; compares them with those of other workers now and then."""
+    log = Log()
+    for batch in batches:
+        log.append(digest_of(batch))
+        if log.is_due:
+            _compare(topology, [log.count, log.checksum])
+        yield batch
+    _compare(topology, [log.count, log.checksum])
+
+
+def _compare(topology: Topology, own: Any) -> None:
+    answers = worker_exchange.exchange(topology, "batches", own)
+    if any(answer != answers[0] for answer in answers):
         raise ValueError(
             "All workers must get the same batches; each computes its rows. "
-            f"Received: another batch on worker {topology.worker_index} than on "
-            "others. Seed what shuffles them; or let each worker read its own data, "
-            "with `strategy.distribute_datasets_from_function`."
+            f"Received: other batches on worker {topology.worker_index} than on "
+            f"others: {answers}. Seed what shuffles them; or let each worker read its "
+            "own data, with `strategy.distribute_datasets_from_function`."
         )
-
-
-def same_first_batch(batches: Iterable[Tree], topology: Topology) -> Iterator[Tree]:
-    """Yields batches; compares the first one with those of other workers."""
-    for number, batch in enumerate(batches):
-        if number == 0:
-            require_same_batch(batch, topology)
-        yield batch
 
 
 def write_on_chief(strategy: Any, what: str, write: Callable[[], Any]) -> Any:
@@ -95,25 +109,15 @@ def write_on_chief(strategy: Any, what: str, write: Callable[[], Any]) -> Any:
     topology = strategy.topology
     if topology.is_local:
         return write()
-    is_alone = isinstance(stack.frame(), hooks.Fitting | hooks.ChiefOnly)
-    problem = ""
-    if is_chief(topology):
-        try:
-            with stack.entered(hooks.ChiefOnly(strategy)):
-                write()
-        except Exception as error:
-            if not is_alone:
-                worker_exchange.exchange(
-                    topology, what, f"{type(error).__name__}: {error}"
-                )
-            raise
-    if not is_alone:
-        problem = worker_exchange.exchange(topology, what, "")[0].decode()
-    if problem:
-        raise OSError(
-            f"The first worker writes files for all, and could not: `{what}` there. "
-            f"Received: {problem}."
-        )
+
+    def write_alone() -> None:
+        with stack.entered(hooks.ChiefOnly(strategy)):
+            write()
+
+    if not isinstance(stack.frame(), hooks.Fitting | hooks.ChiefOnly):
+        worker_sync.write_on_chief(topology.peers, what, write_alone)
+    elif is_chief(topology):
+        write_alone()
     return None
 
 
@@ -142,15 +146,34 @@ def callbacks_of(worker: Topology, callbacks: Any) -> Any:
     callbacks = callbacks if isinstance(callbacks, Sequence) else [callbacks]
     restores = any(isinstance(c, keras.callbacks.BackupAndRestore) for c in callbacks)
     kept = [c for c in callbacks if is_chief(worker) or not isinstance(c, _WRITERS)]
+    for callback in callbacks:
+        if callback not in kept:
+            _make_directory(callback)
     return [*kept, _FollowChief(worker)] if restores else kept
 
 
+def _make_directory(callback: Any) -> None:
+    """Makes the directory of a callback that does not run on this worker."""
+    if isinstance(callback, keras.callbacks.ModelCheckpoint):
+        directory = os.path.dirname(callback.filepath)
+    elif isinstance(callback, keras.callbacks.BackupAndRestore):
+        directory = callback.backup_dir
+    else:
+        return
+    used = f"files of `{type(callback).__name__}`"
+    worker_sync.make_unused_directory(pathlib.Path(directory), used)
+
+
 class _FollowChief(keras.callbacks.Callback):  # type: ignore[misc]
-    """Copies epoch and variables from the first worker, which may have a backup."""
+    """Copies epoch and variables from the first worker, which may have a backup.
+
+    Tells the launcher about the steps.
+    """
 
     def __init__(self, topology: Topology) -> None:
         super().__init__()
         self._topology = topology
+        self._num_steps = 0
 
     @override
     def on_train_begin(self, logs: Any = None) -> None:
@@ -160,3 +183,10 @@ class _FollowChief(keras.callbacks.Callback):  # type: ignore[misc]
         variables = [*self.model.variables, *self.model.optimizer.variables]
         for variable in variables:
             variable.assign(from_chief(self._topology, variable, variable.numpy()))
+        self._num_steps = int(self.model.optimizer.iterations.numpy())
+        step_record.report_start(self._num_steps)
+
+    @override
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        self._num_steps += 1
+        step_record.report_step(self._num_steps)

@@ -8,7 +8,7 @@ from typing import Any
 import keras
 
 from mirrax.integrations.keras import hooks, internals
-from mirrax.integrations.keras.variables import is_initialized
+from mirrax.integrations.keras.variable_hooks import is_initialized
 
 _CALLBACKS = "_mirrax_callbacks"
 

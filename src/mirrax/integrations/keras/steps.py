@@ -12,11 +12,13 @@ import keras
 from mirrax.collectives.reduce import reduce
 from mirrax.context import stack
 from mirrax.integrations.keras import hooks, internals, restoring
-from mirrax.integrations.keras.optimizer_variables import as_keras_variables
-from mirrax.integrations.keras.variables import adopt
+from mirrax.integrations.keras.variable_hooks import adopt, attach, proxy_of
 from mirrax.options import ReduceOp
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import parts_of
+from mirrax.variables.variable import Variable
+
+_KERAS_VARIABLE = "_keras_variable"
 
 
 def install() -> None:
@@ -27,15 +29,18 @@ def install() -> None:
         if isinstance(kind, type) and "build" in vars(kind):
             hooks.wrap(kind, "build", _build)
     hooks.wrap(keras.random.SeedGenerator, "next", _next_seed)
+    hooks.wrap(*internals.REDUCE_LOSSES, _reduce)
     hooks.wrap(*internals.SCALE_LOSS, _scale)
     hooks.wrap(*internals.UNSCALE_LOSS, _unscale)
 
 
 def _build(
-    original: Callable[..., None], optimizer: Any, variables: Sequence[Any]
+    original: Callable[..., None], optimizer: Any, *args: Any, **kwargs: Any
 ) -> None:
     """Builds an optimizer for variables of Keras, and of Mirrax."""
-    original(optimizer, as_keras_variables(variables))
+    # Optimizers have different names for this argument.
+    (variables,) = (*args, *kwargs.values())
+    original(optimizer, _as_keras_variables(variables))
 
 
 def _apply(
@@ -46,7 +51,7 @@ def _apply(
 ) -> None:
     """Applies the sum of the gradients of all replicas."""
     if trainable_variables is not None:
-        trainable_variables = as_keras_variables(trainable_variables)
+        trainable_variables = _as_keras_variables(trainable_variables)
     replica = stack.frame()
     if not isinstance(replica, stack.Replica) or internals.stateless_scope():
         restoring.build_optimizer(optimizer, trainable_variables)
@@ -106,25 +111,76 @@ def _update(optimizer: Any, grads: list[Any], trained: list[Any]) -> None:
             variable.assign(after)
 
 
-def _next_seed(original: Callable[..., Any], generator: Any, *args: Any) -> Any:
+def _next_seed(
+    original: Callable[..., Any], generator: Any, *args: Any, **kwargs: Any
+) -> Any:
     """Returns a seed that differs between replicas."""
+    seed = original(generator, *args, **kwargs)
     replica = hooks.replica()
     if replica is None:
-        return original(generator, *args)
-    seed = original(generator, *args)
+        return seed
     return jax.random.fold_in(seed, replica.context.replica_id_in_sync_group)
 
 
+def _reduce(
+    original: Callable[..., Any],
+    values: Any,
+    sample_weight: Any = None,
+    reduction: str | None = "sum_over_batch_size",
+) -> Any:
+    """Reduces the losses of a replica without rows to 0; Keras leaves them alone."""
+    is_empty = values.shape == (0,) and reduction not in (None, "none")
+    if is_empty and hooks.replica() is not None:
+        values = values[:, None]
+    return original(values, sample_weight, reduction)
+
+
 def _scale(original: Callable[..., Any], value: Any) -> Any:
-    """Divides a replica's mean by the replica count, so that the sum is a mean."""
+    """Makes a replica's mean its share of the mean over all rows."""
     replica = hooks.replica()
-    return original(value) if replica is None else value / _count(replica)
+    return original(value) if replica is None else value * _share_of(replica)
 
 
 def _unscale(original: Callable[..., Any], value: Any) -> Any:
     replica = hooks.replica()
-    return original(value) if replica is None else value * _count(replica)
+    if replica is None:
+        return original(value)
+    share = _share_of(replica)
+    return value / jnp.where(share == 0, 1, share)
 
 
-def _count(replica: Any) -> int:
-    return int(replica.context.num_replicas_in_sync)
+def _share_of(replica: stack.Replica) -> Any:
+    """Returns the part of the rows of all replicas that a replica has."""
+    context = replica.context
+    rows = replica.call.uneven_rows
+    if len(rows) == context.num_replicas_in_sync:
+        shares = jnp.asarray(rows, jnp.float32) / sum(rows)
+        return shares[context.replica_id_in_sync_group]
+    return 1 / context.num_replicas_in_sync
+
+
+def _as_keras_variables(variables: Sequence[Any]) -> list[Any]:
+    """Wraps variables of Mirrax as Keras variables."""
+    return [keras_variable_of(v) if isinstance(v, Variable) else v for v in variables]
+
+
+def keras_variable_of(variable: Variable) -> Any:
+    """Returns the Keras variable that wraps one of Mirrax, always the same."""
+    made = variable.__dict__.get(_KERAS_VARIABLE)
+    # A copy of a variable has the original's wrapper in its `__dict__`.
+    if made is None or proxy_of(made) is not variable:
+        made = variable.__dict__[_KERAS_VARIABLE] = _make_keras_variable(variable)
+    return made
+
+
+def _make_keras_variable(variable: Variable) -> Any:
+    # Outside of every strategy: the variable belongs to one already, or to none.
+    with stack.entered(None), jax.ensure_compile_time_eval():
+        made = keras.Variable(
+            jnp.zeros(variable.shape, variable.dtype),
+            trainable=variable.trainable,
+            name=variable.name.partition(":")[0].replace("/", "_"),
+        )
+    internals.set_array(made, None)
+    attach(made, variable)
+    return made

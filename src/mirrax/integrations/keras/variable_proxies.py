@@ -5,6 +5,8 @@ The proxy is what runs, traces and gradients use; the array stays in the Keras v
 
 from __future__ import annotations
 
+import functools
+import warnings
 from typing import Any
 
 import jax
@@ -14,14 +16,17 @@ from jax import lax
 from typing_extensions import override
 
 from mirrax._jax.arrays import is_stored
+from mirrax.collectives.shard_layout import ShardLayout
 from mirrax.context import stack
 from mirrax.devices.topology import AXIS, Topology
 from mirrax.integrations.keras import internals
 from mirrax.options import VariableAggregation, VariableSynchronization
-from mirrax.values.layouts import join_parts, replicate
+from mirrax.strategy.sharding import choose_layout
+from mirrax.values.layouts import replicate
 from mirrax.variables import aliasing
 from mirrax.variables.array_storage import Slot
 from mirrax.variables.mirrored_variable import MirroredVariable
+from mirrax.variables.sharded_variable import ShardedVariable
 from mirrax.variables.sync_on_read_variable import SyncOnReadVariable
 from mirrax.variables.variable import Change, Variable, register_as_pytree
 
@@ -34,12 +39,7 @@ _AGGREGATIONS = {
 
 
 class KerasProxy(Variable):
-    """The base class of proxies.
-
-    Args:
-        original: The Keras variable.
-        strategy: The strategy that it belongs to, if any.
-    """
+    """The base class of proxies."""
 
     def __init__(self, original: Any, strategy: Any = None) -> None:
         # Not `super().__init__`: the array is there already.
@@ -118,6 +118,21 @@ class MirroredProxy(_KerasStoredProxy, MirroredVariable):
         super().put(to_replicated(array, self.topology))
 
 
+class ShardedProxy(_KerasStoredProxy, ShardedVariable):
+    """The proxy of a Keras variable of which each replica stores a part."""
+
+    def __init__(self, original: Any, strategy: Any) -> None:
+        self.collective = strategy.collective
+        super().__init__(original, strategy)
+
+    @override
+    def put(self, array: Any) -> None:
+        if ShardLayout.of_array(array, self.topology) != self.layout:
+            _refuse_tracer(array)
+            array = self._placed(array)
+        super().put(array)
+
+
 class SyncOnReadProxy(KerasProxy, SyncOnReadVariable):
     """The proxy of a Keras variable that each replica changes on its own.
 
@@ -192,21 +207,49 @@ class SyncOnReadProxy(KerasProxy, SyncOnReadVariable):
             is_first = lax.axis_index(AXIS) == 0
             overlay.write(self, jnp.where(is_first, new, jnp.zeros_like(new)))
         else:
-            rest = (jnp.zeros_like(new),) * (self.topology.num_replicas - 1)
-            overlay.write(self, join_parts((new, *rest), self.topology))
+            rest = [jnp.zeros_like(new)] * (self.topology.num_replicas - 1)
+            overlay.write(self, jnp.concatenate([*map(jnp.atleast_1d, (new, *rest))]))
         return new
 
 
-def make_proxy(variable: Any, strategy: Any) -> MirroredProxy | SyncOnReadProxy:
+def make_proxy(variable: Any, strategy: Any) -> KerasProxy:
     """Returns the proxy of a Keras variable that belongs to `strategy`."""
+    topology = strategy.topology
     is_on_read = variable.synchronization == "on_read"
-    if is_on_read and not strategy.topology.is_single:
+    if is_on_read and not topology.is_single:
         return SyncOnReadProxy(variable, strategy)
-    return MirroredProxy(variable, strategy)
+    # Keras saves files on the first of several workers, which has not all parts. It
+    # reads the array itself, which therefore has no padding.
+    min_bytes = strategy.shard_bytes if topology.is_local else None
+    if min_bytes != strategy.shard_bytes:
+        _warn_mirrored()
+    layout = choose_layout(internals.array_of(variable), topology, min_bytes)
+    kind = MirroredProxy if layout is None else ShardedProxy
+    return kind(variable, strategy)
+
+
+@functools.cache
+def _warn_mirrored() -> None:
+    warnings.warn(
+        "With several workers, Keras models are mirrored: each device stores a copy. "
+        "Received: a Keras variable of a strategy with `shard_state`, which has no "
+        "effect on it. Leave `shard_state` out, or train without Keras.",
+        stacklevel=2,
+    )
 
 
 def to_replicated(array: Any, topology: Topology) -> jax.Array:
     """Returns `array` replicated on all devices."""
+    _refuse_tracer(array)
+    if isinstance(array, jax.Array) and array.sharding == topology.replicated:
+        return array
+    if not topology.is_local:
+        return replicate(array, topology)
+    mirrored: jax.Array = jax.device_put(array, topology.replicated)
+    return mirrored
+
+
+def _refuse_tracer(array: Any) -> None:
     if isinstance(array, jax.core.Tracer):
         raise RuntimeError(
             "A Keras variable cannot be assigned inside a JAX transformation (jax.jit, "
@@ -214,12 +257,6 @@ def to_replicated(array: Any, topology: Topology) -> jax.Array:
             "`@mirrax.function` in place of `jax.jit` and `mirrax.value_and_grad` in "
             "place of `jax.grad`, or Keras' stateless methods."
         )
-    if isinstance(array, jax.Array) and array.sharding == topology.replicated:
-        return array
-    if not topology.is_local:
-        return replicate(array, topology)
-    mirrored: jax.Array = jax.device_put(array, topology.replicated)
-    return mirrored
 
 
 def _aggregation_of(variable: Any) -> VariableAggregation:
@@ -231,5 +268,5 @@ def _aggregation_of(variable: Any) -> VariableAggregation:
     return aggregation
 
 
-for _kind in (PlainProxy, MirroredProxy, SyncOnReadProxy):
+for _kind in (PlainProxy, MirroredProxy, ShardedProxy, SyncOnReadProxy):
     register_as_pytree(_kind)

@@ -12,32 +12,33 @@ import numpy as np
 
 from mirrax import trees
 from mirrax._jax.arrays import ArrayImpl, donated_error
+from mirrax.collectives.shard_layout import ShardLayout, is_cut
 from mirrax.collectives.worker_exchange import shape_dtype_of
 from mirrax.context import stack
 from mirrax.devices.topology import Topology
 from mirrax.run.compiled.placement import PLAIN, Placement, placement_of
-from mirrax.run.compiled.replica_trace import stand_in
-from mirrax.trees import Driving, IdentityKey
+from mirrax.run.compiled.replica_arguments import stand_in
+from mirrax.trees import IdentityKey, NotTraceableLeaf
 from mirrax.values.array_like import as_arrays, is_array_like
 from mirrax.values.layouts import Joined, Layout, Parts, Replicated, join_parts
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import LocalPerReplica, PerReplica
 from mirrax.variables import aliasing
 
-Slot = tuple[Any, Any, Layout | Placement | None]
-"""One argument: its key, what is an input of the program, and the layout of that.
+KeyedArgument = tuple[Any, Any, Layout | Placement | None]
+"""Cache key of an argument, input of the program, and how that is laid out.
 
-An argument that is part of the program has no layout.
+A static argument, which is part of the program, has no layout.
 """
 
-NOT_TRACEABLE: Slot = (object(), None, None)
+NOT_TRACEABLE: KeyedArgument = (object(), None, None)
 """For an argument that cannot be traced, such as parts of unequal shapes."""
 
 NUMBERS = (int, float, complex)
 
 
 def are_flat(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
-    """Returns whether arguments have no structure inside, judged by their types."""
+    """Returns whether no argument is a structure, by their types."""
     return not kwargs and _FLAT.issuperset(map(type, args))
 
 
@@ -47,31 +48,57 @@ def flat_structure(count: int) -> Any:
     return trees.flatten((tuple(range(count)), {}))[1]
 
 
-_FLAT = {ArrayImpl, np.ndarray, PerReplica, LocalPerReplica, *NUMBERS}
+_PER_REPLICA = (PerReplica, LocalPerReplica)
+_FLAT = {ArrayImpl, np.ndarray, *_PER_REPLICA, *NUMBERS}
 
 
-def slots_of(leaves: Sequence[Any], topology: Topology | None) -> list[Slot]:
-    """Returns how a program takes its arguments.
+def keyed_arguments(
+    leaves: Sequence[Any], topology: Topology | None
+) -> list[KeyedArgument]:
+    """Returns arguments with their cache keys and arrays.
 
     Args:
         leaves: The arguments.
         topology: The devices of the program, if it is the `run` of a strategy.
     """
-    return [_slot_of(leaf, topology) for leaf in leaves]
+    return [_keyed(leaf, topology) for leaf in leaves]
 
 
-def known_arrays(leaves: Sequence[Any], keys: Sequence[Any]) -> list[Any] | None:
-    """Returns the arrays of arguments that have these keys; None if some have not.
+def known_arrays(
+    leaves: Sequence[Any], keys: Sequence[Any], mirrored_on: Topology | None = None
+) -> list[Any] | None:
+    """Returns the arrays of arguments that have these keys; None if one has not.
 
-    Only for the two most frequent kinds, and on a path that every call takes.
+    Called on every step, so it handles only the most frequent types.
+
+    Args:
+        mirrored_on: The devices of several workers, which must compare all arguments
+            but their own batches and arrays that are mirrored on these devices.
     """
     arrays = []
+    key: Any
+    # The arrays of a program's state share one sharding, which is checked once.
+    whole: Any = None
     for leaf, known in zip(leaves, keys, strict=True):
-        if type(leaf) is PerReplica and type(leaf.layout) is Joined:
-            key, array, _ = _slot_of_layout(leaf.layout)
-        elif type(leaf) is ArrayImpl:
-            aval, array = leaf.aval, leaf
+        kind, array = type(leaf), leaf
+        if kind is ArrayImpl:
+            aval, sharding = leaf.aval, leaf.sharding
             key = (aval.shape, aval.dtype, aval.weak_type)
+            if sharding is not whole:
+                if is_cut(sharding):
+                    key = (*key, sharding)
+                elif mirrored_on is not None and sharding != mirrored_on.replicated:
+                    return None
+                else:
+                    whole = sharding
+        elif kind in _PER_REPLICA and type(leaf.layout) is Joined:
+            layout = leaf.layout
+            array = layout.array
+            aval = array.aval
+            own = (layout.is_scalar, layout.is_weak, layout.topology)
+            key = (aval.shape, aval.dtype, own)
+        elif kind in NUMBERS and mirrored_on is None:
+            key = ("number", kind)
         else:
             return None
         if key != known:
@@ -80,13 +107,13 @@ def known_arrays(leaves: Sequence[Any], keys: Sequence[Any]) -> list[Any] | None
     return arrays
 
 
-def _slot_of(leaf: Any, topology: Topology | None) -> Slot:
+def _keyed(leaf: Any, topology: Topology | None) -> KeyedArgument:
     if isinstance(leaf, PerReplica):
         layout = leaf.layout
         if isinstance(layout, Parts):
-            return _slot_of_parts(leaf, layout, topology)
+            return _keyed_parts(leaf, layout, topology)
         assert isinstance(layout, Joined | Replicated)
-        return _slot_of_layout(layout)
+        return _keyed_layout(layout)
     if isinstance(leaf, np.ndarray | np.generic):
         if leaf.dtype.kind in "OUS":
             raise TypeError(
@@ -98,22 +125,27 @@ def _slot_of(leaf: Any, topology: Topology | None) -> Slot:
     if type(leaf) in NUMBERS:
         return ("number", type(leaf)), leaf, PLAIN
     if isinstance(leaf, jax.Array):
-        return (leaf.shape, leaf.dtype, leaf.aval.weak_type), leaf, PLAIN
+        key = (leaf.shape, leaf.dtype, leaf.aval.weak_type)
+        cut = ShardLayout.of_array(leaf, topology)
+        if cut is None:
+            is_of_other_replicas = ShardLayout.of_array(leaf) is not None
+            return key, np.asarray(leaf) if is_of_other_replicas else leaf, PLAIN
+        return (*key, leaf.sharding), leaf, Placement("sharded", layout=cut)
     if isinstance(leaf, Mirrored):
         return (leaf.shape, leaf.dtype, "mirrored"), leaf.array, PLAIN
-    if isinstance(leaf, Driving):
+    if isinstance(leaf, NotTraceableLeaf):
         return NOT_TRACEABLE
     return static_key(leaf), None, None
 
 
-def placement_of_slot(slot: Slot) -> Placement:
-    """Returns the form of an input of the program."""
-    _, _, layout = slot
+def placement_of_argument(argument: KeyedArgument) -> Placement:
+    """Returns how an input of the program lies on the devices."""
+    _, _, layout = argument
     assert layout is not None
     return layout if isinstance(layout, Placement) else placement_of(layout)
 
 
-def _slot_of_layout(layout: Joined | Replicated) -> Slot:
+def _keyed_layout(layout: Joined | Replicated) -> KeyedArgument:
     aval = layout.array.aval
     kind: Any = layout.topology
     if type(layout) is Joined:
@@ -122,17 +154,19 @@ def _slot_of_layout(layout: Joined | Replicated) -> Slot:
 
 
 def static_key(leaf: Any) -> Any:
-    """Returns the key of an argument that is part of the program."""
+    """Returns the cache key of a static argument."""
     kind: Any = type(leaf)
-    # An object without a hash, such as the `self` of a dataclass, is only itself. A set
-    # is refused: it is made anew for each call, and would be traced anew.
+    # Unhashable objects, such as the `self` of a dataclass, are keys by identity. A set
+    # is refused: each call makes a new one, and would retrace.
     is_unhashable = kind.__hash__ is None and kind.__module__ != "builtins"
     if trees.is_leaf(leaf) or is_unhashable:
         return IdentityKey(leaf)
     return kind, leaf
 
 
-def _slot_of_parts(value: PerReplica, layout: Parts, topology: Topology | None) -> Slot:
+def _keyed_parts(
+    value: PerReplica, layout: Parts, topology: Topology | None
+) -> KeyedArgument:
     topology = topology or layout.topology or _find_topology(layout.held)
     if topology is None or not all(is_array_like(part) for part in layout.held):
         return IdentityKey(value), None, None
@@ -145,14 +179,14 @@ def _slot_of_parts(value: PerReplica, layout: Parts, topology: Topology | None) 
         join_parts(tuple(parts), topology), parts[0].ndim == 0, topology, is_weak
     )
     if not is_weak:
-        # Kept, because the same batch is often given to several functions.
+        # Cached, because the same batch is often given to several functions.
         value.layout = joined
-    return _slot_of_layout(joined)
+    return _keyed_layout(joined)
 
 
-def stand_in_of(slot: Slot) -> Any:
-    """Returns what to trace with instead of an argument."""
-    _, array, _ = slot
+def stand_in_of(argument: KeyedArgument) -> Any:
+    """Returns what to trace with in place of an argument."""
+    _, array, _ = argument
     return array if type(array) in NUMBERS else stand_in(array)
 
 
@@ -167,7 +201,7 @@ def topology_of_workers(leaves: Sequence[Any]) -> Topology | None:
 
 
 def _find_topology(parts: Sequence[Any]) -> Topology | None:
-    """Returns the devices that parts lie on, or belong on in the scope we are in."""
+    """Returns the devices of the current strategy, or those that parts lie on."""
     frame = stack.frame()
     if frame is not None and len(frame.strategy.topology.local_devices) == len(parts):
         topology: Topology = frame.strategy.topology
@@ -184,7 +218,6 @@ class Donation:
     """Which arguments of a function are donated.
 
     Args:
-        name: The name of the function, for messages.
         argnums: The number of a positional argument, or several.
     """
 
@@ -230,6 +263,23 @@ def refuse_donated(arrays: Iterable[Any]) -> None:
             raise donated_error("such an array as an argument")
 
 
+def refuse_foreign_parts(arrays: Iterable[Any], cause: Exception) -> None:
+    """Raises for the first array that is sharded, but not over the replicas.
+
+    Args:
+        arrays: Inputs that a program over several replicas takes whole.
+        cause: JAX's error.
+    """
+    for array in arrays:
+        if isinstance(array, ArrayImpl) and not array.sharding.is_fully_replicated:
+            raise ValueError(
+                "A compiled function on several replicas takes arrays that are whole, "
+                "or that `strategy.shard` has cut. Received: an array of shape "
+                f"{array.shape} and {array.sharding}. Give `strategy.shard(array)` to "
+                "keep it in parts, or `numpy.asarray(array)`."
+            ) from cause
+
+
 def copy_shared(donated: list[Any], kept: list[Any]) -> list[Any]:
     """Returns donated arguments, with a copy of each array that is shared.
 
@@ -237,7 +287,7 @@ def copy_shared(donated: list[Any], kept: list[Any]) -> list[Any]:
     """
     numbers = set(map(id, donated))
     if (
-        # What nearly always is so, and is quickly seen of many arrays at once.
+        # The usual case, checked for many arrays at once.
         len(numbers) == len(donated)
         and {ArrayImpl}.issuperset(map(type, donated))
         and numbers.isdisjoint(map(id, kept))

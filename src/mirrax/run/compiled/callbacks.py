@@ -1,8 +1,8 @@
-"""Callbacks into Python that raise while a program runs.
+"""Errors that callbacks raise while a program runs.
 
-XLA can only give up the device on which a callback raised. Others that meet it in a
-collective would wait until XLA ends the process. So callbacks are wrapped: an error is
-kept, the program goes on with zeros, and the call raises the error at its end.
+XLA stops only the device whose callback raised. The others would wait in the next
+collective until XLA ends the process. So callbacks are wrapped: an error is recorded,
+the callback returns zeros, and the call raises the error when the program has ended.
 """
 
 from __future__ import annotations
@@ -14,23 +14,27 @@ from typing import Any
 import jax
 import numpy as np
 
-from mirrax._jax.jaxprs import ClosedJaxpr, Jaxpr, JaxprEqn, all_equations
+from mirrax._jax.jaxprs import (
+    CALLBACKS,
+    ClosedJaxpr,
+    Jaxpr,
+    JaxprEqn,
+    all_equations,
+    map_programs,
+)
 from mirrax._jax.traces import is_in_callback
 
 _WRAPPED = {"pure_callback", "io_callback", "debug_callback"}
 
-CALLBACKS = {*_WRAPPED, "buffer_callback", "debug_print"}
-"""The operations that call Python while a program runs."""
-
 
 class Failures:
-    """The errors that callbacks raised in the call that is under way."""
+    """The errors of callbacks in the current call."""
 
     def __init__(self) -> None:
         self._errors: list[BaseException] = []
 
     def raise_first(self) -> None:
-        """Waits for all callbacks; raises what the first of them raised."""
+        """Waits for all callbacks; raises the first error."""
         jax.effects_barrier()
         if self._errors:
             error = self._errors[0]
@@ -42,7 +46,7 @@ class Failures:
             raise error
 
     def add(self, error: BaseException) -> None:
-        """Keeps what a callback raised."""
+        """Records the error of a callback."""
         self._errors.append(error)
 
 
@@ -66,10 +70,9 @@ def refuse_in_callback() -> None:
     """Raises in a callback, which cannot wait for other callbacks."""
     if is_in_callback():
         raise RuntimeError(
-            "A callback of a program runs while the program does, so a function that "
-            "has callbacks itself, such as a print, would wait there for ever. "
-            "Received: a call of such a function in a callback. Call it after the "
-            "program, or leave its callbacks out."
+            "A callback cannot call a function that has callbacks itself, such as a "
+            "print: it would wait there forever. Received: a call of such a function "
+            "in a callback. Call it after the program, or leave its callbacks out."
         )
 
 
@@ -80,28 +83,16 @@ def has_callbacks(jaxpr: Jaxpr) -> bool:
 
 def catch_failures(closed: ClosedJaxpr, failures: Failures) -> ClosedJaxpr:
     """Returns a program whose callbacks report to `failures` what they raise."""
-    return ClosedJaxpr(_read_and_written(closed.jaxpr, failures), closed.consts)
-
-
-def _read_and_written(jaxpr: Jaxpr, failures: Failures) -> Jaxpr:
-    eqns = [_caught(eqn, failures) for eqn in jaxpr.eqns]
-    return jaxpr.replace(eqns=eqns)  # type: ignore[no-any-return]
+    eqns = [_caught(eqn, failures) for eqn in closed.jaxpr.eqns]
+    return ClosedJaxpr(closed.jaxpr.replace(eqns=eqns), closed.consts)
 
 
 def _caught(eqn: JaxprEqn, failures: Failures) -> JaxprEqn:
-    params = {name: _inside(value, failures) for name, value in eqn.params.items()}
+    def catch(inner: ClosedJaxpr) -> ClosedJaxpr:
+        return catch_failures(inner, failures)
+
+    params = {name: map_programs(value, catch) for name, value in eqn.params.items()}
     if eqn.primitive.name in _WRAPPED:
         avals = tuple(eqn.params.get("result_avals", ()))
         params["callback"] = _Catching(eqn.params["callback"], avals, failures)
     return eqn.replace(params=params)  # type: ignore[no-any-return]
-
-
-def _inside(parameter: Any, failures: Failures) -> Any:
-    if isinstance(parameter, ClosedJaxpr):
-        return catch_failures(parameter, failures)
-    if isinstance(parameter, Jaxpr):
-        return _read_and_written(parameter, failures)
-    # Not a named tuple, such as the dimension numbers of a convolution.
-    if type(parameter) is tuple:
-        return tuple(_inside(item, failures) for item in parameter)
-    return parameter

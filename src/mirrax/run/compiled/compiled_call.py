@@ -1,28 +1,29 @@
-"""A call of compiled code: its key, its program, and what to do without one."""
+"""A call of a compiled function: finds its program by key, or builds it."""
 
 from __future__ import annotations
 
 import abc
 import dataclasses
-import enum
+import time
 from collections.abc import Sequence
 from typing import Any
+
+import jax
 
 from mirrax import trees
 from mirrax._jax.config import config_fingerprint
 from mirrax._jax.traces import is_eager
 from mirrax.context import stack
-from mirrax.context.guards import MustDrive, NeedsVariable
+from mirrax.context.guards import NotTraceable
 from mirrax.devices.topology import Topology
-from mirrax.run.compiled import decisions
 from mirrax.run.compiled.arguments import (
     NOT_TRACEABLE,
     Donation,
-    Slot,
+    KeyedArgument,
     are_flat,
     flat_structure,
-    placement_of_slot,
-    slots_of,
+    keyed_arguments,
+    placement_of_argument,
     stand_in_of,
     topology_of_workers,
 )
@@ -35,16 +36,19 @@ from mirrax.trees import IdentityKey, Tree
 from mirrax.variables import foreign_libraries
 from mirrax.variables.foreign_variable import Outdated
 
+_REFUSALS = (
+    jax.errors.ConcretizationTypeError,
+    jax.errors.TracerIntegerConversionError,
+    jax.errors.TracerArrayConversionError,
+    jax.errors.NonConcreteBooleanIndexError,
+)
+"""What JAX raises where Python needs the value of a tracer."""
 
-class OnlyPython(enum.Enum):
-    """Why there is no program for a call."""
-
-    ITERATING = enum.auto()
-    """It does what only Python can do, such as iterating a dataset."""
-    DECIDING = enum.auto()
-    """It decides on the values of arrays."""
-    CREATING = enum.auto()
-    """It makes variables of values that it computes."""
+_HINT = (
+    "[mirrax] While a function is traced, arrays have no values to decide on. Use "
+    "`mirrax.cond`, `mirrax.while_loop` or `jnp.where`, or call this part outside of "
+    "`mirrax.function`."
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,32 +58,32 @@ class CallArguments:
     Args:
         leaves: The arguments.
         structure: How they are nested.
-        slots: How the program takes each of them.
+        keyed: The same with their keys and arrays.
     """
 
     leaves: Sequence[Any]
     structure: Any
-    slots: Sequence[Slot]
+    keyed: Sequence[KeyedArgument]
 
     @property
     def arrays(self) -> list[Any]:
         """The inputs of the program."""
-        return [array for _, array, layout in self.slots if layout is not None]
+        return [array for _, array, layout in self.keyed if layout is not None]
 
     @property
-    def dynamic(self) -> list[Slot]:
-        """The slots of those inputs."""
-        return [slot for slot in self.slots if slot[2] is not None]
+    def dynamic(self) -> list[KeyedArgument]:
+        """The arguments that are inputs."""
+        return [keyed for keyed in self.keyed if keyed[2] is not None]
 
     def of_dynamic(self, values: Sequence[Any]) -> list[Any]:
         """Returns those of `values`, one for each argument, that belong to inputs."""
-        pairs = zip(values, self.slots, strict=True)
+        pairs = zip(values, self.keyed, strict=True)
         return [value for value, (_, _, layout) in pairs if layout is not None]
 
     def filled(self, values: Sequence[Any]) -> Any:
         """Returns the arguments and keywords with `values` in place of the inputs."""
         given = iter(values)
-        pairs = zip(self.leaves, self.slots, strict=True)
+        pairs = zip(self.leaves, self.keyed, strict=True)
         leaves = [
             leaf if layout is None else next(given) for leaf, (_, _, layout) in pairs
         ]
@@ -92,7 +96,6 @@ class CompiledCall(abc.ABC):
     Args:
         name: The name of the function.
         donation: Which arguments it may overwrite.
-        python_decisions: Whether Python may decide on values of arrays.
         topology: The devices, if it runs on replicas.
     """
 
@@ -100,16 +103,13 @@ class CompiledCall(abc.ABC):
         self,
         name: str,
         donation: Donation,
-        python_decisions: bool,
         topology: Topology | None = None,
     ) -> None:
         self.name = name
-        self.python_decisions = python_decisions
         self.programs = ProgramCache(name)
         self.last_call: LastCall | None = None
         self._donation = donation
         self._topology = topology
-        self._created: set[Any] = set()
 
     @property
     def trace_count(self) -> int:
@@ -136,20 +136,16 @@ class CompiledCall(abc.ABC):
         """Calls the Python function itself, as part of a derivative."""
 
     @abc.abstractmethod
-    def _run_untraced(
-        self, args: Sequence[Any], kwargs: dict[str, Any], is_deciding: bool
-    ) -> Tree:
-        """Returns the results where one program cannot do it.
+    def falls_back_to_python(self, error: Exception) -> bool:
+        """Returns whether such calls run untraced, after `error` in their trace."""
 
-        Args:
-            args: The arguments.
-            kwargs: Those that are given by name.
-            is_deciding: Whether Python decides on values of arrays.
-        """
+    @abc.abstractmethod
+    def _run_untraced(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Tree:
+        """Returns the results of a call that has no single program."""
 
     @abc.abstractmethod
     def _fingerprint(self, leaves: list[Any]) -> Any:
-        """Returns what libraries say that programs depend on."""
+        """Returns a key for the state of libraries that programs depend on."""
 
     def call(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Tree:
         """Returns what the program for such arguments returns."""
@@ -162,10 +158,10 @@ class CompiledCall(abc.ABC):
 
     def _call_by_key(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Tree:
         """Returns what the program for the key of such arguments returns."""
-        # Else calls like the last one would not keep its program in the cache.
+        # Calls through `last_call` do not count as uses of a program in the cache.
         self.last_call = None
         if not is_eager():
-            # Part of the derivative that is under way.
+            # Part of the current derivative.
             return self._call_python(args, kwargs)
         foreign_libraries.connected()
         if are_flat(args, kwargs):
@@ -176,81 +172,74 @@ class CompiledCall(abc.ABC):
         is_local = topology is None or topology.job is None
         if topology is not None and not is_local:
             leaves = self._agree(leaves, structure, topology)
-        slots = slots_of(leaves, self._topology)
-        keys = tuple([key for key, _, _ in slots])
+        keyed = keyed_arguments(leaves, self._topology)
+        keys = tuple([key for key, _, _ in keyed])
         if NOT_TRACEABLE[0] in keys:
             args, kwargs = trees.unflatten(structure, leaves)
-            return self._run_untraced(args, kwargs, is_deciding=False)
+            return self._run_untraced(args, kwargs)
         fingerprint = self._fingerprint(leaves)
         # The `run` of a strategy does the same inside and outside of its scope.
         place = _place() if self._topology is None else None
         key = (structure, keys, fingerprint, place, config_fingerprint())
-        given = CallArguments(leaves, structure, slots)
+        given = CallArguments(leaves, structure, keyed)
+        count = self.programs.trace_count
         program = self.programs.get(key, self._build, given)
-        if program is OnlyPython.CREATING:
-            return self._create(key, args, kwargs)
-        if isinstance(program, OnlyPython):
-            return self._run_untraced(args, kwargs, program is OnlyPython.DECIDING)
+        if program is None:
+            return self._run_untraced(args, kwargs)
         if (
-            structure == flat_structure(len(leaves))
-            and is_local
+            not kwargs
+            and None not in [layout for _, _, layout in keyed]
             and fingerprint is None
             and place is None
             and not program.can_be_outdated
         ):
-            self.last_call = LastCall(program, slots, self._topology is not None)
+            is_flat = structure == flat_structure(len(leaves))
+            nesting = None if is_flat else structure.children()[0]
+            is_run = self._topology is not None
+            mirrored_on = None if is_local else self._topology
+            self.last_call = LastCall(program, keyed, nesting, is_run, mirrored_on)
+        started = time.perf_counter()
         try:
-            return program(given.arrays)
+            result = program(given.arrays)
         except Outdated:
             # Another thread may have found out as well.
             self.programs.drop(key)
             return self.call(args, kwargs)
+        if self.programs.trace_count != count:
+            # JAX compiles in the first call.
+            self.programs.seconds += time.perf_counter() - started
+        return result
 
     def _agree(
         self, leaves: list[Any], structure: Any, topology: Topology
     ) -> list[Any]:
-        """Returns arguments with what all workers know about them."""
+        """Returns arguments that were compared between workers."""
         if self._topology is None:
             return agreed_parts(leaves, topology)
         flags = self._donation.flags(structure, len(leaves))
         return agreed_arguments(leaves, topology, flags)
 
-    def _build(self, given: CallArguments) -> Program | OnlyPython:
+    def _build(self, given: CallArguments) -> Program | None:
         """Returns the program for arguments such as these, if there can be one."""
         foreign_libraries.check_arguments(
             trees.unflatten(given.structure, given.leaves)
         )
-        stand_ins = [stand_in_of(slot) for slot in given.dynamic]
-        placements = [placement_of_slot(slot) for slot in given.dynamic]
+        stand_ins = [stand_in_of(argument) for argument in given.dynamic]
+        placements = [placement_of_argument(argument) for argument in given.dynamic]
         flags = self._donation.flags(given.structure, len(given.leaves))
         is_run = self._topology is not None
-        watched = decisions.noticing if self.python_decisions else decisions.hinting
         self.programs.count_trace()
         try:
-            traced = watched(self._trace)(given, stand_ins, placements)
-        except decisions.Decided as decided:
-            cost = decisions.ON_REPLICAS if is_run else decisions.IN_STEPS
-            decisions.tell(self.name, decided, cost)
-            return OnlyPython.DECIDING
-        except NeedsVariable:
-            return OnlyPython.CREATING
-        except MustDrive:
-            return OnlyPython.ITERATING
+            traced = self._trace(given, stand_ins, placements)
+        except NotTraceable:
+            return None
+        except Exception as error:
+            if self.falls_back_to_python(error):
+                return None
+            if isinstance(error, _REFUSALS):
+                error.add_note(_HINT)
+            raise
         return Program(traced, placements, given.of_dynamic(flags), self.name, is_run)
-
-    def _create(self, key: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Tree:
-        """Runs the Python, which makes variables of computed values, this one time."""
-        self.programs.drop(key)
-        if key in self._created:
-            raise ValueError(
-                "A function can make variables of computed values on its first call "
-                f"only. Received: {self.name}, which makes another one on every call. "
-                "Keep it, as in `if self.v is None: self.v = Variable(...)`, or create "
-                "it outside. tf.function only supports singleton tf.Variables created "
-                "on the first call."
-            )
-        self._created.add(key)
-        return self._run_untraced(args, kwargs, is_deciding=True)
 
 
 def _place() -> Any:

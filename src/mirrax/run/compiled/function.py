@@ -33,7 +33,6 @@ def function(
     *,
     input_signature: Sequence[Any] | None = None,
     donate_argnums: int | Sequence[int] = (),
-    python_decisions: bool = False,
 ) -> Function[P, R]: ...
 
 
@@ -43,7 +42,6 @@ def function(
     *,
     input_signature: Sequence[Any] | None = None,
     donate_argnums: int | Sequence[int] = (),
-    python_decisions: bool = False,
 ) -> Callable[[Callable[P, R]], Function[P, R]]: ...
 
 
@@ -52,7 +50,6 @@ def function(
     *,
     input_signature: Sequence[Any] | None = None,
     donate_argnums: int | Sequence[int] = (),
-    python_decisions: bool = False,
 ) -> Any:
     """Returns `fn` as a function that is traced once and then runs compiled.
 
@@ -66,9 +63,6 @@ def function(
         fn: The function; leave it out to use `@function(...)` with options.
         input_signature: Descriptions that the arguments must fit.
         donate_argnums: Positional arguments whose arrays may be overwritten.
-        python_decisions: Whether Python may decide on values of arrays, as in
-            `if x > 0:`. The Python of such a function runs on every call; each `run`
-            in it is compiled, unless its function decides as well.
 
     >>> import numpy as np
     >>> @function
@@ -80,7 +74,6 @@ def function(
     options: dict[str, Any] = {
         "input_signature": input_signature,
         "donate_argnums": donate_argnums,
-        "python_decisions": python_decisions,
     }
     if fn is None:
         return functools.partial(function, **options)
@@ -96,7 +89,6 @@ class Function(CompiledCall, Generic[P, R]):
         fn: The Python function.
         input_signature: Descriptions that the arguments must fit.
         donate_argnums: Positional arguments whose arrays may be overwritten.
-        python_decisions: Whether Python may decide on values of arrays.
 
     >>> double = Function(lambda x: 2 * x)
     >>> float(double(1.0)), float(double(2.0)), double.trace_count
@@ -111,13 +103,12 @@ class Function(CompiledCall, Generic[P, R]):
         fn: Callable[P, R],
         input_signature: Sequence[Any] | None = None,
         donate_argnums: int | Sequence[int] = (),
-        python_decisions: bool = False,
     ) -> None:
         if not callable(fn):
             raise TypeError(f"`mirrax.function` takes a function. Received: {fn!r}.")
         functools.update_wrapper(self, fn)
         name = getattr(fn, "__name__", repr(fn))
-        super().__init__(name, Donation(name, donate_argnums), python_decisions)
+        super().__init__(name, Donation(name, donate_argnums))
         self.fn = fn
         self._signature = Signature(name, fn, input_signature)
         self.input_signature = self._signature.specs
@@ -130,6 +121,10 @@ class Function(CompiledCall, Generic[P, R]):
             collections.OrderedDict()
         )
         self._over: weakref.WeakSet[ReplicaFunction] = weakref.WeakSet()
+        # The eager `run` in which each replica defines its own copy of it, if any.
+        frame = stack.frame()
+        call = frame.call if isinstance(frame, stack.Replica) else None
+        self._defined_in = None if call is None else weakref.ref(call)
 
     @property
     @override
@@ -145,8 +140,8 @@ class Function(CompiledCall, Generic[P, R]):
             return self.fn(*args, **kwargs)
         result: R
         if isinstance(frame, stack.Replica) and frame.context.num_replicas_in_sync > 1:
-            if frame.may_diverge:
-                # The others may not come here.
+            if self._defined_in is not None and self._defined_in() is frame.call:
+                # Each replica has a function of its own.
                 own_args, own_kwargs = self.fitted(args, kwargs)
                 return self.fn(*own_args, **own_kwargs)
             # The replicas of an eager `run` call the program together.
@@ -171,6 +166,12 @@ class Function(CompiledCall, Generic[P, R]):
     def __set_name__(self, owner: type, name: str) -> None:
         self._signature.is_method = True
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Returns the state for a copy or a pickle, without compiled programs."""
+        fresh = Function(self.fn)
+        names = ("programs", "last_call", "last_replica_function", "_inner", "_over")
+        return {**vars(self), **{name: vars(fresh)[name] for name in names}}
+
     @property
     def is_method(self) -> bool:
         """Whether the first argument is the object that it is called on."""
@@ -183,14 +184,12 @@ class Function(CompiledCall, Generic[P, R]):
         """
         return self._signature.fitted(args, kwargs)
 
-    def over(
-        self, strategy: Any, run_one_by_one: Callable[..., Tree]
-    ) -> ReplicaFunction:
+    def over(self, strategy: Any, run_uneven: Callable[..., Tree]) -> ReplicaFunction:
         """Returns this function on every replica of `strategy`.
 
         Args:
             strategy: The strategy.
-            run_one_by_one: Runs replicas that need programs of their own, or Python.
+            run_uneven: Runs calls that have no single program.
         """
         strategy_of, replica_function = self.last_replica_function
         found: ReplicaFunction | None = (
@@ -200,29 +199,32 @@ class Function(CompiledCall, Generic[P, R]):
             return found
         found = strategy.functions.get(self)
         if found is None:
-            found = ReplicaFunction(self, self._donation, strategy, run_one_by_one)
+            found = ReplicaFunction(self, self._donation, strategy, run_uneven)
             strategy.functions[self] = found
             self._over.add(found)
         self.last_replica_function = (weakref.ref(strategy), weakref.ref(found))
         return found
 
     def compiled(self, fn: Callable[..., Any]) -> AnyFunction:
-        """Returns `fn`, which this function's Python gives to `run`, as a function.
+        """Returns `fn`, which this untraced function gives to `run`, as a function.
 
-        A function that is defined anew on each call is found again by its code and by
-        what it reaches.
+        If `fn` is redefined on each call, it is found again by its identity.
         """
         key = function_identity.identity(fn)
         found = None if key is None else self._inner.get(key)
         if found is None:
-            found = Function(fn, python_decisions=self.python_decisions)
+            found = type(self)(fn)
             self.remember(key, found)
-        # What the one before closes over may have changed since.
-        found.fn = fn
+        # An earlier definition may close over outdated objects.
+        found.fn = self.traceable(fn)
         return found
 
+    def traceable(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+        """Returns `fn` as it is traced; subclasses can convert it."""
+        return fn
+
     def remember(self, key: Any, compiled: AnyFunction) -> None:
-        """Makes `compiled` what is found for a function with this identity."""
+        """Caches `compiled` for functions with this identity."""
         if key is None:
             return
         self._inner[key] = compiled
@@ -238,7 +240,10 @@ class Function(CompiledCall, Generic[P, R]):
     ) -> Traced:
         def body(*values: Any) -> Tree:
             args, kwargs = given.filled(values)
-            return self.fn(*args, **kwargs)
+            result = self.fn(*args, **kwargs)
+            for strategy in stack.overlay().strategies:
+                strategy.outer_functions.add(self)
+            return result
 
         return trace_program(body, stand_ins, placements)
 
@@ -247,11 +252,13 @@ class Function(CompiledCall, Generic[P, R]):
         return self.fn(*args, **kwargs)
 
     @override
-    def _run_untraced(
-        self, args: Sequence[Any], kwargs: dict[str, Any], is_deciding: bool
-    ) -> Tree:
+    def falls_back_to_python(self, error: Exception) -> bool:
+        return False
+
+    @override
+    def _run_untraced(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Tree:
         """Runs the Python, with each `run` in it compiled."""
-        with stack.driving(self):
+        with stack.running_untraced(self):
             return self.fn(*args, **kwargs)
 
     @override

@@ -16,11 +16,9 @@ from mirrax.values.tensor_spec import PerReplicaSpec, TensorSpec
 
 
 class Signature:
-    """What the arguments of a function must be like.
+    """The specs that the arguments of a function must match.
 
     Args:
-        name: The name of the function.
-        fn: The function.
         specs: Descriptions that its arguments must fit; None if there are none.
 
     Attributes:
@@ -40,7 +38,10 @@ class Signature:
         if self.specs is None:
             return args, kwargs
         if kwargs:
-            bound = inspect.signature(self._fn).bind(*args, **kwargs)
+            try:
+                bound = inspect.signature(self._fn).bind(*args, **kwargs)
+            except TypeError as error:
+                raise TypeError(f"{self._name}: {error}") from None
             args, kwargs = bound.args, bound.kwargs
         first = int(self.is_method)
         if len(args) - first != len(self.specs):

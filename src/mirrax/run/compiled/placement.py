@@ -8,18 +8,21 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.sharding import NamedSharding
 
 from mirrax import trees
 from mirrax._jax.arrays import shards, uncommitted
+from mirrax.collectives.shard_layout import ShardLayout
 from mirrax.context import stack
 from mirrax.devices.topology import Topology
-from mirrax.run.compiled.replica_trace import join_traced
+from mirrax.run.compiled.replica_arguments import joined_parts
 from mirrax.run.compiled.tracing import refuse_hidden_tracers
 from mirrax.trees import Tree
 from mirrax.values.array_like import as_array, as_arrays, is_array_like
 from mirrax.values.layouts import Joined, Layout, Parts, Replicated
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica, per_replica
+from mirrax.values.regroup import refuse_captured
 from mirrax.variables.variable import Variable
 
 
@@ -28,17 +31,25 @@ class Placement:
     """How one array of a program's inputs or outputs lies on the devices.
 
     Args:
-        kind: "plain", "mirrored", "alike" (a `PerReplica` of equal parts) or "joined"
-            (a `PerReplica` of any parts).
-        topology: The devices, of all kinds but "plain".
+        kind: "plain", "mirrored", "sharded" (an array), "replicated" (a `PerReplica` of
+            equal parts) or "joined" (a `PerReplica` of any parts).
+        topology: The devices of per-replica values.
         is_scalar: Whether the parts of a joined array are scalars.
         is_weak: Whether they are Python numbers.
+        layout: How a sharded array is cut.
     """
 
     kind: str
     topology: Topology | None = None
     is_scalar: bool = False
     is_weak: bool = False
+    layout: ShardLayout | None = None
+
+    def sharding(self, topology: Topology) -> NamedSharding:
+        """Returns the sharding of the array in a program over several devices."""
+        if self.layout is not None:
+            return self.layout.sharding(topology)
+        return topology.split if self.kind == "joined" else topology.replicated
 
     def wrap(self, array: jax.Array) -> Any:
         """Returns the value that the user sees for `array`."""
@@ -54,20 +65,20 @@ PLAIN = Placement("plain")
 
 
 def placement_of(layout: Layout) -> Placement:
-    """Returns the form of a per-replica value that is one array."""
+    """Returns how a per-replica value that is one array lies on the devices."""
     if isinstance(layout, Joined):
         return Placement("joined", layout.topology, layout.is_scalar, layout.is_weak)
     assert isinstance(layout, Replicated)
-    return Placement("alike", layout.topology)
+    return Placement("replicated", layout.topology)
 
 
 def split_outputs(result: Tree) -> tuple[list[jax.Array], tuple[Any, ...]]:
     """Returns the arrays in a function's result, and how to put it together again."""
     leaves, structure = trees.flatten(result)
     split = [_output(leaf) for leaf in leaves]
-    arrays = as_arrays([value for value, form in split if form is not None])
-    placements = [form for _, form in split]
-    rest = [value if form is None else None for value, form in split]
+    arrays = as_arrays([value for value, placement in split if placement is not None])
+    placements = [placement for _, placement in split]
+    rest = [value if placement is None else None for value, placement in split]
     return arrays, (structure, placements, rest)
 
 
@@ -83,12 +94,13 @@ def _output(leaf: Any) -> tuple[Any, Placement | None]:
             topology = only_topology(stack.overlay().topologies)
             if topology is None:
                 return leaf, None
-            layout = join_traced(as_arrays(parts), topology)
+            refuse_captured(leaf, topology)
+            layout = joined_parts(parts, topology)
             return layout.array, placement_of(layout)
         case PerReplica(layout=layout):
             assert isinstance(layout, Joined | Replicated)
             if not isinstance(layout.array, jax.core.Tracer):
-                # From outside: it lies where it lies.
+                # From outside of the trace: returned as it is.
                 return leaf, None
             return layout.array, placement_of(layout)
         case bool() | int() | float() | complex() | np.ndarray() | np.generic():
@@ -133,13 +145,15 @@ class ResultBuilder:
         self._unflatten = structure.unflatten
         self._rest = rest
         self._wrappers: list[Any] = [
-            None if form is None else _wrapper_of(form, is_over_many)
-            for form in placements
+            None if placement is None else _wrapper_of(placement, is_over_many)
+            for placement in placements
         ]
-        self.num_arrays = sum(form is not None for form in placements)
+        self.num_arrays = sum(placement is not None for placement in placements)
         self._are_bare = all(
-            form is not None and form.topology is None and present == form.wrap
-            for form, present in zip(placements, self._wrappers, strict=True)
+            placement is not None
+            and placement.topology is None
+            and present == placement.wrap
+            for placement, present in zip(placements, self._wrappers, strict=True)
         )
         is_leaf = structure == trees.flatten(0)[1]
         self._is_one_array = is_leaf and placements[0] is not None
@@ -158,11 +172,11 @@ class ResultBuilder:
         return self._unflatten(leaves)
 
 
-def _wrapper_of(form: Placement, is_over_many: bool) -> Callable[[jax.Array], Any]:
-    """Returns what makes an array that a program returns what the user gets."""
-    if form.kind == "plain" and is_over_many:
+def _wrapper_of(placement: Placement, is_over_many: bool) -> Callable[[jax.Array], Any]:
+    """Returns the function that turns an output into what the user gets."""
+    if placement.kind == "plain" and is_over_many:
         return lambda array: uncommitted(shards(array)[0])
-    if form.topology is not None and len(form.topology.local_devices) == 1:
+    if placement.topology is not None and len(placement.topology.local_devices) == 1:
         # As an eager `run` gives it to a worker with one replica.
-        return lambda array: form.wrap(array).values[0]
-    return form.wrap
+        return lambda array: placement.wrap(array).values[0]
+    return placement.wrap

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -16,12 +16,22 @@ from mirrax.context import stack
 from mirrax.devices.topology import Topology
 from mirrax.lazy_modules import LazyModule
 from mirrax.run.compiled import variable_io
-from mirrax.run.compiled.arguments import copy_shared, jit_key, refuse_donated
+from mirrax.run.compiled.arguments import (
+    copy_shared,
+    jit_key,
+    refuse_donated,
+    refuse_foreign_parts,
+)
 from mirrax.run.compiled.callbacks import (
     Failures,
     catch_failures,
     has_callbacks,
     refuse_in_callback,
+)
+from mirrax.run.compiled.memory import (
+    ProgramMemory,
+    described,
+    memory_of,
 )
 from mirrax.run.compiled.placement import (
     Placement,
@@ -37,6 +47,12 @@ from mirrax.trees import Tree
 from mirrax.variables import aliasing
 from mirrax.variables.distributed_variable import DistributedVariable
 from mirrax.variables.foreign_variable import ForeignVariable
+from mirrax.variables.out_of_memory import (
+    LESS_TEMPORARY,
+    SHARD,
+    SHARD_STATE,
+    advise,
+)
 from mirrax.variables.variable import Variable
 
 if TYPE_CHECKING:
@@ -52,7 +68,7 @@ _MAX_KNOWN_INPUTS = 16
 def trace_program(
     body: Callable[..., Tree], arguments: Sequence[Any], placements: Sequence[Placement]
 ) -> Traced:
-    """Returns what `body` does; the result says how it is nested and where it lies.
+    """Returns the trace of `body`; its `result` has structure and placements.
 
     Args:
         body: The user's function, of the dynamic arguments alone.
@@ -77,7 +93,6 @@ class Program:
         traced: What `trace_program` returned for such arguments.
         placements: How the arguments lie on the devices.
         donated: Which of them may be overwritten.
-        name: What errors call it.
         is_run: Whether the body is a `run`, whose arguments workers have compared.
     """
 
@@ -96,7 +111,7 @@ class Program:
         self._is_local = topology is None or topology.is_local
         self._donated_arguments = [i for i, flag in enumerate(donated) if flag]
         self._kept_arguments = [i for i, flag in enumerate(donated) if not flag]
-        # What came out of a program or a dataset lies where the program wants it.
+        # Per-replica arguments have the right sharding already.
         self._unplaced = [
             number
             for number, index in enumerate(self._kept_arguments)
@@ -110,6 +125,11 @@ class Program:
         )
         self._returns_none = structure == trees.flatten(None)[1]
         many = topology if is_over_many else None
+        self._plain = [
+            index
+            for index, placement in enumerate(placements)
+            if is_over_many and placement.kind == "plain"
+        ]
         self._variable_io = VariableIO(traced, many, not self._can_raise)
         self._lock: contextlib.AbstractContextManager[Any] = aliasing.lock
         if calls_back:
@@ -128,20 +148,29 @@ class Program:
             self._donated_arguments,
             self._kept_arguments,
         )
+        self._jitted, self._name = self._run, name
+        self._first_inputs: Any = None
+        has_own_inputs = False
         if not self._is_local and topology is not None:
             mark = worker_agreement.require_same_program(traced.closed, topology)
             name = f"{name} {mark}"
             plain = self._plain_inputs(placements, is_run)
             self._run = on_all_workers(self._run, topology, name, *plain)
+            has_own_inputs = bool(plain[0])
         is_single = topology is not None and topology.is_single
         self._device = topology.devices[0] if is_single and topology else None
         # Without jit, an argument can be the array that a variable stores.
         self._is_unjitted = is_jit_disabled()
         self._known_inputs: list[Any] = []
-        # Whether there is nothing to do but to exchange the arrays of variables.
+        # Whether a call has no variables to handle and nothing to check.
+        self._is_pure = (
+            not (traced.reads or traced.writes or self._can_raise)
+            and self._device is None
+        )
+        # Whether a call only exchanges the arrays of variables.
         self._is_simple = (
             self._variable_io.are_simple
-            and self._is_local
+            and not has_own_inputs
             and self._device is None
             and not self._is_unjitted
             and not self._donated_arguments
@@ -153,6 +182,17 @@ class Program:
         """Whether variables may change their shapes, which makes it invalid."""
         return self._variable_io.has_foreign
 
+    def analyzed(self) -> tuple[ProgramMemory, Any] | None:
+        """Returns its memory and what XLA compiled; None before the first call."""
+        if self._first_inputs is None:
+            return None
+        compiled = self._jitted.lower(*self._first_inputs).compile()
+        variables = [*self._variable_io.changed, *self._variable_io.read_only]
+        with aliasing.lock:
+            weights = [v.stored for v in variables if v.trainable]
+            state = [v.stored for v in variables if not v.trainable]
+            return memory_of(self._name, compiled, weights, state), compiled
+
     def __call__(self, arrays: list[Any]) -> Tree:
         """Runs the program on the dynamic arguments; returns what the user gets."""
         if arrays:
@@ -162,26 +202,33 @@ class Program:
         with self._lock:
             results: Sequence[jax.Array] | None = None
             try:
-                if self._is_simple and self._known_inputs:
+                was_run = self._known_inputs if self._is_local else self._first_inputs
+                if self._is_simple and was_run:
                     results = self._variable_io.exchange(self._run, [], arrays)
                 if results is None:
-                    results = self._call_carefully(arrays)
+                    with aliasing.lock:
+                        results = self._call_locked(arrays)
             except Exception as error:
-                explain(error, self._variable_io.changed)
+                refuse_foreign_parts(map(arrays.__getitem__, self._plain), error)
+                donated = map(arrays.__getitem__, self._donated_arguments)
+                explain(error, self._variable_io.changed, donated)
                 raise
         return None if self._returns_none else self._build_result(results)
-
-    def _call_carefully(self, arrays: list[Any]) -> Sequence[jax.Array]:
-        with aliasing.lock:
-            return self._call_locked(arrays)
 
     def _call_locked(self, arrays: list[Any]) -> Sequence[jax.Array]:
         donated, kept = [], arrays
         if self._donated_arguments:
-            donated = [arrays[i] for i in self._donated_arguments]
-            kept = [arrays[i] for i in self._kept_arguments]
+            # In C: it is part of every step of functions that take and return state.
+            donated = list(map(arrays.__getitem__, self._donated_arguments))
+            kept = list(map(arrays.__getitem__, self._kept_arguments))
             donated = copy_shared(donated, kept)
+        if self._is_pure and self._first_inputs is not None:
+            outputs: Sequence[jax.Array] = self._run([], [], donated, kept)
+            return outputs
         changed, read_only = self._variable_io.arrays()
+        if self._first_inputs is None:
+            inputs = (changed, read_only, donated, kept)
+            self._first_inputs = described(inputs)
         if self._device is None:
             results = self._execute(changed, read_only, donated, kept)
         else:
@@ -219,21 +266,18 @@ class Program:
         self._run.lower(changed, read_only, donated, kept).compile()
         with variable_io.deferred():
             results = self._variable_io.store(outputs, num_results)
-        self._known_inputs = [*self._known_inputs[-_MAX_KNOWN_INPUTS:], places]
+        self._known_inputs = [*self._known_inputs, places][-_MAX_KNOWN_INPUTS:]
         return results
 
     def _execute_unlocked(self, *inputs: Any) -> Sequence[jax.Array]:
-        """Does the same without the lock, because callbacks may use variables.
+        """Like `_execute`, with the lock released, because callbacks may use variables.
 
         Errors of callbacks are raised before variables change.
         """
         self._variable_io.mark_all()
-        aliasing.lock.release()
-        try:
+        with aliasing.lock_released():
             outputs = jax.block_until_ready(self._run(*inputs))
             self._failures.raise_first()
-        finally:
-            aliasing.lock.acquire()
         _, read_only, _, _ = inputs
         self._variable_io.refuse_concurrent_writes(read_only)
         return self._variable_io.store(outputs, self._build_result.num_arrays)
@@ -264,7 +308,7 @@ class Program:
 def _topology_of(
     traced: Traced, used: set[Topology], placements: Sequence[Placement]
 ) -> Topology | None:
-    """Returns the devices that a program runs on; None if it does not matter."""
+    """Returns the devices that a program runs on; None if on any."""
     variables = (*traced.reads, *traced.writes)
     of_variables = [_topology_of_variable(variable) for variable in variables]
     of_arguments = [placement.topology for placement in placements]
@@ -282,8 +326,14 @@ def _topology_of_variable(variable: Variable) -> Topology | None:
     return topology if topology is not None and topology.is_single else None
 
 
-def explain(error: Exception, changed: Sequence[Variable]) -> None:
-    """Adds to the error of a call which of its donated variables are lost."""
+def explain(
+    error: Exception, changed: Sequence[Variable], donated: Iterable[Any] = ()
+) -> None:
+    """Adds to the error of a call what needs memory, and which variables are lost."""
+    variables = [(repr(v.name), v.stored) for v in changed]
+    arguments = [(f"an argument of shape {a.shape}", a) for a in donated]
+    ways = [SHARD_STATE] * bool(variables) + [SHARD] * bool(arguments)
+    advise(error, [*variables, *arguments], *ways, LESS_TEMPORARY)
     lost = [v for v in changed if v.stored.is_deleted()]
     if lost:
         error.add_note(aliasing.lost_values_note([variable.name for variable in lost]))

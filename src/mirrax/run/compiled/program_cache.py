@@ -1,16 +1,19 @@
-"""The programs of one function, each kept for the calls that it fits."""
+"""The compiled programs of one function; `compiled_call` makes the keys."""
 
 from __future__ import annotations
 
 import collections
 import logging
 import sys
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from mirrax import trees
 from mirrax._jax.config import eager_fingerprint
 from mirrax.context import stack
-from mirrax.run.compiled.arguments import Slot, known_arrays
+from mirrax.devices.topology import Topology
+from mirrax.run.compiled.arguments import KeyedArgument, known_arrays
 from mirrax.run.compiled.program import Program
 from mirrax.variables import foreign_libraries
 
@@ -19,22 +22,21 @@ _logger = logging.getLogger(__name__)
 MAX_PROGRAMS = 128
 """How many programs a function keeps; the least recently used one goes first."""
 
-_MANY_TRACES = 16
+# A function for training, evaluation and their last batches needs fewer.
+_MANY_TRACES = 5
 _UNKNOWN = object()
 
 
 class ProgramCache:
-    """The programs of one function, by the key of the calls that they fit.
-
-    Args:
-        name: The name of the function, for messages.
-    """
+    """The programs of one function, by the key of the calls that they fit."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._built: collections.OrderedDict[Any, Any] = collections.OrderedDict()
         self._latest: Any = None
+        self._next_warning = _MANY_TRACES
         self.trace_count = 0
+        self.seconds = 0.0
 
     def get(self, key: Any, build: Callable[..., Any], *args: Any) -> Any:
         """Returns `build(*args)`, or what it returned for this key before."""
@@ -46,7 +48,9 @@ class ProgramCache:
                 f"Received: {error}. Pass it as an array, or close over it."
             ) from error
         if program is _UNKNOWN:
+            started = time.perf_counter()
             program = self._built[key] = build(*args)
+            self.seconds += time.perf_counter() - started
             if len(self._built) > MAX_PROGRAMS:
                 self._built.popitem(last=False)
         elif program is not self._latest:
@@ -54,61 +58,87 @@ class ProgramCache:
         self._latest = program
         return program
 
+    def __iter__(self) -> Iterator[Program]:
+        # Some are None, or plans of the uneven engine.
+        found = [each for each in self._built.values() if isinstance(each, Program)]
+        return iter(found)
+
     def drop(self, key: Any) -> None:
         """Forgets what was built for this key."""
         self._built.pop(key, None)
 
     def count_trace(self) -> None:
-        """Counts one more trace, and warns once there are many."""
+        """Counts one more trace; warns when there are many, and when they double."""
         self.trace_count += 1
-        if self.trace_count == _MANY_TRACES:
+        if self.trace_count >= self._next_warning:
+            self._next_warning *= 2
             _logger.warning(
-                "%s was traced %d times, for different shapes or objects. Each trace "
-                "costs a compilation: give arguments of few shapes.",
+                "%s is compiled for %d kinds of arguments (shapes or objects), which "
+                "took %.1f s before this one. If batches have many lengths, use a few: "
+                "`padded_batch(..., few_lengths=True)` or `bucket_by_sequence_length`, "
+                "with `drop_remainder=True`. Pass numbers that change as arrays.",
                 self._name,
-                _MANY_TRACES,
+                self.trace_count,
+                self.seconds,
             )
 
 
 class LastCall:
-    """The program of the last call, for the next one if it has the same kind.
+    """The program of the last call, for calls with the same shapes and dtypes.
 
-    Most calls have the kind of the one before, and then need no key.
+    Most calls are like the one before, and then need no key.
 
     Args:
-        program: The program.
-        slots: How it took its arguments.
+        structure: How its arguments were nested; None if they were not.
         is_run: Whether it is the `run` of a strategy, which does the same inside and
             outside of a scope.
+        mirrored_on: The devices, if it is the `run` of several workers.
     """
 
     __slots__ = (
         "_is_run",
         "_keys",
+        "_mirrored_on",
         "_num_libraries",
         "_num_modules",
         "_settings",
+        "_structure",
         "program",
     )
 
-    def __init__(self, program: Program, slots: Sequence[Slot], is_run: bool) -> None:
+    def __init__(
+        self,
+        program: Program,
+        arguments: Sequence[KeyedArgument],
+        structure: Any,
+        is_run: bool,
+        mirrored_on: Topology | None = None,
+    ) -> None:
         self.program = program
-        self._keys = [key for key, _, _ in slots]
+        self._structure = structure
+        self._keys = [key for key, _, _ in arguments]
         self._is_run = is_run
+        self._mirrored_on = mirrored_on
         self._settings = eager_fingerprint()
         self._num_libraries = len(foreign_libraries.connected())
         self._num_modules = len(sys.modules)
 
     def arrays_of(self, args: Sequence[Any]) -> list[Any] | None:
-        """Returns the inputs of the program for a call; None if it may be another."""
+        """Returns the inputs of the program; None if the call may need another one."""
         if (
-            len(args) != len(self._keys)
-            or eager_fingerprint() != self._settings
+            eager_fingerprint() != self._settings
             or (len(sys.modules) != self._num_modules and self._are_libraries_new())
             or not (self._is_run or stack.frame() is None)
         ):
             return None
-        return known_arrays(args, self._keys) if args else []
+        leaves = args
+        if self._structure is not None:
+            leaves, structure = trees.flatten(args)
+            if structure != self._structure:
+                return None
+        if len(leaves) != len(self._keys):
+            return None
+        return known_arrays(leaves, self._keys, self._mirrored_on) if leaves else []
 
     def _are_libraries_new(self) -> bool:
         """Returns whether a library that takes part was imported since."""

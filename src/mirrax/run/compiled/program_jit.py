@@ -1,4 +1,4 @@
-"""From a traced function to what JAX runs."""
+"""Jits a trace, with its variables and arguments in the order of the calls."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mirrax.devices.topology import Topology
 from mirrax.run.compiled.placement import Placement
 from mirrax.run.compiled.tracing import Traced
 from mirrax.run.compiled.variable_io import VariableIO
-from mirrax.variables.sync_on_read_variable import SyncOnReadVariable
+from mirrax.variables.sharded_variable import from_stored, sharding_of, to_stored
 from mirrax.variables.variable import Variable
 
 
@@ -31,11 +31,7 @@ def compiled(
     and the others. It returns the variables that are written, then the results.
 
     Args:
-        traced: What it does.
-        variable_io: Its variables.
         topology: The devices, if they are several.
-        placements: How its arguments lie on them.
-        result_placements: How its results do.
         donated: The numbers of the arguments that it may overwrite.
         kept: The numbers of the others.
     """
@@ -53,22 +49,23 @@ def compiled(
         arguments = [*donated, *kept]
         outputs = traced.evaluate(
             [arguments[i] for i in argument_order],
-            [variables[i] for i in read_order],
+            [
+                from_stored(variable, variables[i])
+                for variable, i in zip(traced.reads, read_order, strict=True)
+            ],
         )
-        return [*(outputs[i] for i in write_order), *outputs[num_writes:]]
+        new = map(to_stored, variable_io.written, (outputs[i] for i in write_order))
+        return [*new, *outputs[num_writes:]]
 
     flat.__name__ = "mirrax_function"
     if topology is None:
         return jax.jit(flat, donate_argnums=(0, 2))
 
-    def sharding(is_split: bool) -> Any:
-        return topology.split if is_split else topology.replicated
-
     def of_variables(variables: Sequence[Variable]) -> list[Any]:
-        return [sharding(isinstance(v, SyncOnReadVariable)) for v in variables]
+        return [sharding_of(variable, topology) for variable in variables]
 
     def of_placements(placements: Sequence[Placement]) -> list[Any]:
-        return [sharding(form.kind == "joined") for form in placements]
+        return [placement.sharding(topology) for placement in placements]
 
     without_nan_rerun(
         flat, "a function over several replicas (one replica shows the operation)"

@@ -11,16 +11,14 @@ import jax.numpy as jnp
 from typing_extensions import override
 
 from mirrax import trees
+from mirrax.collectives.shard_layout import ShardLayout
+from mirrax.devices.topology import Topology
 from mirrax.run.compiled.arguments import Donation
 from mirrax.run.compiled.compiled_call import CallArguments, CompiledCall
+from mirrax.run.compiled.mapped_trace import MappedTrace, trace_replica
 from mirrax.run.compiled.placement import Placement
 from mirrax.run.compiled.program import trace_program
-from mirrax.run.compiled.replica_trace import (
-    Argument,
-    MappedTrace,
-    argument_of,
-    trace_replica,
-)
+from mirrax.run.compiled.replica_arguments import Argument, argument_of
 from mirrax.run.compiled.spmd_communicator import call_alone
 from mirrax.run.compiled.tracing import Traced
 from mirrax.run.replica_context import ReplicaCall
@@ -31,14 +29,11 @@ from mirrax.variables import foreign_libraries
 class ReplicaFunction(CompiledCall):
     """A `mirrax.function` on every replica; keeps alive neither it nor the strategy.
 
-    The strategy keeps what is compiled for it, and that has variables of the strategy.
-    A function that kept it would keep alive every strategy that it ever ran on.
+    The strategy owns it, because its programs refer to variables of the strategy. If
+    the function owned it, it would keep every strategy alive that it ever ran on.
 
     Args:
-        fn: The function.
-        donation: Which arguments it may overwrite.
-        strategy: The strategy.
-        run_one_by_one: Runs replicas that need programs of their own, or Python.
+        run_uneven: Runs calls that have no single program.
     """
 
     def __init__(
@@ -46,23 +41,19 @@ class ReplicaFunction(CompiledCall):
         fn: Any,
         donation: Donation,
         strategy: Any,
-        run_one_by_one: Callable[[ReplicaCall, Any], Tree],
+        run_uneven: Callable[[ReplicaCall, Any], Tree],
     ) -> None:
-        super().__init__(fn.name, donation, fn.python_decisions, strategy.topology)
+        super().__init__(fn.name, donation, strategy.topology)
         self._fn = weakref.ref(fn)
         self._strategy = weakref.ref(strategy)
-        self._run_one_by_one = run_one_by_one
+        self._run_uneven = run_uneven
 
-    def _replica_call(
-        self, args: Sequence[Any], kwargs: dict[str, Any], is_deciding: bool = False
-    ) -> ReplicaCall:
+    def _replica_call(self, args: Sequence[Any], kwargs: dict[str, Any]) -> ReplicaCall:
         strategy, fn = self._strategy(), self._fn()
         assert strategy is not None
         assert fn is not None
         collective = strategy.collective
-        return ReplicaCall(
-            strategy, collective, fn.fn, tuple(args), kwargs, is_deciding
-        )
+        return ReplicaCall(strategy, collective, fn.fn, tuple(args), kwargs)
 
     @override
     def _trace(
@@ -83,10 +74,10 @@ class ReplicaFunction(CompiledCall):
 
                 return trace_program(body, stand_ins, placements)
             pairs = zip(stand_ins, placements, strict=True)
-            dynamic = iter([Argument.of_input(s, form) for s, form in pairs])
+            dynamic = iter([Argument.of_input(*pair) for pair in pairs])
             inputs = [
                 argument_of(leaf, call.topology) if layout is None else next(dynamic)
-                for leaf, (_, _, layout) in zip(given.leaves, given.slots, strict=True)
+                for leaf, (_, _, layout) in zip(given.leaves, given.keyed, strict=True)
             ]
             call = dataclasses.replace(call, fn=_with_arrays(call.fn))
             return _as_program(trace_replica(call, inputs, given.structure))
@@ -97,12 +88,16 @@ class ReplicaFunction(CompiledCall):
         return call.strategy.run(call.fn, args, kwargs)
 
     @override
-    def _run_untraced(
-        self, args: Sequence[Any], kwargs: dict[str, Any], is_deciding: bool
-    ) -> Tree:
-        call = self._replica_call(args, kwargs, is_deciding)
+    def falls_back_to_python(self, error: Exception) -> bool:
+        fn = self._fn()
+        assert fn is not None
+        return bool(fn.falls_back_to_python(error))
+
+    @override
+    def _run_untraced(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Tree:
+        call = self._replica_call(args, kwargs)
         with call.strategy.scope():
-            return self._run_one_by_one(call, self._fn())
+            return self._run_uneven(call, self._fn())
 
     @override
     def _fingerprint(self, leaves: list[Any]) -> Any:
@@ -112,18 +107,23 @@ class ReplicaFunction(CompiledCall):
 
 
 def _as_program(mapped: MappedTrace) -> MappedTrace:
-    """Returns the trace with what the user gets for its results."""
+    """Returns the trace with the placements of its results."""
     structure, is_array, rest = mapped.result
-    arrays = iter(zip(mapped.varying, mapped.scalars, strict=True))
-    placements: list[Placement | None] = []
-    for flag in is_array:
-        varies, is_scalar = next(arrays) if flag else (False, False)
-        if varies:
-            placements.append(Placement("joined", mapped.topology, is_scalar))
-        else:
-            placements.append(Placement("mirrored") if flag else None)
+    arrays = iter(zip(mapped.varying, mapped.scalars, mapped.layouts, strict=True))
+    placements = [
+        _placement(mapped.topology, *next(arrays)) if flag else None
+        for flag in is_array
+    ]
     result = (structure, placements, rest, {mapped.topology})
     return dataclasses.replace(mapped, result=result)
+
+
+def _placement(
+    topology: Topology, varies: bool, is_scalar: bool, layout: ShardLayout | None
+) -> Placement:
+    if varies:
+        return Placement("joined", topology, is_scalar)
+    return Placement("mirrored" if layout is None else "sharded", layout=layout)
 
 
 def _with_arrays(fn: Callable[..., Any]) -> Callable[..., Any]:

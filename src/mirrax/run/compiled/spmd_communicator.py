@@ -1,7 +1,8 @@
-"""What a replica does while one trace stands for all of them."""
+"""Replica contexts and collectives in a trace that stands for all replicas."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +15,7 @@ from mirrax import trees
 from mirrax.collectives import spmd
 from mirrax.collectives.reduce import Collective
 from mirrax.context import stack
-from mirrax.devices.topology import AXIS
+from mirrax.devices.topology import AXIS, Topology
 from mirrax.options import CommunicationOptions, ReduceOp
 from mirrax.run.replica_context import (
     Communicator,
@@ -34,32 +35,34 @@ def call_in_replica(
     call: ReplicaCall,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
-    meeting: Communicator | None = None,
+    communicator: Communicator | None = None,
 ) -> Tree:
     """Returns `fn(*args, **kwargs)` in the context of one replica, while it is traced.
 
     Args:
-        meeting: The replica's way to the others, if the trace is not for all of them.
+        communicator: Connects the replica to the others; by default for a trace that
+            stands for all of them.
     """
-    meeting = meeting or SpmdCommunicator(call.strategy, call.collective)
-    context = ReplicaContext(call.strategy, meeting)
-    with stack.entered(stack.Replica(call.strategy, context, index=None)):
+    communicator = communicator or SpmdCommunicator(call.strategy, call.collective)
+    context = ReplicaContext(call.strategy, communicator)
+    with stack.entered(stack.Replica(call.strategy, context, index=None, call=call)):
         return call.fn(*args, **kwargs)
 
 
 def run_within(call: ReplicaCall) -> Tree:
-    """Returns the results of a `run` in a merge function that is traced.
+    """Returns the results of a `run` in a traced merge function.
 
-    The trace stands for whichever replica runs it, so the function is part of it.
+    The trace is that of a replica already, so the function becomes part of it.
     """
-    args, kwargs = trees.map_leaves(_own_part, (call.args, call.kwargs))
+    own_part = functools.partial(_own_part, topology=call.topology)
+    args, kwargs = trees.map_leaves(own_part, (call.args, call.kwargs))
     return trees.map_leaves(_as_per_replica, call_in_replica(call, args, kwargs))
 
 
 def call_alone(call: ReplicaCall) -> Tree:
-    """Returns what the function returns on the only replica."""
+    """Calls the function on the only replica."""
     if stack.overlay() is not None:
-        stack.overlay().topologies.add(call.topology)
+        stack.overlay().note_run(call.strategy)
     context = ReplicaContext(call.strategy, SingleReplica(call.strategy))
     place = stack.separate_traces(0, 1)
     with place, stack.entered(stack.Replica(call.strategy, context, index=0)):
@@ -71,8 +74,6 @@ class SpmdCommunicator:
     """A replica's connection to the others in a traced program.
 
     Args:
-        strategy: The strategy that runs it.
-        collective: Its devices, and how they communicate.
         number: The replica's number, if the program is for this replica alone.
         gather: Joins the values of one call; by default, all parts have one size.
     """
@@ -99,7 +100,8 @@ class SpmdCommunicator:
         args, kwargs = trees.map_leaves(_as_per_replica, (args, kwargs))
         with stack.entered(stack.CrossReplica(self._strategy)):
             merged = fn(self._strategy, *args, **kwargs)
-        return trees.map_leaves(_own_part, merged)
+        own_part = functools.partial(_own_part, topology=self._collective.topology)
+        return trees.map_leaves(own_part, merged)
 
     def all_reduce(
         self,
@@ -117,15 +119,15 @@ class SpmdCommunicator:
         return self._gather(values, axis)
 
 
-def _own_part(leaf: Any) -> Any:
-    """Returns what the replica that runs the trace gets of a value for all."""
+def _own_part(leaf: Any, topology: Topology) -> Any:
+    """Returns the part of a value that belongs to this replica."""
     match leaf:
         case Mirrored():
             return leaf.array
         case PerReplica(layout=Spmd(value=value)):
             return value
         case PerReplica(layout=Parts(held=parts)):
-            refuse_captured(leaf)
+            refuse_captured(leaf, topology)
             return jnp.stack(as_arrays(parts))[lax.axis_index(AXIS)]
         case _:
             return leaf
@@ -133,5 +135,5 @@ def _own_part(leaf: Any) -> Any:
 
 def _as_per_replica(leaf: Any) -> Any:
     # An array that is not traced is one from outside, the same on every replica.
-    is_own = isinstance(leaf, jax.core.Tracer | np.ndarray | np.generic)
-    return PerReplica(Spmd(jnp.asarray(leaf))) if is_own else leaf
+    varies = isinstance(leaf, jax.core.Tracer | np.ndarray | np.generic)
+    return PerReplica(Spmd(jnp.asarray(leaf))) if varies else leaf

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 
-from mirrax._jax.jaxprs import ClosedJaxpr, Jaxpr, Var, rebuilt
+from mirrax import trees
+from mirrax._jax.jaxprs import ClosedJaxpr, Jaxpr, Var
 from mirrax._jax.traces import current_trace, is_traced_in
 from mirrax.context import stack
 from mirrax.lazy_modules import LazyModule
 from mirrax.trees import Leaf
 from mirrax.variables import foreign_libraries
-from mirrax.variables.overlay import TraceOverlay, read_p
+from mirrax.variables.overlay import TraceOverlay, lift_reads
 from mirrax.variables.variable import Variable
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class Traced:
             Outputs: the variables in `writes`, then the results.
         reads: The variables whose value the program needs.
         writes: The variables that it changes.
-        result: What the Python function said about the results.
+        result: What `body` returned beside the arrays.
     """
 
     closed: ClosedJaxpr
@@ -86,30 +87,18 @@ def trace(
         return [*(overlay.values[v] for v in overlay.written), *arrays]
 
     closed = jax.make_jaxpr(flat, axis_env=list(axis_env))(*arguments)
-    closed, numbers = _lift_reads(tape_rewrite.differentiate(closed, axis_env))
+    closed, numbers = lift_reads(tape_rewrite.differentiate(closed, axis_env))
     reads = tuple(captured["inputs"][number] for number in numbers)
     return Traced(closed, reads, captured["writes"], captured["result"])
 
 
-def _lift_reads(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[int]]:
-    """Turns the reads of variables in a program into inputs of it."""
-    jaxpr = closed.jaxpr
-    reads = [eqn for eqn in jaxpr.eqns if eqn.primitive is read_p]
-    rest = [eqn for eqn in jaxpr.eqns if eqn.primitive is not read_p]
-    inputs = [*jaxpr.invars, *(eqn.outvars[0] for eqn in reads)]
-    lifted = rebuilt(jaxpr, jaxpr.constvars, inputs, jaxpr.outvars, rest)
-    return ClosedJaxpr(lifted, closed.consts), [eqn.params["number"] for eqn in reads]
-
-
-# An object with more inside than this is no result of a step.
-_MAX_VISITED = 10_000
 _OPAQUE = (Leaf, jax.Array, type, types.ModuleType, str, bytes)
 
 
 def refuse_hidden_tracers(leaf: Any) -> None:
-    """Raises if `leaf`, which JAX takes for one object, holds values of this trace."""
+    """Raises if `leaf`, an object that is no pytree, holds tracers of this trace."""
     trace = current_trace()
-    for path, value in reachable(leaf):
+    for path, value in trees.reachable(leaf, _inside):
         if is_traced_in(value, trace):
             kind = type(leaf).__name__
             raise TypeError(
@@ -126,21 +115,9 @@ def _fix(leaf: Any) -> str:
     return f"{register}, or return a tuple or a dict."
 
 
-def reachable(root: Any) -> Iterator[tuple[str, Any]]:
-    """Yields what is reachable from an object, each with the way to it."""
-    seen: set[int] = set()
-    waiting = [("", root)]
-    while waiting and len(seen) < _MAX_VISITED:
-        path, value = waiting.pop()
-        if id(value) in seen:
-            continue
-        seen.add(id(value))
-        yield path, value
-        if not isinstance(value, _OPAQUE):
-            waiting.extend((path + step, inner) for step, inner in _inside(value))
-
-
 def _inside(value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, _OPAQUE):
+        return
     if isinstance(value, dict):
         yield from ((f"[{key!r}]", inner) for key, inner in value.items())
     elif isinstance(value, list | tuple | set | frozenset):

@@ -33,10 +33,9 @@ _is_deleted = operator.methodcaller("is_deleted")
 class VariableIO:
     """The variables that a program reads and writes.
 
-    Whoever calls a method holds `aliasing.lock`.
+    Callers hold `aliasing.lock`.
 
     Args:
-        traced: The program.
         topology: The devices it runs on, if they are several.
         may_overwrite: Whether it may overwrite the arrays of variables it changes.
 
@@ -51,9 +50,12 @@ class VariableIO:
     ) -> None:
         is_over_many = topology is not None
         writes = set(traced.writes) if may_overwrite else set()
+        # Other libraries hand out their arrays without telling us, so these are never
+        # overwritten.
+        own = [v for v in traced.reads if not isinstance(v, ForeignVariable)]
         changed = [
             v
-            for v in traced.reads
+            for v in own
             if v in writes and (isinstance(v, DistributedVariable) or not is_over_many)
         ]
         self.changed = in_storage_order(changed)
@@ -69,7 +71,7 @@ class VariableIO:
         )
         inputs = traced.variable_inputs
         self._foreign = [
-            (v, var.aval, v in set(changed))
+            (v, var.aval, v.layout if is_over_many else None)
             for v, var in zip(traced.reads, inputs, strict=True)
             if isinstance(v, ForeignVariable)
         ]
@@ -80,7 +82,7 @@ class VariableIO:
         ]
         self._read_and_written = read_and_written(traced)
         self._topology = topology
-        self._lent_count = self._moves = -1
+        self._alias_count = self._moves = -1
 
     @property
     def has_foreign(self) -> bool:
@@ -89,14 +91,14 @@ class VariableIO:
 
     @property
     def are_simple(self) -> bool:
-        """Whether what it changes is all it writes, and nothing needs care."""
+        """Whether it writes just `changed`, and all arrays are in our own storage."""
         special = self._fetched or self._handed_on or self._localized or self._forwarded
         return not special and len(self.written) == len(self.changed) > 0
 
     def arrays(self) -> tuple[list[Any], list[Any]]:
         """Returns the arrays of `changed`, ready to be overwritten, and `read_only`."""
-        for foreign, aval, is_changed in self._foreign:
-            foreign.prepare(self._topology, aval, is_changed)
+        for foreign, aval, layout in self._foreign:
+            foreign.prepare(self._topology, aval, layout)
         self._prepare()
         for variable, cell in self._fetched:
             cell[0] = variable.stored
@@ -126,23 +128,23 @@ class VariableIO:
     def exchange(
         self, run: Callable[..., Any], donated: list[Any], kept: list[Any]
     ) -> list[jax.Array] | None:
-        """Runs the program on a row, which gets the new arrays; returns the results.
+        """Runs the program on the storage list, which receives the new arrays.
 
-        None if there is no row.
+        Returns the results; None if the variables do not share a list.
         """
         counters = aliasing.counters
-        if self._lent_count != counters.aliased or self._moves != counters.moves:
+        if self._alias_count != counters.aliased or self._moves != counters.moves:
             self._prepare()
-        row = self._row
-        if row is None:
+        storage = self._storage
+        if storage is None:
             return None
         count = len(self.changed)
         read_only = self._read() if self.read_only else []
-        _run_in_place(run, row, read_only, donated, kept)
-        if len(row) == count:
+        _run_in_place(run, storage, read_only, donated, kept)
+        if len(storage) == count:
             return []
-        results = row[count:]
-        del row[count:]
+        results = storage[count:]
+        del storage[count:]
         return results
 
     def refuse_concurrent_writes(self, read_only: Sequence[Any]) -> None:
@@ -161,7 +163,7 @@ class VariableIO:
 
     def _prepare(self) -> None:
         """Makes arrays ready to be donated, and finds where they are stored."""
-        if self._lent_count != aliasing.counters.aliased:
+        if self._alias_count != aliasing.counters.aliased:
             self._copy_aliased()
         if self._moves != aliasing.counters.moves:
             self._find()
@@ -172,35 +174,41 @@ class VariableIO:
             if variable.is_aliased:
                 aliasing.require_alive(variable, variable.stored)
                 variable.store(jnp.copy(variable.stored))
-        self._reads_lent = any(variable.is_aliased for variable in self.read_only)
-        self._lent_count = aliasing.counters.aliased
+        self._reads_aliased = any(variable.is_aliased for variable in self.read_only)
+        self._alias_count = aliasing.counters.aliased
 
     def _read(self) -> list[Any]:
         """Returns the arrays of `read_only`, which users may have donated."""
         arrays = self._read_only_at.read()
-        if self._reads_lent and any(map(_is_deleted, arrays)):
+        if self._reads_aliased and any(map(_is_deleted, arrays)):
             for variable, array in zip(self.read_only, arrays, strict=True):
                 aliasing.require_alive(variable, array)
         return arrays
 
     def _find(self) -> None:
-        """Finds where variables are read and written without calling their code."""
-        self._row = storage_list_of(self.changed)
+        """Looks up the slots of the variables."""
+        self._storage = storage_list_of(self.changed)
         self._changed_at = _places(self.changed, self._fetched)
         self._read_only_at = _places(self.read_only, self._fetched)
         self._written_at = _places(self.written, self._localized + self._handed_on)
         self._moves = aliasing.counters.moves
 
 
-def _run_in_place(run: Callable[..., Any], row: list[Any], *others: list[Any]) -> None:
-    """Does `row[:] = run(row, *others)` in one step of the interpreter.
+def _run_in_place(
+    run: Callable[..., Any],
+    storage: list[Any],
+    read_only: Any,
+    donated: Any,
+    kept: Any,
+) -> None:
+    """Does `storage[:] = run(storage, read_only, donated, kept)` in one step of Python.
 
-    The program donates the arrays in `row`. Python handles signals between two steps,
+    The program donates the arrays in `storage`. Python handles signals between steps,
     so Ctrl-C comes before the program runs or after its outputs are stored, and no
-    variable is left with an array that is gone.
+    variable is left with a donated array.
     """
-    calls = map(run, (row,), *[(other,) for other in others])
-    next(map(operator.setitem, (row,), (_WHOLE,), calls))
+    calls = map(run, (storage,), (read_only,), (donated,), (kept,))
+    next(map(operator.setitem, (storage,), (_WHOLE,), calls))
 
 
 def read_shared(variables: Sequence[Variable], topology: Topology) -> list[jax.Array]:
@@ -233,12 +241,9 @@ def read_and_written(traced: Traced) -> set[Variable]:
     atoms = itertools.chain(*(eqn.invars for eqn in jaxpr.eqns), jaxpr.outvars)
     used = {atom for atom in atoms if isinstance(atom, Var)}
     inputs = zip(traced.reads, traced.variable_inputs, strict=True)
-    read = {v for v, var in inputs if var in used and not _is_foreign(v)}
-    return read.intersection(traced.writes)
-
-
-def _is_foreign(variable: Variable) -> bool:
-    return isinstance(variable, ForeignVariable)
+    read = {v for v, var in inputs if var in used}
+    own = {v for v in traced.writes if not isinstance(v, ForeignVariable)}
+    return read & own
 
 
 def refuse_concurrent_writes(
@@ -248,11 +253,6 @@ def refuse_concurrent_writes(
 
     A program with callbacks releases the lock while it runs, so that they can read
     variables. Without this check the other assignment would be lost.
-
-    Args:
-        reads: The variables that were read.
-        arrays: What they were.
-        read_and_written: Which of them are to be written.
     """
     for variable, array in zip(reads, arrays, strict=True):
         if variable in read_and_written and variable.stored is not array:
@@ -266,7 +266,7 @@ def refuse_concurrent_writes(
 
 
 def _with_cells(variables: Iterable[Variable]) -> list[tuple[Variable, list[Any]]]:
-    """Returns variables that are not reached directly, each with room for an array."""
+    """Returns variables without a slot, each with a cell for its array."""
     return [(variable, [None]) for variable in variables]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,6 +9,7 @@ import jax
 import numpy as np
 
 from mirrax.collectives import worker_exchange
+from mirrax.collectives.shard_layout import ShardLayout
 from mirrax.collectives.worker_guard import guarded
 from mirrax.devices.topology import Topology
 from mirrax.values.array_like import as_arrays, is_array_like, is_prng_key
@@ -28,16 +28,13 @@ def agreed_arguments(
     topology: Topology,
     is_donated: Sequence[bool],
 ) -> list[Any]:
-    """Returns arguments of `run` with what all workers know about them.
+    """Returns the arguments of `run`, compared between workers.
 
-    A plain value that is another one on each worker becomes a `PerReplica`. Nothing is
-    sent where everything is known: batches of a distributed dataset, results of
-    earlier programs.
+    A plain value that differs between workers becomes a `PerReplica`. Batches of a
+    distributed dataset and results of earlier programs need no comparison.
 
     Args:
-        leaves: The arguments.
-        topology: The devices of all workers.
-        is_donated: Which arguments are overwritten: state, which all workers share.
+        is_donated: Which arguments are donated, so that they must be equal.
     """
     plain = [
         i
@@ -45,6 +42,7 @@ def agreed_arguments(
         if is_array_like(leaf)
         and not isinstance(leaf, bool)
         and not is_mirrored_array(leaf, topology)
+        and ShardLayout.of_array(leaf, topology) is None
     ]
     result, own = _agreed(leaves, topology, plain)
     if any(is_donated[i] for i in own):
@@ -71,26 +69,28 @@ def _agreed(
     kinds = [[worker_exchange.shape_dtype_of(part) for part in held[i]] for i in held]
     digests = [worker_exchange.digest(held[i][0]) for i in plain]
     answers = worker_exchange.exchange(
-        topology, "arguments of a function", json.dumps([kinds, digests])
+        topology, "arguments of a function", [kinds, digests]
     )
-    exchange_shapes, all_digests = zip(*map(json.loads, answers), strict=True)
-    columns = worker_exchange.merge_shapes(exchange_shapes)
+    all_kinds, all_digests = zip(*answers, strict=True)
+    columns = worker_exchange.merge_shapes(all_kinds)
     differs = [len(set(column)) > 1 for column in zip(*all_digests, strict=True)]
-    is_own = dict.fromkeys(parts, True) | dict(zip(plain, differs, strict=True))
+    differs_by_worker = dict.fromkeys(parts, True) | dict(
+        zip(plain, differs, strict=True)
+    )
     result = list(leaves)
     for i, column in zip(held, columns, strict=True):
-        if is_own[i]:
+        if differs_by_worker[i]:
             layout = Parts(tuple(as_arrays(held[i])), topology, column)
             if isinstance(leaves[i], PerReplica):
                 # Kept, because the same value is often given to several calls.
                 leaves[i].layout = layout
             else:
                 result[i] = PerReplica(layout)
-    return result, [i for i in plain if is_own[i]]
+    return result, [i for i in plain if differs_by_worker[i]]
 
 
 def _plain(value: Any) -> Any:
-    """Returns an array of NumPy; of random keys, which have none, what is given."""
+    """Returns a NumPy array; random keys stay as they are."""
     is_array = isinstance(value, jax.Array)
     return value if is_array and is_prng_key(value) else np.asarray(value)
 
@@ -114,13 +114,12 @@ def on_all_workers(
     """Returns a program that replicates this worker's local inputs on its devices.
 
     Args:
-        run: The program, of several lists of arrays.
-        topology: The devices of all workers.
-        name: What errors call it.
         plain: Which arrays may be this worker's own: list, and index in it.
         compared: Which of those must be the same on all workers.
     """
     guarded_run = guarded(topology, name, run)
+    if not plain:
+        return guarded_run
 
     def run_everywhere(*inputs: list[Any]) -> Any:
         own = [inputs[group][i] for group, i in compared]

@@ -1,1 +1,1 @@
-"""The eager engine: one greenlet for each replica, meeting at collectives."""
+"""The eager engine: one greenlet per replica, synchronized at collectives."""

@@ -1,4 +1,4 @@
-"""What the replicas of an eager `run` ask for when they meet, and the answers."""
+"""What the replicas of an eager `run` ask for at a collective, and the answers."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ from typing import Any, ClassVar
 import jax
 from typing_extensions import override
 
-from mirrax import trees
+from mirrax import trees, user_frames
 from mirrax._jax.arrays import shards, uncommitted
-from mirrax.collectives import cpu_all_reduce, worker_exchange
+from mirrax.collectives import host_all_reduce, worker_exchange
 from mirrax.collectives.gather import gather
 from mirrax.collectives.reduce import reduce
 from mirrax.context import stack
 from mirrax.errors import ReplicaError
 from mirrax.options import CommunicationOptions, ReduceOp
-from mirrax.run import user_frames
 from mirrax.run.replica_context import ReplicaCall
 from mirrax.values.layouts import Parts
 from mirrax.values.per_replica import PerReplica
@@ -37,7 +36,7 @@ class Request(abc.ABC):
 
     @property
     def where(self) -> str:
-        """The place of the call, to be asked for while the replica waits there."""
+        """The call site; only known while the replica waits there."""
         return user_frames.of_frame(self.frame)
 
     @property
@@ -75,12 +74,12 @@ class AllReduce(Request):
         if self.options is not collective.options:
             collective = dataclasses.replace(collective, options=self.options)
         rows = [request.values for request in requests]
-        answers = cpu_all_reduce.all_reduce(collective, self.op, rows)
+        answers = host_all_reduce.all_reduce(collective, self.op, rows)
         if answers is not None:
             return answers
         values = _columns(call, requests, f"all_reduce {self.op.name}")
         reduced = reduce(collective, self.op, values, axis=None)
-        return _hand_out(reduced, len(requests))
+        return _split_results(reduced, len(requests))
 
 
 @dataclasses.dataclass
@@ -105,7 +104,7 @@ class AllGather(Request):
     def answer_all(self, call: ReplicaCall, requests: Sequence[Any]) -> list[Any]:
         values = _columns(call, requests, f"all_gather along axis {self.axis}")
         gathered = [gather(call.topology, value, self.axis) for value in values]
-        return _hand_out(gathered, len(requests))
+        return _split_results(gathered, len(requests))
 
 
 @dataclasses.dataclass
@@ -195,23 +194,25 @@ def matching(asked: Mapping[int, Request | None]) -> list[Request]:
     return requests
 
 
-def say_where(error: Exception, requests: Sequence[Request]) -> None:
-    """Adds to an error where the replicas met."""
+def add_location(error: Exception, requests: Sequence[Request]) -> None:
+    """Adds the call sites of a collective to an error."""
     places = dict.fromkeys(request.where for request in requests)
     error.add_note(
-        f"[mirrax] the replicas met in {requests[0].kind} at {' and at '.join(places)}"
+        f"[mirrax] raised in {requests[0].kind}, called at {' and at '.join(places)}"
     )
 
 
 def _columns(call: ReplicaCall, requests: Sequence[Any], what: str) -> list[PerReplica]:
-    """Returns what the replicas brought, one value for all of them after another."""
+    """Returns each value with the parts of all replicas."""
     rows = [request.values for request in requests]
     columns = [Parts(parts) for parts in zip(*rows, strict=True)]
     layouts = worker_exchange.with_shapes(call.topology, columns, what)
     return [PerReplica(layout) for layout in layouts]
 
 
-def _hand_out(replicated: Sequence[jax.Array], count: int) -> list[list[jax.Array]]:
+def _split_results(
+    replicated: Sequence[jax.Array], count: int
+) -> list[list[jax.Array]]:
     columns = [shards(array) for array in replicated]
     return [
         [uncommitted(column[index]) for column in columns] for index in range(count)
@@ -219,7 +220,7 @@ def _hand_out(replicated: Sequence[jax.Array], count: int) -> list[list[jax.Arra
 
 
 def _definition(fn: Callable[..., Any]) -> Any:
-    """Returns what two functions that are defined in the same place have in common."""
+    """Returns a key that functions with the same definition share."""
     if isinstance(fn, functools.partial):
         return functools.partial, _definition(fn.func)
     return getattr(fn, "__code__", fn)

@@ -1,37 +1,35 @@
 """Derivatives of the collectives of eager replicas.
 
 Collectives are linear. Forward-mode derivatives are the collective of the tangents;
-in reverse mode the replicas meet for the cotangents. Where those are differentiated
-themselves, for second derivatives, what they call is differentiable too.
+reverse mode is a collective of the cotangents. The collectives passed in are
+differentiable again, for second derivatives.
 """
 
 from __future__ import annotations
 
-import abc
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import jax
 import jax.numpy as jnp
 from jax.interpreters import ad, batching, mlir
-from typing_extensions import override
 
 from mirrax._jax.jaxprs import Primitive
 from mirrax._jax.traces import evaluated
 
 Reduce = Callable[[list[jax.Array]], list[jax.Array]]
-Gather = Callable[[list[jax.Array], int], list[jax.Array]]
+Gather = Callable[..., list[jax.Array]]
 
 
 def differentiable_reduce(reduce: Reduce, values: list[jax.Array]) -> list[jax.Array]:
     """Returns `reduce(values)`; its gradient is `reduce` of the gradients.
 
     Args:
-        reduce: Combines arrays over the replicas, and is differentiable where it must.
-        values: What this replica brings.
+        reduce: Combines arrays over the replicas; differentiable.
     """
-    return list(meet_p.bind(*values, collective=_Reduce(reduce)))
+    return list(collective_p.bind(*values, collective=_Collective(reduce, reduce)))
 
 
 def differentiable_gather(
@@ -42,11 +40,8 @@ def differentiable_gather(
     Its gradient is this replica's slice of the gradients that all replicas have.
 
     Args:
-        gather: Joins arrays of the replicas, and is differentiable where it must.
-        add_up: Adds arrays up over the replicas, in the same way.
-        values: What this replica brings.
-        axis: The dimension along which arrays are joined.
-        replica_id: The number of this replica.
+        gather: Joins arrays of the replicas; differentiable.
+        add_up: Adds arrays up over the replicas; differentiable.
     """
     with evaluated():
         sizes = gather([jnp.array([value.shape[axis]]) for value in values], 0)
@@ -58,54 +53,13 @@ def differentiable_gather(
         )
         for size in sizes
     ]
-    collective = _Gather(gather, add_up, axis, tuple(pieces))
-    return list(meet_p.bind(*values, collective=collective))
+    combine = functools.partial(gather, axis=axis)
+    collective = _Collective(combine, add_up, axis, tuple(pieces))
+    return list(collective_p.bind(*values, collective=collective))
 
 
-class _Collective(abc.ABC):
-    """A linear function of what all replicas bring, for some arrays at once."""
-
-    @abc.abstractmethod
-    def meet(self, values: list[jax.Array]) -> list[jax.Array]:
-        """Returns what this replica gets for its values."""
-
-    @abc.abstractmethod
-    def transposed(self, cotangents: list[jax.Array]) -> list[jax.Array]:
-        """Returns the cotangents of the values for those of the results."""
-
-    @abc.abstractmethod
-    def shape(self, index: int, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Returns the shape of a result, for that of the value."""
-
-    @abc.abstractmethod
-    def only(self, indices: Sequence[int]) -> _Collective:
-        """Returns the same for some of the arrays."""
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class _Reduce(_Collective):
-    reduce: Reduce
-
-    @override
-    def meet(self, values: list[jax.Array]) -> list[jax.Array]:
-        return self.reduce(values)
-
-    @override
-    def transposed(self, cotangents: list[jax.Array]) -> list[jax.Array]:
-        return self.reduce(cotangents)
-
-    @override
-    def shape(self, index: int, shape: tuple[int, ...]) -> tuple[int, ...]:
-        return shape
-
-    @override
-    def only(self, indices: Sequence[int]) -> _Collective:
-        return self
-
-
-@dataclasses.dataclass(frozen=True)
-class _Piece:
-    """Where in a gathered array, of how many rows, those of this replica are."""
+class _Piece(NamedTuple):
+    """This replica's rows in a gathered array, and the number of all rows."""
 
     start: int
     stop: int
@@ -113,47 +67,58 @@ class _Piece:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class _Gather(_Collective):
-    gather: Gather
+class _Collective:
+    """A linear function of the arrays of all replicas.
+
+    Args:
+        combine: Returns this replica's results for its values.
+        add_up: Adds up the cotangents of the results over the replicas.
+        axis: The dimension along which a gather joins arrays.
+        pieces: This replica's part of each gathered array; None for a reduction.
+    """
+
+    combine: Reduce
     add_up: Reduce
-    axis: int
-    pieces: tuple[_Piece, ...]
+    axis: int = 0
+    pieces: tuple[_Piece, ...] | None = None
 
-    @override
-    def meet(self, values: list[jax.Array]) -> list[jax.Array]:
-        return self.gather(values, self.axis)
-
-    @override
     def transposed(self, cotangents: list[jax.Array]) -> list[jax.Array]:
+        """Returns the cotangents of the values for those of the results."""
+        totals = self.add_up(cotangents)
+        if self.pieces is None:
+            return totals
         return [
             jax.lax.slice_in_dim(total, piece.start, piece.stop, axis=self.axis)
-            for total, piece in zip(self.add_up(cotangents), self.pieces, strict=True)
+            for total, piece in zip(totals, self.pieces, strict=True)
         ]
 
-    @override
     def shape(self, index: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Returns the shape of a result, for that of the value."""
         sizes = list(shape)
-        sizes[self.axis] = self.pieces[index].total
+        if self.pieces is not None:
+            sizes[self.axis] = self.pieces[index].total
         return tuple(sizes)
 
-    @override
     def only(self, indices: Sequence[int]) -> _Collective:
+        """Returns the same for some of the arrays."""
+        if self.pieces is None:
+            return self
         pieces = tuple(self.pieces[index] for index in indices)
         return dataclasses.replace(self, pieces=pieces)
 
 
-meet_p = Primitive("meet")
+collective_p = Primitive("eager_collective")
 """A collective of eager replicas, in a derivative."""
-meet_p.multiple_results = True
+collective_p.multiple_results = True
 
 
-def _meet(*values: Any, collective: _Collective) -> list[Any]:
+def _evaluate(*values: Any, collective: _Collective) -> list[Any]:
     with evaluated():
-        return collective.meet([jnp.asarray(value) for value in values])
+        return collective.combine([jnp.asarray(value) for value in values])
 
 
 def _avals(*values: Any, collective: _Collective) -> list[Any]:
-    # Asked for tangents only, which are floats, and remain what they are.
+    # Only called for tangents, which are floats and keep their dtype.
     return [
         jax.core.ShapedArray(collective.shape(index, value.shape), value.dtype)
         for index, value in enumerate(values)
@@ -163,11 +128,11 @@ def _avals(*values: Any, collective: _Collective) -> list[Any]:
 def _differentiate(
     values: Sequence[Any], tangents: Sequence[Any], *, collective: _Collective
 ) -> tuple[list[Any], list[Any]]:
-    results = meet_p.bind(*values, collective=collective)
+    results = collective_p.bind(*values, collective=collective)
     # A tangent that is zero here may not be so on other replicas, which wait for it.
     floats = [i for i, value in enumerate(values) if _is_float(value)]
     given = [ad.instantiate_zeros(tangents[index]) for index in floats]
-    moved = meet_p.bind(*given, collective=collective.only(floats))
+    moved = collective_p.bind(*given, collective=collective.only(floats))
     found = dict(zip(floats, moved, strict=True))
     return results, [
         found.get(index, ad.Zero(jax.typeof(result).to_tangent_aval()))
@@ -188,9 +153,9 @@ def _transpose(
 
 def _refuse(*_: Any, **__: Any) -> NoReturn:
     raise RuntimeError(
-        "The derivative of a collective in an eager `strategy.run` is a meeting of all "
-        "replicas. Received: one inside a JAX transformation (jit, vmap, ...), where "
-        "replicas cannot meet. Decorate the function given to `run` with "
+        "The derivative of a collective in an eager `strategy.run` is itself a "
+        "collective. Received: one inside a JAX transformation (jit, vmap, ...), where "
+        "replicas cannot communicate. Decorate the function given to `run` with "
         "`@mirrax.function`."
     )
 
@@ -199,9 +164,9 @@ def _is_float(value: Any) -> bool:
     return bool(jnp.issubdtype(jax.typeof(value).dtype, jnp.inexact))
 
 
-meet_p.def_impl(_meet)
-meet_p.def_abstract_eval(_avals)
-ad.primitive_jvps[meet_p] = _differentiate
-ad.primitive_transposes[meet_p] = _transpose
-batching.primitive_batchers[meet_p] = _refuse
-mlir.register_lowering(meet_p, _refuse)
+collective_p.def_impl(_evaluate)
+collective_p.def_abstract_eval(_avals)
+ad.primitive_jvps[collective_p] = _differentiate
+ad.primitive_transposes[collective_p] = _transpose
+batching.primitive_batchers[collective_p] = _refuse
+mlir.register_lowering(collective_p, _refuse)

@@ -1,7 +1,6 @@
-"""Greenlets that run one task after another.
+"""A pool of greenlets for each thread.
 
-Making a greenlet takes ten microseconds, most of it for the memory of its stack. Each
-thread keeps those it has made, and gives them the next task.
+Creating a greenlet takes ten microseconds, mostly to allocate its stack.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ _MAX_IDLE = 64
 _ENDED = object()
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(slots=True)
 class Finished:
     """A task returned this."""
 
     result: Any
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(slots=True)
 class Failed:
     """A task raised this."""
 
@@ -42,7 +41,7 @@ class TaskGreenlet:
     def __init__(self) -> None:
         self._greenlet = greenlet.greenlet(self._work)
         self._outcome: Finished | Failed | None = None
-        # To where it waits for a task: it would keep what it is started with for ever.
+        # A greenlet keeps the arguments of its first switch, so that one has none.
         self._greenlet.switch()
 
     def start(self, task: Callable[[], Any]) -> Any:
@@ -56,12 +55,12 @@ class TaskGreenlet:
     def resume(self, value: Any) -> Any:
         """Lets the task go on: `pause` returns `value` in it."""
         self._greenlet.parent = greenlet.getcurrent()
-        return self._taken(self._greenlet.switch(value))
+        return self._take_outcome(self._greenlet.switch(value))
 
     def cancel(self) -> Any:
         """Lets the task go on: `pause` raises `Cancelled` in it."""
         self._greenlet.parent = greenlet.getcurrent()
-        return self._taken(self._greenlet.throw(Cancelled))
+        return self._take_outcome(self._greenlet.throw(Cancelled))
 
     def pause(self, value: Any) -> Any:
         """Gives `value` to whoever started or resumed the task, and waits."""
@@ -78,12 +77,12 @@ class TaskGreenlet:
                 self._outcome = Failed(error)
             del task
 
-    def _taken(self, paused: Any) -> Any:
-        """Returns what the task paused with, or its outcome, which is then let go."""
+    def _take_outcome(self, paused: Any) -> Any:
+        """Returns what the task paused with, or its outcome, which is then released."""
         if paused is not _ENDED:
             return paused
         outcome, self._outcome = self._outcome, None
-        # It refers to the strategy, among others.
+        # The context refers to the strategy, among others.
         self._greenlet.gr_context = None
         return outcome
 
@@ -100,10 +99,12 @@ _idle = _Idle()
 
 def acquire() -> TaskGreenlet:
     """Returns an idle greenlet."""
-    return _idle.greenlets.pop() if _idle.greenlets else TaskGreenlet()
+    greenlets = _idle.greenlets
+    return greenlets.pop() if greenlets else TaskGreenlet()
 
 
 def release(task: TaskGreenlet) -> None:
     """Keeps a greenlet whose task has ended for the next one."""
-    if len(_idle.greenlets) < _MAX_IDLE:
-        _idle.greenlets.append(task)
+    greenlets = _idle.greenlets
+    if len(greenlets) < _MAX_IDLE:
+        greenlets.append(task)

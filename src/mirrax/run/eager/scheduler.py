@@ -1,9 +1,9 @@
-"""Eager `run`: the replicas take turns, each up to the place where they next meet.
+"""Eager `run`: the replicas take turns, each up to its next collective.
 
 Each replica is a greenlet. The scheduler, in the greenlet that called `run`, lets
 replica 0 run until it asks for a collective or ends, then replica 1, and so on; then it
 answers all of them. Nothing runs at the same time, so the order of side effects is
-fixed, and nobody can wait for ever.
+fixed, and no replica can wait forever.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 import jax
 
-from mirrax import trees
+from mirrax import trees, user_frames
 from mirrax._jax.config import (
     LocalConfig,
     config_fingerprint,
@@ -28,14 +28,13 @@ from mirrax.collectives.reduce import Collective
 from mirrax.context import stack
 from mirrax.context.stack import suspend_library_state
 from mirrax.options import CommunicationOptions, ReduceOp
-from mirrax.run import user_frames
 from mirrax.run.eager.collective_requests import (
     AllGather,
     AllReduce,
     MergeCall,
     Request,
+    add_location,
     matching,
-    say_where,
 )
 from mirrax.run.eager.differentiable_collectives import (
     differentiable_gather,
@@ -60,17 +59,19 @@ _ADVICE_INSIDE_JIT = (
 _CANCEL_ATTEMPTS = 100
 
 
-@foreign_libraries.routing
 def run_eager(call: ReplicaCall, advice: str = ADVICE) -> Tree:
     """Returns the merged results of a function, called once for each local replica.
 
     Args:
-        call: What to do.
-        advice: What to do instead of a collective in a place where replicas cannot
-            meet.
+        advice: The fix for a collective inside a JAX transformation, for errors.
     """
-    if is_staging():
+    if not is_eager() and is_staging():
         advice = _ADVICE_INSIDE_JIT
+    with foreign_libraries.routed():
+        return _run_in_turns(call, advice)
+
+
+def _run_in_turns(call: ReplicaCall, advice: str) -> Tree:
     topology = call.topology
     foreign_libraries.check_arguments((call.args, call.kwargs))
     leaves, structure = trees.flatten((call.args, call.kwargs))
@@ -96,7 +97,7 @@ def run_eager(call: ReplicaCall, advice: str = ADVICE) -> Tree:
             try:
                 answers = requests[0].answer_all(call, requests)
             except Exception as error:
-                say_where(error, requests)
+                add_location(error, requests)
                 raise
             for replica, answer in zip(replicas, answers, strict=True):
                 replica.request = None
@@ -118,7 +119,8 @@ class _Replica:
         advice: str,
         callers_config: LocalConfig,
     ) -> None:
-        self.number = call.topology.local_replicas[index]
+        topology = call.topology
+        self.number = topology.local_replicas[index]
         self.advice = advice
         self.request: Request | None = None
         self.inbox: Any = None
@@ -128,8 +130,8 @@ class _Replica:
         self._body = body
         self._index = index
         # Made once, and entered whenever the replica has its turn.
-        self._place = stack.separate_traces(self.number, call.topology.num_replicas)
-        self._device = jax.default_device(call.topology.local_devices[index])
+        self._place = stack.separate_traces(self.number, topology.num_replicas)
+        self._device = jax.default_device(topology.local_devices[index])
         self._task: TaskGreenlet | None = None
         self._callers_config = callers_config
         self._config: LocalConfig | None = None
@@ -161,19 +163,19 @@ class _Replica:
         assert self._task is not None
         if is_in_callback():
             raise RuntimeError(
-                "A callback of a program runs in the middle of one replica's work, "
-                f"where it cannot meet the others. Received: {request.kind} at "
+                "A callback cannot call a collective, because the other replicas wait "
+                f"for the program that runs it. Received: {request.kind} at "
                 f"{user_frames.caller()}, in a callback. Return the value from the "
                 "callback, and go on outside of it."
             )
-        # The trace of a jax.grad that this replica is in belongs to the thread, and
-        # must not be there for the others; nor may what other libraries keep there.
+        # A jax.grad around this call, and the state of other libraries, belong to the
+        # thread. They are suspended while other replicas run.
         request.frame = sys._getframe()
         try:
             with evaluated(), suspend_library_state():
                 return self._task.pause(request)
         finally:
-            # Else the two would hold each other, and what the user computes here.
+            # Breaks the reference cycle, which would keep the user's arrays alive.
             request.frame = None
 
     def _resume(self) -> Any:
@@ -187,7 +189,7 @@ class _Replica:
         context = ReplicaContext(
             strategy, _EagerCommunicator(self, self._call.collective)
         )
-        frame = stack.Replica(strategy, context, self._index, self._call.is_deciding)
+        frame = stack.Replica(strategy, context, self._index, call=self._call)
         with stack.entered(frame):
             result = self._body(self._index)
             foreign_variable.assign_pending(frame)
@@ -209,11 +211,11 @@ class _Replica:
         return error
 
     def _switch(self, switch: Callable[[], Any]) -> Any:
-        """Switches to the replica, with the settings of JAX that are its own.
+        """Switches to the replica, with its own JAX settings.
 
-        They belong to the thread, not to the greenlet. Usually all that is a replica's
-        own is its default device. If it holds others open across a meeting, all are
-        exchanged for those of the caller while it waits.
+        Settings belong to the thread, not to the greenlet. Usually a replica changes
+        only its default device. If it holds others open across a collective, all of
+        them are swapped with the caller's while it waits.
         """
         if self._config is not None:
             set_local_config(self._config)
@@ -284,7 +286,7 @@ class _EagerCommunicator:
         return answer
 
     def _is_differentiated(self, kind: str, values: Sequence[Any]) -> bool:
-        """Returns whether a derivative must reach through this meeting."""
+        """Returns whether this collective is part of a derivative."""
         if is_eager():
             return False
         is_traced = any(isinstance(value, jax.core.Tracer) for value in values)
@@ -296,6 +298,6 @@ class _EagerCommunicator:
     def _refusal(self, kind: str) -> RuntimeError:
         return RuntimeError(
             f"`{kind}` is called inside a JAX transformation (jit, scan, cond, "
-            "vmap, ...) in an eager `strategy.run`, where replicas cannot meet. "
+            "vmap, ...) in an eager `strategy.run`, where replicas cannot communicate. "
             f"Received: the call at {user_frames.caller()}. {self._replica.advice}"
         )

@@ -1,4 +1,4 @@
-"""Gradients of a batch that is too big for one go, piece by piece."""
+"""Gradient accumulation: a large batch, computed in micro-batches."""
 
 from __future__ import annotations
 
@@ -13,10 +13,8 @@ import numpy as np
 from mirrax import trees
 from mirrax.context import stack
 from mirrax.options import ReduceOp
+from mirrax.run import control_flow
 from mirrax.trees import Tree
-from mirrax.variables import foreign_libraries
-from mirrax.variables.overlay import ValueOverlay
-from mirrax.variables.variable import Variable
 
 Weight = Callable[..., Any]
 
@@ -31,8 +29,8 @@ def accumulate_gradients(
     `step` takes arrays with one row for each example, and returns what it computes of
     one piece: a loss, gradients, counts, nested as you like. The new function cuts its
     arguments into pieces, and gives the mean over all examples of all replicas, as if
-    there had been one big batch; whole numbers are added up instead. The replicas meet
-    once, after the last piece, so do not reduce the result again.
+    there had been one big batch; whole numbers are added up instead. The replicas
+    communicate once, after the last piece; do not reduce the result again.
 
     Args:
         step: The function of one piece.
@@ -81,7 +79,7 @@ def accumulate_gradients(
 
 
 class _Group(NamedTuple):
-    """Pieces of one size that stand one after another."""
+    """Consecutive pieces of one size."""
 
     start: int
     size: int
@@ -99,52 +97,23 @@ def _groups(rows: int, num_pieces: int) -> list[_Group]:
         _Group(0, size + 1, extra),
         _Group(extra * (size + 1), size, num_pieces - extra),
     ]
-    # A replica without rows computes once, for the form of the result.
+    # An empty replica runs one piece, to get the structure of the result.
     found = [group for group in groups if group.size and group.num_pieces]
     return found or [_Group(0, 0, 1)]
 
 
 def _add_up(contribution: Callable[..., Any], leaves: list[Any], group: _Group) -> Any:
-    """Returns the sum over the pieces of a group."""
+    """Returns the sum over the pieces of a group; in a program, with a loop of it."""
     if stack.overlay() is None:
         pieces = [_piece(leaves, group, index) for index in range(group.num_pieces)]
         return functools.reduce(_add, map(contribution, pieces))
-    return _scan(contribution, leaves, group)
 
+    def body(total: Any, index: Any) -> tuple[Any, None]:
+        return _add(total, contribution(_piece(leaves, group, index))), None
 
-def _scan(contribution: Callable[..., Any], leaves: list[Any], group: _Group) -> Any:
-    """Does so in a loop of the program, through which variables are carried."""
-    outer = stack.overlay()
-    written: list[Variable] = []
-
-    def one(values: list[Any], index: Any) -> tuple[list[Any], Any]:
-        overlay = ValueOverlay(dict(zip(written, values, strict=True)), outer)
-        with foreign_libraries.routed(), stack.overlaid(overlay):
-            result = contribution(_piece(leaves, group, index))
-        found.update(overlay.written)
-        return [overlay.values[variable] for variable in written], result
-
-    # The variables that a piece writes are known once it has been traced.
-    found: dict[Variable, None] = {}
-    while True:
-        start = [outer.read(variable) for variable in written]
-        shapes = jax.eval_shape(lambda values: one(values, 0)[1], start)
-        if len(found) == len(written):
-            break
-        written[:] = found
-
-    def body(carry: Any, index: Any) -> tuple[Any, None]:
-        values, total = carry
-        values, added = one(values, index)
-        return (values, _add(total, added)), None
-
+    shapes = control_flow.eval_shape(contribution, _piece(leaves, group, 0))
     zeros = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
-    (values, total), _ = jax.lax.scan(
-        body, (start, zeros), jnp.arange(group.num_pieces)
-    )
-    for variable, value in zip(written, values, strict=True):
-        outer.write(variable, value)
-    return total
+    return control_flow.scan(body, zeros, jnp.arange(group.num_pieces))[0]
 
 
 def _piece(leaves: Sequence[Any], group: _Group, index: Any) -> list[Any]:
@@ -167,7 +136,7 @@ def _scaled(result: Tree, factor: jax.Array) -> Any:
         if not jnp.issubdtype(value.dtype, jnp.inexact):
             return value.astype(jnp.int32) if value.dtype == jnp.bool_ else value
         wide = value.astype(jnp.promote_types(value.dtype, jnp.float32))
-        # The mean of nothing is no number, and counts for nothing.
+        # The mean of an empty piece is NaN; ignore it.
         return jnp.where(factor == 0, 0, wide * factor)
 
     return jax.tree.map(scaled, result), factor

@@ -1,9 +1,8 @@
-"""What a `GradientTape` records of code that runs eagerly.
+"""Records eager code for a `GradientTape`.
 
-Every operation happens as it would without the tape, and is noted: what was done, with
-which arrays, and which came out. Arrays are known by their identity. For a gradient,
-the notes that lead from the sources to the target are gone through once more, under a
-derivative of JAX.
+Every operation is evaluated as usual and recorded with its inputs and outputs, which
+are told apart by their `id`. For a gradient, the operations on the paths from the
+sources to the target are replayed under `jax.vjp`.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ from mirrax.variables.sync_on_read_variable import SyncOnReadVariable
 from mirrax.variables.variable import Variable
 
 
-class Note(NamedTuple):
-    """One operation: it is kept with its arrays, so that their identities last."""
+class Step(NamedTuple):
+    """One operation with its arrays, kept alive so that their ids are unique."""
 
     operation: Callable[..., Any]
     inputs: Sequence[Any]
@@ -37,22 +36,18 @@ class Note(NamedTuple):
 
 
 class Recording:
-    """The operations of a `with` block, and the variables that were read in it.
-
-    Args:
-        watcher: Is told what is read.
-    """
+    """The operations of a `with` block, and the variables that were read in it."""
 
     def __init__(self, watcher: TapeObserver) -> None:
-        self.notes: list[Note] = []
+        self.steps: list[Step] = []
         self.is_paused = False
         self._watcher = watcher
         self._entered = contextlib.ExitStack()
 
     def start(self) -> None:
-        """Notes what happens from now on."""
+        """Starts to record."""
         outer = stack.overlay()
-        trace = RecordingTrace(self._note, self._read)
+        trace = RecordingTrace(self._record, self._read)
         place = stack.tape_trace_key() if outer is None or outer.is_eager else None
         self._entered.enter_context(foreign_libraries.routed())
         self._entered.enter_context(set_current_trace(trace))
@@ -60,22 +55,22 @@ class Recording:
         self._entered.enter_context(stack.overlaid(self._overlay, place))
 
     def stop(self) -> None:
-        """Notes no more, and hands on what was assigned to variables."""
+        """Stops, and passes on what was assigned to variables."""
         self._entered.close()
         overlay = self._overlay
-        # It leads back here: without it, what was noted goes as soon as the tape does.
+        # Breaks a reference cycle, so that recorded arrays are freed with the tape.
         del self._overlay
         written = {variable: overlay.values[variable] for variable in overlay.written}
         derivative_writes.propagate_writes(written)
 
     def forget(self) -> None:
-        """Forgets what was noted so far."""
-        self.notes.clear()
+        """Forgets what was recorded so far."""
+        self.steps.clear()
 
     def gradients(
         self, weigh: Callable[[list[Any]], Any], targets: Sequence[Any], sources: Any
     ) -> list[Any]:
-        """Returns the derivatives of `weigh(targets)`, None where there is no way.
+        """Returns the derivatives of `weigh(targets)`, None where there is no path.
 
         Args:
             weigh: Makes one number, or one array, of the values of the targets.
@@ -88,7 +83,7 @@ class Recording:
         kept, reached = self._between(set(arrays), targets)
         # A source that was computed from others passes theirs on, and a change of its
         # own, which is 0.
-        computed = reached.intersection(id(x) for note in kept for x in note.outputs)
+        computed = reached.intersection(id(x) for step in kept for x in step.outputs)
         known = {
             number: jnp.zeros_like(x) if number in computed else x
             for number, x in arrays.items()
@@ -97,9 +92,9 @@ class Recording:
 
         def forward(given: dict[int, Any]) -> Any:
             values = {n: value for n, value in given.items() if n not in computed}
-            for note in kept:
-                inputs = [values.get(id(x), x) for x in note.inputs]
-                for old, new in zip(note.outputs, _listed(note.operation(*inputs))):
+            for step in kept:
+                inputs = [values.get(id(x), x) for x in step.inputs]
+                for old, new in zip(step.outputs, _as_list(step.operation(*inputs))):
                     own = given.get(id(old))
                     values[id(old)] = new if own is None else new + own
             return weigh([values.get(id(x), x) for x in targets])
@@ -119,37 +114,37 @@ class Recording:
             )
         return self._overlay.read(variable)
 
-    def _note(
+    def _record(
         self, operation: Callable[..., Any], inputs: Sequence[Any], result: Any
     ) -> Any:
         given = set(map(id, inputs))
-        # What is handed through needs an identity of its own.
-        outputs = [jnp.copy(x) if id(x) in given else x for x in _listed(result)]
+        # Copy outputs that alias inputs, because ids tell arrays apart.
+        outputs = [jnp.copy(x) if id(x) in given else x for x in _as_list(result)]
         if not self.is_paused:
-            self.notes.append(Note(operation, inputs, outputs))
+            self.steps.append(Step(operation, inputs, outputs))
         return outputs if isinstance(result, list | tuple) else outputs[0]
 
     def _between(
         self, sources: set[int], targets: Sequence[Any]
-    ) -> tuple[list[Note], set[int]]:
-        """Returns the notes on the way to the targets, and the sources they reach."""
+    ) -> tuple[list[Step], set[int]]:
+        """Returns the steps on paths to the targets, and the sources they reach."""
         depending = set(sources)
         forward = []
-        for note in self.notes:
-            if not depending.isdisjoint(map(id, note.inputs)):
-                forward.append(note)
-                depending.update(map(id, note.outputs))
+        for step in self.steps:
+            if not depending.isdisjoint(map(id, step.inputs)):
+                forward.append(step)
+                depending.update(map(id, step.outputs))
         needed = set(map(id, targets))
         kept = []
-        for note in reversed(forward):
-            if not needed.isdisjoint(map(id, note.outputs)):
-                kept.append(note)
-                needed.update(map(id, note.inputs))
+        for step in reversed(forward):
+            if not needed.isdisjoint(map(id, step.outputs)):
+                kept.append(step)
+                needed.update(map(id, step.inputs))
         return kept[::-1], needed.intersection(sources)
 
 
 def derivatives(value: Any, backward: Callable[[Any], Any]) -> Any:
-    """Returns what `backward` makes of one number, or of each element of an array."""
+    """Returns the gradient of a number, or those of each element of an array."""
     if not value.ndim:
         return backward(jnp.ones_like(value))
     basis = jnp.eye(value.size, dtype=value.dtype).reshape(-1, *value.shape)
@@ -160,7 +155,7 @@ def derivatives(value: Any, backward: Callable[[Any], Any]) -> Any:
 
 
 class _Reads(ValueOverlay):
-    """Gives variables their values, and tells which arrays those were."""
+    """Reads variables, and tells the tape which arrays it returned."""
 
     def __init__(
         self, watcher: TapeObserver, trace: RecordingTrace, parent: Overlay | None
@@ -177,7 +172,7 @@ class _Reads(ValueOverlay):
 
     @override
     def knows(self, variable: Variable) -> bool:
-        # The copies of one that is combined on reading are not seen one by one.
+        # A sync-on-read variable combines its copies outside of the recording.
         is_combined = isinstance(variable, SyncOnReadVariable)
         return super().knows(variable) or not is_combined
 
@@ -187,10 +182,10 @@ class _Reads(ValueOverlay):
         with set_current_trace(self._recording.parent_trace):
             value = super()._find(variable)
             if is_in_program:
-                # The program asks at each call, and can be kept.
+                # Read again on each call, so that JAX can cache the program.
                 return RecordedTracer(weakref.ref(variable), value)
             if variable in self.values:
-                # What was assigned is not differentiated: the read starts anew.
+                # Gradients do not reach through what was assigned.
                 value = jnp.copy(value)
         self._watcher.record_read(variable, value)
         return value
@@ -200,7 +195,7 @@ class _Reads(ValueOverlay):
         pass
 
 
-def _listed(result: Any) -> Sequence[Any]:
+def _as_list(result: Any) -> Sequence[Any]:
     return result if isinstance(result, list | tuple) else [result]
 
 

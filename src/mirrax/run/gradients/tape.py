@@ -1,4 +1,4 @@
-"""`GradientTape`: gradients for code that is written as TensorFlow's.
+"""`GradientTape`: gradients in the style of TensorFlow.
 
 While a function is traced, the tape leaves marks in the program (`tape_rewrite`). In
 code that runs eagerly it keeps a recording instead (`eager_tape`).
@@ -36,14 +36,14 @@ from mirrax.variables.variable import Variable
 _numbers = itertools.count()
 
 _Weigh = Callable[[list[Any]], Any]
-"""Makes what is differentiated of the targets."""
+"""Combines the targets into what is differentiated."""
 
 
 class GradientTape:
     """Records what is computed in its `with` block, to take gradients of it.
 
     Inside `mirrax.function` it becomes part of the program. In code that runs eagerly
-    it notes each operation, and goes through them again for the gradient.
+    it records each operation, and replays them for the gradient.
 
     Args:
         persistent: Accepted for ported programs; every tape can be asked repeatedly.
@@ -67,7 +67,7 @@ class GradientTape:
         self._uses = _Uses(watch_accessed_variables)
         self._recording: Recording | None = None
         self._trace: Any = None
-        # What makes the tape go on as the latest mark says.
+        # The mark that restores the current state.
         self._state = "stop"
 
     def __enter__(self) -> GradientTape:
@@ -84,7 +84,7 @@ class GradientTape:
         self._trace = trace
         self._uses.traces = traces_under_way()
         self._mark("start" if is_new else "resume")
-        self._set_apart(overlay.values)
+        self._detach_values(overlay.values)
         overlay.watchers.append(self._uses)
         return self
 
@@ -102,7 +102,7 @@ class GradientTape:
             source = foreign_libraries.sources_of(leaf)
             variables = set(source.variables if source else ())
             if self._trace is not None:
-                self._set_apart(v for v in variables if not self._uses.watches(v))
+                self._detach_values(v for v in variables if not self._uses.watches(v))
             self._uses.watched |= variables
 
     def gradient(
@@ -225,7 +225,7 @@ class GradientTape:
         ]
 
     def _require_here(self, value: Any) -> None:
-        """Raises if `value` belongs to a part of the program that a mark is not in."""
+        """Raises if `value` belongs to another trace than the tape."""
         is_traced = isinstance(value, jax.core.Tracer)
         if is_traced and not self._uses.is_known(value):
             raise RuntimeError(
@@ -235,8 +235,8 @@ class GradientTape:
                 "that part, or ask for the gradient outside."
             )
 
-    def _set_apart(self, variables: Iterable[Variable]) -> None:
-        """Makes earlier uses of variables no part of a gradient."""
+    def _detach_values(self, variables: Iterable[Variable]) -> None:
+        """Detaches variables from earlier uses, which are no part of a gradient."""
         values = self._overlay.values
         if self._overlay.is_current:
             for variable in [v for v in variables if v in values]:
@@ -266,14 +266,14 @@ class _Uses:
         if not self.watches(variable):
             return
         if self.traces and not self.is_known(value):
-            # Of a derivative inside, which takes care of it itself.
+            # A value of an inner derivative, which handles it itself.
             return
         values = self.values.setdefault(variable, [])
         if not values or values[-1] is not value:
             values.append(value)
 
     def detach(self, value: Any) -> Any:
-        """Returns `value` without the way in which it was computed."""
+        """Returns `value`, detached from how it was computed."""
         return source_p.bind(value)
 
     def is_known(self, value: Any) -> bool:

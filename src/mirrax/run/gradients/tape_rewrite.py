@@ -1,8 +1,8 @@
-"""What a tape leaves in a traced program, and what becomes of it.
+"""Rewrites traced programs that contain a `GradientTape`.
 
-Marks say where a tape starts, where it stops, and where a gradient is wanted. Before
-the program is compiled, each wanted gradient is replaced by a real reverse-mode
-derivative of what stands between the marks.
+In the trace, marks say where a tape starts and stops, and where a gradient is wanted.
+Before the program is compiled, each wanted gradient is replaced by a reverse-mode
+derivative of the equations between the marks.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from mirrax._jax.jaxprs import (
     all_equations,
     bind,
     initial_values,
+    map_programs,
     read,
     stand_ins,
 )
@@ -37,7 +38,7 @@ From `start` and `resume` on it records, from `pause` and `stop` on it does not.
 mark_p.def_abstract_eval(lambda **_: jax.core.ShapedArray((), jnp.bool_))
 
 source_p = Primitive("tape_source")
-"""A value set apart from how it was computed, which gradients do not reach."""
+"""A value detached from how it was computed: gradients end here."""
 source_p.def_abstract_eval(lambda aval: aval)
 
 gradient_p = Primitive("tape_gradient")
@@ -78,9 +79,13 @@ class _Program:
     def __init__(
         self, eqns: Sequence[JaxprEqn], axis_env: Sequence[tuple[str, int]]
     ) -> None:
-        self.axis_env = axis_env
+        self._axis_env = axis_env
         self._eqns = eqns
         self._positions = {id(eqn): index for index, eqn in enumerate(eqns)}
+
+    def differentiate(self, inner: ClosedJaxpr) -> ClosedJaxpr:
+        """Returns a program inside of this one, with its own gradients replaced."""
+        return differentiate(inner, self._axis_env)
 
     def before(self, eqn: JaxprEqn) -> Sequence[JaxprEqn]:
         """Returns the equations that come before one of them."""
@@ -90,7 +95,7 @@ class _Program:
 def _evaluate(
     eqns: Sequence[JaxprEqn], program: _Program, values: Values, changes: Values
 ) -> None:
-    """Evaluates equations, and adds to what they compute the changes that are given."""
+    """Evaluates equations, and adds `changes` to what they compute."""
     for eqn in eqns:
         if eqn.primitive is gradient_p:
             _gradient(eqn, program, values, changes)
@@ -100,7 +105,7 @@ def _evaluate(
             values[eqn.outvars[0]] = read(values, eqn.invars[0])
         else:
             params = {
-                name: _differentiated(value, program.axis_env)
+                name: map_programs(value, program.differentiate)
                 for name, value in eqn.params.items()
             }
             inputs = [read(values, atom) for atom in eqn.invars]
@@ -108,15 +113,6 @@ def _evaluate(
         for var in eqn.outvars:
             if var in changes:
                 values[var] = values[var] + changes[var]
-
-
-def _differentiated(parameter: Any, axis_env: Sequence[tuple[str, int]]) -> Any:
-    if isinstance(parameter, ClosedJaxpr) and _has_tape(parameter.jaxpr):
-        return differentiate(parameter, axis_env)
-    # Named tuples are facts about the equation, such as the axes of a convolution.
-    if type(parameter) is tuple:
-        return tuple(_differentiated(item, axis_env) for item in parameter)
-    return parameter
 
 
 def _gradient(eqn: JaxprEqn, program: _Program, values: Values, outer: Values) -> None:
@@ -129,9 +125,6 @@ def _gradient(eqn: JaxprEqn, program: _Program, values: Values, outer: Values) -
     is among what was recorded, which evaluates again what leads to that source.
 
     Args:
-        eqn: Where it is wanted.
-        program: What is around it.
-        values: What is known so far.
         outer: The changes of the gradients in which this one is evaluated.
     """
     target: Any = eqn.invars[0]
@@ -196,8 +189,8 @@ def _depending(
 ) -> list[JaxprEqn]:
     """Returns those equations that lead from the sources to the target.
 
-    Marks stay, because gradients of tapes may be among the equations. The way ends at
-    values that were set apart.
+    Marks stay, because gradients of tapes may be among the equations. Paths end at
+    detached values.
     """
     reached = {source for source in sources if isinstance(source, Var)}
     forward = []

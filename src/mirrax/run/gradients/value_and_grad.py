@@ -22,7 +22,7 @@ def value_and_grad(
 ) -> Callable[..., Any]:
     """Returns a function that gives the value of `fn` and its gradients.
 
-    `fn` reads the variables as it pleases and returns a scalar. Inside `strategy.run`
+    `fn` may read any variables, and returns a scalar. Inside `strategy.run`
     the gradients are those of one replica, until they are all-reduced.
 
     Args:

@@ -1,8 +1,8 @@
-"""How long the parts are that replicas of different shapes gather.
+"""Sizes of the parts in each `all_gather` of replicas with different shapes.
 
-The result of an `all_gather` is as long as the parts of all replicas together, but each
-replica is traced on its own. So a trace that meets one whose sizes are not known is
-given up, and started again once every replica has said its own.
+The shape of the result depends on all replicas, but each is traced on its own. A trace
+that reaches a gather of unknown sizes is abandoned, and restarted once every replica
+has reported its size.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Gather = Callable[[list[jax.Array], int], list[jax.Array]]
 
 
 class UnknownSizes(Exception):  # noqa: N818 - a signal to the engine
-    """A trace cannot go on, because it does not know the parts of the others."""
+    """A trace was abandoned, because the sizes on other replicas are not known yet."""
 
 
 class GatheredSizes:
@@ -53,7 +53,7 @@ class GatheredSizes:
         return gather
 
     def learn(self) -> bool:
-        """Takes in what the replicas reported; False unless all of them did."""
+        """Stores the reported sizes; returns whether all replicas reported."""
         reported, self._reported = self._reported, {}
         self._known.append(reported)
         counts = {len(sizes) for sizes in reported.values()}

@@ -1,4 +1,4 @@
-"""Running one program per replica side by side, meeting at the collectives."""
+"""Executes one program per replica, segment by segment, with collectives between."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ import jax.numpy as jnp
 from jax.sharding import PartitionSpec
 
 from mirrax._jax.arrays import shards
-from mirrax._jax.config import without_nan_rerun
 from mirrax._jax.jaxprs import JaxprEqn, Values, bind, initial_values, kind_of, read
-from mirrax.collectives.worker_guard import guarded
+from mirrax.collectives.worker_guard import guarded, replica_program
 from mirrax.devices.topology import AXIS, Topology
 from mirrax.run.compiled.callbacks import Failures, refuse_in_callback
-from mirrax.run.compiled.replica_trace import join_result
+from mirrax.run.compiled.mapped_trace import join_result
 from mirrax.run.compiled.tracing import Traced
 from mirrax.run.compiled.variable_io import (
     read_and_written,
@@ -31,6 +30,7 @@ from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import merge
 from mirrax.variables import aliasing
 from mirrax.variables.distributed_variable import DistributedVariable
+from mirrax.variables.sharded_variable import layout_of
 from mirrax.variables.sync_on_read_variable import SyncOnReadVariable
 from mirrax.variables.variable import Variable
 
@@ -40,11 +40,10 @@ class Lockstep:
     """One program per replica, ready to run.
 
     Args:
-        topology: The devices.
         traces: What each replica does.
         cuts: The same in pieces.
         varying: Which results differ between replicas.
-        meetings: The collectives after each piece, as programs over all replicas.
+        collectives: Those after each piece, as a program over all replicas.
         failures: What callbacks raise; None if there are none.
     """
 
@@ -52,7 +51,7 @@ class Lockstep:
     traces: tuple[Traced, ...]
     cuts: tuple[Cut, ...]
     varying: tuple[bool, ...]
-    meetings: tuple[Any, ...]
+    collectives: tuple[Any, ...]
     failures: Failures | None = None
 
     def __call__(self, arrays: Sequence[Sequence[Any]]) -> Tree:
@@ -71,13 +70,9 @@ class Lockstep:
         if self.failures is None:
             columns = self._run(inputs)
         else:
-            # A callback may read variables itself, in another thread.
-            aliasing.lock.release()
-            try:
+            with aliasing.lock_released():
                 columns = jax.block_until_ready(self._run(inputs))
                 self.failures.raise_first()
-            finally:
-                aliasing.lock.acquire()
             refuse_concurrent_writes(reads, held, read_and_written(self.traces[0]))
         replace(
             writes,
@@ -86,7 +81,7 @@ class Lockstep:
                 for variable, parts in zip(writes, columns[:count], strict=True)
             ],
         )
-        return self._presented(columns[count:])
+        return self._wrap_results(columns[count:])
 
     def _run(self, inputs: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
         """Returns for each output what the replicas computed from their inputs."""
@@ -113,9 +108,9 @@ class Lockstep:
                 values.update(zip(segment.outputs, outputs, strict=True))
         segments = [piece.segments[step] for piece in self.cuts]
         if segments[0].collectives:
-            self._meet(step, [s.collectives for s in segments], states)
+            self._run_collectives(step, [s.collectives for s in segments], states)
 
-    def _meet(
+    def _run_collectives(
         self,
         step: int,
         collectives: Sequence[tuple[JaxprEqn, ...]],
@@ -129,7 +124,7 @@ class Lockstep:
             join_parts(tuple(parts), self.topology)
             for parts in zip(*inputs, strict=True)
         ]
-        outputs = self.meetings[step](*joined)
+        outputs = self.collectives[step](*joined)
         columns = [shards(output) for output in outputs]
         for index, (eqns, values) in enumerate(zip(collectives, states, strict=True)):
             made = [var for eqn in eqns for var in eqn.outvars]
@@ -154,7 +149,7 @@ class Lockstep:
             for index, (own, device) in enumerate(zip(arrays, devices, strict=True))
         ]
 
-    def _presented(self, columns: Sequence[tuple[Any, ...]]) -> Tree:
+    def _wrap_results(self, columns: Sequence[tuple[Any, ...]]) -> Tree:
         """Returns what the user gets."""
         results = [
             PerReplica(self._on_devices(parts))
@@ -169,7 +164,9 @@ class Lockstep:
     def _stored(self, variable: Variable, parts: Sequence[Any]) -> jax.Array:
         if isinstance(variable, SyncOnReadVariable):
             return join_parts(tuple(parts), self.topology)
-        return replicate_parts(parts, self.topology)
+        whole = replicate_parts(parts, self.topology)
+        layout = layout_of(variable)
+        return whole if layout is None else layout.store(whole, self.topology)
 
     def _on_devices(self, parts: Sequence[Any]) -> tuple[jax.Array, ...]:
         """Returns each replica's part on its device; constants are not there yet."""
@@ -184,7 +181,7 @@ def _as_scalar(vector: jax.Array) -> jax.Array:
     return vector.reshape(())
 
 
-def meeting_program(topology: Topology, eqns: tuple[JaxprEqn, ...]) -> Any:
+def collective_program(topology: Topology, eqns: tuple[JaxprEqn, ...]) -> Any:
     """Returns collectives as a program over all replicas."""
 
     def body(*values: jax.Array) -> list[jax.Array]:
@@ -195,25 +192,16 @@ def meeting_program(topology: Topology, eqns: tuple[JaxprEqn, ...]) -> Any:
             outputs.extend(bind(eqn, inputs, eqn.params))
         return [jnp.atleast_1d(output) for output in outputs]
 
-    program = jax.jit(
-        without_nan_rerun(
-            jax.shard_map(
-                body,
-                mesh=topology.mesh,
-                in_specs=PartitionSpec(AXIS),
-                out_specs=PartitionSpec(AXIS),
-                check_vma=False,
-            ),
-            "an uneven step",
-        )
-    )
+    split = PartitionSpec(AXIS)
+    program = replica_program(topology, "an uneven step", body, split, split)
     return guarded(topology, "uneven step", program)
 
 
 def _parts(variable: Variable, array: jax.Array, count: int) -> Sequence[jax.Array]:
     """Returns what each local replica reads of a variable with this array."""
-    if isinstance(variable, SyncOnReadVariable):
-        return [variable.part(index) for index in range(count)]
+    is_sharded = layout_of(variable) is not None
+    if isinstance(variable, SyncOnReadVariable) or is_sharded:
+        return variable.copies().values  # type: ignore[attr-defined, no-any-return]
     if isinstance(variable, DistributedVariable):
         return shards(array)
     return (array,) * count

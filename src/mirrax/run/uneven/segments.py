@@ -1,4 +1,4 @@
-"""A traced program cut at its collectives into pieces that run on one device."""
+"""Cuts a traced program at its collectives into segments that run on one device."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mirrax._jax.jaxprs import (
     rebuilt,
     stand_ins,
 )
-from mirrax.run.compiled.varying import has_collective, is_collective
+from mirrax.run.varying import has_collective, is_collective
 
 
 class NotSegmentable(Exception):  # noqa: N818 - a signal to the engine
@@ -29,13 +29,13 @@ class NotSegmentable(Exception):  # noqa: N818 - a signal to the engine
 
 @dataclasses.dataclass(frozen=True)
 class Segment:
-    """A piece of a program up to the next meeting.
+    """A piece of a program up to the next collectives.
 
     Args:
         run: The compiled piece; None if it is empty.
         inputs: What it needs.
         outputs: What it computes that is needed later.
-        collectives: The meetings that follow it.
+        collectives: The collectives that follow it.
     """
 
     run: Any
@@ -52,7 +52,7 @@ class Cut:
     segments: tuple[Segment, ...]
 
     @property
-    def meetings(self) -> list[Any]:
+    def collectives(self) -> list[Any]:
         """What the replicas must agree on: operation and shapes of each collective."""
         return [
             [
@@ -89,7 +89,7 @@ def _group(
     groups: list[tuple[list[JaxprEqn], list[JaxprEqn]]] = [([], [])]
     for eqn in eqns:
         _, collectives = groups[-1]
-        made = {var for meeting in collectives for var in meeting.outvars}
+        made = {var for collective in collectives for var in collective.outvars}
         if not is_collective(eqn):
             if collectives:
                 groups.append(([], []))

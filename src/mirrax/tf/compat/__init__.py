@@ -1,5 +1,8 @@
 """`tf.compat`."""
 
+import importlib
+from typing import Any
+
 from mirrax.tf.compat import v1 as v1
 from mirrax.tf.compat.texts import as_bytes as as_bytes
 from mirrax.tf.compat.texts import as_str as as_str
@@ -14,4 +17,9 @@ from mirrax.tf.compat.texts import path_to_str as path_to_str
 from mirrax.tf.compat.texts import real_types as real_types
 from mirrax.tf.missing_names import names_of
 
-__getattr__ = names_of("tf.compat")
+_missing = names_of("tf.compat")
+
+
+def __getattr__(name: str) -> Any:
+    # Imported late: `mirrax.tf` imports this module.
+    return importlib.import_module("mirrax.tf") if name == "v2" else _missing(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -9,10 +10,9 @@ import jax
 import numpy as np
 
 import mirrax
-from mirrax.tf.data import saved
 from mirrax.tf.data.input_iterator import InputIterator
-from mirrax.tf.host_tensors import host
 from mirrax.tf.missing_names import replacement_of
+from mirrax.tf.tensors.host_tensors import host
 
 
 class DatasetIterator(mirrax.data.DatasetIterator):
@@ -29,6 +29,12 @@ class _Tensors:
 
     def _with_plan(self: Any, plan: Any) -> Dataset:
         return Dataset(plan, self.options())
+
+    def map(self, map_func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        return super().map(_on_tensors(map_func), *args, **kwargs)  # type: ignore[misc]
+
+    def filter(self, predicate: Callable[..., Any], name: Any = None) -> Any:
+        return super().filter(_on_tensors(predicate))  # type: ignore[misc]
 
     def cardinality(self) -> Any:
         return host(np.int64(super().cardinality()))  # type: ignore[misc]
@@ -49,10 +55,10 @@ class _Tensors:
         return found[0]
 
     def save(
-        self, path: Any, compression: Any = None, shard_func: Any = None, **_: Any
+        self: Any, path: Any, compression: Any = None, shard_func: Any = None, **_: Any
     ) -> None:
         """Writes all elements into a directory, for `Dataset.load`."""
-        saved.save(self, path)
+        mirrax.data.Dataset.save(self, path)
 
     def make_one_shot_iterator(self: Any) -> Any:
         """Returns an iterator, as datasets of version 1 do."""
@@ -81,7 +87,7 @@ class Dataset(_Tensors, mirrax.data.Dataset):
     @staticmethod
     def load(path: Any, element_spec: Any = None, compression: Any = None) -> Dataset:
         """Returns the dataset that `save` wrote into a directory."""
-        return saved.load(path, as_tensors)  # type: ignore[no-any-return]
+        return as_tensors(mirrax.data.Dataset.load(path))
 
     @staticmethod
     def from_tensors(tensors: Any, name: Any = None) -> Dataset:
@@ -172,6 +178,16 @@ class TextLineDataset(_Tensors, mirrax.data.TextLineDataset):
 
 class FixedLengthRecordDataset(_Tensors, mirrax.data.FixedLengthRecordDataset):
     """`tf.data.FixedLengthRecordDataset`."""
+
+
+def _on_tensors(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a function that gets strings and other values on the host as tensors."""
+
+    @functools.wraps(function)
+    def called(*values: Any) -> Any:
+        return function(*jax.tree.map(host, values))
+
+    return called
 
 
 def as_tensors(dataset: mirrax.data.Dataset) -> Dataset:

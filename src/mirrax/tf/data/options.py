@@ -50,3 +50,9 @@ class Options(mirrax.data.Options):
     experimental_symbolic_checkpoint: bool | None = None
     experimental_threading: Any = dataclasses.field(default_factory=Accepted)
     experimental_warm_start: bool | None = None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in type(self).__dataclass_fields__:
+            known = ", ".join(type(self).__dataclass_fields__)
+            raise AttributeError(f"`tf.data.Options` has no {name!r}. It has: {known}.")
+        super().__setattr__(name, value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import mirrax
@@ -34,7 +34,12 @@ class DeprecatedMethods:
                 "InputReplicationMode.PER_WORKER, or "
                 "`distribute_datasets_from_function` with `InputOptions`."
             )
-        return InputIterator(self.distribute_datasets_from_function(input_fn))
+
+        def make(context: mirrax.InputContext) -> Any:
+            made = input_fn(context)
+            return _Calls(made) if callable(made) else made
+
+        return InputIterator(self.distribute_datasets_from_function(make))
 
     def experimental_run(
         self: Any, fn: Callable[..., Any], input_iterator: Any = None
@@ -65,6 +70,17 @@ class DeprecatedMethods:
         updated = copy.deepcopy(config_proto)
         updated.isolate_session_state |= self.isolates_session_state
         return updated
+
+
+class _Calls:
+    """What a function returns, called again and again."""
+
+    def __init__(self, function: Callable[[], Any]) -> None:
+        self._function = function
+
+    def __iter__(self) -> Iterator[Any]:
+        while True:
+            yield self._function()
 
 
 def require_scope(strategy: Any) -> None:

@@ -6,8 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import mirrax
+from mirrax.errors import TracedInitialValue
 from mirrax.tf.data.datasets import Dataset, as_tensors
 from mirrax.tf.distribute.deprecated_methods import DeprecatedMethods
+from mirrax.tf.distribute.replica_context import as_axis, refuse_slices
+from mirrax.tf.functions.function import Function
+from mirrax.tf.functions.python_functions import inside_function
+from mirrax.tf.tensors.tensor import tensor
 
 
 class _StrategyType(type):
@@ -25,7 +30,26 @@ class _StrategyType(type):
 
 
 class Strategy(metaclass=_StrategyType):
-    """`tf.distribute.Strategy`, for `isinstance`."""
+    """`tf.distribute.Strategy`, for `isinstance`; subclass one of its kinds."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise NotImplementedError(
+            "A strategy is built from the parts of `mirrax`, not from an `extended` of "
+            f"TensorFlow. Received: {type(self).__name__}(...). Derive it from "
+            "`tf.distribute.MirroredStrategy` or another of them; for other reductions "
+            "pass it `cross_device_ops`, a subclass of `tf.distribute.CrossDeviceOps`."
+        )
+
+
+class _ExtendedType(type):
+    def __instancecheck__(cls, value: object) -> bool:
+        return isinstance(value, mirrax.StrategyExtended)
+
+
+class StrategyExtended(metaclass=_ExtendedType):
+    """`tf.distribute.StrategyExtended`, for `isinstance`."""
+
+    __init__ = Strategy.__init__
 
 
 class StrategyV1:
@@ -42,12 +66,32 @@ class RunsLikeTensorFlow(DeprecatedMethods):
         kwargs: Any = None,
         options: Any = None,
     ) -> Any:
-        result = super().run(fn, args, kwargs, options)  # type: ignore[misc]
+        try:
+            result = super().run(fn, args, kwargs, options)  # type: ignore[misc]
+        except TracedInitialValue as error:
+            if not isinstance(fn, Function) or inside_function():
+                raise
+            result = super().run(fn.creating(args, error), args, kwargs, options)  # type: ignore[misc]
         strategy: Any = self
         if len(strategy.topology.local_devices) == 1:
             # A worker with one replica gets plain results.
             return result
         return strategy.per_replica(result)
+
+    def reduce(self: Any, reduce_op: Any, value: Any, axis: Any) -> Any:
+        if value is None and self.num_replicas_in_sync > 1:
+            raise ValueError(
+                "There must be a value to reduce. Received: None. Return the value "
+                "from the function that `run` calls."
+            )
+        if axis is not None and isinstance(value, list | tuple):
+            # TensorFlow makes one tensor of a list, whose first axis is the list's.
+            value = self.run(tensor, (value,))
+        return super().reduce(reduce_op, value, axis)  # type: ignore[misc]
+
+    def gather(self, value: Any, axis: Any) -> Any:
+        refuse_slices("gather", value)
+        return super().gather(value, as_axis(axis))  # type: ignore[misc]
 
     def experimental_distribute_dataset(self, dataset: Any, options: Any = None) -> Any:
         if not isinstance(dataset, mirrax.data.Dataset):

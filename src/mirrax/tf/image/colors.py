@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from mirrax.tf.dtypes import canonical, limits
 from mirrax.tf.random.ambient import next_key
 from mirrax.tf.random.stateless import key_of
-from mirrax.tf.tensors import tensor
+from mirrax.tf.tensors.tensor import tensor
 
 
 def convert_image_dtype(

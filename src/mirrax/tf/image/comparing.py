@@ -7,7 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from mirrax.tf.image.colors import convert_image_dtype
-from mirrax.tf.tensors import tensor
+from mirrax.tf.tensors.tensor import tensor
 
 
 def psnr(a: Any, b: Any, max_val: Any, name: Any = None) -> Any:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from mirrax.tf.random.ambient import next_key
 from mirrax.tf.random.stateless import key_of
-from mirrax.tf.tensors import sizes, tensor
+from mirrax.tf.tensors.tensor import sizes, tensor
 
 
 def central_crop(image: Any, central_fraction: float) -> Any:

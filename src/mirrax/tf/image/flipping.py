@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from mirrax.tf.random.ambient import next_key
 from mirrax.tf.random.stateless import key_of
-from mirrax.tf.tensors import tensor
+from mirrax.tf.tensors.tensor import tensor
 
 _HEIGHT, _WIDTH = -3, -2
 

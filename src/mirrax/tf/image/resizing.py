@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from mirrax.tf.tensors import sizes, tensor
+from mirrax.tf.tensors.tensor import sizes, tensor
 
 
 class ResizeMethod:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mirrax.tf.tensors import string_tensor, tensor
+from mirrax.tf.tensors.tensor import string_tensor, tensor
 
 
 def decode_raw(

@@ -8,7 +8,7 @@ import pathlib
 from typing import Any
 
 from mirrax.tf.errors import of_files
-from mirrax.tf.tensors import string_tensor
+from mirrax.tf.tensors.tensor import string_tensor
 
 
 @of_files()

@@ -6,10 +6,20 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jax.scipy import special
 
-from mirrax.tf.tensors import of_one, of_two, operands, tensor
+from mirrax.tf.math import ties
+from mirrax.tf.tensors.host_tensors import host
+from mirrax.tf.tensors.tensor import (
+    holds_strings,
+    of_one,
+    of_two,
+    operands,
+    string_tensor,
+    tensor,
+)
 
 __all__ = [
     "abs",
@@ -103,8 +113,22 @@ __all__ = [
     "zeta",
 ]
 
+
+def _of_two_or_strings(function: Any, of_strings: Any) -> Any:
+    numeric = of_two(function)
+
+    def call(x: Any, y: Any, name: str | None = None) -> Any:
+        if holds_strings(x) or holds_strings(y):
+            return host(
+                np.asarray(of_strings(string_tensor(x), string_tensor(y)), bool)
+            )
+        return numeric(x, y)
+
+    return call
+
+
 # Unary functions.
-abs = of_one(jnp.abs)
+abs = of_one(ties.absolute)
 acos = of_one(jnp.arccos)
 acosh = of_one(jnp.arccosh)
 angle = of_one(jnp.angle)
@@ -156,7 +180,7 @@ tanh = of_one(jnp.tanh)
 # Binary functions.
 add = of_two(jnp.add)
 divide = of_two(jnp.true_divide)
-equal = of_two(jnp.equal)
+equal = _of_two_or_strings(jnp.equal, np.equal)
 floordiv = of_two(jnp.floor_divide)
 floormod = of_two(jnp.mod)
 greater = of_two(jnp.greater)
@@ -168,12 +192,12 @@ less_equal = of_two(jnp.less_equal)
 logical_and = of_two(jnp.logical_and)
 logical_or = of_two(jnp.logical_or)
 logical_xor = of_two(jnp.logical_xor)
-maximum = of_two(jnp.maximum)
-minimum = of_two(jnp.minimum)
+maximum = of_two(lambda x, y: _differentiable(ties.maximum, x, y))
+minimum = of_two(lambda x, y: _differentiable(ties.minimum, x, y))
 mod = of_two(jnp.mod)
 multiply = of_two(jnp.multiply)
 nextafter = of_two(jnp.nextafter)
-not_equal = of_two(jnp.not_equal)
+not_equal = _of_two_or_strings(jnp.not_equal, np.not_equal)
 polygamma = of_two(lambda a, x: special.polygamma(a.astype(int), x))
 pow = of_two(jnp.power)
 squared_difference = of_two(lambda x, y: jnp.square(x - y))
@@ -181,8 +205,9 @@ subtract = of_two(jnp.subtract)
 truediv = of_two(jnp.true_divide)
 truncatediv = of_two(lambda x, y: jnp.trunc(x / y).astype(jnp.result_type(x, y)))
 truncatemod = of_two(jnp.fmod)
-xlogy = of_two(special.xlogy)
-xlog1py = of_two(special.xlog1py)
+xlogy = of_two(ties.unless_zero(special.xlogy))
+xlog1py = of_two(ties.unless_zero(special.xlog1py))
+xdivy = of_two(ties.unless_zero(jnp.divide))
 zeta = of_two(special.zeta)
 
 
@@ -207,12 +232,6 @@ def multiply_no_nan(x: Any, y: Any, name: Any = None) -> Any:
 
 def reciprocal_no_nan(x: Any, name: Any = None) -> Any:
     return divide_no_nan(jnp.ones_like(tensor(x)), x)
-
-
-def xdivy(x: Any, y: Any, name: Any = None) -> Any:
-    x, y = operands(x, y)
-    is_zero = jnp.equal(x, 0)
-    return jnp.where(is_zero, 0, x / jnp.where(is_zero, 1, y))
 
 
 def scalar_mul(scalar: Any, x: Any, name: Any = None) -> Any:
@@ -241,4 +260,10 @@ def polyval(coeffs: Any, x: Any, name: Any = None) -> Any:
 def clip_by_value(
     t: Any, clip_value_min: Any, clip_value_max: Any, name: Any = None
 ) -> Any:
-    return jnp.minimum(jnp.maximum(tensor(t), clip_value_min), clip_value_max)
+    return _differentiable(ties.clip, tensor(t), clip_value_min, clip_value_max)
+
+
+def _differentiable(function: Any, *values: Any) -> Any:
+    """Calls a function of arrays of one floating dtype, whose gradients are its own."""
+    dtype = jnp.result_type(*values)
+    return function(*[jnp.asarray(value, dtype) for value in values])

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax.scipy import special
 
 from mirrax.tf.dtypes import canonical, int64, limits
-from mirrax.tf.tensors import axes, tensor
+from mirrax.tf.tensors.tensor import axes, tensor
 
 __all__ = [
     "argmax",
@@ -52,7 +52,8 @@ def _reduction(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _sum(x: Any, **where: Any) -> Any:
-    return jnp.sum(x, dtype=x.dtype, **where)
+    # The sum of booleans counts them.
+    return jnp.sum(x, dtype=jnp.int32 if x.dtype == bool else x.dtype, **where)
 
 
 def _product(x: Any, **where: Any) -> Any:
@@ -63,8 +64,31 @@ def _mean(x: Any, **where: Any) -> Any:
     if jnp.issubdtype(x.dtype, jnp.integer):
         # TensorFlow's mean of integers is truncated to an integer.
         total, count = _sum(x, **where), _sum(jnp.ones_like(x), **where)
-        return jnp.trunc(total / count).astype(x.dtype)
+        return jnp.trunc(total / jnp.maximum(count, 1)).astype(x.dtype)
     return jnp.mean(x, **where)
+
+
+def _max(x: Any, **where: Any) -> Any:
+    return jnp.max(x, **where) if x.size else jnp.max(x, initial=_low(x), **where)
+
+
+def _min(x: Any, **where: Any) -> Any:
+    return jnp.min(x, **where) if x.size else jnp.min(x, initial=_high(x), **where)
+
+
+def _logsumexp(x: Any, **where: Any) -> Any:
+    return special.logsumexp(x, **where) if x.size else _max(x, **where)
+
+
+def _low(x: Any) -> Any:
+    """Returns the lowest value of a dtype, which is the maximum of no values."""
+    is_float = jnp.issubdtype(x.dtype, jnp.floating)
+    return -jnp.inf if is_float else limits(x.dtype).min
+
+
+def _high(x: Any) -> Any:
+    is_float = jnp.issubdtype(x.dtype, jnp.floating)
+    return jnp.inf if is_float else limits(x.dtype).max
 
 
 def _norm(x: Any, **where: Any) -> Any:
@@ -74,10 +98,10 @@ def _norm(x: Any, **where: Any) -> Any:
 reduce_all = _reduction(jnp.all)
 reduce_any = _reduction(jnp.any)
 reduce_euclidean_norm = _reduction(_norm)
-reduce_logsumexp = _reduction(special.logsumexp)
-reduce_max = _reduction(jnp.max)
+reduce_logsumexp = _reduction(_logsumexp)
+reduce_max = _reduction(_max)
 reduce_mean = _reduction(_mean)
-reduce_min = _reduction(jnp.min)
+reduce_min = _reduction(_min)
 reduce_prod = _reduction(_product)
 reduce_std = _reduction(jnp.std)
 reduce_sum = _reduction(_sum)

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from mirrax.tf.dtypes import limits
-from mirrax.tf.tensors import tensor
+from mirrax.tf.tensors.tensor import tensor
 
 __all__ = [
     "segment_max",

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from mirrax.tf.tensors import tensor
+from mirrax.tf.tensors.tensor import tensor
 
 __all__ = [
     "crelu",
@@ -27,6 +27,9 @@ __all__ = [
 ]
 
 
+_SELU_SCALE = 1.0507009873554805
+
+
 def _activation(function: Callable[[Any], Any]) -> Callable[..., Any]:
     def activate(features: Any, name: Any = None) -> Any:
         return function(tensor(features))
@@ -37,7 +40,6 @@ def _activation(function: Callable[[Any], Any]) -> Callable[..., Any]:
 elu = _activation(jax.nn.elu)
 relu = _activation(jax.nn.relu)
 relu6 = _activation(jax.nn.relu6)
-selu = _activation(jax.nn.selu)
 softplus = _activation(jax.nn.softplus)
 softsign = _activation(jax.nn.soft_sign)
 
@@ -52,7 +54,15 @@ def gelu(features: Any, approximate: bool = False, name: Any = None) -> Any:
 
 
 def leaky_relu(features: Any, alpha: float = 0.2, name: Any = None) -> Any:
-    return jax.nn.leaky_relu(tensor(features), alpha)
+    array = tensor(features)
+    # At 0 the gradient is `alpha`, as in TensorFlow.
+    return jnp.where(array > 0, array, alpha * array)
+
+
+def selu(features: Any, name: Any = None) -> Any:
+    array = tensor(features)
+    # At 0 the gradient is that of the linear part, as in TensorFlow.
+    return jnp.where(array >= 0, _SELU_SCALE * array, jax.nn.selu(array))
 
 
 def silu(features: Any, beta: float = 1.0) -> Any:

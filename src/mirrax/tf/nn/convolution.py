@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from mirrax.tf.nn.windows import Windows, spatial, windows
-from mirrax.tf.tensors import sizes, tensor
+from mirrax.tf.tensors.tensor import sizes, tensor
 
 __all__ = [
     "atrous_conv2d",

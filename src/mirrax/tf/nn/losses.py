@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import mirrax
-from mirrax.tf.tensors import operands, tensor
+from mirrax.tf.tensors.tensor import operands, tensor
 
 __all__ = [
     "compute_average_loss",
@@ -27,7 +27,12 @@ def sigmoid_cross_entropy_with_logits(
     labels: Any = None, logits: Any = None, name: Any = None
 ) -> Any:
     labels, logits = operands(labels, logits)
-    return jnp.maximum(logits, 0) - logits * labels + jnp.log1p(jnp.exp(-abs(logits)))
+    return jax.nn.relu(logits) - logits * labels + _log_of_sum(logits)
+
+
+def _log_of_sum(logits: Any) -> Any:
+    """Returns log(1 + exp(-|x|)); its gradient at 0 is that of x < 0, as for `relu`."""
+    return jnp.log1p(jnp.exp(jnp.where(logits > 0, -logits, logits)))
 
 
 def weighted_cross_entropy_with_logits(
@@ -35,7 +40,7 @@ def weighted_cross_entropy_with_logits(
 ) -> Any:
     labels, logits = operands(labels, logits)
     weight = 1 + (tensor(pos_weight) - 1) * labels
-    rest = jnp.log1p(jnp.exp(-abs(logits))) + jax.nn.relu(-logits)
+    rest = _log_of_sum(logits) + jax.nn.relu(-logits)
     return (1 - labels) * logits + weight * rest
 
 

@@ -10,8 +10,8 @@ import numpy as np
 from jax import lax
 
 from mirrax.tf.random.ambient import next_key
-from mirrax.tf.tensors import axes as to_axes
-from mirrax.tf.tensors import sizes, tensor
+from mirrax.tf.tensors.tensor import axes as to_axes
+from mirrax.tf.tensors.tensor import sizes, tensor
 
 __all__ = [
     "batch_normalization",

@@ -9,7 +9,7 @@ import numpy as np
 from jax import lax
 
 from mirrax.tf.nn.windows import along_axes, windows
-from mirrax.tf.tensors import tensor
+from mirrax.tf.tensors.tensor import tensor
 
 __all__ = [
     "avg_pool",

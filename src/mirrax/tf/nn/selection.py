@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from mirrax.tf.dtypes import canonical, int32
-from mirrax.tf.tensors import tensor
+from mirrax.tf.tensors.tensor import tensor
 
 __all__ = [
     "depth_to_space",

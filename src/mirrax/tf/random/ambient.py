@@ -21,9 +21,9 @@ class _Ambient:
 _ambient = _Ambient()
 
 
-def set_seed(seed: int) -> None:
-    """Restarts all random numbers from a seed; the default seed is 0."""
-    _ambient.seed = int(seed)
+def set_seed(seed: int | None) -> None:
+    """Restarts all random numbers from a seed; None is the default seed, 0."""
+    _ambient.seed = 0 if seed is None else int(seed)
     _ambient.sources.clear()
 
 

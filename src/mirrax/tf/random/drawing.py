@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from mirrax.tf.dtypes import canonical
-from mirrax.tf.tensors import sizes, tensor
+from mirrax.tf.tensors.tensor import sizes, tensor
 
 Key = jax.Array
 

@@ -39,9 +39,27 @@ class Generator:
     def from_non_deterministic_state(cls, alg: Any = None) -> Generator:
         return cls.from_seed(secrets.randbits(31))
 
+    @classmethod
+    def from_state(cls, state: Any, alg: Any = None) -> Generator:
+        """Returns a generator that continues from the `state` of another one."""
+        made = cls.from_seed(0)
+        made.reset(state)
+        return made
+
+    @classmethod
+    def from_key_counter(cls, key: Any, counter: Any, alg: Any = None) -> Generator:
+        """Returns a generator from a number and a position, which has two numbers."""
+        made = cls.from_seed(0)
+        made.reset_from_key_counter(key, counter)
+        return made
+
     @property
     def state(self) -> Any:
         return self._source.state
+
+    def checkpoint_contents(self) -> dict[str, Any]:
+        """Returns what a checkpoint saves."""
+        return self._source.checkpoint_contents()
 
     @property
     def key(self) -> Any:
@@ -53,6 +71,30 @@ class Generator:
 
     def reset_from_seed(self, seed: int) -> None:
         self._source.state.assign(jax.random.key_data(jax.random.key(int(seed))))
+
+    def reset(self, state: Any) -> None:
+        """Continues from the `state` of this generator or of another one."""
+        data = jnp.asarray(getattr(state, "value", state), jnp.uint32)
+        if data.shape != self.state.shape:
+            raise ValueError(
+                "A generator continues from a state of its own kind. Received: shape "
+                f"{data.shape} in place of {tuple(self.state.shape)}. Use the `state` "
+                "of a generator, or `reset_from_key_counter`."
+            )
+        self._source.state.assign(data)
+
+    def reset_from_key_counter(self, key: Any, counter: Any) -> None:
+        """Restarts from a number and a position, which has two numbers."""
+        made = jax.random.key(jnp.asarray(key, jnp.uint32).reshape(-1)[0])
+        for number in jnp.asarray(counter, jnp.uint32).reshape(-1):
+            made = jax.random.fold_in(made, number)
+        self._source.state.assign(jax.random.key_data(made))
+
+    def skip(self, delta: Any) -> None:
+        """Jumps ahead; the same `delta` from the same state gives the same state."""
+        key = jax.random.wrap_key_data(jnp.asarray(self._source.state.value))
+        ahead = jax.random.fold_in(key, jnp.asarray(delta, jnp.uint32))
+        self._source.state.assign(jax.random.key_data(ahead))
 
     def uniform(
         self,

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from mirrax.tf.dtypes import float32, int32, int64
 from mirrax.tf.random import drawing
-from mirrax.tf.tensors import tensor
+from mirrax.tf.tensors.tensor import tensor
 
 __all__ = [
     "fold_in",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import mirrax
-from mirrax.tf.variable_kinds import make_variable
+from mirrax.tf.variables.variable_methods import make_variable
 
 _steps: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 

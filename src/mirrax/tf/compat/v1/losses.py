@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
+from mirrax.tf.math.elementwise import abs, minimum
 from mirrax.tf.missing_names import names_of
 from mirrax.tf.nn.losses import (
     sigmoid_cross_entropy_with_logits,
     softmax_cross_entropy_with_logits,
     sparse_softmax_cross_entropy_with_logits,
 )
-from mirrax.tf.tensors import tensor
+from mirrax.tf.tensors.tensor import tensor
 
 
 class Reduction:
@@ -93,69 +96,78 @@ def _divided(total: Any, count: Any) -> Any:
     return jnp.where(count == 0, 0, total / jnp.where(count == 0, 1, count))
 
 
-def _of_predictions(loss: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    """Returns a loss of labels and predictions with the parameters of version 1."""
+def _weighted(loss: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a loss with the parameters of version 1.
 
-    def weighted(
-        labels: Any,
-        predictions: Any,
-        weights: Any = 1.0,
-        scope: Any = None,
-        loss_collection: Any = None,
-        reduction: str = _DEFAULT,
-    ) -> Any:
-        losses = loss(*_pair(labels, predictions))
-        return compute_weighted_loss(losses, weights, reduction=reduction)
+    Args:
+        loss: Takes labels, predictions and options; returns the losses of elements.
+    """
+    first, second, *options = inspect.signature(loss).parameters.values()
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    defaults = {"scope": None, "loss_collection": None, "reduction": _DEFAULT}
+    signature = inspect.Signature(
+        [
+            *(first, second, inspect.Parameter("weights", kind, default=1.0), *options),
+            *(inspect.Parameter(n, kind, default=x) for n, x in defaults.items()),
+        ]
+    )
 
+    @functools.wraps(loss)
+    def weighted(*args: Any, **kwargs: Any) -> Any:
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        labels, predictions, weights, *rest = bound.args
+        pair = _pair(labels, predictions)
+        losses = loss(*pair, *rest[: len(options)])
+        return compute_weighted_loss(losses, weights, reduction=rest[-1])
+
+    weighted.__signature__ = signature  # type: ignore[attr-defined]
     return weighted
 
 
-absolute_difference = _of_predictions(lambda x, y: jnp.abs(y - x))
-mean_squared_error = _of_predictions(lambda x, y: jnp.square(y - x))
+@_weighted
+def absolute_difference(labels: Any, predictions: Any) -> Any:
+    return abs(predictions - labels)
 
 
-def huber_loss(
-    labels: Any,
-    predictions: Any,
-    weights: Any = 1.0,
-    delta: float = 1.0,
-    scope: Any = None,
-    loss_collection: Any = None,
-    reduction: str = _DEFAULT,
-) -> Any:
-    labels, predictions = _pair(labels, predictions)
-    error = jnp.abs(predictions - labels)
-    near = jnp.minimum(error, delta)
-    losses = 0.5 * near * near + delta * (error - near)
-    return compute_weighted_loss(losses, weights, reduction=reduction)
+@_weighted
+def mean_squared_error(labels: Any, predictions: Any) -> Any:
+    return jnp.square(predictions - labels)
 
 
-def log_loss(
-    labels: Any,
-    predictions: Any,
-    weights: Any = 1.0,
-    epsilon: float = 1e-7,
-    scope: Any = None,
-    loss_collection: Any = None,
-    reduction: str = _DEFAULT,
-) -> Any:
-    labels, predictions = _pair(labels, predictions)
+@_weighted
+def huber_loss(labels: Any, predictions: Any, delta: float = 1.0) -> Any:
+    error = abs(predictions - labels)
+    near = minimum(error, delta)
+    return 0.5 * near * near + delta * (error - near)
+
+
+@_weighted
+def log_loss(labels: Any, predictions: Any, epsilon: float = 1e-7) -> Any:
     positive = labels * jnp.log(predictions + epsilon)
-    negative = (1 - labels) * jnp.log(1 - predictions + epsilon)
-    return compute_weighted_loss(-positive - negative, weights, reduction=reduction)
+    return -positive - (1 - labels) * jnp.log(1 - predictions + epsilon)
 
 
-def hinge_loss(
-    labels: Any,
-    logits: Any,
-    weights: Any = 1.0,
-    scope: Any = None,
-    loss_collection: Any = None,
-    reduction: str = _DEFAULT,
+@_weighted
+def hinge_loss(labels: Any, logits: Any) -> Any:
+    return jax.nn.relu(1 - (2 * labels - 1) * logits)
+
+
+@_weighted
+def sigmoid_cross_entropy(
+    multi_class_labels: Any, logits: Any, label_smoothing: float = 0
 ) -> Any:
-    labels, logits = _pair(labels, logits)
-    losses = jax.nn.relu(1 - (2 * labels - 1) * logits)
-    return compute_weighted_loss(losses, weights, reduction=reduction)
+    labels = multi_class_labels * (1 - label_smoothing) + 0.5 * label_smoothing
+    return sigmoid_cross_entropy_with_logits(labels=labels, logits=logits)
+
+
+@_weighted
+def softmax_cross_entropy(
+    onehot_labels: Any, logits: Any, label_smoothing: float = 0
+) -> Any:
+    labels = onehot_labels * (1 - label_smoothing)
+    labels += label_smoothing / labels.shape[1]
+    return softmax_cross_entropy_with_logits(labels, logits)
 
 
 def cosine_distance(
@@ -173,36 +185,6 @@ def cosine_distance(
     if along is None:
         raise ValueError("`cosine_distance` needs `axis`. Received: axis=None.")
     losses = 1 - jnp.sum(predictions * labels, along, keepdims=True)
-    return compute_weighted_loss(losses, weights, reduction=reduction)
-
-
-def sigmoid_cross_entropy(
-    multi_class_labels: Any,
-    logits: Any,
-    weights: Any = 1.0,
-    label_smoothing: float = 0,
-    scope: Any = None,
-    loss_collection: Any = None,
-    reduction: str = _DEFAULT,
-) -> Any:
-    labels, logits = _pair(multi_class_labels, logits)
-    labels = labels * (1 - label_smoothing) + 0.5 * label_smoothing
-    losses = sigmoid_cross_entropy_with_logits(labels=labels, logits=logits)
-    return compute_weighted_loss(losses, weights, reduction=reduction)
-
-
-def softmax_cross_entropy(
-    onehot_labels: Any,
-    logits: Any,
-    weights: Any = 1.0,
-    label_smoothing: float = 0,
-    scope: Any = None,
-    loss_collection: Any = None,
-    reduction: str = _DEFAULT,
-) -> Any:
-    labels, logits = _pair(onehot_labels, logits)
-    labels = labels * (1 - label_smoothing) + label_smoothing / labels.shape[1]
-    losses = softmax_cross_entropy_with_logits(labels, logits)
     return compute_weighted_loss(losses, weights, reduction=reduction)
 
 

@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 
 import mirrax
-from mirrax.tf.functions import GradientTape
-from mirrax.tf.tensors import tensor
-from mirrax.tf.variable_kinds import make_variable
+from mirrax.tf.functions.function import GradientTape
+from mirrax.tf.tensors.tensor import tensor
+from mirrax.tf.variables.variable_methods import make_variable
 
 
 class Optimizer(abc.ABC):

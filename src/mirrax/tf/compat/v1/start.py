@@ -40,3 +40,20 @@ def global_variables_initializer() -> None:
 
 local_variables_initializer = global_variables_initializer
 tables_initializer = global_variables_initializer
+
+
+def enable_resource_variables() -> None:
+    """Does nothing: version 2 behaves so."""
+
+
+enable_control_flow_v2 = enable_resource_variables
+enable_tensor_equality = enable_resource_variables
+enable_v2_tensorshape = enable_resource_variables
+
+
+def reset_default_graph() -> None:
+    """Does nothing: there are no graphs."""
+
+
+def executing_eagerly_outside_functions() -> bool:
+    return True

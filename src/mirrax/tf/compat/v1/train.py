@@ -24,9 +24,6 @@ from mirrax.tf.compat.v1.optimizers import MomentumOptimizer as MomentumOptimize
 from mirrax.tf.compat.v1.optimizers import Optimizer as Optimizer
 from mirrax.tf.compat.v1.optimizers import RMSPropOptimizer as RMSPropOptimizer
 from mirrax.tf.missing_names import names_of
-from mirrax.tf.moving_average import (
-    ExponentialMovingAverage as ExponentialMovingAverage,
-)
 from mirrax.tf.train import BytesList as BytesList
 from mirrax.tf.train import Checkpoint as Checkpoint
 from mirrax.tf.train import CheckpointManager as CheckpointManager
@@ -39,5 +36,8 @@ from mirrax.tf.train import Int64List as Int64List
 from mirrax.tf.train import latest_checkpoint as latest_checkpoint
 from mirrax.tf.train import list_variables as list_variables
 from mirrax.tf.train import load_variable as load_variable
+from mirrax.tf.train.moving_average import (
+    ExponentialMovingAverage as ExponentialMovingAverage,
+)
 
 __getattr__ = names_of("tf.compat.v1.train")

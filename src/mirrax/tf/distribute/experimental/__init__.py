@@ -9,6 +9,15 @@ from mirrax.tf.distribute import strategies
 from mirrax.tf.distribute.experimental import coordinator as coordinator
 from mirrax.tf.distribute.experimental import partitioners as partitioners
 from mirrax.tf.distribute.experimental import rpc as rpc
+from mirrax.tf.distribute.experimental.preemption import (
+    PreemptionCheckpointHandler as PreemptionCheckpointHandler,
+)
+from mirrax.tf.distribute.experimental.preemption import (
+    PreemptionWatcher as PreemptionWatcher,
+)
+from mirrax.tf.distribute.experimental.preemption import (
+    TerminationConfig as TerminationConfig,
+)
 from mirrax.tf.distribute.strategies import (
     CentralStorageStrategy as CentralStorageStrategy,
 )
@@ -21,9 +30,6 @@ CommunicationImplementation = CollectiveCommunication
 MultiWorkerMirroredStrategy = strategies.ExperimentalMultiWorkerMirroredStrategy
 
 ParameterServerStrategy = unavailable(f"{_MODULE}.ParameterServerStrategy")
-PreemptionCheckpointHandler = unavailable(f"{_MODULE}.PreemptionCheckpointHandler")
-PreemptionWatcher = unavailable(f"{_MODULE}.PreemptionWatcher")
-TerminationConfig = unavailable(f"{_MODULE}.TerminationConfig")
 
 
 def CollectiveHints(  # noqa: N802 - TensorFlow's name for it

@@ -1,16 +1,13 @@
 """`tf.compat.v1.distribute`."""
 
-from mirrax import CrossDeviceOps as CrossDeviceOps
 from mirrax import HierarchicalCopyAllReduce as HierarchicalCopyAllReduce
 from mirrax import InputContext as InputContext
 from mirrax import InputReplicationMode as InputReplicationMode
 from mirrax import NcclAllReduce as NcclAllReduce
 from mirrax import ReduceOp as ReduceOp
 from mirrax import ReductionToOneDevice as ReductionToOneDevice
-from mirrax import ReplicaContext as ReplicaContext
 from mirrax import RunOptions as RunOptions
 from mirrax import experimental_set_strategy as experimental_set_strategy
-from mirrax import get_replica_context as get_replica_context
 from mirrax import get_strategy as get_strategy
 from mirrax import has_strategy as has_strategy
 from mirrax import in_cross_replica_context as in_cross_replica_context
@@ -30,6 +27,11 @@ from mirrax.tf.compat.v1.distribute.strategies import (
 )
 from mirrax.tf.distribute import Server as Server
 from mirrax.tf.distribute import cluster_resolver as cluster_resolver
+from mirrax.tf.distribute.cross_device_ops import CrossDeviceOps as CrossDeviceOps
+from mirrax.tf.distribute.replica_context import ReplicaContext as ReplicaContext
+from mirrax.tf.distribute.replica_context import (
+    get_replica_context as get_replica_context,
+)
 from mirrax.tf.missing_names import names_of
 
 __getattr__ = names_of("tf.compat.v1.distribute")

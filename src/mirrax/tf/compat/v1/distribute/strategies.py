@@ -59,7 +59,7 @@ class V1Methods(RunsLikeTensorFlow, StrategyV1):
         return _with_version_1(kind)(self, self.collective)  # type: ignore[attr-defined]
 
     def reduce(self, reduce_op: Any, value: Any, axis: Any = None) -> Any:
-        return super().reduce(reduce_op, value, axis)  # type: ignore[misc]
+        return super().reduce(reduce_op, value, axis)
 
 
 class MirroredStrategy(V1Methods, mirrax.MirroredStrategy):

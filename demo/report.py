@@ -1,0 +1,279 @@
+"""The report of the demo: one self-contained page of HTML and SVG."""
+
+import dataclasses
+import html
+import statistics
+
+import numpy as np
+
+COLORS = ("#3b6fb6", "#d9822b", "#3a9a5b")
+PARTS = {
+    "input": "#8e6bbf",
+    "Python": "#8a8a8a",
+    "compute": "#3b6fb6",
+    "communication": "#d9822b",
+}
+WIDTH, HEIGHT, MARGIN = 640, 240, 56
+
+STYLE = """
+:root { color-scheme: light dark; }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 46rem; margin: 0 auto;
+       padding: 1rem; }
+h1 { font-size: 1.6rem; margin-bottom: 0; } h2 { font-size: 1.15rem; margin-top: 2rem; }
+svg { width: 100%; height: auto; } svg text { fill: currentColor; font-size: 13px; }
+.table { overflow-x: auto; margin-bottom: 1rem; }
+table { border-collapse: collapse; width: 100%; }
+td, th { text-align: left; padding: .25rem .7rem .25rem 0; vertical-align: top;
+         border-bottom: 1px solid #8884; }
+.number { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
+th.number { white-space: normal; } .long { overflow-wrap: anywhere; min-width: 9rem; }
+@media (max-width: 600px) { body { font-size: 15px; } svg text { font-size: 22px; }
+  table { font-size: 12px; } td, th { padding-right: .4rem; }
+  .long { min-width: 7rem; } }
+.key { display: inline-block; width: .8em; height: .8em; margin-right: .3em; }
+.keys span { margin-right: 1.2em; white-space: nowrap; }
+"""
+
+
+@dataclasses.dataclass
+class Run:
+    """What one training run left."""
+
+    name: str
+    steps: list[dict]
+    parameters: list[np.ndarray]
+    devices: list[str]
+    variables: list[dict]
+    accuracy: float
+    times: dict[str, float]
+    killed: float | None = None
+
+    @property
+    def losses(self):
+        """The loss of each step; of a step that was done again, the last one."""
+        return list({step["step"]: step["loss"] for step in self.steps}.values())
+
+    @property
+    def num_repeated(self):
+        """How many steps were done again after the kill."""
+        return len(self.steps) - len(self.losses)
+
+    @property
+    def seconds_to_resume(self):
+        """The seconds from the kill to the end of the next step."""
+        # The survivor may end a step right after the kill: the longest gap counts.
+        times = [step["time"] for step in self.steps]
+        after = max(range(1, len(times)), key=lambda i: times[i] - times[i - 1])
+        return times[after] - self.killed
+
+    def difference(self, other):
+        """Returns the largest difference between the parameters of two runs."""
+        pairs = zip(self.parameters, other.parameters, strict=True)
+        return float(max(np.abs(a - b).max() for a, b in pairs))
+
+
+def write_report(runs):
+    """Returns the page."""
+    sections = [
+        ("Loss", loss_chart(runs), "The curves lie on top of each other."),
+        ("How exactly they agree", comparison_table(runs), EXACT),
+        ("A worker is killed", timeline(runs[-1]), describe_recovery(runs[-1])),
+        ("Where the time of a step goes", time_chart(runs), TIMES),
+        ("Where replicas and variables are", placement_table(runs), PLACEMENT),
+    ]
+    body = "".join(
+        f"<section><h2>{title}</h2>{figure}<p>{text}</p></section>"
+        for title, figure, text in sections
+    )
+    return (
+        "<!doctype html><html lang='en'><head><meta charset='utf-8'>"
+        "<meta name='viewport' content='width=device-width, initial-scale=1'>"
+        f"<title>Mirrax demo</title><style>{STYLE}</style></head><body>"
+        "<h1>One script, three ways to run it</h1>"
+        "<p>A small CNN learns handwritten digits on 1 replica, on 2 replicas, and on "
+        "2 workers of which one is killed in the middle. Only the strategy differs.</p>"
+        f"{body}</body></html>"
+    )
+
+
+EXACT = (
+    "The last batch of each epoch is smaller than the others. One and two replicas add "
+    "up in a different order, hence the last digits. Two replicas and two workers add "
+    "up in the same order and give the same bits, also through a kill and a restart."
+)
+TIMES = (
+    "Milliseconds, medians. Python: a step that computes nothing. Compute: the same "
+    "step without sums between replicas, less that. Communication: the rest of the "
+    "whole step. Input: waiting for the next batch, checkpoints included."
+)
+PLACEMENT = (
+    "Every replica holds a copy of every variable; the copies are kept equal. The "
+    "second table shows the variables of the run on 2 replicas."
+)
+
+
+def describe_recovery(run):
+    return (
+        f"Worker 1 got SIGKILL. The launcher started the job again, which restored the "
+        f"newest checkpoint and repeated <b>{run.num_repeated}</b> steps. The next "
+        f"step was done <b>{run.seconds_to_resume:.1f} s</b> after the kill."
+    )
+
+
+def loss_chart(runs):
+    longest = max(len(run.losses) for run in runs)
+    highest = max(max(run.losses) for run in runs)
+
+    def place(index, loss):
+        x = MARGIN + index / max(longest - 1, 1) * (WIDTH - 2 * MARGIN)
+        y = HEIGHT - MARGIN - loss / highest * (HEIGHT - 2 * MARGIN)
+        return f"{x:.1f},{y:.1f}"
+
+    lines = []
+    for number, (run, color) in enumerate(zip(runs, COLORS, strict=True)):
+        points = " ".join(place(i, loss) for i, loss in enumerate(run.losses))
+        # Wide lines below, thin ones above: all can be seen where they coincide.
+        width = 7 - 2.5 * number
+        lines.append(
+            f"<polyline points='{points}' fill='none' stroke='{color}' "
+            f"stroke-width='{width}' stroke-linejoin='round'/>"
+        )
+    axes = (
+        text(MARGIN, HEIGHT - 12, "step 1")
+        + text(WIDTH - MARGIN, HEIGHT - 12, f"step {longest}", "end")
+        + text(MARGIN - 6, MARGIN + 4, f"{highest:.2f}", "end")
+        + text(MARGIN - 6, HEIGHT - MARGIN + 4, "0", "end")
+    )
+    return keys(zip([r.name for r in runs], COLORS, strict=True)) + svg(
+        "".join(lines) + axes, "Loss by step"
+    )
+
+
+def comparison_table(runs):
+    first, second, _ = runs
+    rows = [
+        (
+            run.name,
+            f"{run.accuracy:.1%}",
+            f"{run.losses[-1]:.6f}",
+            f"{run.difference(first):.1e}",
+            f"{run.difference(second):.1e}",
+        )
+        for run in runs
+    ]
+    difference = "largest difference of a parameter from"
+    others = (f"{difference} {run.name}" for run in (first, second))
+    return table(("run", "accuracy", "last loss", *others), rows)
+
+
+def timeline(run):
+    times = [step["time"] for step in run.steps]
+    start, end = times[0], times[-1]
+
+    def x(moment):
+        return MARGIN + (moment - start) / (end - start) * (WIDTH - 2 * MARGIN)
+
+    ticks = "".join(
+        f"<line x1='{x(t):.1f}' x2='{x(t):.1f}' y1='50' y2='80' stroke='{COLORS[2]}'/>"
+        for t in times
+    )
+    resumed = run.killed + run.seconds_to_resume
+    marks = (
+        f"<rect x='{x(run.killed):.1f}' y='50' height='30' fill='#c0392b33' "
+        f"width='{x(resumed) - x(run.killed):.1f}'/>"
+        f"<line x1='{x(run.killed):.1f}' x2='{x(run.killed):.1f}' y1='40' y2='90' "
+        "stroke='#c0392b' stroke-width='2'/>"
+        + text(x(run.killed), 32, "SIGKILL", "middle")
+        + text(x(resumed), 104, "next step", "middle")
+        + text(MARGIN, 130, "0 s")
+        + text(WIDTH - MARGIN, 130, f"{end - start:.1f} s", "end")
+    )
+    return svg(ticks + marks, "Steps of the killed run over time", height=140)
+
+
+def time_chart(runs):
+    parts = [
+        {"input": statistics.median(s["input"] for s in run.steps), **run.times}
+        for run in runs
+    ]
+    longest = max(sum(part.values()) for part in parts)
+    shapes = []
+    for number, (run, part) in enumerate(zip(runs, parts, strict=True)):
+        y, left = 24 + 56 * number, 0.0
+        shapes.append(text(0, y, run.name))
+        for name, color in PARTS.items():
+            width = part[name] / longest * (WIDTH - 80)
+            label = f"{name} {part[name] * 1e3:.2f} ms"
+            shapes.append(
+                f"<rect x='{left:.1f}' y='{y + 6}' width='{width:.1f}' height='20' "
+                f"fill='{color}'><title>{label}</title></rect>"
+            )
+            left += width
+        shapes.append(text(left + 6, y + 21, f"{sum(part.values()) * 1e3:.1f} ms"))
+    rows = [
+        (run.name, *(f"{part[name] * 1e3:.2f}" for name in PARTS))
+        for run, part in zip(runs, parts, strict=True)
+    ]
+    return (
+        keys(PARTS.items())
+        + svg("".join(shapes), "Time of a step", height=56 * len(runs) + 10)
+        + table(("run", *PARTS), rows)
+    )
+
+
+def placement_table(runs):
+    rows = [
+        (run.name, " ".join(run.devices), f"{len(run.variables)}", f"{size:,}")
+        for run in runs
+        for size in [sum(v["bytes"] for v in run.variables)]
+    ]
+    variables = [
+        (
+            variable["name"],
+            " x ".join(map(str, variable["shape"])),
+            f"{variable['bytes']:,}",
+            " ".join(name.split("/replica:0/")[1] for name in variable["devices"]),
+        )
+        for variable in runs[1].variables
+    ]
+    return table(("run", "replicas on", "variables", "bytes each"), rows) + table(
+        ("variable", "shape", "bytes", "a copy on each of"), variables
+    )
+
+
+def table(heads, rows):
+    # By column: names first, long texts to the left, numbers to the right.
+    longest = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    kinds = ["name", *("long" if size > 24 else "number" for size in longest[1:])]
+
+    def line(tag, values):
+        cells = (
+            f"<{tag} class='{kind}'>{html.escape(value)}</{tag}>"
+            for kind, value in zip(kinds, values, strict=True)
+        )
+        return f"<tr>{''.join(cells)}</tr>"
+
+    lines = [line("th", heads), *(line("td", row) for row in rows)]
+    return f"<div class='table'><table>{''.join(lines)}</table></div>"
+
+
+def keys(pairs):
+    mark = "<i class='key' style='background:{}'></i>"
+    shown = "".join(
+        f"<span>{mark.format(color)}{html.escape(name)}</span>" for name, color in pairs
+    )
+    return f"<p class='keys'>{shown}</p>"
+
+
+def svg(shapes, title, height=HEIGHT):
+    return (
+        f"<svg viewBox='0 0 {WIDTH} {height}' role='img'><title>{title}</title>"
+        f"{shapes}</svg>"
+    )
+
+
+def text(x, y, content, anchor="start"):
+    return (
+        f"<text x='{x:.1f}' y='{y:.1f}' text-anchor='{anchor}'>"
+        f"{html.escape(content)}</text>"
+    )

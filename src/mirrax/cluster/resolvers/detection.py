@@ -1,0 +1,246 @@
+"""Finds the cluster of this process in the environment that its launcher has set."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import socket
+import zlib
+from collections.abc import Callable, Mapping
+
+from mirrax.cluster.cluster_spec import ClusterSpec
+from mirrax.cluster.membership import join_address, list_workers, split_address
+from mirrax.cluster.resolvers.base import ClusterResolver
+from mirrax.cluster.resolvers.simple import SimpleClusterResolver
+from mirrax.cluster.resolvers.slurm import SlurmClusterResolver
+from mirrax.cluster.resolvers.tf_config import TFConfigClusterResolver
+from mirrax.errors import ConfigurationError
+
+Environment = Mapping[str, str]
+
+UNKNOWN_HOST = "host-of-rank-"
+"""In place of a host that the launcher does not tell; only the first one is needed."""
+
+_ADDRESS = "JAX_COORDINATOR_ADDRESS"
+_PORT = "JAX_COORDINATOR_PORT"
+# Above those that Linux gives to outgoing connections. The rest is left for the
+# workers of one machine, which count up.
+_FIRST_PORT, _NUM_PORTS = 61440, 3072
+
+
+@dataclasses.dataclass(frozen=True)
+class Launcher:
+    """A program that starts the processes of a job and numbers them.
+
+    Args:
+        name: Its name in messages.
+        marker: A variable that it sets.
+        index: The variable with the index of this process.
+        count: The variable with the number of processes.
+        find_hosts: Returns the hosts of the processes; the first one may have a port.
+            Only the first one if the others are not known, none if it is not.
+    """
+
+    name: str
+    marker: str
+    index: str
+    count: str
+    find_hosts: Callable[[Environment], list[str]]
+
+    def applies(self, environment: Environment) -> bool:
+        """Returns whether it has started this process."""
+        if self.marker not in environment:
+            return False
+        # srun may set PMI's variables too, and its own ones say more.
+        num_tasks = environment.get("SLURM_STEP_NUM_TASKS")
+        return self.marker != "PMI_RANK" or num_tasks != environment.get("PMI_SIZE")
+
+    def read(self, variable: str, environment: Environment) -> int:
+        """Returns the number in one of its variables."""
+        text = environment.get(variable, "")
+        if not text.isdecimal():
+            raise ConfigurationError(
+                f"{self.name} must give each worker its index in {self.index} and the "
+                f"number of workers in {self.count}. Received: {variable}={text!r}. "
+                f"Set {variable} for all workers."
+            )
+        return int(text)
+
+
+def find_cluster_resolver() -> ClusterResolver:
+    """Returns the resolver for the launcher or scheduler that started this process.
+
+    It is the first one that applies of: TF_CONFIG, JAX's variables, a kubeflow JAXJob,
+    Open MPI, another MPI, Slurm, an indexed Job of Kubernetes. Without any the resolver
+    has no workers, and the process trains alone.
+
+    >>> find_cluster_resolver().cluster_spec()
+    ClusterSpec({})
+    """
+    config = TFConfigClusterResolver()
+    launcher = None if config.cluster_spec() else find_launcher()
+    if launcher is None:
+        return config
+    if launcher.marker == _SLURM.marker:
+        return _resolve_slurm(os.environ)
+    return _resolve(launcher, os.environ)
+
+
+def find_launcher() -> Launcher | None:
+    """Returns the launcher of this process, if any; TF_CONFIG is not one."""
+    return next((each for each in LAUNCHERS if each.applies(os.environ)), None)
+
+
+def count_tasks() -> int:
+    """Returns how many processes were started together with this one, it included."""
+    config = TFConfigClusterResolver()
+    if config.task_type == "evaluator":
+        return 1
+    cluster = config.cluster_spec()
+    launcher = find_launcher()
+    if cluster or launcher is None:
+        return len(list_workers(cluster.as_dict()))
+    text = os.environ.get(launcher.count, "")
+    return int(text) if text.isdecimal() else 1
+
+
+def _resolve(launcher: Launcher, environment: Environment) -> ClusterResolver:
+    count = launcher.read(launcher.count, environment)
+    index = launcher.read(launcher.index, environment)
+    given = environment.get(_ADDRESS)
+    known = [given] if given else launcher.find_hosts(environment)
+    if count > 1 and not known:
+        raise ConfigurationError(
+            f"{launcher.name} must say where the first of {count} workers runs. "
+            f"Received: no {_ADDRESS}. Set it to host:port of worker 0, for all "
+            "workers."
+        )
+    first, port = _split(known[0] if known else "localhost", environment)
+    others = known[1:] or [f"{UNKNOWN_HOST}{i}" for i in range(1, count)]
+    hosts = [first, *others][:count]
+    addresses = [
+        join_address(host, port + hosts[:i].count(host)) for i, host in enumerate(hosts)
+    ]
+    return SimpleClusterResolver(
+        ClusterSpec({"worker": addresses}), task_type="worker", task_id=index
+    )
+
+
+def _split(address: str, environment: Environment) -> tuple[str, int]:
+    """Returns host and port of an address that may lack the port."""
+    if re.search(r"[^:\]]:\d+$|\]:\d+$", address):
+        return split_address(address)
+    return address, _choose_port(environment)
+
+
+def _choose_port(environment: Environment) -> int:
+    """Returns a port that all workers of a job know, and other jobs seldom have."""
+    given = environment.get(_PORT, "")
+    if given.isdecimal():
+        return int(given)
+    names = ("SLURM_JOB_ID", "SLURM_STEP_ID", "PMIX_NAMESPACE")
+    job = ".".join(environment.get(name, "") for name in names)
+    return _FIRST_PORT + zlib.crc32(job.encode()) % _NUM_PORTS
+
+
+def _find_jax_job(environment: Environment) -> list[str]:
+    host = environment["COORDINATOR_ADDRESS"]
+    port = environment.get("COORDINATOR_PORT")
+    return [f"{host}:{port}" if port else host]
+
+
+def _find_open_mpi(environment: Environment) -> list[str]:
+    if _is_local(environment, "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"):
+        return ["127.0.0.1"] * int(environment["OMPI_COMM_WORLD_SIZE"])
+    # Both name the machine of mpirun, where rank 0 runs unless a host file says
+    # otherwise. Version 5: prterun-node01-12345@1. Version 4:
+    # 1531576320.0;tcp://10.0.0.1,10.1.0.1:34911.
+    found = re.match(r"prterun-(.+)-\d+@\d+$", environment.get("PMIX_NAMESPACE", ""))
+    uri = environment.get("OMPI_MCA_orte_hnp_uri", "")
+    found = found or re.search(r"tcp://([^,:]+)", uri)
+    return [found[1]] if found else []
+
+
+def _find_pmi(environment: Environment) -> list[str]:
+    if _is_local(environment, "PMI_SIZE", "MPI_LOCALNRANKS"):
+        return ["127.0.0.1"] * int(environment["PMI_SIZE"])
+    return []
+
+
+def _is_local(environment: Environment, size: str, local_size: str) -> bool:
+    return environment.get(size) == environment.get(local_size)
+
+
+def _find_pods(environment: Environment) -> list[str]:
+    index, count = environment["JOB_COMPLETION_INDEX"], environment["JAX_NUM_PROCESSES"]
+    return list_pods(socket.getfqdn(), int(index), int(count))
+
+
+def list_pods(name: str, index: int, count: int) -> list[str]:
+    """Returns the host names of the pods of an indexed Job.
+
+    Args:
+        name: The name of this pod: job, index, headless service and domain.
+
+    >>> list_pods("train-1.workers.default.svc.cluster.local", 1, 2)[0]
+    'train-0.workers.default.svc.cluster.local'
+    """
+    host, _, domain = name.partition(".")
+    if count > 1 and not (host.endswith(f"-{index}") and domain):
+        raise ConfigurationError(
+            "The pods of an indexed Job find each other through a headless Service, "
+            f"which gives them names such as train-{index}.workers. Received: "
+            f"{name!r}. Add the Service, and its name as `subdomain` of the pods; or "
+            f"set {_ADDRESS}=host:port for all workers."
+        )
+    job = host.removesuffix(f"-{index}")
+    return [f"{job}-{i}.{domain}" for i in range(count)]
+
+
+def _resolve_slurm(environment: Environment) -> ClusterResolver:
+    names = ("SLURM_NTASKS", "SLURM_JOB_NUM_NODES")
+    wanted = max(int(environment.get(name) or 1) for name in names)
+    started = int(environment.get("SLURM_STEP_NUM_TASKS") or 1)
+    if wanted > started:
+        raise ConfigurationError(
+            f"Slurm has {wanted} tasks for this job, and srun must start the workers. "
+            "Received: a process that was not started by srun and would train alone. "
+            "Use `srun python train.py`; or MirroredStrategy, to train alone."
+        )
+    if started == 1:
+        return TFConfigClusterResolver()
+    return SlurmClusterResolver(port_base=_choose_port(environment))
+
+
+_SLURM = Launcher("Slurm", "SLURM_JOB_ID", "SLURM_PROCID", "SLURM_NTASKS", lambda _: [])
+
+LAUNCHERS = (
+    Launcher(
+        "JAX", "JAX_PROCESS_ID", "JAX_PROCESS_ID", "JAX_NUM_PROCESSES", lambda _: []
+    ),
+    Launcher(
+        "A kubeflow JAXJob",
+        "COORDINATOR_ADDRESS",
+        "PROCESS_ID",
+        "NUM_PROCESSES",
+        _find_jax_job,
+    ),
+    Launcher(
+        "Open MPI",
+        "OMPI_COMM_WORLD_RANK",
+        "OMPI_COMM_WORLD_RANK",
+        "OMPI_COMM_WORLD_SIZE",
+        _find_open_mpi,
+    ),
+    Launcher("MPI", "PMI_RANK", "PMI_RANK", "PMI_SIZE", _find_pmi),
+    _SLURM,
+    Launcher(
+        "An indexed Job of Kubernetes",
+        "JOB_COMPLETION_INDEX",
+        "JOB_COMPLETION_INDEX",
+        "JAX_NUM_PROCESSES",
+        _find_pods,
+    ),
+)
+"""In the order in which they are asked: first those that others start."""

@@ -1,0 +1,93 @@
+"""A worker's steps, in a small shared file that outlives a killed worker.
+
+The launcher makes the file and names it in the environment of its first worker.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import mmap
+import os
+import pathlib
+import struct
+
+VARIABLE = "MIRRAX_STEP_RECORD"
+"""The environment variable with the path of the file."""
+
+_FORMAT = struct.Struct("<qqq")
+_UNKNOWN = -1
+
+
+@dataclasses.dataclass(frozen=True)
+class AttemptSteps:
+    """The steps of one attempt to run a job.
+
+    Args:
+        first: The step it started from; None if it has not started.
+        done: The last step that it completed; None if it has not started.
+        is_preempted: Whether all workers saved the last step and ended on request.
+    """
+
+    first: int | None = None
+    done: int | None = None
+    is_preempted: bool = False
+
+    @property
+    def has_advanced(self) -> bool:
+        """Whether a step was completed."""
+        return self.done is not None and self.done != self.first
+
+
+class StepRecord:
+    """One attempt's file."""
+
+    def __init__(self, path: pathlib.Path) -> None:
+        self.path = path
+
+    def create(self) -> None:
+        """Creates the file, without steps."""
+        self.path.write_bytes(_FORMAT.pack(_UNKNOWN, _UNKNOWN, 0))
+
+    def read(self) -> AttemptSteps:
+        """Returns the steps so far."""
+        first, done, is_preempted = _FORMAT.unpack(self.path.read_bytes())
+        if first == _UNKNOWN:
+            return AttemptSteps(is_preempted=bool(is_preempted))
+        return AttemptSteps(first, done, bool(is_preempted))
+
+
+def report_start(step: int) -> None:
+    """Tells the launcher from which step this process starts."""
+    _write(step, step, 0)
+
+
+def report_step(step: int) -> None:
+    """Tells the launcher that a step is completed."""
+    file = _open_own()
+    if file is not None:
+        first, _, _ = _FORMAT.unpack_from(file)
+        _write(step - 1 if first == _UNKNOWN else first, step, 0)
+
+
+def report_preemption() -> None:
+    """Tells the launcher that this process has saved, and ends on request."""
+    file = _open_own()
+    if file is not None:
+        first, done, _ = _FORMAT.unpack_from(file)
+        _write(first, done, 1)
+
+
+def _write(first: int, done: int, is_preempted: int) -> None:
+    file = _open_own()
+    if file is not None:
+        _FORMAT.pack_into(file, 0, first, done, is_preempted)
+
+
+@functools.cache
+def _open_own() -> mmap.mmap | None:
+    path = os.environ.get(VARIABLE, "")
+    if not path:
+        return None
+    with open(path, "r+b") as file:
+        return mmap.mmap(file.fileno(), _FORMAT.size)

@@ -1,0 +1,98 @@
+"""Where this worker waits for others, and for how long."""
+
+from __future__ import annotations
+
+import time
+import weakref
+from typing import Any
+
+import jax
+
+from mirrax.cluster.failure import PhaseReport
+from mirrax.cluster.worker.tracebacks import is_compiling
+
+_MIN_STUCK_SECONDS = 300.0
+_STEPS_UNTIL_STUCK = 10.0
+# A shorter compilation needs no mention.
+_MIN_COMPILE_SECONDS = 1.0
+
+
+class WaitScope:
+    """A part of the program that may wait for other workers."""
+
+    __slots__ = ("count", "phase", "since", "step")
+
+    def __init__(self, phase: str, step: int | None) -> None:
+        self.phase = phase
+        self.step = step
+        self.count = 0
+        self.since = 0.0
+
+
+class WaitScopes:
+    """The wait scopes of this worker; the program writes, other threads read.
+
+    Args:
+        stuck_timeout: Seconds of waiting after which the others count as stuck; None to
+            derive it from the longest scope.
+        startup_timeout: The same during start-up.
+    """
+
+    def __init__(
+        self, stuck_timeout: float | None = None, startup_timeout: float | None = None
+    ) -> None:
+        self.inside: WaitScope | None = None
+        self.count = 0
+        self.last: WaitScope | None = None
+        self.longest = 0.0
+        self._stuck_timeout = stuck_timeout
+        self._startup_timeout = startup_timeout
+        self._pending: tuple[weakref.ref[Any], WaitScope] | None = None
+
+    def watch(self, value: jax.Array, scope: WaitScope) -> None:
+        """Counts as waiting in `scope` until JAX has computed `value`."""
+        scope.count = self.count
+        scope.since = time.monotonic()
+        self._pending = (weakref.ref(value), scope)
+
+    def finish_startup(self) -> None:
+        """Forgets how long scopes took so far: start-up says nothing about steps."""
+        self.longest = 0.0
+        self._startup_timeout = None
+
+    def find_wait(self) -> WaitScope | None:
+        """Returns the scope in which the program, or JAX in the background, waits."""
+        if self.inside is not None:
+            return self.inside
+        pending = self._pending
+        if pending is None:
+            return None
+        value = pending[0]()
+        if value is None or value.is_deleted() or value.is_ready():
+            if self._pending is pending:
+                self._pending = None
+            return None
+        return pending[1]
+
+    def report(self) -> PhaseReport:
+        """Returns the progress to send to the coordinator."""
+        wait = self.find_wait()
+        scope = wait or self.last
+        if scope is None:
+            return PhaseReport(self.count)
+        waiting = None if wait is None else time.monotonic() - wait.since
+        return PhaseReport(
+            count=scope.count,
+            phase=scope.phase,
+            step=scope.step,
+            waiting=waiting,
+            limit=self._limit(),
+            is_compiling=(waiting or 0.0) > _MIN_COMPILE_SECONDS and is_compiling(),
+        )
+
+    def _limit(self) -> float:
+        if self._startup_timeout is not None:
+            return self._startup_timeout
+        if self._stuck_timeout is not None:
+            return self._stuck_timeout
+        return max(_MIN_STUCK_SECONDS, _STEPS_UNTIL_STUCK * self.longest)

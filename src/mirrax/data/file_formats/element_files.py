@@ -1,0 +1,187 @@
+"""Files with the elements of a dataset, for `cache` and `save`.
+
+A TFRecord file, whose records have checksums:
+
+    {"format": "mirrax-elements", "version": 1, "nesting": ..., "spec": ...}
+    some elements                       (see `column_codec`)
+    ...
+    the number of elements              (8 bytes)
+
+The file is written beside its place and moved there when it is complete. The last
+record shows that nothing is missing at the end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import struct
+import uuid
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import jax
+import numpy as np
+
+from mirrax.data.file_formats import TFRecordReader
+from mirrax.data.file_formats.column_codec import decode_columns, encode_columns
+from mirrax.data.file_formats.tfrecord_writer import TFRecordWriter
+from mirrax.data.plan.columns import STRING, Columns, num_rows
+from mirrax.errors import DataLossError
+from mirrax.values.tensor_spec import TensorSpec
+
+_FORMAT = {"format": "mirrax-elements", "version": 1}
+_COUNT = struct.Struct("<Q")
+# Elements can be empty, but programs allocate memory for as many as there are.
+_MAX_ELEMENTS_PER_BYTE = 1000
+# Length, checksum, number, checksum.
+_LAST_BYTES = 12 + _COUNT.size + 4
+
+
+def write_elements(
+    file: str, structure: Any, spec: Any, chunks: Iterable[Columns]
+) -> None:
+    """Writes elements to a file, which is complete or as it was before.
+
+    Args:
+        file: The path, in an existing folder.
+        structure: The tree structure of an element.
+        spec: Shapes and dtypes of an element; None if they are not needed.
+        chunks: The elements.
+    """
+    leaves = [None] * structure.num_leaves
+    if spec is not None:
+        leaves = [_describe(leaf) for leaf in jax.tree.leaves(spec)]
+    nesting = _describe_nesting(jax.tree.unflatten(structure, range(len(leaves))))
+    header = {**_FORMAT, "nesting": nesting, "spec": leaves}
+    temporary = f"{file}.{uuid.uuid4().hex}"
+    try:
+        count = 0
+        with TFRecordWriter(temporary) as writer:
+            writer.write(json.dumps(header).encode())
+            for columns in chunks:
+                writer.write(encode_columns(columns))
+                count += num_rows(columns)
+            writer.write(_COUNT.pack(count))
+            writer.sync()
+        os.replace(temporary, file)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+class ElementFile:
+    """A file that `write_elements` wrote.
+
+    Args:
+        file: The path.
+
+    Raises:
+        DataLossError: The file is damaged, incomplete, or another kind of file.
+    """
+
+    structure: Any
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        with _reading(file):
+            header = json.loads(TFRecordReader([file]).read(1)[0])
+            if {key: header.get(key) for key in _FORMAT} != _FORMAT:
+                raise ValueError("it begins unlike a file of elements")
+            nesting = _build_nesting(header["nesting"], iter(range(1 << 30)))
+            self.structure = jax.tree.structure(nesting)
+            specs = [_build_spec(leaf) for leaf in header["spec"]]
+            if len(specs) != self.structure.num_leaves:
+                raise ValueError("its header has too few or too many specs")
+            self.spec = jax.tree.unflatten(self.structure, specs)
+            self.num_elements = self._read_count()
+
+    def chunks(self) -> Iterator[Columns]:
+        """Yields the elements, some at a time."""
+        reader = TFRecordReader([self._file])
+        found = 0
+        with _reading(self._file):
+            reader.read(1)
+            while found < self.num_elements:
+                columns = decode_columns(reader.read(1)[0])
+                if len(columns) != self.structure.num_leaves:
+                    raise ValueError("its elements do not match its header")
+                found += num_rows(columns)
+                yield columns
+            if found != self.num_elements or len(reader.read(2)) != 1:
+                raise ValueError(f"it has other elements than {self.num_elements}")
+
+    def _read_count(self) -> int:
+        with open(self._file, "rb") as stream:
+            stream.seek(-_LAST_BYTES, os.SEEK_END)
+            offset = stream.tell()
+        reader = TFRecordReader([self._file])
+        reader.restore([0, offset])
+        (count,) = _COUNT.unpack(reader.read(1)[0])
+        if count > _MAX_ELEMENTS_PER_BYTE * (offset + _LAST_BYTES):
+            raise ValueError(f"it is too short for {count} elements")
+        return int(count)
+
+
+@contextlib.contextmanager
+def _reading(file: str) -> Iterator[None]:
+    try:
+        yield
+    # What parsing damaged bytes can raise.
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
+        raise _damaged(file, error) from error
+    except (struct.error, RecursionError, OverflowError) as error:
+        raise _damaged(file, error) from error
+
+
+def _damaged(file: str, error: Exception) -> DataLossError:
+    return DataLossError(
+        "A file of elements must be as `cache` or `save` wrote it. Received: "
+        f"{file!r}: {type(error).__name__}: {error}. Delete it, and write it again."
+    )
+
+
+def _describe_nesting(element: Any) -> Any:
+    """Returns the containers of an element as JSON values; a leaf is null."""
+    match element:
+        case int():
+            return None
+        case dict() if type(element) is dict:
+            items = [[key, _describe_nesting(item)] for key, item in element.items()]
+            if all(isinstance(key, str | int) for key, _ in items):
+                return {"dict": items}
+        case list() | tuple() if type(element) in (list, tuple):
+            kind = type(element).__name__
+            return {kind: [_describe_nesting(item) for item in element]}
+        case None:
+            return {"none": []}
+    raise TypeError(
+        "Elements in files are nested in dicts with text as keys, tuples and lists. "
+        f"Received: a {type(element).__name__}. Use `map` to convert the elements."
+    )
+
+
+def _build_nesting(described: Any, leaves: Iterator[int]) -> Any:
+    if described is None:
+        return next(leaves)
+    ((kind, items),) = described.items()
+    if kind == "dict":
+        return {key: _build_nesting(item, leaves) for key, item in items}
+    if kind == "none":
+        return None
+    made = [_build_nesting(item, leaves) for item in items]
+    return {"list": list, "tuple": tuple}[kind](made)
+
+
+def _describe(spec: TensorSpec) -> Any:
+    kind = "string" if spec.dtype == STRING else spec.dtype.name
+    return [None if spec.shape is None else list(spec.shape), kind]
+
+
+def _build_spec(described: Any) -> TensorSpec | int:
+    if described is None:
+        return 0
+    shape, kind = described
+    return TensorSpec(shape, STRING if kind == "string" else np.dtype(kind))

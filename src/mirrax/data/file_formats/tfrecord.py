@@ -1,0 +1,154 @@
+"""TFRecord files: length, checksum of the length, data, checksum of the data."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import google_crc32c
+import numpy as np
+from typing_extensions import override
+
+from mirrax.data.file_formats.reader import Block, Reader, Records
+from mirrax.errors import DataLossError
+
+# uint64 length | uint32 masked crc of it | data | uint32 masked crc of the data,
+# all little-endian.
+HEADER_BYTES = 12
+FOOTER_BYTES = 4
+_MASK_DELTA = 0xA282EAD8
+_GZIP_MAGIC = b"\x1f\x8b"
+# Headers that were found to be right; most files have few different ones.
+_MAX_KNOWN_HEADERS = 1 << 14
+
+
+def masked_crc(data: bytes) -> int:
+    """Returns the checksum of data as TFRecord files store it."""
+    crc: int = google_crc32c.value(data)
+    return (((crc >> 15) | (crc << 17)) + _MASK_DELTA) & 0xFFFFFFFF
+
+
+class TFRecordReader(Reader):
+    """Reads TFRecord files.
+
+    Args:
+        check: Whether to compare all data with their checksums.
+    """
+
+    def __init__(
+        self, files: Sequence[str], compression: str = "", check: bool = True
+    ) -> None:
+        super().__init__(files, compression)
+        self._check = check
+        self._known_headers: dict[bytes, int] = {}
+
+    @override
+    def _split(self, block: Block) -> Records:
+        records, ends, error = self._cut(block)
+        if not self._check:
+            return Records(records, ends, error)
+        num_good = _count_good(block.data, records, ends)
+        if num_good == len(records):
+            return Records(records, ends, error)
+        error = _wrong_data(block, records[num_good], ends[num_good])
+        return Records(records[:num_good], ends[:num_good], error)
+
+    def _cut(self, block: Block) -> tuple[list[bytes], list[int], DataLossError | None]:
+        data = block.data
+        size = len(data)
+        known = self._known_headers
+        records: list[bytes] = []
+        ends: list[int] = []
+        position = 0
+        while position < size:
+            header = data[position : position + HEADER_BYTES]
+            length = known.get(header)
+            if length is None:
+                if len(header) < HEADER_BYTES:
+                    break
+                length = self._length_in(header)
+                if length is None:
+                    return records, ends, _wrong_length(block, position)
+            start = position + HEADER_BYTES
+            stop = start + length
+            if stop + FOOTER_BYTES > size:
+                break
+            records.append(data[start:stop])
+            position = stop + FOOTER_BYTES
+            ends.append(position)
+        return records, ends, _find_truncation(block, position)
+
+    def _length_in(self, header: bytes) -> int | None:
+        """Returns the length in a header, or None if its checksum is another's."""
+        length, crc = struct.unpack("<QI", header)
+        if self._check and crc != masked_crc(header[:8]):
+            return None
+        if len(self._known_headers) >= _MAX_KNOWN_HEADERS:
+            self._known_headers.clear()
+        self._known_headers[header] = length
+        return int(length)
+
+
+def _count_good(data: bytes, records: Sequence[bytes], ends: Sequence[int]) -> int:
+    """Returns how many records match their checksums, up to the first that does not."""
+    crcs = np.fromiter(map(google_crc32c.value, records), np.uint32, len(records))
+    found = ((crcs >> 15) | (crcs << 17)) + np.uint32(_MASK_DELTA)
+    stored = _uint32_before(data, np.asarray(ends, np.int64))
+    wrong = np.flatnonzero(found != stored)
+    return int(wrong[0]) if len(wrong) else len(records)
+
+
+def _uint32_before(data: bytes, ends: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    as_bytes = np.frombuffer(data, np.uint8)
+    rows = as_bytes[ends[:, None] + np.arange(-4, 0)]
+    return rows.view("<u4").ravel()
+
+
+def _find_truncation(block: Block, position: int) -> DataLossError | None:
+    """Returns an error if the record at a position goes on beyond the file."""
+    offset = block.offset + position
+    found = len(block.data) - position
+    if found < HEADER_BYTES:
+        needed = HEADER_BYTES + FOOTER_BYTES if found else 0
+    else:
+        (length,) = struct.unpack_from("<Q", block.data, position)
+        needed = HEADER_BYTES + length + FOOTER_BYTES
+    if block.file_size is not None:
+        available = max(block.file_size - offset, found)
+    elif block.is_last:
+        available = found
+    else:
+        return None
+    if needed <= available:
+        return None
+    return DataLossError(
+        "A TFRecord file must end where a record ends. Received: truncated record at "
+        f"{offset} of {block.path!r}: it takes {needed} bytes, and {available} are "
+        f"left. {_fix(block)}"
+    )
+
+
+def _wrong_length(block: Block, position: int) -> DataLossError:
+    length, crc = struct.unpack_from("<QI", block.data, position)
+    return DataLossError(
+        "The length of a record must match its checksum. Received: corrupted record "
+        f"at {block.offset + position} of {block.path!r}: length {length} with the "
+        f"checksum {crc:#010x}. {_fix(block)}"
+    )
+
+
+def _wrong_data(block: Block, record: bytes, end: int) -> DataLossError:
+    (crc,) = struct.unpack_from("<I", block.data, end - FOOTER_BYTES)
+    start = end - FOOTER_BYTES - len(record) - HEADER_BYTES
+    return DataLossError(
+        "The data of a record must match their checksum. Received: corrupted record "
+        f"at {block.offset + start} of {block.path!r}: {len(record)} bytes with the "
+        f"checksum {masked_crc(record):#010x}, not {crc:#010x}. {_fix(block)}"
+    )
+
+
+def _fix(block: Block) -> str:
+    if block.offset == 0 and block.data.startswith(_GZIP_MAGIC):
+        return 'It looks compressed: use compression="GZIP".'
+    return "Copy or write the file again, or name its format and compression."

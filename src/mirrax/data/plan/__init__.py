@@ -1,0 +1,1 @@
+"""What a dataset's plan is built from: nodes, columns of elements, seeds, indices."""

@@ -1,0 +1,70 @@
+"""Infers the output spec of a function by calling it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from mirrax.data.plan import columns as cols
+from mirrax.data.plan.node import Node
+from mirrax.values.tensor_spec import TensorSpec
+
+
+def spec_of_function(function: Callable[..., Any], source: Node, mapped: Node) -> Any:
+    """Returns the spec of `function` of an element of `source`.
+
+    Calls it twice with zeros, using different values for unknown dimensions; dimensions
+    that differ in the results are unknown, too. If that fails, uses the first element.
+    """
+    if any(leaf.shape is None for leaf in jax.tree.leaves(source.spec)):
+        return jax.tree.map(
+            lambda leaf: TensorSpec(None, leaf.dtype), spec_of_first(mapped)
+        )
+    try:
+        small, large = (
+            cols.call(function, source.structure, _zeros(source.spec, size))
+            for size in (2, 3)
+        )
+        return jax.tree.map(_common_spec, small, large)
+    except Exception:
+        return spec_of_first(mapped)
+
+
+def spec_of_first(mapped: Node) -> Any:
+    """Returns the spec of the first element of a node."""
+    stream = mapped.open((0,))
+    columns = stream.take(1)
+    if columns is None:
+        return None
+    first = [TensorSpec(np.shape(c[0]), _dtype(c[0])) for c in columns]
+    return jax.tree.unflatten(stream.structure, first)
+
+
+def _zeros(spec: Any, size: int) -> list[Any]:
+    return [_zero(leaf, size) for leaf in jax.tree.leaves(spec)]
+
+
+def _zero(spec: TensorSpec, size: int) -> Any:
+    shape = tuple(
+        size if dimension is None else dimension for dimension in spec.shape or ()
+    )
+    if spec.dtype == cols.STRING:
+        raise TypeError
+    return np.zeros(shape, spec.dtype)
+
+
+def _common_spec(small: Any, large: Any) -> TensorSpec:
+    shape = tuple(
+        a if a == b else None
+        for a, b in zip(np.shape(small), np.shape(large), strict=True)
+    )
+    return TensorSpec(shape, _dtype(small))
+
+
+def _dtype(value: Any) -> np.dtype[Any]:
+    if isinstance(value, bytes | str):
+        return cols.STRING
+    return np.asarray(value).dtype

@@ -1,0 +1,267 @@
+"""Distributes datasets: chooses the feed of each worker and assembles the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+from mirrax.collectives.worker_guard import program_log_of
+from mirrax.data.adapters import arrays, as_dataset
+from mirrax.data.adapters.foreign import ForeignSource
+from mirrax.data.dataset import Dataset
+from mirrax.data.dataset_options import AutoShardPolicy
+from mirrax.data.iterator import DatasetIterator
+from mirrax.data.nodes.generated import Generated
+from mirrax.data.nodes.prefetching import Prefetch
+from mirrax.data.plan.node import Node, find, has_expensive_node
+from mirrax.data.plan.seeds import seeds_of, with_seeds
+from mirrax.devices.peers import Peers, exchange_json
+from mirrax.devices.topology import Topology
+from mirrax.errors import ProgramMismatch
+from mirrax.input.auto_shard import auto_shard, resolve_policy
+from mirrax.input.batch_rows import not_batched_error
+from mirrax.input.device_placement import (
+    PlacedFeed,
+    empty_parts,
+    part_spec,
+    place_parts,
+)
+from mirrax.input.distributed_dataset import DistributedDataset
+from mirrax.input.feeds import (
+    Feed,
+    PerReplicaFeed,
+    RowFeed,
+    SharedBatchFeed,
+    SingleReplicaFeed,
+    SplitBatchFeed,
+)
+from mirrax.input.input_context import InputContext, InputOptions, InputReplicationMode
+from mirrax.input.split_batch import Share, batch_size_of, share_of
+from mirrax.input.step_synchronizer import BatchLog, StepSynchronizer
+from mirrax.trees import Tree
+from mirrax.values.tensor_spec import PerReplicaSpec
+
+_BY_DATA = AutoShardPolicy.DATA
+_OWN = (AutoShardPolicy.OFF, AutoShardPolicy.HINT)
+
+
+def distribute(
+    data: Any,
+    topology: Topology,
+    options: InputOptions | None = None,
+) -> DistributedDataset:
+    """Returns a dataset of global batches, divided among the replicas.
+
+    Args:
+        data: A dataset, or what `mirrax.data.as_dataset` accepts.
+        topology: The devices of all workers.
+        options: Placement and prefetching.
+    """
+    share, peers = share_of(topology), topology.peers
+    given = with_common_seeds(_as_batches(data), peers)
+    dataset = _without_prefetch(given)
+    if share.num_replicas > 1:
+        _require_batches(dataset.plan)
+    open_feed = feed_opener(dataset, share)
+    policy = _policy(dataset)
+
+    def describe() -> Tree:
+        return _part_specs(dataset.element_spec, share)
+
+    # Workers that read the same batches know the sizes of the others' parts.
+    is_common = policy is _BY_DATA
+    if is_common and not topology.is_local:
+        size = dataset.cardinality()
+        _require_same(peers, "dataset", f"{size} x {dataset.element_spec}")
+    return _build(
+        open_feed,
+        describe,
+        dataset,
+        topology,
+        options or InputOptions(),
+        is_common,
+        _asked_depth(given.plan),
+    )
+
+
+def distribute_from_function(
+    make: Callable[[InputContext], Any],
+    topology: Topology,
+    options: InputOptions | None = None,
+) -> DistributedDataset:
+    """Returns a distributed dataset of per-replica batches.
+
+    Args:
+        make: Creates the dataset of a worker, or of a replica.
+        topology: The devices of all workers.
+        options: One dataset per worker or per replica, placement and prefetching.
+    """
+    share = share_of(topology)
+    options = options or InputOptions()
+    mode = options.experimental_replication_mode
+    contexts = _contexts(share, mode is InputReplicationMode.PER_REPLICA)
+    datasets = [_as_batches(make(context)) for context in contexts]
+
+    def open_feed() -> Feed:
+        iterators = [iter(dataset) for dataset in datasets]
+        if share.num_replicas == 1:
+            return SharedBatchFeed(iterators[0], share)
+        return PerReplicaFeed(
+            iterators * (share.replicas_per_worker // len(iterators)), share
+        )
+
+    def describe() -> Tree:
+        spec = datasets[0].element_spec
+        if share.num_replicas == 1:
+            return spec
+        count = share.replicas_per_worker
+        return jax.tree.map(lambda leaf: PerReplicaSpec((leaf,) * count), spec)
+
+    return _build(open_feed, describe, datasets[0], topology, options, False)
+
+
+def feed_opener(dataset: Dataset, share: Share) -> Callable[[], Feed]:
+    """Returns a function that opens a worker's feed."""
+    plan = dataset.plan
+    policy = _policy(dataset)
+    size = batch_size_of(plan)
+    if policy is _BY_DATA or (size is None and share.num_replicas == 1):
+        has_digest = _needs_comparison(plan, share)
+        return lambda: SharedBatchFeed(iter(dataset), share, has_digest)
+    # Raises errors before anything is read.
+    auto_shard(plan, policy, share.num_workers, share.worker_index)
+
+    def open_feed() -> Feed:
+        iteration = dataset.next_iteration()
+
+        def open_pipeline(num_workers: int, index: int) -> DatasetIterator:
+            own = auto_shard(plan, policy, num_workers, index)
+            return dataset.iterate(own, iteration)
+
+        is_per_worker = policy in _OWN
+        if size is None:
+            return SplitBatchFeed(open_pipeline, share, is_per_worker)
+        if share.num_replicas == 1:
+            return SingleReplicaFeed(open_pipeline, size)
+        return RowFeed(open_pipeline, size, share, is_per_worker)
+
+    return open_feed
+
+
+def _needs_comparison(plan: Node, share: Share) -> bool:
+    """Returns whether workers may read different batches, for example unseeded ones."""
+    found = [*find(plan, ForeignSource), *find(plan, Generated)]
+    return share.num_workers > 1 and bool(found)
+
+
+def with_common_seeds(dataset: Dataset, peers: Peers) -> Dataset:
+    """Returns a dataset with the first worker's seeds, so that all shuffle alike.
+
+    Not with OFF and HINT: there, all workers would read the same data in one order.
+    """
+    seeds = seeds_of(dataset.plan)
+    if not seeds or _policy(dataset) in _OWN:
+        return dataset
+    common = exchange_json(peers, "seeds of a dataset", seeds)[0]
+    plan = with_seeds(dataset.plan, common)
+    return dataset if plan is dataset.plan else Dataset(plan, dataset.options())
+
+
+def _build(
+    open_feed: Callable[[], Feed],
+    describe: Callable[[], Tree],
+    dataset: Dataset,
+    topology: Topology,
+    options: InputOptions,
+    is_common: bool,
+    asked_depth: int = 0,
+) -> DistributedDataset:
+    is_on_device = options.experimental_fetch_to_device
+    count = len(topology.local_devices)
+    depth = max(1, options.experimental_per_replica_buffer_size) * count
+
+    def make_empty() -> Tree:
+        parts = empty_parts(dataset.element_spec, count)
+        return place_parts(parts, topology, is_on_device)
+
+    synchronizer: StepSynchronizer | BatchLog
+    if not (topology.is_local or is_common):
+        synchronizer = StepSynchronizer(topology.peers, make_empty)
+    elif is_common and _needs_comparison(dataset.plan, share_of(topology)):
+        synchronizer = BatchLog(program_log_of(topology).add_dataset())
+    else:
+        synchronizer = BatchLog(None)
+    return DistributedDataset(
+        lambda: PlacedFeed(open_feed(), topology, is_on_device),
+        describe,
+        max(depth, asked_depth) if has_expensive_node(dataset.plan) else 0,
+        synchronizer,
+        lambda: dataset.plan.cardinality,
+    )
+
+
+def _require_same(peers: Peers, topic: str, text: str) -> None:
+    """Raises unless `text` is the same on all workers."""
+    answers = exchange_json(peers, topic, text)
+    if any(answer != answers[0] for answer in answers):
+        shown = "; ".join(f"worker {i}: {text}" for i, text in enumerate(answers))
+        raise ProgramMismatch(
+            f"All workers must have the same {topic}. Received: {shown}. Give each "
+            "worker the same data, or use `distribute_datasets_from_function`."
+        )
+
+
+def _as_batches(data: Any) -> Dataset:
+    """Returns data as a dataset; raises for arrays, whose elements are rows."""
+    if arrays.adapt(data) is not None:
+        shapes = jax.tree.map(lambda array: array.shape, data)
+        raise ValueError(
+            "An array is a dataset of rows, and the elements that are distributed must "
+            f"be batches. Received: arrays of shape {shapes}. Batch the rows first: "
+            "mirrax.data.as_dataset(data).batch(n), with the global batch size. If "
+            "each row is a batch already, pass list(data)."
+        )
+    return as_dataset(data)
+
+
+def _without_prefetch(dataset: Dataset) -> Dataset:
+    """Removes a final `prefetch`: distributed datasets prefetch themselves."""
+    plan = dataset.plan
+    if not isinstance(plan, Prefetch):
+        return dataset
+    return Dataset(plan.source, dataset.options())
+
+
+def _asked_depth(plan: Node) -> int:
+    return plan.depth if isinstance(plan, Prefetch) else 0
+
+
+def _policy(dataset: Dataset) -> AutoShardPolicy:
+    policy = dataset.options().experimental_distribute.auto_shard_policy
+    return resolve_policy(dataset.plan, AutoShardPolicy(policy))
+
+
+def _contexts(share: Share, per_replica: bool) -> list[InputContext]:
+    if not per_replica:
+        numbers = [(share.num_workers, share.worker_index)]
+    else:
+        numbers = [(share.num_replicas, replica) for replica in share.replicas]
+    return [InputContext(count, i, share.num_replicas) for count, i in numbers]
+
+
+def _require_batches(plan: Node) -> None:
+    """Raises if the plan's spec shows that elements are not batches."""
+    if find(plan, ForeignSource):
+        return
+    spec = plan.spec
+    if any(leaf.shape == () for leaf in jax.tree.leaves(spec)):
+        raise not_batched_error(spec)
+
+
+def _part_specs(spec: Tree, share: Share) -> Tree:
+    if share.num_replicas == 1:
+        return spec
+    count = share.replicas_per_worker
+    return jax.tree.map(lambda leaf: part_spec(leaf, share.num_replicas, count), spec)

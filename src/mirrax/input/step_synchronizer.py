@@ -1,0 +1,83 @@
+"""Keeps workers in step while they read different amounts of data."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mirrax import trees
+from mirrax.collectives.worker_guard import Log
+from mirrax.devices.peers import Peers, exchange_json
+from mirrax.input.device_placement import Step
+from mirrax.trees import Tree
+from mirrax.values.layouts import Parts, ShapeDtype
+from mirrax.values.per_replica import PerReplica
+
+
+class BatchLog:
+    """Logs the batches that all workers read, to be compared now and then.
+
+    Args:
+        log: The log; None if the batches are the same in any case.
+    """
+
+    def __init__(self, log: Log | None) -> None:
+        self._log = log
+
+    def synchronize(self, step: Step | None) -> Step | None:
+        """Returns the step as it is."""
+        if self._log is not None and step is not None and step.digest is not None:
+            self._log.append(step.digest)
+        return step
+
+
+class StepSynchronizer:
+    """Gives workers without data empty batches until all are done.
+
+    At each step the workers exchange the shapes of their parts.
+
+    Args:
+        peers: All workers.
+        make_empty: Returns an element without rows.
+    """
+
+    def __init__(self, peers: Peers, make_empty: Callable[[], Tree]) -> None:
+        self._peers = peers
+        self._make_empty = make_empty
+
+    def synchronize(self, step: Step | None) -> Step | None:
+        """Returns this worker's next step; None when all workers have ended."""
+        own = None if step is None else _kinds(step.element)
+        answers = exchange_json(self._peers, "the next step of a dataset", own)
+        if all(answer is None for answer in answers):
+            return None
+        if None in answers:
+            empty = self._make_empty()
+            answers = [_kinds(empty) if a is None else a for a in answers]
+            step = Step(empty) if step is None else step
+        assert step is not None
+        columns = zip(*answers, strict=True)
+        for leaf, column in zip(_distributed(step.element), columns, strict=True):
+            kinds = tuple(
+                (tuple(shape), dtype) for own in column for shape, dtype in own
+            )
+            leaf.layout = dataclasses.replace(leaf.layout, shapes=kinds)  # type: ignore[type-var]
+        return step
+
+
+def _kinds(element: Tree) -> list[list[ShapeDtype]]:
+    return [[_kind(part) for part in leaf.values] for leaf in _distributed(element)]
+
+
+def _kind(part: Any) -> ShapeDtype:
+    part = part if hasattr(part, "dtype") else np.asarray(part, object)
+    return tuple(part.shape), str(part.dtype)
+
+
+def _distributed(element: Tree) -> list[PerReplica]:
+    leaves = [leaf for leaf in trees.leaves(element) if isinstance(leaf, PerReplica)]
+    assert all(isinstance(leaf.layout, Parts) for leaf in leaves)
+    return leaves

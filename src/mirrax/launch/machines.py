@@ -1,0 +1,75 @@
+"""The machines of a job, whose launchers agree on each attempt to run it.
+
+The first machine's launcher leads (`leader.py`): it listens on the port after the
+coordinator's, says which machines take part in an attempt and with which token, and
+receives the results from the others (`follower.py`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+from mirrax.cluster.job_options import JobOptions
+from mirrax.cluster.membership import join_address, split_address
+from mirrax.cluster.net import handshake
+from mirrax.launch.job_result import JobResult
+from mirrax.launch.worker_plan import LaunchPlan, plan_hosts
+
+
+@dataclasses.dataclass(frozen=True)
+class Machines:
+    """The machines of a job.
+
+    Args:
+        hosts: The address of each, as in `--hosts`.
+        num_workers: The workers on each.
+        min_hosts: How many must take part.
+        max_hosts: How many may take part.
+        options: The settings of the job.
+    """
+
+    hosts: tuple[str, ...]
+    num_workers: int
+    min_hosts: int
+    max_hosts: int
+    options: JobOptions
+
+    @property
+    def leader(self) -> str:
+        """The address of the first machine's launcher."""
+        host, port = split_address(self.hosts[0])
+        return join_address(host, port + 1)
+
+    @property
+    def key(self) -> bytes:
+        """The key that launchers must prove to know."""
+        return handshake.derive_key(self.leader, "", self.options.secret)
+
+    def plan(self, members: Sequence[int], host_index: int, token: str) -> LaunchPlan:
+        """Returns the workers of an attempt with some of the machines."""
+        hosts = [self.hosts[index] for index in members]
+        plan = plan_hosts(hosts, list(members).index(host_index), self.num_workers)
+        return dataclasses.replace(plan, token=token)
+
+
+class Alone:
+    """The null object for a launcher that asks no other.
+
+    Args:
+        make_plan: Returns the workers of an attempt.
+    """
+
+    def __init__(self, make_plan: Callable[[], LaunchPlan]) -> None:
+        self._make_plan = make_plan
+
+    def start_attempt(self, signals: Sequence[int]) -> LaunchPlan:
+        """Returns the workers of an attempt."""
+        return self._make_plan()
+
+    def collect(self, result: JobResult) -> JobResult:
+        """Returns the result."""
+        return result
+
+    def finish(self, exit_code: int) -> None:
+        """Does nothing."""

@@ -1,0 +1,231 @@
+"""Runs a job, and starts it again after a failure that another attempt may cure."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import itertools
+import os
+import pathlib
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from mirrax.cluster.job_options import EXIT_CODE
+from mirrax.cluster.step_record import AttemptSteps, StepRecord
+from mirrax.errors import CollectiveTimeout
+from mirrax.launch.follower import Follower
+from mirrax.launch.job_result import Cause, JobResult
+from mirrax.launch.leader import Leader
+from mirrax.launch.machines import Alone
+from mirrax.launch.supervisor import Supervisor
+
+_MAX_DELAY_SECONDS = 60.0
+_POLL_SECONDS = 0.05
+_CACHE = "JAX_COMPILATION_CACHE_DIR"
+# By default JAX caches only programs that compile for longer than a second.
+_CACHE_ALL = {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
+
+
+# An attempt of a program that reports no steps has advanced if it lasted this long.
+_PROGRESS_SECONDS = 300.0
+
+
+@dataclasses.dataclass(frozen=True)
+class FailedAttempt:
+    """An attempt that failed: why, which steps it did, and how long it lasted."""
+
+    cause: Cause
+    steps: AttemptSteps
+    seconds: float = 0.0
+
+    @property
+    def has_advanced(self) -> bool:
+        """Whether another attempt after this one is no mere repetition."""
+        if self.steps.done is None:
+            return self.seconds > _PROGRESS_SECONDS
+        return self.steps.has_advanced
+
+
+def run_job(
+    launchers: Alone | Leader,
+    command: Sequence[str],
+    *,
+    max_restarts: int = 0,
+    environment: Mapping[str, str] | None = None,
+    show: Callable[[str], None] = print,
+    timeout: float | None = None,
+    signals: Sequence[int] = (),
+    scratch: Sequence[pathlib.Path] = (),
+    **options: Any,
+) -> JobResult:
+    """Runs a job to its end, with restarts; returns the result of the last attempt.
+
+    Args:
+        launchers: Agrees with other machines on each attempt.
+        command: The command of each worker.
+        max_restarts: How often the job may be started again.
+        environment: The base environment variables.
+        show: Called with each line of output.
+        timeout: Seconds for all attempts together.
+        signals: The signals received so far; one ends the job.
+        scratch: Folders to remove if this process dies.
+        options: More arguments for each `Supervisor`.
+    """
+    end = None if timeout is None else time.monotonic() + timeout
+    failed: list[FailedAttempt] = []
+    failed_at = 0.0
+    with _job_folder(environment, max_restarts) as (folder, variables):
+        while True:
+            try:
+                plan = launchers.start_attempt(signals)
+            except CollectiveTimeout as error:
+                result = JobResult([], [], EXIT_CODE, str(error), None, False)
+                break
+            record = _make_record(folder, len(failed))
+            watch = _watch_restart(record, failed, failed_at, show)
+            supervisor = Supervisor(
+                plan,
+                command,
+                environment=variables,
+                show=show,
+                attempt=len(failed),
+                record=record,
+                signals=signals,
+                poll=functools.partial(next, watch, None),
+                scratch=(*scratch, folder),
+                **options,
+            )
+            start = time.monotonic()
+            result = supervisor.run(None if end is None else end - time.monotonic())
+            result = launchers.collect(result)
+            failed_at = supervisor.failed_at or time.monotonic()
+            if result.cause is None or result.timed_out or not max_restarts or signals:
+                break
+            seconds = time.monotonic() - start
+            failed.append(FailedAttempt(result.cause, record.read(), seconds))
+            reason = find_reason_to_stop(failed, max_restarts)
+            if reason:
+                show(f"mirrax launch: {result.cause}. Not started again: {reason}.")
+                break
+            delay = choose_delay(failed)
+            show(
+                f"mirrax launch: {describe(failed[-1])}. Restart {len(failed)} of "
+                f"{max_restarts}{f' in {delay:g} s' if delay else ''}."
+            )
+            if not _sleep(delay, end, signals):
+                break
+    launchers.finish(result.exit_code)
+    return result
+
+
+def follow_job(
+    follower: Follower,
+    command: Sequence[str],
+    *,
+    environment: Mapping[str, str] | None = None,
+    **options: Any,
+) -> int:
+    """Runs the workers of this machine whenever the leader starts an attempt.
+
+    Returns the exit code of the job. The arguments are those of `run_job`.
+    """
+    signals = options.get("signals", ())
+    with _job_folder(environment, max_restarts=1) as (folder, options["environment"]):
+        options["scratch"] = [folder]
+        for attempt in itertools.count():
+            plan = follower.next_attempt(signals, options.get("show", print))
+            if isinstance(plan, int):
+                return plan
+            record = _make_record(folder, attempt)
+            each = Supervisor(plan, command, attempt=attempt, record=record, **options)
+            follower.report(each.run(), is_leaving=bool(signals))
+    raise AssertionError("unreachable")
+
+
+def find_reason_to_stop(failed: Sequence[FailedAttempt], max_restarts: int) -> str:
+    """Returns why the job is not started again; "" if it is."""
+    last = failed[-1]
+    if not last.cause.is_curable:
+        return "the same program fails again"
+    if len(failed) > 1 and _is_repeated(failed[-2], last):
+        return "the same error came twice without a step of progress"
+    if len(failed) > max_restarts:
+        return f"all {max_restarts} restarts are used (--max-restarts)"
+    return ""
+
+
+def choose_delay(failed: Sequence[FailedAttempt]) -> float:
+    """Returns the seconds to wait: none after progress, then 1, 2, 4, ... up to 60."""
+    num_idle = 0
+    for attempt in reversed(failed):
+        if attempt.has_advanced:
+            break
+        num_idle += 1
+    return min(_MAX_DELAY_SECONDS, 2.0 ** (num_idle - 1)) if num_idle else 0.0
+
+
+def describe(attempt: FailedAttempt) -> str:
+    """Returns who failed, why and where, as text."""
+    done = attempt.steps.done
+    return f"{attempt.cause}{'' if done is None else f', after step {done}'}"
+
+
+@contextlib.contextmanager
+def _job_folder(
+    environment: Mapping[str, str] | None, max_restarts: int
+) -> Iterator[tuple[pathlib.Path, dict[str, str]]]:
+    """Yields a folder for the whole job, and the variables of its workers."""
+    variables = dict(os.environ if environment is None else environment)
+    with tempfile.TemporaryDirectory(prefix="mirrax-launch-") as folder:
+        if max_restarts and not variables.get(_CACHE):
+            variables |= {_CACHE: f"{folder}/compilation-cache", **_CACHE_ALL}
+        yield pathlib.Path(folder), variables
+
+
+def _make_record(folder: pathlib.Path, attempt: int) -> StepRecord:
+    record = StepRecord(folder / f"steps-{attempt}")
+    record.create()
+    return record
+
+
+def _is_repeated(before: FailedAttempt, last: FailedAttempt) -> bool:
+    if before.cause.kind != last.cause.kind:
+        return False
+    if not last.has_advanced:
+        return True
+    return last.steps.done is not None and last.steps.done == before.steps.done
+
+
+def _watch_restart(
+    record: StepRecord,
+    failed: Sequence[FailedAttempt],
+    failed_at: float,
+    show: Callable[[str], None],
+) -> Iterator[None]:
+    """Reports the first step after a restart; advanced repeatedly until then."""
+    if not failed:
+        return
+    while not (steps := record.read()).has_advanced:
+        yield
+    seconds = time.monotonic() - failed_at
+    reached = failed[-1].steps.done
+    lost = "" if reached is None else f" ({reached - (steps.first or 0)} steps lost)"
+    show(
+        f"mirrax launch: Restart {len(failed)} resumed after step {steps.first}{lost}, "
+        f"{seconds:.1f} s after the failure was noticed."
+    )
+
+
+def _sleep(seconds: float, end: float | None, signals: Sequence[int]) -> bool:
+    """Waits; returns whether the job may go on."""
+    until = time.monotonic() + seconds
+    while True:
+        now = time.monotonic()
+        if signals or (end is not None and now > end):
+            return False
+        if now >= until:
+            return True
+        time.sleep(_POLL_SECONDS)

@@ -1,0 +1,1 @@
+"""Programs of a replica that compute on parts of sharded state."""

@@ -1,0 +1,81 @@
+"""Creates the variables of a strategy's scope."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from mirrax.collectives import worker_exchange
+from mirrax.collectives.reduce import Collective
+from mirrax.context import stack
+from mirrax.options import VariableSynchronization
+from mirrax.strategy.sharding import choose_layout
+from mirrax.variables import validation
+from mirrax.variables.mirrored_variable import MirroredVariable
+from mirrax.variables.sharded_variable import ShardedVariable
+from mirrax.variables.sync_on_read_variable import SyncOnReadVariable
+
+
+def create_mirrored(
+    owner: Any, collective: Collective, next_creator: Callable[..., Any], **kwargs: Any
+) -> Any:
+    """Returns a variable with a copy on every replica of `collective`."""
+    wanted = kwargs.pop("synchronization", VariableSynchronization.AUTO)
+    if wanted is VariableSynchronization.NONE:
+        raise ValueError(
+            "`NONE` variable synchronization mode is not supported with copies on "
+            "several devices. Received: synchronization=NONE. Use ON_WRITE (the "
+            "default) or ON_READ."
+        )
+    name = kwargs.get("name") or "Variable"
+    is_on_read = wanted is VariableSynchronization.ON_READ
+    if is_on_read and kwargs.get("sharded"):
+        raise ValueError(
+            "A variable that is sharded has one value, of which each replica stores a "
+            "part; one that is synchronized on read has a value for each replica. "
+            f"Received: variable '{name}' with sharded=True and "
+            "synchronization=ON_READ. Leave out one of them."
+        )
+    array = validation.initial_array(kwargs.get("initial_value"), kwargs.get("dtype"))
+    creators = stack.creators()
+    if len(creators) > 1 and creators[0] is not owner._creator:
+        # Creators around the scope are called for each copy.
+        for index in range(collective.topology.num_replicas):
+            copy = dict(kwargs, name=f"{name}/replica_{index}" if index else name)
+            made = next_creator(**dict(copy, initial_value=array))
+            if index == 0:
+                array = made.value
+                kwargs["trainable"] = made.trainable
+    array = worker_exchange.from_first(collective.topology, f"variable {name}", array)
+    # What the user says about this variable comes before what the strategy says.
+    sharded = kwargs.get("sharded")
+    if sharded is not None and not isinstance(sharded, bool):
+        raise ValueError(
+            "`sharded` must be True, False or None, which leaves it to the strategy. "
+            f"Received: sharded={sharded!r} for variable '{name}'. For a size in "
+            "bytes, use `shard_state` of the strategy."
+        )
+    min_bytes = {None: owner.shard_bytes, True: 0, False: None}[sharded]
+    layout = choose_layout(array, collective.topology, min_bytes, can_pad=True)
+    kind: type[Any] = MirroredVariable if layout is None else ShardedVariable
+    if is_on_read:
+        kind = SyncOnReadVariable
+    if wanted is VariableSynchronization.AUTO:
+        wanted = VariableSynchronization.ON_WRITE
+    arguments = dict(kwargs, initial_value=array, synchronization=wanted, owner=owner)
+    return kind(collective, **arguments)
+
+
+def create_on_device(
+    owner: Any, collective: Collective, next_creator: Callable[..., Any], **kwargs: Any
+) -> Any:
+    """Returns a plain variable on the one device of `collective`."""
+    device = collective.topology.devices[0]
+    return next_creator(**dict(kwargs, owner=owner, device=device))
+
+
+def create_plain(
+    owner: Any, collective: Collective, next_creator: Callable[..., Any], **kwargs: Any
+) -> Any:
+    """Returns a plain variable."""
+    return next_creator(**kwargs)

@@ -1,0 +1,80 @@
+"""Which state a strategy stores in parts."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from mirrax.collectives import worker_exchange
+from mirrax.collectives.shard_layout import ShardLayout
+from mirrax.devices.topology import Topology
+from mirrax.values.array_like import is_array, is_prng_key
+from mirrax.values.layouts import replicate
+from mirrax.values.regroup import is_mirrored_array
+
+_LOGGER = logging.getLogger(__name__)
+
+DEFAULT_BYTES = 64 * 1024
+"""Smaller arrays cost more time to gather than they save memory."""
+
+
+def parse_shard_state(shard_state: Any) -> int | None:
+    """Returns from how many bytes on variables are sharded; None for never."""
+    if isinstance(shard_state, bool):
+        return DEFAULT_BYTES if shard_state else None
+    if not isinstance(shard_state, int) or shard_state < 0:
+        raise ValueError(
+            "`shard_state` is True, False, or from how many bytes on variables are "
+            f"sharded. Received: shard_state={shard_state!r}."
+        )
+    return shard_state
+
+
+def choose_layout(
+    array: jax.Array, topology: Topology, min_bytes: int | None, can_pad: bool = False
+) -> ShardLayout | None:
+    """Returns how the replicas divide an array; None if each stores a copy.
+
+    Args:
+        min_bytes: From which size on arrays are divided; None for never.
+        can_pad: Whether it may be stored with padding.
+    """
+    if min_bytes is None or array.nbytes < min_bytes or is_prng_key(array):
+        return None
+    layout = ShardLayout.of(array.shape, topology.num_replicas)
+    if layout is not None and layout.num_padding and not can_pad:
+        _say_whole(layout)
+        return None
+    return layout
+
+
+@functools.cache
+def _say_whole(layout: ShardLayout) -> None:
+    _LOGGER.info(
+        "Sharded state: arrays of shape %s stay whole on each of %d replicas, which "
+        "divide none of their axes; only variables of Mirrax are padded.",
+        layout.shape,
+        layout.num_replicas,
+    )
+
+
+def shard_leaf(leaf: Any, topology: Topology, min_bytes: int | None) -> Any:
+    """Returns an array of the user's state with a part of it on each replica."""
+    if not is_array(leaf):
+        return leaf
+    if ShardLayout.of_array(leaf, topology):
+        return leaf
+    # A copy, because the result may be donated.
+    value = jnp.array(leaf, copy=True)
+    if not is_mirrored_array(leaf, topology):
+        # All workers start with the first worker's value.
+        value = worker_exchange.from_first(topology, "shard", value)
+    wanted = DEFAULT_BYTES if min_bytes is None else min_bytes
+    layout = choose_layout(value, topology, wanted)
+    return (
+        replicate(value, topology) if layout is None else layout.store(value, topology)
+    )

@@ -1,0 +1,101 @@
+"""`python -m mirrax.tf SCRIPT`, also `mirrax tf`: runs a TensorFlow program.
+
+The program says `import tensorflow` and is not changed: it gets `mirrax.tf`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+import runpy
+import sys
+import types
+from collections.abc import Sequence
+
+from mirrax.tf.installer import install
+
+_DESCRIPTION = """\
+Runs a program that imports TensorFlow, unchanged, on Mirrax. On several workers:
+
+  mirrax tf train.py --epochs 3
+  mirrax launch -n 2 -m mirrax.tf train.py --epochs 3
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the program; returns 2 if there is no such file."""
+    options = _parse(arguments)
+    if not options.module and not pathlib.Path(options.script).is_file():
+        print(
+            f"mirrax tf: The program must be a file. Received: {options.script}, which "
+            "is not there. For the name of a module use -m.",
+            file=sys.stderr,
+        )
+        return 2
+    install()
+    sys.argv = [options.script, *options.args]
+    _cut_tracebacks()
+    _run(options.script, options.module)
+    return 0
+
+
+def _run(script: str, is_module: bool) -> None:
+    if is_module:
+        sys.path[0] = ""
+        runpy.run_module(script, run_name="__main__", alter_sys=True)
+    else:
+        _run_file(pathlib.Path(script))
+
+
+def _cut_tracebacks() -> None:
+    """Leaves the frames that lead to the program out of shown tracebacks."""
+    show = sys.excepthook
+
+    def show_own(
+        kind: type[BaseException],
+        error: BaseException,
+        trace: types.TracebackType | None,
+    ) -> None:
+        own = _of_program(trace)
+        show(kind, error.with_traceback(own), own)
+
+    sys.excepthook = show_own
+
+
+def _of_program(trace: types.TracebackType | None) -> types.TracebackType | None:
+    found = trace
+    while found is not None and found.tb_frame.f_code is not _run.__code__:
+        found = found.tb_next
+    if found is None:
+        return trace
+    ours = (__file__, "<frozen runpy>")
+    while found is not None and found.tb_frame.f_code.co_filename in ours:
+        found = found.tb_next
+    return found
+
+
+def _run_file(path: pathlib.Path) -> None:
+    """Runs a file as the main module, which stays alive as long as its threads."""
+    sys.path[0] = str(path.resolve().parent)
+    program = types.ModuleType("__main__")
+    program.__file__ = str(path)
+    sys.modules["__main__"] = program
+    exec(compile(path.read_bytes(), str(path), "exec"), vars(program))
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="mirrax tf",
+        description=_DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "-m", "--module", action="store_true", help="SCRIPT is the name of a module"
+    )
+    parser.add_argument("script", help="the program, which imports TensorFlow")
+    parser.add_argument("args", nargs=argparse.REMAINDER, help="its arguments")
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,84 @@
+"""`tf.distribute.ReplicaContext`, with tensors where TensorFlow has them."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+import mirrax
+from mirrax.tf.tensors.indexed_slices import IndexedSlices
+
+
+class ReplicaContext:
+    """`mirrax.ReplicaContext` whose number is a tensor and which adds up slices.
+
+    >>> strategy = mirrax.MirroredStrategy(["CPU:0", "CPU:1"])
+    >>> number = lambda: get_replica_context().replica_id_in_sync_group.numpy()
+    >>> [int(value) for value in strategy.run(number).values]
+    [0, 1]
+    """
+
+    def __init__(self, context: mirrax.ReplicaContext) -> None:
+        self._context = context
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._context, name)
+
+    @property
+    def replica_id_in_sync_group(self) -> Any:
+        number = self._context.replica_id_in_sync_group
+        if not isinstance(number, int):
+            return number
+        with jax.ensure_compile_time_eval():
+            return jnp.asarray(number, jnp.int32)
+
+    def all_reduce(self, reduce_op: Any, value: Any, options: Any = None) -> Any:
+        """Returns `value` combined; the rows of `IndexedSlices` stand side by side."""
+        leaves, structure = jax.tree.flatten(value, is_leaf=_is_slices)
+        if not any(map(_is_slices, leaves)):
+            return self._context.all_reduce(reduce_op, value, options)
+        op = mirrax.ReduceOp(str(getattr(reduce_op, "name", reduce_op)).upper())
+        share = self.num_replicas_in_sync if op is mirrax.ReduceOp.MEAN else 1
+        reduced = [
+            self._join(leaf, share)
+            if _is_slices(leaf)
+            else self._context.all_reduce(op, leaf, options)
+            for leaf in leaves
+        ]
+        return jax.tree.unflatten(structure, reduced)
+
+    def all_gather(self, value: Any, axis: Any, options: Any = None) -> Any:
+        """Returns `value` of all replicas joined along `axis`, a number or tensor."""
+        refuse_slices("all_gather", value)
+        return self._context.all_gather(value, as_axis(axis), options)
+
+    def _join(self, slices: IndexedSlices, share: int) -> IndexedSlices:
+        values, indices = self._context.all_gather((slices.values, slices.indices), 0)
+        return IndexedSlices(values / share, indices, slices.dense_shape)
+
+
+def get_replica_context() -> ReplicaContext | None:
+    """Returns the context of this replica; None in cross-replica context."""
+    context = mirrax.get_replica_context()
+    return None if context is None else ReplicaContext(context)
+
+
+def as_axis(axis: Any) -> Any:
+    """Returns an axis that is a tensor as a number."""
+    return operator.index(axis) if getattr(axis, "shape", None) == () else axis
+
+
+def refuse_slices(method: str, value: Any) -> None:
+    """Raises if a value holds `IndexedSlices`, which have no axis to gather along."""
+    if any(map(_is_slices, jax.tree.leaves(value, is_leaf=_is_slices))):
+        raise NotImplementedError(
+            f"{method} does not support IndexedSlices. Received: {value!r}. Use "
+            "`slices.to_dense()`."
+        )
+
+
+def _is_slices(value: Any) -> bool:
+    return isinstance(value, IndexedSlices)

@@ -1,0 +1,1 @@
+"""`tf.function`, control flow and calls of Python."""

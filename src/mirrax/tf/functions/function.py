@@ -1,0 +1,266 @@
+"""`tf.function` and `tf.GradientTape`."""
+
+from __future__ import annotations
+
+import enum
+import functools
+import sys
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+import jax
+import jax.numpy as jnp
+from typing_extensions import override
+
+import mirrax
+from mirrax.errors import TracedInitialValue
+from mirrax.tf import nest
+from mirrax.tf.autograph import conversion, fallback
+from mirrax.tf.errors import NotCompilable, OutOfRangeError
+from mirrax.tf.functions.call_arguments import (
+    CallArguments,
+    taking_static_numbers,
+    with_static_numbers,
+)
+from mirrax.tf.functions.concrete_functions import BoundFunction, ConcreteFunction
+from mirrax.tf.functions.python_functions import inside_function
+from mirrax.tf.missing_names import replacement_of
+from mirrax.tf.tensors.tensor import is_traced
+
+__all__ = ["GradientTape", "UnconnectedGradients", "function"]
+
+
+_LEAK = (
+    "[mirrax] What a branch or a loop over tensors computes can leave it only in a "
+    "variable of the function. In place of a list that it appends to, use a "
+    "`tf.TensorArray`."
+)
+
+
+class UnconnectedGradients(enum.Enum):
+    """The gradient of a source that the target does not depend on."""
+
+    NONE = "none"
+    ZERO = "zero"
+
+
+class GradientTape(mirrax.GradientTape):
+    """`tf.GradientTape`."""
+
+    def jacobian(
+        self,
+        target: Any,
+        sources: Any,
+        unconnected_gradients: Any = UnconnectedGradients.NONE,
+        parallel_iterations: Any = None,
+        experimental_use_pfor: bool = True,
+    ) -> Any:
+        return super().jacobian(target, sources, unconnected_gradients)
+
+    def batch_jacobian(
+        self,
+        target: Any,
+        source: Any,
+        unconnected_gradients: Any = UnconnectedGradients.NONE,
+        parallel_iterations: Any = None,
+        experimental_use_pfor: bool = True,
+    ) -> Any:
+        """Returns the Jacobian of each row of a batch."""
+        rows, others = target.shape[:1], source.shape[:1]
+        if rows != others or not rows:
+            raise ValueError(
+                "Need first dimension of target shape and source shape to match. "
+                f"Received: {tuple(target.shape)} and {tuple(source.shape)}."
+            )
+        whole = self.jacobian(target, source, unconnected_gradients)
+        if whole is None:
+            return None
+        # Each row depends only on its own row: the other blocks are zero.
+        own = jnp.diagonal(whole, axis1=0, axis2=len(target.shape))
+        return jnp.moveaxis(own, -1, 0)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        full = f"tf.GradientTape.{name}"
+        advice = "" if name.startswith("_") else f" {replacement_of(full)}"
+        raise AttributeError(f"`mirrax.tf` has no `{full}`.{advice}", name=name)
+
+
+def function(
+    func: Callable[..., Any] | None = None,
+    input_signature: Any = None,
+    autograph: Any = True,
+    jit_compile: Any = None,
+    reduce_retracing: Any = False,
+    **experimental: Any,
+) -> Any:
+    """`tf.function`: Python numbers are static arguments, as in TensorFlow.
+
+    `jit_compile`, `reduce_retracing` and options that start with `experimental_` are
+    ignored: each new shape causes a retrace.
+    """
+    unknown = [name for name in experimental if not name.startswith("experimental_")]
+    if unknown:
+        raise TypeError(
+            f"`tf.function` has no option {unknown[0]!r}. Use `input_signature` or "
+            "another of TensorFlow's options."
+        )
+    options = {"input_signature": input_signature, "autograph": bool(autograph)}
+    if func is None:
+        return functools.partial(function, **options)
+    return func if isinstance(func, Function) else Function(func, **options)
+
+
+class Function(mirrax.Function[..., Any]):
+    """What `tf.function` returns.
+
+    Args:
+        func: The Python function.
+        input_signature: The required specs of the arguments.
+        autograph: Whether its control flow on tensors is converted.
+    """
+
+    def __init__(
+        self,
+        func: Callable[..., Any],
+        input_signature: Any = None,
+        autograph: bool = True,
+    ) -> None:
+        if not callable(func):
+            raise TypeError(f"`tf.function` takes a function. Received: {func!r}.")
+        self.python_function = func
+        self._autograph = autograph
+        super().__init__(self.traceable(func), input_signature)
+        self._signatures: set[Any] = set()
+        self._created: set[Any] = set()
+        self._call_arguments = CallArguments(func)
+        self._traced: list[tuple[Any, tuple[Any, ...]]] = []
+
+    @override
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return super().__call__(*args, **kwargs)
+        except jax.errors.UnexpectedTracerError as error:
+            error.add_note(_LEAK)
+            raise
+        except TracedInitialValue as error:
+            if inside_function():
+                raise
+            return self.creating(args, error)(*args, **kwargs)
+        except StopIteration as error:
+            # As `next(iterator)` at the end of the data in a graph of TensorFlow.
+            raise OutOfRangeError("The dataset has no more elements.") from error
+
+    def creating(
+        self, args: Sequence[Any], error: TracedInitialValue
+    ) -> Callable[..., Any]:
+        """Returns what runs a first call that creates variables of computed values.
+
+        Args:
+            args: The arguments.
+            error: What the trace of the call failed with.
+        """
+        key = tuple(id(x) for x in nest.flatten(args) if not hasattr(x, "dtype"))
+        if key in self._created:
+            raise ValueError(
+                "tf.function only supports singleton tf.Variables created on the first "
+                f"call. Received: {self.name}, which creates another one on every "
+                "call. Keep it, as in `if self.v is None: self.v = tf.Variable(...)`, "
+                "or create it outside."
+            ) from error
+        self._created.add(key)
+        return self.fn
+
+    @override
+    def traceable(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+        body = conversion.converted(fn) if self._autograph else fn
+        body = taking_static_numbers(body)
+
+        @functools.wraps(body)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            leaves = nest.flatten((args, kwargs))
+            given = args[int(self.is_method) :]
+            if is_traced(leaves):
+                self._signatures.add(tuple(str(getattr(x, "aval", x)) for x in leaves))
+            if is_traced(leaves) or not (given or kwargs):
+                self._note_specs(given, args, kwargs)
+            return _with_values(body(*args, **kwargs))
+
+        call.__name__ = getattr(fn, "__name__", repr(fn))
+        return call
+
+    def _note_specs(self, given: Any, args: Any, kwargs: dict[str, Any]) -> None:
+        leaves = nest.flatten(given)
+        if kwargs or not all(isinstance(x, jax.core.Tracer) for x in leaves):
+            return
+        owner = weakref.ref(args[0]) if self.is_method else lambda: None
+        specs = nest.map_structure(lambda x: mirrax.TensorSpec(x.shape, x.dtype), given)
+        sizes = {size for x in leaves for size in x.shape}
+        is_new = all(specs != known for o, known in self._traced if o() is owner())
+        # The sizes of a function that is being exported are symbols.
+        if is_new and all(isinstance(size, int) for size in sizes):
+            self._traced.append((owner, specs))
+
+    @override
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else BoundFunction(self, instance)
+
+    @override
+    def fitted(self, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        args, kwargs = super().fitted(args, kwargs)
+        if self.input_signature is not None:
+            return args, kwargs
+        args, kwargs = with_static_numbers(self._call_arguments.unify(args, kwargs))
+        return args, kwargs
+
+    @override
+    def falls_back_to_python(self, error: Exception) -> bool:
+        if not (self._autograph or isinstance(error, NotCompilable)):
+            return False
+        if not fallback.needs_python(error):
+            return False
+        reason = conversion.failure_of(self.python_function)
+        fallback.warn(self.python_function, error, reason)
+        return True
+
+    def experimental_get_tracing_count(self) -> int:
+        # Inside another function it is traced as part of that one.
+        return self.trace_count or len(self._signatures)
+
+    def traced_signatures(self, instance: Any = None) -> list[tuple[Any, ...]]:
+        """Returns the specs of the arguments that the function was traced with.
+
+        Args:
+            instance: The object, if it is a method.
+        """
+        return [specs for owner, specs in self._traced if owner() is instance]
+
+    def get_concrete_function(self, *args: Any, **kwargs: Any) -> ConcreteFunction:
+        """Returns the function for arguments of these shapes and dtypes.
+
+        Args:
+            args: A `TensorSpec` or an example for each array, and the other arguments;
+                none with an `input_signature`.
+            kwargs: The same, by keyword.
+        """
+        num_bound = int(self.is_method)
+        if self.input_signature is not None and len(args) + len(kwargs) == num_bound:
+            args = (*args, *self.input_signature)
+        return ConcreteFunction(self, self.python_function, args, kwargs)
+
+
+def _with_values(result: Any) -> Any:
+    """Returns a function's result with the values of variables in their place."""
+
+    def value_of(leaf: Any) -> Any:
+        if isinstance(leaf, mirrax.Variable):
+            return leaf.read_value()
+        return leaf.value if _is_variable(leaf) else leaf
+
+    return jax.tree.map(value_of, result, is_leaf=_is_variable)
+
+
+def _is_variable(value: Any) -> bool:
+    keras = sys.modules.get("keras")
+    kinds = (mirrax.Variable,) if keras is None else (mirrax.Variable, keras.Variable)
+    return isinstance(value, kinds)

@@ -1,0 +1,222 @@
+"""Callbacks into Python, custom gradients, printing and devices."""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import functools
+import logging
+import pathlib
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import numpy as np
+
+import mirrax
+from mirrax.tf.errors import NotCompilable
+from mirrax.tf.tensors.host_tensors import HostTensor, host
+from mirrax.tf.tensors.tensor import is_traced, tensor
+
+__all__ = [
+    "custom_gradient",
+    "device",
+    "executing_eagerly",
+    "get_logger",
+    "grad_pass_through",
+    "inside_function",
+    "numpy_function",
+    "print",
+    "py_function",
+    "recompute_grad",
+    "stop_gradient",
+    "timestamp",
+]
+
+_FILE = "file://"
+# Looked up at each print: programs may replace them.
+_STREAMS = {"stdout": lambda: sys.stdout, "stderr": lambda: sys.stderr}
+
+
+def py_function(
+    func: Callable[..., Any] | None = None,
+    inp: Any = None,
+    Tout: Any = None,  # noqa: N803 - TensorFlow's name
+    name: Any = None,
+) -> Any:
+    """Calls `func` with tensors; returns its results as tensors of types `Tout`."""
+    if func is None:
+        return _decorator(py_function, Tout)
+    return _called(lambda *given: func(*map(_given, given)), inp, Tout)
+
+
+def numpy_function(
+    func: Callable[..., Any] | None = None,
+    inp: Any = None,
+    Tout: Any = None,  # noqa: N803 - TensorFlow's name
+    stateful: bool = True,
+    name: Any = None,
+) -> Any:
+    """Calls `func` with NumPy arrays; returns tensors of types `Tout`."""
+    if func is None:
+        return _decorator(numpy_function, Tout)
+    return _called(lambda *given: func(*map(np.asarray, given)), inp, Tout)
+
+
+def _decorator(call: Callable[..., Any], types: Any) -> Callable[..., Any]:
+    """Returns `@tf.py_function(Tout=...)`."""
+
+    def decorate(func: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(func)
+        def called(*args: Any) -> Any:
+            return call(func, args, types)
+
+        return called
+
+    return decorate
+
+
+def _given(value: Any) -> Any:
+    """Returns an input as a tensor; host values stay on the host."""
+    shown = host(value)
+    return shown if isinstance(shown, HostTensor) else tensor(value)
+
+
+def _called(func: Callable[..., Any], inputs: Any, types: Any) -> Any:
+    has_results = types is not None and types not in ([], ())
+    if not inside_function():
+        result = func(*inputs)
+        return _typed(result, types) if has_results else None
+    if has_results:
+        raise NotCompilable(
+            "The results of a Python function must have known shapes. Received: "
+            "`tf.py_function` or `tf.numpy_function` inside `tf.function`. Use "
+            "`jax.pure_callback`, which takes the shapes, or call it outside, in "
+            "`Dataset.map` for example."
+        )
+
+    def call(*given: Any) -> None:
+        func(*given)
+
+    jax.debug.callback(call, *inputs)
+    return None
+
+
+def _typed(result: Any, types: Any) -> Any:
+    if isinstance(types, list | tuple):
+        return [tensor(x, _dtype(t)) for x, t in zip(result, types, strict=True)]
+    return tensor(result, _dtype(types))
+
+
+def _dtype(kind: Any) -> Any:
+    return getattr(kind, "dtype", kind)
+
+
+def custom_gradient(f: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a function with the gradient that `f` returns beside its result."""
+
+    @jax.custom_vjp
+    def call(*args: Any) -> Any:
+        return f(*args)[0]
+
+    def forward(*args: Any) -> Any:
+        return f(*args)[0], args
+
+    def backward(args: Any, upstream: Any) -> Any:
+        _, gradient = f(*args)
+        many = upstream if isinstance(upstream, tuple | list) else (upstream,)
+        found = gradient(*many)
+        return tuple(found) if isinstance(found, tuple | list) else (found,)
+
+    call.defvjp(forward, backward)
+
+    @functools.wraps(f)
+    def wrapped(*args: Any) -> Any:
+        return call(*[tensor(value) for value in args])
+
+    return wrapped
+
+
+def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns `f`, rematerialized for its gradient."""
+    saved: Callable[..., Any] = jax.checkpoint(f)
+    return saved
+
+
+def grad_pass_through(f: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns `f` with the gradient of the identity."""
+
+    @functools.wraps(f)
+    def wrapped(x: Any) -> Any:
+        x = tensor(x)
+        return x + jax.lax.stop_gradient(f(x) - x)
+
+    return wrapped
+
+
+def stop_gradient(input: Any, name: Any = None) -> Any:
+    return jax.tree.map(lambda x: jax.lax.stop_gradient(tensor(x)), input)
+
+
+def print(*inputs: Any, **kwargs: Any) -> None:
+    """Prints values; in compiled code, at run time."""
+    stream = kwargs.get("output_stream", sys.stderr)
+    separator, end = kwargs.get("sep", " "), kwargs.get("end", "\n")
+
+    def show(*values: Any) -> None:
+        filled = iter(values)
+        texts = [next(filled) if is_traced(item) else _shown(item) for item in inputs]
+        with _opened(stream) as file:
+            builtins.print(*texts, sep=separator, end=end, file=file)
+
+    traced = [item for item in inputs if is_traced(item)]
+    if traced:
+        jax.debug.callback(show, *traced)
+    else:
+        show()
+
+
+@contextlib.contextmanager
+def _opened(stream: Any) -> Iterator[Any]:
+    """Opens a stream: a file object, "stdout", "stderr" or a `file://` path."""
+    if isinstance(stream, str) and stream.startswith(_FILE):
+        with pathlib.Path(stream.removeprefix(_FILE)).open("a") as file:
+            yield file
+    else:
+        yield _STREAMS[stream]() if isinstance(stream, str) else stream
+
+
+def _shown(item: Any) -> Any:
+    return item if isinstance(item, str) else jax.tree.map(np.asarray, item)
+
+
+@contextlib.contextmanager
+def device(device_name: Any) -> Iterator[None]:
+    """Creates new tensors on a device."""
+    if device_name is None:
+        yield
+        return
+    (chosen,) = mirrax.OneDeviceStrategy(device_name).topology.devices
+    with jax.default_device(chosen):
+        yield
+
+
+def executing_eagerly() -> bool:
+    """Returns whether code runs eagerly, and is not traced."""
+    return not inside_function()
+
+
+def inside_function() -> bool:
+    return isinstance(jax.numpy.zeros(()) + 0, jax.core.Tracer)
+
+
+def get_logger() -> logging.Logger:
+    """Returns the logger named "tensorflow"."""
+    return logging.getLogger("tensorflow")
+
+
+def timestamp(name: Any = None) -> float:
+    """Returns the time in seconds; in compiled code, the time of the trace."""
+    return time.time()

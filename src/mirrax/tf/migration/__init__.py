@@ -1,0 +1,1 @@
+"""`mirrax migrate`: which parts of a TensorFlow program work."""

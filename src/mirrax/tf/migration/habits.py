@@ -1,0 +1,53 @@
+"""What programs do with tensors that JAX's arrays do not have or do otherwise."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+from collections.abc import Iterator
+
+_OF_SHAPES = ("as_list", "dims", "is_fully_defined", "ndims", "num_elements", "rank")
+_OF_DTYPES = ("as_numpy_dtype", "base_dtype", "is_floating", "is_integer", "max", "min")
+
+_ABOUT_SHAPES = (
+    "only variables and elements of datasets have it; for other tensors use "
+    "`x.get_shape()`, or the shape as a tuple"
+)
+ABOUT_DTYPES = (
+    "dtypes are NumPy's; use `np.issubdtype(dtype, np.floating)`, "
+    "`np.finfo(dtype).max` or the dtype itself"
+)
+_ABOUT_LISTS = "JAX's arrays take no lists as operands; write `tf.constant([...])`"
+_ABOUT_GROWTH = (
+    "in a loop of unknown length, the function's Python runs on every call; give the "
+    "array its size"
+)
+
+
+@dataclasses.dataclass(frozen=True, order=True)
+class Habit:
+    """A use of a tensor that may fail, or differ."""
+
+    line: int
+    text: str
+    advice: str
+
+
+def find_habits(tree: ast.Module) -> list[Habit]:
+    """Returns such uses in a program, by line."""
+    return sorted(habit for node in ast.walk(tree) for habit in _habits(node))
+
+
+def _habits(node: ast.AST) -> Iterator[Habit]:
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Attribute):
+        kind = node.value.attr
+        if kind == "shape" and node.attr in _OF_SHAPES:
+            yield Habit(node.lineno, f".shape.{node.attr}", _ABOUT_SHAPES)
+        elif kind == "dtype" and node.attr in _OF_DTYPES:
+            yield Habit(node.lineno, f".dtype.{node.attr}", ABOUT_DTYPES)
+    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+        # `n * [0]` repeats a list.
+        if isinstance(node.right, ast.List) and len(node.right.elts) > 1:
+            yield Habit(node.lineno, ast.unparse(node), _ABOUT_LISTS)
+    elif isinstance(node, ast.keyword) and ast.unparse(node) == "dynamic_size=True":
+        yield Habit(node.lineno, "dynamic_size=True", _ABOUT_GROWTH)

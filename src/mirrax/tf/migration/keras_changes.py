@@ -1,0 +1,161 @@
+"""What Keras 3 has changed, and what in it needs TensorFlow, in a program's source."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+from collections.abc import Iterator
+
+from mirrax.tf.migration.edits import Edit
+
+_HOST = "it works in TensorFlow only; do it in Python or NumPy in `Dataset.map`"
+_FILES = "its result is a dataset of TensorFlow; use `tf.data.Dataset.list_files`"
+
+NEEDS_TENSORFLOW: dict[str, str] = {
+    "tf.keras.export": "`tf.saved_model.save`, or `model.save` to a `.keras` file",
+    "tf.keras.layers.TFSMLayer": "`tf.keras.models.load_model` of a `.keras` file",
+    "tf.keras.optimizers.legacy": "the optimizer of the same name in `tf.keras`",
+    "tf.keras.utils.FeatureSpace": f"other preprocessing: {_HOST}",
+    "tf.keras.utils.audio_dataset_from_directory": f"other input: {_FILES}",
+    "tf.keras.utils.image_dataset_from_directory": f"other input: {_FILES}",
+    "tf.keras.utils.text_dataset_from_directory": f"other input: {_FILES}",
+    "tf.keras.utils.timeseries_dataset_from_array": (
+        "`Dataset.window`, or slices made with NumPy"
+    ),
+}
+"""Names that Keras on JAX has, but cannot use; `Use {value}.` is the advice."""
+
+_RENAMED_METHODS = {
+    "reset_states": "reset_state",
+    "fit_generator": "fit",
+    "evaluate_generator": "evaluate",
+    "predict_generator": "predict",
+}
+_REMOVED_METHODS = {
+    "predict_classes": "`np.argmax(model.predict(x), axis=-1)`",
+    "predict_proba": "`model.predict`",
+    "get_scaled_loss": "`optimizer.scale_loss(loss)`",
+    "get_unscaled_gradients": "nothing: `apply_gradients` unscales them",
+    "add_metric": "a `tf.keras.metrics` object in the layer, updated in `call`",
+}
+_MODEL_SUFFIXES = (".keras", ".h5", ".hdf5")
+_WEIGHTS = ".weights.h5"
+
+
+@dataclasses.dataclass(frozen=True, order=True)
+class Change:
+    """A place where Keras 3 differs from Keras 2.
+
+    Args:
+        line: The line.
+        subject: What the program says.
+        advice: What to write instead.
+        edit: The edit that does so; None if it needs thought.
+    """
+
+    line: int
+    subject: str
+    advice: str
+    edit: Edit | None = None
+
+
+def find_changes(tree: ast.Module) -> list[Change]:
+    """Returns what a program must change for Keras 3, by line."""
+    found = [change for node in ast.walk(tree) for change in _changes(node)]
+    return sorted(found, key=lambda change: (change.line, change.subject))
+
+
+def _changes(node: ast.AST) -> Iterator[Change]:
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        yield from _of_method(node, node.func)
+        yield from _of_optimizer(node, node.func)
+    elif isinstance(node, ast.Attribute) and node.attr == "lr":
+        owner = ast.unparse(node.value)
+        if "opt" in owner.rsplit(".", maxsplit=1)[-1].lower():
+            yield _renamed(node, "learning_rate")
+
+
+def _of_method(call: ast.Call, method: ast.Attribute) -> Iterator[Change]:
+    name = method.attr
+    if name in _RENAMED_METHODS:
+        yield _renamed(method, _RENAMED_METHODS[name])
+    elif name in _REMOVED_METHODS:
+        yield Change(call.lineno, f".{name}", f"write {_REMOVED_METHODS[name]}")
+    elif name in ("save", "save_weights") and _names(call, "save_format"):
+        advice = "leave it out, and let the file name end in '.keras' or '.weights.h5'"
+        yield Change(call.lineno, "save_format=", advice)
+    elif name == "add_weight":
+        yield from _of_weight(call)
+    elif name in ("save_weights", "load_weights"):
+        yield from _of_path(call, (_WEIGHTS, *_MODEL_SUFFIXES[1:]), _WEIGHTS)
+    elif name == "load_model" or (name == "save" and _is_model(method.value)):
+        yield from _of_path(call, _MODEL_SUFFIXES, ".keras")
+    elif name == "ModelCheckpoint":
+        only = [k.value for k in call.keywords if k.arg == "save_weights_only"]
+        is_weights = bool(only) and getattr(only[0], "value", False) is True
+        suffix = _WEIGHTS if is_weights else ".keras"
+        yield from _of_path(call, (suffix, ".h5"), suffix)
+
+
+def _names(call: ast.Call, argument: str) -> bool:
+    return any(keyword.arg == argument for keyword in call.keywords)
+
+
+def _of_weight(call: ast.Call) -> Iterator[Change]:
+    """Finds a name in the first place, where Keras 3 has the shape."""
+    first = next(iter(call.args), None)
+    if isinstance(first, ast.Constant) and isinstance(first.value, str):
+        at = (first.lineno, first.col_offset)
+        subject = f"add_weight({first.value!r})"
+        # A positional argument cannot follow a named one.
+        edit = Edit(at, at, "name=") if len(call.args) == 1 else None
+        yield Change(first.lineno, subject, "write `name=` before the name", edit)
+
+
+def _is_model(value: ast.expr) -> bool:
+    return "model" in ast.unparse(value).lower()
+
+
+def _of_path(call: ast.Call, allowed: tuple[str, ...], suffix: str) -> Iterator[Change]:
+    """Finds a written file name without an extension that Keras 3 accepts."""
+    named = [k.value for k in call.keywords if k.arg in ("filepath", "path")]
+    path = next(iter([*call.args[:1], *named]), None)
+    last = path.values[-1] if isinstance(path, ast.JoinedStr) and path.values else path
+    if not (isinstance(last, ast.Constant) and isinstance(last.value, str)):
+        return
+    if last.value.endswith(allowed):
+        return
+    assert path is not None
+    edit = None
+    if path.end_col_offset is not None and path.end_lineno == path.lineno:
+        # Before the quotation mark; a text of one line has a single one.
+        at = (path.end_lineno, path.end_col_offset - 1)
+        edit = Edit(at, at, suffix)
+    yield Change(
+        path.lineno,
+        ast.unparse(path),
+        f"Keras 3 wants a file name that ends in {suffix!r}",
+        edit,
+    )
+
+
+def _of_optimizer(call: ast.Call, function: ast.Attribute) -> Iterator[Change]:
+    if ".optimizers." not in f"{ast.unparse(function)}.":
+        return
+    for keyword in call.keywords:
+        if keyword.arg == "lr":
+            at = (keyword.lineno, keyword.col_offset)
+            edit = Edit(at, (at[0], at[1] + len("lr")), "learning_rate")
+            yield Change(keyword.lineno, "lr=", "write `learning_rate=`", edit)
+        elif keyword.arg == "decay":
+            advice = "pass a schedule of `tf.keras.optimizers.schedules` as the rate"
+            yield Change(keyword.lineno, "decay=", advice)
+
+
+def _renamed(node: ast.Attribute, name: str) -> Change:
+    edit = None
+    if node.end_lineno is not None and node.end_col_offset is not None:
+        end = (node.end_lineno, node.end_col_offset)
+        edit = Edit((end[0], end[1] - len(node.attr)), end, name)
+    line = node.end_lineno or node.lineno
+    return Change(line, f".{node.attr}", f"write `.{name}`", edit)

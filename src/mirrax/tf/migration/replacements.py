@@ -1,0 +1,157 @@
+"""Replacements of TensorFlow names that Mirrax does not have.
+
+A key is a name, or a module for all its names; `Use {value}.` is the advice.
+"""
+
+_WORKERS = "MultiWorkerMirroredStrategy: synchronous workers without parameter servers"
+_FLAGS = "`absl.flags`, which has the same functions"
+_OBJECTS = "a `tf.Module`, which keeps its variables and lists them"
+_PADDED = (
+    "padded arrays: `Dataset.padded_batch(n, few_lengths=True)`, and "
+    "`tf.sequence_mask(lengths)` as the mask"
+)
+
+REPLACEMENTS: dict[str, str] = {
+    "tf.distribute.ParameterServerStrategy": _WORKERS,
+    "tf.distribute.Server": (
+        "MultiWorkerMirroredStrategy, which starts its own servers"
+    ),
+    "tf.distribute.coordinator": (
+        "`strategy.run` of a MultiWorkerMirroredStrategy on every worker"
+    ),
+    "tf.distribute.coordinator.experimental_get_current_worker_index": (
+        "`strategy.cluster_resolver.task_id`"
+    ),
+    "tf.distribute.experimental.ParameterServerStrategy": _WORKERS,
+    "tf.distribute.experimental.partitioners": (
+        "`jax.sharding` to split a large array over devices"
+    ),
+    "tf.distribute.experimental.rpc": "an RPC library, such as grpc",
+    "tf.compat.v1.Session": (
+        "plain calls: operations run eagerly, and `tf.function` compiles"
+    ),
+    "tf.AggregationMethod": "nothing: XLA sums gradients",
+    "tf.CriticalSection": "`threading.Lock` around eager code",
+    "tf.Graph": "plain functions: `tf.function` compiles, without graphs",
+    "tf.RaggedTensor": _PADDED,
+    "tf.RaggedTensorSpec": _PADDED,
+    "tf.RegisterGradient": "`jax.custom_vjp`",
+    "tf.SparseTensor": "`jax.experimental.sparse.BCOO`",
+    "tf.SparseTensorSpec": "`jax.experimental.sparse.BCOO`",
+    "tf.audio": "`scipy.io.wavfile` in the input pipeline",
+    "tf.autodiff": "`jax.jvp`",
+    "tf.batch_to_space": "`jnp.reshape` and `jnp.transpose`",
+    "tf.compat.v1": "the names of TensorFlow 2",
+    "tf.compat.v1.app": "`absl.app`",
+    "tf.compat.v1.app.flags": _FLAGS,
+    "tf.compat.v1.flags": _FLAGS,
+    "tf.compat.v1.get_default_graph": "nothing: there are no graphs",
+    "tf.compat.v1.gradients": "`tf.GradientTape`, or `mirrax.value_and_grad`",
+    "tf.compat.v1.layers": "`tf.keras.layers`",
+    "tf.compat.v1.placeholder": "arguments of a function",
+    "tf.compat.v1.train": "`tf.keras.optimizers`, or Optax",
+    "tf.compat.v1.train.MonitoredTrainingSession": (
+        "a loop over `mirrax.train.resumable`, which restores and saves"
+    ),
+    "tf.compat.v1.trainable_variables": _OBJECTS,
+    "tf.compat.v1.variable_scope": _OBJECTS,
+    "tf.config.optimizer": "XLA_FLAGS; XLA optimizes automatically",
+    "tf.config.threading": "`tf.compat.v1.ConfigProto` at start-up",
+    "tf.contrib": "the names of TensorFlow 2, or Keras",
+    "tf.data.Dataset": "`Dataset.from_generator` with a generator that does the same",
+    "tf.data.Dataset.ignore_errors": (
+        "`map` with a function that catches them, and `filter`"
+    ),
+    "tf.data.Dataset.ragged_batch": _PADDED,
+    "tf.data.Dataset.rejection_resample": (
+        "`sample_from_datasets` of one dataset for each class (`filter`)"
+    ),
+    "tf.data.Dataset.snapshot": "`cache(filename)`",
+    "tf.data.experimental": "the method of the same name of `tf.data.Dataset`",
+    "tf.data.Dataset.sparse_batch": _PADDED,
+    "tf.data.experimental.dense_to_ragged_batch": _PADDED,
+    "tf.data.experimental.dense_to_sparse_batch": _PADDED,
+    "tf.data.experimental.service": "`mirrax.data` on each worker",
+    "tf.dtensor": "`jax.sharding`",
+    "tf.edit_distance": "a Python library in the input pipeline",
+    "tf.estimator": "`tf.keras.Model.fit`, or a loop over `strategy.run`",
+    "tf.experimental.dtensor": "`jax.sharding`",
+    "tf.feature_column": "`tf.keras.layers` for preprocessing",
+    "tf.fingerprint": "`hashlib`",
+    "tf.gradients": "`mirrax.value_and_grad`, or `tf.GradientTape`",
+    "tf.graph_util": "plain functions",
+    "tf.hessians": "`jax.hessian`",
+    "tf.image": "`jax.image`, `dm_pix`, or Pillow in the input pipeline",
+    "tf.io.RaggedFeature": "`tf.io.VarLenFeature`, whose values are padded in a batch",
+    "tf.io.decode_image": "Pillow: `np.asarray(PIL.Image.open(path))`",
+    "tf.io.decode_jpeg": "Pillow: `np.asarray(PIL.Image.open(path))`",
+    "tf.io.decode_png": "Pillow: `np.asarray(PIL.Image.open(path))`",
+    "tf.io.gfile": "the name in lower case, such as `tf.io.gfile.exists`",
+    "tf.io.parse_tensor": "`np.load` of a buffer, or `tf.io.decode_raw`",
+    "tf.io.serialize_tensor": "`np.save` to a buffer, or `array.tobytes()`",
+    "tf.keras": "the names of Keras 3, as in its documentation",
+    "tf.keras.backend": "the function of the same name in `keras.ops`",
+    "tf.keras.backend.categorical_focal_crossentropy": (
+        "`tf.keras.losses.categorical_focal_crossentropy`"
+    ),
+    "tf.keras.backend.ctc_batch_cost": "`keras.ops.ctc_loss`, which takes logits",
+    "tf.keras.backend.ctc_decode": "`keras.ops.ctc_decode`",
+    "tf.keras.backend.gradients": "`tf.GradientTape`",
+    "tf.keras.backend.learning_phase": "the argument `training` of `call`",
+    "tf.keras.backend.random_normal_variable": "`tf.Variable(tf.random.normal(...))`",
+    "tf.keras.backend.random_uniform_variable": "`tf.Variable(tf.random.uniform(...))`",
+    "tf.keras.backend.resize_images": "`tf.image.resize`",
+    "tf.keras.backend.rnn": "`tf.keras.layers.RNN`",
+    "tf.keras.backend.set_learning_phase": "the argument `training` of `call`",
+    "tf.keras.estimator": "`tf.keras.Model.fit`",
+    "tf.keras.layers.CuDNNGRU": "`tf.keras.layers.GRU`",
+    "tf.keras.layers.CuDNNLSTM": "`tf.keras.layers.LSTM`",
+    "tf.keras.layers.HashedCrossing": "`zlib.crc32(a + b) % num_bins` in `Dataset.map`",
+    "tf.keras.layers.Hashing": (
+        "`zlib.crc32(text) % num_bins` in `Dataset.map`; its bins differ from Keras'"
+    ),
+    "tf.keras.layers.IntegerLookup": "`tf.lookup.StaticHashTable` in `Dataset.map`",
+    "tf.keras.layers.TextVectorization": (
+        "`text.lower().split()` and `tf.keras.layers.StringLookup` in `Dataset.map`, "
+        "then `padded_batch`"
+    ),
+    "tf.keras.layers.experimental": "the layer of the same name in `tf.keras.layers`",
+    "tf.keras.mixed_precision.experimental": "`tf.keras.mixed_precision`",
+    "tf.keras.optimizers.experimental": "`tf.keras.optimizers`",
+    "tf.keras.utils.multi_gpu_model": "`tf.distribute.MirroredStrategy`",
+    "tf.keras.wrappers": "the package `scikeras`",
+    "tf.linalg.LinearOperator": "plain matrices, or lineax",
+    "tf.linalg.eig": "`jnp.linalg.eig` (on the CPU)",
+    "tf.linalg.lu": "`jax.scipy.linalg.lu`",
+    "tf.linalg.sqrtm": "`jax.scipy.linalg.sqrtm`",
+    "tf.lite": "`jax.export`",
+    "tf.lookup": "a Python dict in the input pipeline (`Dataset.map`)",
+    "tf.math.sobol_sample": "`scipy.stats.qmc.Sobol`",
+    "tf.mlir": "`jax.jit(...).lower(...).as_text()`",
+    "tf.nn.ctc_loss": "`optax.ctc_loss`",
+    "tf.nn.experimental": "`tf.random.stateless_uniform` and a mask",
+    "tf.nn.max_pool_with_argmax": "`jax.lax.reduce_window` over pairs",
+    "tf.nn.sampled_softmax_loss": "`tf.nn.sparse_softmax_cross_entropy_with_logits`",
+    "tf.profiler": "`jax.profiler`",
+    "tf.quantization": "`aqt`, or a cast",
+    "tf.queue": "`queue.Queue`",
+    "tf.ragged": _PADDED,
+    "tf.raw_ops": "`jax.lax`",
+    "tf.saved_model": "`tf.saved_model.save` and `load` (`mirrax.train.export`)",
+    "tf.sets": "`jnp.unique`, `jnp.intersect1d`",
+    "tf.signal": "`jax.numpy.fft` and `jax.scipy.signal`",
+    "tf.sparse": "`jax.experimental.sparse`",
+    "tf.strings.to_hash_bucket_fast": (
+        "`zlib.crc32(text) % num_buckets` in `Dataset.map`; its buckets differ from "
+        "TensorFlow's, which uses FarmHash"
+    ),
+    "tf.strings": "Python's `str` in the input pipeline (`Dataset.map`)",
+    "tf.summary": "`tf.summary.scalar`, `histogram`, `text`, `image`, `audio`",
+    "tf.sysconfig": "nothing: there is no library to link to",
+    "tf.test": "pytest, and `jax.devices()` for the available devices",
+    "tf.tpu": "TPUStrategy: JAX starts the TPUs itself",
+    "tf.train.Coordinator": "`threading.Event`",
+    "tf.train.SequenceExample": "`tf.train.Example` with lists",
+    "tf.types": "`jax.typing`",
+    "tf.xla": "`tf.function`, which is always compiled by XLA",
+}

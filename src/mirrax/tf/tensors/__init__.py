@@ -1,0 +1,1 @@
+"""Tensors: conversions, creation, shapes, indexing and collections of them."""

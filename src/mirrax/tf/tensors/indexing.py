@@ -1,0 +1,238 @@
+"""Gathering, scattering, searching and sorting."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from mirrax.tf.dtypes import canonical, int32
+from mirrax.tf.tensors.tensor import operands, sizes, tensor
+
+__all__ = [
+    "argsort",
+    "boolean_mask",
+    "dynamic_partition",
+    "dynamic_stitch",
+    "gather",
+    "gather_nd",
+    "histogram_fixed_width",
+    "reverse_sequence",
+    "scatter_nd",
+    "searchsorted",
+    "sort",
+    "tensor_scatter_nd_add",
+    "tensor_scatter_nd_max",
+    "tensor_scatter_nd_min",
+    "tensor_scatter_nd_sub",
+    "tensor_scatter_nd_update",
+    "unique",
+    "unique_with_counts",
+    "unravel_index",
+    "where",
+]
+
+
+def gather(
+    params: Any,
+    indices: Any,
+    validate_indices: Any = None,
+    axis: int | None = None,
+    batch_dims: int = 0,
+    name: Any = None,
+) -> Any:
+    params, indices = tensor(params), tensor(indices)
+    axis = batch_dims if axis is None else axis % params.ndim
+    take: Any = functools.partial(jnp.take, axis=axis - batch_dims)
+    for _ in range(batch_dims):
+        take = jax.vmap(take)
+    return take(params, indices)
+
+
+def gather_nd(
+    params: Any,
+    indices: Any,
+    batch_dims: int = 0,
+    name: Any = None,
+    bad_indices_policy: str = "",
+) -> Any:
+    params, indices = tensor(params), tensor(indices)
+    pick: Callable[[Any, Any], Any] = lambda values, at: values[keys_of(at)]  # noqa: E731
+    for _ in range(batch_dims):
+        pick = jax.vmap(pick)
+    return pick(params, indices)
+
+
+def keys_of(indices: Any) -> tuple[Any, ...]:
+    return tuple(jnp.moveaxis(indices, -1, 0))
+
+
+def scatter_nd(indices: Any, updates: Any, shape: Any, name: Any = None) -> Any:
+    updates = tensor(updates)
+    empty = jnp.zeros(sizes(shape), updates.dtype)
+    return empty.at[keys_of(tensor(indices))].add(updates)
+
+
+def _scatter(update: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    def scatter(tensor: Any, indices: Any, updates: Any, name: Any = None) -> Any:
+        chosen = _tensor(tensor).at[keys_of(_tensor(indices))]
+        return update(chosen, _tensor(updates))
+
+    return scatter
+
+
+tensor_scatter_nd_add = _scatter(lambda chosen, x: chosen.add(x))
+tensor_scatter_nd_sub = _scatter(lambda chosen, x: chosen.add(-x))
+tensor_scatter_nd_max = _scatter(lambda chosen, x: chosen.max(x))
+tensor_scatter_nd_min = _scatter(lambda chosen, x: chosen.min(x))
+tensor_scatter_nd_update = _scatter(lambda chosen, x: chosen.set(x))
+
+
+def where(condition: Any, x: Any = None, y: Any = None, name: Any = None) -> Any:
+    if x is None and y is None:
+        return jnp.argwhere(tensor(condition))
+    return jnp.where(tensor(condition), *operands(x, y))
+
+
+def boolean_mask(
+    tensor: Any, mask: Any, axis: int | None = None, name: str = "boolean_mask"
+) -> Any:
+    array = jnp.moveaxis(_tensor(tensor), axis or 0, 0)
+    mask = _tensor(mask)
+    if mask.ndim == 1:
+        return jnp.moveaxis(array[mask], 0, axis or 0)
+    return array[mask]
+
+
+def sort(
+    values: Any, axis: int = -1, direction: str = "ASCENDING", name: Any = None
+) -> Any:
+    return jnp.sort(tensor(values), axis, descending=_descends(direction))
+
+
+def argsort(
+    values: Any,
+    axis: int = -1,
+    direction: str = "ASCENDING",
+    stable: bool = False,
+    name: Any = None,
+) -> Any:
+    descending = _descends(direction)
+    return jnp.argsort(tensor(values), axis, descending=descending).astype(jnp.int32)
+
+
+def _descends(direction: str) -> bool:
+    if direction not in ("ASCENDING", "DESCENDING"):
+        raise ValueError(
+            "`direction` must be 'ASCENDING' or 'DESCENDING'. Received: "
+            f"direction={direction!r}."
+        )
+    return direction == "DESCENDING"
+
+
+def searchsorted(
+    sorted_sequence: Any,
+    values: Any,
+    side: str = "left",
+    out_type: Any = int32,
+    name: Any = None,
+) -> Any:
+    find: Callable[[Any, Any], Any] = lambda s, v: jnp.searchsorted(s, v, side=side)  # noqa: E731
+    sequence = tensor(sorted_sequence)
+    for _ in range(sequence.ndim - 1):
+        find = jax.vmap(find)
+    return find(sequence, tensor(values)).astype(canonical(out_type))
+
+
+class Unique(NamedTuple):
+    """Unique values in the order of their first occurrence."""
+
+    y: Any
+    idx: Any
+
+
+class UniqueWithCounts(NamedTuple):
+    """Unique values in the order of their first occurrence, with their counts."""
+
+    y: Any
+    idx: Any
+    count: Any
+
+
+def unique(x: Any, out_idx: Any = int32, name: Any = None) -> Unique:
+    found = unique_with_counts(x, out_idx)
+    return Unique(found.y, found.idx)
+
+
+def unique_with_counts(
+    x: Any, out_idx: Any = int32, name: Any = None
+) -> UniqueWithCounts:
+    values, first, inverse, counts = np.unique(
+        np.asarray(x), return_index=True, return_inverse=True, return_counts=True
+    )
+    order = np.argsort(first)
+    place = np.argsort(order)
+    kind = canonical(out_idx)
+    return UniqueWithCounts(
+        tensor(values[order]),
+        jnp.asarray(place[inverse], kind),
+        jnp.asarray(counts[order], kind),
+    )
+
+
+def unravel_index(indices: Any, dims: Any, name: Any = None) -> Any:
+    return jnp.stack(jnp.unravel_index(tensor(indices), sizes(dims)))
+
+
+def dynamic_partition(
+    data: Any, partitions: Any, num_partitions: int, name: Any = None
+) -> list[Any]:
+    data, partitions = tensor(data), tensor(partitions)
+    return [data[partitions == i] for i in range(num_partitions)]
+
+
+def dynamic_stitch(indices: Any, data: Any, name: Any = None) -> Any:
+    places = [tensor(i) for i in indices]
+    values = [tensor(d) for d in data]
+    rest = values[0].shape[places[0].ndim :]
+    size = max(int(jnp.max(place)) for place in places if place.size) + 1
+    merged = jnp.zeros((size, *rest), values[0].dtype)
+    for place, value in zip(places, values, strict=True):
+        merged = merged.at[place.reshape(-1)].set(value.reshape(-1, *rest))
+    return merged
+
+
+def reverse_sequence(
+    input: Any,
+    seq_lengths: Any,
+    seq_axis: int = 0,
+    batch_axis: int = 0,
+    name: Any = None,
+) -> Any:
+    array = jnp.moveaxis(tensor(input), (batch_axis, seq_axis), (0, 1))
+    steps = jnp.arange(array.shape[1])[None]
+    lengths = tensor(seq_lengths)[:, None]
+    order = jnp.where(steps < lengths, lengths - 1 - steps, steps)
+    swapped = jax.vmap(lambda row, at: row[at])(array, order)
+    return jnp.moveaxis(swapped, (0, 1), (batch_axis, seq_axis))
+
+
+def histogram_fixed_width(
+    values: Any,
+    value_range: Any,
+    nbins: int = 100,
+    dtype: Any = int32,
+    name: Any = None,
+) -> Any:
+    values = tensor(values)
+    low, high = tensor(value_range)
+    scaled = jnp.floor((values - low) / (high - low) * nbins)
+    bins = jnp.clip(scaled, 0, nbins - 1).astype(jnp.int32)
+    return jnp.bincount(bins.reshape(-1), length=nbins).astype(canonical(dtype))
+
+
+_tensor = tensor

@@ -1,0 +1,224 @@
+"""Shapes, and functions that reshape, join, split and slice tensors."""
+
+from __future__ import annotations
+
+import builtins
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from mirrax import TensorShape
+from mirrax.tf.dtypes import canonical, int32
+from mirrax.tf.tensors.host_tensors import host
+from mirrax.tf.tensors.tensor import axes, is_row_stand_in, is_traced, sizes, tensor
+
+__all__ = [
+    "TensorShape",
+    "broadcast_dynamic_shape",
+    "broadcast_static_shape",
+    "broadcast_to",
+    "concat",
+    "ensure_shape",
+    "expand_dims",
+    "newaxis",
+    "pad",
+    "parallel_stack",
+    "rank",
+    "repeat",
+    "reshape",
+    "reverse",
+    "roll",
+    "shape",
+    "shape_n",
+    "size",
+    "slice",
+    "split",
+    "squeeze",
+    "stack",
+    "strided_slice",
+    "tile",
+    "transpose",
+    "unstack",
+]
+
+newaxis = None
+
+
+def shape(input: Any, out_type: Any = int32, name: Any = None) -> Any:
+    """Returns the shape as a host tensor, also while a function is traced."""
+    return host(np.array(_known_shape(input), canonical(out_type)))
+
+
+def shape_n(input: Any, out_type: Any = int32, name: Any = None) -> list[Any]:
+    return [shape(value, out_type) for value in input]
+
+
+def rank(input: Any, name: Any = None) -> Any:
+    return host(np.int32(len(_known_shape(input))))
+
+
+def size(input: Any, out_type: Any = int32, name: Any = None) -> Any:
+    count = math.prod(_known_shape(input))
+    return host(canonical(out_type).type(count))
+
+
+def reshape(tensor: Any, shape: Any, name: Any = None) -> Any:
+    if is_row_stand_in(tensor):
+        return tensor.reshape(sizes(shape))
+    return jnp.reshape(_tensor(tensor), sizes(shape))
+
+
+def expand_dims(input: Any, axis: Any, name: Any = None) -> Any:
+    return jnp.expand_dims(tensor(input), axes(axis))
+
+
+def squeeze(input: Any, axis: Any = None, name: Any = None) -> Any:
+    return jnp.squeeze(tensor(input), axes(axis))
+
+
+def transpose(
+    a: Any, perm: Any = None, conjugate: bool = False, name: Any = None
+) -> Any:
+    array = jnp.transpose(tensor(a), axes(perm))
+    return jnp.conj(array) if conjugate else array
+
+
+def broadcast_to(input: Any, shape: Any, name: Any = None) -> Any:
+    return jnp.broadcast_to(tensor(input), sizes(shape))
+
+
+def broadcast_static_shape(shape_x: Any, shape_y: Any) -> TensorShape:
+    return TensorShape(np.broadcast_shapes(sizes(shape_x), sizes(shape_y)))
+
+
+def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Any:
+    return host(np.array(broadcast_static_shape(shape_x, shape_y), np.int32))
+
+
+def ensure_shape(x: Any, shape: Any, name: Any = None) -> Any:
+    array = tensor(x)
+    wanted = TensorShape(shape)
+    if not wanted.is_compatible_with(array.shape):
+        raise ValueError(
+            f"Shape of tensor {array.shape} is not compatible with expected shape "
+            f"{tuple(wanted)}."
+        )
+    return array
+
+
+def concat(values: Any, axis: Any, name: Any = None) -> Any:
+    return jnp.concatenate([tensor(value) for value in values], int(axis))
+
+
+def stack(values: Any, axis: int = 0, name: Any = None) -> Any:
+    return jnp.stack([tensor(value) for value in values], axis)
+
+
+def parallel_stack(values: Any, name: Any = None) -> Any:
+    return stack(values)
+
+
+def unstack(
+    value: Any, num: int | None = None, axis: int = 0, name: Any = None
+) -> list[Any]:
+    return list(jnp.moveaxis(tensor(value), axis, 0))
+
+
+def split(
+    value: Any,
+    num_or_size_splits: Any,
+    axis: int = 0,
+    num: int | None = None,
+    name: Any = None,
+) -> list[Any]:
+    array = tensor(value)
+    if isinstance(num_or_size_splits, int):
+        return list(jnp.split(array, num_or_size_splits, axis))
+    parts = list(sizes(num_or_size_splits))
+    if -1 in parts:
+        known = sum(part for part in parts if part >= 0)
+        parts[parts.index(-1)] = array.shape[axis] - known
+    return list(jnp.split(array, np.cumsum(parts)[:-1].tolist(), axis))
+
+
+def tile(input: Any, multiples: Any, name: Any = None) -> Any:
+    return jnp.tile(tensor(input), sizes(multiples))
+
+
+def repeat(input: Any, repeats: Any, axis: int | None = None, name: Any = None) -> Any:
+    counts = np.asarray(repeats)
+    return jnp.repeat(tensor(input), counts, axis)
+
+
+def pad(
+    tensor: Any,
+    paddings: Any,
+    mode: str = "CONSTANT",
+    constant_values: Any = 0,
+    name: Any = None,
+) -> Any:
+    array, widths = _tensor(tensor), np.asarray(paddings).tolist()
+    if mode.upper() == "CONSTANT":
+        return jnp.pad(array, widths, constant_values=constant_values)
+    return jnp.pad(array, widths, mode=mode.lower())
+
+
+def reverse(tensor: Any, axis: Any, name: Any = None) -> Any:
+    return jnp.flip(_tensor(tensor), axes(axis))
+
+
+def roll(input: Any, shift: Any, axis: Any, name: Any = None) -> Any:
+    return jnp.roll(tensor(input), axes(shift), axes(axis))
+
+
+def slice(input_: Any, begin: Any, size: Any, name: Any = None) -> Any:
+    array = tensor(input_)
+    starts = begin if is_traced(begin) else list(np.asarray(begin))
+    wanted = [
+        array.shape[i] - int(starts[i]) if int(s) == -1 else int(s)
+        for i, s in enumerate(size)
+    ]
+    return jax.lax.dynamic_slice(array, starts, wanted)
+
+
+def strided_slice(
+    input_: Any,
+    begin: Any,
+    end: Any,
+    strides: Any = None,
+    begin_mask: int = 0,
+    end_mask: int = 0,
+    ellipsis_mask: int = 0,
+    new_axis_mask: int = 0,
+    shrink_axis_mask: int = 0,
+    var: Any = None,
+    name: Any = None,
+) -> Any:
+    steps: Sequence[int] = [1] * len(begin) if strides is None else strides
+    keys: list[Any] = []
+    for index, (first, last, step) in enumerate(zip(begin, end, steps, strict=True)):
+        bit = 1 << index
+        if ellipsis_mask & bit:
+            keys.append(...)
+        elif new_axis_mask & bit:
+            keys.append(None)
+        elif shrink_axis_mask & bit:
+            keys.append(int(first))
+        else:
+            start = None if begin_mask & bit else int(first)
+            stop = None if end_mask & bit else int(last)
+            keys.append(builtins.slice(start, stop, int(step)))
+    return tensor(input_)[tuple(keys)]
+
+
+def _known_shape(value: Any) -> tuple[int, ...]:
+    """Returns the shape of a value; converts it to a tensor only if needed."""
+    found = getattr(value, "shape", None)
+    return tuple(tensor(value).shape if found is None else found)
+
+
+_tensor = tensor

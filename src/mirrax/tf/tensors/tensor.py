@@ -1,0 +1,206 @@
+"""Tensors are JAX arrays; conversions of values to tensors.
+
+Importing this module adds TensorFlow's tensor methods to `jax.Array`, and methods of
+strings to `jax.Device`, because TensorFlow's devices are names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import mirrax
+from mirrax import TensorShape
+from mirrax.tf.dtypes import canonical, string
+from mirrax.tf.tensors.host_tensors import HostTensor
+
+_NUMBERS = (bool, int, float, complex)
+
+
+class _TensorType(type):
+    def __instancecheck__(cls, value: object) -> bool:
+        return isinstance(value, jax.Array | HostTensor)
+
+
+class Tensor(metaclass=_TensorType):
+    """`tf.Tensor`, for `isinstance`: a `jax.Array` or a `HostTensor`."""
+
+
+class _TypeSpecType(type):
+    def __instancecheck__(cls, value: object) -> bool:
+        return isinstance(value, mirrax.TensorSpec)
+
+
+class TypeSpec(metaclass=_TypeSpecType):
+    """`tf.TypeSpec`, for `isinstance`: a `tf.TensorSpec`."""
+
+
+def type_spec_from_value(value: Any) -> mirrax.TensorSpec:
+    """Returns the shape and dtype of a tensor, a variable or an array."""
+    if not hasattr(value, "dtype"):
+        value = tensor(value)
+    return mirrax.TensorSpec(tuple(value.shape), value.dtype)
+
+
+def tensor(value: Any, dtype: Any = None) -> Any:
+    """Returns `value` as an array; raises for a `PerReplica`."""
+    if isinstance(value, mirrax.PerReplica):
+        raise ValueError(
+            "A PerReplica is not a tensor: it has a value for each replica. Received: "
+            f"{value!r}. Use it inside `strategy.run`, or combine it with "
+            "`strategy.reduce`."
+        )
+    if holds_strings(value):
+        return string_tensor(value)
+    array = jnp.asarray(value)
+    # With an explicit dtype, so that it is not weakly typed.
+    return jnp.asarray(array, canonical(array.dtype if dtype is None else dtype))
+
+
+def operands(*values: Any) -> list[Any]:
+    """Returns operands as tensors; Python numbers take the dtype of the others."""
+    if all(isinstance(value, _NUMBERS) for value in values):
+        return [tensor(value) for value in values]
+    return [v if isinstance(v, _NUMBERS) else tensor(v) for v in values]
+
+
+def string_tensor(value: Any) -> HostTensor:
+    """Returns text or bytes, or lists of them, as a tensor of bytes."""
+    array = np.array(value, dtype=object)
+    encoded = [x.encode() if isinstance(x, str) else x for x in array.reshape(-1)]
+    result = np.empty(len(encoded), dtype=object)
+    result[:] = encoded
+    return result.reshape(array.shape).view(HostTensor)
+
+
+def is_traced(tree: Any) -> bool:
+    """Returns whether any leaf is traced: its value is not known yet."""
+    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(tree))
+
+
+def is_row_stand_in(value: Any) -> bool:
+    """Returns whether `value` represents many elements of a dataset at once.
+
+    Such values support NumPy's arithmetic and are not converted, so that the function
+    given to `Dataset.map` is called once for many elements.
+    """
+    is_duck = isinstance(value, np.lib.mixins.NDArrayOperatorsMixin)
+    return is_duck and not isinstance(value, np.ndarray)
+
+
+def of_one(function: Callable[[Any], Any]) -> Callable[..., Any]:
+    """Returns a function of an array as TensorFlow's `f(x, name=None)`."""
+
+    def call(x: Any, name: str | None = None) -> Any:
+        return function(tensor(x))
+
+    call.__name__ = getattr(function, "__name__", "call")
+    return call
+
+
+def of_two(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    """Returns a function of two arrays as TensorFlow's `f(x, y, name=None)`."""
+
+    def call(x: Any, y: Any, name: str | None = None) -> Any:
+        return function(*operands(x, y))
+
+    call.__name__ = getattr(function, "__name__", "call")
+    return call
+
+
+def axes(axis: Any) -> Any:
+    """Returns an axis as an integer, or several as a tuple."""
+    if axis is None or isinstance(axis, int):
+        return axis
+    array = np.asarray(axis)
+    return int(array) if array.ndim == 0 else tuple(int(a) for a in array)
+
+
+def sizes(shape: Any) -> tuple[int, ...]:
+    """Returns a shape, given as integers or as an array, as a tuple."""
+    if isinstance(shape, int | np.integer):
+        return (int(shape),)
+    if isinstance(shape, jax.Array | np.ndarray):
+        return tuple(np.asarray(shape).reshape(-1).tolist())
+    return tuple(map(int, shape))
+
+
+def holds_strings(value: Any) -> bool:
+    """Returns whether a value is text, or holds texts."""
+    if isinstance(value, str | bytes):
+        return True
+    if isinstance(value, list | tuple):
+        return bool(value) and holds_strings(value[0])
+    dtype = getattr(value, "dtype", None)
+    return dtype == string or getattr(dtype, "kind", "") in ("S", "U")
+
+
+def _numpy(array: jax.Array) -> Any:
+    """Returns a NumPy copy of the array; of a scalar, its value."""
+    copy = np.array(array)
+    return copy[()] if copy.ndim == 0 else copy
+
+
+def _get_shape(array: jax.Array) -> TensorShape:
+    return TensorShape(array.shape)
+
+
+def _set_shape(array: jax.Array, shape: Any) -> None:
+    """Raises unless the array has this shape."""
+    TensorShape(array.shape).assert_is_compatible_with(shape)
+
+
+def _repr(part: Any) -> str:
+    """Returns the text of a part of a `PerReplica`; arrays as TensorFlow's."""
+    if not isinstance(part, jax.Array) or isinstance(part, jax.core.Tracer):
+        return repr(part)
+    value = np.asarray(part)
+    if value.dtype == jax.dtypes.canonicalize_dtype(np.int64):
+        # So that NumPy does not print the dtype of JAX's default integers.
+        value = value.astype(np.int64)
+    shown = str(value) if value.ndim == 0 else repr(value)
+    return f"<tf.Tensor: shape={part.shape}, dtype={part.dtype}, numpy={shown}>"
+
+
+def _str(part: Any) -> str:
+    """Returns what `print` shows of a part of a `PerReplica`."""
+    if not isinstance(part, jax.Array) or isinstance(part, jax.core.Tracer):
+        return str(part)
+    return f"tf.Tensor({np.asarray(part)}, shape={part.shape}, dtype={part.dtype})"
+
+
+def _name_of(device: jax.Device) -> str:
+    siblings = jax.local_devices(device.process_index, backend=device.platform)
+    kind = {"cuda": "GPU", "rocm": "GPU"}.get(device.platform, device.platform.upper())
+    return f"/job:localhost/replica:0/task:0/device:{kind}:{siblings.index(device)}"
+
+
+def _string_method(name: str) -> Any:
+    def method(device: jax.Device, *args: Any) -> Any:
+        return getattr(_name_of(device), name)(*args)
+
+    return method
+
+
+def _equals(device: jax.Device, other: Any) -> bool:
+    return _name_of(device) == other if isinstance(other, str) else device is other
+
+
+for _method in (("__str__", _name_of), ("__eq__", _equals)):
+    setattr(jax.Device, *_method)
+# A traced array is on no device yet.
+setattr(jax.core.Tracer, "device", "")  # noqa: B010 - type checkers know another type
+jax.Array.backing_device = property(  # type: ignore[attr-defined]
+    lambda array: _name_of(array.device)
+)
+jax.Array.numpy = _numpy  # type: ignore[attr-defined]
+jax.Array.get_shape = _get_shape  # type: ignore[attr-defined]
+jax.Array.set_shape = _set_shape  # type: ignore[attr-defined]
+mirrax.DistributedValues.part_repr = _repr
+mirrax.DistributedValues.part_str = _str
+for _name in ("split", "startswith", "endswith", "lower", "upper", "__contains__"):
+    setattr(jax.Device, _name, _string_method(_name))

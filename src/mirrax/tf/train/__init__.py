@@ -1,0 +1,26 @@
+"""`tf.train`: checkpoints, examples and `ClusterSpec`."""
+
+from mirrax.data import example
+from mirrax.tf.missing_names import names_of
+from mirrax.tf.train.checkpoints import Checkpoint as Checkpoint
+from mirrax.tf.train.checkpoints import CheckpointManager as CheckpointManager
+from mirrax.tf.train.checkpoints import CheckpointOptions as CheckpointOptions
+from mirrax.tf.train.checkpoints import list_variables as list_variables
+from mirrax.tf.train.checkpoints import load_checkpoint as load_checkpoint
+from mirrax.tf.train.checkpoints import load_variable as load_variable
+from mirrax.tf.train.cluster_spec import ClusterDef as ClusterDef
+from mirrax.tf.train.cluster_spec import ClusterSpec as ClusterSpec
+from mirrax.tf.train.cluster_spec import JobDef as JobDef
+from mirrax.tf.train.moving_average import (
+    ExponentialMovingAverage as ExponentialMovingAverage,
+)
+from mirrax.train import latest_checkpoint as latest_checkpoint
+
+BytesList = example.BytesList
+Example = example.Example
+Feature = example.Feature
+Features = example.Features
+FloatList = example.FloatList
+Int64List = example.Int64List
+
+__getattr__ = names_of("tf.train")

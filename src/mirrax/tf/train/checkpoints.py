@@ -1,0 +1,145 @@
+"""`tf.train`: checkpoints, their managers, and functions that read them."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from mirrax import train
+from mirrax.tf.tensors.host_tensors import host
+from mirrax.tf.train.checkpoint_reader import CheckpointReader, full_name, own_name
+
+
+def list_variables(ckpt_dir_or_file: Any) -> list[tuple[str, list[int]]]:
+    """Returns the names of all variables of a checkpoint, and their shapes."""
+    found = train.list_variables(ckpt_dir_or_file)
+    return [(full_name(name), shape) for name, shape in found]
+
+
+def load_variable(ckpt_dir_or_file: Any, name: str) -> Any:
+    """Returns the value of a name in a checkpoint; TensorFlow's suffix is ignored."""
+    return train.load_variable(ckpt_dir_or_file, own_name(name))
+
+
+def load_checkpoint(ckpt_dir_or_file: Any) -> CheckpointReader:
+    """Returns a reader of the tensors in a checkpoint."""
+    return CheckpointReader(train.load_checkpoint(ckpt_dir_or_file))
+
+
+@dataclasses.dataclass(frozen=True)
+class CheckpointOptions:
+    """`tf.train.CheckpointOptions`: only `enable_async` has an effect.
+
+    Devices and shards do not matter, because one worker writes everything from its
+    host.
+    """
+
+    experimental_io_device: str | None = None
+    experimental_enable_async_checkpoint: bool = False
+    experimental_write_callbacks: Any = None
+    enable_async: bool = False
+    experimental_skip_slot_variables: bool = False
+    experimental_sharding_callback: Any = None
+
+    def __post_init__(self) -> None:
+        if self.experimental_write_callbacks:
+            raise NotImplementedError(
+                "Callbacks after a save are not called. Received: "
+                f"experimental_write_callbacks={self.experimental_write_callbacks!r}. "
+                "Call them after `save`."
+            )
+
+    @property
+    def is_async(self) -> bool:
+        return self.enable_async or self.experimental_enable_async_checkpoint
+
+
+class Checkpoint(train.Checkpoint):
+    """`tf.train.Checkpoint`: unsaved objects keep their values, as in TensorFlow.
+
+    Args:
+        root: An object saved under the name `root`.
+        kwargs: Other objects, by name.
+    """
+
+    def __init__(self, root: Any = None, **kwargs: Any) -> None:
+        super().__init__(**({} if root is None else {"root": root}), **kwargs)
+
+    @property
+    def save_counter(self) -> Any:  # type: ignore[override]
+        """The number of saves, as a tensor."""
+        return host(np.int64(super().__getattr__("save_counter")))
+
+    def save(self, file_prefix: Any, options: Any = None) -> str:
+        return super().save(file_prefix, _is_async(options))
+
+    def write(  # type: ignore[override]
+        self, file_prefix: Any, options: Any = None, asynchronous: bool = False
+    ) -> str:
+        return super().write(file_prefix, asynchronous or _is_async(options))
+
+    def restore(self, save_path: Any, options: Any = None) -> train.LoadStatus:
+        return super().restore(save_path, partial=True)
+
+    def read(self, save_path: Any, options: Any = None) -> train.LoadStatus:
+        counter = int(self.save_counter)
+        status = self.restore(save_path)
+        self.save_number(counter)
+        return status
+
+
+class CheckpointManager(train.CheckpointManager):
+    """`tf.train.CheckpointManager`."""
+
+    def __init__(
+        self,
+        checkpoint: train.Checkpoint,
+        directory: Any,
+        max_to_keep: int | None,
+        keep_checkpoint_every_n_hours: float | None = None,
+        checkpoint_name: str = "ckpt",
+        step_counter: Any = None,
+        checkpoint_interval: int | None = None,
+        init_fn: Any = None,
+    ) -> None:
+        if keep_checkpoint_every_n_hours is not None:
+            raise NotImplementedError(
+                "Only the newest checkpoints are kept. Received: "
+                f"keep_checkpoint_every_n_hours={keep_checkpoint_every_n_hours}. Use "
+                "`max_to_keep`, or a second manager in another directory."
+            )
+        super().__init__(
+            checkpoint,
+            directory,
+            max_to_keep,
+            checkpoint_name,
+            init_fn=init_fn,
+        )
+        self._step_counter = step_counter
+        self._checkpoint_interval = checkpoint_interval
+
+    def save(
+        self,
+        checkpoint_number: Any = None,
+        check_interval: bool = True,
+        options: Any = None,
+    ) -> str | None:
+        if checkpoint_number is None and self._step_counter is not None:
+            checkpoint_number = int(self._step_counter)
+        return super().save(checkpoint_number, check_interval)
+
+    def _is_due(self, number: int) -> bool:
+        # At the first call, and `interval` steps after the last save.
+        last, interval = self._last_saved, self._checkpoint_interval
+        return last is None or interval is None or number - last >= interval
+
+
+def _is_async(options: Any) -> bool:
+    if not isinstance(options, CheckpointOptions | None):
+        raise ValueError(
+            "`options` are `tf.train.CheckpointOptions`, or None. Received: "
+            f"{options!r}."
+        )
+    return options is not None and options.is_async

@@ -1,0 +1,1 @@
+"""`tf.Variable`, `tf.Module`, initializers and name scopes."""

@@ -1,0 +1,147 @@
+"""Saved values that wait for objects which do not exist yet."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Iterator, Mapping, Set
+from typing import Any
+
+from mirrax._jax.traces import evaluated
+from mirrax.context import stack
+from mirrax.train import observed_containers
+from mirrax.train.saved_objects import (
+    HasLateContents,
+    all_entries,
+    find_objects,
+    group_of,
+    move_iterators,
+    require_match,
+    set_values,
+)
+from mirrax.variables import foreign_libraries
+
+
+class DeferredRestore:
+    """The rest of a checkpoint: values that are given to objects when they appear.
+
+    Args:
+        objects: The objects in the checkpoint, by name; may change.
+        values: The saved values, by name.
+        aliases: Other names of saved values: alias -> name.
+        required: Saved names that the variables of a model built later must be among;
+            empty if they may also be others.
+    """
+
+    def __init__(
+        self,
+        objects: dict[str, Any],
+        values: dict[str, Any],
+        aliases: Mapping[str, str],
+        required: Set[str],
+    ) -> None:
+        self._objects = objects
+        self._values = values
+        self._aliases = aliases
+        self._required = required
+        self._watched: dict[int, Any] = {}
+        self._observers: dict[str, observed_containers.Changed] = {}
+        self._watch(None)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the values without an object."""
+        return sorted(self._values)
+
+    def cancel(self) -> None:
+        """Forgets the values, because others were restored."""
+        self._values.clear()
+        self._watched.clear()
+
+    def give(self, only: str | None = None) -> None:
+        """Gives values to objects that exist now.
+
+        Args:
+            only: The name of the only object to look at; None for all.
+        """
+        if not self._values:
+            return
+        with _outside_of_traces():
+            entries = dict(all_entries(self._objects, only))
+            use_aliases(entries, self._values, self._aliases)
+            found = {name: e for name, e in entries.items() if name in self._values}
+            require_match(None, found, self._values, partial=True)
+            move_iterators(found, self._values)
+            set_values(found, self._values)
+            self._watch(only)
+
+    def _give_after_build(self, name: str) -> bool:
+        """Restores a model of another library; returns whether none is pending."""
+        groups = {group_of(saved) for saved in self._required}
+        # An optimizer added later is no mismatch; another layer is.
+        new = {
+            n: entry
+            for n, entry in all_entries(self._objects, name)
+            if group_of(n) in groups and n not in self._required
+        }
+        require_match(None, new, {}, partial=False)
+        return self._give_after_change(name)
+
+    def _give_after_change(self, name: str) -> bool:
+        """Gives values below `name`; returns whether none is pending."""
+        self.give(name)
+        return not self._is_pending(name)
+
+    def _watch(self, only: str | None) -> None:
+        """Asks objects with pending values to tell when they change."""
+        for name in list(self._objects):
+            if only in (None, name) and self._is_pending(name):
+                changed = self._observers.setdefault(
+                    name, functools.partial(self._give_after_change, name)
+                )
+                observed = observed_containers.observe(self._objects[name], changed)
+                self._objects[name] = observed
+                for inner, value in find_objects(name, observed):
+                    if self._is_pending(inner):
+                        self._watch_object(name, value, changed)
+
+    def _watch_object(
+        self, name: str, value: Any, changed: observed_containers.Changed
+    ) -> None:
+        is_new = id(value) not in self._watched
+        self._watched[id(value)] = value
+        if not isinstance(value, HasLateContents):
+            if is_new:
+                built = functools.partial(self._give_after_build, name)
+                foreign_libraries.when_complete(value, built)
+            return
+        if is_new:
+            value.when_contents_change(changed)
+        for attribute, held in value.checkpoint_contents().items():
+            observed = observed_containers.observe(held, changed)
+            if observed is not held:
+                setattr(value, attribute, observed)
+
+    def _is_pending(self, name: str) -> bool:
+        names = (*self._values, *self._aliases)
+        below = f"{name}/"
+        return bool(self._values) and any(
+            key == name or key.startswith(below) for key in names
+        )
+
+
+def use_aliases(
+    entries: Mapping[str, Any], values: dict[str, Any], aliases: Mapping[str, str]
+) -> None:
+    """Renames saved values as the objects call them."""
+    for name in entries:
+        saved = aliases.get(name)
+        if name not in values and saved in values:
+            values[name] = values.pop(saved)
+
+
+@contextlib.contextmanager
+def _outside_of_traces() -> Iterator[None]:
+    """Leaves `run` and traced functions, in which objects may have appeared."""
+    with stack.entered(None), stack.overlaid(None), evaluated():
+        yield

@@ -1,0 +1,253 @@
+"""Shows how a training loop gets on, and where its time goes."""
+
+from __future__ import annotations
+
+import dataclasses
+import numbers
+import shutil
+import sys
+import time
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from typing import IO, Any, Generic, TypeVar
+
+from mirrax.summary import recording
+from mirrax.summary.writers import SummaryWriter, create_file_writer
+from mirrax.train.resumable import ResumableSteps
+from mirrax.train.worker_sync import current_peers
+
+T = TypeVar("T")
+
+_BAR_WIDTH = 20
+_BAR_SECONDS = 0.2
+_LINE_SECONDS = 10.0
+
+
+@dataclasses.dataclass(frozen=True)
+class ProgressReport:
+    """What `Progress` shows: the rates since the report before.
+
+    Args:
+        step: The number of steps that are done.
+        total: The number of all steps, if it is known.
+        steps_per_second: The rate of steps.
+        examples_per_second: The rate of examples, if the size of batches is known.
+        shares: The share of the time that was spent on "input" (waiting for the next
+            element, checkpoints of `resumable` included), on "Python" (computing in
+            the loop's own thread), and on "devices" (waiting for results: computing,
+            and communication with other workers).
+        metrics: What `show` was given last.
+
+    >>> print(ProgressReport(5, 10, 2.0, 64.0, {"input": 0.25}, {"loss": 0.5}))
+    5/10...2.0 steps/s...64 examples/s...loss 0.5...input 25%...
+    """
+
+    step: int
+    total: int | None
+    steps_per_second: float
+    examples_per_second: float | None
+    shares: Mapping[str, float]
+    metrics: Mapping[str, float]
+
+    def __str__(self) -> str:
+        parts = [f"{self.step}" if self.total is None else f"{self.step}/{self.total}"]
+        parts.append(f"{self.steps_per_second:,.1f} steps/s")
+        if self.examples_per_second is not None:
+            parts.append(f"{self.examples_per_second:,.0f} examples/s")
+        parts += [f"{name} {value:.4g}" for name, value in self.metrics.items()]
+        shares = ", ".join(f"{name} {share:.0%}" for name, share in self.shares.items())
+        return "  ".join([*parts, f"({shares})"] if shares else parts)
+
+
+class Progress(Generic[T]):
+    """Iterates over steps, and shows a bar, or lines where there is no terminal.
+
+    Only the first worker shows something. `show` keeps arrays without waiting for
+    them, and reads the last ones when it prints: so devices are not slowed down.
+
+    Args:
+        steps: What to iterate over: batches, or steps of `resumable`, which count from
+            where they resume.
+        total: The number of all steps, if it is known.
+        batch_size: The number of examples of a step.
+        logdir: Where to write a file for TensorBoard with what is shown.
+        interval: Seconds between reports: 0.2 on a terminal, else 10.
+        file: Where to write; the standard error stream by default.
+
+    >>> batches = mirrax.data.Dataset.range(6).batch(2)
+    >>> progress = Progress(batches, total=3, batch_size=2)
+    >>> for batch in progress:
+    ...     progress.show(loss=batch.sum())
+    >>> print(progress.last_report)
+    3/3  ... steps/s  ... examples/s  loss 9  (input ...%, Python ...%, devices ...%)
+    """
+
+    def __init__(
+        self,
+        steps: Iterable[T],
+        total: int | None = None,
+        *,
+        batch_size: int | None = None,
+        logdir: str | None = None,
+        interval: float | None = None,
+        file: IO[str] | None = None,
+    ) -> None:
+        self._steps = steps
+        self._total = total
+        self._batch_size = batch_size
+        self._logdir = logdir
+        self._file = sys.stderr if file is None else file
+        self._is_terminal = self._file.isatty()
+        default = _BAR_SECONDS if self._is_terminal else _LINE_SECONDS
+        self._interval = default if interval is None else interval
+        self._metrics: dict[str, Any] = {}
+        self._meter = _Meter()
+        self._writer: SummaryWriter | None = None
+        self._last_report: ProgressReport | None = None
+
+    @property
+    def last_report(self) -> ProgressReport | None:
+        """The newest report, on all workers; None before the end of the first step.
+
+        After `break`, and on workers that show nothing, it is made when it is read.
+        """
+        if self._meter.num_steps == 0:
+            return self._last_report
+        return self._make_report(self._read_metrics())
+
+    def show(self, **metrics: Any) -> None:
+        """Remembers what to show with the next report: numbers and scalar arrays."""
+        for name, value in metrics.items():
+            shape = getattr(value, "shape", None)
+            if not isinstance(value, numbers.Real) and shape != ():
+                raise TypeError(
+                    "`Progress.show` takes numbers and scalar arrays. Received: "
+                    f"{name} of type {type(value).__name__}, shape {shape}. Reduce it "
+                    "first, for example with `strategy.reduce` or `jnp.mean`."
+                )
+        self._metrics = metrics
+
+    def __iter__(self) -> Iterator[T]:
+        source = iter(self._steps)
+        meter = self._meter = _Meter()
+        try:
+            for element in source:
+                if meter.num_done == 0 and isinstance(source, ResumableSteps):
+                    meter.num_done = source.num_done
+                meter.end_input()
+                try:
+                    yield element
+                finally:
+                    # A step that ends with `break` is one, too.
+                    meter.end_step()
+                is_due = time.perf_counter() - meter.start >= self._interval
+                # Asked after a step: before, the job may not have begun.
+                if is_due and current_peers().is_chief:
+                    self._report()
+            if meter.num_steps and current_peers().is_chief:
+                self._report()
+        finally:
+            if self._writer is not None:
+                self._writer.close()
+                self._writer = None
+            if self._is_terminal and current_peers().is_chief:
+                self._file.write("\n")
+            # After `break`, `resumable` gives signals back.
+            if isinstance(source, Generator | ResumableSteps):
+                source.close()
+
+    def _report(self) -> None:
+        metrics = self._read_metrics()
+        # Reading them waits for the devices.
+        self._meter.end_step(num_steps=0)
+        report = self._last_report = self._make_report(metrics)
+        self._print(report)
+        if self._logdir is not None:
+            self._writer = self._writer or create_file_writer(self._logdir)
+            _write_summaries(report, self._writer)
+        self._meter.restart()
+
+    def _read_metrics(self) -> dict[str, float]:
+        return {name: float(value) for name, value in self._metrics.items()}
+
+    def _make_report(self, metrics: Mapping[str, float]) -> ProgressReport:
+        meter = self._meter
+        return ProgressReport(
+            step=meter.num_done,
+            total=self._total,
+            steps_per_second=meter.num_steps / meter.seconds,
+            examples_per_second=(
+                None
+                if self._batch_size is None
+                else meter.num_steps * self._batch_size / meter.seconds
+            ),
+            shares=meter.shares(),
+            metrics=metrics,
+        )
+
+    def _print(self, report: ProgressReport) -> None:
+        if self._is_terminal:
+            columns = shutil.get_terminal_size().columns - 1
+            self._file.write(f"\r\x1b[K{fit(report, columns)}")
+        else:
+            self._file.write(f"{report}\n")
+        self._file.flush()
+
+
+def fit(report: ProgressReport, columns: int) -> str:
+    """Returns as much of a report as fits into one line: longer ones would scroll."""
+    texts = [f"{report}", f"{dataclasses.replace(report, shares={})}"]
+    if report.total:
+        filled = min(_BAR_WIDTH, _BAR_WIDTH * report.step // report.total)
+        bar = "#" * filled + "." * (_BAR_WIDTH - filled)
+        texts.insert(0, f"[{bar}] {report}")
+    return next((text for text in texts if len(text) <= columns), texts[-1][:columns])
+
+
+class _Meter:
+    """Adds up where the time of a loop goes since the last report."""
+
+    def __init__(self) -> None:
+        self.num_done = 0
+        self.restart()
+
+    def restart(self) -> None:
+        self.num_steps = 0
+        self._input = self._python = self._devices = 0.0
+        self.start = self._last = time.perf_counter()
+        self._last_cpu = time.thread_time()
+
+    @property
+    def seconds(self) -> float:
+        return max(self._last - self.start, 1e-9)
+
+    def end_input(self) -> None:
+        now = time.perf_counter()
+        self._input += now - self._last
+        self._last, self._last_cpu = now, time.thread_time()
+
+    def end_step(self, num_steps: int = 1) -> None:
+        now, cpu = time.perf_counter(), time.thread_time()
+        python = min(cpu - self._last_cpu, now - self._last)
+        self._python += python
+        self._devices += now - self._last - python
+        self._last, self._last_cpu = now, cpu
+        self.num_steps += num_steps
+        self.num_done += num_steps
+
+    def shares(self) -> dict[str, float]:
+        parts = {
+            "input": self._input,
+            "Python": self._python,
+            "devices": self._devices,
+        }
+        return {name: part / self.seconds for name, part in parts.items()}
+
+
+def _write_summaries(report: ProgressReport, writer: SummaryWriter) -> None:
+    rates = {"steps_per_second": report.steps_per_second}
+    if report.examples_per_second is not None:
+        rates["examples_per_second"] = report.examples_per_second
+    shares = {f"time/{name}": share for name, share in report.shares.items()}
+    with writer.as_default():
+        for name, value in {**report.metrics, **rates, **shares}.items():
+            recording.scalar(name, value, step=report.step)

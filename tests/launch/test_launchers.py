@@ -1,0 +1,207 @@
+"""Launchers of several machines, all on this one, agree on attempts."""
+
+import contextlib
+import dataclasses
+import pathlib
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+
+from mirrax.cluster.job_options import JobOptions
+from mirrax.errors import CollectiveTimeout
+from mirrax.launch import launch_command
+from mirrax.launch.follower import Follower
+from mirrax.launch.job_result import Cause, JobResult
+from mirrax.launch.leader import Leader
+from mirrax.launch.machines import Machines
+from mirrax.launch.worker_plan import LaunchPlan
+from tests.launch import scripts
+from tests.launch.shrinking import find_hosts, shrink_and_grow
+
+SCRIPT = str(pathlib.Path(scripts.__file__))
+KILLED = Cause("worker 1", "SIGKILL", "killed by SIGKILL")
+STOPPED = Cause("worker 0", "WorkerLost", "WorkerLost: worker 1", is_consequence=True)
+
+
+def result_of(cause=None, code=0):
+    return JobResult([code], [""], code, "", None, False, cause)
+
+
+def make_machines(count=2, minimum=None, timeout=60.0):
+    options = JobOptions(join_timeout=timeout, secret="secret")
+    return Machines(find_hosts(count), 1, minimum or count, count, options)
+
+
+@pytest.fixture
+def lead():
+    leaders = []
+
+    def make(machines):
+        leaders.append(Leader(machines, lambda line: None))
+        return leaders[-1]
+
+    yield make
+    for leader in leaders:
+        leader.finish(0)
+
+
+@pytest.fixture
+def follow():
+    followers = []
+
+    def make(machines, index):
+        followers.append(Follower(machines, index))
+        return followers[-1]
+
+    yield make
+    for follower in followers:
+        follower.close()
+
+
+def test_all_machines_get_the_same_token_of_each_attempt(lead, follow):
+    machines = make_machines()
+    leader = lead(machines)
+    follower = follow(machines, 1)
+    tokens = []
+    for _ in range(2):
+        own, other = leader.start_attempt(()), follower.next_attempt(())
+        assert (own.local, other.local) == ((0,), (1,))
+        assert dataclasses.replace(own, local=(1,)) == other
+        tokens.append(own.token)
+        follower.report(result_of(), is_leaving=False)
+        assert leader.collect(result_of()).cause is None
+    assert len(set(tokens)) == 2
+    leader.finish(3)
+    assert follower.next_attempt(()) == 3
+
+
+def test_cause_on_another_machine_is_found(lead, follow):
+    machines = make_machines()
+    leader, follower = lead(machines), follow(machines, 1)
+    leader.start_attempt(())
+    follower.report(result_of(KILLED, 137), is_leaving=False)
+    assert leader.collect(result_of(STOPPED, 75)).cause == KILLED
+
+
+def test_machine_that_is_gone_is_left_out_of_an_elastic_job(lead, follow):
+    machines = make_machines(count=3, minimum=2)
+    leader = lead(machines)
+    first, second = follow(machines, 1), follow(machines, 2)
+    assert leader.start_attempt(()).local == (0,)
+    assert isinstance(second.next_attempt(()), LaunchPlan)
+    first.close()
+    second.report(result_of(STOPPED, 75), is_leaving=False)
+    cause = leader.collect(result_of(STOPPED, 75)).cause
+    assert str(cause) == f"{machines.hosts[1]}: its launcher is gone"
+    assert cause.is_curable
+    assert len(leader.start_attempt(()).workers) == 2
+    assert second.next_attempt(()).local == (1,)
+    # It returns, and takes part in the next attempt.
+    first = follow(machines, 1)
+    second.report(result_of(KILLED, 137), is_leaving=False)
+    leader.collect(result_of(STOPPED, 75))
+    while len(leader._connections) < 2:
+        time.sleep(0.01)
+    assert len(leader.start_attempt(()).workers) == 3
+
+
+def test_machine_that_was_stopped_ends_a_job_that_needs_it(lead, follow):
+    machines = make_machines()
+    leader, follower = lead(machines), follow(machines, 1)
+    leader.start_attempt(())
+    follower.report(result_of(), is_leaving=True)
+    cause = leader.collect(result_of(STOPPED, 75)).cause
+    assert str(cause) == f"{machines.hosts[1]}: a signal has ended its launcher"
+    assert not cause.is_curable
+
+
+def test_elastic_job_goes_on_after_a_machine_was_preempted(lead, follow):
+    preempted = dataclasses.replace(result_of(code=75), is_preempted=True)
+    machines = make_machines(minimum=1)
+    leader, follower = lead(machines), follow(machines, 1)
+    leader.start_attempt(())
+    follower.report(preempted, is_leaving=False)
+    assert leader.collect(preempted) == preempted
+    leader.start_attempt(())
+    follower.report(preempted, is_leaving=True)
+    assert leader.collect(preempted).cause.is_curable
+
+
+def test_missing_machine_is_named(lead):
+    machines = make_machines(timeout=0.2)
+    with pytest.raises(CollectiveTimeout, match=f"no launcher of {machines.hosts[1]}"):
+        lead(machines).start_attempt(())
+
+
+def test_stranger_is_refused(lead, follow):
+    machines = make_machines()
+    lead(machines)
+    options = JobOptions(join_timeout=0.5, secret="another")
+    stranger = dataclasses.replace(machines, options=options)
+    with pytest.raises(RuntimeError, match="another key; MIRRAX_SECRET"):
+        follow(stranger, 1)
+
+
+def test_lost_leader_ends_the_job_elsewhere(lead, follow):
+    machines = make_machines()
+    leader = lead(machines)
+    follower = follow(machines, 1)
+    while not leader._connections:
+        time.sleep(0.01)
+    leader._connections[1].shutdown(socket.SHUT_RDWR)
+    assert follower.next_attempt(()) == 75
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--elastic", "1:2"], "--elastic needs --hosts and --max-restarts"),
+        (["--elastic", "3:2"], "--elastic must be MIN:MAX, numbers of machines from 1"),
+        (["--elastic", "two"], "--elastic must be MIN:MAX"),
+    ],
+    ids=["alone", "order", "text"],
+)
+def test_wrong_arguments_are_explained(capsys, arguments, message):
+    hosts = ["--hosts", "127.0.0.1:1,127.0.0.2:1", "--host-index", "0"]
+    hosts += ["--max-restarts", "1"]
+    more = [] if "needs" in message else hosts
+    assert launch_command.main([*more, *arguments, SCRIPT]) == 2
+    assert message in capsys.readouterr().err
+
+
+@contextlib.contextmanager
+def launchers(hosts, *options, count):
+    processes = []
+    for index in range(count):
+        command = [sys.executable, "-m", "mirrax.launch", "--hosts", ",".join(hosts)]
+        command += ["--host-index", str(index), *options]
+        processes.append(
+            subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            )
+        )
+    try:
+        yield processes
+    finally:
+        for process in processes:
+            process.kill()
+            process.communicate()
+
+
+def test_job_of_two_launchers_is_started_again(tmp_path):
+    hosts = find_hosts(2)
+    program = (SCRIPT, "fail_at_first", str(tmp_path / "mark"))
+    with launchers(hosts, "--max-restarts", "1", *program, count=2) as processes:
+        first, second = (process.communicate(timeout=240)[0] for process in processes)
+    assert [process.returncode for process in processes] == [0, 0]
+    assert "worker 1: KeyError: 'the cause'. Restart 1 of 1 in 1 s." in first
+    assert first.count("[worker 0] done") >= 1
+    assert "[worker 1] done" in second
+
+
+@pytest.mark.slow
+def test_elastic_job_shrinks_and_grows_with_the_same_samples(tmp_path):
+    shrink_and_grow(tmp_path, find_hosts(3))

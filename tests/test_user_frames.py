@@ -1,0 +1,90 @@
+"""Errors name the line of the user's program, never one of ours."""
+
+import inspect
+import pathlib
+
+import jax
+import pytest
+
+import mirrax
+from mirrax import user_frames
+
+
+def this_line():
+    return inspect.currentframe().f_back.f_lineno
+
+
+def call_from(filename):
+    """Returns what `where.caller` says to code in a file of this name."""
+    names = {"caller": user_frames.caller}
+    exec(compile("found = caller()", filename, "exec"), names)
+    return names["found"]
+
+
+def test_the_caller_is_the_line_that_calls():
+    found, line = user_frames.caller(), this_line()
+    assert found == f"{__file__}:{line}"
+
+
+def test_the_caller_is_found_through_mirrax():
+    found = []
+    mirrax.function(lambda: found.append(user_frames.caller()))()
+    assert found == [f"{__file__}:{this_line() - 1}"]
+
+
+@pytest.mark.parametrize(
+    "filename",
+    [
+        str(pathlib.Path(mirrax.__file__).parent / "x.py"),
+        str(pathlib.Path(jax.__file__).parent / "x.py"),
+    ],
+    ids=["mirrax", "jax"],
+)
+def test_the_caller_is_neither_mirrax_nor_jax(filename):
+    assert call_from(filename).startswith(f"{__file__}:")
+
+
+def test_a_package_of_the_user_may_have_a_name_like_ours():
+    beside = f"{pathlib.Path(mirrax.__file__).parent}_models/train.py"
+    assert call_from(beside) == f"{beside}:1"
+
+
+@pytest.mark.parametrize(
+    ("file", "expected"),
+    [
+        ("/home/me/x-packages/train.py", True),
+        ("/anywhere/site-packages/keras/layer.py", False),
+        (inspect.__file__, False),
+    ],
+    ids=["folder_of_the_user", "package", "standard_library"],
+)
+def test_user_code_is_neither_python_nor_an_installed_package(file, expected):
+    assert user_frames.is_user_code(file) is expected
+
+
+def test_line_of_the_user_is_preferred_to_that_of_a_package():
+    package, users = "/lib/site-packages/keras/x.py", "/home/me/train.py"
+    assert user_frames.find_user_frame([(package, 1), (users, 2)]) == 2
+    assert user_frames.find_user_frame([(jax.__file__, 0), (package, 1)]) == 1
+
+
+def fail():
+    raise KeyError("mine")
+
+
+def test_the_origin_is_the_innermost_line_of_the_user():
+    with pytest.raises(KeyError) as caught:
+        fail()
+    line = fail.__code__.co_firstlineno + 1
+    assert user_frames.origin(caught.value) == f"{__file__}:{line}"
+
+
+def test_the_origin_is_found_through_jax():
+    with pytest.raises(KeyError) as caught:
+        jax.eval_shape(fail)
+    line = fail.__code__.co_firstlineno + 1
+    assert user_frames.origin(caught.value) == f"{__file__}:{line}"
+
+
+def test_an_error_that_was_never_raised_has_no_origin():
+    assert user_frames.origin(KeyError("mine")) == "an unknown place"

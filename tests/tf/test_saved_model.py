@@ -1,0 +1,313 @@
+"""`tf.saved_model`: saved on either side of a scope, loaded on either side."""
+
+import json
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+
+from mirrax import tf
+
+X = np.arange(6, dtype=np.float32).reshape(3, 2)
+
+
+class Inner(tf.Module):
+    def __init__(self):
+        super().__init__()
+        self.b = tf.Variable(1.0)
+
+
+class Linear(tf.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = tf.Variable([[1.0], [2.0]])
+        self.parts = [Inner()]
+        self.calls = tf.Variable(0, trainable=False)
+
+    @tf.function
+    def __call__(self, x):
+        return tf.matmul(x, self.w) + self.parts[0].b
+
+    @tf.function(input_signature=[tf.TensorSpec([], tf.int32)])
+    def count(self, n):
+        return self.calls.assign_add(n)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return str(tmp_path / "model")
+
+
+@pytest.fixture
+def strategy():
+    return tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+
+
+def keras_model():
+    return keras.Sequential([keras.Input((2,), name="rows"), keras.layers.Dense(1)])
+
+
+def test_module_is_restored_with_functions_and_variables(path):
+    module = Linear()
+    expected = module(tf.constant(X))
+    tf.saved_model.save(module, path)
+    loaded = tf.saved_model.load(path)
+    np.testing.assert_array_equal(loaded(X), expected)
+    assert loaded.w.numpy().tolist() == [[1.0], [2.0]]
+    assert vars(loaded.parts)["0"].b.numpy() == 1.0
+    assert loaded.count(tf.constant(2)).numpy() == 2
+    assert loaded.calls.numpy() == 2
+    assert module.calls.numpy() == 0
+    assert len(loaded.trainable_variables) == 2
+
+
+def test_loaded_functions_take_keywords(path):
+    tf.saved_model.save(Linear(), path)
+    loaded = tf.saved_model.load(path)
+    assert loaded.count(n=tf.constant(2)).numpy() == 2
+    with pytest.raises(TypeError, match="count: missing a required argument: 'n'"):
+        loaded.count(m=tf.constant(2))
+
+
+def test_functions_are_saved_for_the_shapes_that_they_were_called_with(path):
+    module = Linear()
+    module(tf.constant(X))
+    module(tf.constant(X[:1]))
+    tf.saved_model.save(module, path)
+    loaded = tf.saved_model.load(path)
+    assert loaded(X).shape == (3, 1)
+    assert loaded(X[:1]).shape == (1, 1)
+    with pytest.raises(ValueError, match="Could not find matching concrete function"):
+        loaded(X[:2])
+
+
+def test_signature_takes_names_and_returns_names(path):
+    module = Linear()
+    spec = tf.TensorSpec([None, 2], tf.float32)
+    tf.saved_model.save(module, path, module.__call__.get_concrete_function(spec))
+    serve = tf.saved_model.load(path).signatures["serving_default"]
+    assert serve.structured_input_signature[1]["x"].shape == (None, 2)
+    for outputs in (serve(tf.constant(X)), serve(x=tf.constant(X))):
+        assert outputs["output_0"].shape == (3, 1)
+    with pytest.raises(TypeError, match=r"takes \['x'\]. Received: .*\['y'\]"):
+        serve(y=tf.constant(X))
+
+
+def test_dict_of_signatures(path):
+    module = Linear()
+    spec = tf.TensorSpec([None, 2], tf.float32)
+    named = tf.function(lambda x: {"twice": module(x) * 2}, input_signature=[spec])
+    tf.saved_model.save(module, path, signatures={"twice": named})
+    signatures = tf.saved_model.load(path).signatures
+    assert list(signatures) == ["twice"]
+    np.testing.assert_array_equal(
+        signatures["twice"](tf.constant(X))["twice"], module(tf.constant(X)) * 2
+    )
+
+
+@pytest.mark.parametrize("saved_in_scope", [True, False])
+def test_keras_model_is_loaded_in_a_scope_and_run_on_replicas(
+    path, strategy, saved_in_scope
+):
+    if saved_in_scope:
+        with strategy.scope():
+            model = keras_model()
+    else:
+        model = keras_model()
+    tf.saved_model.save(model, path)
+    other = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    with other.scope():
+        loaded = tf.saved_model.load(path)
+    assert len(loaded.variables[0].values) == 2
+    serve = loaded.signatures[tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY]
+    dataset = tf.data.Dataset.from_tensor_slices(X).batch(3)
+    for batch in other.experimental_distribute_dataset(dataset):
+        outputs = other.run(serve, args=(batch,))
+        found = other.gather(outputs["output_0"], axis=0)
+    np.testing.assert_allclose(found, model.predict(X, verbose=0), rtol=1e-6)
+
+
+class Doubled(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.dense = keras.layers.Dense(1)
+
+    def call(self, x):
+        return self.dense(x) * 2
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 2])])
+    def serve(self, x):
+        return {"scores": self(x)}
+
+
+def test_subclassed_keras_model_is_saved_with_its_functions_before_a_call(path):
+    model = Doubled()
+    tf.saved_model.save(model, path)
+    loaded = tf.saved_model.load(path)
+    np.testing.assert_allclose(loaded(X), model(X), rtol=1e-6)
+    np.testing.assert_allclose(loaded.serve(X)["scores"], model(X), rtol=1e-6)
+
+
+def test_subclassed_keras_model_is_saved_with_a_signature_before_a_call(path):
+    model = Doubled()
+    spec = tf.TensorSpec([None, 2], tf.float32)
+    call = tf.function(lambda x: model(x, training=False)).get_concrete_function(spec)
+    tf.saved_model.save(model, path, signatures=call)
+    serve = tf.saved_model.load(path).signatures["serving_default"]
+    assert serve.structured_outputs["output_0"].shape == (None, 1)
+    np.testing.assert_allclose(serve(x=X)["output_0"], model(X), rtol=1e-6)
+
+
+def make_inputs(kind):
+    a, b = keras.Input((2,), name="a"), keras.Input((2,), name="b")
+    return {"a": a, "b": b} if kind is dict else [a, b]
+
+
+@pytest.mark.parametrize("kind", [dict, list])
+def test_keras_model_with_several_inputs_is_loaded(path, kind):
+    inputs = make_inputs(kind)
+    model = keras.Model(inputs, keras.layers.Add()(keras.tree.flatten(inputs)))
+    given = {"a": X, "b": X + 1} if kind is dict else [X, X + 1]
+    tf.saved_model.save(model, path)
+    loaded = tf.saved_model.load(path)
+    np.testing.assert_array_equal(loaded(given), 2 * X + 1)
+    outputs = loaded.signatures["serving_default"](a=X, b=X + 1)
+    np.testing.assert_array_equal(outputs["output_0"], 2 * X + 1)
+
+
+def test_subclassed_keras_model_that_takes_a_dict_is_loaded(path):
+    class Sum(keras.Model):
+        def call(self, inputs):
+            return inputs["a"] + inputs["b"]
+
+    model = Sum()
+    model({"a": X, "b": X})
+    tf.saved_model.save(model, path)
+    loaded = tf.saved_model.load(path)
+    np.testing.assert_array_equal(loaded({"a": X, "b": X}), 2 * X)
+
+
+def test_keras_export_is_loaded(path):
+    model = keras_model()
+    model.export(path, verbose=False)
+    loaded = tf.saved_model.load(path)
+    expected = model.predict(X, verbose=0)
+    np.testing.assert_allclose(loaded.serve(X), expected, rtol=1e-6)
+    outputs = loaded.signatures["serving_default"](rows=X)
+    np.testing.assert_allclose(outputs["output_0"], expected, rtol=1e-6)
+
+
+def test_keras_export_takes_a_signature(path):
+    model = keras_model()
+    spec = tf.TensorSpec([5, 2], tf.float32)
+    model.export(path, verbose=False, input_signature=[spec])
+    assert tf.saved_model.load(path).serve.input_signature[0].shape == (5, 2)
+    with pytest.raises(ValueError, match=r"Received: \['opset_version'\]"):
+        model.export(path, opset_version=3)
+
+
+def test_saving_twice_saves_the_same_functions(path):
+    module = Linear()
+    module(tf.constant(X))
+    for _ in range(2):
+        tf.saved_model.save(module, path)
+    loaded = tf.saved_model.load(path)
+    assert loaded.__dict__["__call__"].input_signature[0].shape == (3, 2)
+
+
+def test_modules_that_hold_each_other_are_saved(path):
+    parent, child = tf.Module(), tf.Module()
+    parent.child, child.parent, child.v = child, parent, tf.Variable(2.0)
+    tf.saved_model.save(parent, path)
+    assert float(tf.saved_model.load(path).child.v) == 2.0
+
+
+def test_options_are_accepted(path):
+    module = Linear()
+    options = tf.saved_model.SaveOptions(experimental_io_device="/job:localhost")
+    tf.saved_model.save(module, path, options=options)
+    options = tf.saved_model.LoadOptions(experimental_io_device="/job:localhost")
+    assert tf.saved_model.load(path, options=options).count(tf.constant(1)).numpy() == 1
+
+
+def test_contains_saved_model(path, tmp_path):
+    assert not tf.saved_model.contains_saved_model(path)
+    tf.saved_model.save(Linear(), path)
+    assert tf.saved_model.contains_saved_model(path)
+    assert not tf.saved_model.contains_saved_model(str(tmp_path))
+
+
+def test_an_object_without_functions_is_saved_with_a_warning(path, caplog):
+    tf.saved_model.save(Inner(), path)
+    assert "Call it once before it is saved" in caplog.text
+    assert tf.saved_model.load(path).b.numpy() == 1.0
+
+
+def test_a_fresh_interpreter_loads_it_without_the_source(path):
+    module = Linear()
+    module(tf.constant(X))
+    tf.saved_model.save(module, path)
+    program = (
+        "import sys, numpy as np, mirrax.tf as tf\n"
+        "loaded = tf.saved_model.load(sys.argv[1])\n"
+        "print(loaded(np.arange(6, dtype='f').reshape(3, 2)).numpy().ravel().tolist())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, path],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.stdout.strip() == "[3.0, 9.0, 15.0]", done.stderr
+
+
+def test_a_fresh_interpreter_runs_a_keras_model_on_1_and_2_replicas(path):
+    model = keras_model()
+    tf.saved_model.save(model, path)
+    program = (
+        "import sys, numpy as np, mirrax.tf as tf\n"
+        "tf.config.set_logical_devices('CPU', 2)\n"
+        "rows = np.arange(8, dtype='f').reshape(4, 2)\n"
+        "dataset = tf.data.Dataset.from_tensor_slices(rows).batch(4)\n"
+        "for devices in (['CPU:0'], ['CPU:0', 'CPU:1']):\n"
+        "    strategy = tf.distribute.MirroredStrategy(devices)\n"
+        "    with strategy.scope():\n"
+        "        loaded = tf.saved_model.load(sys.argv[1])\n"
+        "    for batch in strategy.experimental_distribute_dataset(dataset):\n"
+        "        parts = strategy.run(loaded, args=(batch,))\n"
+        "        print(strategy.gather(parts, axis=0).numpy().ravel().tolist())\n"
+        "assert 'keras' not in sys.modules"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, path],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    one, two = map(json.loads, done.stdout.splitlines())
+    rows = np.arange(8, dtype=np.float32).reshape(4, 2)
+    np.testing.assert_allclose(one, np.ravel(model(rows)), rtol=1e-6)
+    np.testing.assert_allclose(two, one, rtol=1e-6)
+
+
+def test_functions_without_arguments_are_saved(tmp_path):
+    class Dice(tf.Module):
+        def __init__(self):
+            super().__init__()
+            self.generator = tf.random.Generator.from_seed(0)
+
+        @tf.function
+        def roll(self):
+            return self.generator.uniform([])
+
+    dice = Dice()
+    dice.roll()
+    tf.saved_model.save(dice, tmp_path / "model")
+    loaded = tf.saved_model.load(tmp_path / "model")
+    for _ in range(2):
+        assert loaded.roll().numpy() == dice.roll().numpy()

@@ -1,0 +1,183 @@
+"""Training loops that resume: in one process, and after kills and preemptions."""
+
+import os
+import re
+import signal
+
+import pytest
+
+import mirrax
+from mirrax.train import checkpoint_files
+from tests.train.stopping import Launched
+
+STEPS, INTERVAL = 30, 5
+
+
+def manage(directory, **options):
+    run = mirrax.train.Checkpoint(total=0)
+    return run, mirrax.train.CheckpointManager(run, directory, **options)
+
+
+def numbers_in(directory):
+    return [
+        checkpoint_files.number_of(path)
+        for path in checkpoint_files.numbered(directory)
+    ]
+
+
+def test_loop_saves_at_the_interval_and_at_the_end(tmp_path):
+    _, manager = manage(tmp_path, save_interval=4)
+    assert list(mirrax.train.resumable(manager, 10)) == list(range(10))
+    assert numbers_in(tmp_path) == [4, 8, 10]
+
+
+@pytest.mark.parametrize("kind", ["dataset", "iterator", "list", "number"])
+def test_what_the_checkpoint_does_not_save_is_refused(tmp_path, kind):
+    _, manager = manage(tmp_path)
+    dataset = mirrax.data.Dataset.range(8)
+    steps = {"dataset": dataset, "iterator": iter(dataset), "list": [1], "number": -1}
+    with pytest.raises(ValueError, match="that the checkpoint saves too"):
+        list(mirrax.train.resumable(manager, steps[kind]))
+
+
+def test_nothing_starts_anew_while_all_checkpoints_are_damaged(tmp_path):
+    _, manager = manage(tmp_path, save_interval=1)
+    list(mirrax.train.resumable(manager, 2))
+    for manifest in tmp_path.glob("*/mirrax-manifest"):
+        manifest.write_bytes(b"damaged")
+    _, manager = manage(tmp_path, save_interval=1)
+    with pytest.raises(mirrax.errors.CheckpointDamagedError):
+        list(mirrax.train.resumable(manager, 2))
+
+
+def test_finished_loop_does_and_saves_nothing(tmp_path):
+    _, manager = manage(tmp_path, save_interval=4)
+    list(mirrax.train.resumable(manager, 10))
+    before = (tmp_path / "ckpt-10").stat().st_mtime_ns
+    _, manager = manage(tmp_path, save_interval=4)
+    assert list(mirrax.train.resumable(manager, 10)) == []
+    assert (tmp_path / "ckpt-10").stat().st_mtime_ns == before
+
+
+def test_interrupted_loop_continues_after_the_last_save(tmp_path):
+    _, manager = manage(tmp_path, save_interval=4)
+    for step in mirrax.train.resumable(manager, 10):
+        if step == 6:
+            break
+    _, manager = manage(tmp_path, save_interval=4)
+    assert next(mirrax.train.resumable(manager, 10)) == 4
+
+
+def test_iterator_yields_each_element_once(tmp_path):
+    def build():
+        data = iter(mirrax.data.Dataset.range(7))
+        run = mirrax.train.Checkpoint(data=data)
+        return mirrax.train.CheckpointManager(run, tmp_path, save_interval=2), data
+
+    manager, data = build()
+    seen = []
+    for element in mirrax.train.resumable(manager, data):
+        if element == 4:
+            break
+        seen.append(int(element))
+    manager, data = build()
+    seen += [int(element) for element in mirrax.train.resumable(manager, data)]
+    assert seen == list(range(7))
+    assert numbers_in(tmp_path) == [2, 4, 6, 7]
+
+
+def exit_code_of_sigterm(manager, at_step):
+    try:
+        for step in mirrax.train.resumable(manager, 10):
+            if step == at_step:
+                signal.raise_signal(signal.SIGTERM)
+    except SystemExit as ended:
+        return ended.code
+    return None
+
+
+def test_sigterm_saves_the_step_and_exits(tmp_path, capfd):
+    before = signal.getsignal(signal.SIGTERM)
+    _, manager = manage(tmp_path, save_interval=100)
+    assert exit_code_of_sigterm(manager, at_step=2) == 75
+    assert numbers_in(tmp_path) == [3]
+    assert "SIGTERM: stopping after this step" in capfd.readouterr().err
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_requeue_code_is_settable(tmp_path, monkeypatch):
+    monkeypatch.setenv("MIRRAX_REQUEUE_CODE", "42")
+    _, manager = manage(tmp_path)
+    assert exit_code_of_sigterm(manager, at_step=0) == 42
+
+
+def test_wrong_requeue_code_is_explained(monkeypatch):
+    monkeypatch.setenv("MIRRAX_REQUEUE_CODE", "again")
+    with pytest.raises(ValueError, match=r"exit code from 0 to 255. Received: 'again'"):
+        mirrax.train.PreemptionWatcher()
+
+
+def test_other_signs_of_preemption_are_watched():
+    signs = iter([False, False, True])
+    watcher = mirrax.train.PreemptionWatcher(lambda: next(signs))
+    assert [watcher.should_stop() for _ in range(3)] == [False, False, True]
+    assert watcher.preemption_message == "preempted"
+    watcher.close()
+
+
+@pytest.fixture(scope="module", params=["mirrored"])
+def undisturbed(request, tmp_path_factory):
+    """The result of the program, with such state, when nothing happens."""
+    directory = tmp_path_factory.mktemp("undisturbed")
+    launched = Launched(directory, STEPS, INTERVAL, "-n", "2", state=request.param)
+    assert launched.finish() == 0, launched.output
+    (digest,) = launched.digests()
+    return digest
+
+
+@pytest.mark.slow
+def test_preempted_workers_save_the_same_step(tmp_path, undisturbed):
+    targets = {"compile": "launcher", "step": 1, "evaluation": 0, "data": 1, "save": 0}
+    last = 0
+    for moment, target in targets.items():
+        launched = Launched(tmp_path, STEPS, INTERVAL, "-n", "2", moment=moment)
+        launched.wait_for("ready")
+        if target == "launcher":
+            launched.process.send_signal(signal.SIGTERM)
+        else:
+            os.kill(launched.worker_pids()[target], signal.SIGTERM)
+        assert launched.finish() == 75, launched.output
+        assert launched.steps()[0] == last + 1, moment
+        last = launched.steps()[-1]
+        assert last < STEPS
+        assert numbers_in(tmp_path)[-1] == last
+        assert f"have saved step {last}." in launched.output
+    again = Launched(tmp_path, STEPS, INTERVAL, "-n", "2")
+    assert again.finish() == 0, again.output
+    assert again.steps()[0] == last + 1
+    assert again.digests() == {undisturbed}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("undisturbed", "state"),
+    [("mirrored", "mirrored"), ("sharded", "sharded")],
+    indirect=["undisturbed"],
+    ids=["mirrored", "sharded"],
+)
+def test_killed_job_resumes_with_the_same_result(tmp_path, undisturbed, state):
+    options = ("-n", "2", "--max-restarts", "2")
+    launched = Launched(
+        tmp_path, STEPS, INTERVAL, *options, moment="pause", state=state
+    )
+    for number, culprit, step in ((1, 1, 7), (2, 0, 18)):
+        launched.wait_for(f"step {step} ")
+        os.kill(launched.worker_pids()[culprit], signal.SIGKILL)
+        launched.wait_for(f"Restart {number} resumed after step")
+    assert launched.finish() == 0, launched.output
+    assert launched.digests() == {undisturbed}
+    said = r"killed by SIGKILL, after step \d+. Restart [12] of 2."
+    assert len(re.findall(said, launched.output)) == 2
+    lost = re.findall(r"resumed after step \d+ \((\d+) steps lost\)", launched.output)
+    assert len(lost) == 2
+    assert all(int(count) <= INTERVAL for count in lost)

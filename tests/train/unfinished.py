@@ -1,0 +1,36 @@
+"""Saves in the background and ends in some way without waiting for it.
+
+python unfinished.py <directory> <return, raise, exit or fail>
+"""
+
+import atexit
+import sys
+import time
+
+import numpy as np
+
+import mirrax
+from mirrax.train import checkpoint_files
+
+
+def write_slowly(ocp, folder, arrays, write=checkpoint_files._write_arrays):
+    # Long enough for the main thread to reach the interpreter's shutdown.
+    time.sleep(0.5)
+    if ending == "fail" and folder.parent.name == "ckpt-1":
+        raise OSError("No space left on device")
+    write(ocp, folder, arrays)
+
+
+directory, ending = sys.argv[1:]
+checkpoint_files._write_arrays = write_slowly
+atexit.register(print, "handlers have run")
+run = mirrax.train.Checkpoint(weight=np.ones(3))
+manager = mirrax.train.CheckpointManager(
+    run, directory, max_to_keep=1, asynchronous=True
+)
+manager.save(0)
+manager.save(1)
+if ending == "raise":
+    raise KeyError("the cause")
+if ending == "exit":
+    sys.exit(3)
