@@ -32,3 +32,11 @@ def test_worker_that_was_asked_waits_for_the_answer_and_stops_there():
     agreement.receive(Message("count_steps"))
     assert [message["count"] for message in sent] == [1]
     assert [agreement.finish_step() for _ in range(4)] == [False, False, True, True]
+
+
+def test_worker_that_asks_begins_no_step_before_the_answer():
+    agreement, sent = make()
+    agreement.request()
+    assert not agreement.finish_step()
+    assert [message.kind for message in sent] == ["stop"]
+    assert [agreement.finish_step() for _ in range(3)] == [False, False, True]

@@ -49,9 +49,11 @@ class StopAgreement:
         self._is_requested = True
 
     def announce(self) -> None:
-        """Sends the request; called regularly by the heartbeat."""
-        if self._is_requested and not self._is_announced:
-            self._is_announced = True
+        """Sends the request once; called by the heartbeat and after each step."""
+        with self._lock:
+            is_new = self._is_requested and not self._is_announced
+            self._is_announced |= is_new
+        if is_new:
             self._send(Message("stop"))
 
     def receive(self, message: Message) -> None:
@@ -68,7 +70,7 @@ class StopAgreement:
         """Counts a step; returns whether it is the last one, on all workers alike."""
         with self._lock:
             self._num_steps += 1
-            must_wait = self._must_wait
-        if must_wait:
+        self.announce()
+        if self.is_coming:
             self._wait_until(lambda: self._last_step is not None)
         return self.is_over
