@@ -60,6 +60,10 @@ def need_arguments():
     sys.exit(2)
 
 
+def ask_for_another_attempt():
+    sys.exit(75)
+
+
 def import_nothing():
     import no_such_module  # noqa: F401
 

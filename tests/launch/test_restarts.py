@@ -20,6 +20,7 @@ from mirrax.launch.restarts import (
     run_job,
 )
 from mirrax.launch.worker_plan import plan_local
+from tests.cluster import programs
 from tests.launch import scripts
 
 SCRIPT = str(pathlib.Path(scripts.__file__))
@@ -86,6 +87,15 @@ def test_log_files_keep_the_output_of_all_attempts(tmp_path):
             [
                 "worker 0: killed by SIGKILL. Restart 1 of 5 in 1 s.",
                 "worker 0: killed by SIGKILL. Not started again: the same error came "
+                "twice without a step of progress.",
+            ],
+        ),
+        (
+            "ask_for_another_attempt",
+            1,
+            [
+                "worker 0: exit code 75. Restart 1 of 5 in 1 s.",
+                "worker 0: exit code 75. Not started again: the same error came "
                 "twice without a step of progress.",
             ],
         ),
@@ -239,6 +249,15 @@ def test_killed_coordinator_and_hanging_worker_are_named(tmp_path, monkeypatch):
     )
     assert said[1].startswith("mirrax launch: worker 1: CollectiveTimeout: ")
     assert said[1].endswith(". Restart 2 of 2 in 2 s.")
+
+
+@pytest.mark.slow
+def test_worker_that_ends_too_early_again_is_not_requeued():
+    program = str(pathlib.Path(programs.__file__))
+    result, said, _ = run_script(program, "exit", "1", max_restarts=5)
+    assert result.exit_codes == [75, 0]
+    assert said[-1].endswith("the same error came twice without a step of progress.")
+    assert result.exit_code == 1
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from mirrax.cluster.job_options import EXIT_CODE
+from mirrax.cluster.job_options import EXIT_CODE, JobOptions, read_options
 from mirrax.cluster.step_record import AttemptSteps, StepRecord
 from mirrax.errors import CollectiveTimeout
 from mirrax.launch.follower import Follower
@@ -109,6 +109,7 @@ def run_job(
             reason = find_reason_to_stop(failed, max_restarts)
             if reason:
                 show(f"mirrax launch: {result.cause}. Not started again: {reason}.")
+                result = _forbid_requeue(result, read_options(variables))
                 break
             delay = choose_delay(failed)
             show(
@@ -189,6 +190,13 @@ def _make_record(folder: pathlib.Path, attempt: int) -> StepRecord:
     record = StepRecord(folder / f"steps-{attempt}")
     record.create()
     return record
+
+
+def _forbid_requeue(result: JobResult, options: JobOptions) -> JobResult:
+    """Returns the result with 1 in place of a code that asks for another attempt."""
+    if result.exit_code not in (EXIT_CODE, options.requeue_code):
+        return result
+    return dataclasses.replace(result, exit_code=1)
 
 
 def _is_repeated(before: FailedAttempt, last: FailedAttempt) -> bool:
