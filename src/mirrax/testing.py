@@ -29,7 +29,7 @@ def launch_processes(
     args: Sequence[Any] = (),
     *,
     devices: int | None = None,
-    timeout: float = 120.0,
+    timeout: float = 300.0,
     environment: Mapping[str, str] | None = None,
 ) -> list[Any]:
     """Runs a function on several new workers, and returns all results.

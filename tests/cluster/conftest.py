@@ -6,6 +6,7 @@ from mirrax.cluster.coordinator.process import Coordinator
 from mirrax.cluster.job_options import JobOptions
 from mirrax.cluster.membership import Membership, Worker
 from mirrax.cluster.net.handshake import derive_key
+from mirrax.cluster.worker import heartbeat
 from mirrax.cluster.worker.coordinator_client import connect
 from mirrax.cluster.worker.job import Job
 from mirrax.testing import run_in_processes as run_in_processes
@@ -17,7 +18,7 @@ class Cluster:
     """Workers of a job in this process, without JAX between them."""
 
     def __init__(self, num_workers, job_silence=30.0, **options):
-        settings = JobOptions(**{"join_timeout": 30.0, **options})
+        settings = JobOptions(**{"join_timeout": 120.0, **options})
         self.workers = tuple(
             Worker("worker", index, f"127.0.0.1:{1000 + index}")
             for index in range(num_workers)
@@ -38,7 +39,7 @@ class Cluster:
             "configuration": {},
         }
 
-    def connect(self, index, key=KEY, timeout=10.0, **fields):
+    def connect(self, index, key=KEY, timeout=120.0, **fields):
         return connect(self.address, key, {**self.body(index), **fields}, timeout)
 
     def join(self, index, stuck_timeout=None):
@@ -61,8 +62,10 @@ class Cluster:
 
 
 @pytest.fixture
-def make_cluster():
+def make_cluster(monkeypatch):
     """Makes clusters, and takes them down after the test."""
+    # A worker that misses a failure for so long ends its process: this one.
+    monkeypatch.setattr(heartbeat, "_UNBLOCK_SECONDS", 240.0)
     clusters = []
 
     def make(num_workers, **options):

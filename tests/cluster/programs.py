@@ -42,9 +42,9 @@ import socket, sys
 listener, source = map(int, sys.argv[1:])
 sock = socket.socket()
 sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-sock.bind(("127.0.0.2", source))
 sock.settimeout(3)
 try:
+    sock.bind(("127.0.0.2", source))
     sock.connect(("127.0.0.1", listener))
     sock.sendall(b"PRI * HTTP/2.0\\r\\n\\r\\nSM\\r\\n\\r\\n")
     sock.sendall(bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))

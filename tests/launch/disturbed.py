@@ -3,6 +3,7 @@
 python disturbed.py DIRECTORY
 """
 
+import contextlib
 import os
 import pathlib
 import signal
@@ -32,10 +33,12 @@ def add_up():
 def find_coordinator():
     """Returns the process of our launcher that runs the coordinator."""
     for path in pathlib.Path("/proc").glob("[0-9]*"):
-        parent = (path / "stat").read_text().rpartition(")")[2].split()[1]
-        command = (path / "cmdline").read_bytes()
-        if int(parent) == os.getppid() and b"coordinator.process" in command:
-            return int(path.name)
+        # Processes of others end at any moment.
+        with contextlib.suppress(OSError):
+            parent = (path / "stat").read_text().rpartition(")")[2].split()[1]
+            command = (path / "cmdline").read_bytes()
+            if int(parent) == os.getppid() and b"coordinator.process" in command:
+                return int(path.name)
     raise AssertionError("There is no coordinator.")
 
 

@@ -2,7 +2,8 @@
 
 python elastic.py DIRECTORY NUM_STEPS INTERVAL
 
-Two workers go on after their first step only when the directory has a file `go`.
+Three workers wait in step 4 until the job fails or a worker is asked to stop. Two go on
+after their first step only when the directory has a file `go`; three then wait no more.
 """
 
 import os
@@ -13,6 +14,18 @@ import time
 import numpy as np
 
 import mirrax
+from mirrax.cluster import current_job
+
+
+def is_undisturbed():
+    job = current_job()
+    return job.failure is None and not job.stop_agreement.is_coming
+
+
+def wait_while(is_true):
+    deadline = time.monotonic() + 240
+    while is_true() and time.monotonic() < deadline:
+        time.sleep(0.01)
 
 
 def main(directory, num_steps, interval):
@@ -29,9 +42,8 @@ def main(directory, num_steps, interval):
         samples = np.asarray(strategy.gather(next(run.data), axis=0)).tolist()
         if job.worker_index == 0:
             print(f"step {step} on {job.num_workers}: {samples}", flush=True)
-            while job.num_workers == 2 and not gate.exists():
-                time.sleep(0.1)
-        time.sleep(0.02)
+            if job.num_workers == 2 or step == 4:
+                wait_while(lambda: not gate.exists() and is_undisturbed())
 
 
 if __name__ == "__main__":

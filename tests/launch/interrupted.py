@@ -11,6 +11,7 @@ import mirrax
 
 def main(moment):
     if moment == "start-up" and '"index": 1' in os.environ["TF_CONFIG"]:
+        print("asleep", flush=True)
         time.sleep(600)
     strategy = mirrax.MultiWorkerMirroredStrategy()
 

@@ -1,14 +1,13 @@
 """An elastic job that loses one of three machines, which returns later."""
 
-import contextlib
 import itertools
 import os
 import re
 import signal
-import socket
 import time
 
 import mirrax
+from tests.free_ports import find_free_ports
 from tests.launch import elastic
 from tests.train.stopping import Launched
 
@@ -29,7 +28,7 @@ def shrink_and_grow(directory, hosts):
     launched = [launch(index) for index in range(3)]
     leader = launched[0]
     try:
-        leader.wait_for("step 5 on 3")
+        leader.wait_for("step 4 on 3")
         launched[2].process.kill()
         lost_at = time.monotonic()
         leader.wait_for("Continuing with 2 of 3 machines")
@@ -37,7 +36,7 @@ def shrink_and_grow(directory, hosts):
         seconds = time.monotonic() - lost_at
         launched.append(launch(2))
         launched[3].wait_for("waits for the next attempt")
-        os.kill(launched[1].worker_pids()[1], signal.SIGKILL)
+        os.kill(launched[1].worker_pid(1, attempt=2), signal.SIGKILL)
         (directory / "go").touch()
         assert leader.finish() == 0, leader.output
         assert [one.finish() for one in launched[1:]] == [0, -signal.SIGKILL, 0]
@@ -61,11 +60,5 @@ def check_samples(output):
 
 def find_hosts(count):
     """Returns addresses of this machine, each with two free ports in a row."""
-    ports = set()
-    while len(ports) < count:
-        with socket.create_server(("127.0.0.1", 0)) as first:
-            port = first.getsockname()[1]
-            with contextlib.suppress(OSError):
-                socket.create_server(("127.0.0.1", port + 1)).close()
-                ports.add(port)
-    return tuple(f"127.0.0.1:{port}" for port in sorted(ports))
+    ports = find_free_ports(2 * count)[::2]
+    return tuple(f"127.0.0.1:{port}" for port in ports)

@@ -5,6 +5,7 @@ import pytest
 
 from mirrax.cluster.net.messages import Message, encode
 from mirrax.launch import doctor
+from tests.free_ports import find_free_ports
 
 
 @pytest.fixture
@@ -28,8 +29,7 @@ def test_report_of_a_machine_alone(monkeypatch, capsys):
 
 
 def test_launcher_and_its_first_worker_are_shown(monkeypatch, capsys):
-    with socket.create_server(("127.0.0.1", 0)) as sock:
-        port = sock.getsockname()[1]
+    (port,) = find_free_ports()
     monkeypatch.setenv("PMI_RANK", "1")
     monkeypatch.setenv("PMI_SIZE", "2")
     monkeypatch.setenv("JAX_COORDINATOR_ADDRESS", f"127.0.0.1:{port}")
@@ -48,8 +48,7 @@ def test_task_that_would_train_alone_is_a_failure(monkeypatch, capsys):
 
 
 def test_free_ports_are_well(set_cluster, capsys):
-    with socket.create_server(("127.0.0.1", 0)) as sock:
-        port = sock.getsockname()[1]
+    (port,) = find_free_ports()
     set_cluster(f"127.0.0.1:{port}", f"127.0.0.2:{port}")
     assert doctor.main([]) == 0
     output = capsys.readouterr().out

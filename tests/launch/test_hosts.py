@@ -73,7 +73,6 @@ def launch(index, *arguments, **variables):
             **os.environ,
             "JAX_PLATFORMS": "cpu",
             "MIRRAX_SECRET": "known on both",
-            "MIRRAX_SILENCE_TIMEOUT": "3",
             **variables,
         },
     )
@@ -107,7 +106,11 @@ def test_machine_with_one_worker_tells_how_it_died(machines):
 
 
 def test_death_of_a_machine_is_seen_on_the_other(machines):
-    with launch(0, "sleep", "5") as first, launch(1, "sleep", "1") as second:
+    quick = {"MIRRAX_SILENCE_TIMEOUT": "10"}
+    with (
+        launch(0, "sleep", "5", **quick) as first,
+        launch(1, "sleep", "1", **quick) as second,
+    ):
         # Worker 1 sleeps after some steps; then its machine is gone without a word.
         deadline = time.monotonic() + 240
         for line in first.stdout:

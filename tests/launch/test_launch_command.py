@@ -28,12 +28,14 @@ def launch(*arguments, **variables):
     )
 
 
-def wait_for_line(process, text, count=1):
+def wait_for_lines(process, *texts):
+    """Waits for a line with each text, in any order."""
+    missing = list(texts)
     for line in process.stdout:
-        count -= text in line
-        if not count:
+        missing = [text for text in missing if text not in line]
+        if not missing:
             return
-    raise AssertionError(f"There was no {text!r}.")
+    raise AssertionError(f"There was no {missing}.")
 
 
 def find_descendants(process_id):
@@ -93,7 +95,7 @@ def test_first_failure_is_printed_once_at_the_end():
 @pytest.mark.slow
 def test_killed_launcher_leaves_no_process():
     process = launch("-n", "2", SCRIPT, "hang")
-    wait_for_line(process, "ready", count=2)
+    wait_for_lines(process, "[worker 0] ready", "[worker 1] ready")
     below = find_descendants(process.pid)
     # Two workers with a child each, the coordinator and the guardian.
     assert len(below) == 6
@@ -108,7 +110,7 @@ def test_killed_launcher_leaves_no_process():
 
 def test_sigterm_is_passed_on():
     process = launch("-n", "2", SCRIPT, "tidy")
-    wait_for_line(process, "ready", count=2)
+    wait_for_lines(process, "[worker 0] ready", "[worker 1] ready")
     process.send_signal(signal.SIGTERM)
     _, errors = process.communicate(timeout=240)
     assert process.returncode == 7
@@ -117,16 +119,16 @@ def test_sigterm_is_passed_on():
 
 
 @pytest.mark.parametrize(
-    ("moment", "sign", "num_joined"),
+    ("moment", "signs", "num_joined"),
     [
-        pytest.param("start-up", "for worker 1", 1, marks=pytest.mark.slow),
-        ("step", "ready", 2),
+        pytest.param("start-up", ["for worker 1", "asleep"], 1, marks=pytest.mark.slow),
+        ("step", ["[worker 0] ready", "[worker 1] ready"], 2),
     ],
     ids=["start-up", "step"],
 )
-def test_interrupt_ends_all_workers_with_a_line_each(moment, sign, num_joined):
+def test_interrupt_ends_all_workers_with_a_line_each(moment, signs, num_joined):
     process = launch("-n", "2", INTERRUPTED, moment)
-    wait_for_line(process, sign, num_joined)
+    wait_for_lines(process, *signs)
     below = find_descendants(process.pid)
     process.send_signal(signal.SIGINT)
     output, errors = process.communicate(timeout=240)
@@ -143,7 +145,7 @@ def test_interrupt_ends_all_workers_with_a_line_each(moment, sign, num_joined):
 @pytest.mark.parametrize("target", ["launcher", "worker"])
 def test_sigterm_to_a_worker_without_checkpoints_is_explained(target):
     process = launch("-n", "2", INTERRUPTED, "step")
-    wait_for_line(process, "ready", 2)
+    wait_for_lines(process, "[worker 0] ready", "[worker 1] ready")
     if target == "launcher":
         process.send_signal(signal.SIGTERM)
     else:
@@ -161,7 +163,7 @@ def test_sigterm_to_a_worker_without_checkpoints_is_explained(target):
 @pytest.mark.slow
 def test_deaf_workers_are_ended_after_the_grace():
     process = launch("-n", "1", "--grace", "4", SCRIPT, "hang")
-    wait_for_line(process, "ready")
+    wait_for_lines(process, "ready")
     below = find_descendants(process.pid)
     process.send_signal(signal.SIGTERM)
     output, _ = process.communicate(timeout=240)

@@ -44,7 +44,11 @@ def test_failure_is_raised_with_its_traceback():
 
 def test_failure_fails_the_test_with_the_output_of_all():
     with pytest.raises(pytest.fail.Exception, match="KeyError: 'the cause'") as info:
-        launch_processes(fail_on_one, environment={"TEST_VARIABLE": "set here"})
+        launch_processes(
+            fail_on_one,
+            environment={"TEST_VARIABLE": "set here", "MIRRAX_FAILURE_GRACE": "240"},
+            timeout=240,
+        )
     assert "[worker 0] set here" in str(info.value)
 
 

@@ -3,12 +3,14 @@
 python resumed.py DIRECTORY NUM_STEPS INTERVAL [MOMENT [STATE]]
 
 MOMENT is where worker 0 says "ready" and waits until a worker is asked to stop:
-compile, step, evaluation, data or save; "pause" makes every step a bit longer.
+compile, step, evaluation, data or save; "pause" makes every step a bit longer, and
+"after 7,18" waits after these steps, once each, until another worker fails.
 STATE is mirrored or sharded.
 """
 
 import hashlib
 import os
+import pathlib
 import sys
 import time
 
@@ -22,6 +24,14 @@ from mirrax.cluster import current_job
 MAX_SECONDS = 240
 
 
+def wait_for_trouble():
+    job = current_job()
+    deadline = time.monotonic() + MAX_SECONDS
+    while not (job.stop_agreement.is_coming or job.failure):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 def main(directory, num_steps, interval, moment="", state="mirrored"):
     shard_state = 1 if state == "sharded" else False
     strategy = mirrax.MultiWorkerMirroredStrategy(shard_state=shard_state)
@@ -31,10 +41,14 @@ def main(directory, num_steps, interval, moment="", state="mirrored"):
     def linger(where):
         if where == moment and is_chief:
             print("ready", flush=True)
-            deadline = time.monotonic() + MAX_SECONDS
-            agreement = current_job().stop_agreement
-            while not agreement.is_coming and time.monotonic() < deadline:
-                time.sleep(0.01)
+            wait_for_trouble()
+
+    def linger_after(step):
+        mark = pathlib.Path(directory, f"lingered-{step}")
+        is_meant = moment.startswith("after ") and str(step) in moment[6:].split(",")
+        if is_meant and is_chief and not mark.exists():
+            mark.touch()
+            wait_for_trouble()
 
     with strategy.scope():
         weights = mirrax.Variable(jnp.zeros((4, 4)))
@@ -82,6 +96,7 @@ def main(directory, num_steps, interval, moment="", state="mirrored"):
             strategy.run(evaluate)
         if is_chief:
             print(f"step {step + 1} {time.time():.3f}", flush=True)
+        linger_after(step + 1)
     values = [weights.numpy(), momentum.numpy(), jax.random.key_data(run.key)]
     digest = hashlib.sha256(b"".join(np.asarray(v).tobytes() for v in values))
     print(f"digest {digest.hexdigest()}", flush=True)

@@ -63,9 +63,14 @@ class Launched:
         raise AssertionError(f"There was no {pattern!r} in:\n{self.output}")
 
     def worker_pids(self):
-        """Returns the newest process of each worker."""
+        """Returns the newest process of each worker so far."""
         found = re.findall(r"^\[worker (\d+)\] pid (\d+)$", self.output, re.MULTILINE)
         return {int(index): int(pid) for index, pid in found}
+
+    def worker_pid(self, index, attempt=1):
+        """Returns the process of a worker, which may not have come so far yet."""
+        found = self.wait_for(rf"^\[worker {index}\] pid (\d+)$", attempt)
+        return int(found[attempt - 1])
 
     def finish(self, timeout=240):
         """Waits for the end; returns the exit code."""

@@ -145,7 +145,7 @@ def test_preempted_workers_save_the_same_step(tmp_path, undisturbed):
         if target == "launcher":
             launched.process.send_signal(signal.SIGTERM)
         else:
-            os.kill(launched.worker_pids()[target], signal.SIGTERM)
+            os.kill(launched.worker_pid(target), signal.SIGTERM)
         assert launched.finish() == 75, launched.output
         assert launched.steps()[0] == last + 1, moment
         last = launched.steps()[-1]
@@ -168,11 +168,11 @@ def test_preempted_workers_save_the_same_step(tmp_path, undisturbed):
 def test_killed_job_resumes_with_the_same_result(tmp_path, undisturbed, state):
     options = ("-n", "2", "--max-restarts", "2")
     launched = Launched(
-        tmp_path, STEPS, INTERVAL, *options, moment="pause", state=state
+        tmp_path, STEPS, INTERVAL, *options, moment="after 7,18", state=state
     )
     for number, culprit, step in ((1, 1, 7), (2, 0, 18)):
         launched.wait_for(f"step {step} ")
-        os.kill(launched.worker_pids()[culprit], signal.SIGKILL)
+        os.kill(launched.worker_pid(culprit, attempt=number), signal.SIGKILL)
         launched.wait_for(f"Restart {number} resumed after step")
     assert launched.finish() == 0, launched.output
     assert launched.digests() == {undisturbed}

@@ -112,7 +112,7 @@ class WorkerProcess:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
-    def finish(self, timeout: float = 2.0) -> None:
+    def finish(self, timeout: float = 10.0) -> None:
         """Waits for the last lines of an ended process."""
         # A child of the worker may hold its output open.
         self._reader.join(timeout)

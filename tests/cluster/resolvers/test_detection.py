@@ -10,8 +10,8 @@ import pytest
 
 from mirrax import cluster_resolver as resolvers
 from mirrax.cluster.resolvers.detection import LAUNCHERS, count_tasks, list_pods
-from mirrax.launch.worker_plan import find_free_ports
 from mirrax.strategy import mirrored_strategy
+from tests.free_ports import find_free_ports
 
 TF_CONFIG = json.dumps(
     {
@@ -212,7 +212,7 @@ def start(environments, strategy="MultiWorkerMirroredStrategy"):
 
 def tasks(index, **more):
     """Returns for each of two tasks what the scheduler would set."""
-    (port,) = find_free_ports(1)
+    (port,) = find_free_ports()
     environment = {
         name: value.replace("PORT", str(port)) for name, value in more.items()
     }

@@ -15,9 +15,10 @@ from mirrax import errors
 from mirrax.cluster import join_job
 from mirrax.cluster_resolver import ClusterSpec, SimpleClusterResolver
 from mirrax.launch.supervisor import Supervisor
-from mirrax.launch.worker_plan import find_free_ports, plan_local
+from mirrax.launch.worker_plan import plan_local
 from mirrax.launch.worker_process import WorkerProcess
 from tests.cluster import programs
+from tests.free_ports import find_free_ports
 
 PROGRAM = str(pathlib.Path(programs.__file__))
 # What no user wants to see, whatever happens.
@@ -41,7 +42,7 @@ BASE = {
     name: value
     for name, value in os.environ.items()
     if name not in ("PJRT_NPROC", "XLA_FLAGS")
-} | {"JAX_PLATFORMS": "cpu"}
+} | {"JAX_PLATFORMS": "cpu", "MIRRAX_FAILURE_GRACE": "120"}
 
 
 def caught(log):
@@ -200,7 +201,7 @@ def test_error_outside_of_a_guard_is_explained_at_the_end():
 @pytest.mark.slow
 def test_stopped_worker_is_a_loss_after_its_silence():
     outcome = supervise(
-        2, "stop", 1, MIRRAX_FAILURE_GRACE="8", MIRRAX_SILENCE_TIMEOUT="3"
+        2, "stop", 1, MIRRAX_FAILURE_GRACE="20", MIRRAX_SILENCE_TIMEOUT="10"
     )
     found = caught(outcome.logs[0])
     assert (found["error"], found["worker"]) == ("WorkerLost", 1)
@@ -212,7 +213,7 @@ def test_stopped_worker_is_a_loss_after_its_silence():
 
 @pytest.mark.slow
 def test_stuck_worker_is_found_and_ends_too():
-    outcome = supervise(2, "sleep", 1, MIRRAX_STUCK_TIMEOUT="3")
+    outcome = supervise(2, "sleep", 1, MIRRAX_STUCK_TIMEOUT="15")
     found = caught(outcome.logs[0])
     assert (found["error"], found["worker"]) == ("CollectiveTimeout", 1)
     assert "time.sleep(1000)" in outcome.logs[0]
@@ -269,7 +270,7 @@ def start_without_launcher(*arguments, sleeps=("0", "0")):
 
 @pytest.mark.slow
 def test_first_worker_waits_for_the_others_at_the_end_only_for_so_long():
-    workers = Workers("none", 0, sleeps=("0", "1000"), MIRRAX_IDLE_TIMEOUT="3")
+    workers = Workers("none", 0, sleeps=("0", "1000"), MIRRAX_IDLE_TIMEOUT="20")
     try:
         assert workers.wait(0) == 0
         assert workers.children[1].exit_code is None
@@ -303,7 +304,7 @@ def test_workers_end_cleanly_at_different_times():
 
 
 def test_first_worker_that_does_not_come_is_a_failure_of_the_job():
-    (port,) = find_free_ports(1)
+    (port,) = find_free_ports()
     cluster = {"worker": [f"127.0.0.1:{port}", "127.0.0.1:1"]}
     config = {"cluster": cluster, "task": {"type": "worker", "index": 1}}
     environment = {"TF_CONFIG": json.dumps(config), "MIRRAX_JOIN_TIMEOUT": "1"}

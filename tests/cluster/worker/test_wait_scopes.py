@@ -1,4 +1,4 @@
-import threading
+import concurrent.futures
 
 import jax
 import jax.numpy as jnp
@@ -20,25 +20,19 @@ def test_start_up_has_a_limit_of_its_own():
 
 
 def test_compilation_of_the_main_thread_is_seen():
-    def deep(x):
-        for _ in range(300):
-            x = jnp.sin(x) @ x
-        return x
+    seen = {}
 
+    def look(event, **_):
+        with concurrent.futures.ThreadPoolExecutor(1) as other:
+            seen[event] = other.submit(is_compiling).result()
+
+    lowered = jax.jit(jnp.sin).lower(jnp.ones(3))
     assert not is_compiling()
-    lowered = jax.jit(deep).lower(jnp.ones((3, 3)))
-    seen, done = threading.Event(), threading.Event()
-
-    def look():
-        while not done.wait(0.001):
-            if is_compiling():
-                seen.set()
-
-    watcher = threading.Thread(target=look)
-    watcher.start()
+    # JAX tells of it in the middle of the compilation.
+    jax.monitoring.register_event_listener(look)
     try:
         lowered.compile()
     finally:
-        done.set()
-        watcher.join()
-    assert seen.is_set()
+        jax.monitoring.unregister_event_listener(look)
+    assert seen["/jax/compilation_cache/compile_requests_use_cache"]
+    assert not is_compiling()

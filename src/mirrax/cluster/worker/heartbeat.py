@@ -27,7 +27,7 @@ MISMATCH_EXIT_CODE = 1
 _HEARTBEAT_SECONDS = 0.5
 _RETRY_SECONDS = 0.2
 # How long to wait for the coordinator to explain an error of JAX.
-_EXPLAIN_SECONDS = 3.0
+_EXPLAIN_SECONDS = 10.0
 # How long to try to interrupt the main thread's wait before exiting.
 _UNBLOCK_SECONDS = 5.0
 _LOGGER = logging.getLogger(__name__)
