@@ -202,6 +202,16 @@ def test_program_that_ends_without_wait_reports_a_failed_save(tmp_path):
     assert latest_checkpoint(tmp_path) == str(tmp_path / "ckpt-0")
 
 
+@pytest.mark.parametrize("before", [[], ["ckpt-1"]], ids=["first", "later"])
+def test_save_after_the_main_thread_has_ended_is_refused(tmp_path, before):
+    ended = end_without_wait(tmp_path, "thread" if before else "only thread")
+    assert ended.stdout == "handlers have run\n", ended
+    error = "CheckpointWriteError: A checkpoint must be saved before the main program"
+    assert error in ended.stderr
+    assert "thread.join()" in ended.stderr
+    assert [path.name for path in tmp_path.glob("ckpt-*")] == before
+
+
 def end_without_wait(directory, ending):
     program = pathlib.Path(__file__).with_name("unfinished.py")
     command = [sys.executable, program, str(directory), ending]

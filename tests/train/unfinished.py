@@ -1,10 +1,13 @@
 """Saves in the background and ends in some way without waiting for it.
 
-python unfinished.py <directory> <return, raise, exit or fail>
+python unfinished.py <directory> <return, raise, exit, fail, thread or only thread>
+
+A thread saves after the main thread has ended.
 """
 
 import atexit
 import sys
+import threading
 import time
 
 import numpy as np
@@ -28,8 +31,18 @@ run = mirrax.train.Checkpoint(weight=np.ones(3))
 manager = mirrax.train.CheckpointManager(
     run, directory, max_to_keep=1, asynchronous=True
 )
-manager.save(0)
-manager.save(1)
+
+
+def save_late():
+    threading.main_thread().join()
+    manager.save(2)
+
+
+if ending != "only thread":
+    manager.save(0)
+    manager.save(1)
+if "thread" in ending:
+    threading.Thread(target=save_late).start()
 if ending == "raise":
     raise KeyError("the cause")
 if ending == "exit":

@@ -71,6 +71,12 @@ class Writer:
     def start(self, path: pathlib.Path, saved: CheckpointData) -> None:
         """Starts writing a checkpoint; raises at once if the path is not usable."""
         self.wait()
+        if unfinished_saves.is_too_late():
+            raise CheckpointWriteError(
+                "A checkpoint must be saved before the main program ends. Received: "
+                f"'{path}' from a thread that is still running then. Let the main "
+                "program wait for it: `thread.join()`."
+            )
         ocp = _orbax()
         try:
             _check_replaceable(path)

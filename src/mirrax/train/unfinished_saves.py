@@ -13,12 +13,23 @@ from typing import NoReturn
 
 # In the order in which they were added.
 _waits: dict[Callable[[], None], None] = {}
+_has_ended = threading.Event()
+
+
+def is_too_late() -> bool:
+    """Returns whether the main program has ended, and Python stops all executors."""
+    try:
+        _register()
+    except RuntimeError:
+        return True
+    return _has_ended.is_set()
 
 
 def add(wait: Callable[[], None]) -> None:
     """Calls `wait` at exit; an error that it raises ends the program with code 1."""
-    _register()
     _waits[wait] = None
+    if is_too_late():
+        wait()
 
 
 def discard(wait: Callable[[], None]) -> None:
@@ -36,6 +47,7 @@ def _register() -> None:
 
 
 def _finish() -> None:
+    _has_ended.set()
     for wait in list(_waits):
         try:
             wait()
