@@ -158,16 +158,17 @@ def test_lost_leader_ends_the_job_elsewhere(lead, follow):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--elastic", "1:2"], "--elastic needs --hosts and --max-restarts"),
+        (["--elastic", "1:2"], "--elastic counts machines, so it needs --hosts"),
+        (["--elastic", "1:2", "-n", "2"], "--max-restarts alone starts all workers"),
         (["--elastic", "3:2"], "--elastic must be MIN:MAX, numbers of machines from 1"),
         (["--elastic", "two"], "--elastic must be MIN:MAX"),
     ],
-    ids=["alone", "order", "text"],
+    ids=["alone", "workers", "order", "text"],
 )
 def test_wrong_arguments_are_explained(capsys, arguments, message):
     hosts = ["--hosts", "127.0.0.1:1,127.0.0.2:1", "--host-index", "0"]
     hosts += ["--max-restarts", "1"]
-    more = [] if "needs" in message else hosts
+    more = hosts if "MIN:MAX" in message else []
     assert launch_command.main([*more, *arguments, SCRIPT]) == 2
     assert message in capsys.readouterr().err
 

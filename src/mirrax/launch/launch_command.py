@@ -179,8 +179,9 @@ def _find_machines(options: argparse.Namespace) -> Machines | None:
     """Returns the machines whose launchers must agree; None if they need not."""
     if options.elastic is not None and not (options.hosts and options.max_restarts):
         raise ValueError(
-            "--elastic needs --hosts and --max-restarts. Received: --hosts "
-            f"{options.hosts}, --max-restarts {options.max_restarts}."
+            "--elastic counts machines, so it needs --hosts, and --max-restarts. "
+            f"Received: --hosts {options.hosts}, --max-restarts {options.max_restarts}."
+            " On one machine --max-restarts alone starts all workers again."
         )
     if options.hosts is None or not options.max_restarts:
         return None
