@@ -1,8 +1,9 @@
-"""Thread pools of datasets, which end with their owner."""
+"""Threads of datasets, which end with their owner."""
 
 from __future__ import annotations
 
 import atexit
+import collections
 import concurrent.futures
 import os
 import queue
@@ -21,6 +22,7 @@ POLL_SECONDS = 0.2
 """The timeout of waits, so that Python can handle a Ctrl-C between them."""
 
 _EXIT_SECONDS = 1.0
+_STOP_SECONDS = 1.0
 
 
 def num_threads(num_parallel_calls: int | None) -> int:
@@ -70,6 +72,67 @@ class Pool:
         if self._threads is not None:
             self._threads.end()
             self._threads = None
+
+
+class Prefetcher:
+    """The results of a function that a thread calls in advance.
+
+    Args:
+        read: Returns a tuple, whose first item is None at the end. It is not called
+            again after that, or after an error.
+        depth: How many results wait while the thread works on the next.
+    """
+
+    def __init__(self, read: Callable[[], tuple[Any, ...]], depth: int) -> None:
+        self._read = read
+        self._depth = depth
+        self._pool = Pool(self, 1)
+        self._pending: collections.deque[Future] = collections.deque()
+        self._has_ended = threading.Event()
+
+    def next(self) -> Any:
+        """Returns the next result; the last one, or its error, again and again."""
+        self._start()
+        first = self._pending[0]
+        if not first.done():
+            wait_for([first])
+        result = first.result()
+        if result[0] is not None:
+            self._pending.popleft()
+            self._start()
+        return result
+
+    def stop(self) -> None:
+        """Waits until `read` is not running any more; raises if that takes long."""
+        running = [future for future in self._pending if not future.cancel()]
+        self._pending = collections.deque(running)
+        if concurrent.futures.wait(running, _STOP_SECONDS).not_done:
+            raise RuntimeError(
+                "A dataset can go to another position once it has stopped reading. "
+                "Received: a dataset that is still waiting for its next element. "
+                "Restore the position in a new iterator."
+            )
+
+    def _start(self) -> None:
+        while len(self._pending) <= self._depth and not self._has_ended.is_set():
+            future = self._pool.submit(_read_until_end, self._read, self._has_ended)
+            self._pending.append(future)
+        if self._has_ended.is_set():
+            self._pool.close()
+
+
+def _read_until_end(
+    read: Callable[[], tuple[Any, ...]], has_ended: threading.Event
+) -> tuple[Any, ...] | None:
+    if has_ended.is_set():
+        return None
+    result = None
+    try:
+        result = read()
+    finally:
+        if result is None or result[0] is None:
+            has_ended.set()
+    return result
 
 
 class _DaemonThreads:

@@ -13,6 +13,8 @@ from mirrax.data.plan.columns import Columns
 from mirrax.data.plan.node import State, Stream, skip
 from mirrax.data.thread_pool import Future, Pool, wait_for
 
+Chunk = tuple[Columns | None, State, Any]
+
 
 class BufferedStream(Stream):
     """The elements of a source, which is read in chunks.
@@ -55,7 +57,7 @@ class BufferedStream(Stream):
             # The old chunk is released before the next is read.
             self._columns = []
             try:
-                before, columns, self.structure = self._read(limit)
+                columns, before, self.structure = self._read(limit)
             except Exception as error:
                 self._error = error
                 raise
@@ -78,11 +80,14 @@ class BufferedStream(Stream):
         self._count = self._used = 0
         skip(self, used)
 
-    def _read(self, size: int) -> tuple[State, Columns | None, Any]:
-        """Returns the position before the next chunk, the chunk and its structure."""
-        before = self._source.state()
-        columns = self._source.take(size)
-        return before, columns, self._source.structure
+    def _read(self, size: int) -> Chunk:
+        return read_chunk(self._source, size)
+
+
+def read_chunk(source: Stream, size: int) -> Chunk:
+    """Returns the next elements, the position before them and their structure."""
+    before = source.state()
+    return source.take(size), before, source.structure
 
 
 class ReadAhead(BufferedStream):
@@ -102,7 +107,7 @@ class ReadAhead(BufferedStream):
     def start(self) -> None:
         """Starts reading in advance, if there are threads."""
         if self._pool is not None:
-            self._pending = self._pool.submit(super()._read, self._size)
+            self._pending = self._pool.submit(read_chunk, self._source, self._size)
 
     @property
     def columns(self) -> Columns:
@@ -123,7 +128,7 @@ class ReadAhead(BufferedStream):
         return [self._before, self._used]
 
     @override
-    def _read(self, size: int) -> tuple[State, Columns | None, Any]:
+    def _read(self, size: int) -> Chunk:
         if self._pending is None:
             chunk = super()._read(max(size, self._size))
         else:
@@ -131,7 +136,7 @@ class ReadAhead(BufferedStream):
             wait_for([self._pending])
             pending, self._pending = self._pending, None
             chunk = pending.result()
-        if chunk[1] is not None:
+        if chunk[0] is not None:
             self.start()
         return chunk
 
