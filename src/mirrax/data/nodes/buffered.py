@@ -33,7 +33,7 @@ class BufferedStream(Stream):
 
     @override
     def take(self, limit: int) -> Columns | None:
-        return self.take_buffered(limit) if self.num_rows(limit) else None
+        return self.take_buffered(limit) if self.fill(limit) else None
 
     def take_buffered(self, limit: int) -> Columns:
         """Returns at most `limit` of the buffered elements."""
@@ -43,14 +43,14 @@ class BufferedStream(Stream):
 
     def next_row(self) -> list[Any] | None:
         """Returns the leaves of the next element; None at the end."""
-        if self._used == self._count and not self.num_rows(self._source.chunk):
+        if self._used == self._count and not self.fill(self._source.chunk):
             return None
         row = [column[self._used] for column in self._columns]
         self._used += 1
         return row
 
-    def num_rows(self, limit: int = 1) -> int:
-        """Returns the number of buffered elements; if 0, first reads a chunk."""
+    def fill(self, limit: int = 1) -> int:
+        """Reads a chunk if nothing is buffered; returns how many elements are."""
         if self._error is not None:
             raise self._error
         if self._used == self._count:
@@ -114,13 +114,6 @@ class ReadAhead(BufferedStream):
         """The buffered elements."""
         return self._columns
 
-    def num_rows_before_error(self) -> int:
-        """Returns the number of buffered elements, as `num_rows`; 0 for an error."""
-        try:
-            return self.num_rows()
-        except Exception:
-            return 0
-
     @override
     def state(self) -> State:
         if self._pending is None:
@@ -148,12 +141,18 @@ def take_rounds(streams: Sequence[ReadAhead], block: int, limit: int) -> Columns
     """
     count = limit // (len(streams) * block)
     if count:
-        available = [stream.num_rows_before_error() for stream in streams]
-        count = min(count, min(available) // block)
+        count = min(count, min(map(_fill_before_error, streams)) // block)
     if not count or not _are_alike([stream.columns for stream in streams]):
         return None
     taken = [stream.take_buffered(count * block) for stream in streams]
     return [_in_turn(column, block) for column in zip(*taken, strict=True)]
+
+
+def _fill_before_error(stream: ReadAhead) -> int:
+    try:
+        return stream.fill()
+    except Exception:
+        return 0
 
 
 def _are_alike(several: Sequence[Columns]) -> bool:

@@ -65,7 +65,7 @@ class _ZipStream(Stream):
         count = limit
         for source in self._sources:
             # Each reads only as many as those before it have.
-            count = min(count, source.num_rows(count))
+            count = min(count, source.fill(count))
             if not count:
                 return None
         taken = [source.take_buffered(count) for source in self._sources]
