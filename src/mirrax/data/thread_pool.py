@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import collections
 import concurrent.futures
+import contextlib
 import os
 import queue
 import threading
@@ -57,21 +58,36 @@ class Pool:
 
     def __init__(self, owner: object, size: int) -> None:
         self.size = size
-        self._owner = weakref.ref(owner)
-        self._threads: _DaemonThreads | None = None
+        self._tasks: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._num_started = 0
+        weakref.finalize(owner, self.close)
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Future:
         """Calls a function in a thread; returns a future of the result."""
-        if self._threads is None:
-            self._threads = _DaemonThreads(self.size)
-            weakref.finalize(self._owner(), self._threads.end)
-        return self._threads.submit(function, arguments)
+        future: Future = concurrent.futures.Future()
+        self._tasks.put((future, function, arguments))
+        if self._num_started < self.size:
+            # Threads of `ThreadPoolExecutor` would block the exit of Python.
+            thread = threading.Thread(
+                target=_work,
+                args=(self._tasks,),
+                name=f"mirrax-data_{self._num_started}",
+                daemon=True,
+            )
+            self._num_started += 1
+            _alive.add(thread)
+            thread.start()
+        return future
 
     def close(self) -> None:
-        """Ends the threads after their current tasks."""
-        if self._threads is not None:
-            self._threads.end()
-            self._threads = None
+        """Ends the threads after their current tasks, and cancels the others."""
+        tasks, self._tasks = self._tasks, queue.SimpleQueue()
+        with contextlib.suppress(queue.Empty):
+            while True:
+                tasks.get_nowait()[0].cancel()
+        for _ in range(self._num_started):
+            tasks.put(None)
+        self._num_started = 0
 
 
 class Prefetcher:
@@ -96,6 +112,8 @@ class Prefetcher:
         first = self._pending[0]
         if not first.done():
             wait_for([first])
+        if self._has_ended.is_set():
+            self._pool.close()
         result = first.result()
         if result[0] is not None:
             self._pending.popleft()
@@ -117,8 +135,6 @@ class Prefetcher:
         while len(self._pending) <= self._depth and not self._has_ended.is_set():
             future = self._pool.submit(_read_until_end, self._read, self._has_ended)
             self._pending.append(future)
-        if self._has_ended.is_set():
-            self._pool.close()
 
 
 def _read_until_end(
@@ -133,42 +149,6 @@ def _read_until_end(
         if result is None or result[0] is None:
             has_ended.set()
     return result
-
-
-class _DaemonThreads:
-    """Daemon threads; those of `ThreadPoolExecutor` would block the exit of Python."""
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._tasks: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._started: list[threading.Thread] = []
-
-    def submit(self, function: Callable[..., Any], arguments: Sequence[Any]) -> Future:
-        future: Future = concurrent.futures.Future()
-        self._tasks.put((future, function, arguments))
-        if len(self._started) < self._size:
-            thread = threading.Thread(
-                target=_work,
-                args=(self._tasks,),
-                name=f"mirrax-data_{len(self._started)}",
-                daemon=True,
-            )
-            self._started.append(thread)
-            _alive.add(thread)
-            thread.start()
-        return future
-
-    def end(self) -> None:
-        """Ends the threads after their current tasks, and cancels the others."""
-        while True:
-            try:
-                task = self._tasks.get_nowait()
-            except queue.Empty:
-                break
-            if task is not None:
-                task[0].cancel()
-        for _ in self._started:
-            self._tasks.put(None)
 
 
 def _work(tasks: queue.SimpleQueue[Any]) -> None:
