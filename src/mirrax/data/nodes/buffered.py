@@ -23,7 +23,8 @@ class BufferedStream(Stream):
     After an error every call raises it again, also after its position is restored.
     """
 
-    def __init__(self, source: Stream) -> None:
+    def __init__(self, source: Stream, chunk: int = 1) -> None:
+        self.chunk = chunk
         self._source = source
         self._before = source.state()
         self._columns: Columns = []
@@ -91,7 +92,7 @@ def read_chunk(source: Stream, size: int) -> Chunk:
 
 
 class ReadAhead(BufferedStream):
-    """A buffered stream of `zip` and `interleave`, which look at several at once.
+    """A buffered stream of `interleave`, which may read its next chunk in advance.
 
     Args:
         size: How many elements to read at least at once.

@@ -89,9 +89,7 @@ class SavedElements(Node):
 
     @override
     def open(self, epoch: Epoch) -> Stream:
-        stream = BufferedStream(_SavedChunks(self.file))
-        stream.chunk = 256
-        return stream
+        return BufferedStream(_SavedChunks(self.file), chunk=256)
 
     @property
     @override

@@ -37,8 +37,7 @@ class _PrefetchStream(BufferedStream):
     """Prefetches chunks of the size of the first `take`."""
 
     def __init__(self, source: Stream, depth: int) -> None:
-        super().__init__(source)
-        self.chunk = source.chunk
+        super().__init__(source, source.chunk)
         self._depth = depth
         self._prefetcher: Prefetcher | None = None
 
