@@ -9,6 +9,7 @@ import pytest
 from mirrax.data import AutoShardPolicy, Dataset, Options
 from mirrax.errors import NotFoundError
 from tests.data.plans import elements, values, with_policy
+from tests.devices.fresh import run_fresh
 
 
 def policy_of(dataset):
@@ -144,3 +145,18 @@ def test_saved_dataset_and_cache_file_follow_the_umask(tmp_path):
 def test_load_of_a_folder_without_a_dataset_says_so(tmp_path):
     with pytest.raises(NotFoundError, match=r"no saved dataset.*Write one with"):
         Dataset.load(tmp_path)
+
+
+def test_a_native_program_prints_no_names_of_tensorflow():
+    printed = run_fresh(
+        """
+        import mirrax
+        dataset = mirrax.data.Dataset.range(4).map(lambda x: (x, "a")).batch(2)
+        print(dataset.element_spec, dataset, mirrax.InputContext(2, 1))
+        print(iter(mirrax.MirroredStrategy(["CPU:0"]).experimental_distribute_dataset(
+            dataset)).element_spec)
+        """
+    )
+    assert "dtype=int64" in printed
+    assert "dtype=object" in printed
+    assert "tf." not in printed

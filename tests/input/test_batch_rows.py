@@ -22,7 +22,7 @@ def opened(dataset):
 def drained(source, limit):
     """Returns the rest, so many rows at a time."""
     found = []
-    while source.num_rows():
+    while source.fill():
         found.append(source.take_rows(limit).tolist())
         assert len(found) < 100, "The rows have no end."
     return found
@@ -46,8 +46,8 @@ def test_rows_come_at_most_so_many_at_a_time_and_of_one_batch(limit, expected):
 
 def test_empty_dataset_has_no_rows():
     source = opened(Dataset.range(0).batch(3))
-    assert not source.num_rows()
-    assert not source.num_rows()
+    assert not source.fill()
+    assert not source.fill()
 
 
 def test_batches_without_rows_are_passed_over():
@@ -57,14 +57,14 @@ def test_batches_without_rows_are_passed_over():
 
 def test_asking_for_rows_takes_none():
     source = opened(Dataset.range(4).batch(2))
-    assert all(source.num_rows() for _ in range(5))
+    assert all(source.fill() for _ in range(5))
     assert source.take_rows(1).tolist() == [0]
 
 
 def test_rows_of_nested_batches_stay_together():
     arrays = {"a": np.arange(3), "b": (np.arange(6).reshape(3, 2), None)}
     source = opened(Dataset.from_tensor_slices(arrays).batch(3))
-    assert source.num_rows()
+    assert source.fill()
     source.take_rows(1)
     part = source.take_rows(1)
     assert part["a"].tolist() == [1]
@@ -76,7 +76,7 @@ def test_batch_size_is_that_of_the_whole_batch_at_hand():
     source = opened(Dataset.range(5).batch(3))
     sizes = []
     for _ in range(5):
-        assert source.num_rows()
+        assert source.fill()
         sizes.append(source.batch_size)
         source.take_rows(1)
     assert sizes == [3, 3, 3, 2, 2]
@@ -85,7 +85,7 @@ def test_batch_size_is_that_of_the_whole_batch_at_hand():
 def test_no_rows_are_like_those_at_hand():
     batch = {"x": np.ones((4, 3), np.float16)}
     source = opened(Dataset.from_tensor_slices(batch).batch(4))
-    assert source.num_rows()
+    assert source.fill()
     nothing = source.take_rows(0)["x"]
     assert (nothing.shape, nothing.dtype) == ((0, 3), np.float16)
     assert source.take_rows(9)["x"].shape == (4, 3)
@@ -102,7 +102,7 @@ def make():
 def test_position_of_the_next_row_can_be_gone_to(used):
     source = opened(make())
     for _ in range(used):
-        assert source.num_rows()
+        assert source.fill()
         source.take_rows(1)
     state = through_json(source.state())
     other = opened(make())
@@ -113,7 +113,7 @@ def test_position_of_the_next_row_can_be_gone_to(used):
 def test_position_is_kept_by_looking_for_rows():
     source = opened(make())
     before = drained(opened(make()), 1)
-    source.num_rows()
+    source.fill()
     other = opened(make())
     other.restore(source.state())
     assert drained(other, 1) == before
@@ -124,13 +124,13 @@ def test_position_at_the_end_has_no_rows():
     drained(source, 2)
     other = opened(Dataset.range(3).batch(2))
     other.restore(source.state())
-    assert not other.num_rows()
+    assert not other.fill()
 
 
 def test_position_replaces_what_is_at_hand():
     source = opened(Dataset.range(6).batch(3))
     start = source.state()
-    source.num_rows()
+    source.fill()
     source.take_rows(2)
     source.restore(start)
     assert drained(source, 3) == [[0, 1, 2], [3, 4, 5]]

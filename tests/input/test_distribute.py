@@ -1,6 +1,7 @@
 """Which feed a worker gets, where its values go, and how workers shuffle alike."""
 
 import json
+import threading
 
 import jax
 import numpy as np
@@ -54,18 +55,19 @@ def test_values_on_the_host_can_be_run_with(two_replicas):
 
 @pytest.mark.parametrize(("size", "most"), [(1, 2), (4, 8)])
 def test_as_many_elements_are_made_ready_as_asked_for(two_replicas, size, most):
-    read = []
+    read, has_read = [], threading.Event()
     options = InputOptions(experimental_per_replica_buffer_size=size)
 
     def generate():
         for i in range(100):
             read.append(i)
+            if len(read) == 1 + most + 1:
+                has_read.set()
             yield np.zeros(2)
 
     iterator = iter(two_replicas.experimental_distribute_dataset(generate, options))
     next(iterator)
-    for thread in [iterator._steps._reader._thread]:
-        thread.join(0.2)
+    assert has_read.wait(120)
     assert len(read) == 1 + most + 1
 
 

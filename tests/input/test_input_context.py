@@ -14,10 +14,6 @@ def test_a_batch_size_that_does_not_divide_is_refused():
         InputContext(num_replicas_in_sync=2).get_per_replica_batch_size(7)
 
 
-def test_a_context_says_which_pipeline_it_is_of():
-    assert "input pipeline id 1, total: 3" in str(InputContext(3, 1, 6))
-
-
 def test_functions_are_called_per_worker():
     mode = InputOptions().experimental_replication_mode
     assert mode is InputReplicationMode.PER_WORKER

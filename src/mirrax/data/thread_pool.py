@@ -1,9 +1,11 @@
-"""Thread pools of datasets, which end with their owner."""
+"""Threads of datasets, which end with their owner."""
 
 from __future__ import annotations
 
 import atexit
+import collections
 import concurrent.futures
+import contextlib
 import os
 import queue
 import threading
@@ -21,6 +23,7 @@ POLL_SECONDS = 0.2
 """The timeout of waits, so that Python can handle a Ctrl-C between them."""
 
 _EXIT_SECONDS = 1.0
+_STOP_SECONDS = 1.0
 
 
 def num_threads(num_parallel_calls: int | None) -> int:
@@ -55,57 +58,97 @@ class Pool:
 
     def __init__(self, owner: object, size: int) -> None:
         self.size = size
-        self._owner = weakref.ref(owner)
-        self._threads: _DaemonThreads | None = None
+        self._tasks: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._num_started = 0
+        weakref.finalize(owner, self.close)
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Future:
         """Calls a function in a thread; returns a future of the result."""
-        if self._threads is None:
-            self._threads = _DaemonThreads(self.size)
-            weakref.finalize(self._owner(), self._threads.end)
-        return self._threads.submit(function, arguments)
-
-    def close(self) -> None:
-        """Ends the threads after their current tasks."""
-        if self._threads is not None:
-            self._threads.end()
-            self._threads = None
-
-
-class _DaemonThreads:
-    """Daemon threads; those of `ThreadPoolExecutor` would block the exit of Python."""
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._tasks: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._started: list[threading.Thread] = []
-
-    def submit(self, function: Callable[..., Any], arguments: Sequence[Any]) -> Future:
         future: Future = concurrent.futures.Future()
         self._tasks.put((future, function, arguments))
-        if len(self._started) < self._size:
+        if self._num_started < self.size:
+            # Threads of `ThreadPoolExecutor` would block the exit of Python.
             thread = threading.Thread(
                 target=_work,
                 args=(self._tasks,),
-                name=f"mirrax-data_{len(self._started)}",
+                name=f"mirrax-data_{self._num_started}",
                 daemon=True,
             )
-            self._started.append(thread)
+            self._num_started += 1
             _alive.add(thread)
             thread.start()
         return future
 
-    def end(self) -> None:
+    def close(self) -> None:
         """Ends the threads after their current tasks, and cancels the others."""
-        while True:
-            try:
-                task = self._tasks.get_nowait()
-            except queue.Empty:
-                break
-            if task is not None:
-                task[0].cancel()
-        for _ in self._started:
-            self._tasks.put(None)
+        tasks, self._tasks = self._tasks, queue.SimpleQueue()
+        with contextlib.suppress(queue.Empty):
+            while True:
+                tasks.get_nowait()[0].cancel()
+        for _ in range(self._num_started):
+            tasks.put(None)
+        self._num_started = 0
+
+
+class Prefetcher:
+    """The results of a function that a thread calls in advance.
+
+    Args:
+        read: Returns a tuple, whose first item is None at the end. It is not called
+            again after that, or after an error.
+        depth: How many results wait while the thread works on the next.
+    """
+
+    def __init__(self, read: Callable[[], tuple[Any, ...]], depth: int) -> None:
+        self._read = read
+        self._depth = depth
+        self._pool = Pool(self, 1)
+        self._pending: collections.deque[Future] = collections.deque()
+        self._has_ended = threading.Event()
+
+    def next(self) -> Any:
+        """Returns the next result; the last one, or its error, again and again."""
+        self._start()
+        first = self._pending[0]
+        if not first.done():
+            wait_for([first])
+        if self._has_ended.is_set():
+            self._pool.close()
+        result = first.result()
+        if result[0] is not None:
+            self._pending.popleft()
+            self._start()
+        return result
+
+    def stop(self) -> None:
+        """Waits until `read` is not running any more; raises if that takes long."""
+        running = [future for future in self._pending if not future.cancel()]
+        self._pending = collections.deque(running)
+        if concurrent.futures.wait(running, _STOP_SECONDS).not_done:
+            raise RuntimeError(
+                "A dataset can go to another position once it has stopped reading. "
+                "Received: a dataset that is still waiting for its next element. "
+                "Restore the position in a new iterator."
+            )
+
+    def _start(self) -> None:
+        while len(self._pending) <= self._depth and not self._has_ended.is_set():
+            future = self._pool.submit(_read_until_end, self._read, self._has_ended)
+            self._pending.append(future)
+
+
+def _read_until_end(
+    read: Callable[[], tuple[Any, ...]], has_ended: threading.Event
+) -> tuple[Any, ...] | None:
+    if has_ended.is_set():
+        return None
+    result = None
+    try:
+        result = read()
+    finally:
+        if result is None or result[0] is None:
+            has_ended.set()
+    return result
 
 
 def _work(tasks: queue.SimpleQueue[Any]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 from mirrax.data.dataset_options import AutoShardPolicy
 from mirrax.data.nodes.caching import Cache, CachedColumns
@@ -11,7 +10,7 @@ from mirrax.data.nodes.choosing import Choose
 from mirrax.data.nodes.files import FileNode
 from mirrax.data.nodes.interleaving import Interleave
 from mirrax.data.nodes.ordering import Shard
-from mirrax.data.plan.node import Node
+from mirrax.data.plan.node import Node, replace_inputs
 
 
 def resolve_policy(plan: Node, policy: AutoShardPolicy) -> AutoShardPolicy:
@@ -54,24 +53,19 @@ def _shard_files(plan: Node, num_workers: int, index: int) -> Node:
         return dataclasses.replace(plan, source=Shard(plan.source, num_workers, index))
     if not plan.inputs:
         raise _no_files_error(plan)
-    changes: dict[str, Any] = {}
-    choices = plan.choices if isinstance(plan, Choose) else ()
-    for field in dataclasses.fields(plan):
-        value = getattr(plan, field.name)
-        if value is choices:
-            # All workers make the same choices, each from its own files.
-            continue
-        if isinstance(value, Node):
-            changes[field.name] = _shard_files(value, num_workers, index)
-        elif isinstance(value, tuple) and value and isinstance(value[0], Node):
-            changes[field.name] = tuple(
-                _shard_files(node, num_workers, index) for node in value
-            )
-    if isinstance(plan, Cache):
+    # All workers make the same choices, each from its own files.
+    choices = plan.choices if isinstance(plan, Choose) else None
+    own = replace_inputs(
+        plan,
+        lambda node: (
+            node if node is choices else _shard_files(node, num_workers, index)
+        ),
+    )
+    if isinstance(own, Cache):
         # Each worker caches its own shard.
-        changes["memory"] = CachedColumns()
-        changes["file"] = plan.file and f"{plan.file}.{index}-of-{num_workers}"
-    return dataclasses.replace(plan, **changes)
+        file = own.file and f"{own.file}.{index}-of-{num_workers}"
+        return dataclasses.replace(own, file=file, memory=CachedColumns())
+    return own
 
 
 def _require_enough(num_files: int, num_workers: int) -> None:

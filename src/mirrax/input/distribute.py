@@ -8,7 +8,7 @@ from typing import Any
 import jax
 
 from mirrax.collectives.worker_guard import program_log_of
-from mirrax.data.adapters import arrays, as_dataset
+from mirrax.data.adapters import as_dataset, gives_rows
 from mirrax.data.adapters.foreign import ForeignSource
 from mirrax.data.dataset import Dataset
 from mirrax.data.dataset_options import AutoShardPolicy
@@ -214,16 +214,16 @@ def _require_same(peers: Peers, topic: str, text: str) -> None:
 
 
 def _as_batches(data: Any) -> Dataset:
-    """Returns data as a dataset; raises for arrays, whose elements are rows."""
-    if arrays.adapt(data) is not None:
-        shapes = jax.tree.map(lambda array: array.shape, data)
+    """Returns data as a dataset; raises if its elements are rows."""
+    dataset = as_dataset(data)
+    if dataset is not data and gives_rows(data):
         raise ValueError(
-            "An array is a dataset of rows, and the elements that are distributed must "
-            f"be batches. Received: arrays of shape {shapes}. Batch the rows first: "
+            "The elements that are distributed must be batches. Received: rows of a "
+            f"{type(data).__name__}, {dataset.element_spec}. Batch them first: "
             "mirrax.data.as_dataset(data).batch(n), with the global batch size. If "
-            "each row is a batch already, pass list(data)."
+            "each row is a batch already, pass mirrax.data.as_dataset(data)."
         )
-    return as_dataset(data)
+    return dataset
 
 
 def _without_prefetch(dataset: Dataset) -> Dataset:

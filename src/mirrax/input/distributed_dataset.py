@@ -10,9 +10,9 @@ from mirrax.context import stack
 from mirrax.context.guards import NotTraceable
 from mirrax.data.iterator import GetNext
 from mirrax.data.iterator_state import fitting
-from mirrax.data.nodes.prefetching import Prefetcher, Steps
 from mirrax.html_tables import html_table
 from mirrax.input import dataset_position
+from mirrax.input.prefetched_steps import PrefetchedSteps, Steps
 from mirrax.input.step_synchronizer import BatchLog, StepSynchronizer
 from mirrax.trees import NotTraceableLeaf, Tree
 
@@ -74,7 +74,7 @@ class DistributedDataset(NotTraceableLeaf):
             raise NotTraceable
         steps = self._open_steps()
         if self._depth:
-            steps = Prefetcher(steps, self._depth)
+            steps = PrefetchedSteps(steps, self._depth)
         return DistributedIterator(steps, self._describe, self._synchronizer)
 
     def reduce(self, initial_state: Any, reduce_func: Callable[..., Any]) -> Any:

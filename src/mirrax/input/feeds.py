@@ -31,17 +31,30 @@ class Feed(abc.ABC):
     digest: str | None = None
     """A digest of the latest batch, if all workers must read the same."""
 
-    @abc.abstractmethod
+    _num_steps = 0
+
     def step(self) -> list[Tree] | None:
         """Returns the next parts; None at the end."""
+        parts = self._read()
+        self._num_steps += parts is not None
+        return parts
+
+    def seek(self, position: DatasetPosition) -> None:
+        """Restores a position."""
+        self._restore(position)
+        self._num_steps = position.step
 
     @abc.abstractmethod
     def position(self) -> DatasetPosition:
         """Returns the position of the next step."""
 
     @abc.abstractmethod
-    def seek(self, position: DatasetPosition) -> None:
-        """Restores a position."""
+    def _read(self) -> list[Tree] | None:
+        """Reads the next parts; None at the end."""
+
+    @abc.abstractmethod
+    def _restore(self, position: DatasetPosition) -> None:
+        """Restores a position, but for the number of steps."""
 
 
 class SharedBatchFeed(Feed):
@@ -62,11 +75,10 @@ class SharedBatchFeed(Feed):
         self._has_digest = has_digest
         self._source = source
         self._share = share
-        self._step = 0
         self._num_to_skip = 0
 
     @override
-    def step(self) -> list[Tree] | None:
+    def _read(self) -> list[Tree] | None:
         batch = next(self._source, self)
         if batch is self:
             return None
@@ -75,7 +87,6 @@ class SharedBatchFeed(Feed):
         if self._num_to_skip:
             batch = slice_rows(batch, slice(self._num_to_skip, None))
             self._num_to_skip = 0
-        self._step += 1
         if self._share.num_replicas == 1:
             return [batch]
         pieces = split_batch(num_rows(batch), self._share.num_replicas)
@@ -85,14 +96,13 @@ class SharedBatchFeed(Feed):
     @override
     def position(self) -> DatasetPosition:
         state = (self._source.position(), self._num_to_skip)
-        return DatasetPosition(self._step, 1, False, {0: state})
+        return DatasetPosition(self._num_steps, 1, False, {0: state})
 
     @override
-    def seek(self, position: DatasetPosition) -> None:
+    def _restore(self, position: DatasetPosition) -> None:
         dataset_position.require_pipelines(position, 1)
         state, self._num_to_skip = position.of(0)
         self._source.seek(state)
-        self._step = position.step
 
 
 class RowFeed(Feed):
@@ -124,8 +134,8 @@ class RowFeed(Feed):
         self._open(share.num_workers)
 
     @override
-    def step(self) -> list[Tree] | None:
-        ready = [p for p in self._pipelines.values() if p.num_rows()]
+    def _read(self) -> list[Tree] | None:
+        ready = [p for p in self._pipelines.values() if p.fill()]
         self._has_ended = not ready
         if not ready:
             return None
@@ -135,25 +145,27 @@ class RowFeed(Feed):
             parts = [self._gather(size) for size in self._sizes_for(worker)]
             if worker == self._share.worker_index:
                 own = parts
-        self._step += 1
         return own
 
     @override
     def position(self) -> DatasetPosition:
         rows = {index: pipeline.state() for index, pipeline in self._pipelines.items()}
         return DatasetPosition(
-            self._step, self._num_pipelines, self._is_per_worker, rows, self._has_ended
+            self._num_steps,
+            self._num_pipelines,
+            self._is_per_worker,
+            rows,
+            self._has_ended,
         )
 
     @override
-    def seek(self, position: DatasetPosition) -> None:
+    def _restore(self, position: DatasetPosition) -> None:
         if self._is_per_worker or position.is_per_worker:
             dataset_position.require_pipelines(position, self._share.num_workers)
         rows = [position.of(index) for index in self._own(position.num_pipelines)]
         self._open(position.num_pipelines)
         for pipeline, state in zip(self._pipelines.values(), rows, strict=True):
             pipeline.restore(state)
-        self._step = position.step
 
     def _own(self, num_pipelines: int) -> Sequence[int]:
         """Returns the pipelines that this worker reads."""
@@ -169,20 +181,19 @@ class RowFeed(Feed):
         self._workers_on_pipeline = range(
             own[0], self._share.num_workers, num_pipelines
         )
-        self._step = 0
         self._has_ended = False
 
     def _sizes_for(self, worker: int) -> tuple[int, ...]:
         share = Share(self._share.num_workers, worker, self._share.replicas_per_worker)
-        return sizes_at(self._step, self._batch_size, share)
+        return sizes_at(self._num_steps, self._batch_size, share)
 
     def _gather(self, size: int) -> Tree:
         """Returns `size` rows, fewer only at the end."""
         pipelines = list(self._pipelines.values())
-        turn = self._step % len(pipelines)
+        turn = self._num_steps % len(pipelines)
         pieces: list[Tree] = []
         for pipeline in pipelines[turn:] + pipelines[:turn]:
-            while size and pipeline.num_rows():
+            while size and pipeline.fill():
                 pieces.append(pipeline.take_rows(size))
                 size -= num_rows(pieces[-1])
         return join_rows(pieces) if pieces else self._empty
@@ -203,13 +214,11 @@ class SplitBatchFeed(Feed):
         )
         self._share = share
         self._is_per_worker = is_per_worker
-        self._step = 0
 
     @override
-    def step(self) -> list[Tree] | None:
-        if not self._rows.num_rows():
+    def _read(self) -> list[Tree] | None:
+        if not self._rows.fill():
             return None
-        self._step += 1
         piece = split_batch(self._rows.batch_size, self._share.num_replicas)[0]
         return [self._rows.take_rows(piece.stop) for _ in self._share.replicas]
 
@@ -217,14 +226,13 @@ class SplitBatchFeed(Feed):
     def position(self) -> DatasetPosition:
         rows = {self._share.worker_index: self._rows.state()}
         return DatasetPosition(
-            self._step, self._share.num_workers, self._is_per_worker, rows
+            self._num_steps, self._share.num_workers, self._is_per_worker, rows
         )
 
     @override
-    def seek(self, position: DatasetPosition) -> None:
+    def _restore(self, position: DatasetPosition) -> None:
         dataset_position.require_pipelines(position, self._share.num_workers)
         self._rows.restore(position.of(self._share.worker_index))
-        self._step = position.step
 
 
 class SingleReplicaFeed(Feed):
@@ -239,7 +247,7 @@ class SingleReplicaFeed(Feed):
         self._feed: Feed = SharedBatchFeed(open_pipeline(1, 0), Share())
 
     @override
-    def step(self) -> list[Tree] | None:
+    def _read(self) -> list[Tree] | None:
         return self._feed.step()
 
     @override
@@ -247,7 +255,7 @@ class SingleReplicaFeed(Feed):
         return self._feed.position()
 
     @override
-    def seek(self, position: DatasetPosition) -> None:
+    def _restore(self, position: DatasetPosition) -> None:
         if position.num_pipelines == 1:
             self._feed = SharedBatchFeed(self._open_pipeline(1, 0), Share())
         else:
@@ -261,30 +269,27 @@ class PerReplicaFeed(Feed):
     def __init__(self, sources: list[DatasetIterator], share: Share) -> None:
         self._sources = sources
         self._share = share
-        self._step = 0
 
     @override
-    def step(self) -> list[Tree] | None:
+    def _read(self) -> list[Tree] | None:
         parts = [next(source, self) for source in self._sources]
         found = [part for part in parts if part is not self]
         if not found:
             return None
-        self._step += 1
         return [_no_rows(found[0]) if part is self else part for part in parts]
 
     @override
     def position(self) -> DatasetPosition:
         own = [source.position() for source in self._distinct()]
         rows = {self._share.worker_index: (own, 0)}
-        return DatasetPosition(self._step, self._share.num_workers, True, rows)
+        return DatasetPosition(self._num_steps, self._share.num_workers, True, rows)
 
     @override
-    def seek(self, position: DatasetPosition) -> None:
+    def _restore(self, position: DatasetPosition) -> None:
         dataset_position.require_pipelines(position, self._share.num_workers)
         own, _ = position.of(self._share.worker_index)
         for source, state in zip(self._distinct(), own, strict=True):
             source.seek(state)
-        self._step = position.step
 
     def _distinct(self) -> list[DatasetIterator]:
         return list({id(source): source for source in self._sources}.values())

@@ -15,8 +15,11 @@ class InputContext:
         input_pipeline_id: The index of this one.
         num_replicas_in_sync: The number of replicas in all.
 
-    >>> str(InputContext(num_input_pipelines=2, input_pipeline_id=1))
-    'tf.distribute.InputContext(input pipeline id 1, total: 2)'
+    >>> context = InputContext(num_input_pipelines=2, input_pipeline_id=1)
+    >>> dataset = mirrax.data.Dataset.range(4)
+    >>> own = dataset.shard(context.num_input_pipelines, context.input_pipeline_id)
+    >>> [int(number) for number in own]
+    [1, 3]
     """
 
     num_input_pipelines: int = 1
@@ -37,12 +40,6 @@ class InputContext:
                 f"num_replicas_in_sync={count}. Use a multiple of {count}."
             )
         return global_batch_size // count
-
-    def __str__(self) -> str:
-        return (
-            f"tf.distribute.InputContext(input pipeline id {self.input_pipeline_id}, "
-            f"total: {self.num_input_pipelines})"
-        )
 
 
 class InputReplicationMode(enum.Enum):

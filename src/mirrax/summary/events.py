@@ -22,7 +22,9 @@ from typing import Any
 
 import numpy as np
 
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+from mirrax.data.example.protobuf import delimited, varint
+
+_VARINT, _FIXED64, _FIXED32 = 0, 1, 5
 _STRING = 7
 _WAV = 11
 # PNG's color type for each number of channels.
@@ -33,17 +35,17 @@ _DTYPES = {"f4": 1, "f8": 2, "i4": 3, "u1": 4, "i2": 5, "i1": 6, "i8": 9, "b1": 
 
 def version_event(wall_time: float) -> bytes:
     """Returns the first record of a file."""
-    return _double(1, wall_time) + _delimited(3, b"brain.Event:2")
+    return _double(1, wall_time) + delimited(3, b"brain.Event:2")
 
 
 def event(wall_time: float, step: int, tag: str, content: bytes) -> bytes:
     """Returns the record of one summary at one step."""
-    summary = _delimited(1, _delimited(1, tag.encode()) + content)
+    summary = delimited(1, delimited(1, tag.encode()) + content)
     return (
         _double(1, wall_time)
         + _tag(2, _VARINT)
-        + _varint(step)
-        + _delimited(5, summary)
+        + varint(step & (1 << 64) - 1)
+        + delimited(5, summary)
     )
 
 
@@ -56,11 +58,11 @@ def histogram(values: np.ndarray[Any, Any], num_buckets: int) -> bytes:
     """Returns a histogram of values encoded for `event`."""
     flat = values.astype(np.float64).reshape(-1)
     if not flat.size:
-        return _delimited(5, b"")
+        return delimited(5, b"")
     counts, edges = np.histogram(flat, num_buckets)
     facts = (flat.min(), flat.max(), flat.size, flat.sum(), np.square(flat).sum())
     numbers = b"".join(_double(i, fact) for i, fact in enumerate(facts, 1))
-    return _delimited(5, numbers + _doubles(6, edges[1:]) + _doubles(7, counts))
+    return delimited(5, numbers + _doubles(6, edges[1:]) + _doubles(7, counts))
 
 
 def text(strings: Sequence[bytes], shape: tuple[Any, ...]) -> bytes:
@@ -81,7 +83,7 @@ def sounds(values: np.ndarray[Any, Any], sample_rate: int) -> bytes:
     files = [_wav(one, sample_rate) for one in values]
     # Each sound has an empty label.
     texts = [text for file in files for text in (file, b"")]
-    wav_format = _tag(2, _VARINT) + _varint(_WAV)
+    wav_format = _tag(2, _VARINT) + varint(_WAV)
     return _strings(texts, (len(files), 2), b"audio", wav_format)
 
 
@@ -91,7 +93,7 @@ def tensor(value: np.ndarray[Any, Any], plugin: str, details: bytes) -> bytes:
         texts = [x if isinstance(x, bytes) else str(x).encode() for x in value.flat]
         return _strings(texts, value.shape, plugin.encode(), details)
     numbers = value if value.dtype.str[1:] in _DTYPES else value.astype(np.float32)
-    content = _delimited(4, np.ascontiguousarray(numbers).tobytes())
+    content = delimited(4, np.ascontiguousarray(numbers).tobytes())
     kind = _DTYPES[numbers.dtype.str[1:]]
     return _tensor(kind, numbers.shape, content, plugin.encode(), details)
 
@@ -103,17 +105,17 @@ def _strings(
     details: bytes = b"",
 ) -> bytes:
     """Returns a tensor of strings and the TensorBoard plugin that shows it."""
-    values = b"".join(_delimited(8, string) for string in strings)
+    values = b"".join(delimited(8, string) for string in strings)
     return _tensor(_STRING, shape, values, plugin, details)
 
 
 def _tensor(
     dtype: int, shape: tuple[Any, ...], values: bytes, plugin: bytes, details: bytes
 ) -> bytes:
-    sizes = b"".join(_delimited(2, _tag(1, _VARINT) + _varint(n)) for n in shape)
-    tensor = _tag(1, _VARINT) + _varint(dtype) + _delimited(2, sizes) + values
-    about = _delimited(1, plugin) + (_delimited(2, details) if details else b"")
-    return _delimited(8, tensor) + _delimited(9, _delimited(1, about))
+    sizes = b"".join(delimited(2, _tag(1, _VARINT) + varint(n)) for n in shape)
+    tensor = _tag(1, _VARINT) + varint(dtype) + delimited(2, sizes) + values
+    about = delimited(1, plugin) + (delimited(2, details) if details else b"")
+    return delimited(8, tensor) + delimited(9, delimited(1, about))
 
 
 def _png(image: np.ndarray[Any, Any]) -> bytes:
@@ -157,7 +159,7 @@ def _as_bytes(images: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def _tag(number: int, kind: int) -> bytes:
-    return _varint(number << 3 | kind)
+    return varint(number << 3 | kind)
 
 
 def _double(number: int, value: float) -> bytes:
@@ -165,17 +167,4 @@ def _double(number: int, value: float) -> bytes:
 
 
 def _doubles(number: int, values: Any) -> bytes:
-    return _delimited(number, np.asarray(values, "<f8").tobytes())
-
-
-def _delimited(number: int, content: bytes) -> bytes:
-    return _tag(number, _BYTES) + _varint(len(content)) + content
-
-
-def _varint(value: int) -> bytes:
-    value &= (1 << 64) - 1
-    groups = []
-    while value > 0x7F:
-        groups.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*groups, value])
+    return delimited(number, np.asarray(values, "<f8").tobytes())

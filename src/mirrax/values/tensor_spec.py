@@ -41,10 +41,14 @@ class TensorSpec:
         object.__setattr__(self, "name", name)
 
     def __repr__(self) -> str:
-        # The text that TensorFlow prints.
         shape = "<unknown>" if self.shape is None else self.shape
-        kind = "string" if self.dtype.kind in "OSU" else self.dtype.name
-        return f"TensorSpec(shape={shape}, dtype=tf.{kind}, name={self.name!r})"
+        dtype = self.dtype_text(self.dtype)
+        return f"TensorSpec(shape={shape}, dtype={dtype}, name={self.name!r})"
+
+    @staticmethod
+    def dtype_text(dtype: np.dtype[Any]) -> str:
+        """Returns what `repr` shows of a dtype: NumPy's name."""
+        return str(dtype)
 
     def check(self, value: Any) -> None:
         """Raises unless `value` is an array of this shape and dtype."""

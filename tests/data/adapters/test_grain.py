@@ -41,6 +41,22 @@ def test_batches_are_divided(make, two_replicas):
     assert found == [x.tolist() for x in make()]
 
 
+@pytest.mark.parametrize("shape", [(8,), (8, 4)], ids=["scalars", "vectors"])
+@pytest.mark.parametrize("is_map", [True, False], ids=["map", "iter"])
+def test_rows_are_not_distributed_one_by_one(shape, is_map, strategy):
+    rows = grain.MapDataset.source(np.ones(shape)).map(lambda x: x * 2)
+    with pytest.raises(ValueError, match=r"as_dataset\(data\)\.batch\(n\)"):
+        strategy.experimental_distribute_dataset(
+            rows if is_map else rows.to_iter_dataset()
+        )
+
+
+def test_batches_are_batches_after_other_operations(two_replicas):
+    batches = make_map().map(lambda x: x + 1).to_iter_dataset()
+    first = next(iter(two_replicas.experimental_distribute_dataset(batches)))
+    assert [len(part) for part in first.values] == [2, 1]
+
+
 def test_elements_that_grain_leaves_out_are_left_out():
     dataset = grain.MapDataset.range(9).filter(lambda x: x % 2 == 0)
     rest, other = resumed(lambda: as_dataset(dataset), 2)

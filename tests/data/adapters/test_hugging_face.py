@@ -24,6 +24,15 @@ def make_table(**columns):
     )
 
 
+def make_tokens():
+    """Returns rows without a scalar, which could be divided themselves."""
+    return make_table(ids=[[1, 2, 3, 4]] * 3)
+
+
+def make_stream():
+    return make_tokens().to_iterable_dataset()
+
+
 def test_rows_are_elements():
     first, *_ = elements(as_dataset(make_table()))
     assert first == {"x": ("<i8", 0), "y": ("<f4", [0.0, 1.0])}
@@ -49,14 +58,16 @@ def test_rows_are_batched_and_divided(two_replicas):
 
 
 def test_rows_that_are_batches_are_divided(two_replicas):
-    distributed = two_replicas.experimental_distribute_dataset(make_table().batch(8))
+    batches = as_dataset(make_table().batch(8))
+    distributed = two_replicas.experimental_distribute_dataset(batches)
     sizes = [[len(p) for p in step["x"].values] for step in distributed]
     assert sizes == [[4, 4], [1, 1]]
 
 
-def test_rows_that_are_no_batches_are_refused(two_replicas):
-    with pytest.raises(IndexError, match="Call `batch` with the global batch size"):
-        two_replicas.experimental_distribute_dataset(make_table())
+@pytest.mark.parametrize("make", [make_table, make_tokens, make_stream])
+def test_rows_are_not_distributed_one_by_one(make, strategy):
+    with pytest.raises(ValueError, match=r"as_dataset\(data\)\.batch\(n\)"):
+        strategy.experimental_distribute_dataset(make())
 
 
 def test_text_is_bytes():

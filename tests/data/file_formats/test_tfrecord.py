@@ -257,11 +257,6 @@ def test_zeros_are_not_an_empty_compressed_file(save, compression):
     assert (found, error is None) == ([], False)
 
 
-def test_unchecked_reader_takes_damaged_data(save):
-    damaged = FILE[:12] + b"x" + FILE[13:]
-    assert TFRecordReader([save(damaged)], check=False).read(1) == [b"x-0"]
-
-
 def test_record_of_several_blocks_is_read(save, compression):
     large = bytes(range(256)) * (3 * (1 << 20) // 256)
     packed = PACK[compression](GOLDEN + frame_fast(large) + GOLDEN)

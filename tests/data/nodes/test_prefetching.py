@@ -11,7 +11,7 @@ from tests.data.plans import quick, resumed, values
 
 
 def threads():
-    return [t for t in threading.enumerate() if t.name == "mirrax-prefetch"]
+    return [t for t in threading.enumerate() if t.name.startswith("mirrax-data")]
 
 
 def doubled(count):
@@ -69,9 +69,17 @@ def test_what_comes_before_an_error_arrives():
 def test_no_thread_is_left_behind():
     iterator = iter(doubled(99).prefetch(2))
     next(iterator)
-    assert len(threads()) == 1
+    (thread,) = threads()
     del iterator
-    assert threads() == []
+    thread.join()
+
+
+def test_the_thread_ends_with_the_data():
+    iterator = iter(doubled(9).prefetch(2))
+    next(iterator)
+    (thread,) = threads()
+    assert len(list(iterator)) == 8
+    thread.join()
 
 
 def test_a_distributed_dataset_has_one_thread_that_reads_as_far_as_asked(two_replicas):

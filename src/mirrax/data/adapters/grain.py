@@ -30,6 +30,12 @@ def adapt(value: Any) -> Node | None:
     return None
 
 
+def is_batched(dataset: Any) -> bool:
+    """Returns whether a dataset, or one that it is made of, has passed `batch`."""
+    # The classes of transformations are not public; their names say what they do.
+    return "Batch" in type(dataset).__name__ or any(map(is_batched, dataset.parents))
+
+
 class _GrainStream(ForeignStream):
     def __init__(self, elements: Any) -> None:
         self._elements = elements

@@ -19,6 +19,16 @@ from mirrax.data.dataset import Dataset
 _ADAPTERS = (arrays, grain, hugging_face, keras, tf_data, torch, iterables)
 
 
+def gives_rows(value: Any) -> bool:
+    """Returns whether the elements of other data are rows, not batches.
+
+    So are those of arrays and Hugging Face's tables, and Grain's without its `batch`.
+    """
+    if arrays.adapt(value) is not None or hugging_face.adapt(value) is not None:
+        return True
+    return grain.adapt(value) is not None and not grain.is_batched(value)
+
+
 def as_dataset(value: Any) -> Dataset:
     """Converts other data to a dataset.
 

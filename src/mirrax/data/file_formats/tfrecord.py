@@ -30,24 +30,15 @@ def masked_crc(data: bytes) -> int:
 
 
 class TFRecordReader(Reader):
-    """Reads TFRecord files.
+    """Reads TFRecord files, and compares all data with their checksums."""
 
-    Args:
-        check: Whether to compare all data with their checksums.
-    """
-
-    def __init__(
-        self, files: Sequence[str], compression: str = "", check: bool = True
-    ) -> None:
+    def __init__(self, files: Sequence[str], compression: str = "") -> None:
         super().__init__(files, compression)
-        self._check = check
         self._known_headers: dict[bytes, int] = {}
 
     @override
     def _split(self, block: Block) -> Records:
         records, ends, error = self._cut(block)
-        if not self._check:
-            return Records(records, ends, error)
         num_good = _count_good(block.data, records, ends)
         if num_good == len(records):
             return Records(records, ends, error)
@@ -82,7 +73,7 @@ class TFRecordReader(Reader):
     def _length_in(self, header: bytes) -> int | None:
         """Returns the length in a header, or None if its checksum is another's."""
         length, crc = struct.unpack("<QI", header)
-        if self._check and crc != masked_crc(header[:8]):
+        if crc != masked_crc(header[:8]):
             return None
         if len(self._known_headers) >= _MAX_KNOWN_HEADERS:
             self._known_headers.clear()

@@ -13,6 +13,8 @@ from mirrax.data.plan.columns import Columns
 from mirrax.data.plan.node import State, Stream, skip
 from mirrax.data.thread_pool import Future, Pool, wait_for
 
+Chunk = tuple[Columns | None, State, Any]
+
 
 class BufferedStream(Stream):
     """The elements of a source, which is read in chunks.
@@ -21,7 +23,8 @@ class BufferedStream(Stream):
     After an error every call raises it again, also after its position is restored.
     """
 
-    def __init__(self, source: Stream) -> None:
+    def __init__(self, source: Stream, chunk: int = 1) -> None:
+        self.chunk = chunk
         self._source = source
         self._before = source.state()
         self._columns: Columns = []
@@ -31,7 +34,7 @@ class BufferedStream(Stream):
 
     @override
     def take(self, limit: int) -> Columns | None:
-        return self.take_buffered(limit) if self.num_rows(limit) else None
+        return self.take_buffered(limit) if self.fill(limit) else None
 
     def take_buffered(self, limit: int) -> Columns:
         """Returns at most `limit` of the buffered elements."""
@@ -41,21 +44,21 @@ class BufferedStream(Stream):
 
     def next_row(self) -> list[Any] | None:
         """Returns the leaves of the next element; None at the end."""
-        if self._used == self._count and not self.num_rows(self._source.chunk):
+        if self._used == self._count and not self.fill(self._source.chunk):
             return None
         row = [column[self._used] for column in self._columns]
         self._used += 1
         return row
 
-    def num_rows(self, limit: int = 1) -> int:
-        """Returns the number of buffered elements; if 0, first reads a chunk."""
+    def fill(self, limit: int = 1) -> int:
+        """Reads a chunk if nothing is buffered; returns how many elements are."""
         if self._error is not None:
             raise self._error
         if self._used == self._count:
             # The old chunk is released before the next is read.
             self._columns = []
             try:
-                before, columns, self.structure = self._read(limit)
+                columns, before, self.structure = self._read(limit)
             except Exception as error:
                 self._error = error
                 raise
@@ -78,15 +81,18 @@ class BufferedStream(Stream):
         self._count = self._used = 0
         skip(self, used)
 
-    def _read(self, size: int) -> tuple[State, Columns | None, Any]:
-        """Returns the position before the next chunk, the chunk and its structure."""
-        before = self._source.state()
-        columns = self._source.take(size)
-        return before, columns, self._source.structure
+    def _read(self, size: int) -> Chunk:
+        return read_chunk(self._source, size)
+
+
+def read_chunk(source: Stream, size: int) -> Chunk:
+    """Returns the next elements, the position before them and their structure."""
+    before = source.state()
+    return source.take(size), before, source.structure
 
 
 class ReadAhead(BufferedStream):
-    """A buffered stream of `zip` and `interleave`, which look at several at once.
+    """A buffered stream of `interleave`, which may read its next chunk in advance.
 
     Args:
         size: How many elements to read at least at once.
@@ -102,19 +108,12 @@ class ReadAhead(BufferedStream):
     def start(self) -> None:
         """Starts reading in advance, if there are threads."""
         if self._pool is not None:
-            self._pending = self._pool.submit(super()._read, self._size)
+            self._pending = self._pool.submit(read_chunk, self._source, self._size)
 
     @property
     def columns(self) -> Columns:
         """The buffered elements."""
         return self._columns
-
-    def num_rows_before_error(self) -> int:
-        """Returns the number of buffered elements, as `num_rows`; 0 for an error."""
-        try:
-            return self.num_rows()
-        except Exception:
-            return 0
 
     @override
     def state(self) -> State:
@@ -123,7 +122,7 @@ class ReadAhead(BufferedStream):
         return [self._before, self._used]
 
     @override
-    def _read(self, size: int) -> tuple[State, Columns | None, Any]:
+    def _read(self, size: int) -> Chunk:
         if self._pending is None:
             chunk = super()._read(max(size, self._size))
         else:
@@ -131,7 +130,7 @@ class ReadAhead(BufferedStream):
             wait_for([self._pending])
             pending, self._pending = self._pending, None
             chunk = pending.result()
-        if chunk[1] is not None:
+        if chunk[0] is not None:
             self.start()
         return chunk
 
@@ -143,12 +142,18 @@ def take_rounds(streams: Sequence[ReadAhead], block: int, limit: int) -> Columns
     """
     count = limit // (len(streams) * block)
     if count:
-        available = [stream.num_rows_before_error() for stream in streams]
-        count = min(count, min(available) // block)
+        count = min(count, min(map(_fill_before_error, streams)) // block)
     if not count or not _are_alike([stream.columns for stream in streams]):
         return None
     taken = [stream.take_buffered(count * block) for stream in streams]
     return [_in_turn(column, block) for column in zip(*taken, strict=True)]
+
+
+def _fill_before_error(stream: ReadAhead) -> int:
+    try:
+        return stream.fill()
+    except Exception:
+        return 0
 
 
 def _are_alike(several: Sequence[Columns]) -> bool:

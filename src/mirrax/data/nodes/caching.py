@@ -12,6 +12,7 @@ from typing import Any
 from typing_extensions import override
 
 from mirrax.data.file_formats.element_files import ElementFile, write_elements
+from mirrax.data.nodes.buffered import BufferedStream
 from mirrax.data.plan import columns as cols
 from mirrax.data.plan.columns import Columns
 from mirrax.data.plan.node import Epoch, Node, ReplayedStream, SourceNode, Stream
@@ -88,7 +89,7 @@ class SavedElements(Node):
 
     @override
     def open(self, epoch: Epoch) -> Stream:
-        return _SavedStream(self.file)
+        return BufferedStream(_SavedChunks(self.file), chunk=256)
 
     @property
     @override
@@ -101,24 +102,16 @@ class SavedElements(Node):
         return self.file.num_elements
 
 
-class _SavedStream(ReplayedStream):
-    chunk = 256
+class _SavedChunks(ReplayedStream):
+    """Gives all elements of a record at once."""
 
     def __init__(self, file: ElementFile) -> None:
         self._chunks = file.chunks()
-        self._columns: Columns | None = None
-        self._used = 0
         self.structure = file.structure
 
     @override
     def _take(self, limit: int) -> Columns | None:
-        if self._columns is None or self._used == cols.num_rows(self._columns):
-            self._columns, self._used = next(self._chunks, None), 0
-            if self._columns is None:
-                return None
-        found = cols.select(self._columns, slice(self._used, self._used + limit))
-        self._used += cols.num_rows(found)
-        return found
+        return next(self._chunks, None)
 
 
 def _require_folder(file: str) -> None:

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 from typing_extensions import override
 
-from mirrax.data.nodes.buffered import ReadAhead
+from mirrax.data.nodes.buffered import BufferedStream
 from mirrax.data.plan import columns as cols
 from mirrax.data.plan.columns import Columns
 from mirrax.data.plan.node import (
@@ -56,7 +56,7 @@ class Zip(Node):
 
 class _ZipStream(Stream):
     def __init__(self, sources: list[Stream], nesting: Any) -> None:
-        self._sources = [ReadAhead(source) for source in sources]
+        self._sources = [BufferedStream(source) for source in sources]
         self._nesting = nesting
         self.chunk = min(source.chunk for source in sources)
 
@@ -65,7 +65,7 @@ class _ZipStream(Stream):
         count = limit
         for source in self._sources:
             # Each reads only as many as those before it have.
-            count = min(count, source.num_rows(count))
+            count = min(count, source.fill(count))
             if not count:
                 return None
         taken = [source.take_buffered(count) for source in self._sources]

@@ -12,8 +12,10 @@ import numpy as np
 from typing_extensions import override
 
 from mirrax.data.nodes.combining import common_spec
+from mirrax.data.nodes.indexed import IndexedNode
 from mirrax.data.plan import columns as cols
 from mirrax.data.plan.columns import Columns
+from mirrax.data.plan.indices import SequentialIndices
 from mirrax.data.plan.inference import spec_of_first
 from mirrax.data.plan.node import (
     UNKNOWN,
@@ -21,9 +23,7 @@ from mirrax.data.plan.node import (
     Node,
     ReplayedStream,
     SourceNode,
-    State,
     Stream,
-    as_count,
 )
 from mirrax.data.plan.seeds import Seeded, seed_unseeded
 from mirrax.errors import InvalidArgumentError
@@ -61,22 +61,25 @@ class GroupByWindow(SourceNode, Seeded):
         for key in (0, 1):
             # The function may reject a key.
             with contextlib.suppress(Exception):
-                group = Group([], None, self.source.spec)
+                group = Group([], self.source.spec)
                 specs.append(self.reduce(np.int64(key), group).spec)
         return jax.tree.map(common_spec, *specs) if specs else spec_of_first(self)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Group(Node):
+class Group(IndexedNode):
     """The elements of one group; their shapes may differ."""
 
     rows: list[Any] = dataclasses.field(repr=False)
-    nesting: Any = dataclasses.field(repr=False)
     element: Any
 
     @override
-    def open(self, epoch: Epoch) -> Stream:
-        return _RowsStream(self)
+    def indices(self, epoch: Epoch) -> Stream:
+        return SequentialIndices(len(self.rows))
+
+    @override
+    def look_up(self, numbers: np.ndarray[Any, Any]) -> Columns:
+        return cols.from_rows([self.rows[number] for number in numbers.tolist()])
 
     @property
     @override
@@ -87,27 +90,6 @@ class Group(Node):
     @override
     def cardinality(self) -> int:
         return len(self.rows)
-
-
-class _RowsStream(Stream):
-    def __init__(self, node: Group) -> None:
-        self.structure = node.nesting
-        self._rows = node.rows
-        self._used = 0
-
-    @override
-    def take(self, limit: int) -> Columns | None:
-        rows = self._rows[self._used : self._used + limit]
-        self._used += len(rows)
-        return cols.from_rows(rows) if rows else None
-
-    @override
-    def state(self) -> State:
-        return self._used
-
-    @override
-    def restore(self, state: State) -> None:
-        self._used = as_count(state, len(self._rows))
 
 
 class _GroupStream(ReplayedStream):
@@ -158,7 +140,7 @@ class _GroupStream(ReplayedStream):
         return min(self._groups, default=None)
 
     def _open_group(self, key: int, rows: list[Any]) -> Stream:
-        group = Group(rows, self._source.structure, self._spec)
+        group = Group(rows, self._spec)
         plan = self._node.reduce(np.int64(key), group)
         seed = (self._node.seed, *self._epoch, self._num_made)
         self._num_made += 1

@@ -13,7 +13,7 @@ from typing_extensions import override
 from mirrax.data.plan import columns as cols
 from mirrax.data.plan.columns import Columns, as_array
 from mirrax.data.plan.indices import SequentialIndices, take_numbers
-from mirrax.data.plan.node import DelayingStream, Epoch, Node, State, Stream
+from mirrax.data.plan.node import DelayingStream, Epoch, Node, PassingStream, Stream
 from mirrax.values.tensor_spec import TensorSpec
 
 
@@ -43,18 +43,18 @@ class IndexedNode(Node):
         return IndexedStream(self, self.indices(epoch))
 
 
-class IndexedStream(DelayingStream):
+class IndexedStream(PassingStream, DelayingStream):
     """Elements in the order of their numbers."""
 
     def __init__(self, node: IndexedNode, indices: Stream) -> None:
         self._look_up = node.look_up
-        self._indices = indices
+        self._source = indices
         self.structure = node.structure
         self.chunk = node.chunk
 
     @override
     def _take(self, limit: int) -> Columns | None:
-        numbers = take_numbers(self._indices, limit)
+        numbers = take_numbers(self._source, limit)
         if not len(numbers):
             return None
         try:
@@ -64,14 +64,6 @@ class IndexedStream(DelayingStream):
                 raise
             one_by_one = (self._look_up(number[None]) for number in numbers)
             return cols.concatenate(self._until_error(one_by_one))
-
-    @override
-    def state(self) -> State:
-        return self._indices.state()
-
-    @override
-    def restore(self, state: State) -> None:
-        self._indices.restore(state)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

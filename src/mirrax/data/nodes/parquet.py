@@ -10,6 +10,7 @@ import numpy as np
 from typing_extensions import override
 
 from mirrax.data.file_formats.reader import check_files
+from mirrax.data.nodes.buffered import BufferedStream
 from mirrax.data.nodes.files import FileNode
 from mirrax.data.plan import columns as cols
 from mirrax.data.plan.columns import STRING, Column, Columns
@@ -30,7 +31,7 @@ class ParquetRows(FileNode):
 
     @override
     def open(self, epoch: Epoch) -> Stream:
-        return _ParquetStream(self)
+        return BufferedStream(_RowGroups(self), chunk=64)
 
     @functools.cached_property
     def spec(self) -> Any:
@@ -58,62 +59,50 @@ class ParquetRows(FileNode):
         return sorted(schema.names if self.columns is None else self.columns)
 
 
-class _ParquetStream(Stream):
-    """One group of rows after another; the position is a file, a group and a row."""
-
-    chunk = 64
+class _RowGroups(Stream):
+    """Gives all rows of a group at once; the position is a file and a group."""
 
     def __init__(self, node: ParquetRows) -> None:
         self._node = node
         self._files = check_files(node.files)
         self.structure = node.structure
         self._file: Any = None
-        self._group: Columns | None = None
-        self._place = [0, 0, 0]
+        self._file_index = self._group = 0
 
     @override
     def take(self, limit: int) -> Columns | None:
-        while self._place[0] < len(self._files):
-            if self._group is None and not self._read_group():
-                continue
-            assert self._group is not None
-            row = self._place[2]
-            taken = cols.select(self._group, slice(row, row + limit))
-            if cols.num_rows(taken):
-                self._place[2] += cols.num_rows(taken)
-                return taken
-            self._group = None
-            self._place[1:] = [self._place[1] + 1, 0]
+        while self._file_index < len(self._files):
+            if self._file is None:
+                self._file = open_parquet(self._files[self._file_index])
+            if self._group < self._file.num_row_groups:
+                columns = self._read_group()
+                self._group += 1
+                if cols.num_rows(columns):
+                    return columns
+            else:
+                self._file.close()
+                self._file = None
+                self._file_index, self._group = self._file_index + 1, 0
         return None
 
     @override
     def state(self) -> State:
-        return list(self._place)
+        return [self._file_index, self._group]
 
     @override
     def restore(self, state: State) -> None:
-        file, group, row = state
-        file = as_count(file, len(self._files))
-        self._place = [file, as_count(group), as_count(row)]
-        self._file = self._group = None
+        file, group = state
+        self._file_index = as_count(file, len(self._files))
+        self._group = as_count(group)
 
-    def _read_group(self) -> bool:
-        """Reads the next row group; returns whether the file had another one."""
-        path = self._files[self._place[0]]
-        if self._file is None:
-            self._file = open_parquet(path)
-        if self._place[1] >= self._file.num_row_groups:
-            self._file.close()
-            self._file = None
-            self._place = [self._place[0] + 1, 0, 0]
-            return False
+    def _read_group(self) -> Columns:
+        path = self._files[self._file_index]
         names = self._node.names_in(self._file.schema_arrow, path)
         try:
-            table = self._file.read_row_group(self._place[1], columns=names)
+            table = self._file.read_row_group(self._group, columns=names)
         except OSError as error:
-            raise _damaged(path, f"group {self._place[1]}: {error}") from error
-        self._group = [_column(table.column(name), name, path) for name in names]
-        return True
+            raise _damaged(path, f"group {self._group}: {error}") from error
+        return [_column(table.column(name), name, path) for name in names]
 
 
 def open_parquet(path: str) -> Any:

@@ -15,12 +15,11 @@ from mirrax.data.plan import columns as cols
 from mirrax.data.plan.columns import Columns
 from mirrax.data.plan.node import (
     UNKNOWN,
+    CountedStream,
     Epoch,
     PassingStream,
     SourceNode,
-    State,
     Stream,
-    as_count,
 )
 from mirrax.errors import InvalidArgumentError
 from mirrax.values.tensor_spec import TensorSpec
@@ -95,30 +94,15 @@ class Rebatch(SourceNode):
         )
 
 
-class _RebatchStream(Stream):
+class _RebatchStream(CountedStream):
     def __init__(self, node: Rebatch, epoch: Epoch) -> None:
-        self._rows = BufferedStream(_ElementRows(node.source.open(epoch)))
+        self._source = BufferedStream(_ElementRows(node.source.open(epoch)))
         self._node = node
-        self._taken = 0
-        self._has_ended = False
 
     @override
     def take(self, limit: int) -> Columns | None:
-        if self._has_ended:
-            return None
-        size = self._node.sizes[self._taken % len(self._node.sizes)]
-        batch = take_batch(self._rows, size, self._node.drop_remainder)
-        self.structure = self._rows.structure
-        self._has_ended = batch is None
-        self._taken += batch is not None
+        size = self._node.sizes[self._count % len(self._node.sizes)]
+        batch = take_batch(self._source, size, self._node.drop_remainder)
+        self.structure = self._source.structure
+        self._count += batch is not None
         return batch
-
-    @override
-    def state(self) -> State:
-        return [self._taken, self._has_ended, self._rows.state()]
-
-    @override
-    def restore(self, state: State) -> None:
-        taken, has_ended, inner = state
-        self._taken, self._has_ended = as_count(taken), bool(has_ended)
-        self._rows.restore(inner)

@@ -8,7 +8,7 @@ import numpy as np
 from typing_extensions import override
 
 from mirrax.data.plan.columns import Columns
-from mirrax.data.plan.node import State, Stream, as_count, skip, take_up_to
+from mirrax.data.plan.node import ReplayedStream, State, Stream, as_count, take_up_to
 from mirrax.data.plan.seeds import random_for
 
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
@@ -36,7 +36,7 @@ class SequentialIndices(Stream):
         self._next = as_count(state, self._count)
 
 
-class ShuffledIndices(Stream):
+class ShuffledIndices(ReplayedStream):
     """Numbers in random order: each is drawn from a buffer that is then refilled."""
 
     def __init__(self, source: Stream, buffer_size: int, seed: tuple[int, ...]) -> None:
@@ -45,23 +45,13 @@ class ShuffledIndices(Stream):
         self._random = random_for(*seed)
         self._buffer: list[int] | None = None
         self._rest: Numbers | None = None
-        self._taken = 0
 
     @override
-    def take(self, limit: int) -> Columns | None:
-        numbers = self._take(limit)
-        self._taken += len(numbers)
+    def _take(self, limit: int) -> Columns | None:
+        numbers = self._next_numbers(limit)
         return [numbers] if len(numbers) else None
 
-    @override
-    def state(self) -> State:
-        return self._taken
-
-    @override
-    def restore(self, state: State) -> None:
-        skip(self, state)
-
-    def _take(self, limit: int) -> Numbers:
+    def _next_numbers(self, limit: int) -> Numbers:
         if self._buffer is None:
             self._buffer = take_numbers(self._source, self._size).tolist()
         if self._rest is not None:

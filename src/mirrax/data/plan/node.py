@@ -214,16 +214,19 @@ def _nodes(value: Any) -> tuple[Node, ...]:
     return ()
 
 
-def rewrite(node: Node, change: Callable[[Node], Node]) -> Node:
-    """Returns a plan with `change` applied to each node, after its inputs."""
+def replace_inputs(node: Node, change: Callable[[Node], Node]) -> Node:
+    """Returns a node with `change` applied to its inputs."""
     changes: dict[str, Any] = {}
     for field in dataclasses.fields(node):
         value = getattr(node, field.name)
-        if isinstance(value, Node):
-            changes[field.name] = rewrite(value, change)
-        elif _nodes(value):
-            changes[field.name] = tuple(rewrite(item, change) for item in value)
-    return change(dataclasses.replace(node, **changes) if changes else node)
+        if nodes := tuple(map(change, _nodes(value))):
+            changes[field.name] = nodes[0] if isinstance(value, Node) else nodes
+    return dataclasses.replace(node, **changes) if changes else node
+
+
+def rewrite(node: Node, change: Callable[[Node], Node]) -> Node:
+    """Returns a plan with `change` applied to each node, after its inputs."""
+    return change(replace_inputs(node, lambda inner: rewrite(inner, change)))
 
 
 def take_up_to(stream: Stream, count: int) -> list[Columns]:

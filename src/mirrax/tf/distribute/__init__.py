@@ -4,7 +4,6 @@ from mirrax import DistributedDataset as DistributedDataset
 from mirrax import DistributedIterator as DistributedIterator
 from mirrax import DistributedValues as DistributedValues
 from mirrax import HierarchicalCopyAllReduce as HierarchicalCopyAllReduce
-from mirrax import InputContext as InputContext
 from mirrax import InputOptions as InputOptions
 from mirrax import InputReplicationMode as InputReplicationMode
 from mirrax import NcclAllReduce as NcclAllReduce
@@ -20,6 +19,7 @@ from mirrax.tf.distribute import cluster_resolver as cluster_resolver
 from mirrax.tf.distribute import coordinator as coordinator
 from mirrax.tf.distribute import experimental as experimental
 from mirrax.tf.distribute.cross_device_ops import CrossDeviceOps as CrossDeviceOps
+from mirrax.tf.distribute.input_context import InputContext as InputContext
 from mirrax.tf.distribute.replica_context import ReplicaContext as ReplicaContext
 from mirrax.tf.distribute.replica_context import (
     get_replica_context as get_replica_context,

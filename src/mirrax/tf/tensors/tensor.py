@@ -186,6 +186,11 @@ def _string_method(name: str) -> Any:
     return method
 
 
+def _dtype_text(dtype: np.dtype[Any]) -> str:
+    """Returns TensorFlow's name of a dtype."""
+    return "tf.string" if dtype.kind in "OSU" else f"tf.{dtype.name}"
+
+
 def _equals(device: jax.Device, other: Any) -> bool:
     return _name_of(device) == other if isinstance(other, str) else device is other
 
@@ -202,5 +207,6 @@ jax.Array.get_shape = _get_shape  # type: ignore[attr-defined]
 jax.Array.set_shape = _set_shape  # type: ignore[attr-defined]
 mirrax.DistributedValues.part_repr = _repr
 mirrax.DistributedValues.part_str = _str
+mirrax.TensorSpec.dtype_text = staticmethod(_dtype_text)  # type: ignore[method-assign]
 for _name in ("split", "startswith", "endswith", "lower", "upper", "__contains__"):
     setattr(jax.Device, _name, _string_method(_name))

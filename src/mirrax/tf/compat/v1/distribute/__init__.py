@@ -1,7 +1,6 @@
 """`tf.compat.v1.distribute`."""
 
 from mirrax import HierarchicalCopyAllReduce as HierarchicalCopyAllReduce
-from mirrax import InputContext as InputContext
 from mirrax import InputReplicationMode as InputReplicationMode
 from mirrax import NcclAllReduce as NcclAllReduce
 from mirrax import ReduceOp as ReduceOp
@@ -28,6 +27,7 @@ from mirrax.tf.compat.v1.distribute.strategies import (
 from mirrax.tf.distribute import Server as Server
 from mirrax.tf.distribute import cluster_resolver as cluster_resolver
 from mirrax.tf.distribute.cross_device_ops import CrossDeviceOps as CrossDeviceOps
+from mirrax.tf.distribute.input_context import InputContext as InputContext
 from mirrax.tf.distribute.replica_context import ReplicaContext as ReplicaContext
 from mirrax.tf.distribute.replica_context import (
     get_replica_context as get_replica_context,

@@ -1,0 +1,82 @@
+"""Steps that a thread prepares: their ends, errors and positions."""
+
+import threading
+
+import pytest
+
+from mirrax.data import thread_pool
+from mirrax.input.prefetched_steps import PrefetchedSteps
+
+
+class Numbers:
+    """Steps 0, 1, ... below `end`; `end` itself raises, or is the end."""
+
+    def __init__(self, end, error=None):
+        self.end, self.error = end, error
+        self.next = self.num_ends = 0
+
+    def step(self):
+        if self.next < self.end:
+            self.next += 1
+            return self.next - 1
+        self.num_ends += 1
+        if self.error is not None:
+            raise self.error
+        return None
+
+    def position(self):
+        return self.next
+
+    def seek(self, position):
+        self.next = position
+
+
+def test_the_end_is_reached_once_and_stays():
+    numbers = Numbers(2)
+    steps = PrefetchedSteps(numbers, depth=3)
+    assert [steps.step() for _ in range(4)] == [0, 1, None, None]
+    assert numbers.num_ends == 1
+
+
+def test_an_error_comes_after_the_steps_before_it_and_stays():
+    numbers = Numbers(1, ArithmeticError("no good"))
+    steps = PrefetchedSteps(numbers, depth=3)
+    assert steps.step() == 0
+    for _ in range(2):
+        with pytest.raises(ArithmeticError, match="no good"):
+            steps.step()
+    assert (numbers.num_ends, steps.position()) == (1, 1)
+
+
+def test_a_position_that_cannot_be_told_is_an_error_and_no_wait():
+    class Lost(Numbers):
+        def position(self):
+            if self.next:
+                raise LookupError("no position")
+            return 0
+
+    with pytest.raises(LookupError, match="no position"):
+        PrefetchedSteps(Lost(3), depth=1).step()
+
+
+def test_a_position_is_restored_once_reading_has_stopped(monkeypatch):
+    has_begun, may_end = threading.Event(), threading.Event()
+
+    class Slow(Numbers):
+        def step(self):
+            if self.next == 1:
+                has_begun.set()
+                may_end.wait()
+            return super().step()
+
+    monkeypatch.setattr(thread_pool, "_STOP_SECONDS", 0)
+    steps = PrefetchedSteps(Slow(9), depth=1)
+    assert steps.step() == 0
+    has_begun.wait()
+    with pytest.raises(RuntimeError, match="still waiting for its next element"):
+        steps.seek(5)
+    may_end.set()
+    assert steps.step() == 1
+    monkeypatch.undo()
+    steps.seek(5)
+    assert [steps.step(), steps.position()] == [5, 6]
