@@ -21,6 +21,26 @@ def test_extended_is_that_of_both_versions(strategy):
     assert len(one.extended.parameter_devices) == 1
 
 
+@pytest.mark.parametrize("shape", [(2,), (3,), (1,), (1, 2), (1, 1, 1)], ids=str)
+def test_losses_refuse_weights_of_another_rank_or_size(shape):
+    with pytest.raises(ValueError, match="weights can not be broadcast to values"):
+        v1.losses.absolute_difference(
+            tf.ones([2, 3]), tf.zeros([2, 3]), weights=tf.ones(shape)
+        )
+    with pytest.raises(ValueError, match="weights can not be broadcast to values"):
+        v1.losses.sparse_softmax_cross_entropy(
+            [1, 0, 1, 2], tf.zeros([4, 3]), weights=tf.ones([*shape, 2])
+        )
+
+
+@pytest.mark.parametrize("shape", [(), (2, 1), (1, 3), (2, 3)], ids=str)
+def test_losses_take_weights_of_their_rank(shape):
+    loss = v1.losses.absolute_difference(
+        tf.ones([2, 3]), tf.zeros([2, 3]), weights=tf.ones(shape)
+    )
+    assert float(loss) == 1.0
+
+
 def test_extended_makes_datasets_of_arrays(strategy):
     dataset = strategy.extended.experimental_make_numpy_dataset([[1, 2], [3, 4]])
     assert [x.tolist() for x in dataset.as_numpy_iterator()] == [[1, 2], [3, 4]]

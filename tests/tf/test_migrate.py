@@ -277,6 +277,10 @@ class Mine(layers.Layer):
     [
         ("x.dtype.is_floating", ".dtype.is_floating", "np.issubdtype"),
         ("y = x * [1.0, 2.0]", "x * [1.0, 2.0]", "tf.constant"),
+        ("y = x + [1.0, 2.0]", "x + [1.0, 2.0]", "tf.constant"),
+        ("y = [[1.0]] + x", "[[1.0]] + x", "tf.constant"),
+        ("y = x - [1, 2]", "x - [1, 2]", "tf.constant"),
+        ("y = tf.ones([2]) + [1, 2]", "tf.ones([2]) + [1, 2]", "tf.constant"),
         (
             "tf.TensorArray(tf.float32, size=0, dynamic_size=True)",
             "dynamic_size=True",
@@ -290,3 +294,20 @@ def test_uses_that_fail_or_differ_are_found(line, subject, advice):
     found = {f.subject: f for f in examine(f"import tensorflow as tf\n{line}\n")}
     assert found[subject].kind in ("differs", "change")
     assert advice in found[subject].advice
+
+
+@pytest.mark.parametrize(
+    "line", ["names + ['a']", "shape + [1]", "[0] * n", "np.ones(2) + [1.0, 2.0]"]
+)
+def test_operations_of_lists_are_not_reported(line):
+    assert examine(f"import numpy as np\n{line}\n") == []
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["import tensorflow_addons as tfa", "from tensorflow_addons.losses import Focal"],
+)
+def test_packages_that_need_tensorflow_are_missing(statement):
+    [found] = examine(statement)
+    assert (found.kind, found.subject) == ("missing", "tensorflow_addons")
+    assert "Keras 3" in found.advice

@@ -5,14 +5,18 @@ The format is that of `mirrax.train.export`, not TensorFlow's.
 
 from __future__ import annotations
 
+import ast
 import dataclasses
+import inspect
 import logging
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 
-from mirrax import Variable, train
+from mirrax import TensorSpec, Variable, train
 from mirrax.tf import nest
 from mirrax.tf.functions.concrete_functions import BoundFunction, ConcreteFunction
 from mirrax.tf.functions.function import Function
@@ -27,6 +31,11 @@ _SIGNATURE = "signatures."
 _CALL = "__call__"
 # What `model.export` of Keras writes.
 _SERVE = "serve"
+
+# A step on the path to an attribute, as in `parts[0].weights['a']`.
+_STEP = re.compile(r"""\.?([^.\[@ ]+)|\[(\d+|'(?:\\.|[^'])*'|"(?:\\.|[^"])*")\]""")
+# What follows the path in the name of a trace: its number, and its call.
+_TRACE = re.compile(r"(?:@\d+)?(?: (.*))?", re.DOTALL)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,9 +109,11 @@ def load(export_dir: Any, tags: Any = None, options: Any = None) -> LoadedModel:
             signature = Signature(fn, exported.output_signatures[name])
             model.signatures[name.removeprefix(_SIGNATURE)] = signature
         else:
-            traces.setdefault(name.partition("@")[0], []).append(fn)
+            path, call = _path_and_call(name)
+            traces.setdefault(path, []).append(fn if call is None else Trace(fn, *call))
     for path, found in traces.items():
-        _put(model, path, found[0] if len(found) == 1 else Traces(path, found))
+        is_plain = len(found) == 1 and not isinstance(found[0], Trace)
+        _put(model, path, found[0] if is_plain else Traces(path, found))
     if not model.signatures and _SERVE in exported.functions:
         outputs = exported.output_signatures[_SERVE]
         served = Signature(exported.functions[_SERVE], outputs)
@@ -126,8 +137,7 @@ class LoadedObject:
                 f"are: {sorted(vars(self))}. Decorate `__call__` with `@tf.function` "
                 "before saving."
             )
-        training = kwargs.pop("training", None)
-        if training:
+        if not isinstance(saved, Traces) and kwargs.pop("training", None):
             raise NotImplementedError(
                 "A saved model computes what it computes at inference. Received: "
                 "training=True. Save the weights, and build the model from its source."
@@ -186,8 +196,57 @@ class Signature:
         )
 
 
+class Trace:
+    """A loaded function of arrays, as one whose other arguments are fixed.
+
+    Args:
+        fn: The loaded function.
+        parameters: The name, the kind and perhaps the default of each argument.
+        args: The positional arguments, with `...` for each array.
+        kwargs: The others.
+    """
+
+    def __init__(
+        self, fn: Any, parameters: Any, args: Any, kwargs: dict[str, Any]
+    ) -> None:
+        self._fn = fn
+        self._signature = inspect.Signature(
+            [
+                inspect.Parameter(
+                    name,
+                    getattr(inspect.Parameter, kind),
+                    default=default[0] if default else inspect.Parameter.empty,
+                )
+                for name, kind, *default in parameters
+            ]
+        )
+        self._call = (args, kwargs)
+
+    @property
+    def input_signature(self) -> Any:
+        specs = iter(nest.flatten(self._fn.input_signature))
+        return nest.map_structure(lambda x: next(specs) if x is ... else x, self._call)
+
+    def fitted(self, args: Any, kwargs: dict[str, Any]) -> Any:
+        """Returns the arrays of a call, or raises if it differs from this one."""
+        bound = self._signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        structure: Any = jax.tree.structure(self._call, is_leaf=lambda x: x is None)
+        fixed = structure.flatten_up_to(self._call)
+        given = structure.flatten_up_to((bound.args, bound.kwargs))
+        pairs = list(zip(fixed, given, strict=True))
+        for fixed, value in pairs:
+            if fixed is not ... and not (type(value) is type(fixed) and value == fixed):
+                raise ValueError(f"It was traced for {fixed!r}. Received: {value!r}.")
+        arrays = [value for fixed, value in pairs if fixed is ...]
+        return self._fn.fitted(arrays, {})
+
+    def __call__(self, *arrays: Any) -> Any:
+        return self._fn(*arrays)
+
+
 class Traces:
-    """A loaded function with a program for each of several shapes.
+    """A loaded function with a program for each of several calls.
 
     Args:
         name: Its name.
@@ -202,7 +261,8 @@ class Traces:
         for fn in self._functions:
             try:
                 fitted, _ = fn.fitted(args, kwargs)
-            except (TypeError, ValueError):
+            except (TypeError, ValueError) as error:
+                reason = error
                 continue
             return fn(*fitted)
         raise ValueError(
@@ -210,7 +270,7 @@ class Traces:
             f"SavedModel. Received: {args} and {kwargs} for `{self._name}`. It was "
             "saved for "
             f"{[fn.input_signature for fn in self._functions]}."
-        )
+        ) from reason
 
 
 def _named(outputs: Any) -> dict[str, Any]:
@@ -224,45 +284,101 @@ def _functions_of(obj: Any) -> Iterator[tuple[str, Any]]:
     for path, value in _attributes(obj):
         if not isinstance(value, Function | BoundFunction):
             continue
-        for number, specs in enumerate(_signatures_of(value)):
-            yield f"{path}@{number}" if number else path, (value, specs)
+        for number, (args, kwargs) in enumerate(_traced_calls(value)):
+            name = f"{path}@{number}" if number else path
+            call = _literal_call(value, args, kwargs)
+            if call is None:
+                yield name, (value, args)
+            elif _is_literal(call):
+                concrete = value.get_concrete_function(*args, **kwargs)
+                yield f"{name} {call!r}", (concrete, concrete.named_inputs)
 
 
-def _signatures_of(fn: Any) -> list[Any]:
+def _traced_calls(fn: Any) -> list[Any]:
     if fn.input_signature is not None:
-        return [fn.input_signature]
-    return fn.traced_signatures()  # type: ignore[no-any-return]
+        return [(fn.input_signature, {})]
+    return fn.traced_calls()  # type: ignore[no-any-return]
+
+
+class _Array:
+    """Stands for an array in the literal of a call."""
+
+    def __repr__(self) -> str:
+        return "..."
+
+
+def _literal_call(fn: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    """Returns what a `Trace` takes, or None if all arguments are arrays."""
+    parameters = list(inspect.signature(fn.python_function).parameters.values())
+    parameters = parameters[int(isinstance(fn, BoundFunction)) :]
+    given = inspect.Signature(parameters).bind(*args, **kwargs).arguments
+    # Other defaults are part of the program.
+    known = [p for p in parameters if p.name in given or _is_literal(p.default)]
+    bound = inspect.Signature(known).bind(*args, **kwargs)
+    bound.apply_defaults()
+    call = nest.map_structure(
+        lambda leaf: _Array() if isinstance(leaf, TensorSpec) else leaf,
+        (bound.args, bound.kwargs),
+    )
+    if all(isinstance(leaf, _Array) for leaf in nest.flatten(call)) and not call[1]:
+        return None
+    described = [
+        (p.name, p.kind.name, p.default)
+        if _is_literal(p.default)
+        else (p.name, p.kind.name)
+        for p in known
+    ]
+    return described, *call
+
+
+def _is_literal(value: Any) -> bool:
+    try:
+        ast.literal_eval(repr(value))
+    except (SyntaxError, ValueError):
+        return False
+    return True
+
+
+def _path_and_call(name: str) -> tuple[str, Any]:
+    """Returns the path of a saved function, and the call it was traced for."""
+    end = 0
+    while step := _STEP.match(name, end):
+        end = step.end()
+    found = _TRACE.fullmatch(name, end)
+    call = found[1] if found else None
+    return name[:end], None if call is None else ast.literal_eval(call)
 
 
 def _attributes(
-    obj: Any, prefix: str = "", holders: tuple[Any, ...] = ()
+    obj: Any, path: str = "", holders: tuple[Any, ...] = ()
 ) -> Iterator[tuple[str, Any]]:
     """Yields the variables and functions of an object, with the path to each.
 
     Args:
         obj: The object.
-        prefix: The path to it.
+        path: The path to it.
         holders: The objects that it is part of, which it may hold as well.
     """
     if any(obj is holder for holder in holders):
         return
     holders = (*holders, obj)
     if isinstance(obj, Variable | Function | BoundFunction):
-        yield prefix.removesuffix("."), obj
+        yield path.removeprefix("."), obj
     elif isinstance(obj, Mapping):
         for key, value in obj.items():
-            yield from _attributes(value, f"{prefix}{key}.", holders)
+            yield from _attributes(value, f"{path}[{str(key)!r}]", holders)
     elif isinstance(obj, list | tuple):
         for index, value in enumerate(obj):
-            yield from _attributes(value, f"{prefix}{index}.", holders)
-    elif isinstance(obj, Module) or not prefix:
+            yield from _attributes(value, f"{path}[{index}]", holders)
+    elif isinstance(obj, Module) or not path:
         methods = {
             name: getattr(obj, name)
             for kind in reversed(type(obj).__mro__)
             for name, value in vars(kind).items()
             if isinstance(value, Function)
         }
-        yield from _attributes({**methods, **vars(obj)}, prefix, holders)
+        for name, value in {**methods, **vars(obj)}.items():
+            yield from _attributes(value, f"{path}.{name}", holders)
 
 
 def _build(model: Any, functions: Sequence[tuple[Any, Any]]) -> None:
@@ -301,11 +417,27 @@ def _is_keras_model(obj: Any) -> bool:
 
 
 def _put(model: LoadedObject, path: str, value: Any) -> None:
-    """Sets an attribute of a loaded model; lists and dicts become objects."""
-    *parents, name = path.split(".")
-    for parent in parents:
-        model = vars(model).setdefault(parent, LoadedObject())
-    vars(model)[name] = value
+    """Sets an attribute of a loaded model, or an item of its lists and dicts."""
+    holder: Any = model
+    steps = list(_STEP.finditer(path))
+    for step, following in zip(steps, [*steps[1:], None]):
+        key: Any = step[1] or ast.literal_eval(step[2])
+        if step[1] is not None:
+            holder = vars(holder)
+        elif isinstance(holder, list):
+            holder += [None] * (key + 1 - len(holder))
+        if following is None:
+            holder[key] = value
+        elif (holder.get(key) if isinstance(holder, dict) else holder[key]) is None:
+            holder[key] = _holder(*following.groups())
+        holder = holder[key]
+
+
+def _holder(name: str | None, key: str | None) -> Any:
+    """Returns an empty object, list or dict, for the step that comes next."""
+    if name is not None:
+        return LoadedObject()
+    return [] if str(key).isdigit() else {}
 
 
 __getattr__ = names_of("tf.saved_model")

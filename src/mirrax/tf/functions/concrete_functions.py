@@ -115,9 +115,9 @@ class BoundFunction(functools.partial[Any]):
         """How often the method was traced, for any object."""
         return self.func.trace_count  # type: ignore[attr-defined,no-any-return]
 
-    def traced_signatures(self) -> list[tuple[Any, ...]]:
-        """Returns the specs of the arguments that the method was traced with."""
-        return self.func.traced_signatures(*self.args)  # type: ignore[attr-defined,no-any-return]
+    def traced_calls(self) -> list[tuple[Any, dict[str, Any]]]:
+        """Returns the arguments that the method was traced with."""
+        return self.func.traced_calls(*self.args)  # type: ignore[attr-defined,no-any-return]
 
     def experimental_get_tracing_count(self) -> int:
         """Returns how often the method was traced, for any object."""

@@ -20,6 +20,7 @@ from mirrax.tf.autograph import conversion, fallback
 from mirrax.tf.errors import NotCompilable, OutOfRangeError
 from mirrax.tf.functions.call_arguments import (
     CallArguments,
+    StaticNumber,
     taking_static_numbers,
     with_static_numbers,
 )
@@ -134,7 +135,7 @@ class Function(mirrax.Function[..., Any]):
         self._signatures: set[Any] = set()
         self._created: set[Any] = set()
         self._call_arguments = CallArguments(func)
-        self._traced: list[tuple[Any, tuple[Any, ...]]] = []
+        self._traced: list[tuple[Any, tuple[Any, dict[str, Any]]]] = []
 
     @override
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -179,27 +180,26 @@ class Function(mirrax.Function[..., Any]):
         @functools.wraps(body)
         def call(*args: Any, **kwargs: Any) -> Any:
             leaves = nest.flatten((args, kwargs))
-            given = args[int(self.is_method) :]
             if is_traced(leaves):
                 self._signatures.add(tuple(str(getattr(x, "aval", x)) for x in leaves))
-            if is_traced(leaves) or not (given or kwargs):
-                self._note_specs(given, args, kwargs)
+            self._note_call(args, kwargs)
             return _with_values(body(*args, **kwargs))
 
         call.__name__ = getattr(fn, "__name__", repr(fn))
         return call
 
-    def _note_specs(self, given: Any, args: Any, kwargs: dict[str, Any]) -> None:
+    def _note_call(self, args: Any, kwargs: dict[str, Any]) -> None:
+        given = (args[int(self.is_method) :], kwargs)
         leaves = nest.flatten(given)
-        if kwargs or not all(isinstance(x, jax.core.Tracer) for x in leaves):
+        if not all(map(_is_plain_or_traced, leaves)):
             return
         owner = weakref.ref(args[0]) if self.is_method else lambda: None
-        specs = nest.map_structure(lambda x: mirrax.TensorSpec(x.shape, x.dtype), given)
-        sizes = {size for x in leaves for size in x.shape}
-        is_new = all(specs != known for o, known in self._traced if o() is owner())
+        call = nest.map_structure(_described, given)
+        is_new = all(call != known for o, known in self._traced if o() is owner())
         # The sizes of a function that is being exported are symbols.
+        sizes = {size for x in leaves for size in getattr(x, "shape", ())}
         if is_new and all(isinstance(size, int) for size in sizes):
-            self._traced.append((owner, specs))
+            self._traced.append((owner, call))
 
     @override
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
@@ -227,13 +227,13 @@ class Function(mirrax.Function[..., Any]):
         # Inside another function it is traced as part of that one.
         return self.trace_count or len(self._signatures)
 
-    def traced_signatures(self, instance: Any = None) -> list[tuple[Any, ...]]:
-        """Returns the specs of the arguments that the function was traced with.
+    def traced_calls(self, instance: Any = None) -> list[tuple[Any, dict[str, Any]]]:
+        """Returns the arguments that it was traced with: specs and Python values.
 
         Args:
             instance: The object, if it is a method.
         """
-        return [specs for owner, specs in self._traced if owner() is instance]
+        return [call for owner, call in self._traced if owner() is instance]
 
     def get_concrete_function(self, *args: Any, **kwargs: Any) -> ConcreteFunction:
         """Returns the function for arguments of these shapes and dtypes.
@@ -247,6 +247,16 @@ class Function(mirrax.Function[..., Any]):
         if self.input_signature is not None and len(args) + len(kwargs) == num_bound:
             args = (*args, *self.input_signature)
         return ConcreteFunction(self, self.python_function, args, kwargs)
+
+
+def _is_plain_or_traced(leaf: Any) -> bool:
+    return isinstance(leaf, jax.core.Tracer | StaticNumber | bool | str | None)
+
+
+def _described(leaf: Any) -> Any:
+    if isinstance(leaf, jax.core.Tracer):
+        return mirrax.TensorSpec(leaf.shape, leaf.dtype)
+    return leaf.value if isinstance(leaf, StaticNumber) else leaf
 
 
 def _with_values(result: Any) -> Any:

@@ -45,9 +45,26 @@ def _habits(node: ast.AST) -> Iterator[Habit]:
             yield Habit(node.lineno, f".shape.{node.attr}", _ABOUT_SHAPES)
         elif kind == "dtype" and node.attr in _OF_DTYPES:
             yield Habit(node.lineno, f".dtype.{node.attr}", ABOUT_DTYPES)
-    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
-        # `n * [0]` repeats a list.
-        if isinstance(node.right, ast.List) and len(node.right.elts) > 1:
+    elif isinstance(node, ast.BinOp):
+        if _may_be_tensor_with_list(node) or _may_be_tensor_with_list(_swapped(node)):
             yield Habit(node.lineno, ast.unparse(node), _ABOUT_LISTS)
     elif isinstance(node, ast.keyword) and ast.unparse(node) == "dynamic_size=True":
         yield Habit(node.lineno, "dynamic_size=True", _ABOUT_GROWTH)
+
+
+def _may_be_tensor_with_list(node: ast.BinOp) -> bool:
+    """Returns whether the left operand may be a tensor, and the right one is a list."""
+    other, listed = ast.unparse(node.left), node.right
+    if not isinstance(listed, ast.List) or other.startswith(("[", "np.")):
+        return False
+    if isinstance(node.op, ast.Add):
+        # Lists of names or sizes are joined.
+        numbers = [x.value for x in ast.walk(listed) if isinstance(x, ast.Constant)]
+        is_decimal = any(isinstance(number, float) for number in numbers)
+        return is_decimal or other.startswith("tf.")
+    # `n * [0]` repeats a list.
+    return not isinstance(node.op, ast.Mult) or len(listed.elts) > 1
+
+
+def _swapped(node: ast.BinOp) -> ast.BinOp:
+    return ast.BinOp(node.right, node.op, node.left)

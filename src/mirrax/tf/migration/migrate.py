@@ -27,6 +27,7 @@ from mirrax.tf.migration.differences import difference_of
 from mirrax.tf.migration.edits import Edit, apply
 from mirrax.tf.migration.habits import ABOUT_DTYPES, find_habits
 from mirrax.tf.migration.keras_changes import NEEDS_TENSORFLOW, find_changes
+from mirrax.tf.migration.replacements import NEEDING_PACKAGES
 from mirrax.tf.migration.source_names import ProgramNames
 from mirrax.tf.missing_names import lookup, replacement_of
 
@@ -153,13 +154,24 @@ def _imports(names: ProgramNames) -> Iterator[Finding]:
         advice = f"write `{found.replacement}`"
         yield Finding(found.line, IMPORT, found.statement, advice, found.edit)
     for node in ast.walk(names.tree):
-        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield from _other_package(node.lineno, alias.name)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield from _other_package(node.lineno, node.module)
             package, *parts = node.module.split(".")
             for alias in node.names if package == "tensorflow" else ():
                 name = ".".join(["tf", *parts, alias.name])
                 kind, advice = judge(name) if alias.name != "*" else (OK, "")
                 if kind == MISSING:
                     yield Finding(node.lineno, MISSING, name, advice)
+
+
+def _other_package(line: int, module: str) -> Iterator[Finding]:
+    package = module.partition(".")[0]
+    if package in NEEDING_PACKAGES:
+        advice = f"It needs TensorFlow. Use {NEEDING_PACKAGES[package]}."
+        yield Finding(line, MISSING, package, advice)
 
 
 def _uses(names: ProgramNames) -> Iterator[Finding]:

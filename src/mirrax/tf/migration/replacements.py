@@ -1,6 +1,7 @@
 """Replacements of TensorFlow names that Mirrax does not have.
 
-A key is a name, or a module for all its names; `Use {value}.` is the advice.
+A key is a name, or a module for all its names; `Use {value}.` is the advice. The same
+for packages that need TensorFlow.
 """
 
 _WORKERS = "MultiWorkerMirroredStrategy: synchronous workers without parameter servers"
@@ -10,6 +11,18 @@ _PADDED = (
     "padded arrays: `Dataset.padded_batch(n, few_lengths=True)`, and "
     "`tf.sequence_mask(lengths)` as the mask"
 )
+
+NEEDING_PACKAGES = {
+    "tensorflow_addons": (
+        "Keras 3, which has AdamW, Lamb, GroupNormalization, F1Score and focal losses; "
+        "`optax` for other optimizers"
+    ),
+    "tensorflow_datasets": "`tfds.data_source`, or the package `datasets`",
+    "tensorflow_hub": "`keras_hub`, or models of the package `transformers`",
+    "tensorflow_model_optimization": "`model.quantize` of Keras",
+    "tensorflow_probability": "`tensorflow_probability.substrates.jax`",
+    "tensorflow_text": "`keras_hub.tokenizers`, in the input pipeline",
+}
 
 REPLACEMENTS: dict[str, str] = {
     "tf.distribute.ParameterServerStrategy": _WORKERS,

@@ -75,9 +75,7 @@ def compute_weighted_loss(
 
 
 def _fitting(weights: Any, losses: Any) -> Any:
-    """Returns weights that are a scalar or have the rank of the losses."""
-    if weights.ndim == losses.ndim - 1 and weights.ndim:
-        weights = weights[..., None]
+    """Returns the weights if they are a scalar or have the rank of the losses."""
     is_fitting = weights.ndim in (0, losses.ndim) and all(
         size in (1, wanted)
         for size, wanted in zip(weights.shape, losses.shape, strict=bool(weights.ndim))
@@ -201,7 +199,7 @@ def sparse_softmax_cross_entropy(
         labels = labels[..., 0]
     losses = sparse_softmax_cross_entropy_with_logits(labels, logits)
     weights = tensor(weights)
-    if weights.ndim == labels.ndim + 1:
+    if weights.ndim == labels.ndim + 1 and weights.shape[-1] == 1:
         weights = weights[..., 0]
     return compute_weighted_loss(losses, weights, reduction=reduction)
 
