@@ -13,8 +13,9 @@ from mirrax.integrations.keras.step_memory import CompiledStep, ModelSteps
 from mirrax.testing import launch_processes
 
 RNG = np.random.default_rng(0)
-X = RNG.normal(size=(77, 16)).astype("f")
-Y = RNG.integers(0, 4, 77)
+ROWS, BATCH = 190, 64  # The last batch is uneven, but gives each of 8 replicas rows.
+X = RNG.normal(size=(ROWS, 16)).astype("f")
+Y = RNG.integers(0, 4, ROWS)
 
 
 def build(shard_state, num_replicas=2):
@@ -36,7 +37,7 @@ def build(shard_state, num_replicas=2):
 
 
 def fit(strategy, model):
-    model.fit(X, Y, batch_size=16, epochs=10, verbose=0, shuffle=False)
+    model.fit(X, Y, batch_size=BATCH, epochs=17, verbose=0, shuffle=False)
 
 
 def train_by_hand(strategy, model):
@@ -44,11 +45,11 @@ def train_by_hand(strategy, model):
 
     @mirrax.function
     def step(x, y):
-        loss = lambda: jnp.sum(loss_fn(y, model(x, training=True))) / 16  # noqa: E731
+        loss = lambda: jnp.sum(loss_fn(y, model(x, training=True))) / BATCH  # noqa: E731
         _, grads = mirrax.value_and_grad(loss, model.trainable_variables)()
         model.optimizer.apply(grads, model.trainable_variables)
 
-    dataset = mirrax.data.Dataset.from_tensor_slices((X, Y)).batch(16).repeat(10)
+    dataset = mirrax.data.Dataset.from_tensor_slices((X, Y)).batch(BATCH).repeat(17)
     for batch in strategy.experimental_distribute_dataset(dataset):
         strategy.run(step, batch)
 
@@ -74,15 +75,15 @@ def test_model_and_optimizer_stay_sharded_and_equal_mirrored(train, num_replicas
     assert parts_of(model.layers[0].bias) == [24] * num_replicas
     pairs = zip(mirrored[1].get_weights(), model.get_weights(), strict=True)
     for one, other in pairs:
-        # The last bits of numbers around 1. The norm of the clipped gradients is a sum
-        # of the sums of parts, so more parts mean another order.
-        atol = 1e-6 if num_replicas <= 2 else 5e-6
-        np.testing.assert_allclose(one, other, rtol=1e-6, atol=atol)
+        # The norm of the clipped gradients is a sum of the sums of parts, so the last
+        # bits of numbers around 1 differ.
+        assert np.isfinite(one).all()
+        np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-6)
 
 
 def test_memory_report_knows_the_steps_of_fit():
     strategy, model = build(1000)
-    model.fit(X, Y, batch_size=16, epochs=1, verbose=0, shuffle=False)
+    model.fit(X, Y, batch_size=BATCH, epochs=1, verbose=0, shuffle=False)
     (program,) = strategy.memory_report().programs
     assert program.name == f"{model.name}.train_step"
     # The first layer's kernel is sharded; other weights are not.
@@ -91,7 +92,7 @@ def test_memory_report_knows_the_steps_of_fit():
     # Two moments of each, counters, moving averages, metrics.
     assert program.state > 2 * program.weights
     assert program.temporary > 0
-    model.evaluate(X, Y, batch_size=16, verbose=0)
+    model.evaluate(X, Y, batch_size=BATCH, verbose=0)
     names = {p.name.split(".")[1] for p in strategy.memory_report().programs}
     assert names == {"train_step", "test_step"}
 

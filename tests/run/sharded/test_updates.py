@@ -11,6 +11,7 @@ import optax
 import pytest
 
 import mirrax
+from mirrax.run.sharded import evaluation, plan
 from mirrax.variables import ShardedVariable
 
 SIZES = (24, 36, 5)
@@ -500,3 +501,31 @@ def test_variable_that_is_gathered_is_named_once(sharded, caplog, reduced):
     (message,) = [record.getMessage() for record in caplog.records]
     assert "'slot:0'" in message
     assert "'weight:0'" not in message
+
+
+def test_nested_loops_are_planned_once(sharded, monkeypatch):
+    v = make(sharded, np.ones(8, "f"))
+    depth = 5
+    planned = []
+
+    class CountedPlan(plan.Plan):
+        def __init__(self, *args):
+            planned.append(self)
+            super().__init__(*args)
+
+    monkeypatch.setattr(plan, "Plan", CountedPlan)
+    monkeypatch.setattr(evaluation, "Plan", CountedPlan)
+
+    def double(levels):
+        if levels:
+            twice = mirrax.scan(lambda *_: (None, double(levels - 1)), None, None, 2)
+            return twice[1][-1]
+        v.assign(v * 2)
+        return jnp.sum(v)
+
+    @mirrax.function
+    def step():
+        return double(depth)
+
+    assert sharded.run(step) == 8 * 2.0 ** (2**depth)
+    assert len(planned) == depth + 1

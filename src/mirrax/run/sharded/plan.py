@@ -110,6 +110,7 @@ class Plan:
         self._uncut: list[str] = []
         self.inner: dict[int, list[Plan]] = {}
         # Whether a reduction uses parts depends on what else is needed of its operand.
+        # So needs are found twice; inner plans are made the second time.
         self._reduced: set[int] | None = None
         whole, parts, _ = self._needs()
         self._reduced = self._reductions_of_parts(whole, parts)
@@ -197,6 +198,9 @@ class Plan:
                 for atom in equation.invars:
                     is_same_shape = kind_of(atom)[0] == shape
                     need(parts if is_same_shape else whole, [atom])
+            elif mode in ("branches", "loop") and self._reduced is None:
+                for atom in equation.invars:
+                    need(parts if self._can_be_cut(atom) else whole, [atom])
             elif mode == "branches":
                 self.inner[number] = self._branch_plans(equation, whole, parts)
                 need(whole, equation.invars[:1])
@@ -259,10 +263,7 @@ class Plan:
         """Returns the plans of the branches, with parts in the same outputs."""
         operands = equation.invars[1:]
         varying = [self._varies(atom) for atom in operands]
-        is_cut = [
-            kind_of(atom)[0] in self._cut_shapes and not varies
-            for atom, varies in zip(operands, varying, strict=True)
-        ]
+        is_cut = [self._can_be_cut(atom) for atom in operands]
         is_part = [
             var in parts and not (var in whole and self._varies(var))
             for var in equation.outvars
@@ -281,10 +282,7 @@ class Plan:
         consts, rest = equation.invars[:num_consts], equation.invars[num_consts:]
         carried = equation.outvars[:num_carry]
         is_part = [var in parts and not self._varies(var) for var in carried]
-        is_cut = [
-            kind_of(atom)[0] in self._cut_shapes and not self._varies(atom)
-            for atom in consts
-        ]
+        is_cut = [self._can_be_cut(atom) for atom in consts]
         # Carried values vary if they do after some iteration.
         varying = [self._varies(a) for a in (*consts, *carried, *rest[num_carry:])]
         plan = Plan(
@@ -296,6 +294,9 @@ class Plan:
         )
         self._uncut.extend(plan._uncut)
         return plan
+
+    def _can_be_cut(self, atom: Any) -> bool:
+        return kind_of(atom)[0] in self._cut_shapes and not self._varies(atom)
 
     def _varies(self, atom: Any) -> bool:
         return isinstance(atom, Var) and self._varying.get(atom, False)
