@@ -56,6 +56,17 @@ def test_gather_leaves_empty_parts_out(four_replicas):
     assert four_replicas.gather(value, axis=0).tolist() == [0.0, 1.0, 0.0]
 
 
+@engines
+def test_gather_of_empty_parts_is_empty(strategy, engine):
+    def gathered_and_part():
+        part = jnp.zeros((0, 3))
+        return mirrax.get_replica_context().all_gather(part, axis=0), part
+
+    gathered, parts = strategy.run(engine(gathered_and_part))
+    assert strategy.experimental_local_results(gathered)[0].shape == (0, 3)
+    assert engine(lambda x: strategy.gather(x, axis=0))(parts).shape == (0, 3)
+
+
 @pytest.mark.parametrize("dtype", ["bool", "bfloat16"])
 def test_gather_keeps_the_dtype(strategy, dtype):
     result = strategy.run(lambda: jnp.ones(1, dtype))

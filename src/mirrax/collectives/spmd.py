@@ -68,12 +68,16 @@ def summable(op: ReduceOp, value: jax.Array) -> jax.Array:
 
 def all_gather(values: Sequence[jax.Array], axis: int) -> list[jax.Array]:
     """Returns the values of all replicas concatenated along `axis`."""
-    return [
-        jnp.concatenate(stacked(value), axis)
-        if _should_exchange(value)
-        else lax.all_gather(value, AXIS, axis=axis, tiled=True)
-        for value in values
-    ]
+    return [_gathered(value, axis) for value in values]
+
+
+def _gathered(value: jax.Array, axis: int) -> jax.Array:
+    if value.shape[axis] == 0:
+        return promise_mirrored(value)  # XLA gathers nothing along an empty axis.
+    if _should_exchange(value):
+        return jnp.concatenate(stacked(value), axis)
+    gathered: jax.Array = lax.all_gather(value, AXIS, axis=axis, tiled=True)
+    return gathered
 
 
 def all_gather_uneven(value: jax.Array, axis: int, sizes: Sequence[int]) -> jax.Array:
