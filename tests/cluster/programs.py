@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import jax
@@ -124,6 +125,12 @@ def catch_exit(_):
     assert info.value.code == 3
 
 
+def exit_thread(_):
+    thread = threading.Thread(target=sys.exit, args=(3,))
+    thread.start()
+    thread.join()
+
+
 def raise_system_exit(_):
     raise SystemExit(4)
 
@@ -144,6 +151,7 @@ FAULTS = {
     "sys.exit text": lambda job: sys.exit("no data"),
     "SystemExit": raise_system_exit,
     "caught exit": catch_exit,
+    "exit of a thread": exit_thread,
     "sleep": lambda job: time.sleep(1000),
 }
 

@@ -252,6 +252,9 @@ def own_values():
     def advance(state):
         return mirrax.get_replica_context().all_reduce("SUM", state)
 
+    donated = jnp.ones(2)
+    donated.delete()
+
     def make():
         replica = mirrax.get_replica_context().replica_id_in_sync_group
         return jnp.full(2, 1.0) * (replica + 1)
@@ -274,6 +277,7 @@ def own_values():
         "state": outcome_of(
             lambda: strategy.run(advance, args=(np.full(2, 1.0 * worker),))
         ),
+        "donated": outcome_of(lambda: strategy.run(advance, args=(donated,))),
     }
 
 

@@ -188,6 +188,13 @@ def test_functions_around_run_take_values_of_workers_own(shape):
         assert "must start with the same" in text
 
 
+def test_workers_refuse_an_array_that_was_donated(shape):
+    for answer in answers_of("own_values", *shape):
+        kind, text = answer["donated"]
+        assert kind == "RuntimeError"
+        assert "donated to an earlier call" in text
+
+
 def test_functions_close_over_values_of_workers_own(shape):
     count = shape[0] * shape[1]
     numbers = np.arange(1.0, count + 1)

@@ -157,6 +157,13 @@ def test_exit_that_the_program_catches_is_no_failure():
 
 
 @pytest.mark.slow
+def test_exit_of_a_thread_ends_only_the_thread():
+    outcome = supervise(2, "exit of a thread", 1)
+    assert outcome.exit_codes == [0, 0]
+    assert "Traceback" not in outcome.logs[1]
+
+
+@pytest.mark.slow
 def test_exit_with_a_failure_code_is_seen_without_a_launcher():
     first, second = start_without_launcher("sys.exit", 1)
     assert (first.exit_code, second.exit_code) == (75, 3)

@@ -137,6 +137,9 @@ class _ExitHandler:
 
     def exit(self, status: object = None, /) -> NoReturn:
         """Raises a SystemExit that is reported to the job; replaces `sys.exit`."""
+        if threading.current_thread() is not threading.main_thread():
+            # Python ends other threads silently for this exact type only.
+            raise SystemExit(status)
         raise _WorkerExit(status, self._report_exit)
 
     def _report_exit(self, status: object, trace: TracebackType | None) -> None:

@@ -24,6 +24,7 @@ from mirrax.run.compiled.arguments import (
     flat_structure,
     keyed_arguments,
     placement_of_argument,
+    refuse_donated,
     stand_in_of,
     topology_of_workers,
 )
@@ -214,6 +215,7 @@ class CompiledCall(abc.ABC):
         self, leaves: list[Any], structure: Any, topology: Topology
     ) -> list[Any]:
         """Returns arguments that were compared between workers."""
+        refuse_donated(leaves)
         if self._topology is None:
             return agreed_parts(leaves, topology)
         flags = self._donation.flags(structure, len(leaves))
