@@ -41,7 +41,7 @@ def test_results_are_those_of_the_workers(launched):
 
 def test_two_workers_are_started_without_being_asked(launched):
     launch_processes(train)
-    options = {"devices_per_worker": None, "timeout": 120.0, "environment": None}
+    options = {"devices_per_worker": None, "timeout": 300.0, "environment": None}
     assert launched == [(train, 2, (), options)]
 
 
