@@ -12,6 +12,7 @@ import pytest
 
 import mirrax
 from mirrax.launch import cli, launch_command
+from mirrax.launch.supervisor import received_signals
 from tests.launch import interrupted, scripts
 
 INTERRUPTED = str(pathlib.Path(interrupted.__file__))
@@ -247,3 +248,18 @@ def test_a_missing_subcommand_lists_what_there_is(capsys):
     shown = capsys.readouterr().err
     assert "mirrax doctor" in shown
     assert "mirrax --version" in shown
+
+
+@pytest.mark.parametrize(
+    ("handler", "expected"),
+    [(signal.SIG_DFL, [signal.SIGHUP]), (signal.SIG_IGN, [])],
+    ids=["terminal", "nohup"],
+)
+def test_hangup_ends_the_job_unless_nohup_has_started_it(handler, expected):
+    before = signal.signal(signal.SIGHUP, handler)
+    try:
+        with received_signals() as received:
+            signal.raise_signal(signal.SIGHUP)
+        assert received == expected
+    finally:
+        signal.signal(signal.SIGHUP, before)

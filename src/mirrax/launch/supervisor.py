@@ -26,7 +26,6 @@ _DEATH_SECONDS = 0.5
 # When to say that workers are still running after a signal.
 _REMINDER_SECONDS = 3.0
 _REMINDER_AGAIN_SECONDS = 10.0
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclasses.dataclass
@@ -252,13 +251,17 @@ def received_signals() -> Iterator[list[int]]:
     """Gives a list that gets each SIGINT, SIGTERM and SIGHUP inside the block.
 
     A supervisor forwards the first of them to its workers; a second one kills them.
+    Under `nohup`, SIGHUP stays ignored.
     """
     received: list[int] = []
 
     def receive(number: int, _: object) -> None:
         received.append(number)
 
-    previous = {number: signal.signal(number, receive) for number in _SIGNALS}
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
+    previous = {number: signal.signal(number, receive) for number in numbers}
     try:
         yield received
     finally:
