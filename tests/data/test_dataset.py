@@ -160,3 +160,28 @@ def test_a_native_program_prints_no_names_of_tensorflow():
     assert "dtype=int64" in printed
     assert "dtype=object" in printed
     assert "tf." not in printed
+
+
+def stop_at_two(x):
+    return x if x != 2 else next(iter(()))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda d: d.map(stop_at_two),
+        lambda d: d.map(stop_at_two, num_parallel_calls=2),
+        lambda d: d.filter(stop_at_two),
+        lambda d: d.take_while(stop_at_two),
+        lambda d: d.scan(0, lambda state, x: (state, stop_at_two(x))),
+        lambda d: d.flat_map(lambda x: Dataset.range(stop_at_two(x))),
+        lambda d: d.group_by_window(stop_at_two, lambda key, group: group, 1),
+        lambda d: d.group_by_window(
+            lambda x: x, lambda key, group: group.take(stop_at_two(key)), 1
+        ),
+    ],
+    ids=["map", "threads", "filter", "take_while", "scan", "flat_map", "key", "group"],
+)
+def test_a_function_cannot_end_a_dataset(change):
+    with pytest.raises(RuntimeError, match="must not raise StopIteration"):
+        list(change(Dataset.range(1, 5)))

@@ -178,3 +178,26 @@ def test_threads_work_through_a_distributed_dataset(two_replicas):
     distributed = two_replicas.experimental_distribute_dataset(dataset)
     found = np.concatenate([part for step in distributed for part in step.values])
     assert found.tolist() == list(range(0, 80, 2))
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+def test_a_prefetched_position_loses_and_doubles_nothing(batch):
+    is_free = threading.Event()
+
+    def first_waits(x):
+        if int(x) == 0:
+            assert is_free.wait(120)
+        return x
+
+    mapped = Dataset.range(8).map(
+        first_waits, num_parallel_calls=3, deterministic=False
+    )
+    dataset = mapped.batch(batch).prefetch(1)
+    iterator = iter(dataset)
+    got = next(iterator).tolist()
+    state = through_json(iterator.save_state())
+    is_free.set()
+    other = iter(dataset)
+    other.restore_state(state)
+    rest = [int(x) for array in other for x in array]
+    assert sorted(got + rest) == list(range(8))

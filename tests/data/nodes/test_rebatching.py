@@ -50,3 +50,10 @@ def test_rebatch_can_drop_the_remainder():
 def test_rebatch_refuses_impossible_sizes(sizes):
     with pytest.raises(ValueError, match="batch_size"):
         Dataset.range(3).batch(3).rebatch(sizes)
+
+
+def test_batches_of_one_size_have_a_known_one():
+    dataset = Dataset.range(8).batch(2)
+    assert dataset.rebatch(4, drop_remainder=True).element_spec.shape == (4,)
+    assert dataset.rebatch(4).element_spec.shape == (None,)
+    assert dataset.rebatch([1, 2], drop_remainder=True).element_spec.shape == (None,)

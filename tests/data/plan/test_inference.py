@@ -69,3 +69,26 @@ def test_asking_for_a_spec_is_no_iteration():
     assert first.map(lambda x: x).element_spec.shape == ()
     assert first.element_spec.shape == ()
     assert list(first) == list(second)
+
+
+def test_a_size_that_depends_on_values_is_unknown():
+    dataset = Dataset.range(3).map(lambda x: np.arange(int(x) % 4))
+    assert dataset.element_spec == TensorSpec((None,), np.int64)
+
+
+EMPTY = Dataset.range(0).flat_map(Dataset.range)
+
+
+@pytest.mark.parametrize(
+    "both",
+    [
+        lambda: EMPTY.concatenate(Dataset.range(2)),
+        lambda: Dataset.sample_from_datasets([EMPTY, Dataset.range(2)]),
+        lambda: Dataset.choose_from_datasets(
+            [EMPTY, Dataset.range(2)], Dataset.range(2)
+        ),
+    ],
+    ids=["concatenate", "sample", "choose"],
+)
+def test_a_dataset_without_elements_does_not_hide_the_spec_of_others(both):
+    assert both().element_spec == TensorSpec((), np.int64)

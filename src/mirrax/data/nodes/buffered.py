@@ -19,14 +19,16 @@ Chunk = tuple[Columns | None, State, Any]
 class BufferedStream(Stream):
     """The elements of a source, which is read in chunks.
 
-    The position is that before the chunk, and how many of its elements were used.
+    The position is that before the chunk, and how many of its elements were used; that
+    after the chunk once all were.
     After an error every call raises it again, also after its position is restored.
     """
 
     def __init__(self, source: Stream, chunk: int = 1) -> None:
         self.chunk = chunk
         self._source = source
-        self._before = source.state()
+        # The source's positions around the chunk.
+        self._before = self._after = source.state()
         self._columns: Columns = []
         self._count = 0
         self._used = 0
@@ -58,26 +60,28 @@ class BufferedStream(Stream):
             # The old chunk is released before the next is read.
             self._columns = []
             try:
-                columns, before, self.structure = self._read(limit)
+                columns, after, self.structure = self._read(limit)
             except Exception as error:
                 self._error = error
                 raise
+            self._before, self._after = self._after, after
             if columns is not None:
-                self._before, self._columns = before, columns
+                self._columns = columns
                 self._count, self._used = cols.num_rows(columns), 0
         return self._count - self._used
 
     @override
     def state(self) -> State:
-        if self._used == self._count and self._error is None:
-            return [self._source.state(), 0]
+        if self._used == self._count:
+            return [self._after, 0]
         return [self._before, self._used]
 
     @override
     def restore(self, state: State) -> None:
         self._error = None
-        self._before, used = state
-        self._source.restore(self._before)
+        before, used = state
+        self._source.restore(before)
+        self._before = self._after = before
         self._count = self._used = 0
         skip(self, used)
 
@@ -86,9 +90,8 @@ class BufferedStream(Stream):
 
 
 def read_chunk(source: Stream, size: int) -> Chunk:
-    """Returns the next elements, the position before them and their structure."""
-    before = source.state()
-    return source.take(size), before, source.structure
+    """Returns the next elements, the position after them and their structure."""
+    return source.take(size), source.state(), source.structure
 
 
 class ReadAhead(BufferedStream):
@@ -114,12 +117,6 @@ class ReadAhead(BufferedStream):
     def columns(self) -> Columns:
         """The buffered elements."""
         return self._columns
-
-    @override
-    def state(self) -> State:
-        if self._pending is None:
-            return super().state()
-        return [self._before, self._used]
 
     @override
     def _read(self, size: int) -> Chunk:

@@ -7,7 +7,6 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-import jax
 import numpy as np
 from typing_extensions import override
 
@@ -56,7 +55,7 @@ class Choosing(Node):
     @property
     @override
     def spec(self) -> Any:
-        return jax.tree.map(common_spec, *(node.spec for node in self.sources))
+        return common_spec([node.spec for node in self.sources])
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -99,7 +100,7 @@ class Concatenate(Node):
     @property
     @override
     def spec(self) -> Any:
-        return jax.tree.map(common_spec, *(node.spec for node in self.sources))
+        return common_spec([node.spec for node in self.sources])
 
     @property
     @override
@@ -110,8 +111,16 @@ class Concatenate(Node):
         return UNKNOWN if UNKNOWN in sizes else sum(sizes)
 
 
-def common_spec(first: TensorSpec, *rest: TensorSpec) -> TensorSpec:
-    """Merges specs: dimensions that differ become unknown."""
+def common_spec(specs: Sequence[Any]) -> Any:
+    """Merges specs: dimensions that differ become unknown.
+
+    Those of datasets without elements may be None.
+    """
+    known = [spec for spec in specs if spec is not None]
+    return jax.tree.map(_common_leaf, *known) if known else None
+
+
+def _common_leaf(first: TensorSpec, *rest: TensorSpec) -> TensorSpec:
     shape: Any = first.shape
     for other in rest:
         if shape is None or other.shape is None or len(other.shape) != len(shape):

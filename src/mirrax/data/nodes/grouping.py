@@ -7,7 +7,6 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-import jax
 import numpy as np
 from typing_extensions import override
 
@@ -63,7 +62,7 @@ class GroupByWindow(SourceNode, Seeded):
             with contextlib.suppress(Exception):
                 group = Group([], self.source.spec)
                 specs.append(self.reduce(np.int64(key), group).spec)
-        return jax.tree.map(common_spec, *specs) if specs else spec_of_first(self)
+        return common_spec(specs) if specs else spec_of_first(self)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -140,8 +139,8 @@ class _GroupStream(ReplayedStream):
         return min(self._groups, default=None)
 
     def _open_group(self, key: int, rows: list[Any]) -> Stream:
-        group = Group(rows, self._spec)
-        plan = self._node.reduce(np.int64(key), group)
+        with cols.ErrorNote("group_by_window", self._num_read - 1):
+            plan = self._node.reduce(np.int64(key), Group(rows, self._spec))
         seed = (self._node.seed, *self._epoch, self._num_made)
         self._num_made += 1
         return seed_unseeded(plan, seed).open(self._epoch)

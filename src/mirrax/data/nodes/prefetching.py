@@ -8,7 +8,7 @@ import functools
 from typing_extensions import override
 
 from mirrax.data.nodes.buffered import BufferedStream, Chunk, read_chunk
-from mirrax.data.plan.node import Epoch, SourceNode, State, Stream, has_expensive_node
+from mirrax.data.plan.node import Epoch, SourceNode, Stream, has_expensive_node
 from mirrax.data.thread_pool import AUTOTUNE, Prefetcher
 
 _DEFAULT_SIZE = 2
@@ -40,11 +40,6 @@ class _PrefetchStream(BufferedStream):
         super().__init__(source, source.chunk)
         self._depth = depth
         self._prefetcher: Prefetcher | None = None
-
-    @override
-    def state(self) -> State:
-        # The source is further on.
-        return [self._before, self._used]
 
     @override
     def _read(self, size: int) -> Chunk:

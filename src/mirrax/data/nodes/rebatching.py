@@ -89,8 +89,10 @@ class Rebatch(SourceNode):
     @property
     @override
     def spec(self) -> Any:
+        is_fixed = self.drop_remainder and len(set(self.sizes)) == 1
+        size = self.sizes[0] if is_fixed else None
         return jax.tree.map(
-            lambda leaf: with_rows(_without_rows(leaf), None), self.source.spec
+            lambda leaf: with_rows(_without_rows(leaf), size), self.source.spec
         )
 
 

@@ -108,6 +108,12 @@ class ErrorNote:
     def __enter__(self) -> None: ...
 
     def __exit__(self, kind: Any, error: BaseException | None, where: Any) -> None:
+        if isinstance(error, StopIteration):
+            # It would end the dataset without a word.
+            raise RuntimeError(
+                f"A function given to `{self.operation}` must not raise StopIteration. "
+                f"Received: one at element {self.number}. Give `next` a default value."
+            ) from error
         if isinstance(error, Exception):
             error.add_note(
                 f"[mirrax] raised by a function given to `{self.operation}`, at "

@@ -16,8 +16,9 @@ from mirrax.values.tensor_spec import TensorSpec
 def spec_of_function(function: Callable[..., Any], source: Node, mapped: Node) -> Any:
     """Returns the spec of `function` of an element of `source`.
 
-    Calls it twice with zeros, using different values for unknown dimensions; dimensions
-    that differ in the results are unknown, too. If that fails, uses the first element.
+    Calls it with zeros and with ones, using different values for unknown dimensions;
+    dimensions that differ in the results are unknown, too. If that fails, uses the
+    first element.
     """
     if any(leaf.shape is None for leaf in jax.tree.leaves(source.spec)):
         return jax.tree.map(
@@ -25,8 +26,8 @@ def spec_of_function(function: Callable[..., Any], source: Node, mapped: Node) -
         )
     try:
         small, large = (
-            cols.call(function, source.structure, _zeros(source.spec, size))
-            for size in (2, 3)
+            cols.call(function, source.structure, _filled(source.spec, size, value))
+            for size, value in ((2, 0), (3, 1))
         )
         return jax.tree.map(_common_spec, small, large)
     except Exception:
@@ -43,17 +44,13 @@ def spec_of_first(mapped: Node) -> Any:
     return jax.tree.unflatten(stream.structure, first)
 
 
-def _zeros(spec: Any, size: int) -> list[Any]:
-    return [_zero(leaf, size) for leaf in jax.tree.leaves(spec)]
-
-
-def _zero(spec: TensorSpec, size: int) -> Any:
-    shape = tuple(
-        size if dimension is None else dimension for dimension in spec.shape or ()
-    )
-    if spec.dtype == cols.STRING:
+def _filled(spec: Any, size: int, value: int) -> list[Any]:
+    leaves: list[TensorSpec] = jax.tree.leaves(spec)
+    if any(leaf.dtype == cols.STRING for leaf in leaves):
         raise TypeError
-    return np.zeros(shape, spec.dtype)
+    shapes = [[size if s is None else s for s in leaf.shape or ()] for leaf in leaves]
+    pairs = zip(shapes, leaves, strict=True)
+    return [np.full(shape, value, leaf.dtype) for shape, leaf in pairs]
 
 
 def _common_spec(small: Any, large: Any) -> TensorSpec:
