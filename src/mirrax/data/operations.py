@@ -13,16 +13,16 @@ import numpy as np
 
 from mirrax.data.nodes.batching import Batch, PaddedBatch, few_length
 from mirrax.data.nodes.caching import Cache
-from mirrax.data.nodes.combining import Concatenate, Enumerate
-from mirrax.data.nodes.counting import AssertCardinality
+from mirrax.data.nodes.combining import Concatenate
+from mirrax.data.nodes.counting import AssertCardinality, Enumerate
 from mirrax.data.nodes.filtering import Filter, TakeWhile, Unique
-from mirrax.data.nodes.indexed import slices_of_columns
 from mirrax.data.nodes.interleaving import Interleave
 from mirrax.data.nodes.mapping import Map, Scan
 from mirrax.data.nodes.ordering import Limit, Repeat, Shard
 from mirrax.data.nodes.prefetching import Prefetch
 from mirrax.data.nodes.rebatching import Rebatch, Unbatch
 from mirrax.data.nodes.shuffling import Shuffle
+from mirrax.data.nodes.slices import slices_of_columns
 from mirrax.data.nodes.windows import Window
 from mirrax.data.plan.columns import Columns
 from mirrax.data.plan.node import Node

@@ -6,9 +6,9 @@ import dataclasses
 
 from mirrax.data.dataset_options import AutoShardPolicy
 from mirrax.data.nodes.caching import Cache, CachedColumns
-from mirrax.data.nodes.choosing import Choose
 from mirrax.data.nodes.files import FileNode
 from mirrax.data.nodes.interleaving import Interleave
+from mirrax.data.nodes.mixing import Choose
 from mirrax.data.nodes.ordering import Shard
 from mirrax.data.plan.node import Node, replace_inputs
 

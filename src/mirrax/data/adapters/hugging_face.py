@@ -12,10 +12,9 @@ from typing_extensions import override
 
 from mirrax.data.adapters.elements import as_element
 from mirrax.data.adapters.foreign import ForeignSource, IteratorStream, spec_of
-from mirrax.data.nodes.indexed import IndexedNode
 from mirrax.data.plan.columns import Column, Columns, from_rows
-from mirrax.data.plan.indices import SequentialIndices
-from mirrax.data.plan.node import Epoch, Node, Stream
+from mirrax.data.plan.indexed import IndexedNode
+from mirrax.data.plan.node import Node
 from mirrax.errors import InvalidArgumentError
 
 _STREAM = "datasets.IterableDataset"
@@ -41,17 +40,9 @@ class Table(IndexedNode):
     """The rows of a table, looked up in chunks."""
 
     is_expensive = True
+    chunk = 64
 
     dataset: Any = dataclasses.field(repr=False)
-
-    @property
-    @override
-    def chunk(self) -> int:
-        return 64
-
-    @override
-    def indices(self, epoch: Epoch) -> Stream:
-        return SequentialIndices(len(self.dataset))
 
     @override
     def look_up(self, numbers: np.ndarray[Any, Any]) -> Columns:

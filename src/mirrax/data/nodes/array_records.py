@@ -12,10 +12,8 @@ from typing_extensions import override
 
 from mirrax.data.file_formats.reader import check_files
 from mirrax.data.nodes.files import FileNode
-from mirrax.data.nodes.indexed import IndexedNode
 from mirrax.data.plan.columns import STRING, Columns, as_strings
-from mirrax.data.plan.indices import SequentialIndices
-from mirrax.data.plan.node import Epoch, Stream
+from mirrax.data.plan.indexed import IndexedNode
 from mirrax.errors import DataLossError
 from mirrax.values.tensor_spec import TensorSpec
 
@@ -29,10 +27,6 @@ class ArrayRecords(IndexedNode, FileNode):
 
     chunk = 64
     spec = TensorSpec((), STRING)
-
-    @override
-    def indices(self, epoch: Epoch) -> Stream:
-        return SequentialIndices(self.cardinality)
 
     @override
     def look_up(self, numbers: np.ndarray[Any, Any]) -> Columns:

@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from mirrax.data.plan import columns as cols
 from mirrax.data.plan.columns import Columns
-from mirrax.data.plan.node import Epoch, PassingStream, SourceNode, Stream, take_up_to
+from mirrax.data.plan.node import CountedStream, SourceNode, Stream, take_up_to
 from mirrax.errors import InvalidArgumentError
 from mirrax.values.tensor_spec import TensorSpec
 
@@ -39,13 +39,21 @@ class Batching(SourceNode):
         return self.size if self.drop_remainder else None
 
 
+class _BatchStream(CountedStream):
+    _node: Batch
+
+    @override
+    def take(self, limit: int) -> Columns | None:
+        batch = take_batch(self._source, self._node.size, self._node.drop_remainder)
+        self.structure = self._source.structure
+        return batch
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Batch(Batching):
     """Elements stacked along a new first dimension."""
 
-    @override
-    def open(self, epoch: Epoch) -> Stream:
-        return _BatchStream(self, epoch)
+    stream = _BatchStream
 
     @property
     @override
@@ -57,19 +65,6 @@ class Batch(Batching):
 def with_rows(spec: TensorSpec, size: int | None) -> TensorSpec:
     """Returns the spec of `size` stacked elements."""
     return TensorSpec(None if spec.shape is None else (size, *spec.shape), spec.dtype)
-
-
-class _BatchStream(PassingStream):
-    def __init__(self, node: Batch, epoch: Epoch) -> None:
-        self._source = node.source.open(epoch)
-        self._size = node.size
-        self._drop = node.drop_remainder
-
-    @override
-    def take(self, limit: int) -> Columns | None:
-        batch = take_batch(self._source, self._size, self._drop)
-        self.structure = self._source.structure
-        return batch
 
 
 def take_batch(source: Stream, size: int, drop_remainder: bool) -> Columns | None:
@@ -95,6 +90,38 @@ def _kinds(rows: Iterable[Any]) -> str:
     return ", ".join(kinds)
 
 
+class _PaddedBatchStream(CountedStream):
+    _node: PaddedBatch
+
+    @override
+    def take(self, limit: int) -> Columns | None:
+        parts = take_up_to(self._source, self._node.size)
+        rows = [row for columns in parts for row in cols.rows_of(columns)]
+        self.structure = self._source.structure
+        if not rows or (len(rows) < self._node.size and self._node.drop_remainder):
+            return None
+        leaves = list(zip(*rows, strict=True))
+        shapes = self._per_leaf(self._node.shapes, len(leaves))
+        values = self._per_leaf(self._node.values, len(leaves))
+        given = zip(leaves, shapes, self._known_shapes, values, strict=True)
+        return [_padded(*leaf, self._node.round_up)[None] for leaf in given]
+
+    @functools.cached_property
+    def _known_shapes(self) -> list[Any]:
+        """Shapes of the elements, whose sizes are not rounded."""
+        node = self._node
+        # TensorFlow pads to a bucket's boundary whatever the elements are.
+        is_overruled = node.shapes is not None and node.round_up is not few_length
+        if node.round_up is int or is_overruled:
+            return [None] * self.structure.num_leaves
+        return [leaf.shape for leaf in jax.tree.leaves(self._node.source.spec)]
+
+    def _per_leaf(self, given: Any, count: int) -> list[Any]:
+        if given is None:
+            return [None] * count
+        return self.structure.flatten_up_to(given)  # type: ignore[no-any-return]
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class PaddedBatch(Batching):
     """Elements padded to the same shape, then stacked.
@@ -103,13 +130,11 @@ class PaddedBatch(Batching):
     after `round_up`.
     """
 
+    stream = _PaddedBatchStream
+
     shapes: Any
     values: Any
     round_up: Callable[[int], int] = int
-
-    @override
-    def open(self, epoch: Epoch) -> Stream:
-        return _PaddedBatchStream(self, epoch)
 
     @property
     @override
@@ -141,40 +166,6 @@ def _padded_spec(spec: TensorSpec, shape: Any) -> TensorSpec:
     wanted = spec.shape if shape is None else shape
     sizes = [None if size in (None, -1) else int(size) for size in wanted]
     return TensorSpec(sizes, spec.dtype)
-
-
-class _PaddedBatchStream(PassingStream):
-    def __init__(self, node: PaddedBatch, epoch: Epoch) -> None:
-        self._source = node.source.open(epoch)
-        self._node = node
-
-    @override
-    def take(self, limit: int) -> Columns | None:
-        parts = take_up_to(self._source, self._node.size)
-        rows = [row for columns in parts for row in cols.rows_of(columns)]
-        self.structure = self._source.structure
-        if not rows or (len(rows) < self._node.size and self._node.drop_remainder):
-            return None
-        leaves = list(zip(*rows, strict=True))
-        shapes = self._per_leaf(self._node.shapes, len(leaves))
-        values = self._per_leaf(self._node.values, len(leaves))
-        given = zip(leaves, shapes, self._known_shapes, values, strict=True)
-        return [_padded(*leaf, self._node.round_up)[None] for leaf in given]
-
-    @functools.cached_property
-    def _known_shapes(self) -> list[Any]:
-        """Shapes of the elements, whose sizes are not rounded."""
-        node = self._node
-        # TensorFlow pads to a bucket's boundary whatever the elements are.
-        is_overruled = node.shapes is not None and node.round_up is not few_length
-        if node.round_up is int or is_overruled:
-            return [None] * self.structure.num_leaves
-        return [leaf.shape for leaf in jax.tree.leaves(self._node.source.spec)]
-
-    def _per_leaf(self, given: Any, count: int) -> list[Any]:
-        if given is None:
-            return [None] * count
-        return self.structure.flatten_up_to(given)  # type: ignore[no-any-return]
 
 
 def _padded(

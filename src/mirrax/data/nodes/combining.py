@@ -1,26 +1,23 @@
-"""`zip`, `concatenate` and `enumerate`."""
+"""`zip` and `concatenate`."""
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-import numpy as np
 from typing_extensions import override
 
 from mirrax.data.nodes.buffered import BufferedStream
-from mirrax.data.plan import columns as cols
 from mirrax.data.plan.columns import Columns
 from mirrax.data.plan.node import (
     INFINITE,
     UNKNOWN,
-    CountedStream,
     Epoch,
     Node,
-    SourceNode,
     State,
     Stream,
     as_count,
@@ -91,11 +88,11 @@ class _ZipStream(Stream):
 class Concatenate(Node):
     """One dataset after another."""
 
-    sources: tuple[Node, ...]
+    sources: tuple[Node, Node]
 
     @override
     def open(self, epoch: Epoch) -> Stream:
-        return _ConcatenateStream(self.sources, epoch)
+        return ConsecutiveStream(lambda i: self.sources[i].open(epoch), 2)
 
     @property
     @override
@@ -132,15 +129,21 @@ def _common_leaf(first: TensorSpec, *rest: TensorSpec) -> TensorSpec:
     return TensorSpec(shape, first.dtype)
 
 
-class _ConcatenateStream(Stream):
-    def __init__(self, nodes: tuple[Node, ...], epoch: Epoch) -> None:
-        self._nodes = nodes
-        self._epoch = epoch
+class ConsecutiveStream(Stream):
+    """The elements of `open_source(i)` for each `i` below `count`, or without end.
+
+    Ends when a source other than the first has no elements.
+    """
+
+    def __init__(self, open_source: Callable[[int], Stream], count: int | None) -> None:
+        self._open_source = open_source
+        self._count = count
         self._open(0)
 
     @override
     def take(self, limit: int) -> Columns | None:
-        while True:
+        is_fresh = False
+        while self._count != 0:
             columns = self._source.take(limit)
             if columns is not None:
                 self.structure = require_same_structure(
@@ -148,54 +151,24 @@ class _ConcatenateStream(Stream):
                     self._source.structure,
                     "Datasets that come one after another",
                 )
-            if columns is not None or self._which + 1 == len(self._nodes):
                 return columns
-            self._open(self._which + 1)
+            if is_fresh or self._index + 1 == self._count:
+                break
+            is_fresh = True
+            self._open(self._index + 1)
+        return None
 
     @override
     def state(self) -> State:
-        return [self._which, self._source.state()]
+        return [self._index, self._source.state()]
 
     @override
     def restore(self, state: State) -> None:
-        which, inner = state
-        self._open(as_count(which, len(self._nodes) - 1))
+        index, inner = state
+        last = sys.maxsize if self._count is None else max(self._count - 1, 0)
+        self._open(as_count(index, last))
         self._source.restore(inner)
 
-    def _open(self, which: int) -> None:
-        self._which = which
-        self._source = self._nodes[which].open(self._epoch)
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Enumerate(SourceNode):
-    """Pairs of a number and an element."""
-
-    start: int
-
-    @override
-    def open(self, epoch: Epoch) -> Stream:
-        return _EnumerateStream(self.source.open(epoch), self.start)
-
-    @property
-    @override
-    def spec(self) -> Any:
-        return (TensorSpec((), np.int64), self.source.spec)
-
-
-class _EnumerateStream(CountedStream):
-    def __init__(self, source: Stream, start: int) -> None:
-        self._source = source
-        self._start = start
-
-    @override
-    def take(self, limit: int) -> Columns | None:
-        columns = self._source.take(limit)
-        if columns is None:
-            return None
-        self.structure = jax.tree.structure(
-            (0, jax.tree.unflatten(self._source.structure, [0] * len(columns)))
-        )
-        start = self._start + self._count
-        self._count += cols.num_rows(columns)
-        return [np.arange(start, self._start + self._count), *columns]
+    def _open(self, index: int) -> None:
+        self._index = index
+        self._source = self._open_source(index)

@@ -1,4 +1,4 @@
-"""`counter`, `random` and `assert_cardinality`."""
+"""`enumerate` and `assert_cardinality`."""
 
 from __future__ import annotations
 
@@ -11,135 +11,52 @@ from typing_extensions import override
 
 from mirrax.data.plan import columns as cols
 from mirrax.data.plan.columns import Columns
-from mirrax.data.plan.node import (
-    INFINITE,
-    CountedStream,
-    Epoch,
-    Node,
-    SourceNode,
-    State,
-    Stream,
-    as_count,
-)
-from mirrax.data.plan.seeds import Seeded, random_for
+from mirrax.data.plan.node import CountedStream, SourceNode, Stream
 from mirrax.errors import InvalidArgumentError
 from mirrax.values.tensor_spec import TensorSpec
 
-_ROWS = 256
-"""How many numbers are made at once."""
 
-
-class _InfiniteStream(Stream):
-    """Numbers that depend on their position alone."""
-
-    chunk = _ROWS
-    structure = jax.tree.structure(0)
-
-    def __init__(self) -> None:
-        self._position = 0
+class _EnumerateStream(CountedStream):
+    _node: Enumerate
 
     @override
-    def state(self) -> State:
-        return self._position
-
-    @override
-    def restore(self, state: State) -> None:
-        self._position = as_count(state)
+    def take(self, limit: int) -> Columns | None:
+        columns = self._source.take(limit)
+        if columns is None:
+            return None
+        self.structure = jax.tree.structure(
+            (0, jax.tree.unflatten(self._source.structure, [0] * len(columns)))
+        )
+        first = self._node.start + self._count
+        count = cols.num_rows(columns)
+        self._count += count
+        return [np.arange(first, first + count), *columns]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Counter(Node):
-    """Numbers from a start on, by a step."""
+class Enumerate(SourceNode):
+    """Pairs of a number and an element."""
 
-    cardinality = INFINITE
+    stream = _EnumerateStream
 
     start: int
-    step: int
-    dtype: np.dtype[Any]
-
-    @override
-    def open(self, epoch: Epoch) -> Stream:
-        return _CounterStream(self)
 
     @property
     @override
     def spec(self) -> Any:
-        return TensorSpec((), self.dtype)
-
-
-class _CounterStream(_InfiniteStream):
-    def __init__(self, node: Counter) -> None:
-        super().__init__()
-        self._node = node
-
-    @override
-    def take(self, limit: int) -> Columns | None:
-        positions = np.arange(self._position, self._position + limit)
-        self._position += limit
-        numbers = self._node.start + positions * self._node.step
-        return [numbers.astype(self._node.dtype)]
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class RandomNumbers(Node, Seeded):
-    """Random integers below 2**32."""
-
-    spec = TensorSpec((), np.int64)
-    cardinality = INFINITE
-
-    seed: int
-    rerandomize: bool
-    is_unseeded: bool = dataclasses.field(default=False, repr=False)
-
-    @override
-    def open(self, epoch: Epoch) -> Stream:
-        return RandomStream((self.seed, *(epoch if self.rerandomize else ())))
-
-
-class RandomStream(_InfiniteStream):
-    """Random integers below 2**32, generated in blocks for fast restores."""
-
-    def __init__(self, seed: tuple[int, ...]) -> None:
-        super().__init__()
-        self._seed = seed
-        self._made = (-1, np.zeros(0, np.int64))
-
-    @override
-    def take(self, limit: int) -> Columns | None:
-        number, start = divmod(self._position, _ROWS)
-        if self._made[0] != number:
-            block = random_for(*self._seed, number).integers(2**32, size=_ROWS)
-            self._made = (number, block)
-        taken = self._made[1][start : start + limit]
-        self._position += len(taken)
-        return [taken]
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class AssertCardinality(SourceNode):
-    """A dataset with a number of elements that the user asserts."""
-
-    count: int
-
-    @override
-    def open(self, epoch: Epoch) -> Stream:
-        return _CheckedStream(self.source.open(epoch), self.count)
-
-    @property
-    @override
-    def cardinality(self) -> int:
-        return self.count
+        return (TensorSpec((), np.int64), self.source.spec)
 
 
 class _CheckedStream(CountedStream):
-    def __init__(self, source: Stream, count: int) -> None:
-        self._source = source
-        self._expected = count
+    _node: AssertCardinality
+
+    def __init__(self, source: Stream, node: AssertCardinality) -> None:
+        super().__init__(source, node)
         self.chunk = source.chunk
 
     @override
     def take(self, limit: int) -> Columns | None:
-        left = self._expected - self._count
+        left = self._node.count - self._count
         columns = self._source.take(min(limit, left) if left > 0 else 1)
         self.structure = self._source.structure
         if columns is None:
@@ -154,5 +71,19 @@ class _CheckedStream(CountedStream):
     def _wrong(self, found: str) -> InvalidArgumentError:
         return InvalidArgumentError(
             "A dataset must have as many elements as `assert_cardinality` says. "
-            f"Received: {found}, for {self._expected}."
+            f"Received: {found}, for {self._node.count}."
         )
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class AssertCardinality(SourceNode):
+    """A dataset with a number of elements that the user asserts."""
+
+    stream = _CheckedStream
+
+    count: int
+
+    @property
+    @override
+    def cardinality(self) -> int:
+        return self.count

@@ -16,9 +16,9 @@ from mirrax.data.plan.node import (
     UNKNOWN,
     CountedStream,
     DelayingStream,
-    Epoch,
     ReplayedStream,
     SourceNode,
+    SourceStream,
     State,
     Stream,
     as_count,
@@ -26,28 +26,8 @@ from mirrax.data.plan.node import (
 from mirrax.errors import InvalidArgumentError
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Filter(SourceNode):
-    """The elements for which a function is true."""
-
-    is_expensive = True
-
-    predicate: Callable[..., Any]
-
-    @override
-    def open(self, epoch: Epoch) -> Stream:
-        return _FilterStream(self.source.open(epoch), self.predicate)
-
-    @property
-    @override
-    def cardinality(self) -> int:
-        return 0 if self.source.cardinality == 0 else UNKNOWN
-
-
 class _FilterStream(CountedStream, DelayingStream):
-    def __init__(self, source: Stream, predicate: Callable[..., Any]) -> None:
-        self._source = source
-        self._predicate = predicate
+    _node: Filter
 
     @override
     def _take(self, limit: int) -> Columns | None:
@@ -66,39 +46,29 @@ class _FilterStream(CountedStream, DelayingStream):
 
     def _is_kept(self, row: Any, number: int) -> bool:
         with cols.ErrorNote("filter", number):
-            result = cols.call(self._predicate, self.structure, row)
+            result = cols.call(self._node.predicate, self.structure, row)
             return _truth_of(result, "filter")
 
 
-def _truth_of(result: Any, operation: str) -> bool:
-    if np.ndim(result):
-        raise InvalidArgumentError(
-            f"A function given to `{operation}` must return one truth value. "
-            f"Received: an array of shape {np.shape(result)}. Use `.all()` or `.any()`."
-        )
-    return bool(result)
-
-
 @dataclasses.dataclass(frozen=True, eq=False)
-class TakeWhile(SourceNode):
-    """The elements before the first for which a function is not true."""
+class Filter(SourceNode):
+    """The elements for which a function is true."""
 
+    stream = _FilterStream
     is_expensive = True
-    cardinality = UNKNOWN
 
     predicate: Callable[..., Any]
 
+    @property
     @override
-    def open(self, epoch: Epoch) -> Stream:
-        return _TakeWhileStream(self.source.open(epoch), self.predicate)
+    def cardinality(self) -> int:
+        return 0 if self.source.cardinality == 0 else UNKNOWN
 
 
-class _TakeWhileStream(Stream):
-    def __init__(self, source: Stream, predicate: Callable[..., Any]) -> None:
-        self._source = source
-        self._predicate = predicate
-        self._number = 0
-        self._has_ended = False
+class _TakeWhileStream(SourceStream):
+    _node: TakeWhile
+    _number = 0
+    _has_ended = False
 
     @override
     def take(self, limit: int) -> Columns | None:
@@ -109,7 +79,7 @@ class _TakeWhileStream(Stream):
         self.structure = self._source.structure
         (row,) = cols.rows_of(columns)
         with cols.ErrorNote("take_while", self._number):
-            result = cols.call(self._predicate, self.structure, row)
+            result = cols.call(self._node.predicate, self.structure, row)
             self._has_ended = not _truth_of(result, "take_while")
         self._number += 1
         return None if self._has_ended else columns
@@ -126,19 +96,28 @@ class _TakeWhileStream(Stream):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Unique(SourceNode):
-    """The elements that differ from all before them."""
+class TakeWhile(SourceNode):
+    """The elements before the first for which a function is not true."""
 
+    stream = _TakeWhileStream
+    is_expensive = True
     cardinality = UNKNOWN
 
-    @override
-    def open(self, epoch: Epoch) -> Stream:
-        return _UniqueStream(self.source.open(epoch))
+    predicate: Callable[..., Any]
 
 
-class _UniqueStream(ReplayedStream):
-    def __init__(self, source: Stream) -> None:
-        self._source = source
+def _truth_of(result: Any, operation: str) -> bool:
+    if np.ndim(result):
+        raise InvalidArgumentError(
+            f"A function given to `{operation}` must return one truth value. "
+            f"Received: an array of shape {np.shape(result)}. Use `.all()` or `.any()`."
+        )
+    return bool(result)
+
+
+class _UniqueStream(ReplayedStream, SourceStream):
+    def __init__(self, source: Stream, node: Any) -> None:
+        super().__init__(source, node)
         self._seen: set[Any] = set()
 
     @override
@@ -154,6 +133,14 @@ class _UniqueStream(ReplayedStream):
         known = len(self._seen)
         self._seen.add(tuple(map(_key, row)))
         return len(self._seen) > known
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Unique(SourceNode):
+    """The elements that differ from all before them."""
+
+    stream = _UniqueStream
+    cardinality = UNKNOWN
 
 
 def _key(leaf: Any) -> Any:

@@ -11,10 +11,9 @@ import numpy as np
 from typing_extensions import override
 
 from mirrax.data.nodes.combining import common_spec
-from mirrax.data.nodes.indexed import IndexedNode
 from mirrax.data.plan import columns as cols
 from mirrax.data.plan.columns import Columns
-from mirrax.data.plan.indices import SequentialIndices
+from mirrax.data.plan.indexed import IndexedNode
 from mirrax.data.plan.inference import spec_of_first
 from mirrax.data.plan.node import (
     UNKNOWN,
@@ -71,10 +70,6 @@ class Group(IndexedNode):
 
     rows: list[Any] = dataclasses.field(repr=False)
     element: Any
-
-    @override
-    def indices(self, epoch: Epoch) -> Stream:
-        return SequentialIndices(len(self.rows))
 
     @override
     def look_up(self, numbers: np.ndarray[Any, Any]) -> Columns:

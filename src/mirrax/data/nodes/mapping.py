@@ -22,6 +22,7 @@ from mirrax.data.plan.node import (
     Epoch,
     ReplayedStream,
     SourceNode,
+    SourceStream,
     Stream,
 )
 from mirrax.data.plan.vectorize import is_deterministic, is_pure, vectorized
@@ -51,7 +52,7 @@ class Map(SourceNode):
         source = self.source.open(epoch)
         function = _Function(self.function, self.vectorize)
         if self.num_threads < 2:
-            return _MapStream(source, function)
+            return _MapStream(source, self, function)
         return ParallelStream(
             source,
             function.call,
@@ -133,8 +134,8 @@ class _Function:
 
 
 class _MapStream(CountedStream, DelayingStream):
-    def __init__(self, source: Stream, function: _Function) -> None:
-        self._source = source
+    def __init__(self, source: Stream, node: Map, function: _Function) -> None:
+        super().__init__(source, node)
         self._function = function
 
     @override
@@ -156,6 +157,26 @@ class _MapStream(CountedStream, DelayingStream):
         return result
 
 
+class _ScanStream(ReplayedStream, SourceStream):
+    _node: Scan
+
+    def __init__(self, source: Stream, node: Scan) -> None:
+        super().__init__(source, node)
+        self._state = node.initial_state
+
+    @override
+    def _take(self, limit: int) -> Columns | None:
+        columns = self._source.take(1)
+        if columns is None:
+            return None
+        (row,) = cols.rows_of(columns)
+        element = jax.tree.unflatten(self._source.structure, row)
+        with cols.ErrorNote("scan", self._taken):
+            self._state, result = self._node.call(self._state, element)
+        leaves, self.structure = jax.tree.flatten(result)
+        return cols.from_rows([leaves])
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Scan(SourceNode):
     """The results of a function that carries a state.
@@ -165,14 +186,11 @@ class Scan(SourceNode):
         function: Returns the next state and a result, given a state and an element.
     """
 
+    stream = _ScanStream
     is_expensive = True
 
     initial_state: Any
     function: Callable[[Any, Any], Any]
-
-    @override
-    def open(self, epoch: Epoch) -> Stream:
-        return _ScanStream(self, epoch)
 
     def call(self, state: Any, element: Any) -> tuple[Any, Any]:
         """Returns the next state, and the result."""
@@ -194,22 +212,3 @@ class Scan(SourceNode):
             return self.call(self.initial_state, parts if is_split else parts[0])[1]
 
         return spec_of_function(result, self.source, self)
-
-
-class _ScanStream(ReplayedStream):
-    def __init__(self, node: Scan, epoch: Epoch) -> None:
-        self._node = node
-        self._source = node.source.open(epoch)
-        self._state = node.initial_state
-
-    @override
-    def _take(self, limit: int) -> Columns | None:
-        columns = self._source.take(1)
-        if columns is None:
-            return None
-        (row,) = cols.rows_of(columns)
-        element = jax.tree.unflatten(self._source.structure, row)
-        with cols.ErrorNote("scan", self._taken):
-            self._state, result = self._node.call(self._state, element)
-        leaves, self.structure = jax.tree.flatten(result)
-        return cols.from_rows([leaves])

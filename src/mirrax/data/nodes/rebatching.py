@@ -17,7 +17,6 @@ from mirrax.data.plan.node import (
     UNKNOWN,
     CountedStream,
     Epoch,
-    PassingStream,
     SourceNode,
     Stream,
 )
@@ -33,7 +32,7 @@ class Unbatch(SourceNode):
 
     @override
     def open(self, epoch: Epoch) -> Stream:
-        return BufferedStream(_ElementRows(self.source.open(epoch)))
+        return _rows_of(self, epoch)
 
     @property
     @override
@@ -45,11 +44,12 @@ def _without_rows(spec: TensorSpec) -> TensorSpec:
     return TensorSpec(None if spec.shape is None else spec.shape[1:], spec.dtype)
 
 
-class _ElementRows(PassingStream):
-    """Gives all rows of an element at once."""
+def _rows_of(node: SourceNode, epoch: Epoch) -> Stream:
+    return BufferedStream(_ElementRows(node.source.open(epoch), node))
 
-    def __init__(self, source: Stream) -> None:
-        self._source = source
+
+class _ElementRows(CountedStream):
+    """Gives all rows of an element at once."""
 
     @override
     def take(self, limit: int) -> Columns | None:
@@ -84,7 +84,7 @@ class Rebatch(SourceNode):
 
     @override
     def open(self, epoch: Epoch) -> Stream:
-        return _RebatchStream(self, epoch)
+        return _RebatchStream(_rows_of(self, epoch), self)
 
     @property
     @override
@@ -97,9 +97,7 @@ class Rebatch(SourceNode):
 
 
 class _RebatchStream(CountedStream):
-    def __init__(self, node: Rebatch, epoch: Epoch) -> None:
-        self._source = BufferedStream(_ElementRows(node.source.open(epoch)))
-        self._node = node
+    _node: Rebatch
 
     @override
     def take(self, limit: int) -> Columns | None:

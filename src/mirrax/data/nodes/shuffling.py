@@ -11,7 +11,7 @@ from typing_extensions import override
 from mirrax.data.nodes.ordering import OpenSource, OrderingNode
 from mirrax.data.plan import columns as cols
 from mirrax.data.plan.columns import Columns
-from mirrax.data.plan.indices import ShuffledIndices
+from mirrax.data.plan.indexed import Numbers, take_numbers
 from mirrax.data.plan.node import Epoch, Node, ReplayedStream, Stream, take_up_to
 from mirrax.data.plan.seeds import Seeded, random_for
 
@@ -40,6 +40,50 @@ class Shuffle(OrderingNode, Seeded):
 
     def _seed(self, epoch: Epoch) -> tuple[int, ...]:
         return (self.seed, *epoch) if self.reshuffle else (self.seed,)
+
+
+class ShuffledIndices(ReplayedStream):
+    """Numbers in random order: each is drawn from a buffer that is then refilled."""
+
+    def __init__(self, source: Stream, buffer_size: int, seed: tuple[int, ...]) -> None:
+        self._source = source
+        self._size = buffer_size
+        self._random = random_for(*seed)
+        self._buffer: list[int] | None = None
+        self._rest: Numbers | None = None
+
+    @override
+    def _take(self, limit: int) -> Columns | None:
+        numbers = self._next_numbers(limit)
+        return [numbers] if len(numbers) else None
+
+    def _next_numbers(self, limit: int) -> Numbers:
+        if self._buffer is None:
+            self._buffer = take_numbers(self._source, self._size).tolist()
+        if self._rest is not None:
+            return self._from_rest(limit)
+        new = take_numbers(self._source, limit).tolist()
+        drawn = self._draw(new)
+        if len(new) == limit:
+            return drawn
+        self._rest = np.array(self._buffer, np.int64)
+        self._rest = self._rest[self._random.permutation(len(self._rest))]
+        return np.concatenate([drawn, self._from_rest(limit - len(drawn))])
+
+    def _draw(self, new: list[int]) -> Numbers:
+        """Replaces random numbers in the buffer by new ones, and returns them."""
+        assert self._buffer is not None
+        buffer, drawn = self._buffer, []
+        slots = self._random.integers(0, max(len(buffer), 1), len(new)).tolist()
+        for slot, number in zip(slots, new, strict=True):
+            drawn.append(buffer[slot])
+            buffer[slot] = number
+        return np.array(drawn, np.int64)
+
+    def _from_rest(self, limit: int) -> Numbers:
+        assert self._rest is not None
+        taken, self._rest = self._rest[:limit], self._rest[limit:]
+        return taken
 
 
 class _ShuffledRows(ReplayedStream):

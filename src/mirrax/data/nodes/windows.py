@@ -13,45 +13,20 @@ from mirrax.data.plan import columns as cols
 from mirrax.data.plan.columns import Columns
 from mirrax.data.plan.node import (
     UNKNOWN,
-    Epoch,
     ReplayedStream,
     SourceNode,
+    SourceStream,
     Stream,
     take_up_to,
 )
 from mirrax.values.tensor_spec import TensorSpec
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Window(SourceNode):
-    """Elements in groups that are datasets themselves.
+class _WindowStream(ReplayedStream, SourceStream):
+    _node: Window
 
-    Args:
-        size: The size of a group.
-        shift: The distance between the starts of groups.
-        stride: The distance between elements of a group.
-        drop_remainder: Whether smaller groups are dropped.
-        make: Returns a dataset, given a structure and columns.
-    """
-
-    spec = TensorSpec(None, object)
-    cardinality = UNKNOWN
-
-    size: int
-    shift: int
-    stride: int
-    drop_remainder: bool
-    make: Callable[[Any, Columns], Any] = dataclasses.field(repr=False)
-
-    @override
-    def open(self, epoch: Epoch) -> Stream:
-        return _WindowStream(self, epoch)
-
-
-class _WindowStream(ReplayedStream):
-    def __init__(self, node: Window, epoch: Epoch) -> None:
-        self._source = node.source.open(epoch)
-        self._node = node
+    def __init__(self, source: Stream, node: Window) -> None:
+        super().__init__(source, node)
         self._rows: list[Any] = []
         self.structure = node.structure
 
@@ -71,3 +46,26 @@ class _WindowStream(ReplayedStream):
     def _fill(self, count: int) -> None:
         for columns in take_up_to(self._source, max(count - len(self._rows), 0)):
             self._rows.extend(cols.rows_of(columns))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Window(SourceNode):
+    """Elements in groups that are datasets themselves.
+
+    Args:
+        size: The size of a group.
+        shift: The distance between the starts of groups.
+        stride: The distance between elements of a group.
+        drop_remainder: Whether smaller groups are dropped.
+        make: Returns a dataset, given a structure and columns.
+    """
+
+    stream = _WindowStream
+    spec = TensorSpec(None, object)
+    cardinality = UNKNOWN
+
+    size: int
+    shift: int
+    stride: int
+    drop_remainder: bool
+    make: Callable[[Any, Columns], Any] = dataclasses.field(repr=False)

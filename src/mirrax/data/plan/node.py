@@ -62,22 +62,19 @@ def require_same_structure(known: Any, found: Any, what: str) -> Any:
     return found
 
 
-class PassingStream(Stream):
-    """A stream without state of its own: its position is that of its source."""
+class SourceStream(Stream):
+    """The elements of a node of one source."""
 
     _source: Stream
 
-    def state(self) -> State:
-        return self._source.state()
-
-    def restore(self, state: State) -> None:
-        self._source.restore(state)
+    def __init__(self, source: Stream, node: Any) -> None:
+        self._source = source
+        self._node = node
 
 
-class CountedStream(Stream):
+class CountedStream(SourceStream):
     """A stream whose position is a count and the position of its source."""
 
-    _source: Stream
     _count = 0
 
     def state(self) -> State:
@@ -195,7 +192,12 @@ class Node(abc.ABC):
 class SourceNode(Node):
     """A node of one source; by default it has the same spec and cardinality."""
 
+    stream: ClassVar[type[SourceStream]]
+
     source: Node
+
+    def open(self, epoch: Epoch) -> Stream:
+        return self.stream(self.source.open(epoch), self)
 
     @property
     def spec(self) -> Any:

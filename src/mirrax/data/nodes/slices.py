@@ -1,8 +1,7 @@
-"""Nodes with random access: `range`, `from_tensors` and `from_tensor_slices`."""
+"""`from_tensor_slices` and `from_tensors`: the rows of arrays."""
 
 from __future__ import annotations
 
-import abc
 import dataclasses
 from typing import Any
 
@@ -10,82 +9,9 @@ import jax
 import numpy as np
 from typing_extensions import override
 
-from mirrax.data.plan import columns as cols
 from mirrax.data.plan.columns import Columns, as_array
-from mirrax.data.plan.indices import SequentialIndices, take_numbers
-from mirrax.data.plan.node import DelayingStream, Epoch, Node, PassingStream, Stream
+from mirrax.data.plan.indexed import IndexedNode
 from mirrax.values.tensor_spec import TensorSpec
-
-
-class IndexedNode(Node):
-    """A node whose elements can be looked up by number, in any order."""
-
-    @property
-    def chunk(self) -> int:
-        """How many elements to look up at once when they are used one by one."""
-        return 256
-
-    @property
-    def has_indices(self) -> bool:
-        """Whether the elements have numbers."""
-        return True
-
-    @abc.abstractmethod
-    def indices(self, epoch: Epoch) -> Stream:
-        """Returns the numbers of the elements in order, as one column."""
-
-    @abc.abstractmethod
-    def look_up(self, numbers: np.ndarray[Any, Any]) -> Columns:
-        """Returns the elements with these numbers."""
-
-    @override
-    def open(self, epoch: Epoch) -> Stream:
-        return IndexedStream(self, self.indices(epoch))
-
-
-class IndexedStream(PassingStream, DelayingStream):
-    """Elements in the order of their numbers."""
-
-    def __init__(self, node: IndexedNode, indices: Stream) -> None:
-        self._look_up = node.look_up
-        self._source = indices
-        self.structure = node.structure
-        self.chunk = node.chunk
-
-    @override
-    def _take(self, limit: int) -> Columns | None:
-        numbers = take_numbers(self._source, limit)
-        if not len(numbers):
-            return None
-        try:
-            return self._look_up(numbers)
-        except Exception:
-            if len(numbers) == 1:
-                raise
-            one_by_one = (self._look_up(number[None]) for number in numbers)
-            return cols.concatenate(self._until_error(one_by_one))
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Range(IndexedNode):
-    """Integers."""
-
-    spec = TensorSpec((), np.int64)
-
-    numbers: range
-
-    @override
-    def indices(self, epoch: Epoch) -> Stream:
-        return SequentialIndices(len(self.numbers))
-
-    @override
-    def look_up(self, numbers: np.ndarray[Any, Any]) -> Columns:
-        return [self.numbers.start + numbers * self.numbers.step]
-
-    @property
-    @override
-    def cardinality(self) -> int:
-        return len(self.numbers)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -95,10 +21,6 @@ class Slices(IndexedNode):
     arrays: tuple[np.ndarray[Any, Any], ...] = dataclasses.field(repr=False)
     nesting: Any = dataclasses.field(repr=False)
     count: int
-
-    @override
-    def indices(self, epoch: Epoch) -> Stream:
-        return SequentialIndices(self.count)
 
     @override
     def look_up(self, numbers: np.ndarray[Any, Any]) -> Columns:

@@ -7,27 +7,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirrax.data.nodes.ordering import LimitedStream, RepeatedStream, ShardedStream
-from mirrax.data.plan.indices import SequentialIndices, ShuffledIndices
+from mirrax.data import Dataset
 from tests.data.plans import quick, through_json
 
+
+def indices_of(dataset):
+    return dataset.plan.indices((0,))
+
+
+def shuffled(count, size, seed):
+    return indices_of(Dataset.range(count).shuffle(size, seed=seed))
+
+
 KINDS = {
-    "counted": lambda: SequentialIndices(20),
-    "full shuffle": lambda: ShuffledIndices(SequentialIndices(20), 20, (1,)),
-    "small shuffle": lambda: ShuffledIndices(SequentialIndices(20), 3, (1,)),
-    "repeated": lambda: RepeatedStream(
-        lambda i: ShuffledIndices(SequentialIndices(7), 7, (i,)), 3
-    ),
-    "strided": lambda: ShardedStream(SequentialIndices(20), 3, 1),
-    "limited": lambda: LimitedStream(SequentialIndices(20), 3, 11),
-    "stacked": lambda: LimitedStream(
-        ShardedStream(
-            RepeatedStream(lambda i: ShuffledIndices(SequentialIndices(9), 4, (i,)), 4),
-            num_shards=2,
-            index=1,
-        ),
-        2,
-        12,
+    "counted": lambda: indices_of(Dataset.range(20)),
+    "full shuffle": lambda: shuffled(20, 20, 1),
+    "small shuffle": lambda: shuffled(20, 3, 1),
+    "repeated": lambda: indices_of(Dataset.range(7).shuffle(7, seed=1).repeat(3)),
+    "strided": lambda: indices_of(Dataset.range(20).shard(3, 1)),
+    "limited": lambda: indices_of(Dataset.range(20).skip(3).take(11)),
+    "stacked": lambda: indices_of(
+        Dataset.range(9).shuffle(4, seed=1).repeat(4).shard(2, 1).skip(2).take(12)
     ),
 }
 kinds = pytest.mark.parametrize("make", KINDS.values(), ids=KINDS.keys())
@@ -67,15 +67,13 @@ def test_a_restored_position_continues_identically(make, position, limit):
 @quick
 @given(count=st.integers(0, 40), size=st.integers(1, 45), seed=st.integers(0, 99))
 def test_shuffling_loses_and_doubles_nothing(count, size, seed):
-    assert sorted(
-        take_all(ShuffledIndices(SequentialIndices(count), size, (seed,)))
-    ) == list(range(count))
+    assert sorted(take_all(shuffled(count, size, seed))) == list(range(count))
 
 
 @quick
 @given(count=st.integers(1, 40), size=st.integers(1, 10), seed=st.integers(0, 99))
 def test_a_buffer_bounds_how_early_a_number_can_come(count, size, seed):
-    numbers = take_all(ShuffledIndices(SequentialIndices(count), size, (seed,)))
+    numbers = take_all(shuffled(count, size, seed))
     assert all(number <= place + size for place, number in enumerate(numbers))
 
 
@@ -83,18 +81,15 @@ def test_a_buffer_bounds_how_early_a_number_can_come(count, size, seed):
 @given(count=st.integers(0, 30), step=st.integers(1, 7))
 def test_strides_are_disjoint_and_complete(count, step):
     parts = [
-        take_all(ShardedStream(SequentialIndices(count), step, i)) for i in range(step)
+        take_all(indices_of(Dataset.range(count).shard(step, i))) for i in range(step)
     ]
     assert sorted(itertools.chain(*parts)) == list(range(count))
 
 
 def test_repeating_nothing_for_ever_ends():
-    assert take_all(RepeatedStream(lambda i: SequentialIndices(0), None)) == []
+    assert take_all(indices_of(Dataset.range(0).repeat())) == []
 
 
 def test_full_shuffles_are_uniform_in_the_first_place():
-    firsts = [
-        ShuffledIndices(SequentialIndices(4), 4, (seed,)).take(1)[0][0]
-        for seed in range(400)
-    ]
+    firsts = [shuffled(4, 4, seed).take(1)[0][0] for seed in range(400)]
     assert min(np.bincount(firsts, minlength=4)) > 60

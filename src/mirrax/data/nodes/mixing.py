@@ -11,7 +11,7 @@ import numpy as np
 from typing_extensions import override
 
 from mirrax.data.nodes.combining import common_spec
-from mirrax.data.nodes.counting import RandomStream
+from mirrax.data.nodes.numbers import RandomStream
 from mirrax.data.plan.columns import Columns
 from mirrax.data.plan.node import (
     INFINITE,

@@ -1,0 +1,102 @@
+"""Nodes whose rows can be looked up by number: their order is a stream of numbers."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any
+
+import numpy as np
+from typing_extensions import override
+
+from mirrax.data.plan import columns as cols
+from mirrax.data.plan.columns import Columns
+from mirrax.data.plan.node import (
+    CountedStream,
+    DelayingStream,
+    Epoch,
+    Node,
+    State,
+    Stream,
+    as_count,
+    take_up_to,
+)
+
+Numbers = np.ndarray[Any, np.dtype[np.int64]]
+
+
+class IndexedNode(Node):
+    """A node whose elements can be looked up by number, in any order."""
+
+    @property
+    def chunk(self) -> int:
+        """How many elements to look up at once when they are used one by one."""
+        return 256
+
+    @property
+    def has_indices(self) -> bool:
+        """Whether the elements have numbers."""
+        return True
+
+    def indices(self, epoch: Epoch) -> Stream:
+        """Returns the numbers of the elements in order, as one column."""
+        return SequentialIndices(self.cardinality)
+
+    @abc.abstractmethod
+    def look_up(self, numbers: Numbers) -> Columns:
+        """Returns the elements with these numbers."""
+
+    @override
+    def open(self, epoch: Epoch) -> Stream:
+        return _IndexedStream(self.indices(epoch), self)
+
+
+class _IndexedStream(CountedStream, DelayingStream):
+    """Elements in the order of their numbers."""
+
+    _node: IndexedNode
+
+    def __init__(self, source: Stream, node: IndexedNode) -> None:
+        super().__init__(source, node)
+        self.structure = node.structure
+        self.chunk = node.chunk
+
+    @override
+    def _take(self, limit: int) -> Columns | None:
+        numbers = take_numbers(self._source, limit)
+        if not len(numbers):
+            return None
+        try:
+            return self._node.look_up(numbers)
+        except Exception:
+            if len(numbers) == 1:
+                raise
+            one_by_one = (self._node.look_up(number[None]) for number in numbers)
+            return cols.concatenate(self._until_error(one_by_one))
+
+
+class SequentialIndices(Stream):
+    """All numbers below `count`, in order."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._next = 0
+
+    @override
+    def take(self, limit: int) -> Columns | None:
+        start = self._next
+        self._next = min(start + limit, self._count)
+        return [np.arange(start, self._next)] if start < self._next else None
+
+    @override
+    def state(self) -> State:
+        return self._next
+
+    @override
+    def restore(self, state: State) -> None:
+        self._next = as_count(state, self._count)
+
+
+def take_numbers(indices: Stream, limit: int) -> Numbers:
+    """Returns the next `limit` numbers, fewer only at the end."""
+    pieces = [numbers for (numbers,) in take_up_to(indices, limit)]
+    return np.concatenate([np.zeros(0, np.int64), *pieces])
