@@ -111,3 +111,15 @@ def test_their_position_can_be_saved(position):
     rest, again = resumed(lambda: dataset, position)
     assert again == rest
     assert len(rest) == 6 - position
+
+
+def test_groups_of_elements_of_unknown_shape_can_be_grouped_again():
+    def grouped(dataset):
+        return dataset.group_by_window(
+            lambda x: x % 2, lambda key, group: group.map(lambda x: x + 0), 2
+        )
+
+    windows = Dataset.range(8).window(2)
+    twice = grouped(grouped(windows.map(lambda window: sum(map(int, window)))))
+    assert sorted(values(twice)) == [1, 5, 9, 13]
+    assert twice.element_spec.dtype == np.int64

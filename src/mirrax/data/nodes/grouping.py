@@ -14,7 +14,7 @@ from mirrax.data.nodes.combining import common_spec
 from mirrax.data.plan import columns as cols
 from mirrax.data.plan.columns import Columns
 from mirrax.data.plan.indexed import IndexedNode
-from mirrax.data.plan.inference import spec_of_first
+from mirrax.data.plan.inference import spec_of_first, spec_of_row
 from mirrax.data.plan.node import (
     UNKNOWN,
     Epoch,
@@ -61,7 +61,8 @@ class GroupByWindow(SourceNode, Seeded):
             with contextlib.suppress(Exception):
                 group = Group([], self.source.spec)
                 specs.append(self.reduce(np.int64(key), group).spec)
-        return common_spec(specs) if specs else spec_of_first(self)
+        spec = common_spec(specs)
+        return spec_of_first(self) if spec is None else spec
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -134,8 +135,11 @@ class _GroupStream(ReplayedStream):
         return min(self._groups, default=None)
 
     def _open_group(self, key: int, rows: list[Any]) -> Stream:
+        spec = self._spec
+        if spec is None:
+            spec = spec_of_row(self._source, rows[0])
         with cols.ErrorNote("group_by_window", self._num_read - 1):
-            plan = self._node.reduce(np.int64(key), Group(rows, self._spec))
+            plan = self._node.reduce(np.int64(key), Group(rows, spec))
         seed = (self._node.seed, *self._epoch, self._num_made)
         self._num_made += 1
         return seed_unseeded(plan, seed).open(self._epoch)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
 from mirrax.data.plan import columns as cols
-from mirrax.data.plan.node import Node
+from mirrax.data.plan.node import Node, Stream
 from mirrax.values.tensor_spec import TensorSpec
 
 
@@ -38,10 +38,13 @@ def spec_of_first(mapped: Node) -> Any:
     """Returns the spec of the first element of a node."""
     stream = mapped.open((0,))
     columns = stream.take(1)
-    if columns is None:
-        return None
-    first = [TensorSpec(np.shape(c[0]), _dtype(c[0])) for c in columns]
-    return jax.tree.unflatten(stream.structure, first)
+    return None if columns is None else spec_of_row(stream, cols.rows_of(columns)[0])
+
+
+def spec_of_row(stream: Stream, row: Sequence[Any]) -> Any:
+    """Returns the spec of an element of a stream, given its leaves."""
+    specs = [TensorSpec(np.shape(leaf), _dtype(leaf)) for leaf in row]
+    return jax.tree.unflatten(stream.structure, specs)
 
 
 def _filled(spec: Any, size: int, value: int) -> list[Any]:
