@@ -9,8 +9,8 @@ import pytest
 
 from mirrax.devices.peers import NoPeers
 from mirrax.devices.topology import Topology
-from mirrax.input.device_placement import Step
 from mirrax.input.step_synchronizer import BatchLog, StepSynchronizer
+from mirrax.input.steps import Step
 from mirrax.values.layouts import Parts
 from mirrax.values.per_replica import PerReplica
 from tests.peers import FakeJob, meet

@@ -3,54 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
 
 from mirrax.devices.topology import Topology
-from mirrax.input.dataset_position import DatasetPosition
-from mirrax.input.feeds import Feed
 from mirrax.trees import Tree
 from mirrax.values.layouts import Joined, Layout, Parts, to_device
 from mirrax.values.per_replica import PerReplica, per_replica
 from mirrax.values.tensor_spec import PerReplicaSpec, TensorSpec
-
-
-class Step(NamedTuple):
-    """One step of a distributed dataset.
-
-    Args:
-        element: What the user gets.
-        digest: A digest of the batch it is a part of, if all workers read the same.
-    """
-
-    element: Tree
-    digest: str | None = None
-
-
-class PlacedFeed:
-    """A feed whose steps are placed on the devices, or stay on the host."""
-
-    def __init__(self, feed: Feed, topology: Topology, is_on_device: bool) -> None:
-        self._feed = feed
-        self._topology = topology
-        self._is_on_device = is_on_device
-
-    def step(self) -> Step | None:
-        """Returns the next element; None at the end."""
-        parts = self._feed.step()
-        if parts is None:
-            return None
-        sizes = self._feed.sizes
-        element = place_parts(parts, self._topology, self._is_on_device, sizes)
-        return Step(element, self._feed.digest)
-
-    def position(self) -> DatasetPosition:
-        return self._feed.position()
-
-    def seek(self, position: DatasetPosition) -> None:
-        self._feed.seek(position)
 
 
 def place_parts(

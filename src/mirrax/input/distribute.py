@@ -22,12 +22,7 @@ from mirrax.devices.topology import Topology
 from mirrax.errors import ProgramMismatch
 from mirrax.input.auto_shard import auto_shard, resolve_policy
 from mirrax.input.batch_rows import not_batched_error
-from mirrax.input.device_placement import (
-    PlacedFeed,
-    empty_parts,
-    part_spec,
-    place_parts,
-)
+from mirrax.input.device_placement import empty_parts, part_spec, place_parts
 from mirrax.input.distributed_dataset import DistributedDataset
 from mirrax.input.feeds import (
     Feed,
@@ -40,6 +35,7 @@ from mirrax.input.feeds import (
 from mirrax.input.input_context import InputContext, InputOptions, InputReplicationMode
 from mirrax.input.split_batch import Share, batch_size_of, share_of
 from mirrax.input.step_synchronizer import BatchLog, StepSynchronizer
+from mirrax.input.steps import Step, StepReader
 from mirrax.trees import Tree
 from mirrax.values.tensor_spec import PerReplicaSpec
 
@@ -61,7 +57,7 @@ def distribute(
     """
     share, peers = share_of(topology), topology.peers
     given = with_common_seeds(_as_batches(data), peers)
-    dataset = _without_prefetch(given)
+    dataset, asked_depth = _split_prefetch(given)
     if share.num_replicas > 1:
         _require_batches(dataset.plan)
     open_feed = feed_opener(dataset, share)
@@ -82,7 +78,7 @@ def distribute(
         topology,
         options or InputOptions(),
         is_common,
-        _asked_depth(given.plan),
+        asked_depth,
     )
 
 
@@ -180,7 +176,14 @@ def _build(
 ) -> DistributedDataset:
     is_on_device = options.experimental_fetch_to_device
     count = len(topology.local_devices)
-    depth = max(1, options.experimental_per_replica_buffer_size) * count
+    depth = 0
+    if has_expensive_node(dataset.plan):
+        own_depth = max(1, options.experimental_per_replica_buffer_size) * count
+        depth = max(own_depth, asked_depth)
+
+    def place(feed: Feed, parts: list[Tree]) -> Step:
+        element = place_parts(parts, topology, is_on_device, feed.sizes)
+        return Step(element, feed.digest)
 
     def make_empty() -> Tree:
         parts = empty_parts(dataset.element_spec, count)
@@ -194,9 +197,9 @@ def _build(
     else:
         synchronizer = BatchLog(None)
     return DistributedDataset(
-        lambda: PlacedFeed(open_feed(), topology, is_on_device),
+        lambda: StepReader(open_feed(), place, depth),
         describe,
-        max(depth, asked_depth) if has_expensive_node(dataset.plan) else 0,
+        depth,
         synchronizer,
         lambda: dataset.plan.cardinality,
     )
@@ -226,16 +229,12 @@ def _as_batches(data: Any) -> Dataset:
     return dataset
 
 
-def _without_prefetch(dataset: Dataset) -> Dataset:
-    """Removes a final `prefetch`: distributed datasets prefetch themselves."""
+def _split_prefetch(dataset: Dataset) -> tuple[Dataset, int]:
+    """Removes a final `prefetch`, and returns its depth: steps are prefetched here."""
     plan = dataset.plan
     if not isinstance(plan, Prefetch):
-        return dataset
-    return Dataset(plan.source, dataset.options())
-
-
-def _asked_depth(plan: Node) -> int:
-    return plan.depth if isinstance(plan, Prefetch) else 0
+        return dataset, 0
+    return Dataset(plan.source, dataset.options()), plan.depth
 
 
 def _policy(dataset: Dataset) -> AutoShardPolicy:

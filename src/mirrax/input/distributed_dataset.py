@@ -12,8 +12,8 @@ from mirrax.data.iterator import GetNext
 from mirrax.data.iterator_state import fitting
 from mirrax.html_tables import html_table
 from mirrax.input import dataset_position
-from mirrax.input.prefetched_steps import PrefetchedSteps, Steps
 from mirrax.input.step_synchronizer import BatchLog, StepSynchronizer
+from mirrax.input.steps import StepReader
 from mirrax.trees import NotTraceableLeaf, Tree
 
 
@@ -26,7 +26,7 @@ class DistributedDataset(NotTraceableLeaf):
     Args:
         open_steps: Opens the elements of this worker.
         describe: Returns the spec of an element.
-        depth: How many elements to prefetch.
+        depth: How many elements are prefetched.
         synchronizer: Keeps the workers in step.
         count: Returns the number of elements of the dataset that is distributed.
 
@@ -39,7 +39,7 @@ class DistributedDataset(NotTraceableLeaf):
 
     def __init__(
         self,
-        open_steps: Callable[[], Steps],
+        open_steps: Callable[[], StepReader],
         describe: Callable[[], Tree],
         depth: int,
         synchronizer: StepSynchronizer | BatchLog,
@@ -73,8 +73,6 @@ class DistributedDataset(NotTraceableLeaf):
             # Only Python can iterate a dataset; compiled steps run inside.
             raise NotTraceable
         steps = self._open_steps()
-        if self._depth:
-            steps = PrefetchedSteps(steps, self._depth)
         return DistributedIterator(steps, self._describe, self._synchronizer)
 
     def reduce(self, initial_state: Any, reduce_func: Callable[..., Any]) -> Any:
@@ -94,7 +92,7 @@ class DistributedIterator(NotTraceableLeaf, GetNext):
 
     def __init__(
         self,
-        steps: Steps,
+        steps: StepReader,
         describe: Callable[[], Tree],
         synchronizer: StepSynchronizer | BatchLog,
     ) -> None:

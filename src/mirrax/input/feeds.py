@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import jax
 import numpy as np
@@ -14,7 +14,7 @@ from mirrax.errors import InvalidArgumentError
 from mirrax.input import dataset_position
 from mirrax.input.batch_digest import digest_of
 from mirrax.input.batch_rows import BatchRowReader, join_rows, num_rows, slice_rows
-from mirrax.input.dataset_position import DatasetPosition
+from mirrax.input.dataset_position import DatasetPosition, RowState
 from mirrax.input.split_batch import Share, sizes_at, split_batch
 from mirrax.trees import Tree
 
@@ -23,7 +23,12 @@ OpenPipeline = Callable[[int, int], DatasetIterator]
 
 
 class Feed(abc.ABC):
-    """Produces the parts of each step, one for each local replica."""
+    """Produces the parts of each step, one for each local replica.
+
+    Args:
+        num_pipelines: The number of datasets that all workers read.
+        is_per_worker: Whether each worker has its own dataset, not a shard of one.
+    """
 
     sizes: Sequence[int] | None = None
     """The row counts of the latest parts of all workers, if known."""
@@ -31,30 +36,46 @@ class Feed(abc.ABC):
     digest: str | None = None
     """A digest of the latest batch, if all workers must read the same."""
 
-    _num_steps = 0
+    def __init__(self, num_pipelines: int, is_per_worker: bool = False) -> None:
+        self._num_pipelines = num_pipelines
+        self._is_per_worker = is_per_worker
+        self._num_steps = 0
+        self._has_ended = False
 
     def step(self) -> list[Tree] | None:
         """Returns the next parts; None at the end."""
         parts = self._read()
+        self._has_ended = parts is None
         self._num_steps += parts is not None
         return parts
+
+    def position(self) -> DatasetPosition:
+        """Returns the position of the next step."""
+        return DatasetPosition(
+            self._num_steps,
+            self._num_pipelines,
+            self._is_per_worker,
+            self._states(),
+            self._has_ended,
+        )
 
     def seek(self, position: DatasetPosition) -> None:
         """Restores a position."""
         self._restore(position)
         self._num_steps = position.step
-
-    @abc.abstractmethod
-    def position(self) -> DatasetPosition:
-        """Returns the position of the next step."""
+        self._has_ended = False
 
     @abc.abstractmethod
     def _read(self) -> list[Tree] | None:
         """Reads the next parts; None at the end."""
 
     @abc.abstractmethod
+    def _states(self) -> Mapping[int, RowState]:
+        """Returns the positions of the pipelines that this worker reads."""
+
+    @abc.abstractmethod
     def _restore(self, position: DatasetPosition) -> None:
-        """Restores a position, but for the number of steps."""
+        """Restores the positions of these pipelines."""
 
 
 class SharedBatchFeed(Feed):
@@ -72,6 +93,7 @@ class SharedBatchFeed(Feed):
     def __init__(
         self, source: DatasetIterator, share: Share, has_digest: bool = False
     ) -> None:
+        super().__init__(num_pipelines=1)
         self._has_digest = has_digest
         self._source = source
         self._share = share
@@ -94,9 +116,8 @@ class SharedBatchFeed(Feed):
         return [slice_rows(batch, pieces[i]) for i in self._share.replicas]
 
     @override
-    def position(self) -> DatasetPosition:
-        state = (self._source.position(), self._num_to_skip)
-        return DatasetPosition(self._num_steps, 1, False, {0: state})
+    def _states(self) -> Mapping[int, RowState]:
+        return {0: (self._source.position(), self._num_to_skip)}
 
     @override
     def _restore(self, position: DatasetPosition) -> None:
@@ -126,17 +147,16 @@ class RowFeed(Feed):
         share: Share,
         is_per_worker: bool,
     ) -> None:
+        super().__init__(share.num_workers, is_per_worker)
         self._open_pipeline = open_pipeline
         self._batch_size = batch_size
         self._share = share
-        self._is_per_worker = is_per_worker
         self._empty: Tree = None
         self._open(share.num_workers)
 
     @override
     def _read(self) -> list[Tree] | None:
         ready = [p for p in self._pipelines.values() if p.fill()]
-        self._has_ended = not ready
         if not ready:
             return None
         self._empty = ready[0].take_rows(0)
@@ -148,15 +168,8 @@ class RowFeed(Feed):
         return own
 
     @override
-    def position(self) -> DatasetPosition:
-        rows = {index: pipeline.state() for index, pipeline in self._pipelines.items()}
-        return DatasetPosition(
-            self._num_steps,
-            self._num_pipelines,
-            self._is_per_worker,
-            rows,
-            self._has_ended,
-        )
+    def _states(self) -> Mapping[int, RowState]:
+        return {index: rows.state() for index, rows in self._pipelines.items()}
 
     @override
     def _restore(self, position: DatasetPosition) -> None:
@@ -181,7 +194,6 @@ class RowFeed(Feed):
         self._workers_on_pipeline = range(
             own[0], self._share.num_workers, num_pipelines
         )
-        self._has_ended = False
 
     def _sizes_for(self, worker: int) -> tuple[int, ...]:
         share = Share(self._share.num_workers, worker, self._share.replicas_per_worker)
@@ -209,11 +221,11 @@ class SplitBatchFeed(Feed):
     def __init__(
         self, open_pipeline: OpenPipeline, share: Share, is_per_worker: bool
     ) -> None:
+        super().__init__(share.num_workers, is_per_worker)
         self._rows = BatchRowReader(
             open_pipeline(share.num_workers, share.worker_index)
         )
         self._share = share
-        self._is_per_worker = is_per_worker
 
     @override
     def _read(self) -> list[Tree] | None:
@@ -223,11 +235,8 @@ class SplitBatchFeed(Feed):
         return [self._rows.take_rows(piece.stop) for _ in self._share.replicas]
 
     @override
-    def position(self) -> DatasetPosition:
-        rows = {self._share.worker_index: self._rows.state()}
-        return DatasetPosition(
-            self._num_steps, self._share.num_workers, self._is_per_worker, rows
-        )
+    def _states(self) -> Mapping[int, RowState]:
+        return {self._share.worker_index: self._rows.state()}
 
     @override
     def _restore(self, position: DatasetPosition) -> None:
@@ -242,6 +251,7 @@ class SingleReplicaFeed(Feed):
     """
 
     def __init__(self, open_pipeline: OpenPipeline, batch_size: int) -> None:
+        super().__init__(num_pipelines=1)
         self._open_pipeline = open_pipeline
         self._batch_size = batch_size
         self._feed: Feed = SharedBatchFeed(open_pipeline(1, 0), Share())
@@ -251,8 +261,8 @@ class SingleReplicaFeed(Feed):
         return self._feed.step()
 
     @override
-    def position(self) -> DatasetPosition:
-        return self._feed.position()
+    def _states(self) -> Mapping[int, RowState]:
+        return self._feed.position().rows
 
     @override
     def _restore(self, position: DatasetPosition) -> None:
@@ -261,12 +271,14 @@ class SingleReplicaFeed(Feed):
         else:
             self._feed = RowFeed(self._open_pipeline, self._batch_size, Share(), False)
         self._feed.seek(position)
+        self._num_pipelines = position.num_pipelines
 
 
 class PerReplicaFeed(Feed):
     """Each replica takes a batch of its worker's datasets; empty ones at the end."""
 
     def __init__(self, sources: list[DatasetIterator], share: Share) -> None:
+        super().__init__(share.num_workers, is_per_worker=True)
         self._sources = sources
         self._share = share
 
@@ -279,10 +291,9 @@ class PerReplicaFeed(Feed):
         return [_no_rows(found[0]) if part is self else part for part in parts]
 
     @override
-    def position(self) -> DatasetPosition:
+    def _states(self) -> Mapping[int, RowState]:
         own = [source.position() for source in self._distinct()]
-        rows = {self._share.worker_index: (own, 0)}
-        return DatasetPosition(self._num_steps, self._share.num_workers, True, rows)
+        return {self._share.worker_index: (own, 0)}
 
     @override
     def _restore(self, position: DatasetPosition) -> None:

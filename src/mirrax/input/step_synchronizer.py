@@ -11,7 +11,7 @@ import numpy as np
 from mirrax import trees
 from mirrax.collectives.worker_guard import Log
 from mirrax.devices.peers import Peers, exchange_json
-from mirrax.input.device_placement import Step
+from mirrax.input.steps import Step
 from mirrax.trees import Tree
 from mirrax.values.layouts import Parts, ShapeDtype
 from mirrax.values.per_replica import PerReplica

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from mirrax.data import thread_pool
-from mirrax.input.prefetched_steps import PrefetchedSteps
+from mirrax.input.steps import StepReader
 
 
 class Numbers:
@@ -31,16 +31,20 @@ class Numbers:
         self.next = position
 
 
+def reader(numbers, depth):
+    return StepReader(numbers, lambda feed, step: step, depth)
+
+
 def test_the_end_is_reached_once_and_stays():
     numbers = Numbers(2)
-    steps = PrefetchedSteps(numbers, depth=3)
+    steps = reader(numbers, depth=3)
     assert [steps.step() for _ in range(4)] == [0, 1, None, None]
     assert numbers.num_ends == 1
 
 
 def test_an_error_comes_after_the_steps_before_it_and_stays():
     numbers = Numbers(1, ArithmeticError("no good"))
-    steps = PrefetchedSteps(numbers, depth=3)
+    steps = reader(numbers, depth=3)
     assert steps.step() == 0
     for _ in range(2):
         with pytest.raises(ArithmeticError, match="no good"):
@@ -56,7 +60,7 @@ def test_a_position_that_cannot_be_told_is_an_error_and_no_wait():
             return 0
 
     with pytest.raises(LookupError, match="no position"):
-        PrefetchedSteps(Lost(3), depth=1).step()
+        reader(Lost(3), depth=1).step()
 
 
 def test_a_position_is_restored_once_reading_has_stopped(monkeypatch):
@@ -70,7 +74,7 @@ def test_a_position_is_restored_once_reading_has_stopped(monkeypatch):
             return super().step()
 
     monkeypatch.setattr(thread_pool, "_STOP_SECONDS", 0)
-    steps = PrefetchedSteps(Slow(9), depth=1)
+    steps = reader(Slow(9), depth=1)
     assert steps.step() == 0
     has_begun.wait()
     with pytest.raises(RuntimeError, match="still waiting for its next element"):
