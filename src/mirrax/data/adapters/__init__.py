@@ -1,4 +1,4 @@
-"""Adapters of other libraries' data, one module for each library.
+"""Adapters of other libraries' data.
 
 No library is imported here: its objects exist only once the user has imported it.
 """

@@ -130,7 +130,7 @@ class ForeignSource(Node):
     Args:
         name: The name of the data, for messages.
         open_stream: Returns a new stream.
-        count: The number of elements, INFINITE or UNKNOWN.
+        cardinality: The number of elements, INFINITE or UNKNOWN.
         peek: Returns the first element without consuming it.
     """
 
@@ -138,7 +138,7 @@ class ForeignSource(Node):
 
     name: str
     open_stream: Callable[[], ForeignStream] = dataclasses.field(repr=False)
-    count: int = UNKNOWN
+    cardinality: int = UNKNOWN
     peek: Callable[[], Any] | None = dataclasses.field(default=None, repr=False)
 
     @override
@@ -155,10 +155,12 @@ class ForeignSource(Node):
         except StopIteration:
             return None
 
-    @property
-    @override
-    def cardinality(self) -> int:
-        return self.count
+
+def counted(
+    name: str, begin: Callable[[], Iterator[Any]], cardinality: int = UNKNOWN
+) -> ForeignSource:
+    """Returns data without random access, whose position is a count."""
+    return ForeignSource(name, lambda: IteratorStream(begin, name), cardinality)
 
 
 def spec_of(element: Any) -> Any:

@@ -11,13 +11,11 @@ import numpy as np
 from typing_extensions import override
 
 from mirrax.data.adapters.elements import as_element
-from mirrax.data.adapters.foreign import ForeignSource, IteratorStream, spec_of
+from mirrax.data.adapters.foreign import counted, spec_of
 from mirrax.data.plan.columns import Column, Columns, from_rows
 from mirrax.data.plan.indexed import IndexedNode
 from mirrax.data.plan.node import Node
 from mirrax.errors import InvalidArgumentError
-
-_STREAM = "datasets.IterableDataset"
 
 
 def adapt(value: Any) -> Node | None:
@@ -29,9 +27,7 @@ def adapt(value: Any) -> Node | None:
         return Table(value)
     if isinstance(value, datasets.IterableDataset):
         # Its own positions ignore the shuffle buffer, so elements are counted.
-        return ForeignSource(
-            _STREAM, lambda: IteratorStream(lambda: iter(value), _STREAM)
-        )
+        return counted("datasets.IterableDataset", lambda: iter(value))
     return None
 
 

@@ -12,6 +12,7 @@ from mirrax.data.adapters.foreign import (
     ForeignStream,
     IteratorStream,
     LookUpStream,
+    counted,
 )
 from mirrax.data.plan.node import Node
 from mirrax.trees import NotTraceableLeaf
@@ -28,13 +29,12 @@ def adapt(value: Any) -> Node | None:
             name, lambda: LookUpStream(value.__getitem__, count), count
         )
     if inspect.isgeneratorfunction(value):
-        name = f"`{value.__name__}()`"
-        return ForeignSource(name, lambda: IteratorStream(value, name))
+        return counted(f"`{value.__name__}()`", value)
     if isinstance(value, Iterator):
         once = _Once(value, name)
         return ForeignSource(name, once.open, peek=once.peek)
     if isinstance(value, Iterable):
-        return ForeignSource(name, lambda: IteratorStream(lambda: iter(value), name))
+        return counted(name, lambda: iter(value))
     return None
 
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from mirrax.data.adapters import (
-    arrays,
-    grain,
-    hugging_face,
-    iterables,
-    keras,
-    tf_data,
-    torch,
-)
+from mirrax.data.adapters import arrays, hugging_face, iterables, libraries
 from mirrax.data.dataset import Dataset
 
 # `iterables` last: objects of the libraries are iterables, too.
-_ADAPTERS = (arrays, grain, hugging_face, keras, tf_data, torch, iterables)
+_ADAPTERS = (
+    arrays.adapt,
+    hugging_face.adapt,
+    libraries.adapt_grain,
+    libraries.adapt_keras,
+    libraries.adapt_tensorflow,
+    libraries.adapt_torch,
+    iterables.adapt,
+)
 
 
 def gives_rows(value: Any) -> bool:
@@ -26,7 +26,8 @@ def gives_rows(value: Any) -> bool:
     """
     if arrays.adapt(value) is not None or hugging_face.adapt(value) is not None:
         return True
-    return grain.adapt(value) is not None and not grain.is_batched(value)
+    is_grain = libraries.adapt_grain(value) is not None
+    return is_grain and not libraries.is_batched(value)
 
 
 def as_dataset(value: Any) -> Dataset:
@@ -43,8 +44,8 @@ def as_dataset(value: Any) -> Dataset:
     """
     if isinstance(value, Dataset):
         return value
-    for adapter in _ADAPTERS:
-        node = adapter.adapt(value)
+    for adapt in _ADAPTERS:
+        node = adapt(value)
         if node is not None:
             return Dataset(node)
     raise TypeError(
