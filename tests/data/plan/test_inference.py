@@ -92,3 +92,15 @@ EMPTY = Dataset.range(0).flat_map(Dataset.range)
 )
 def test_a_dataset_without_elements_does_not_hide_the_spec_of_others(both):
     assert both().element_spec == TensorSpec((), np.int64)
+
+
+def test_a_function_is_called_for_its_own_spec_alone():
+    calls = []
+
+    def count(x):
+        calls.append(x)
+        return x
+
+    dataset = Dataset.range(3).map(count).map(count).map(count).map(count)
+    assert dataset.element_spec == dataset.batch(2).unbatch().element_spec
+    assert len(calls) == 8

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import functools
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -145,7 +146,7 @@ class ForeignSource(Node):
     def open(self, epoch: Epoch) -> Stream:
         return self.open_stream()
 
-    @property
+    @functools.cached_property
     @override
     def spec(self) -> Any:
         """The spec of the first element; first dimensions may vary."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import sys
 from typing import Any
 
@@ -48,7 +49,7 @@ class Table(IndexedNode):
         except InvalidArgumentError:
             return _by_rows(found, len(numbers))
 
-    @property
+    @functools.cached_property
     @override
     def spec(self) -> Any:
         return spec_of(self.dataset[0]) if len(self.dataset) else None

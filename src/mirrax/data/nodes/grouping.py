@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -51,7 +52,7 @@ class GroupByWindow(SourceNode, Seeded):
     def open(self, epoch: Epoch) -> Stream:
         return _GroupStream(self, epoch)
 
-    @property
+    @functools.cached_property
     @override
     def spec(self) -> Any:
         # Of two keys: dimensions that differ are unknown.

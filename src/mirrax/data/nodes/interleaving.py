@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -52,7 +53,7 @@ class Interleave(SourceNode, Seeded):
     def open(self, epoch: Epoch) -> Stream:
         return _InterleaveStream(self, epoch)
 
-    @property
+    @functools.cached_property
     @override
     def spec(self) -> Any:
         first = self.first()

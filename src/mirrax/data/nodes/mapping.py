@@ -61,7 +61,7 @@ class Map(SourceNode):
             self.is_ordered is not False,
         )
 
-    @property
+    @functools.cached_property
     @override
     def spec(self) -> Any:
         return spec_of_function(self.function, self.source, self)
@@ -202,7 +202,7 @@ class Scan(SourceNode):
             )
         return made
 
-    @property
+    @functools.cached_property
     @override
     def spec(self) -> Any:
         element = self.source.spec
