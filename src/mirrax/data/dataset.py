@@ -75,15 +75,18 @@ class Dataset(GroupingOperations["Dataset"], NotTraceableLeaf):
         return self._plan.spec
 
     def __iter__(self) -> DatasetIterator:
-        return self._iterator(self.iterator_type)
+        return self._iterator()
 
     def next_iteration(self) -> int:
         """Returns the number of the next iteration, part of the seeds of shuffles."""
         return next(self._iterations)
 
-    def iterate(self, plan: Node, iteration: int) -> DatasetIterator:
+    def iterate(
+        self, plan: Node, iteration: int, kind: type[DatasetIterator] | None = None
+    ) -> DatasetIterator:
         """Returns an iterator over a plan: this dataset's, or a shard of it."""
-        return self._iterate(plan, iteration, self.iterator_type)
+        plan = rewrite(plan, self._with_options)
+        return (kind or self.iterator_type)(plan, iteration, self._continue_after)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes all elements into a directory, for `load`.
@@ -305,17 +308,11 @@ class Dataset(GroupingOperations["Dataset"], NotTraceableLeaf):
     def _with_plan(self, plan: Node) -> Dataset:
         return Dataset(plan, self._options)
 
-    def _iterator(self, kind: type[DatasetIterator]) -> DatasetIterator:
+    def _iterator(self, kind: type[DatasetIterator] | None = None) -> DatasetIterator:
         if stack.overlay() is not None:
             # Only Python can iterate a dataset; compiled steps run inside.
             raise NotTraceable
-        return self._iterate(self._plan, self.next_iteration(), kind)
-
-    def _iterate(
-        self, plan: Node, iteration: int, kind: type[DatasetIterator]
-    ) -> DatasetIterator:
-        plan = rewrite(plan, self._with_options)
-        return kind(plan, iteration, self._continue_after)
+        return self.iterate(self._plan, self.next_iteration(), kind)
 
     def _with_options(self, node: Node) -> Node:
         if not isinstance(node, Map):

@@ -5,6 +5,9 @@ from __future__ import annotations
 import copy
 import dataclasses
 import enum
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 class AutoShardPolicy(enum.IntEnum):
@@ -17,6 +20,8 @@ class AutoShardPolicy(enum.IntEnum):
     HINT = 3
 
 
+# With slots, a misspelt option is an error.
+@dataclasses.dataclass(slots=True)
 class DistributeOptions:
     """Options for distribution; `auto_shard` is the older form of the policy.
 
@@ -27,28 +32,12 @@ class DistributeOptions:
     'DATA'
     """
 
-    # So that a misspelt option is an error.
-    __slots__ = ("_policy", "num_devices")
-
-    def __init__(self) -> None:
-        self._policy = AutoShardPolicy.AUTO
-        self.num_devices: int | None = None
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, DistributeOptions):
-            return NotImplemented
-        mine = (self._policy, self.num_devices)
-        return mine == (other._policy, other.num_devices)
-
-    __hash__ = None  # type: ignore[assignment]
+    _policy: AutoShardPolicy = AutoShardPolicy.AUTO
+    num_devices: int | None = None
 
     def after(self, earlier: DistributeOptions) -> DistributeOptions:
         """Returns these, with what they leave at its default as in `earlier`."""
-        result, default = DistributeOptions(), DistributeOptions()
-        for name in self.__slots__:
-            is_set = getattr(self, name) != getattr(default, name)
-            setattr(result, name, getattr(self if is_set else earlier, name))
-        return result
+        return _merged(self, earlier)
 
     @property
     def auto_shard_policy(self) -> AutoShardPolicy:
@@ -97,12 +86,16 @@ class Options:
         >>> Options().after(Options(deterministic=False)).deterministic
         False
         """
-        result, default = copy.deepcopy(self), type(self)()
-        known = {field.name for field in dataclasses.fields(earlier)}
-        for name in known & {field.name for field in dataclasses.fields(self)}:
-            new, old = getattr(result, name), copy.deepcopy(getattr(earlier, name))
-            if hasattr(new, "after"):
-                setattr(result, name, new.after(old))
-            elif new == getattr(default, name):
-                setattr(result, name, old)
-        return result
+        return _merged(self, earlier)
+
+
+def _merged(options: T, earlier: object) -> T:
+    result, default = copy.deepcopy(options), type(options)()
+    for field in dataclasses.fields(result):  # type: ignore[arg-type]
+        new = getattr(result, field.name)
+        old = copy.deepcopy(getattr(earlier, field.name, new))
+        if hasattr(new, "after"):
+            setattr(result, field.name, new.after(old))
+        elif new == getattr(default, field.name):
+            setattr(result, field.name, old)
+    return result

@@ -112,11 +112,11 @@ def _no_rows(spec: TensorSpec) -> Any:
     return np.zeros((0, *(size or 0 for size in spec.shape[1:])), spec.dtype)
 
 
-def part_spec(spec: TensorSpec, share_of: int, count: int) -> PerReplicaSpec:
-    """Returns the spec of `count` of the `share_of` parts of a batch."""
-    if spec.shape is None:
+def part_spec(spec: TensorSpec, num_parts: int, count: int) -> PerReplicaSpec:
+    """Returns the spec of `count` of the `num_parts` parts of a batch."""
+    if not spec.shape:
         return PerReplicaSpec((spec,) * count)
     rows = spec.shape[0]
-    size = rows // share_of if rows is not None and rows % share_of == 0 else None
+    size = rows // num_parts if rows is not None and rows % num_parts == 0 else None
     part = TensorSpec((size, *spec.shape[1:]), spec.dtype)
     return PerReplicaSpec((part,) * count)

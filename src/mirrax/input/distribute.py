@@ -37,7 +37,6 @@ from mirrax.input.split_batch import Share, batch_size_of, share_of
 from mirrax.input.step_synchronizer import BatchLog, StepSynchronizer
 from mirrax.input.steps import Step, StepReader
 from mirrax.trees import Tree
-from mirrax.values.tensor_spec import PerReplicaSpec
 
 _BY_DATA = AutoShardPolicy.DATA
 _OWN = (AutoShardPolicy.OFF, AutoShardPolicy.HINT)
@@ -64,7 +63,7 @@ def distribute(
     policy = _policy(dataset)
 
     def describe() -> Tree:
-        return _part_specs(dataset.element_spec, share)
+        return _part_specs(dataset.element_spec, share, share.num_replicas)
 
     # Workers that read the same batches know the sizes of the others' parts.
     is_common = policy is _BY_DATA
@@ -109,11 +108,7 @@ def distribute_from_function(
         )
 
     def describe() -> Tree:
-        spec = datasets[0].element_spec
-        if share.num_replicas == 1:
-            return spec
-        count = share.replicas_per_worker
-        return jax.tree.map(lambda leaf: PerReplicaSpec((leaf,) * count), spec)
+        return _part_specs(datasets[0].element_spec, share, num_parts=1)
 
     return _build(open_feed, describe, datasets[0], topology, options, False)
 
@@ -259,8 +254,9 @@ def _require_batches(plan: Node) -> None:
         raise not_batched_error(spec)
 
 
-def _part_specs(spec: Tree, share: Share) -> Tree:
+def _part_specs(spec: Tree, share: Share, num_parts: int) -> Tree:
+    """Returns the spec of elements of which each replica gets one of `num_parts`."""
     if share.num_replicas == 1:
         return spec
     count = share.replicas_per_worker
-    return jax.tree.map(lambda leaf: part_spec(leaf, share.num_replicas, count), spec)
+    return jax.tree.map(lambda leaf: part_spec(leaf, num_parts, count), spec)
