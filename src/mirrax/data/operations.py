@@ -234,7 +234,16 @@ class Operations(abc.ABC, Iterable[Tree], Generic[D]):
         stride: int = 1,
         drop_remainder: bool = False,
     ) -> D:
-        """Returns datasets of `size` elements each, `shift` apart, as elements."""
+        """Returns datasets of `size` elements each, `shift` apart, as elements.
+
+        Elements that are structures give a structure of datasets, one for each leaf.
+
+        >>> pairs = mirrax.data.Dataset.from_tensor_slices(([1, 2, 3], [4, 5, 6]))
+        >>> for x, y in pairs.window(2):
+        ...     print([int(i) for i in x], [int(i) for i in y])
+        [1, 2] [4, 5]
+        [3] [6]
+        """
         size = _count("size", size, least=1)
         shift = size if shift is None else _count("shift", shift, least=1)
         stride = _count("stride", stride, least=1)

@@ -12,9 +12,9 @@ import numpy as np
 from typing_extensions import override
 
 from mirrax.data.nodes.combining import common_spec
+from mirrax.data.nodes.slices import Slices
 from mirrax.data.plan import columns as cols
 from mirrax.data.plan.columns import Columns
-from mirrax.data.plan.indexed import IndexedNode
 from mirrax.data.plan.inference import spec_of_first, spec_of_row
 from mirrax.data.plan.node import (
     UNKNOWN,
@@ -60,32 +60,10 @@ class GroupByWindow(SourceNode, Seeded):
         for key in (0, 1):
             # The function may reject a key.
             with contextlib.suppress(Exception):
-                group = Group([], self.source.spec)
+                group = Slices([], 0, self.source.spec)
                 specs.append(self.reduce(np.int64(key), group).spec)
         spec = common_spec(specs)
         return spec_of_first(self) if spec is None else spec
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Group(IndexedNode):
-    """The elements of one group; their shapes may differ."""
-
-    rows: list[Any] = dataclasses.field(repr=False)
-    element: Any
-
-    @override
-    def look_up(self, numbers: np.ndarray[Any, Any]) -> Columns:
-        return cols.from_rows([self.rows[number] for number in numbers.tolist()])
-
-    @property
-    @override
-    def spec(self) -> Any:
-        return self.element
-
-    @property
-    @override
-    def cardinality(self) -> int:
-        return len(self.rows)
 
 
 class _GroupStream(ReplayedStream):
@@ -139,8 +117,9 @@ class _GroupStream(ReplayedStream):
         spec = self._spec
         if spec is None:
             spec = spec_of_row(self._source, rows[0])
+        group = Slices(cols.from_rows(rows), len(rows), spec)
         with cols.ErrorNote("group_by_window", self._num_read - 1):
-            plan = self._node.reduce(np.int64(key), Group(rows, spec))
+            plan = self._node.reduce(np.int64(key), group)
         seed = (self._node.seed, *self._epoch, self._num_made)
         self._num_made += 1
         return seed_unseeded(plan, seed).open(self._epoch)

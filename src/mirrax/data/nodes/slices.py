@@ -9,28 +9,32 @@ import jax
 import numpy as np
 from typing_extensions import override
 
-from mirrax.data.plan.columns import Columns, as_array
+from mirrax.data.plan.columns import Column, Columns, as_array
 from mirrax.data.plan.indexed import IndexedNode
 from mirrax.values.tensor_spec import TensorSpec
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Slices(IndexedNode):
-    """The rows of arrays."""
+    """The rows of columns, with the spec `element`."""
 
-    arrays: tuple[np.ndarray[Any, Any], ...] = dataclasses.field(repr=False)
-    nesting: Any = dataclasses.field(repr=False)
+    columns: Columns = dataclasses.field(repr=False)
     count: int
+    element: Any = dataclasses.field(repr=False)
 
     @override
     def look_up(self, numbers: np.ndarray[Any, Any]) -> Columns:
-        return [np.take(array, numbers, axis=0) for array in self.arrays]
+        return [
+            np.take(column, numbers, axis=0)
+            if isinstance(column, np.ndarray)
+            else [column[number] for number in numbers.tolist()]
+            for column in self.columns
+        ]
 
     @property
     @override
     def spec(self) -> Any:
-        specs = [TensorSpec(array.shape[1:], array.dtype) for array in self.arrays]
-        return jax.tree.unflatten(self.nesting, specs)
+        return self.element
 
     @property
     @override
@@ -57,9 +61,15 @@ def one_element(tensors: Any) -> Slices:
 
 
 def slices_of_columns(structure: Any, columns: Columns) -> Slices:
-    """Returns columns as the rows of arrays."""
-    arrays = tuple(np.asarray(column) for column in columns)
-    return Slices(arrays, structure, len(arrays[0]))
+    """Returns the rows of columns."""
+    specs = [_spec_of_rows(column) for column in columns]
+    return Slices(columns, len(columns[0]), jax.tree.unflatten(structure, specs))
+
+
+def _spec_of_rows(column: Column) -> TensorSpec:
+    if isinstance(column, np.ndarray):
+        return TensorSpec(column.shape[1:], column.dtype)
+    return TensorSpec(None, column[0].dtype)
 
 
 def _slices(arrays: Any) -> Slices:
@@ -75,7 +85,7 @@ def _slices(arrays: Any) -> Slices:
             "All arrays must have the same number of rows. Received: "
             f"{sorted(sizes)}. Cut them to the same length."
         )
-    return Slices(tuple(leaves), nesting, len(leaves[0]))
+    return slices_of_columns(nesting, leaves)
 
 
 def _is_list(value: object) -> bool:

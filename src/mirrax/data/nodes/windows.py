@@ -6,13 +6,12 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
+import jax
 from typing_extensions import override
 
 from mirrax.data.plan import columns as cols
 from mirrax.data.plan.columns import Columns
 from mirrax.data.plan.node import (
-    UNKNOWN,
     ReplayedStream,
     SourceNode,
     SourceStream,
@@ -21,6 +20,8 @@ from mirrax.data.plan.node import (
 )
 from mirrax.values.tensor_spec import TensorSpec
 
+_LEAF = jax.tree.structure(0)
+
 
 class _WindowStream(ReplayedStream, SourceStream):
     _node: Window
@@ -28,7 +29,6 @@ class _WindowStream(ReplayedStream, SourceStream):
     def __init__(self, source: Stream, node: Window) -> None:
         super().__init__(source, node)
         self._rows: list[Any] = []
-        self.structure = node.structure
 
     @override
     def _take(self, limit: int) -> Columns | None:
@@ -39,9 +39,8 @@ class _WindowStream(ReplayedStream, SourceStream):
             return None
         self._fill(node.shift)
         del self._rows[: node.shift]
-        window = np.empty(1, object)
-        window[0] = node.make(self._source.structure, cols.from_rows(chosen))
-        return [window]
+        self.structure = self._source.structure
+        return [[node.make(_LEAF, [column])] for column in cols.from_rows(chosen)]
 
     def _fill(self, count: int) -> None:
         for columns in take_up_to(self._source, max(count - len(self._rows), 0)):
@@ -50,7 +49,7 @@ class _WindowStream(ReplayedStream, SourceStream):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Window(SourceNode):
-    """Elements in groups that are datasets themselves.
+    """Groups of elements: for each leaf, a dataset.
 
     Args:
         size: The size of a group.
@@ -61,11 +60,25 @@ class Window(SourceNode):
     """
 
     stream = _WindowStream
-    spec = TensorSpec(None, object)
-    cardinality = UNKNOWN
 
     size: int
     shift: int
     stride: int
     drop_remainder: bool
     make: Callable[[Any, Columns], Any] = dataclasses.field(repr=False)
+
+    @property
+    @override
+    def spec(self) -> Any:
+        return jax.tree.map(lambda leaf: TensorSpec(None, object), self.source.spec)
+
+    @property
+    @override
+    def cardinality(self) -> int:
+        inner = self.source.cardinality
+        if inner < 0:
+            return inner
+        span = (self.size - 1) * self.stride + 1
+        # The number of elements at which a window can start.
+        starts = max(inner - span + 1, 0) if self.drop_remainder else inner
+        return -(-starts // self.shift)
