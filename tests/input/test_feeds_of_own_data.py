@@ -140,14 +140,14 @@ def test_position_of_one_worker_does_not_suffice_for_another_number():
 @pytest.mark.parametrize("after", [1, 3])
 def test_datasets_of_each_workers_own_need_as_many_workers(after):
     states = save(flowing(everything(9, 3), 3, 2, is_per_worker=True))
-    with pytest.raises(ValueError, match=rf"2 worker\(s\), on {after}"):
+    with pytest.raises(ValueError, match=rf"2 input pipeline\(s\), for {after}"):
         restore(flowing(everything(9, 3), 3, after, is_per_worker=True), states)
 
 
 @pytest.mark.parametrize("is_per_worker", [False, True])
 def test_shares_do_not_go_on_from_datasets_of_each_workers_own(is_per_worker):
     states = save(flowing(shares(9), 3, 2, is_per_worker=is_per_worker))
-    with pytest.raises(ValueError, match=r"2 worker\(s\), on 3"):
+    with pytest.raises(ValueError, match=r"2 input pipeline\(s\), for 3"):
         restore(flowing(shares(9), 3, 3, is_per_worker=not is_per_worker), states)
 
 
@@ -212,7 +212,7 @@ def test_position_in_pieces_is_gone_to():
 
 def test_position_in_pieces_needs_as_many_workers():
     states = save(pieces(batches_of(8), 2))
-    with pytest.raises(ValueError, match=r"2 worker\(s\), on 3"):
+    with pytest.raises(ValueError, match=r"2 input pipeline\(s\), for 3"):
         restore(pieces(batches_of(8), 3), states)
 
 
@@ -262,5 +262,5 @@ def test_the_only_replica_can_go_back_to_a_position_of_its_own():
 
 
 def test_the_only_replica_does_not_go_on_for_datasets_of_workers_own():
-    with pytest.raises(ValueError, match=r"2 worker\(s\), on 1"):
+    with pytest.raises(ValueError, match=r"2 input pipeline\(s\), for 1"):
         SingleReplicaFeed(everything(4, 2), 2).seek(DatasetPosition(1, 2, True, {}))

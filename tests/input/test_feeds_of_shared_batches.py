@@ -205,7 +205,7 @@ def test_position_goes_on_where_the_replicas_were(is_common):
 
 def test_position_of_another_number_of_workers_is_refused():
     position = saved(turns(4, 2, Share(2, 0, 2)))
-    with pytest.raises(ValueError, match=r"2 worker\(s\), on 3"):
+    with pytest.raises(ValueError, match=r"2 input pipeline\(s\), for 3"):
         turns(4, 2, Share(3, 0, 2)).seek(position)
 
 

@@ -101,17 +101,11 @@ def _invalid_position(received: Any) -> ValueError:
 
 def require_pipelines(position: DatasetPosition, count: int) -> None:
     """Raises unless a position has `count` pipelines."""
-    if position.num_pipelines == count:
-        return
-    if position.is_per_worker or count > 1:
+    if position.num_pipelines != count:
         raise ValueError(
-            "Each worker reads a dataset of its own here, so a position can only be "
-            "restored on as many workers as saved it. Received: a position of "
-            f"{position.num_pipelines} worker(s), on {count}. Use AutoShardPolicy.DATA "
-            "or FILE for positions that fit any number of workers."
+            "This position can only be restored on as many workers as saved it, for a "
+            "dataset that is shared in the same way. Received: a position of "
+            f"{position.num_pipelines} input pipeline(s), for {count}. Positions fit "
+            "any number of workers with AutoShardPolicy.DATA, and with FILE if `batch` "
+            "or `rebatch` gives the batch size."
         )
-    raise ValueError(
-        "A position fits a dataset that is shared in the same way. Received: a "
-        f"position of {position.num_pipelines} workers with files of their own, for a "
-        "dataset that all workers read. Use the policy that it was saved with."
-    )
