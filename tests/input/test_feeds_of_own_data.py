@@ -5,7 +5,7 @@ import pytest
 
 from mirrax.data import Dataset
 from mirrax.input.dataset_position import DatasetPosition
-from mirrax.input.feeds import RowFeed, SingleReplicaFeed, SplitBatchFeed
+from mirrax.input.feeds import RowFeed, SingleReplicaFeed
 from mirrax.input.split_batch import Share
 from tests.data.plans import ragged
 from tests.input.several import restore, rows_of, save, take_all, take_step
@@ -155,10 +155,7 @@ def test_shares_do_not_go_on_from_datasets_of_each_workers_own(is_per_worker):
 
 
 def pieces(open_pipeline, num_workers, replicas=1, is_per_worker=False):
-    return [
-        SplitBatchFeed(open_pipeline, Share(num_workers, i, replicas), is_per_worker)
-        for i in range(num_workers)
-    ]
+    return flowing(open_pipeline, None, num_workers, replicas, is_per_worker)
 
 
 def batches_of(*sizes):
@@ -210,10 +207,14 @@ def test_position_in_pieces_is_gone_to():
     assert take_all(others) == take_all(feeds)
 
 
-def test_position_in_pieces_needs_as_many_workers():
-    states = save(pieces(batches_of(8), 2))
-    with pytest.raises(ValueError, match=r"2 input pipeline\(s\), for 3"):
-        restore(pieces(batches_of(8), 3), states)
+@pytest.mark.parametrize("after", [1, 2, 3, 5])
+@pytest.mark.parametrize("steps", [0, 1, 3])
+def test_another_number_of_workers_reads_the_rest_of_the_batches(steps, after):
+    feeds = pieces(shares(23, size=5), 3)
+    got = [take_step(feeds) for _ in range(steps)]
+    others = pieces(shares(23, size=5), after, replicas=2)
+    restore(others, save(feeds))
+    assert sorted(rows_of([*got, *take_all(others)])) == list(range(23))
 
 
 # The only replica of the only worker.

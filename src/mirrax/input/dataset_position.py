@@ -105,7 +105,6 @@ def require_pipelines(position: DatasetPosition, count: int) -> None:
         raise ValueError(
             "This position can only be restored on as many workers as saved it, for a "
             "dataset that is shared in the same way. Received: a position of "
-            f"{position.num_pipelines} input pipeline(s), for {count}. Positions fit "
-            "any number of workers with AutoShardPolicy.DATA, and with FILE if `batch` "
-            "or `rebatch` gives the batch size."
+            f"{position.num_pipelines} input pipeline(s), for {count}. Use "
+            "AutoShardPolicy.DATA or FILE for positions that fit any number of workers."
         )

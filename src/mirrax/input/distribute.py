@@ -30,7 +30,6 @@ from mirrax.input.feeds import (
     RowFeed,
     SharedBatchFeed,
     SingleReplicaFeed,
-    SplitBatchFeed,
 )
 from mirrax.input.input_context import InputContext, InputOptions, InputReplicationMode
 from mirrax.input.split_batch import Share, batch_size_of, share_of
@@ -118,7 +117,7 @@ def feed_opener(dataset: Dataset, share: Share) -> Callable[[], Feed]:
     plan = dataset.plan
     policy = _policy(dataset)
     size = batch_size_of(plan)
-    if policy is _BY_DATA or (size is None and share.num_replicas == 1):
+    if policy is _BY_DATA:
         has_digest = _needs_comparison(plan, share)
         return lambda: SharedBatchFeed(iter(dataset), share, has_digest)
     # Raises errors before anything is read.
@@ -131,12 +130,9 @@ def feed_opener(dataset: Dataset, share: Share) -> Callable[[], Feed]:
             own = auto_shard(plan, policy, num_workers, index)
             return dataset.iterate(own, iteration)
 
-        is_per_worker = policy in _OWN
-        if size is None:
-            return SplitBatchFeed(open_pipeline, share, is_per_worker)
         if share.num_replicas == 1:
             return SingleReplicaFeed(open_pipeline, size)
-        return RowFeed(open_pipeline, size, share, is_per_worker)
+        return RowFeed(open_pipeline, size, share, policy in _OWN)
 
     return open_feed
 

@@ -129,13 +129,16 @@ class SharedBatchFeed(Feed):
 class RowFeed(Feed):
     """Parts of known sizes, filled with rows across batch boundaries.
 
+    Batches of unknown size are split, each into one part for every replica; a worker
+    takes as many parts per step as it has replicas.
+
     Each worker has a pipeline. After restoring a position of another number of workers,
     the pipelines are those of the save: fewer workers read several in turn, more
     workers share one and take its rows in the order of the workers.
 
     Args:
         open_pipeline: Opens the pipeline of a worker.
-        batch_size: The rows of a step, on all workers together.
+        batch_size: The rows of a step, on all workers together; None if unknown.
         share: The share of this worker.
         is_per_worker: Whether each worker has its own dataset, not a shard of one.
     """
@@ -143,7 +146,7 @@ class RowFeed(Feed):
     def __init__(
         self,
         open_pipeline: OpenPipeline,
-        batch_size: int,
+        batch_size: int | None,
         share: Share,
         is_per_worker: bool,
     ) -> None:
@@ -162,7 +165,11 @@ class RowFeed(Feed):
         self._empty = ready[0].take_rows(0)
         own: list[Tree] = []
         for worker in self._workers_on_pipeline:
-            parts = [self._gather(size) for size in self._sizes_for(worker)]
+            if self._batch_size is None:
+                parts = self._split(ready[self._num_steps % len(ready)])
+            else:
+                sizes = self._sizes_for(worker, self._batch_size)
+                parts = [self._gather(size) for size in sizes]
             if worker == self._share.worker_index:
                 own = parts
         return own
@@ -195,9 +202,13 @@ class RowFeed(Feed):
             own[0], self._share.num_workers, num_pipelines
         )
 
-    def _sizes_for(self, worker: int) -> tuple[int, ...]:
+    def _split(self, batches: BatchRowReader) -> list[Tree]:
+        piece = split_batch(batches.batch_size, self._share.num_replicas)[0]
+        return [batches.take_rows(piece.stop) for _ in self._share.replicas]
+
+    def _sizes_for(self, worker: int, batch_size: int) -> tuple[int, ...]:
         share = Share(self._share.num_workers, worker, self._share.replicas_per_worker)
-        return sizes_at(self._num_steps, self._batch_size, share)
+        return sizes_at(self._num_steps, batch_size, share)
 
     def _gather(self, size: int) -> Tree:
         """Returns `size` rows, fewer only at the end."""
@@ -211,46 +222,13 @@ class RowFeed(Feed):
         return join_rows(pieces) if pieces else self._empty
 
 
-class SplitBatchFeed(Feed):
-    """Splits batches of unknown size, each into one part for every replica.
-
-    Workers have different batches, so each takes as many parts per step as it has
-    replicas.
-    """
-
-    def __init__(
-        self, open_pipeline: OpenPipeline, share: Share, is_per_worker: bool
-    ) -> None:
-        super().__init__(share.num_workers, is_per_worker)
-        self._rows = BatchRowReader(
-            open_pipeline(share.num_workers, share.worker_index)
-        )
-        self._share = share
-
-    @override
-    def _read(self) -> list[Tree] | None:
-        if not self._rows.fill():
-            return None
-        piece = split_batch(self._rows.batch_size, self._share.num_replicas)[0]
-        return [self._rows.take_rows(piece.stop) for _ in self._share.replicas]
-
-    @override
-    def _states(self) -> Mapping[int, RowState]:
-        return {self._share.worker_index: self._rows.state()}
-
-    @override
-    def _restore(self, position: DatasetPosition) -> None:
-        dataset_position.require_pipelines(position, self._share.num_workers)
-        self._rows.restore(position.of(self._share.worker_index))
-
-
 class SingleReplicaFeed(Feed):
     """Whole batches for a single replica.
 
     After restoring a position of several workers, it reads their pipelines in turn.
     """
 
-    def __init__(self, open_pipeline: OpenPipeline, batch_size: int) -> None:
+    def __init__(self, open_pipeline: OpenPipeline, batch_size: int | None) -> None:
         super().__init__(num_pipelines=1)
         self._open_pipeline = open_pipeline
         self._batch_size = batch_size
