@@ -174,8 +174,10 @@ class Operations(abc.ABC, Iterable[Tree], Generic[D]):
 
     def concatenate(self, dataset: D) -> D:
         """Returns the elements of this dataset, then those of another."""
-        other = plan_of(dataset, "`concatenate`")
-        return self._with_plan(Concatenate((self.plan, other)))
+        plan, other = self.plan, plan_of(dataset, "`concatenate`")
+        # One node, because plans of many levels exceed Python's recursion limit.
+        sources = plan.sources if isinstance(plan, Concatenate) else (plan,)
+        return self._with_plan(Concatenate((*sources, other)))
 
     # Batching elements.
 

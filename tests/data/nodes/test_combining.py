@@ -86,3 +86,11 @@ def test_zip_raises_what_a_source_raises_after_what_came_before():
     assert [next(iterator) for _ in range(2)] == [(0, 0), (1, 1)]
     with pytest.raises(ArithmeticError, match="no good"):
         next(iterator)
+
+
+def test_many_datasets_can_be_concatenated_one_by_one():
+    dataset = Dataset.range(1)
+    for number in range(1, 1000):
+        dataset = dataset.concatenate(Dataset.range(number, number + number % 2))
+    assert values(dataset) == [0, *range(1, 1000, 2)]
+    assert dataset.cardinality() == 501

@@ -88,11 +88,13 @@ class _ZipStream(Stream):
 class Concatenate(Node):
     """One dataset after another."""
 
-    sources: tuple[Node, Node]
+    sources: tuple[Node, ...]
 
     @override
     def open(self, epoch: Epoch) -> Stream:
-        return ConsecutiveStream(lambda i: self.sources[i].open(epoch), 2)
+        return ConsecutiveStream(
+            lambda i: self.sources[i].open(epoch), len(self.sources)
+        )
 
     @property
     @override
@@ -132,12 +134,19 @@ def _common_leaf(first: TensorSpec, *rest: TensorSpec) -> TensorSpec:
 class ConsecutiveStream(Stream):
     """The elements of `open_source(i)` for each `i` below `count`, or without end.
 
-    Ends when a source other than the first has no elements.
+    Args:
+        ends_when_empty: Whether it ends when a source after the first has no elements.
     """
 
-    def __init__(self, open_source: Callable[[int], Stream], count: int | None) -> None:
+    def __init__(
+        self,
+        open_source: Callable[[int], Stream],
+        count: int | None,
+        ends_when_empty: bool = False,
+    ) -> None:
         self._open_source = open_source
         self._count = count
+        self._ends_when_empty = ends_when_empty
         self._open(0)
 
     @override
@@ -154,7 +163,7 @@ class ConsecutiveStream(Stream):
                 return columns
             if is_fresh or self._index + 1 == self._count:
                 break
-            is_fresh = True
+            is_fresh = self._ends_when_empty
             self._open(self._index + 1)
         return None
 

@@ -78,7 +78,9 @@ class Repeat(OrderingNode):
 
     @override
     def reorder(self, open_source: OpenSource, epoch: Epoch) -> Stream:
-        return ConsecutiveStream(lambda i: open_source((*epoch, i)), self.count)
+        return ConsecutiveStream(
+            lambda i: open_source((*epoch, i)), self.count, ends_when_empty=True
+        )
 
     @property
     @override
