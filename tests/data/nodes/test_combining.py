@@ -10,11 +10,6 @@ from mirrax.data import Dataset
 from tests.data.plans import counts, fail_at, quick, sizes, values
 
 
-def test_enumerate_counts_from_a_start():
-    dataset = Dataset.range(5, 8).enumerate(2)
-    assert [(int(i), int(x)) for i, x in dataset] == [(2, 5), (3, 6), (4, 7)]
-
-
 @quick
 @given(counts, counts)
 def test_zip_ends_with_the_shortest(first, second):

@@ -1,42 +1,10 @@
-"""Numbers without end, and numbers of elements that are promised."""
+"""Numbers of elements: counted and promised."""
 
-import numpy as np
 import pytest
 
 from mirrax.data import Dataset
 from mirrax.errors import InvalidArgumentError
-from tests.data.plans import resumed, values
-
-
-def test_counter_counts_without_end():
-    dataset = Dataset.counter(start=2, step=3)
-    assert values(dataset.take(3)) == [2, 5, 8]
-    assert dataset.cardinality() == -1
-    assert Dataset.counter(dtype=np.int32).element_spec.dtype == np.int32
-
-
-def test_random_numbers_depend_on_the_seed_alone():
-    dataset = Dataset.random(seed=3).take(600)
-    assert values(dataset) == values(dataset) == values(Dataset.random(3).take(600))
-    assert values(dataset) != values(Dataset.random(seed=4).take(600))
-    assert len(set(values(dataset))) == 600
-    assert 2**31 < max(values(dataset)) < 2**32
-
-
-def test_random_numbers_can_differ_in_each_iteration():
-    dataset = Dataset.random(3, rerandomize_each_iteration=True).take(4)
-    assert values(dataset) != values(dataset)
-
-
-@pytest.mark.parametrize("position", [0, 255, 300])
-def test_their_position_can_be_saved(position):
-    def make():
-        numbers = Dataset.zip(Dataset.counter(), Dataset.random(seed=1))
-        return numbers.take(400).assert_cardinality(400)
-
-    rest, again = resumed(make, position)
-    assert again == rest
-    assert len(rest) == 400 - position
+from tests.data.plans import values
 
 
 def test_a_promised_number_of_elements_is_known():
@@ -50,3 +18,8 @@ def test_a_promised_number_of_elements_is_known():
 def test_a_promised_number_of_elements_is_checked(count, found):
     with pytest.raises(InvalidArgumentError, match=f"Received: {found}"):
         list(Dataset.range(5).assert_cardinality(count))
+
+
+def test_enumerate_counts_from_a_start():
+    dataset = Dataset.range(5, 8).enumerate(2)
+    assert [(int(i), int(x)) for i, x in dataset] == [(2, 5), (3, 6), (4, 7)]

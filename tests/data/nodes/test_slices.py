@@ -5,17 +5,6 @@ import numpy as np
 import pytest
 
 from mirrax.data import Dataset
-from mirrax.values.tensor_spec import TensorSpec
-from tests.data.plans import values
-
-
-def test_range_gives_what_pythons_range_gives():
-    assert values(Dataset.range(10, 0, -3)) == [10, 7, 4, 1]
-
-
-def test_range_is_of_64_bit_integers():
-    assert Dataset.range(3).element_spec == TensorSpec((), np.int64)
-    assert next(iter(Dataset.range(3))).dtype == np.int64
 
 
 def test_from_tensors_is_one_element():
