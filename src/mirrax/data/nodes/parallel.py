@@ -24,20 +24,17 @@ CallBatched = Callable[[Any, Columns], tuple[Any, Columns] | None]
 
 
 @dataclasses.dataclass(frozen=True)
-class _ElementPosition:
-    """The position of an element: at `offset` in the chunk that starts at `before`."""
+class _Pending:
+    """A result that was not returned yet, or the columns of several.
+
+    The first one is that of the element `number`, at `offset` in the chunk that starts
+    at the position `before`.
+    """
 
     before: State
     offset: int
     number: int
-
-
-@dataclasses.dataclass(frozen=True)
-class _Running:
-    """A started call."""
-
-    place: _ElementPosition
-    future: Future
+    result: Any
 
 
 class ParallelStream(Stream):
@@ -65,11 +62,10 @@ class ParallelStream(Stream):
         self._call_batched = call_batched
         self._is_ordered = is_ordered
         self._pool = Pool(self, num_threads)
-        self._running: collections.deque[_Running] = collections.deque()
-        self._batched: tuple[_ElementPosition, Columns] | None = None
+        self._running: collections.deque[_Pending] = collections.deque()
+        self._batched: _Pending | None = None
         self._next_number = 0
         self._returned: set[int] = set()
-        self._restored: State = None
         self._error: Exception | None = None
         self._has_ended = False
 
@@ -90,14 +86,12 @@ class ParallelStream(Stream):
 
     @override
     def state(self) -> State:
-        if self._restored is not None:
-            return self._restored
-        place = self._first_place()
-        if place is None:
-            return [self._next_number, self._source.state(), 0, []]
-        start = place.number - place.offset
-        later = sorted(n - start for n in self._returned if n > place.number)
-        return [place.number, place.before, place.offset, later]
+        first = self._first()
+        if first is None:
+            first = _Pending(self._source.state(), 0, self._next_number, None)
+        start = first.number - first.offset
+        later = sorted(n - start for n in self._returned if n >= first.number)
+        return [first.number, first.before, first.offset, later]
 
     @override
     def restore(self, state: State) -> None:
@@ -108,12 +102,9 @@ class ParallelStream(Stream):
         self._next_number = number - offset
         start = self._next_number
         self._returned = {start + n for n in [*range(offset), *later]}
-        self._restored = state
 
-    def _first_place(self) -> _ElementPosition | None:
-        if self._batched is not None:
-            return self._batched[0]
-        return self._running[0].place if self._running else None
+    def _first(self) -> _Pending | None:
+        return self._batched or (self._running[0] if self._running else None)
 
     def _read(self, limit: int) -> None:
         """Starts as many calls as there are threads, or one vectorized call."""
@@ -127,7 +118,6 @@ class ParallelStream(Stream):
             except Exception as error:
                 # Raised after the results before it.
                 self._error, columns = error, None
-            self._restored = None
             if columns is None:
                 self._has_ended = True
                 return
@@ -142,27 +132,21 @@ class ParallelStream(Stream):
         batched = self._call_batched(structure, columns) if is_whole else None
         if batched is not None:
             self.structure, results = batched
-            self._batched = (_ElementPosition(before, 0, first), results)
+            self._batched = _Pending(before, 0, first, results)
             return
         for number, row in zip(numbers, cols.rows_of(columns), strict=True):
             if number not in self._returned:
                 future = self._pool.submit(self._call, structure, row, number)
-                place = _ElementPosition(before, number - first, number)
-                self._running.append(_Running(place, future))
+                pending = _Pending(before, number - first, number, future)
+                self._running.append(pending)
 
-    def _take_batched(
-        self, held: tuple[_ElementPosition, Columns], limit: int
-    ) -> Columns:
-        place, columns = held
-        taken = cols.select(columns, slice(0, limit))
+    def _take_batched(self, held: _Pending, limit: int) -> Columns:
+        taken = cols.select(held.result, slice(0, limit))
         count = cols.num_rows(taken)
-        rest = cols.select(columns, slice(count, None))
-        self._batched = None
-        if cols.num_rows(rest):
-            moved = _ElementPosition(
-                place.before, place.offset + count, place.number + count
-            )
-            self._batched = (moved, rest)
+        rest = cols.select(held.result, slice(count, None))
+        offset, number = held.offset + count, held.number + count
+        left = _Pending(held.before, offset, number, rest)
+        self._batched = left if cols.num_rows(rest) else None
         return taken
 
     def _collect(self, limit: int) -> list[Any]:
@@ -170,31 +154,31 @@ class ParallelStream(Stream):
         found: list[Any] = []
         taken: set[int] = set()
         for running in itertools.islice(self._finished(), limit):
-            if found and running.future.exception() is not None:
+            if found and running.result.exception() is not None:
                 break
             found.append(self._result_of(running))
-            taken.add(running.place.number)
-        left = (r for r in self._running if r.place.number not in taken)
+            taken.add(running.number)
+        left = (r for r in self._running if r.number not in taken)
         self._running = collections.deque(left)
-        first = self._first_place()
+        first = self._first()
         number = self._next_number if first is None else first.number
         self._returned = {n for n in self._returned | taken if n > number}
         return found
 
-    def _finished(self) -> Iterable[_Running]:
+    def _finished(self) -> Iterable[_Pending]:
         """Waits until a result can be returned; returns all such calls."""
         if self._is_ordered:
-            wait_for([self._running[0].future])
-            return itertools.takewhile(lambda r: r.future.done(), self._running)
-        futures = [running.future for running in self._running]
+            wait_for([self._running[0].result])
+            return itertools.takewhile(lambda r: r.result.done(), self._running)
+        futures = [running.result for running in self._running]
         done = wait_for(futures)
-        ended = [r for r in self._running if r.future in done]
+        ended = [r for r in self._running if r.result in done]
         # Errors last: they end the dataset.
-        return sorted(ended, key=lambda r: _has_failed(r.future))
+        return sorted(ended, key=lambda r: _has_failed(r.result))
 
-    def _result_of(self, running: _Running) -> Any:
+    def _result_of(self, running: _Pending) -> Any:
         try:
-            leaves, self.structure = running.future.result()
+            leaves, self.structure = running.result.result()
         except Exception:
             self._pool.close()
             raise
