@@ -38,12 +38,6 @@ def test_folder_is_not_a_file(make, tmp_path):
 
 
 @every_reader
-def test_single_path_is_not_a_list_of_paths(make, text):
-    with pytest.raises(TypeError, match=r"sequence of paths.* Use \["):
-        make(text)
-
-
-@every_reader
 def test_reader_is_a_reader(make, text):
     assert isinstance(make([text]), Reader)
 
@@ -55,12 +49,6 @@ def test_paths_may_be_path_objects(text):
 def test_unknown_compression_is_refused(text):
     with pytest.raises(ValueError, match=r"\"GZIP\" or \"ZLIB\".*'gzip'"):
         TextLineReader([text], "gzip")
-
-
-@pytest.mark.parametrize("limit", [0, -1])
-def test_limit_must_be_positive(text, limit):
-    with pytest.raises(ValueError, match=rf"at least 1.*limit={limit}"):
-        TextLineReader([text]).read(limit)
 
 
 @pytest.mark.parametrize("state", [[], [0], [2, 0], [0, -1], [-1, 0], [0, 0, 0]])

@@ -85,11 +85,6 @@ class Reader(abc.ABC):
         Raises:
             DataLossError: The next record is damaged. Those before it came before.
         """
-        if limit < 1:
-            raise ValueError(
-                "The number of records to read must be at least 1. "
-                f"Received: limit={limit}. Use a positive number."
-            )
         found: list[bytes] = []
         while len(found) < limit:
             try:
@@ -185,11 +180,6 @@ def _too_long(path: str, offset: int, limit: int) -> DataLossError:
 
 def check_files(files: Sequence[str]) -> tuple[str, ...]:
     """Returns the paths, if each is a file."""
-    if isinstance(files, str | bytes | os.PathLike):
-        raise TypeError(
-            "The files must be a sequence of paths. "
-            f"Received: files={files!r}. Use [{files!r}]."
-        )
     paths = tuple(os.fspath(path) for path in files)
     for path in paths:
         _check_file(path)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import abc
+import bisect
 import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -99,9 +101,12 @@ class Sample(Choosing, Seeded):
 
     @override
     def source_of(self, choice: int) -> int:
-        bounds = np.cumsum(self.weights)
-        place = choice / 2**32 * bounds[-1]
-        return int(np.searchsorted(bounds, place, side="right"))
+        place = choice / 2**32 * self._bounds[-1]
+        return bisect.bisect_right(self._bounds, place)
+
+    @functools.cached_property
+    def _bounds(self) -> list[float]:
+        return np.cumsum(self.weights).tolist()  # type: ignore[no-any-return]
 
     @property
     @override
