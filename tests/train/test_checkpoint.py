@@ -1,7 +1,6 @@
 import copy
 import json
 import resource
-import sys
 
 import equinox
 import jax
@@ -396,17 +395,6 @@ def test_failed_background_save_is_raised_later(tmp_path, monkeypatch):
     saved.save(tmp_path / "ckpt", asynchronous=True)
     with pytest.raises(OSError, match="the disk is full"):
         saved.wait()
-
-
-def test_orbax_is_imported_when_it_is_needed():
-    program = "import sys, mirrax; print('orbax' in sys.modules)"
-    assert run_fresh(program) == "False"
-
-
-def test_missing_orbax_says_what_to_install(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "orbax.checkpoint", None)
-    with pytest.raises(ImportError, match=r"pip install 'mirrax\[checkpoint\]'"):
-        Checkpoint(v=1).save(tmp_path / "ckpt")
 
 
 class Worker:

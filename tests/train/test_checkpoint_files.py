@@ -1,6 +1,7 @@
 """Checkpoints whose files were changed, cut, lost or found after they were saved."""
 
 import functools
+import json
 import os
 import pathlib
 import shutil
@@ -10,7 +11,12 @@ import pytest
 
 import mirrax
 from mirrax.errors import CheckpointDamagedError, CheckpointWriteError, NotFoundError
-from mirrax.train import Checkpoint, CheckpointManager, checkpoint_files
+from mirrax.train import (
+    Checkpoint,
+    CheckpointManager,
+    array_file,
+    checkpoint_files,
+)
 
 
 def build():
@@ -80,7 +86,7 @@ def test_no_flipped_bit_goes_unnoticed(directory):
 
 @pytest.mark.parametrize(
     "damage",
-    [functools.partial(flip_bit, 30), cut, lengthen, pathlib.Path.unlink],
+    [functools.partial(flip_bit, 9), cut, lengthen, pathlib.Path.unlink],
     ids=["bit", "cut", "longer", "lost"],
 )
 def test_damaged_file_leads_to_the_checkpoint_before(directory, damage):
@@ -105,6 +111,44 @@ def test_files_that_do_not_belong_there_are_not_read(directory):
     manager = CheckpointManager(restored, directory)
     assert manager.restore_or_initialize() == str(directory / "ckpt-2")
     assert state(restored) == ([2.0] * 3, 10, 10)
+
+
+@pytest.mark.parametrize("shape", [(), (0, 3), (5,), (2, 1, 3)])
+def test_arrays_of_every_dtype_keep_their_bits(tmp_path, shape):
+    random = np.random.default_rng(0)
+    names = ["bool", "int4", "uint2", "int64", "bfloat16", "float8_e4m3fn", ">f4"]
+    arrays = {}
+    for name in (*names, "complex128"):
+        kind = np.dtype(name)
+        if name in {"bool", "int4", "uint2"}:
+            arrays[name] = random.integers(0, 2, shape).astype(kind)
+        else:
+            data = random.bytes(int(np.prod(shape)) * kind.itemsize)
+            arrays[name] = np.frombuffer(data, kind).reshape(shape)
+    arrays["transposed"] = arrays["complex128"].T
+    described = array_file.write(tmp_path / "arrays", arrays)
+    described = json.loads(json.dumps(described))
+    for name, array in array_file.read(tmp_path / "arrays", described).items():
+        assert (array.dtype, array.shape) == (arrays[name].dtype, arrays[name].shape)
+        assert array.tobytes() == arrays[name].tobytes()
+
+
+def test_array_larger_than_a_chunk_is_checked_to_its_end(tmp_path):
+    arrays = {"v": np.arange((1 << 18) + 5, dtype=np.float32)}
+    described = array_file.write(tmp_path / "arrays", arrays)
+    read = array_file.read(tmp_path / "arrays", described)
+    np.testing.assert_array_equal(read["v"], arrays["v"])
+    flip_bit(-1, tmp_path / "arrays")
+    with pytest.raises(ValueError, match="other bits"):
+        array_file.read(tmp_path / "arrays", described)
+
+
+def test_crafted_kinds_of_arrays_are_refused(tmp_path):
+    file = tmp_path / "arrays"
+    file.write_bytes(bytes(16))
+    for dtype, shape in (("O", [2]), ("f4", [1 << 40]), ("f4", [-2, -2]), ("f4", [3])):
+        with pytest.raises(ValueError, match=r"an array of|other bits"):
+            array_file.read(file, {"v": [dtype, shape, 0]})
 
 
 def test_position_that_does_not_fit_restores_nothing(originals):
@@ -176,7 +220,7 @@ def test_failed_save_says_whether_an_older_one_is_whole(
     def fail(*_):
         raise OSError("No space left on device")
 
-    monkeypatch.setattr(checkpoint_files, "_write_arrays", fail)
+    monkeypatch.setattr(array_file, "write", fail)
     with pytest.raises(CheckpointWriteError, match="No space left on") as info:
         checkpoint.write(tmp_path / "ckpt")
     assert ("older checkpoint there is still whole" in str(info.value)) is has_older

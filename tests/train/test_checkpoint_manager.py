@@ -139,7 +139,8 @@ def test_partial_directories_are_ignored_with_one_warning(tmp_path, weight, capl
     manager = manage(weight, tmp_path)
     manager.save(1)
     partial = tmp_path / "ckpt-2"
-    (partial / "mirrax-arrays-1").mkdir(parents=True)
+    partial.mkdir()
+    (partial / "mirrax-arrays-1").touch()
     with caplog.at_level(logging.WARNING, logger="mirrax"):
         for _ in range(3):
             assert names(manager) == ["ckpt-1"]
@@ -158,9 +159,8 @@ def test_damaged_checkpoint_is_left_for_the_one_before(tmp_path, weight, caplog)
     for value in (1.0, 2.0):
         weight.assign(jnp.full(8, value))
         manager.save()
-    for file in (tmp_path / "ckpt-2").rglob("mirrax-arrays-*/**/*"):
-        if file.is_file():
-            file.write_bytes(b"")
+    (file,) = (tmp_path / "ckpt-2").glob("mirrax-arrays-*")
+    file.write_bytes(b"")
     with pytest.raises(
         mirrax.errors.CheckpointDamagedError, match="Restore an older one"
     ):
@@ -202,14 +202,11 @@ def test_program_that_ends_without_wait_reports_a_failed_save(tmp_path):
     assert latest_checkpoint(tmp_path) == str(tmp_path / "ckpt-0")
 
 
-@pytest.mark.parametrize("before", [[], ["ckpt-1"]], ids=["first", "later"])
-def test_save_after_the_main_thread_has_ended_is_refused(tmp_path, before):
-    ended = end_without_wait(tmp_path, "thread" if before else "only thread")
-    assert ended.stdout == "handlers have run\n", ended
-    error = "CheckpointWriteError: A checkpoint must be saved before the main program"
-    assert error in ended.stderr
-    assert "thread.join()" in ended.stderr
-    assert [path.name for path in tmp_path.glob("ckpt-*")] == before
+@pytest.mark.parametrize("ending", ["thread", "only thread"])
+def test_thread_may_save_after_the_main_thread_has_ended(tmp_path, ending):
+    ended = end_without_wait(tmp_path, ending)
+    assert (ended.returncode, ended.stdout) == (0, "handlers have run\n"), ended
+    assert [path.name for path in tmp_path.glob("ckpt-*")] == ["ckpt-2"]
 
 
 def end_without_wait(directory, ending):

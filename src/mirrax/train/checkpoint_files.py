@@ -1,7 +1,7 @@
 """Checkpoints as directories.
 
-    <path>/mirrax-arrays-<order>/   the arrays, written by Orbax
-    <path>/mirrax-manifest          everything else, with checksums of all files
+    <path>/mirrax-arrays-<order>   the bytes of the arrays
+    <path>/mirrax-manifest         everything else, with checksums
 
 The manifest is written last and replaced atomically. Until then the previous one is
 valid, with its own arrays. So the process can be killed at any moment: either the old
@@ -17,7 +17,6 @@ import logging
 import os
 import pathlib
 import re
-import shutil
 import tempfile
 import threading
 import time
@@ -25,7 +24,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import google_crc32c
-import jax
 import numpy as np
 
 from mirrax.errors import (
@@ -33,11 +31,11 @@ from mirrax.errors import (
     CheckpointWriteError,
     NotFoundError,
 )
-from mirrax.train import unfinished_saves
+from mirrax.train import array_file, unfinished_saves
 
 _logger = logging.getLogger(__name__)
 
-_VERSION = 1
+_VERSION = 2
 _NUMBERED = re.compile(r"(?P<name>.*)-(?P<number>\d+)")
 _MANIFEST = "mirrax-manifest"
 _NEW_MANIFEST = "mirrax-manifest-new"
@@ -71,81 +69,63 @@ class Writer:
     def start(self, path: pathlib.Path, saved: CheckpointData) -> None:
         """Starts writing a checkpoint; raises at once if the path is not usable."""
         self.wait()
-        if unfinished_saves.is_too_late():
-            raise CheckpointWriteError(
-                "A checkpoint must be saved before the main program ends. Received: "
-                f"'{path}' from a thread that is still running then. Let the main "
-                "program wait for it: `thread.join()`."
-            )
-        ocp = _orbax()
         try:
             _check_replaceable(path)
             others = filter(is_complete, _find_numbered(path.parent, None))
             # Later than all others, even if the clock was set back.
             order = max(time.time_ns(), 0, *(_order_of(other) + 1 for other in others))
-            folder = path / f"{_ARRAYS}{order}"
-            folder.mkdir(parents=True)
+            path.mkdir(parents=True, exist_ok=True)
         except CheckpointWriteError:
             raise
         except OSError as error:
             raise _write_error(path, error) from error
-        # Not with Orbax' own threads, which wait five minutes after a failure.
-        self._thread = threading.Thread(
-            target=self._write, args=(ocp, folder, order, saved), name="mirrax-saving"
-        )
-        self._thread.start()
         unfinished_saves.add(self.wait)
+        work = path, order, saved
+        try:
+            thread = threading.Thread(
+                target=self._write, args=work, name="mirrax-saving"
+            )
+            thread.start()
+        except RuntimeError:
+            # The main program has ended, and some versions of Python start no more.
+            self._write(*work)
+        else:
+            self._thread = thread
 
     def wait(self) -> None:
         """Waits until the checkpoint is written; raises the error of writing."""
         if self._thread is not None:
             self._thread.join()
-            unfinished_saves.discard(self.wait)
+        unfinished_saves.discard(self.wait)
         self._thread = None
         error, self._error = self._error, None
         if error is not None:
             raise error
 
-    def _write(
-        self, ocp: Any, folder: pathlib.Path, order: int, saved: CheckpointData
-    ) -> None:
-        path = folder.parent
+    def _write(self, path: pathlib.Path, order: int, saved: CheckpointData) -> None:
+        file = _arrays_file(path, order)
         try:
-            _write_arrays(ocp, folder, saved.arrays)
-            _write_manifest(folder, order, saved)
+            described = array_file.write(file, saved.arrays)
+            _write_manifest(path, order, described, saved)
         except Exception as error:
             self._error = _write_error(path, error)
             self._error.__cause__ = error
-            _remove_arrays(path, [folder])
+            _remove_arrays(path, [file])
         else:
-            _remove_arrays(path, [old for old in _arrays_in(path) if old != folder])
+            _remove_arrays(path, [old for old in _arrays_in(path) if old != file])
 
 
 def read(path: pathlib.Path) -> CheckpointData:
     """Reads a checkpoint and verifies its checksums."""
-    ocp = _orbax()
     manifest = _read_manifest(path)
     try:
-        folder = _folder_in(path, manifest["folder"])
-        changed = [
-            name
-            for name, described in manifest["files"].items()
-            if _describe(folder / name) != described
-        ]
-        if changed:
-            raise ValueError(f"other bits than were written in {', '.join(changed)}")
-        arrays = {
-            name: _empty_array(shape, dtype)
-            for name, (shape, dtype) in manifest["empty"].items()
-        }
-        plain, aliases = dict(manifest["plain"]), dict(manifest["aliases"])
-        if manifest["files"]:
-            restored = ocp.args.StandardRestore()
-            with contextlib.closing(_handler(ocp)) as handler:
-                arrays.update(handler.restore(folder, args=restored))
+        file = _arrays_file(path, manifest["order"])
+        arrays = array_file.read(file, manifest["arrays"])
+        return CheckpointData(
+            arrays, dict(manifest["plain"]), dict(manifest["aliases"])
+        )
     except Exception as error:
         raise _damaged_error(path, str(error)) from error
-    return CheckpointData(arrays, plain, aliases)
 
 
 def read_plain(path: pathlib.Path) -> Mapping[str, Any]:
@@ -211,66 +191,29 @@ def remove_partial(directory: pathlib.Path, name: str) -> None:
             _remove_arrays(path, _arrays_in(path))
 
 
-def _orbax() -> Any:
-    """Imports Orbax, which is large and used for nothing else."""
-    try:
-        import orbax.checkpoint as ocp
-    except ImportError as error:
-        raise ImportError(
-            "Checkpoints are written by Orbax, which cannot be imported. Received: "
-            f"{error}. Install it: pip install 'mirrax[checkpoint]'."
-        ) from error
-    return ocp
-
-
-def _handler(ocp: Any) -> Any:
-    own = jax.process_index()
-    # Each process works alone; Orbax must not wait for the others.
-    alone = ocp.options.MultiprocessingOptions(
-        primary_host=own,
-        active_processes={own},
-        barrier_sync_key_prefix=f"mirrax{own}",
-    )
-    return ocp.StandardCheckpointHandler(multiprocessing_options=alone)
-
-
-def _write_arrays(
-    ocp: Any, folder: pathlib.Path, arrays: Mapping[str, np.ndarray[Any, Any]]
+def _write_manifest(
+    path: pathlib.Path,
+    order: int,
+    described: Mapping[str, list[Any]],
+    saved: CheckpointData,
 ) -> None:
-    # Orbax rejects empty arrays; the manifest has their shapes.
-    stored = {name: array for name, array in arrays.items() if array.size}
-    if stored:
-        with contextlib.closing(_handler(ocp)) as handler:
-            handler.save(folder, args=ocp.args.StandardSave(stored))
-            handler.finalize(folder)
-
-
-def _write_manifest(folder: pathlib.Path, order: int, saved: CheckpointData) -> None:
-    files = [file for file in sorted(folder.rglob("*")) if file.is_file()]
     manifest = {
         "version": _VERSION,
         "order": order,
-        "folder": folder.name,
-        "files": {str(f.relative_to(folder)): _describe(f, sync=True) for f in files},
-        "empty": {
-            name: [array.shape, str(array.dtype)]
-            for name, array in saved.arrays.items()
-            if not array.size
-        },
+        "arrays": described,
         "plain": dict(saved.plain),
         "aliases": dict(saved.aliases),
     }
     body = json.dumps(manifest).encode()
-    new = folder.parent / _NEW_MANIFEST
-    for changed in (folder, *(file for file in folder.rglob("*") if file.is_dir())):
-        _sync_folder(changed)
+    new = path / _NEW_MANIFEST
     with new.open("wb") as stream:
         stream.write(_checksum_line(body) + body)
         stream.flush()
         os.fsync(stream.fileno())
-    os.replace(new, folder.parent / _MANIFEST)
-    _sync_folder(folder.parent)
-    _sync_folder(folder.parent.parent)
+    _sync_folder(path)
+    os.replace(new, path / _MANIFEST)
+    _sync_folder(path)
+    _sync_folder(path.parent)
 
 
 def _sync_folder(folder: pathlib.Path) -> None:
@@ -310,32 +253,12 @@ def _read_manifest(path: pathlib.Path) -> Any:
     return manifest
 
 
-def _folder_in(path: pathlib.Path, name: str) -> pathlib.Path:
-    if not re.fullmatch(_ARRAYS + r"\d+", name):
-        raise ValueError(f"a folder called {name!r}")
-    return path / name
-
-
-def _empty_array(shape: list[int], dtype: str) -> np.ndarray[Any, Any]:
-    if 0 not in shape:
-        raise ValueError(f"an empty array of shape {shape}")
-    return np.zeros(shape, np.dtype(dtype))
+def _arrays_file(path: pathlib.Path, order: int) -> pathlib.Path:
+    return path / f"{_ARRAYS}{int(order)}"
 
 
 def _checksum_line(body: bytes) -> bytes:
     return b"%08x\n" % google_crc32c.value(body)
-
-
-def _describe(file: pathlib.Path, sync: bool = False) -> list[int]:
-    """Returns size and checksum of a file; optionally syncs it to disk first."""
-    checksum = size = 0
-    with file.open("rb") as stream:
-        if sync:
-            os.fsync(stream.fileno())
-        while data := stream.read(1 << 20):
-            checksum = google_crc32c.extend(checksum, data)
-            size += len(data)
-    return [size, checksum]
 
 
 def _order_of(path: pathlib.Path) -> int:
@@ -382,20 +305,18 @@ def _check_replaceable(path: pathlib.Path) -> None:
 
 def _remove_arrays(path: pathlib.Path, arrays: Iterable[pathlib.Path]) -> None:
     """Removes arrays from a directory, and the directory if it is then empty."""
-    for folder in arrays:
-        shutil.rmtree(folder, ignore_errors=True)
+    for file in (*arrays, path / _NEW_MANIFEST):
+        with contextlib.suppress(OSError):
+            file.unlink()
     with contextlib.suppress(OSError):
-        (path / _NEW_MANIFEST).unlink(missing_ok=True)
         path.rmdir()
 
 
 def _write_error(path: pathlib.Path, error: Exception) -> CheckpointWriteError:
-    # Cut off the settings in TensorStore's messages.
-    reason = str(error).partition(" [tensorstore_spec")[0]
     older = " The older checkpoint there is still whole." if is_complete(path) else ""
     return CheckpointWriteError(
         "A checkpoint needs a place with room for it where this process may write. "
-        f"Received: '{path}', where it failed with {type(error).__name__}: {reason}."
+        f"Received: '{path}', where it failed with {type(error).__name__}: {error}."
         f"{older} Make room, or choose another place."
     )
 

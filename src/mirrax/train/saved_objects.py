@@ -208,7 +208,8 @@ def _walk(
             continue
         own = _join(name, _name_of(path))
         yield own, leaf, functools.partial(set_leaf, index)
-        if isinstance(leaf, HasContents):
+        # Most leaves are variables, and Python takes long to check a protocol.
+        if not isinstance(leaf, Variable) and isinstance(leaf, HasContents):
             for inner, held in leaf.checkpoint_contents().items():
                 set_held = functools.partial(setattr, leaf, inner)
                 yield from _walk(
