@@ -371,14 +371,19 @@ def test_save_belongs_outside_of_run_and_function(tmp_path, two_replicas):
         mirrax.function(lambda: saved.save(tmp_path / "ckpt"))()
 
 
-def test_background_save_keeps_the_values_of_its_moment(tmp_path, two_replicas):
-    variable = create(two_replicas, jnp.zeros(1 << 16))
-    saved = Checkpoint(v=variable)
+@pytest.mark.parametrize("size", [3, 1 << 20], ids=["small", "large"])
+def test_background_save_keeps_the_values_of_its_moment(tmp_path, two_replicas, size):
+    mirrored, plain = create(two_replicas, jnp.zeros(size)), mirrax.Variable([0.0])
+    saved = Checkpoint(v=mirrored, plain=plain, host=np.zeros(size, np.float32))
     path = saved.save(tmp_path / "ckpt", asynchronous=True)
-    two_replicas.run(mirrax.function(lambda: variable.assign_add(jnp.ones(1 << 16))))
+    two_replicas.run(mirrax.function(lambda: mirrored.assign_add(jnp.ones(size))))
+    mirrax.function(lambda: plain.assign_add([1.0]))()
+    saved.host += 1
     saved.wait()
     saved.restore(path)
-    assert not variable.numpy().any()
+    assert not mirrored.numpy().any()
+    assert not plain.numpy().any()
+    assert not saved.host.any()
 
 
 def test_failed_background_save_is_raised_later(tmp_path, monkeypatch):

@@ -27,7 +27,7 @@ def write_slowly(file, arrays, write=array_file.write):
 directory, ending = sys.argv[1:]
 array_file.write = write_slowly
 atexit.register(print, "handlers have run")
-run = mirrax.train.Checkpoint(weight=np.ones(3))
+run = mirrax.train.Checkpoint(weight=np.ones(1 << 18))
 manager = mirrax.train.CheckpointManager(
     run, directory, max_to_keep=1, asynchronous=True
 )

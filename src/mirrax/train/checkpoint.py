@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from mirrax.context import guards, stack
-from mirrax.train import checkpoint_files, worker_sync
+from mirrax.train import checkpoint_files, host_transfer, worker_sync
 from mirrax.train.checkpoint_files import CheckpointData
 from mirrax.train.deferred_restore import DeferredRestore, use_aliases
 from mirrax.train.saved_objects import (
@@ -24,6 +24,7 @@ from mirrax.train.saved_objects import (
     set_values,
 )
 from mirrax.train.saved_values import Entry
+from mirrax.variables import aliasing
 
 Path = str | os.PathLike[str]
 
@@ -302,7 +303,11 @@ def _collect(
     positions: Mapping[str, list[Any]],
     aliases: Mapping[str, str],
 ) -> CheckpointData:
-    values = {name: e.get() for name, e in entries.items() if name not in positions}
+    kept = {name: e for name, e in entries.items() if name not in positions}
+    # No program may change the variables before they are copied.
+    with aliasing.lock:
+        copies = host_transfer.copies(entry.get() for entry in kept.values())
+    values = dict(zip(kept, copies, strict=True))
     arrays = {n: v for n, v in values.items() if isinstance(v, np.ndarray)}
     plain = {n: v for n, v in values.items() if n not in arrays}
     return CheckpointData(arrays, {**plain, **positions}, aliases)

@@ -32,7 +32,7 @@ class Entry(abc.ABC):
 
     @abc.abstractmethod
     def get(self) -> Any:
-        """Returns an array on the host, or a JSON value."""
+        """Returns an array on the host, perhaps the object's own, or a JSON value."""
 
     @abc.abstractmethod
     def set(self, value: Any) -> None:
@@ -78,7 +78,7 @@ class VariableEntry(ArrayEntry):
     def get(self) -> Any:
         # Random keys are not NumPy arrays.
         is_plain = self.kind is self._variable
-        return self._variable.numpy() if is_plain else on_host(self.kind)
+        return self._variable.host_view() if is_plain else on_host(self.kind)
 
     @override
     def set(self, value: Any) -> None:
