@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import shutil
+import threading
 
 import numpy as np
 import pytest
@@ -207,6 +208,42 @@ def test_names_of_files_are_on_disk_when_a_save_returns(tmp_path, monkeypatch):
     (arrays,) = path.glob("mirrax-arrays-*")
     assert arrays in events[:renamed]
     assert events[renamed + 1 :] == [path, tmp_path]
+
+
+def test_saves_to_one_path_do_not_mix(tmp_path, monkeypatch):
+    ended = threading.Event()
+
+    def write(file, arrays, write=array_file.write):
+        described = write(file, arrays)
+        if "first" in arrays:
+            started.set()
+            ended.wait(timeout=0.5)
+        return described
+
+    started = threading.Event()
+    monkeypatch.setattr(array_file, "write", write)
+    first, second = Checkpoint(first=np.ones(3)), Checkpoint(second=np.ones(3))
+    first.write(tmp_path / "ckpt", asynchronous=True)
+    started.wait(timeout=240)
+    second.write(tmp_path / "ckpt")
+    ended.set()
+    first.wait()
+    assert list(checkpoint_files.read(tmp_path / "ckpt").arrays) == ["second"]
+    assert len(list((tmp_path / "ckpt").iterdir())) == 2
+
+
+def test_checkpoint_that_is_replaced_meanwhile_is_read(tmp_path, monkeypatch):
+    run = Checkpoint(weight=np.ones(3), step=1)
+    run.write(tmp_path / "ckpt")
+
+    def read_late(file, described, read=array_file.read):
+        monkeypatch.undo()
+        run.step = 2
+        run.write(tmp_path / "ckpt")
+        return read(file, described)
+
+    monkeypatch.setattr(array_file, "read", read_late)
+    assert checkpoint_files.read(tmp_path / "ckpt").plain["step"] == 2
 
 
 @pytest.mark.parametrize("has_older", [True, False])

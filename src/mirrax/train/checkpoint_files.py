@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import fcntl
 import json
 import logging
 import os
@@ -20,7 +21,7 @@ import re
 import tempfile
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import google_crc32c
@@ -105,27 +106,32 @@ class Writer:
     def _write(self, path: pathlib.Path, order: int, saved: CheckpointData) -> None:
         file = _arrays_file(path, order)
         try:
-            described = array_file.write(file, saved.arrays)
-            _write_manifest(path, order, described, saved)
+            with _locked(path):
+                described = array_file.write(file, saved.arrays)
+                _write_manifest(path, order, described, saved)
+                _remove_arrays(path, [old for old in _arrays_in(path) if old != file])
         except Exception as error:
             self._error = _write_error(path, error)
             self._error.__cause__ = error
             _remove_arrays(path, [file])
-        else:
-            _remove_arrays(path, [old for old in _arrays_in(path) if old != file])
 
 
 def read(path: pathlib.Path) -> CheckpointData:
     """Reads a checkpoint and verifies its checksums."""
     manifest = _read_manifest(path)
-    try:
-        file = _arrays_file(path, manifest["order"])
-        arrays = array_file.read(file, manifest["arrays"])
-        return CheckpointData(
-            arrays, dict(manifest["plain"]), dict(manifest["aliases"])
-        )
-    except Exception as error:
-        raise _damaged_error(path, str(error)) from error
+    while True:
+        try:
+            file = _arrays_file(path, manifest["order"])
+            arrays = array_file.read(file, manifest["arrays"])
+            return CheckpointData(
+                arrays, dict(manifest["plain"]), dict(manifest["aliases"])
+            )
+        except Exception as error:
+            # A program that trains may have replaced it meanwhile.
+            newer = _read_manifest(path)
+            if newer == manifest:
+                raise _damaged_error(path, str(error)) from error
+            manifest = newer
 
 
 def read_plain(path: pathlib.Path) -> Mapping[str, Any]:
@@ -216,6 +222,22 @@ def _write_manifest(
     _sync_folder(path.parent)
 
 
+@contextlib.contextmanager
+def _locked(folder: pathlib.Path) -> Iterator[None]:
+    """Waits until nobody else writes there, such as the job before a restart."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        # Not all file systems can.
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        # Closing is not enough if a child process has inherited the descriptor.
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+        os.close(descriptor)
+
+
 def _sync_folder(folder: pathlib.Path) -> None:
     """Writes the names in a folder to disk, so that a power failure loses none."""
     descriptor = os.open(folder, os.O_RDONLY)
@@ -228,14 +250,14 @@ def _sync_folder(folder: pathlib.Path) -> None:
 
 
 def _read_manifest(path: pathlib.Path) -> Any:
-    if not is_complete(path):
+    try:
+        line, end, body = (path / _MANIFEST).read_bytes().partition(b"\n")
+    except (FileNotFoundError, NotADirectoryError):
         raise NotFoundError(
             f"There is no whole checkpoint at '{path}'. Received: a path that "
             f"{'is no directory' if not path.is_dir() else 'was not completed'}. "
             "`mirrax.train.latest_checkpoint(directory)` finds the newest whole one."
-        )
-    try:
-        line, end, body = (path / _MANIFEST).read_bytes().partition(b"\n")
+        ) from None
     except OSError as error:
         raise _damaged_error(path, str(error)) from error
     if line + end != _checksum_line(body):
