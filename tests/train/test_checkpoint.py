@@ -510,6 +510,16 @@ def test_empty_path_is_refused(tmp_path, monkeypatch, method):
     assert not list(tmp_path.iterdir())
 
 
+def test_name_that_is_too_long_is_a_write_error(tmp_path):
+    with pytest.raises(CheckpointWriteError, match="File name too long"):
+        Checkpoint(v=1).save(tmp_path / ("n" * 300))
+
+
+def test_prefix_may_be_bytes(tmp_path):
+    path = Checkpoint(v=1).save(bytes(tmp_path / "ckpt"))
+    assert path == str(tmp_path / "ckpt-1")
+
+
 def test_checkpoint_replaces_another_one_and_leaves_the_rest(tmp_path):
     saved = Checkpoint(v=mirrax.Variable(1.0))
     path = tmp_path / "ckpt"

@@ -216,6 +216,19 @@ def end_without_wait(directory, ending):
     return subprocess.run(command, check=False, **options)
 
 
+@pytest.mark.parametrize("name", ["", "a/b", "a/"])
+def test_name_that_is_no_file_name_is_refused(tmp_path, weight, name):
+    with pytest.raises(ValueError, match=rf"without a folder. Received: '{name}'"):
+        manage(weight, tmp_path, checkpoint_name=name)
+
+
+def test_number_to_keep_may_be_a_whole_float(tmp_path, weight):
+    manager = manage(weight, tmp_path, max_to_keep=2.0)
+    for _ in range(3):
+        manager.save()
+    assert names(manager) == ["ckpt-2", "ckpt-3"]
+
+
 def test_nothing_to_keep_is_refused(tmp_path, weight):
     with pytest.raises(ValueError, match=r"from 1 on, or None.*Received: 0"):
         manage(weight, tmp_path, max_to_keep=0)

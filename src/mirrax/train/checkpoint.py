@@ -142,7 +142,7 @@ class Checkpoint:
         before = self._objects[COUNTER]
         self.save_number(number)
         try:
-            path = f"{os.fspath(prefix)}-{number}"
+            path = f"{os.fsdecode(prefix)}-{number}"
             return self.write(path, asynchronous=asynchronous)
         except BaseException:
             self.save_number(before)

@@ -152,7 +152,8 @@ def require_writable(directory: pathlib.Path) -> None:
 
 def is_complete(path: pathlib.Path) -> bool:
     """Returns whether `path` has a complete checkpoint."""
-    return (path / _MANIFEST).is_file()
+    # `Path.is_file` raises for a name that is too long.
+    return os.path.isfile(path / _MANIFEST)
 
 
 def numbered(directory: pathlib.Path, name: str | None = None) -> list[pathlib.Path]:

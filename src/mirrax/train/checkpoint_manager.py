@@ -62,9 +62,14 @@ class CheckpointManager:
                 "`save_interval` is a number of steps: a whole number from 1 on. "
                 f"Received: {save_interval!r}."
             )
+        if not checkpoint_name or pathlib.Path(checkpoint_name).name != checkpoint_name:
+            raise ValueError(
+                "`checkpoint_name` is the name of a file, without a folder. Received: "
+                f"{checkpoint_name!r}. Name the folder in `directory`."
+            )
         self._checkpoint = checkpoint
         self._directory = pathlib.Path(directory).absolute()
-        self._max_to_keep = max_to_keep
+        self._max_to_keep = None if max_to_keep is None else int(max_to_keep)
         self._name = checkpoint_name
         self._interval = save_interval
         self._asynchronous = asynchronous
