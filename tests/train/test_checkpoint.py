@@ -200,6 +200,9 @@ def test_variable_that_holds_a_random_key_is_restored(tmp_path, two_replicas):
     assert variable.value == jax.random.key(1)
     with pytest.raises(ValueError, match=r"'key' has shape"):
         Checkpoint(key=mirrax.Variable(1.0)).restore(path)
+    keys = jax.random.split(jax.random.key(0))
+    with pytest.raises(ValueError, match=r"shape \(2, 2\), but shape \(2,\) was saved"):
+        Checkpoint(key=keys).restore(path)
 
 
 def test_checkpoint_can_be_part_of_another(tmp_path):

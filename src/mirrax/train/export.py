@@ -35,6 +35,7 @@ _logger = logging.getLogger(__name__)
 
 PLATFORMS = ("cpu", "cuda")
 """Where exported functions can run, unless the user chooses."""
+_KNOWN_PLATFORMS = {"cpu", "cuda", "rocm", "tpu"}
 
 Exportable = Callable[..., Any] | tuple[Callable[..., Any], Sequence[Any]]
 """A function with an `input_signature`, or a function and its signature."""
@@ -87,6 +88,11 @@ def collect_export(
     platforms: Sequence[str] = PLATFORMS,
 ) -> CheckpointData:
     """Returns what `export` writes."""
+    if isinstance(platforms, str) or not set(platforms) <= _KNOWN_PLATFORMS:
+        raise ValueError(
+            f"`platforms` is a list of {', '.join(sorted(_KNOWN_PLATFORMS))}. "
+            f'Received: {platforms!r}. Write platforms=["cpu", "cuda"].'
+        )
     named = dict(variables)
     saved_variables = list({id(v): v for v in named.values()}.values())
     arrays: dict[str, Any] = {}

@@ -55,8 +55,9 @@ class ArrayEntry(Entry):
     def difference(self, value: Any) -> str | None:
         if not isinstance(value, np.ndarray):
             return f"is an array, but {_describe(value)} was saved"
-        shape, dtype = self.kind.shape, host_transfer.saved_dtype(self.kind)
-        if value.shape != host_transfer.saved_shape(self.kind):
+        kind = self.kind
+        shape, dtype = host_transfer.saved_shape(kind), host_transfer.saved_dtype(kind)
+        if value.shape != shape:
             return f"has shape {shape}, but shape {value.shape} was saved"
         if value.dtype != dtype:
             return f"has dtype {dtype}, but {value.dtype} was saved"
