@@ -456,6 +456,41 @@ def test_directory_of_the_chief_counts_and_that_of_others_stays_empty(
     assert chief == str(tmp_path / "main" / "ckpt-1")
 
 
+def test_other_save_of_the_same_name_on_a_worker_restores_nothing(
+    tmp_path, monkeypatch
+):
+    path = Checkpoint(v=mirrax.Variable(1.0)).save(tmp_path / "ckpt")
+
+    def answer(topic, payload):
+        other = json.loads(payload)
+        if other.get("order"):
+            other["order"] += 1
+        return [payload, json.dumps(other).encode()]
+
+    monkeypatch.setattr(worker_sync, "current_peers", lambda: Worker(0, answer))
+    own = Checkpoint(v=mirrax.Variable(0.0))
+    with pytest.raises(CheckpointMismatchError, match=r"another save .*workers share"):
+        own.restore(path)
+    assert float(own.v) == 0.0
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int4", "bfloat16", "float8_e5m2", "uint8"])
+@pytest.mark.parametrize("shape", [(), (0, 2), (3, 5)])
+def test_variables_keep_their_bits(tmp_path, strategy, dtype, shape):
+    values = np.random.default_rng(0).integers(0, 2, shape).astype(dtype)
+    with strategy.scope():
+        variable = mirrax.Variable(jnp.asarray(values))
+    run = Checkpoint(v=variable)
+    path = run.save(tmp_path / "ckpt")
+    variable.assign(jnp.zeros_like(values))
+    before = variable.stored.sharding, variable.stored.committed
+    run.restore(path).assert_consumed()
+    assert (variable.stored.sharding, variable.stored.committed) == before
+    assert variable.dtype == np.dtype(dtype)
+    assert variable.numpy().tobytes() == values.tobytes()
+    strategy.run(mirrax.function(lambda: variable.assign(variable.value)))
+
+
 def test_workers_that_save_different_things_are_told(tmp_path, monkeypatch):
     def answer(topic, payload):
         return [payload, payload.replace(b"ckpt-1", b"ckpt-9")]

@@ -176,8 +176,10 @@ class Checkpoint:
         workers = worker_sync.current_peers()
         path = worker_sync.readable_path(workers, pathlib.Path(save_path).absolute())
         problem: Exception | None = None
+        order: int | None = None
         try:
             saved = checkpoint_files.read(path)
+            order = saved.order
             values = {
                 **saved.arrays,
                 **worker_sync.local_positions(workers, saved.plain),
@@ -189,7 +191,7 @@ class Checkpoint:
         except Exception as error:
             problem = error
         try:
-            worker_sync.check_all_can_restore(workers, path, problem)
+            worker_sync.check_all_can_restore(workers, path, order, problem)
         except Exception:
             if problem is None:
                 undo()

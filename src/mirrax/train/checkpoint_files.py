@@ -53,11 +53,13 @@ class CheckpointData:
         arrays: Arrays by name.
         plain: JSON values by name.
         aliases: Other names for them: alias -> name.
+        order: A number that no other save has; 0 for what is not saved yet.
     """
 
     arrays: Mapping[str, np.ndarray[Any, Any]]
     plain: Mapping[str, Any]
     aliases: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    order: int = 0
 
 
 class Writer:
@@ -121,11 +123,10 @@ def read(path: pathlib.Path) -> CheckpointData:
     manifest = _read_manifest(path)
     while True:
         try:
-            file = _arrays_file(path, manifest["order"])
-            arrays = array_file.read(file, manifest["arrays"])
-            return CheckpointData(
-                arrays, dict(manifest["plain"]), dict(manifest["aliases"])
-            )
+            order = int(manifest["order"])
+            arrays = array_file.read(_arrays_file(path, order), manifest["arrays"])
+            plain, aliases = dict(manifest["plain"]), dict(manifest["aliases"])
+            return CheckpointData(arrays, plain, aliases, order)
         except Exception as error:
             # A program that trains may have replaced it meanwhile.
             newer = _read_manifest(path)
@@ -277,7 +278,7 @@ def _read_manifest(path: pathlib.Path) -> Any:
 
 
 def _arrays_file(path: pathlib.Path, order: int) -> pathlib.Path:
-    return path / f"{_ARRAYS}{int(order)}"
+    return path / f"{_ARRAYS}{order}"
 
 
 def _checksum_line(body: bytes) -> bytes:

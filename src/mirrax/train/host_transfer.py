@@ -10,13 +10,15 @@ from typing import Any
 import jax
 import numpy as np
 
-from mirrax._jax.arrays import donated_error, is_stored, uncommitted, whole
+from mirrax._jax.arrays import copied, donated_error, is_stored, uncommitted, whole
 from mirrax.cluster import current_job
 from mirrax.collectives.shard_layout import ShardLayout, is_cut
+from mirrax.context import stack
 from mirrax.devices.topology import AXIS, Topology
 from mirrax.options import VariableAggregation
 from mirrax.values.array_like import is_array, is_prng_key
-from mirrax.values.layouts import join_parts
+from mirrax.values.layouts import join_parts, replicate_parts
+from mirrax.variables.mirrored_variable import MirroredVariable
 from mirrax.variables.sync_on_read_variable import SyncOnReadVariable
 from mirrax.variables.variable import Variable
 
@@ -96,16 +98,38 @@ def restore_like(old: Any, value: Any) -> Any:
     return _on_devices(value, old.sharding)
 
 
-def assign(variable: Variable, value: np.ndarray[Any, Any]) -> None:
-    """Assigns the combined value of a variable; a SUM is divided among replicas."""
+def assign(variable: Variable, value: Any) -> None:
+    """Assigns the combined value of a variable; a SUM is divided among replicas.
+
+    Args:
+        variable: The variable.
+        value: An array of its shape and dtype, equal on all workers.
+    """
     is_sum = variable.aggregation is VariableAggregation.SUM
-    if not isinstance(variable, SyncOnReadVariable) or not is_sum:
+    if isinstance(variable, SyncOnReadVariable) and is_sum:
+        topology = variable.topology
+        shares = _shares(value, topology.num_replicas)
+        own = tuple(shares[index] for index in topology.local_replicas)
+        variable.store(join_parts(own, topology))
+    elif (
+        type(variable) in (Variable, MirroredVariable)
+        and isinstance(value, np.ndarray)
+        and stack.overlay() is None
+    ):
+        # Without the checks of `assign`, which take longer than the copies.
+        variable.store(_placed_for(variable, value))
+    else:
         variable.assign(value)
-        return
-    topology = variable.topology
-    shares = _shares(value, topology.num_replicas)
-    own = tuple(shares[index] for index in topology.local_replicas)
-    variable.store(join_parts(own, topology))
+
+
+def _placed_for(variable: Variable, value: np.ndarray[Any, Any]) -> jax.Array:
+    """Returns a copy of `value` where the variable stores its own."""
+    if isinstance(variable, MirroredVariable) and not variable.topology.is_single:
+        topology = variable.topology
+        parts = [copied(value, device) for device in topology.local_devices]
+        return replicate_parts(parts, topology)
+    devices: Any = variable.stored.sharding.addressable_devices
+    return copied(value, min(devices, key=lambda device: device.id))
 
 
 def _gathered(array: jax.Array) -> Any:
