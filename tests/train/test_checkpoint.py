@@ -293,8 +293,15 @@ def test_another_restore_replaces_what_waits(tmp_path):
 
 @pytest.mark.parametrize(
     "value",
-    [object(), print, mirrax.data.Dataset.range(3), {"a": [object()]}],
-    ids=["object", "function", "dataset", "nested"],
+    [
+        object(),
+        print,
+        mirrax.data.Dataset.range(3),
+        {"a": [object()]},
+        np.array(["text"]),
+        np.ma.array([1.0], mask=[True]),
+    ],
+    ids=["object", "function", "dataset", "nested", "texts", "masked"],
 )
 def test_object_that_cannot_be_saved_is_refused(value):
     with pytest.raises(CheckpointObjectError, match=r"Received: 'x(/a/0)?', a "):

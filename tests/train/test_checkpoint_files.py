@@ -182,6 +182,15 @@ def test_other_kinds_of_values_are_differences(originals):
     assert not weight.numpy().any()
 
 
+def test_numbers_and_texts_come_back_as_they_were(tmp_path):
+    values = {"large": 10**400, "odd": 2**53 + 1, "text": "\ud800\0é", "zero": -0.0}
+    path = Checkpoint(**values).save(tmp_path / "ckpt")
+    run = Checkpoint(large=0, odd=0, text="", zero=1.0)
+    run.restore(path)
+    assert {name: getattr(run, name) for name in values} == values
+    assert str(run.zero) == "-0.0"
+
+
 def test_fraction_does_not_become_a_whole_number(tmp_path):
     path = Checkpoint(rate=0.5).save(tmp_path / "ckpt")
     with pytest.raises(

@@ -225,11 +225,10 @@ class Checkpoint:
         self._give_pending()
         return [] if self._pending is None else self._pending.names
 
-    def not_in(self, names: Set[str]) -> list[str]:
-        """Returns the names of the objects' values that are not in `names`."""
+    def held_names(self) -> set[str]:
+        """Returns the names of the objects' values."""
         self._give_pending()
-        held = {name for name, _ in all_entries(self._objects)} - {COUNTER}
-        return sorted(held - names)
+        return {name for name, _ in all_entries(self._objects)} - {COUNTER}
 
     def _named_entries(self) -> dict[str, Entry]:
         entries: dict[str, Entry] = {}
@@ -263,6 +262,7 @@ class LoadStatus:
 
     def assert_consumed(self) -> LoadStatus:
         """Raises if a saved value has no object, or an object no saved value."""
+        self._require_saved()
         left = self._checkpoint.unclaimed()
         if left:
             raise AssertionError(
@@ -274,7 +274,7 @@ class LoadStatus:
 
     def assert_existing_objects_matched(self) -> LoadStatus:
         """Raises if an object has a value that was not saved."""
-        unmatched = [] if self._saved is None else self._checkpoint.not_in(self._saved)
+        unmatched = sorted(self._checkpoint.held_names() - self._require_saved())
         if unmatched:
             raise AssertionError(
                 "Everything that the objects hold must be in the checkpoint. Received: "
@@ -284,12 +284,26 @@ class LoadStatus:
         return self
 
     def assert_nontrivial_match(self) -> LoadStatus:
-        """Does nothing: `restore` has checked that."""
+        """Raises if no object has a value that was saved."""
+        saved = self._require_saved()
+        if saved.isdisjoint(self._checkpoint.held_names()):
+            raise AssertionError(
+                "An object must have a value of the checkpoint. Received: one with "
+                f"{', '.join(sorted(saved))}. Give the objects the names that they had."
+            )
         return self
 
     def expect_partial(self) -> LoadStatus:
         """Does nothing: values without an object are allowed."""
         return self
+
+    def _require_saved(self) -> Set[str]:
+        if self._saved is None:
+            raise AssertionError(
+                "There is nothing to check without a checkpoint. Received: "
+                "restore(None). Ask for `latest_checkpoint` first."
+            )
+        return self._saved
 
 
 def _require_path(path: Path) -> None:

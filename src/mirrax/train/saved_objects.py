@@ -256,9 +256,11 @@ def _join(*parts: str) -> str:
 
 
 def _is_not_numeric(leaf: Any) -> bool:
-    """Returns whether `leaf` is an array of text, dates, records or objects."""
+    """Returns whether `leaf` is an array of text, dates, records, objects or holes."""
     if not isinstance(leaf, np.ndarray):
         return False
+    if isinstance(leaf, np.ma.MaskedArray):
+        return True
     return leaf.dtype.kind in "OSUMm" or leaf.dtype.names is not None
 
 
