@@ -3,6 +3,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import threading
 
 import jax.numpy as jnp
 import numpy as np
@@ -10,7 +11,12 @@ import pytest
 
 import mirrax
 from mirrax.errors import CheckpointWriteError
-from mirrax.train import Checkpoint, CheckpointManager, latest_checkpoint
+from mirrax.train import (
+    Checkpoint,
+    CheckpointManager,
+    array_file,
+    latest_checkpoint,
+)
 
 
 @pytest.fixture
@@ -152,6 +158,32 @@ def test_partial_directories_are_ignored_with_one_warning(tmp_path, weight, capl
     manager.save(3)
     assert not partial.exists()
     assert names(manager) == ["ckpt-1", "ckpt-3"]
+
+
+def test_save_that_goes_on_is_neither_warned_of_nor_removed(
+    tmp_path, weight, caplog, monkeypatch
+):
+    proceed = threading.Event()
+
+    def write(file, arrays, write=array_file.write):
+        described = write(file, arrays)
+        written.set()
+        proceed.wait(timeout=240)
+        return described
+
+    manager = manage(weight, tmp_path, asynchronous=True)
+    written = threading.Event()
+    with monkeypatch.context() as context:
+        context.setattr(array_file, "write", write)
+        manager.save(1)
+        written.wait(timeout=240)
+    with caplog.at_level(logging.WARNING, logger="mirrax"):
+        assert latest_checkpoint(tmp_path) is None
+        manage(weight, tmp_path).save(2)
+    proceed.set()
+    manager.wait()
+    assert names(manager) == ["ckpt-1", "ckpt-2"]
+    assert not caplog.records
 
 
 def test_damaged_checkpoint_is_left_for_the_one_before(tmp_path, weight, caplog):

@@ -165,7 +165,7 @@ def numbered(directory: pathlib.Path, name: str | None = None) -> list[pathlib.P
         name: The part before the number; None for any.
     """
     found = _find_numbered(directory, name)
-    new = sorted({path for path in found if _is_partial(path)} - _warned)
+    new = sorted({path for path in found if _is_abandoned(path)} - _warned)
     _warned.update(new)
     if new:
         _logger.warning(
@@ -185,18 +185,19 @@ def number_of(path: pathlib.Path) -> int:
 def remove(path: pathlib.Path) -> None:
     """Removes a checkpoint, the manifest first."""
     try:
-        (path / _MANIFEST).unlink()
+        with _locked(path):
+            (path / _MANIFEST).unlink()
+            _remove_arrays(path, _arrays_in(path))
     except OSError as error:
         _logger.warning("The old checkpoint '%s' cannot be removed: %s", path, error)
-    else:
-        _remove_arrays(path, _arrays_in(path))
 
 
 def remove_partial(directory: pathlib.Path, name: str) -> None:
-    """Removes incomplete checkpoints; only for the process that writes there."""
-    with contextlib.suppress(OSError):
-        for path in filter(_is_partial, _find_numbered(directory, name)):
-            _remove_arrays(path, _arrays_in(path))
+    """Removes incomplete checkpoints that nobody is writing."""
+    for path in filter(_is_abandoned, _find_numbered(directory, name)):
+        with contextlib.suppress(OSError), _locked(path, wait=False):
+            if _is_partial(path):
+                _remove_arrays(path, _arrays_in(path))
 
 
 def _write_manifest(
@@ -225,13 +226,21 @@ def _write_manifest(
 
 
 @contextlib.contextmanager
-def _locked(folder: pathlib.Path) -> Iterator[None]:
-    """Waits until nobody else writes there, such as the job before a restart."""
-    descriptor = os.open(folder, os.O_RDONLY)
+def _locked(folder: pathlib.Path, wait: bool = True) -> Iterator[None]:
+    """Lets nobody else write there, such as the job before a restart.
+
+    Args:
+        folder: A checkpoint.
+        wait: Whether to wait for others; otherwise raises BlockingIOError.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        # Not all file systems can.
-        with contextlib.suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            raise
+        except OSError as error:
+            _logger.debug("'%s' cannot be locked: %s", folder, error)
         yield
     finally:
         # Closing is not enough if a child process has inherited the descriptor.
@@ -306,6 +315,18 @@ def _find_numbered(directory: pathlib.Path, name: str | None) -> list[pathlib.Pa
 def _is_partial(path: pathlib.Path) -> bool:
     """Returns whether `path` has an incomplete checkpoint of Mirrax."""
     return path.is_dir() and not is_complete(path) and not _find_other_files(path)
+
+
+def _is_abandoned(path: pathlib.Path) -> bool:
+    """Returns whether a save to `path` has ended without completing it."""
+    if is_complete(path):
+        return False
+    try:
+        with _locked(path, wait=False):
+            return _is_partial(path)
+    except OSError:
+        # It is being written or removed, or no directory.
+        return False
 
 
 def _find_other_files(path: pathlib.Path) -> list[str]:
