@@ -255,6 +255,20 @@ def test_checkpoint_that_is_replaced_meanwhile_is_read(tmp_path, monkeypatch):
     assert checkpoint_files.read(tmp_path / "ckpt").plain["step"] == 2
 
 
+def test_folder_that_cannot_be_synced_does_not_damage_what_is_complete(
+    tmp_path, monkeypatch
+):
+    def refuse(path, *args, open=os.open, **options):
+        if pathlib.Path(path) == tmp_path:
+            raise PermissionError("Permission denied")
+        return open(path, *args, **options)
+
+    run = Checkpoint(weight=np.ones(3))
+    monkeypatch.setattr(os, "open", refuse)
+    path = run.write(tmp_path / "ckpt")
+    assert checkpoint_files.read(pathlib.Path(path)).arrays["weight"].sum() == 3
+
+
 @pytest.mark.parametrize("has_older", [True, False])
 def test_failed_save_says_whether_an_older_one_is_whole(
     tmp_path, monkeypatch, has_older

@@ -12,6 +12,7 @@ import numpy as np
 from mirrax.context import guards, stack
 from mirrax.train import checkpoint_files, host_transfer, worker_sync
 from mirrax.train.checkpoint_files import CheckpointData
+from mirrax.train.checkpoint_writer import Writer
 from mirrax.train.deferred_restore import DeferredRestore, use_aliases
 from mirrax.train.saved_objects import (
     COUNTER,
@@ -62,7 +63,7 @@ class Checkpoint:
         made.__dict__["_objects"] = {COUNTER: 0}
         made.__dict__["_pending"] = None
         made.__dict__["_observers"] = []
-        made.__dict__["_writer"] = checkpoint_files.Writer()
+        made.__dict__["_writer"] = Writer()
         made.__dict__["_unfinished"] = None
         return made
 

@@ -17,10 +17,6 @@ import json
 import logging
 import os
 import pathlib
-import re
-import tempfile
-import threading
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -32,17 +28,14 @@ from mirrax.errors import (
     CheckpointWriteError,
     NotFoundError,
 )
-from mirrax.train import array_file, unfinished_saves
+from mirrax.train import array_file
 
 _logger = logging.getLogger(__name__)
 
 _VERSION = 2
-_NUMBERED = re.compile(r"(?P<name>.*)-(?P<number>\d+)")
 _MANIFEST = "mirrax-manifest"
 _NEW_MANIFEST = "mirrax-manifest-new"
 _ARRAYS = "mirrax-arrays-"
-
-_warned: set[pathlib.Path] = set()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,60 +55,28 @@ class CheckpointData:
     order: int = 0
 
 
-class Writer:
-    """Writes checkpoints in a thread, one at a time."""
+def write(path: pathlib.Path, saved: CheckpointData, order: int) -> None:
+    """Writes a checkpoint, and removes the older one there.
 
-    def __init__(self) -> None:
-        self._thread: threading.Thread | None = None
-        self._error: CheckpointWriteError | None = None
-
-    def start(self, path: pathlib.Path, saved: CheckpointData) -> None:
-        """Starts writing a checkpoint; raises at once if the path is not usable."""
-        self.wait()
-        try:
-            _check_replaceable(path)
-            others = filter(is_complete, _find_numbered(path.parent, None))
-            # Later than all others, even if the clock was set back.
-            order = max(time.time_ns(), 0, *(_order_of(other) + 1 for other in others))
-            path.mkdir(parents=True, exist_ok=True)
-        except CheckpointWriteError:
-            raise
-        except OSError as error:
-            raise _write_error(path, error) from error
-        unfinished_saves.add(self.wait)
-        work = path, order, saved
-        try:
-            thread = threading.Thread(
-                target=self._write, args=work, name="mirrax-saving"
-            )
-            thread.start()
-        except RuntimeError:
-            # The main program has ended, and some versions of Python start no more.
-            self._write(*work)
-        else:
-            self._thread = thread
-
-    def wait(self) -> None:
-        """Waits until the checkpoint is written; raises the error of writing."""
-        if self._thread is not None:
-            self._thread.join()
-        unfinished_saves.discard(self.wait)
-        self._thread = None
-        error, self._error = self._error, None
-        if error is not None:
-            raise error
-
-    def _write(self, path: pathlib.Path, order: int, saved: CheckpointData) -> None:
-        file = _arrays_file(path, order)
-        try:
-            with _locked(path):
+    Args:
+        path: A directory that `check_replaceable` accepts.
+        saved: The contents.
+        order: A number that is higher than those of all earlier checkpoints.
+    """
+    file = _arrays_file(path, order)
+    try:
+        with locked(path):
+            try:
                 described = array_file.write(file, saved.arrays)
-                _write_manifest(path, order, described, saved)
-                _remove_arrays(path, [old for old in _arrays_in(path) if old != file])
-        except Exception as error:
-            self._error = _write_error(path, error)
-            self._error.__cause__ = error
-            _remove_arrays(path, [file])
+                _replace_manifest(path, order, described, saved)
+            except Exception:
+                _remove_files(path, [file])
+                raise
+            _sync_folder(path)
+            _sync_folder(path.parent)
+            _remove_files(path, [old for old in _arrays_in(path) if old != file])
+    except Exception as error:
+        raise write_error(path, error) from error
 
 
 def read(path: pathlib.Path) -> CheckpointData:
@@ -141,66 +102,42 @@ def read_plain(path: pathlib.Path) -> Mapping[str, Any]:
     return plain
 
 
-def require_writable(directory: pathlib.Path) -> None:
-    """Makes the directory; raises unless a checkpoint can be written there."""
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=directory):
-            pass
-    except OSError as error:
-        raise _write_error(directory, error) from error
-
-
 def is_complete(path: pathlib.Path) -> bool:
     """Returns whether `path` has a complete checkpoint."""
     # `Path.is_file` raises for a name that is too long.
     return os.path.isfile(path / _MANIFEST)
 
 
-def numbered(directory: pathlib.Path, name: str | None = None) -> list[pathlib.Path]:
-    """Returns the complete checkpoints in a directory, in the order of saving.
-
-    Args:
-        directory: The directory.
-        name: The part before the number; None for any.
-    """
-    found = _find_numbered(directory, name)
-    new = sorted({path for path in found if _is_abandoned(path)} - _warned)
-    _warned.update(new)
-    if new:
-        _logger.warning(
-            "Ignoring %d directories without a complete checkpoint: %s",
-            len(new),
-            ", ".join(str(path) for path in new),
-        )
-    return sorted(filter(is_complete, found), key=_order_of)
+def remove_partial(path: pathlib.Path) -> None:
+    """Removes an incomplete checkpoint, unless somebody is writing it."""
+    with contextlib.suppress(OSError), locked(path, wait=False):
+        if is_partial(path):
+            _remove_files(path, _arrays_in(path))
 
 
-def number_of(path: pathlib.Path) -> int:
-    """Returns the number in a checkpoint's name; 0 if there is none."""
-    match = _NUMBERED.fullmatch(path.name)
-    return int(match["number"]) if match else 0
+def is_abandoned(path: pathlib.Path) -> bool:
+    """Returns whether a save to `path` has ended without completing it."""
+    if is_complete(path):
+        return False
+    try:
+        with locked(path, wait=False):
+            return is_partial(path)
+    except OSError:
+        # It is being written or removed, or no directory.
+        return False
 
 
 def remove(path: pathlib.Path) -> None:
     """Removes a checkpoint, the manifest first."""
     try:
-        with _locked(path):
+        with locked(path):
             (path / _MANIFEST).unlink()
-            _remove_arrays(path, _arrays_in(path))
+            _remove_files(path, _arrays_in(path))
     except OSError as error:
         _logger.warning("The old checkpoint '%s' cannot be removed: %s", path, error)
 
 
-def remove_partial(directory: pathlib.Path, name: str) -> None:
-    """Removes incomplete checkpoints that nobody is writing."""
-    for path in filter(_is_abandoned, _find_numbered(directory, name)):
-        with contextlib.suppress(OSError), _locked(path, wait=False):
-            if _is_partial(path):
-                _remove_arrays(path, _arrays_in(path))
-
-
-def _write_manifest(
+def _replace_manifest(
     path: pathlib.Path,
     order: int,
     described: Mapping[str, list[Any]],
@@ -221,12 +158,10 @@ def _write_manifest(
         os.fsync(stream.fileno())
     _sync_folder(path)
     os.replace(new, path / _MANIFEST)
-    _sync_folder(path)
-    _sync_folder(path.parent)
 
 
 @contextlib.contextmanager
-def _locked(folder: pathlib.Path, wait: bool = True) -> Iterator[None]:
+def locked(folder: pathlib.Path, wait: bool = True) -> Iterator[None]:
     """Lets nobody else write there, such as the job before a restart.
 
     Args:
@@ -251,13 +186,13 @@ def _locked(folder: pathlib.Path, wait: bool = True) -> Iterator[None]:
 
 def _sync_folder(folder: pathlib.Path) -> None:
     """Writes the names in a folder to disk, so that a power failure loses none."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        # Not all file systems can.
-        with contextlib.suppress(OSError):
+    # Not all file systems can, and a folder may be unreadable.
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
             os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def _read_manifest(path: pathlib.Path) -> Any:
@@ -294,7 +229,7 @@ def _checksum_line(body: bytes) -> bytes:
     return b"%08x\n" % google_crc32c.value(body)
 
 
-def _order_of(path: pathlib.Path) -> int:
+def order_of(path: pathlib.Path) -> int:
     """Returns a sort key: higher for checkpoints saved later."""
     try:
         return int(_read_manifest(path)["order"])
@@ -305,28 +240,9 @@ def _order_of(path: pathlib.Path) -> int:
         return 0
 
 
-def _find_numbered(directory: pathlib.Path, name: str | None) -> list[pathlib.Path]:
-    if not directory.is_dir():
-        return []
-    matches = [(path, _NUMBERED.fullmatch(path.name)) for path in directory.iterdir()]
-    return [path for path, match in matches if match and name in (None, match["name"])]
-
-
-def _is_partial(path: pathlib.Path) -> bool:
-    """Returns whether `path` has an incomplete checkpoint of Mirrax."""
+def is_partial(path: pathlib.Path) -> bool:
+    """Returns whether `path` has nothing but an incomplete checkpoint."""
     return path.is_dir() and not is_complete(path) and not _find_other_files(path)
-
-
-def _is_abandoned(path: pathlib.Path) -> bool:
-    """Returns whether a save to `path` has ended without completing it."""
-    if is_complete(path):
-        return False
-    try:
-        with _locked(path, wait=False):
-            return _is_partial(path)
-    except OSError:
-        # It is being written or removed, or no directory.
-        return False
 
 
 def _find_other_files(path: pathlib.Path) -> list[str]:
@@ -338,8 +254,9 @@ def _arrays_in(path: pathlib.Path) -> list[pathlib.Path]:
     return list(path.glob(f"{_ARRAYS}*"))
 
 
-def _check_replaceable(path: pathlib.Path) -> None:
-    if not os.path.lexists(path) or is_complete(path) or _is_partial(path):
+def check_replaceable(path: pathlib.Path) -> None:
+    """Raises if there is anything else than a checkpoint, complete or not."""
+    if not os.path.lexists(path) or is_complete(path) or is_partial(path):
         return
     what = f"a folder with {_find_other_files(path)[:3]}" if path.is_dir() else "a file"
     raise CheckpointWriteError(
@@ -348,7 +265,7 @@ def _check_replaceable(path: pathlib.Path) -> None:
     )
 
 
-def _remove_arrays(path: pathlib.Path, arrays: Iterable[pathlib.Path]) -> None:
+def _remove_files(path: pathlib.Path, arrays: Iterable[pathlib.Path]) -> None:
     """Removes arrays from a directory, and the directory if it is then empty."""
     for file in (*arrays, path / _NEW_MANIFEST):
         with contextlib.suppress(OSError):
@@ -357,7 +274,8 @@ def _remove_arrays(path: pathlib.Path, arrays: Iterable[pathlib.Path]) -> None:
         path.rmdir()
 
 
-def _write_error(path: pathlib.Path, error: Exception) -> CheckpointWriteError:
+def write_error(path: pathlib.Path, error: Exception) -> CheckpointWriteError:
+    """Returns the error of a save that failed."""
     older = " The older checkpoint there is still whole." if is_complete(path) else ""
     return CheckpointWriteError(
         "A checkpoint needs a place with room for it where this process may write. "

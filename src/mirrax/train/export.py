@@ -24,6 +24,7 @@ from mirrax.run.compiled.function import Function
 from mirrax.run.compiled.tracing import Traced, trace
 from mirrax.train import checkpoint_files, worker_sync
 from mirrax.train.checkpoint_files import CheckpointData
+from mirrax.train.checkpoint_writer import Writer
 from mirrax.train.load_exported import FUNCTION, VARIABLE, is_exported
 from mirrax.values.array_like import as_arrays
 from mirrax.values.tensor_spec import TensorSpec
@@ -126,7 +127,7 @@ def write_export(target: pathlib.Path, saved: CheckpointData) -> None:
             f"'{target}', where there is a checkpoint. Nothing was changed. Choose "
             "another path."
         )
-    writer = checkpoint_files.Writer()
+    writer = Writer()
     writer.start(target, saved)
     writer.wait()
 
