@@ -110,6 +110,26 @@ def test_structures_of_arrays_come_back_as_they_were(tmp_path):
             assert jnp.array_equal(*map(_comparable, (one, other)))
 
 
+def test_pytree_is_built_once_however_many_leaves_it_has(tmp_path):
+    built = []
+
+    class Layers:
+        def __init__(self, leaves):
+            self.leaves = leaves
+
+    def unflatten(_, leaves):
+        built.append(leaves)
+        return Layers(list(leaves))
+
+    jax.tree_util.register_pytree_node(Layers, lambda x: (x.leaves, None), unflatten)
+    path = Checkpoint(x=Layers([np.full(1, i) for i in range(9)])).save(tmp_path / "c")
+    run = Checkpoint(x=Layers([np.zeros(1, np.int64)] * 9))
+    built.clear()
+    run.restore(path).assert_consumed()
+    assert [int(leaf[0]) for leaf in run.x.leaves] == list(range(9))
+    assert len(built) == 1
+
+
 def _blank(leaf):
     if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         return jax.random.key(0)

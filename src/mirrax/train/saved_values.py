@@ -27,6 +27,10 @@ class HasPosition(Protocol):
         """Restores a position."""
 
 
+Rebuild = Callable[[], None]
+"""Replaces a pytree by one with the leaves that were set."""
+
+
 class Entry(abc.ABC):
     """One named value of a checkpoint."""
 
@@ -35,8 +39,11 @@ class Entry(abc.ABC):
         """Returns an array on the host, perhaps the object's own, or a JSON value."""
 
     @abc.abstractmethod
-    def set(self, value: Any) -> None:
-        """Restores what `get` returned."""
+    def set(self, value: Any) -> Rebuild | None:
+        """Restores what `get` returned.
+
+        May return a function to call when all values are set.
+        """
 
     def difference(self, value: Any) -> str | None:
         """Returns why a saved `value` does not fit; None if it does."""
@@ -132,9 +139,9 @@ class PositionEntry(Entry):
 class LeafEntry(ArrayEntry):
     """An array or a number in a pytree, which is replaced."""
 
-    def __init__(self, leaf: Any, replace: Callable[[Any], None]) -> None:
+    def __init__(self, leaf: Any, set_leaf: Callable[[Any], Rebuild]) -> None:
         self._leaf = leaf
-        self._replace = replace
+        self._set_leaf = set_leaf
 
     @property
     @override
@@ -146,8 +153,8 @@ class LeafEntry(ArrayEntry):
         return host_transfer.to_host(self._leaf) if is_array(self._leaf) else self._leaf
 
     @override
-    def set(self, value: Any) -> None:
-        self._replace(host_transfer.restore_like(self._leaf, value))
+    def set(self, value: Any) -> Rebuild:
+        return self._set_leaf(host_transfer.restore_like(self._leaf, value))
 
     @override
     def difference(self, value: Any) -> str | None:
