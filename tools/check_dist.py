@@ -25,7 +25,13 @@ PROGRAMS = {
 ones = strategy.run(lambda: jax.numpy.ones(()))
 assert strategy.reduce("SUM", ones, axis=None) == 2
 """,
-    "sdist": "import mirrax.data, mirrax.launch, mirrax.summary",
+    "sdist": """
+import mirrax.data, mirrax.launch, mirrax.summary
+path = mirrax.train.Checkpoint(step=3).save("run")
+assert mirrax.train.load_variable(path, "step") == 3
+mirrax.train.export("exported", one=(lambda: jax.numpy.ones(()), []))
+assert mirrax.train.load_exported("exported").one() == 1
+""",
     "keras": """
 import keras
 with strategy.scope():
@@ -39,10 +45,6 @@ from flax import nnx
 model = nnx.Linear(2, 1, rngs=nnx.Rngs(0))
 nnx.Optimizer(model, optax.sgd(0.1), wrt=nnx.Param)
 strategy.run(mirrax.function(lambda: model(jax.numpy.ones((1, 2)))))
-""",
-    "checkpoint": """
-path = mirrax.train.Checkpoint(step=3).save("run")
-assert mirrax.train.load_variable(path, "step") == 3
 """,
     "data": """
 import array_record, pyarrow, pyarrow.parquet
@@ -59,7 +61,7 @@ def halve(x):
     return x
 assert halve(tf.constant(8.0)).numpy() == 1.0
 """,
-    "all": "import array_record, flax, keras, malt, mirrax.tf, optax, orbax.checkpoint",
+    "all": "import array_record, flax, keras, malt, mirrax.tf, optax",
 }
 """What is run with each extra, after `TRAIN`."""
 

@@ -87,4 +87,4 @@ def test_all_is_every_extra_that_users_need():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     (everything,) = extras["all"]
-    assert everything == "mirrax[checkpoint,data,flax,keras,tf]"
+    assert everything == "mirrax[data,flax,keras,tf]"

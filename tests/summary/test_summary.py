@@ -48,6 +48,41 @@ def test_scalars_in_programs_are_written_when_they_run(tmp_path):
     assert len(read_events(tmp_path)) == 4
 
 
+def test_variables_and_lists_in_programs_are_written(tmp_path):
+    variable = mirrax.Variable(2.0)
+    with summary.create_file_writer(str(tmp_path)).as_default():
+
+        @mirrax.function
+        def step(number):
+            summary.histogram("x", [variable, variable.value], step=number)
+
+        step(mirrax.Variable(3))
+        jax.effects_barrier()
+    assert b"\x10\x03" in read_events(tmp_path)[1]
+
+
+@pytest.mark.parametrize("step", [2**40, np.int64(2**40)])
+def test_steps_may_be_large(tmp_path, step):
+    with summary.create_file_writer(str(tmp_path)).as_default():
+        summary.scalar("x", 1.0, step=step)
+    assert read_events(tmp_path)[1][9:].startswith(b"\x10\x80\x80\x80\x80\x80\x20")
+
+
+def test_histogram_leaves_out_what_is_not_finite(tmp_path):
+    with summary.create_file_writer(str(tmp_path)).as_default(step=1):
+        assert summary.histogram("x", [1.0, np.nan, 3.0, np.inf], buckets=2)
+        assert summary.histogram("x", [np.nan])
+    _, event, empty = read_events(tmp_path)
+    assert struct.pack("<d", 3.0) in event
+    assert struct.pack("<2d", 1, 1) in event
+    assert empty.endswith(b"\x2a\x00")
+
+
+def test_images_have_up_to_four_channels():
+    with pytest.raises(ValueError, match=r"1 to 4 channels.*\(1, 2, 2, 5\)"):
+        summary.image("x", np.zeros((1, 2, 2, 5)), step=1)
+
+
 def test_recording_can_be_switched_off(tmp_path):
     assert not summary.scalar("x", 1.0, step=0)
     with summary.create_file_writer(str(tmp_path)).as_default(step=5) as writer:

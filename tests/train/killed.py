@@ -15,12 +15,10 @@ import signal
 import sys
 
 import numpy as np
-import orbax.checkpoint  # noqa: F401
-from absl import logging
 
 import mirrax
 
-CHANGES = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "shutil.rmtree", "open"}
+CHANGES = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "open"}
 
 
 def kill_before(change, directory):
@@ -30,14 +28,8 @@ def kill_before(change, directory):
     def hook(event, args):
         if event not in CHANGES or (event == "open" and not args[2] & os.O_WRONLY):
             return
-        # What happens to single files of Orbax is all the same.
         place = pathlib.Path(os.fsdecode(args[0]))
-        is_near = directory in place.parents and len(place.parts) < 3 + len(
-            directory.parts
-        )
-        # Whoever removes a tree names folders in it by their names alone.
-        is_in_tree = event == "os.rmdir" and args[1] != -1
-        if (is_near or is_in_tree) and next(counter) == change:
+        if directory in place.parents and next(counter) == change:
             os.kill(os.getpid(), signal.SIGKILL)
 
     sys.addaudithook(hook)
@@ -82,5 +74,4 @@ def main(directory):
 
 
 if __name__ == "__main__":
-    logging.set_verbosity(logging.FATAL)
     main(pathlib.Path(sys.argv[1]))

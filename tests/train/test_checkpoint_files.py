@@ -1,16 +1,23 @@
 """Checkpoints whose files were changed, cut, lost or found after they were saved."""
 
 import functools
+import json
 import os
 import pathlib
 import shutil
+import threading
 
 import numpy as np
 import pytest
 
 import mirrax
 from mirrax.errors import CheckpointDamagedError, CheckpointWriteError, NotFoundError
-from mirrax.train import Checkpoint, CheckpointManager, checkpoint_files
+from mirrax.train import (
+    Checkpoint,
+    CheckpointManager,
+    array_file,
+    checkpoint_files,
+)
 
 
 def build():
@@ -80,7 +87,7 @@ def test_no_flipped_bit_goes_unnoticed(directory):
 
 @pytest.mark.parametrize(
     "damage",
-    [functools.partial(flip_bit, 30), cut, lengthen, pathlib.Path.unlink],
+    [functools.partial(flip_bit, 9), cut, lengthen, pathlib.Path.unlink],
     ids=["bit", "cut", "longer", "lost"],
 )
 def test_damaged_file_leads_to_the_checkpoint_before(directory, damage):
@@ -105,6 +112,44 @@ def test_files_that_do_not_belong_there_are_not_read(directory):
     manager = CheckpointManager(restored, directory)
     assert manager.restore_or_initialize() == str(directory / "ckpt-2")
     assert state(restored) == ([2.0] * 3, 10, 10)
+
+
+@pytest.mark.parametrize("shape", [(), (0, 3), (5,), (2, 1, 3)])
+def test_arrays_of_every_dtype_keep_their_bits(tmp_path, shape):
+    random = np.random.default_rng(0)
+    names = ["bool", "int4", "uint2", "int64", "bfloat16", "float8_e4m3fn", ">f4"]
+    arrays = {}
+    for name in (*names, "complex128"):
+        kind = np.dtype(name)
+        if name in {"bool", "int4", "uint2"}:
+            arrays[name] = random.integers(0, 2, shape).astype(kind)
+        else:
+            data = random.bytes(int(np.prod(shape)) * kind.itemsize)
+            arrays[name] = np.frombuffer(data, kind).reshape(shape)
+    arrays["transposed"] = arrays["complex128"].T
+    described = array_file.write(tmp_path / "arrays", arrays)
+    described = json.loads(json.dumps(described))
+    for name, array in array_file.read(tmp_path / "arrays", described).items():
+        assert (array.dtype, array.shape) == (arrays[name].dtype, arrays[name].shape)
+        assert array.tobytes() == arrays[name].tobytes()
+
+
+def test_array_larger_than_a_chunk_is_checked_to_its_end(tmp_path):
+    arrays = {"v": np.arange((1 << 18) + 5, dtype=np.float32)}
+    described = array_file.write(tmp_path / "arrays", arrays)
+    read = array_file.read(tmp_path / "arrays", described)
+    np.testing.assert_array_equal(read["v"], arrays["v"])
+    flip_bit(-1, tmp_path / "arrays")
+    with pytest.raises(ValueError, match="other bits"):
+        array_file.read(tmp_path / "arrays", described)
+
+
+def test_crafted_kinds_of_arrays_are_refused(tmp_path):
+    file = tmp_path / "arrays"
+    file.write_bytes(bytes(16))
+    for dtype, shape in (("O", [2]), ("f4", [1 << 40]), ("f4", [-2, -2]), ("f4", [3])):
+        with pytest.raises(ValueError, match=r"an array of|other bits"):
+            array_file.read(file, {"v": [dtype, shape, 0]})
 
 
 def test_position_that_does_not_fit_restores_nothing(originals):
@@ -137,6 +182,15 @@ def test_other_kinds_of_values_are_differences(originals):
     assert not weight.numpy().any()
 
 
+def test_numbers_and_texts_come_back_as_they_were(tmp_path):
+    values = {"large": 10**400, "odd": 2**53 + 1, "text": "\ud800\0é", "zero": -0.0}
+    path = Checkpoint(**values).save(tmp_path / "ckpt")
+    run = Checkpoint(large=0, odd=0, text="", zero=1.0)
+    run.restore(path)
+    assert {name: getattr(run, name) for name in values} == values
+    assert str(run.zero) == "-0.0"
+
+
 def test_fraction_does_not_become_a_whole_number(tmp_path):
     path = Checkpoint(rate=0.5).save(tmp_path / "ckpt")
     with pytest.raises(
@@ -165,6 +219,56 @@ def test_names_of_files_are_on_disk_when_a_save_returns(tmp_path, monkeypatch):
     assert events[renamed + 1 :] == [path, tmp_path]
 
 
+def test_saves_to_one_path_do_not_mix(tmp_path, monkeypatch):
+    ended = threading.Event()
+
+    def write(file, arrays, write=array_file.write):
+        described = write(file, arrays)
+        if "first" in arrays:
+            started.set()
+            ended.wait(timeout=0.5)
+        return described
+
+    started = threading.Event()
+    monkeypatch.setattr(array_file, "write", write)
+    first, second = Checkpoint(first=np.ones(3)), Checkpoint(second=np.ones(3))
+    first.write(tmp_path / "ckpt", asynchronous=True)
+    started.wait(timeout=240)
+    second.write(tmp_path / "ckpt")
+    ended.set()
+    first.wait()
+    assert list(checkpoint_files.read(tmp_path / "ckpt").arrays) == ["second"]
+    assert len(list((tmp_path / "ckpt").iterdir())) == 2
+
+
+def test_checkpoint_that_is_replaced_meanwhile_is_read(tmp_path, monkeypatch):
+    run = Checkpoint(weight=np.ones(3), step=1)
+    run.write(tmp_path / "ckpt")
+
+    def read_late(file, described, read=array_file.read):
+        monkeypatch.undo()
+        run.step = 2
+        run.write(tmp_path / "ckpt")
+        return read(file, described)
+
+    monkeypatch.setattr(array_file, "read", read_late)
+    assert checkpoint_files.read(tmp_path / "ckpt").plain["step"] == 2
+
+
+def test_folder_that_cannot_be_synced_does_not_damage_what_is_complete(
+    tmp_path, monkeypatch
+):
+    def refuse(path, *args, open=os.open, **options):
+        if pathlib.Path(path) == tmp_path:
+            raise PermissionError("Permission denied")
+        return open(path, *args, **options)
+
+    run = Checkpoint(weight=np.ones(3))
+    monkeypatch.setattr(os, "open", refuse)
+    path = run.write(tmp_path / "ckpt")
+    assert checkpoint_files.read(pathlib.Path(path)).arrays["weight"].sum() == 3
+
+
 @pytest.mark.parametrize("has_older", [True, False])
 def test_failed_save_says_whether_an_older_one_is_whole(
     tmp_path, monkeypatch, has_older
@@ -176,7 +280,7 @@ def test_failed_save_says_whether_an_older_one_is_whole(
     def fail(*_):
         raise OSError("No space left on device")
 
-    monkeypatch.setattr(checkpoint_files, "_write_arrays", fail)
+    monkeypatch.setattr(array_file, "write", fail)
     with pytest.raises(CheckpointWriteError, match="No space left on") as info:
         checkpoint.write(tmp_path / "ckpt")
     assert ("older checkpoint there is still whole" in str(info.value)) is has_older

@@ -239,3 +239,11 @@ def export_on_workers(path):
 def test_workers_export_once_and_load_together(path):
     answers = launch_processes(export_on_workers, 2, [str(path)])
     assert answers == [(X @ [1.0, 2.0]).tolist()] * 2
+
+
+@pytest.mark.parametrize("platforms", ["cpu", ["gpu"]])
+def test_unknown_platforms_are_refused(tmp_path, platforms):
+    function = (lambda x: x), [mirrax.TensorSpec([2])]
+    with pytest.raises(ValueError, match=r"list of cpu, cuda, rocm, tpu. Received"):
+        mirrax.train.export(tmp_path / "e", platforms=platforms, same=function)
+    assert not (tmp_path / "e").exists()

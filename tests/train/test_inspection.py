@@ -43,4 +43,20 @@ def test_objects_that_were_not_saved_are_found(path):
     status = Checkpoint(weight=weight, bias=bias).restore(path, partial=True)
     with pytest.raises(AssertionError, match=r"no values for bias\. Make"):
         status.assert_existing_objects_matched()
-    Checkpoint(bias=bias).restore(None).assert_existing_objects_matched()
+
+
+def test_checks_of_what_was_not_restored_raise(path):
+    bias = Checkpoint(bias=mirrax.Variable(1.0))
+    status = bias.restore(path, partial=True).expect_partial()
+    with pytest.raises(AssertionError, match=r"one with .*step, weight\. Give"):
+        status.assert_nontrivial_match()
+    found = Checkpoint(step=0).restore(path)
+    assert found.assert_nontrivial_match() is found
+    nothing = bias.restore(None).expect_partial()
+    for check in (
+        nothing.assert_consumed,
+        nothing.assert_existing_objects_matched,
+        nothing.assert_nontrivial_match,
+    ):
+        with pytest.raises(AssertionError, match=r"Received: restore\(None\)"):
+            check()

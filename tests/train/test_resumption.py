@@ -7,7 +7,7 @@ import signal
 import pytest
 
 import mirrax
-from mirrax.train import checkpoint_files
+from mirrax.train import checkpoint_directory
 from tests.train.stopping import Launched
 
 STEPS, INTERVAL = 30, 5
@@ -20,8 +20,8 @@ def manage(directory, **options):
 
 def numbers_in(directory):
     return [
-        checkpoint_files.number_of(path)
-        for path in checkpoint_files.numbered(directory)
+        checkpoint_directory.number_of(path)
+        for path in checkpoint_directory.numbered(directory)
     ]
 
 

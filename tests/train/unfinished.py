@@ -13,21 +13,21 @@ import time
 import numpy as np
 
 import mirrax
-from mirrax.train import checkpoint_files
+from mirrax.train import array_file
 
 
-def write_slowly(ocp, folder, arrays, write=checkpoint_files._write_arrays):
+def write_slowly(file, arrays, write=array_file.write):
     # Long enough for the main thread to reach the interpreter's shutdown.
     time.sleep(0.5)
-    if ending == "fail" and folder.parent.name == "ckpt-1":
+    if ending == "fail" and file.parent.name == "ckpt-1":
         raise OSError("No space left on device")
-    write(ocp, folder, arrays)
+    return write(file, arrays)
 
 
 directory, ending = sys.argv[1:]
-checkpoint_files._write_arrays = write_slowly
+array_file.write = write_slowly
 atexit.register(print, "handlers have run")
-run = mirrax.train.Checkpoint(weight=np.ones(3))
+run = mirrax.train.Checkpoint(weight=np.ones(1 << 18))
 manager = mirrax.train.CheckpointManager(
     run, directory, max_to_keep=1, asynchronous=True
 )

@@ -24,7 +24,7 @@ from mirrax.cluster.resolvers.detection import (
 from mirrax.cluster.resolvers.tf_config import VARIABLE
 from mirrax.devices import default_devices, device_kind
 
-_PACKAGES = ("mirrax", "jax", "jaxlib", "numpy", "keras", "flax", "orbax-checkpoint")
+_PACKAGES = ("mirrax", "jax", "jaxlib", "numpy", "keras", "flax")
 # Whether the check passed, what was checked, the result.
 Finding = tuple[bool, str, str]
 

@@ -57,6 +57,7 @@ def scalar(value: float) -> bytes:
 def histogram(values: np.ndarray[Any, Any], num_buckets: int) -> bytes:
     """Returns a histogram of values encoded for `event`."""
     flat = values.astype(np.float64).reshape(-1)
+    flat = flat[np.isfinite(flat)]
     if not flat.size:
         return delimited(5, b"")
     counts, edges = np.histogram(flat, num_buckets)

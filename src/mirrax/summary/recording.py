@@ -12,6 +12,7 @@ import numpy as np
 
 from mirrax.context import stack
 from mirrax.summary import events
+from mirrax.values.array_like import as_array
 
 
 class Writer(Protocol):
@@ -36,16 +37,19 @@ def _state() -> _State:
 @contextlib.contextmanager
 def recording_to(writer: Writer, step: Any) -> Iterator[None]:
     """Makes a writer, and a step if it is given, the default."""
-    changes = {"writer": writer} | ({} if step is None else {"step": step})
-    with _changed(**changes):
+    with stack.summarizing(_with_writer(writer, step)):
         yield
         writer.flush()
 
 
 def set_writer(writer: Writer, step: Any) -> None:
     """Makes a writer, and a step if it is given, the default from now on."""
-    changes = {"writer": writer} | ({} if step is None else {"step": step})
-    stack.set_summary_state(dataclasses.replace(_state(), **changes))
+    stack.set_summary_state(_with_writer(writer, step))
+
+
+def _with_writer(writer: Writer, step: Any) -> _State:
+    at = get_step() if step is None else step
+    return dataclasses.replace(_state(), writer=writer, step=at)
 
 
 @contextlib.contextmanager
@@ -57,12 +61,8 @@ def record_if(condition: Any) -> Iterator[None]:
     ...         scalar("loss", 0.5, step=1)
     False
     """
-    with _changed(condition=condition):
+    with stack.summarizing(dataclasses.replace(_state(), condition=condition)):
         yield
-
-
-def _changed(**changes: Any) -> contextlib.AbstractContextManager[None]:
-    return stack.summarizing(dataclasses.replace(_state(), **changes))
 
 
 def should_record_summaries() -> bool:
@@ -124,6 +124,8 @@ def histogram(
 ) -> bool:
     """Writes a histogram of values; returns whether it was written.
 
+    Values that are not finite are left out.
+
     >>> with mirrax.summary.create_file_writer("logs").as_default():
     ...     histogram("weights", [1.0, 2.0, 2.0], step=1)
     True
@@ -159,6 +161,11 @@ def image(
     True
     """
     _require_rank(name, data, 4, "images", "[k, height, width, channels]")
+    if np.shape(data)[-1] not in range(1, 5):
+        raise ValueError(
+            "An image has 1 to 4 channels: gray or colors, with or without opacity. "
+            f"Received: shape {np.shape(data)} for {name!r}."
+        )
     return _record(name, data, step, lambda x: events.images(x[: int(max_outputs)]))
 
 
@@ -220,12 +227,6 @@ class SummaryMetadata:
     plugin_data: PluginData = dataclasses.field(default_factory=PluginData)
 
 
-def _is_text(data: Any) -> bool:
-    return isinstance(data, str | bytes) or (
-        isinstance(data, np.ndarray) and data.dtype.kind in "OSU"
-    )
-
-
 def _require_rank(name: str, data: Any, rank: int, kind: str, axes: str) -> None:
     shape = np.shape(data)
     if len(shape) != rank:
@@ -252,12 +253,11 @@ def _record(
     def store(value: Any, number: Any) -> None:
         writer.write(name, encode(np.asarray(value)), int(np.asarray(number)))
 
-    if not _is_text(data):
-        data = jax.numpy.asarray(data)
-    at = jax.numpy.asarray(at)
-    if any(isinstance(x, jax.core.Tracer) for x in (data, at)):
-        jax.debug.callback(store, data, at)
+    data, at = jax.tree.map(as_array, (data, at))
+    if any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves((data, at))):
+        jax.debug.callback(store, jax.numpy.asarray(data), jax.numpy.asarray(at))
     else:
+        # Not as arrays of JAX, which have no 64 bits by default, and no text.
         store(data, at)
     return True
 

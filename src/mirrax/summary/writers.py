@@ -69,7 +69,7 @@ class FileWriter(SummaryWriter):
         flush_millis: int = 120_000,
         filename_suffix: str = ".v2",
     ) -> None:
-        folder = os.fspath(logdir)
+        folder = os.fsdecode(logdir)
         os.makedirs(folder, exist_ok=True)
         now = time.time()
         name = (

@@ -10,8 +10,9 @@ from typing import Any, Self
 import numpy as np
 
 from mirrax.context import guards, stack
-from mirrax.train import checkpoint_files, worker_sync
+from mirrax.train import checkpoint_files, host_transfer, worker_sync
 from mirrax.train.checkpoint_files import CheckpointData
+from mirrax.train.checkpoint_writer import Writer
 from mirrax.train.deferred_restore import DeferredRestore, use_aliases
 from mirrax.train.saved_objects import (
     COUNTER,
@@ -24,6 +25,7 @@ from mirrax.train.saved_objects import (
     set_values,
 )
 from mirrax.train.saved_values import Entry
+from mirrax.variables import aliasing
 
 Path = str | os.PathLike[str]
 
@@ -61,7 +63,7 @@ class Checkpoint:
         made.__dict__["_objects"] = {COUNTER: 0}
         made.__dict__["_pending"] = None
         made.__dict__["_observers"] = []
-        made.__dict__["_writer"] = checkpoint_files.Writer()
+        made.__dict__["_writer"] = Writer()
         made.__dict__["_unfinished"] = None
         return made
 
@@ -141,7 +143,7 @@ class Checkpoint:
         before = self._objects[COUNTER]
         self.save_number(number)
         try:
-            path = f"{os.fspath(prefix)}-{number}"
+            path = f"{os.fsdecode(prefix)}-{number}"
             return self.write(path, asynchronous=asynchronous)
         except BaseException:
             self.save_number(before)
@@ -175,8 +177,10 @@ class Checkpoint:
         workers = worker_sync.current_peers()
         path = worker_sync.readable_path(workers, pathlib.Path(save_path).absolute())
         problem: Exception | None = None
+        order: int | None = None
         try:
             saved = checkpoint_files.read(path)
+            order = saved.order
             values = {
                 **saved.arrays,
                 **worker_sync.local_positions(workers, saved.plain),
@@ -188,7 +192,7 @@ class Checkpoint:
         except Exception as error:
             problem = error
         try:
-            worker_sync.check_all_can_restore(workers, path, problem)
+            worker_sync.check_all_can_restore(workers, path, order, problem)
         except Exception:
             if problem is None:
                 undo()
@@ -222,11 +226,10 @@ class Checkpoint:
         self._give_pending()
         return [] if self._pending is None else self._pending.names
 
-    def not_in(self, names: Set[str]) -> list[str]:
-        """Returns the names of the objects' values that are not in `names`."""
+    def held_names(self) -> set[str]:
+        """Returns the names of the objects' values."""
         self._give_pending()
-        held = {name for name, _ in all_entries(self._objects)} - {COUNTER}
-        return sorted(held - names)
+        return {name for name, _ in all_entries(self._objects)} - {COUNTER}
 
     def _named_entries(self) -> dict[str, Entry]:
         entries: dict[str, Entry] = {}
@@ -260,6 +263,7 @@ class LoadStatus:
 
     def assert_consumed(self) -> LoadStatus:
         """Raises if a saved value has no object, or an object no saved value."""
+        self._require_saved()
         left = self._checkpoint.unclaimed()
         if left:
             raise AssertionError(
@@ -271,7 +275,7 @@ class LoadStatus:
 
     def assert_existing_objects_matched(self) -> LoadStatus:
         """Raises if an object has a value that was not saved."""
-        unmatched = [] if self._saved is None else self._checkpoint.not_in(self._saved)
+        unmatched = sorted(self._checkpoint.held_names() - self._require_saved())
         if unmatched:
             raise AssertionError(
                 "Everything that the objects hold must be in the checkpoint. Received: "
@@ -281,12 +285,26 @@ class LoadStatus:
         return self
 
     def assert_nontrivial_match(self) -> LoadStatus:
-        """Does nothing: `restore` has checked that."""
+        """Raises if no object has a value that was saved."""
+        saved = self._require_saved()
+        if saved.isdisjoint(self._checkpoint.held_names()):
+            raise AssertionError(
+                "An object must have a value of the checkpoint. Received: one with "
+                f"{', '.join(sorted(saved))}. Give the objects the names that they had."
+            )
         return self
 
     def expect_partial(self) -> LoadStatus:
         """Does nothing: values without an object are allowed."""
         return self
+
+    def _require_saved(self) -> Set[str]:
+        if self._saved is None:
+            raise AssertionError(
+                "There is nothing to check without a checkpoint. Received: "
+                "restore(None). Ask for `latest_checkpoint` first."
+            )
+        return self._saved
 
 
 def _require_path(path: Path) -> None:
@@ -302,7 +320,11 @@ def _collect(
     positions: Mapping[str, list[Any]],
     aliases: Mapping[str, str],
 ) -> CheckpointData:
-    values = {name: e.get() for name, e in entries.items() if name not in positions}
+    kept = {name: e for name, e in entries.items() if name not in positions}
+    # No program may change the variables before they are copied.
+    with aliasing.lock:
+        copies = host_transfer.copies(entry.get() for entry in kept.values())
+    values = dict(zip(kept, copies, strict=True))
     arrays = {n: v for n, v in values.items() if isinstance(v, np.ndarray)}
     plain = {n: v for n, v in values.items() if n not in arrays}
     return CheckpointData(arrays, {**plain, **positions}, aliases)

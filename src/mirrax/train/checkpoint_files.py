@@ -1,7 +1,7 @@
 """Checkpoints as directories.
 
-    <path>/mirrax-arrays-<order>/   the arrays, written by Orbax
-    <path>/mirrax-manifest          everything else, with checksums of all files
+    <path>/mirrax-arrays-<order>   the bytes of the arrays
+    <path>/mirrax-manifest         everything else, with checksums
 
 The manifest is written last and replaced atomically. Until then the previous one is
 valid, with its own arrays. So the process can be killed at any moment: either the old
@@ -12,20 +12,15 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import fcntl
 import json
 import logging
 import os
 import pathlib
-import re
-import shutil
-import tempfile
-import threading
-import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import google_crc32c
-import jax
 import numpy as np
 
 from mirrax.errors import (
@@ -33,17 +28,14 @@ from mirrax.errors import (
     CheckpointWriteError,
     NotFoundError,
 )
-from mirrax.train import unfinished_saves
+from mirrax.train import array_file
 
 _logger = logging.getLogger(__name__)
 
-_VERSION = 1
-_NUMBERED = re.compile(r"(?P<name>.*)-(?P<number>\d+)")
+_VERSION = 2
 _MANIFEST = "mirrax-manifest"
 _NEW_MANIFEST = "mirrax-manifest-new"
 _ARRAYS = "mirrax-arrays-"
-
-_warned: set[pathlib.Path] = set()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,98 +46,54 @@ class CheckpointData:
         arrays: Arrays by name.
         plain: JSON values by name.
         aliases: Other names for them: alias -> name.
+        order: A number that no other save has; 0 for what is not saved yet.
     """
 
     arrays: Mapping[str, np.ndarray[Any, Any]]
     plain: Mapping[str, Any]
     aliases: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    order: int = 0
 
 
-class Writer:
-    """Writes checkpoints in a thread, one at a time."""
+def write(path: pathlib.Path, saved: CheckpointData, order: int) -> None:
+    """Writes a checkpoint, and removes the older one there.
 
-    def __init__(self) -> None:
-        self._thread: threading.Thread | None = None
-        self._error: CheckpointWriteError | None = None
-
-    def start(self, path: pathlib.Path, saved: CheckpointData) -> None:
-        """Starts writing a checkpoint; raises at once if the path is not usable."""
-        self.wait()
-        if unfinished_saves.is_too_late():
-            raise CheckpointWriteError(
-                "A checkpoint must be saved before the main program ends. Received: "
-                f"'{path}' from a thread that is still running then. Let the main "
-                "program wait for it: `thread.join()`."
-            )
-        ocp = _orbax()
-        try:
-            _check_replaceable(path)
-            others = filter(is_complete, _find_numbered(path.parent, None))
-            # Later than all others, even if the clock was set back.
-            order = max(time.time_ns(), 0, *(_order_of(other) + 1 for other in others))
-            folder = path / f"{_ARRAYS}{order}"
-            folder.mkdir(parents=True)
-        except CheckpointWriteError:
-            raise
-        except OSError as error:
-            raise _write_error(path, error) from error
-        # Not with Orbax' own threads, which wait five minutes after a failure.
-        self._thread = threading.Thread(
-            target=self._write, args=(ocp, folder, order, saved), name="mirrax-saving"
-        )
-        self._thread.start()
-        unfinished_saves.add(self.wait)
-
-    def wait(self) -> None:
-        """Waits until the checkpoint is written; raises the error of writing."""
-        if self._thread is not None:
-            self._thread.join()
-            unfinished_saves.discard(self.wait)
-        self._thread = None
-        error, self._error = self._error, None
-        if error is not None:
-            raise error
-
-    def _write(
-        self, ocp: Any, folder: pathlib.Path, order: int, saved: CheckpointData
-    ) -> None:
-        path = folder.parent
-        try:
-            _write_arrays(ocp, folder, saved.arrays)
-            _write_manifest(folder, order, saved)
-        except Exception as error:
-            self._error = _write_error(path, error)
-            self._error.__cause__ = error
-            _remove_arrays(path, [folder])
-        else:
-            _remove_arrays(path, [old for old in _arrays_in(path) if old != folder])
+    Args:
+        path: A directory that `check_replaceable` accepts.
+        saved: The contents.
+        order: A number that is higher than those of all earlier checkpoints.
+    """
+    file = _arrays_file(path, order)
+    try:
+        with locked(path):
+            try:
+                described = array_file.write(file, saved.arrays)
+                _replace_manifest(path, order, described, saved)
+            except Exception:
+                _remove_files(path, [file])
+                raise
+            _sync_folder(path)
+            _sync_folder(path.parent)
+            _remove_files(path, [old for old in _arrays_in(path) if old != file])
+    except Exception as error:
+        raise write_error(path, error) from error
 
 
 def read(path: pathlib.Path) -> CheckpointData:
     """Reads a checkpoint and verifies its checksums."""
-    ocp = _orbax()
     manifest = _read_manifest(path)
-    try:
-        folder = _folder_in(path, manifest["folder"])
-        changed = [
-            name
-            for name, described in manifest["files"].items()
-            if _describe(folder / name) != described
-        ]
-        if changed:
-            raise ValueError(f"other bits than were written in {', '.join(changed)}")
-        arrays = {
-            name: _empty_array(shape, dtype)
-            for name, (shape, dtype) in manifest["empty"].items()
-        }
-        plain, aliases = dict(manifest["plain"]), dict(manifest["aliases"])
-        if manifest["files"]:
-            restored = ocp.args.StandardRestore()
-            with contextlib.closing(_handler(ocp)) as handler:
-                arrays.update(handler.restore(folder, args=restored))
-    except Exception as error:
-        raise _damaged_error(path, str(error)) from error
-    return CheckpointData(arrays, plain, aliases)
+    while True:
+        try:
+            order = int(manifest["order"])
+            arrays = array_file.read(_arrays_file(path, order), manifest["arrays"])
+            plain, aliases = dict(manifest["plain"]), dict(manifest["aliases"])
+            return CheckpointData(arrays, plain, aliases, order)
+        except Exception as error:
+            # A program that trains may have replaced it meanwhile.
+            newer = _read_manifest(path)
+            if newer == manifest:
+                raise _damaged_error(path, str(error)) from error
+            manifest = newer
 
 
 def read_plain(path: pathlib.Path) -> Mapping[str, Any]:
@@ -154,145 +102,108 @@ def read_plain(path: pathlib.Path) -> Mapping[str, Any]:
     return plain
 
 
-def require_writable(directory: pathlib.Path) -> None:
-    """Makes the directory; raises unless a checkpoint can be written there."""
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=directory):
-            pass
-    except OSError as error:
-        raise _write_error(directory, error) from error
-
-
 def is_complete(path: pathlib.Path) -> bool:
     """Returns whether `path` has a complete checkpoint."""
-    return (path / _MANIFEST).is_file()
+    # `Path.is_file` raises for a name that is too long.
+    return os.path.isfile(path / _MANIFEST)
 
 
-def numbered(directory: pathlib.Path, name: str | None = None) -> list[pathlib.Path]:
-    """Returns the complete checkpoints in a directory, in the order of saving.
-
-    Args:
-        directory: The directory.
-        name: The part before the number; None for any.
-    """
-    found = _find_numbered(directory, name)
-    new = sorted({path for path in found if _is_partial(path)} - _warned)
-    _warned.update(new)
-    if new:
-        _logger.warning(
-            "Ignoring %d directories without a complete checkpoint: %s",
-            len(new),
-            ", ".join(str(path) for path in new),
-        )
-    return sorted(filter(is_complete, found), key=_order_of)
+def remove_partial(path: pathlib.Path) -> None:
+    """Removes an incomplete checkpoint, unless somebody is writing it."""
+    with contextlib.suppress(OSError), locked(path, wait=False):
+        if is_partial(path):
+            _remove_files(path, _arrays_in(path))
 
 
-def number_of(path: pathlib.Path) -> int:
-    """Returns the number in a checkpoint's name; 0 if there is none."""
-    match = _NUMBERED.fullmatch(path.name)
-    return int(match["number"]) if match else 0
+def is_abandoned(path: pathlib.Path) -> bool:
+    """Returns whether a save to `path` has ended without completing it."""
+    if is_complete(path):
+        return False
+    try:
+        with locked(path, wait=False):
+            return is_partial(path)
+    except OSError:
+        # It is being written or removed, or no directory.
+        return False
 
 
 def remove(path: pathlib.Path) -> None:
     """Removes a checkpoint, the manifest first."""
     try:
-        (path / _MANIFEST).unlink()
+        with locked(path):
+            (path / _MANIFEST).unlink()
+            _remove_files(path, _arrays_in(path))
     except OSError as error:
         _logger.warning("The old checkpoint '%s' cannot be removed: %s", path, error)
-    else:
-        _remove_arrays(path, _arrays_in(path))
 
 
-def remove_partial(directory: pathlib.Path, name: str) -> None:
-    """Removes incomplete checkpoints; only for the process that writes there."""
-    with contextlib.suppress(OSError):
-        for path in filter(_is_partial, _find_numbered(directory, name)):
-            _remove_arrays(path, _arrays_in(path))
-
-
-def _orbax() -> Any:
-    """Imports Orbax, which is large and used for nothing else."""
-    try:
-        import orbax.checkpoint as ocp
-    except ImportError as error:
-        raise ImportError(
-            "Checkpoints are written by Orbax, which cannot be imported. Received: "
-            f"{error}. Install it: pip install 'mirrax[checkpoint]'."
-        ) from error
-    return ocp
-
-
-def _handler(ocp: Any) -> Any:
-    own = jax.process_index()
-    # Each process works alone; Orbax must not wait for the others.
-    alone = ocp.options.MultiprocessingOptions(
-        primary_host=own,
-        active_processes={own},
-        barrier_sync_key_prefix=f"mirrax{own}",
-    )
-    return ocp.StandardCheckpointHandler(multiprocessing_options=alone)
-
-
-def _write_arrays(
-    ocp: Any, folder: pathlib.Path, arrays: Mapping[str, np.ndarray[Any, Any]]
+def _replace_manifest(
+    path: pathlib.Path,
+    order: int,
+    described: Mapping[str, list[Any]],
+    saved: CheckpointData,
 ) -> None:
-    # Orbax rejects empty arrays; the manifest has their shapes.
-    stored = {name: array for name, array in arrays.items() if array.size}
-    if stored:
-        with contextlib.closing(_handler(ocp)) as handler:
-            handler.save(folder, args=ocp.args.StandardSave(stored))
-            handler.finalize(folder)
-
-
-def _write_manifest(folder: pathlib.Path, order: int, saved: CheckpointData) -> None:
-    files = [file for file in sorted(folder.rglob("*")) if file.is_file()]
     manifest = {
         "version": _VERSION,
         "order": order,
-        "folder": folder.name,
-        "files": {str(f.relative_to(folder)): _describe(f, sync=True) for f in files},
-        "empty": {
-            name: [array.shape, str(array.dtype)]
-            for name, array in saved.arrays.items()
-            if not array.size
-        },
+        "arrays": described,
         "plain": dict(saved.plain),
         "aliases": dict(saved.aliases),
     }
     body = json.dumps(manifest).encode()
-    new = folder.parent / _NEW_MANIFEST
-    for changed in (folder, *(file for file in folder.rglob("*") if file.is_dir())):
-        _sync_folder(changed)
+    new = path / _NEW_MANIFEST
     with new.open("wb") as stream:
         stream.write(_checksum_line(body) + body)
         stream.flush()
         os.fsync(stream.fileno())
-    os.replace(new, folder.parent / _MANIFEST)
-    _sync_folder(folder.parent)
-    _sync_folder(folder.parent.parent)
+    _sync_folder(path)
+    os.replace(new, path / _MANIFEST)
+
+
+@contextlib.contextmanager
+def locked(folder: pathlib.Path, wait: bool = True) -> Iterator[None]:
+    """Lets nobody else write there, such as the job before a restart.
+
+    Args:
+        folder: A checkpoint.
+        wait: Whether to wait for others; otherwise raises BlockingIOError.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            raise
+        except OSError as error:
+            _logger.debug("'%s' cannot be locked: %s", folder, error)
+        yield
+    finally:
+        # Closing is not enough if a child process has inherited the descriptor.
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+        os.close(descriptor)
 
 
 def _sync_folder(folder: pathlib.Path) -> None:
     """Writes the names in a folder to disk, so that a power failure loses none."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        # Not all file systems can.
-        with contextlib.suppress(OSError):
+    # Not all file systems can, and a folder may be unreadable.
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
             os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def _read_manifest(path: pathlib.Path) -> Any:
-    if not is_complete(path):
+    try:
+        line, end, body = (path / _MANIFEST).read_bytes().partition(b"\n")
+    except (FileNotFoundError, NotADirectoryError):
         raise NotFoundError(
             f"There is no whole checkpoint at '{path}'. Received: a path that "
             f"{'is no directory' if not path.is_dir() else 'was not completed'}. "
             "`mirrax.train.latest_checkpoint(directory)` finds the newest whole one."
-        )
-    try:
-        line, end, body = (path / _MANIFEST).read_bytes().partition(b"\n")
+        ) from None
     except OSError as error:
         raise _damaged_error(path, str(error)) from error
     if line + end != _checksum_line(body):
@@ -310,35 +221,15 @@ def _read_manifest(path: pathlib.Path) -> Any:
     return manifest
 
 
-def _folder_in(path: pathlib.Path, name: str) -> pathlib.Path:
-    if not re.fullmatch(_ARRAYS + r"\d+", name):
-        raise ValueError(f"a folder called {name!r}")
-    return path / name
-
-
-def _empty_array(shape: list[int], dtype: str) -> np.ndarray[Any, Any]:
-    if 0 not in shape:
-        raise ValueError(f"an empty array of shape {shape}")
-    return np.zeros(shape, np.dtype(dtype))
+def _arrays_file(path: pathlib.Path, order: int) -> pathlib.Path:
+    return path / f"{_ARRAYS}{order}"
 
 
 def _checksum_line(body: bytes) -> bytes:
     return b"%08x\n" % google_crc32c.value(body)
 
 
-def _describe(file: pathlib.Path, sync: bool = False) -> list[int]:
-    """Returns size and checksum of a file; optionally syncs it to disk first."""
-    checksum = size = 0
-    with file.open("rb") as stream:
-        if sync:
-            os.fsync(stream.fileno())
-        while data := stream.read(1 << 20):
-            checksum = google_crc32c.extend(checksum, data)
-            size += len(data)
-    return [size, checksum]
-
-
-def _order_of(path: pathlib.Path) -> int:
+def order_of(path: pathlib.Path) -> int:
     """Returns a sort key: higher for checkpoints saved later."""
     try:
         return int(_read_manifest(path)["order"])
@@ -349,15 +240,8 @@ def _order_of(path: pathlib.Path) -> int:
         return 0
 
 
-def _find_numbered(directory: pathlib.Path, name: str | None) -> list[pathlib.Path]:
-    if not directory.is_dir():
-        return []
-    matches = [(path, _NUMBERED.fullmatch(path.name)) for path in directory.iterdir()]
-    return [path for path, match in matches if match and name in (None, match["name"])]
-
-
-def _is_partial(path: pathlib.Path) -> bool:
-    """Returns whether `path` has an incomplete checkpoint of Mirrax."""
+def is_partial(path: pathlib.Path) -> bool:
+    """Returns whether `path` has nothing but an incomplete checkpoint."""
     return path.is_dir() and not is_complete(path) and not _find_other_files(path)
 
 
@@ -370,8 +254,9 @@ def _arrays_in(path: pathlib.Path) -> list[pathlib.Path]:
     return list(path.glob(f"{_ARRAYS}*"))
 
 
-def _check_replaceable(path: pathlib.Path) -> None:
-    if not os.path.lexists(path) or is_complete(path) or _is_partial(path):
+def check_replaceable(path: pathlib.Path) -> None:
+    """Raises if there is anything else than a checkpoint, complete or not."""
+    if not os.path.lexists(path) or is_complete(path) or is_partial(path):
         return
     what = f"a folder with {_find_other_files(path)[:3]}" if path.is_dir() else "a file"
     raise CheckpointWriteError(
@@ -380,22 +265,21 @@ def _check_replaceable(path: pathlib.Path) -> None:
     )
 
 
-def _remove_arrays(path: pathlib.Path, arrays: Iterable[pathlib.Path]) -> None:
+def _remove_files(path: pathlib.Path, arrays: Iterable[pathlib.Path]) -> None:
     """Removes arrays from a directory, and the directory if it is then empty."""
-    for folder in arrays:
-        shutil.rmtree(folder, ignore_errors=True)
+    for file in (*arrays, path / _NEW_MANIFEST):
+        with contextlib.suppress(OSError):
+            file.unlink()
     with contextlib.suppress(OSError):
-        (path / _NEW_MANIFEST).unlink(missing_ok=True)
         path.rmdir()
 
 
-def _write_error(path: pathlib.Path, error: Exception) -> CheckpointWriteError:
-    # Cut off the settings in TensorStore's messages.
-    reason = str(error).partition(" [tensorstore_spec")[0]
+def write_error(path: pathlib.Path, error: Exception) -> CheckpointWriteError:
+    """Returns the error of a save that failed."""
     older = " The older checkpoint there is still whole." if is_complete(path) else ""
     return CheckpointWriteError(
         "A checkpoint needs a place with room for it where this process may write. "
-        f"Received: '{path}', where it failed with {type(error).__name__}: {reason}."
+        f"Received: '{path}', where it failed with {type(error).__name__}: {error}."
         f"{older} Make room, or choose another place."
     )
 

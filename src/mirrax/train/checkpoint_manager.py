@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import functools
 import logging
-import os
 import pathlib
 from collections.abc import Callable
 from typing import Any
 
 from mirrax.cluster import step_record
 from mirrax.errors import CheckpointDamagedError
-from mirrax.train import checkpoint_files, unfinished_saves, worker_sync
+from mirrax.train import (
+    checkpoint_directory,
+    checkpoint_files,
+    unfinished_saves,
+    worker_sync,
+)
 from mirrax.train.checkpoint import Checkpoint, Path
 
 _logger = logging.getLogger(__name__)
@@ -62,9 +66,14 @@ class CheckpointManager:
                 "`save_interval` is a number of steps: a whole number from 1 on. "
                 f"Received: {save_interval!r}."
             )
+        if not checkpoint_name or pathlib.Path(checkpoint_name).name != checkpoint_name:
+            raise ValueError(
+                "`checkpoint_name` is the name of a file, without a folder. Received: "
+                f"{checkpoint_name!r}. Name the folder in `directory`."
+            )
         self._checkpoint = checkpoint
         self._directory = pathlib.Path(directory).absolute()
-        self._max_to_keep = max_to_keep
+        self._max_to_keep = None if max_to_keep is None else int(max_to_keep)
         self._name = checkpoint_name
         self._interval = save_interval
         self._asynchronous = asynchronous
@@ -86,7 +95,8 @@ class CheckpointManager:
     def checkpoints(self) -> list[str]:
         """The paths of all complete checkpoints, in the order of saving."""
         return [
-            str(path) for path in checkpoint_files.numbered(self._directory, self._name)
+            str(path)
+            for path in checkpoint_directory.numbered(self._directory, self._name)
         ]
 
     @property
@@ -122,7 +132,7 @@ class CheckpointManager:
             return None
         self.wait()
         if workers.is_chief:
-            checkpoint_files.remove_partial(self._directory, self._name)
+            checkpoint_directory.remove_partial(self._directory, self._name)
         path = self._checkpoint.write_numbered(
             self._directory / self._name, number, self._asynchronous
         )
@@ -155,7 +165,7 @@ class CheckpointManager:
                     raise
                 _logger.warning("%s Trying the one before it.", error)
                 continue
-            self._last_saved = checkpoint_files.number_of(pathlib.Path(path))
+            self._last_saved = checkpoint_directory.number_of(pathlib.Path(path))
             step_record.report_start(self._last_saved)
             return path
         self._require_writable()
@@ -167,7 +177,7 @@ class CheckpointManager:
     def _require_writable(self) -> None:
         if not self._is_writable:
             check = functools.partial(
-                checkpoint_files.require_writable, self._directory
+                checkpoint_directory.require_writable, self._directory
             )
             peers = worker_sync.current_peers()
             worker_sync.write_on_chief(peers, self._directory, check)
@@ -179,17 +189,17 @@ class CheckpointManager:
         return number % self._interval == 0 or periods[0] != periods[1]
 
     def _next_number(self) -> int:
-        found = checkpoint_files.numbered(self._directory, self._name)
+        found = checkpoint_directory.numbered(self._directory, self._name)
         return 1 + max(
             int(self._checkpoint.save_counter),
-            *map(checkpoint_files.number_of, found),
+            *map(checkpoint_directory.number_of, found),
             0,
         )
 
     def _remove_old(self) -> None:
         if self._max_to_keep is None or not worker_sync.current_peers().is_chief:
             return
-        for path in checkpoint_files.numbered(self._directory, self._name)[
+        for path in checkpoint_directory.numbered(self._directory, self._name)[
             : -self._max_to_keep
         ]:
             checkpoint_files.remove(path)
@@ -202,14 +212,3 @@ def _is_whole(value: Any, minimum: int) -> bool:
     except (TypeError, ValueError, OverflowError):
         return False
     return is_whole and int(value) >= minimum
-
-
-def latest_checkpoint(directory: Path) -> str | None:
-    """Returns the path of the complete checkpoint that was saved last, if any.
-
-    >>> import tempfile
-    >>> latest_checkpoint(tempfile.mkdtemp()) is None
-    True
-    """
-    found = checkpoint_files.numbered(pathlib.Path(os.fspath(directory)).absolute())
-    return str(found[-1]) if found else None

@@ -24,6 +24,7 @@ from mirrax.run.compiled.function import Function
 from mirrax.run.compiled.tracing import Traced, trace
 from mirrax.train import checkpoint_files, worker_sync
 from mirrax.train.checkpoint_files import CheckpointData
+from mirrax.train.checkpoint_writer import Writer
 from mirrax.train.load_exported import FUNCTION, VARIABLE, is_exported
 from mirrax.values.array_like import as_arrays
 from mirrax.values.tensor_spec import TensorSpec
@@ -35,6 +36,7 @@ _logger = logging.getLogger(__name__)
 
 PLATFORMS = ("cpu", "cuda")
 """Where exported functions can run, unless the user chooses."""
+_KNOWN_PLATFORMS = {"cpu", "cuda", "rocm", "tpu"}
 
 Exportable = Callable[..., Any] | tuple[Callable[..., Any], Sequence[Any]]
 """A function with an `input_signature`, or a function and its signature."""
@@ -87,6 +89,11 @@ def collect_export(
     platforms: Sequence[str] = PLATFORMS,
 ) -> CheckpointData:
     """Returns what `export` writes."""
+    if isinstance(platforms, str) or not set(platforms) <= _KNOWN_PLATFORMS:
+        raise ValueError(
+            f"`platforms` is a list of {', '.join(sorted(_KNOWN_PLATFORMS))}. "
+            f'Received: {platforms!r}. Write platforms=["cpu", "cuda"].'
+        )
     named = dict(variables)
     saved_variables = list({id(v): v for v in named.values()}.values())
     arrays: dict[str, Any] = {}
@@ -120,7 +127,7 @@ def write_export(target: pathlib.Path, saved: CheckpointData) -> None:
             f"'{target}', where there is a checkpoint. Nothing was changed. Choose "
             "another path."
         )
-    writer = checkpoint_files.Writer()
+    writer = Writer()
     writer.start(target, saved)
     writer.wait()
 

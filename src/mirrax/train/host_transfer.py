@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import jax
 import numpy as np
 
-from mirrax._jax.arrays import donated_error, is_stored, uncommitted, whole
+from mirrax._jax.arrays import copied, donated_error, is_stored, uncommitted, whole
 from mirrax.cluster import current_job
 from mirrax.collectives.shard_layout import ShardLayout, is_cut
+from mirrax.context import stack
 from mirrax.devices.topology import AXIS, Topology
 from mirrax.options import VariableAggregation
 from mirrax.values.array_like import is_array, is_prng_key
-from mirrax.values.layouts import join_parts
+from mirrax.values.layouts import join_parts, replicate_parts
+from mirrax.variables.mirrored_variable import MirroredVariable
 from mirrax.variables.sync_on_read_variable import SyncOnReadVariable
 from mirrax.variables.variable import Variable
+
+_BLOCK = 1 << 26
+# Smaller arrays are copied sooner than given to a thread.
+_LARGE = 1 << 20
+_COPY_THREADS = 4
 
 
 def saved_dtype(value: Any) -> Any:
@@ -31,14 +41,45 @@ def saved_shape(value: Any) -> tuple[int, ...]:
 
 
 def to_host(value: Any) -> np.ndarray[Any, Any]:
-    """Returns a copy in the memory of the host."""
+    """Returns an array in the memory of the host, perhaps its own."""
     if is_array(value) and is_prng_key(value):
         value = jax.random.key_data(value)
     if is_stored(value) and value.is_deleted():
         raise donated_error(f"an array of shape {value.shape} to save")
     if is_stored(value) and not value.is_fully_addressable:
         value = _gathered(value)
-    return np.array(value)
+    return np.asarray(value)
+
+
+def copies(values: Iterable[Any]) -> list[Any]:
+    """Returns values with copies of their arrays, made quickly.
+
+    Large blocks cost fewer page faults than an allocation for each array, and NumPy
+    copies without Python's lock.
+    """
+    copied = []
+    block = np.empty(0, np.uint8)
+    with ThreadPoolExecutor(_COPY_THREADS) as pool:
+        for value in values:
+            if not isinstance(value, np.ndarray):
+                copied.append(value)
+                continue
+            data = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
+            if data.size > block.size:
+                block = np.empty(max(data.size, _BLOCK), np.uint8)
+            target, block = block[: data.size], block[-(-data.size // 64) * 64 :]
+            _copy(target, data, pool)
+            copied.append(target.view(value.dtype).reshape(value.shape))
+    return copied
+
+
+def _copy(target: Any, data: Any, pool: ThreadPoolExecutor) -> None:
+    if data.size >= _LARGE:
+        # After the main program has ended, Python starts no more threads.
+        with contextlib.suppress(RuntimeError):
+            pool.submit(np.copyto, target, data)
+            return
+    np.copyto(target, data)
 
 
 def restore_like(old: Any, value: Any) -> Any:
@@ -57,16 +98,38 @@ def restore_like(old: Any, value: Any) -> Any:
     return _on_devices(value, old.sharding)
 
 
-def assign(variable: Variable, value: np.ndarray[Any, Any]) -> None:
-    """Assigns the combined value of a variable; a SUM is divided among replicas."""
+def assign(variable: Variable, value: Any) -> None:
+    """Assigns the combined value of a variable; a SUM is divided among replicas.
+
+    Args:
+        variable: The variable.
+        value: An array of its shape and dtype, equal on all workers.
+    """
     is_sum = variable.aggregation is VariableAggregation.SUM
-    if not isinstance(variable, SyncOnReadVariable) or not is_sum:
+    if isinstance(variable, SyncOnReadVariable) and is_sum:
+        topology = variable.topology
+        shares = _shares(value, topology.num_replicas)
+        own = tuple(shares[index] for index in topology.local_replicas)
+        variable.store(join_parts(own, topology))
+    elif (
+        type(variable) in (Variable, MirroredVariable)
+        and isinstance(value, np.ndarray)
+        and stack.overlay() is None
+    ):
+        # Without the checks of `assign`, which take longer than the copies.
+        variable.store(_placed_for(variable, value))
+    else:
         variable.assign(value)
-        return
-    topology = variable.topology
-    shares = _shares(value, topology.num_replicas)
-    own = tuple(shares[index] for index in topology.local_replicas)
-    variable.store(join_parts(own, topology))
+
+
+def _placed_for(variable: Variable, value: np.ndarray[Any, Any]) -> jax.Array:
+    """Returns a copy of `value` where the variable stores its own."""
+    if isinstance(variable, MirroredVariable) and not variable.topology.is_single:
+        topology = variable.topology
+        parts = [copied(value, device) for device in topology.local_devices]
+        return replicate_parts(parts, topology)
+    devices: Any = variable.stored.sharding.addressable_devices
+    return copied(value, min(devices, key=lambda device: device.id))
 
 
 def _gathered(array: jax.Array) -> Any:

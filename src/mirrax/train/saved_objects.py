@@ -17,6 +17,7 @@ from mirrax.train.saved_values import (
     HasPosition,
     LeafEntry,
     PositionEntry,
+    Rebuild,
     VariableEntry,
 )
 from mirrax.values.array_like import is_array
@@ -29,6 +30,7 @@ COUNTER = "save_counter"
 _PLAIN_KEYS = (jax.tree_util.SequenceKey, jax.tree_util.DictKey)
 
 Replace = Callable[[Any], None]
+SetLeaf = Callable[[Any], Rebuild]
 
 
 @runtime_checkable
@@ -138,11 +140,15 @@ def move_iterators(
 
 def set_values(entries: Mapping[str, Entry], values: dict[str, Any]) -> None:
     """Restores objects except iterators, and removes used entries from `values`."""
+    rebuilds: dict[Rebuild | None, None] = {}
     for name, entry in entries.items():
         if name in values:
             value = values.pop(name)
             if not isinstance(entry, PositionEntry):
-                entry.set(value)
+                rebuilds[entry.set(value)] = None
+    for rebuild in rebuilds:
+        if rebuild is not None:
+            rebuild()
 
 
 def group_of(name: str) -> str:
@@ -185,8 +191,8 @@ def require_match(
 
 def _walk(
     name: str, value: Any, replace: Replace, holders: tuple[int, ...] = ()
-) -> Iterator[tuple[str, Any, Replace]]:
-    """Yields name, leaf, and a function that replaces it, of all leaves in `value`.
+) -> Iterator[tuple[str, Any, SetLeaf]]:
+    """Yields name, leaf, and a function that sets it, of all leaves in `value`.
 
     Follows objects into their contents, but not again into those that hold them.
 
@@ -199,16 +205,20 @@ def _walk(
     pairs, structure = jax.tree_util.tree_flatten_with_path(value, is_leaf=is_stateful)
     leaves = [leaf for _, leaf in pairs]
 
-    def set_leaf(index: int, leaf: Any) -> None:
-        leaves[index] = leaf
+    def rebuild() -> None:
         replace(jax.tree.unflatten(structure, leaves))
+
+    def set_leaf(index: int, leaf: Any) -> Rebuild:
+        leaves[index] = leaf
+        return rebuild
 
     for index, (path, leaf) in enumerate(pairs):
         if id(leaf) in holders:
             continue
         own = _join(name, _name_of(path))
         yield own, leaf, functools.partial(set_leaf, index)
-        if isinstance(leaf, HasContents):
+        # Most leaves are variables, and Python takes long to check a protocol.
+        if not isinstance(leaf, Variable) and isinstance(leaf, HasContents):
             for inner, held in leaf.checkpoint_contents().items():
                 set_held = functools.partial(setattr, leaf, inner)
                 yield from _walk(
@@ -216,7 +226,7 @@ def _walk(
                 )
 
 
-def _entries_of(name: str, leaf: Any, replace: Replace) -> Iterator[tuple[str, Entry]]:
+def _entries_of(name: str, leaf: Any, set_leaf: SetLeaf) -> Iterator[tuple[str, Entry]]:
     kept = foreign_libraries.saved_arrays_of(leaf)
     if isinstance(leaf, Variable):
         yield name, VariableEntry(leaf)
@@ -226,7 +236,7 @@ def _entries_of(name: str, leaf: Any, replace: Replace) -> Iterator[tuple[str, E
     elif isinstance(leaf, HasPosition):
         yield name, PositionEntry(leaf)
     elif _is_plain(leaf):
-        yield name, LeafEntry(leaf, replace)
+        yield name, LeafEntry(leaf, set_leaf)
 
 
 def _object_error(name: str, what: str) -> CheckpointObjectError:
@@ -255,9 +265,11 @@ def _join(*parts: str) -> str:
 
 
 def _is_not_numeric(leaf: Any) -> bool:
-    """Returns whether `leaf` is an array of text, dates, records or objects."""
+    """Returns whether `leaf` is an array of text, dates, records, objects or holes."""
     if not isinstance(leaf, np.ndarray):
         return False
+    if isinstance(leaf, np.ma.MaskedArray):
+        return True
     return leaf.dtype.kind in "OSUMm" or leaf.dtype.names is not None
 
 

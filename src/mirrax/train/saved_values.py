@@ -27,16 +27,23 @@ class HasPosition(Protocol):
         """Restores a position."""
 
 
+Rebuild = Callable[[], None]
+"""Replaces a pytree by one with the leaves that were set."""
+
+
 class Entry(abc.ABC):
     """One named value of a checkpoint."""
 
     @abc.abstractmethod
     def get(self) -> Any:
-        """Returns an array on the host, or a JSON value."""
+        """Returns an array on the host, perhaps the object's own, or a JSON value."""
 
     @abc.abstractmethod
-    def set(self, value: Any) -> None:
-        """Restores what `get` returned."""
+    def set(self, value: Any) -> Rebuild | None:
+        """Restores what `get` returned.
+
+        May return a function to call when all values are set.
+        """
 
     def difference(self, value: Any) -> str | None:
         """Returns why a saved `value` does not fit; None if it does."""
@@ -55,8 +62,9 @@ class ArrayEntry(Entry):
     def difference(self, value: Any) -> str | None:
         if not isinstance(value, np.ndarray):
             return f"is an array, but {_describe(value)} was saved"
-        shape, dtype = self.kind.shape, host_transfer.saved_dtype(self.kind)
-        if value.shape != host_transfer.saved_shape(self.kind):
+        kind = self.kind
+        shape, dtype = host_transfer.saved_shape(kind), host_transfer.saved_dtype(kind)
+        if value.shape != shape:
             return f"has shape {shape}, but shape {value.shape} was saved"
         if value.dtype != dtype:
             return f"has dtype {dtype}, but {value.dtype} was saved"
@@ -78,7 +86,7 @@ class VariableEntry(ArrayEntry):
     def get(self) -> Any:
         # Random keys are not NumPy arrays.
         is_plain = self.kind is self._variable
-        return self._variable.numpy() if is_plain else on_host(self.kind)
+        return self._variable.host_view() if is_plain else on_host(self.kind)
 
     @override
     def set(self, value: Any) -> None:
@@ -131,9 +139,9 @@ class PositionEntry(Entry):
 class LeafEntry(ArrayEntry):
     """An array or a number in a pytree, which is replaced."""
 
-    def __init__(self, leaf: Any, replace: Callable[[Any], None]) -> None:
+    def __init__(self, leaf: Any, set_leaf: Callable[[Any], Rebuild]) -> None:
         self._leaf = leaf
-        self._replace = replace
+        self._set_leaf = set_leaf
 
     @property
     @override
@@ -145,8 +153,8 @@ class LeafEntry(ArrayEntry):
         return host_transfer.to_host(self._leaf) if is_array(self._leaf) else self._leaf
 
     @override
-    def set(self, value: Any) -> None:
-        self._replace(host_transfer.restore_like(self._leaf, value))
+    def set(self, value: Any) -> Rebuild:
+        return self._set_leaf(host_transfer.restore_like(self._leaf, value))
 
     @override
     def difference(self, value: Any) -> str | None:
@@ -161,7 +169,7 @@ def _can_become(value: Any, old: Any) -> bool:
     """Returns whether a saved number or text can replace another one."""
     if isinstance(old, str) or not isinstance(value, int | float):
         return isinstance(old, str) and isinstance(value, str)
-    return isinstance(old, float) or float(value).is_integer()
+    return isinstance(old, float) or isinstance(value, int) or value.is_integer()
 
 
 def _describe(value: Any) -> str:

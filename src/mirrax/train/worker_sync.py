@@ -95,17 +95,18 @@ def local_positions(workers: Peers, plain: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_all_can_restore(
-    workers: Peers, path: pathlib.Path, error: Exception | None
+    workers: Peers, path: pathlib.Path, order: int | None, error: Exception | None
 ) -> None:
     """Raises unless all workers can restore the same checkpoint.
 
     Args:
         workers: The workers.
         path: The checkpoint.
+        order: Which save it is of; None if it cannot be read.
         error: Why this worker cannot restore it, if so.
     """
     kind = None if error is None else type(error).__name__
-    own = {"path": path.name, "kind": kind, "problem": str(error)}
+    own = {"path": path.name, "order": order, "kind": kind, "problem": str(error)}
     answers = exchange_json(workers, "restoring a checkpoint", own)
     names = [other["path"] for other in answers]
     if len(set(names)) > 1:
@@ -123,6 +124,13 @@ def check_all_can_restore(
         )
     if error is not None:
         raise error
+    if len({other["order"] for other in answers} - {None}) > 1:
+        raise CheckpointMismatchError(
+            "All workers must restore the same checkpoint. Received: on worker "
+            f"{workers.worker_index} '{path}', which is of another save than that of "
+            "the same name on another worker. Nothing was restored. Use a directory "
+            "that all workers share."
+        )
     for index, other in enumerate(answers):
         if other["kind"] is not None:
             is_damaged = other["kind"] == CheckpointDamagedError.__name__

@@ -191,14 +191,19 @@ class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
         if overlay is not None and overlay.knows(self):
             return super().numpy()
         with aliasing.lock:
-            try:
-                return np.array(self._peek())
-            except jax.errors.JaxRuntimeError as error:
-                advise(
-                    error, [(repr(self.name), self.stored)], SHARD_STATE, LESS_TEMPORARY
-                )
-                error.add_note(aliasing.lost_values_note([self.name]))
-                raise
+            return np.array(self.host_view())
+
+    def host_view(self) -> np.ndarray[Any, Any]:
+        """The value outside any trace, perhaps in the memory of the variable.
+
+        Hold `aliasing.lock` until it is copied.
+        """
+        try:
+            return np.asarray(self._peek())
+        except jax.errors.JaxRuntimeError as error:
+            advise(error, [(repr(self.name), self.stored)], SHARD_STATE, LESS_TEMPORARY)
+            error.add_note(aliasing.lost_values_note([self.name]))
+            raise
 
     @override
     def __jax_array__(self) -> jax.Array:

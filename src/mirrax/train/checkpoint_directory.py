@@ -1,0 +1,88 @@
+"""Directories with numbered checkpoints, `<name>-<number>`."""
+
+from __future__ import annotations
+
+import logging
+import os
+import pathlib
+import re
+import tempfile
+import time
+
+from mirrax.train import checkpoint_files
+
+_logger = logging.getLogger(__name__)
+
+_NUMBERED = re.compile(r"(?P<name>.*)-(?P<number>\d+)")
+
+_warned: set[pathlib.Path] = set()
+
+
+def latest_checkpoint(directory: str | os.PathLike[str]) -> str | None:
+    """Returns the path of the complete checkpoint that was saved last, if any.
+
+    >>> import tempfile
+    >>> latest_checkpoint(tempfile.mkdtemp()) is None
+    True
+    """
+    found = numbered(pathlib.Path(directory).absolute())
+    return str(found[-1]) if found else None
+
+
+def numbered(directory: pathlib.Path, name: str | None = None) -> list[pathlib.Path]:
+    """Returns the complete checkpoints in a directory, in the order of saving.
+
+    Args:
+        directory: The directory.
+        name: The part before the number; None for any.
+    """
+    found = _find_numbered(directory, name)
+    new = sorted(
+        {path for path in found if checkpoint_files.is_abandoned(path)} - _warned
+    )
+    _warned.update(new)
+    if new:
+        _logger.warning(
+            "Ignoring %d directories without a complete checkpoint: %s",
+            len(new),
+            ", ".join(str(path) for path in new),
+        )
+    return sorted(
+        filter(checkpoint_files.is_complete, found), key=checkpoint_files.order_of
+    )
+
+
+def number_of(path: pathlib.Path) -> int:
+    """Returns the number in a checkpoint's name; 0 if there is none."""
+    match = _NUMBERED.fullmatch(path.name)
+    return int(match["number"]) if match else 0
+
+
+def next_order(directory: pathlib.Path) -> int:
+    """Returns a number for the next save: higher than those of all others there."""
+    found = filter(checkpoint_files.is_complete, _find_numbered(directory, None))
+    # Also if the clock was set back.
+    return max([time.time_ns(), *(checkpoint_files.order_of(p) + 1 for p in found)])
+
+
+def remove_partial(directory: pathlib.Path, name: str) -> None:
+    """Removes incomplete checkpoints that nobody is writing."""
+    for path in _find_numbered(directory, name):
+        checkpoint_files.remove_partial(path)
+
+
+def require_writable(directory: pathlib.Path) -> None:
+    """Makes the directory; raises unless a checkpoint can be written there."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory):
+            pass
+    except OSError as error:
+        raise checkpoint_files.write_error(directory, error) from error
+
+
+def _find_numbered(directory: pathlib.Path, name: str | None) -> list[pathlib.Path]:
+    if not directory.is_dir():
+        return []
+    matches = [(path, _NUMBERED.fullmatch(path.name)) for path in directory.iterdir()]
+    return [path for path, match in matches if match and name in (None, match["name"])]
