@@ -16,7 +16,6 @@ from examples import (
     sharded_state,
 )
 
-
 FOLDER = pathlib.Path(nnx.__file__).parent
 ELSEWHERE = {"memory_limit", "keras_fit", "keras_custom_loop"}
 
