@@ -134,6 +134,9 @@ class Function(CompiledCall, Generic[P, R]):
         over = sum(function.trace_count for function in list(self._over))
         return super().trace_count + over
 
+    def __repr__(self) -> str:
+        return f"<mirrax.function {self.name}, trace_count={self.trace_count}>"
+
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         frame = stack.frame()
         if stack.overlay() is not None or Function.runs_eagerly:
