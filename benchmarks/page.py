@@ -1,4 +1,4 @@
-"""Writes the tables of docs/performance.md and docs/scale.md from the results.
+"""Writes the tables of README.md, docs/performance.md and docs/scale.md.
 
     python benchmarks/page.py
 
@@ -10,6 +10,13 @@ import pathlib
 
 HERE = pathlib.Path(__file__).resolve().parent
 DOCS = HERE.parent / "docs"
+README = HERE.parent / "README.md"
+# The columns of the README's table: group, contender, and what it is called there.
+SHOWN = (
+    ("2 replicas", "JAX", "JAX by hand"),
+    ("2 replicas", "TensorFlow", "TensorFlow"),
+    ("2 workers", "PyTorch DDP", "PyTorch DDP, 2 workers"),
+)
 
 
 def performance_tables(results, plots):
@@ -41,6 +48,24 @@ def performance_tables(results, plots):
             lines += [line for row in rows for line in comparison_lines(row)]
         else:
             lines += seconds_table(rows)
+    return "\n".join(lines)
+
+
+def short_table(results):
+    """Returns the ratios that the README shows, with a line for each model."""
+    ratios = {
+        (row["group"], row["name"], label): f"{ratio['median']:.2f}"
+        for row in results["rows"]
+        for label, ratio in row.get("ratios", {}).items()
+    }
+    models = dict.fromkeys(name for group, name, _ in ratios if group == SHOWN[0][0])
+    lines = [
+        f"| | {' | '.join(title for _, _, title in SHOWN)} |",
+        "|---" * (len(SHOWN) + 1) + "|",
+    ]
+    for model in models:
+        cells = [ratios.get((group, model, label), "") for group, label, _ in SHOWN]
+        lines.append(f"| {model} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -114,9 +139,11 @@ def make_pages():
     """Returns by path the pages that there are results for."""
     pages = {}
     if (results := HERE / "results.json").exists():
+        found = json.loads(results.read_text())
         path = DOCS / "performance.md"
-        tables = performance_tables(json.loads(results.read_text()), DOCS / "plots")
+        tables = performance_tables(found, DOCS / "plots")
         pages[path] = replace(path.read_text(), "results", tables)
+        pages[README] = replace(README.read_text(), "results", short_table(found))
     if (results := HERE / "scale.json").exists():
         path = DOCS / "scale.md"
         pages[path] = path.read_text()

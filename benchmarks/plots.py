@@ -1,4 +1,4 @@
-"""Draws the plots of docs/performance.md from `results.json`, as SVG and PNG.
+"""Draws the plots of docs/performance.md from `results.json`, as SVG.
 
 python benchmarks/plots.py [--results FILE] [--folder docs/plots]
 """
@@ -11,6 +11,9 @@ import matplotlib as mpl
 
 mpl.use("agg")
 from matplotlib import pyplot, ticker
+
+# Text stays text, and equal results give equal files.
+mpl.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "mirrax"})
 
 HERE = pathlib.Path(__file__).resolve().parent
 COMPARED = ("2 replicas", "2 workers", "Keras fit")
@@ -41,10 +44,10 @@ COLORS = {
 MAX_LENGTH = 4
 
 
-def draw_comparison(rows, title):
+def draw_comparison(rows):
     """Returns bars: how long a step takes, for each model and library."""
     height = sum(len(row["seconds"]) + 1 for row in rows)
-    figure, axes = pyplot.subplots(figsize=(8, 1.2 + 0.2 * height))
+    figure, axes = pyplot.subplots(figsize=(6.4, 1.4 + 0.22 * height))
     place, ticks = 0.0, []
     for row in rows:
         start = place
@@ -54,12 +57,12 @@ def draw_comparison(rows, title):
             shown = min(length, MAX_LENGTH)
             axes.barh(place, shown, 0.85, color=COLORS[label], label=label)
             text = f"{length:.2f}  ({row['seconds'][label] * 1e3:.3g} ms)"
-            axes.text(shown + 0.03, place, text, va="center", fontsize=7)
+            axes.text(shown + 0.03, place, text, va="center", fontsize=8)
             place += 1
         ticks.append(((start + place - 1) / 2, row["name"]))
         place += 1
     axes.set_yticks(*zip(*ticks, strict=True))
-    axes.set(xlim=(0, MAX_LENGTH + 1), ylim=(place - 1, -1), title=title)
+    axes.set(xlim=(0, MAX_LENGTH + 1.4), ylim=(place - 1, -1))
     axes.axvline(1, color="gray", linewidth=0.8)
     axes.set_xlabel("time of a step, relative to Mirrax (shorter is faster)")
     show_legend(axes)
@@ -70,7 +73,7 @@ def draw_growth(rows, name, title):
     """Returns lines: how the time grows with something."""
     rows = [row for row in rows if row.get("x")]
     is_seconds = title == "start-up"
-    figure, axes = pyplot.subplots(figsize=(7, 3.8))
+    figure, axes = pyplot.subplots(figsize=(6.4, 4))
     for label in dict.fromkeys(label for row in rows for label in row["seconds"]):
         points = [
             (row["x"], row["seconds"][label] * (1 if is_seconds else 1e3))
@@ -79,7 +82,7 @@ def draw_growth(rows, name, title):
         ]
         xs, ys = zip(*points, strict=True)
         axes.plot(xs, ys, marker="o", color=COLORS[label], label=label)
-    axes.set(xscale="log", xlabel=name, title=title)
+    axes.set(xscale="log", xlabel=name)
     if is_seconds:
         axes.set(ylim=(0, None), ylabel="seconds to the end of the first step")
     else:
@@ -95,11 +98,11 @@ def draw_growth(rows, name, title):
 
 
 def show_legend(axes):
-    """Names each color once, beside the plot."""
+    """Names each color once, above the plot: that leaves its width to the plot."""
     handles, labels = axes.get_legend_handles_labels()
     once = dict(zip(labels, handles, strict=True))
-    options = {"loc": "upper left", "bbox_to_anchor": (1.01, 1), "frameon": False}
-    axes.legend(once.values(), once.keys(), fontsize="small", **options)
+    options = {"loc": "lower center", "bbox_to_anchor": (0.5, 1), "frameon": False}
+    axes.legend(once.values(), once.keys(), ncols=3, fontsize="small", **options)
 
 
 def main():
@@ -114,19 +117,16 @@ def main():
         groups.setdefault(row["group"], []).append(row)
     for group, rows in groups.items():
         if group in COMPARED:
-            figure = draw_comparison(rows, group)
+            figure = draw_comparison(rows)
         elif group in GROWTH:
             figure = draw_growth(rows, GROWTH[group], group)
         else:
             continue
         figure.tight_layout()
-        for kind in ("svg", "png"):
-            path = options.folder / f"{group.replace(' ', '_').lower()}.{kind}"
-            # Without the date, so that equal results give equal files.
-            metadata = {"Date": None} if kind == "svg" else None
-            figure.savefig(path, dpi=130, metadata=metadata)
+        path = options.folder / f"{group.replace(' ', '_').lower()}.svg"
+        figure.savefig(path, metadata={"Date": None})
         pyplot.close(figure)
-        print(options.folder / f"{group.replace(' ', '_').lower()}.svg")
+        print(path)
 
 
 if __name__ == "__main__":

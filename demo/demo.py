@@ -1,8 +1,9 @@
 """Trains on 1 replica, on 2, and on 2 workers of which one is killed; makes a report.
 
-    python demo/demo.py [--epochs 6]
+    python demo/demo.py [--epochs 6] [--picture docs/plots/demo.svg]
 
 The report is `demo/report.html`, one page without scripts that opens in any browser.
+The picture shows its charts alone, as in the README.
 """
 
 import argparse
@@ -18,6 +19,7 @@ import time
 import numpy as np
 
 # Found beside this file.
+from charts import draw_picture
 from report import Run, write_report
 
 FOLDER = pathlib.Path(__file__).parent
@@ -82,6 +84,7 @@ def read_run(name, killed=None):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--epochs", type=int, default=6)
+    parser.add_argument("--picture", type=pathlib.Path, metavar="FILE.svg")
     options = parser.parse_args()
     shutil.rmtree(OUTPUT, ignore_errors=True)
     OUTPUT.mkdir()
@@ -89,11 +92,14 @@ def main():
         train_here("1 replica", 1, options.epochs),
         train_here("2 replicas", 2, options.epochs),
     ]
-    kill_after = len(runs[0].steps) // 2 + 3
+    # A checkpoint is written every 10 steps: some steps after one are lost.
+    kill_after = len(runs[0].steps) // 20 * 10 + 6
     name = "2 workers, one killed"
     runs.append(train_on_workers(name, options.epochs, kill_after))
     path = FOLDER / "report.html"
     path.write_text(write_report(runs))
+    if options.picture is not None:
+        options.picture.write_text(draw_picture(runs))
     one, two, workers = runs
     print(f"accuracy on unseen digits: {', '.join(f'{r.accuracy:.1%}' for r in runs)}")
     print(f"1 against 2 replicas: parameters differ by {two.difference(one):.1e}")

@@ -6,21 +6,22 @@ import statistics
 
 import numpy as np
 
-COLORS = ("#3b6fb6", "#d9822b", "#3a9a5b")
+# Found beside this file.
+from charts import HEIGHT, WIDTH, draw_losses, draw_recovery, text
+
 PARTS = {
     "input": "#8e6bbf",
     "Python": "#8a8a8a",
     "compute": "#3b6fb6",
     "communication": "#d9822b",
 }
-WIDTH, HEIGHT, MARGIN = 640, 240, 56
 
 STYLE = """
 :root { color-scheme: light dark; }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 46rem; margin: 0 auto;
        padding: 1rem; }
 h1 { font-size: 1.6rem; margin-bottom: 0; } h2 { font-size: 1.15rem; margin-top: 2rem; }
-svg { width: 100%; height: auto; } svg text { fill: currentColor; font-size: 13px; }
+svg { width: 100%; height: auto; } svg text { font-size: 13px; }
 .table { overflow-x: auto; margin-bottom: 1rem; }
 table { border-collapse: collapse; width: 100%; }
 td, th { text-align: left; padding: .25rem .7rem .25rem 0; vertical-align: top;
@@ -74,10 +75,12 @@ class Run:
 
 def write_report(runs):
     """Returns the page."""
+    losses = svg(draw_losses(runs), "Loss by step")
+    recovery = svg(draw_recovery(runs[-1]), "Steps done over time")
     sections = [
-        ("Loss", loss_chart(runs), "The curves lie on top of each other."),
+        ("Loss", losses, LOSSES),
         ("How exactly they agree", comparison_table(runs), EXACT),
-        ("A worker is killed", timeline(runs[-1]), describe_recovery(runs[-1])),
+        ("A worker is killed", recovery, describe_recovery(runs[-1])),
         ("Where the time of a step goes", time_chart(runs), TIMES),
         ("Where replicas and variables are", placement_table(runs), PLACEMENT),
     ]
@@ -96,6 +99,7 @@ def write_report(runs):
     )
 
 
+LOSSES = "One line is drawn over the other: the three runs have the same losses."
 EXACT = (
     "The last batch of each epoch is smaller than the others. One and two replicas add "
     "up in a different order, hence the last digits. Two replicas and two workers add "
@@ -116,36 +120,8 @@ def describe_recovery(run):
     return (
         f"Worker 1 got SIGKILL. The launcher started the job again, which restored the "
         f"newest checkpoint and repeated <b>{run.num_repeated}</b> steps. The next "
-        f"step was done <b>{run.seconds_to_resume:.1f} s</b> after the kill."
-    )
-
-
-def loss_chart(runs):
-    longest = max(len(run.losses) for run in runs)
-    highest = max(max(run.losses) for run in runs)
-
-    def place(index, loss):
-        x = MARGIN + index / max(longest - 1, 1) * (WIDTH - 2 * MARGIN)
-        y = HEIGHT - MARGIN - loss / highest * (HEIGHT - 2 * MARGIN)
-        return f"{x:.1f},{y:.1f}"
-
-    lines = []
-    for number, (run, color) in enumerate(zip(runs, COLORS, strict=True)):
-        points = " ".join(place(i, loss) for i, loss in enumerate(run.losses))
-        # Wide lines below, thin ones above: all can be seen where they coincide.
-        width = 7 - 2.5 * number
-        lines.append(
-            f"<polyline points='{points}' fill='none' stroke='{color}' "
-            f"stroke-width='{width}' stroke-linejoin='round'/>"
-        )
-    axes = (
-        text(MARGIN, HEIGHT - 12, "step 1")
-        + text(WIDTH - MARGIN, HEIGHT - 12, f"step {longest}", "end")
-        + text(MARGIN - 6, MARGIN + 4, f"{highest:.2f}", "end")
-        + text(MARGIN - 6, HEIGHT - MARGIN + 4, "0", "end")
-    )
-    return keys(zip([r.name for r in runs], COLORS, strict=True)) + svg(
-        "".join(lines) + axes, "Loss by step"
+        f"step was done <b>{run.seconds_to_resume:.1f} s</b> after the kill. The chart "
+        "shows how many steps were done at each moment."
     )
 
 
@@ -156,39 +132,16 @@ def comparison_table(runs):
             run.name,
             f"{run.accuracy:.1%}",
             f"{run.losses[-1]:.6f}",
-            f"{run.difference(first):.1e}",
-            f"{run.difference(second):.1e}",
+            *(shown(run.difference(other)) for other in (first, second)),
         )
         for run in runs
     ]
-    difference = "largest difference of a parameter from"
-    others = (f"{difference} {run.name}" for run in (first, second))
+    others = (f"parameters differ from {run.name} by" for run in (first, second))
     return table(("run", "accuracy", "last loss", *others), rows)
 
 
-def timeline(run):
-    times = [step["time"] for step in run.steps]
-    start, end = times[0], times[-1]
-
-    def x(moment):
-        return MARGIN + (moment - start) / (end - start) * (WIDTH - 2 * MARGIN)
-
-    ticks = "".join(
-        f"<line x1='{x(t):.1f}' x2='{x(t):.1f}' y1='50' y2='80' stroke='{COLORS[2]}'/>"
-        for t in times
-    )
-    resumed = run.killed + run.seconds_to_resume
-    marks = (
-        f"<rect x='{x(run.killed):.1f}' y='50' height='30' fill='#c0392b33' "
-        f"width='{x(resumed) - x(run.killed):.1f}'/>"
-        f"<line x1='{x(run.killed):.1f}' x2='{x(run.killed):.1f}' y1='40' y2='90' "
-        "stroke='#c0392b' stroke-width='2'/>"
-        + text(x(run.killed), 32, "SIGKILL", "middle")
-        + text(x(resumed), 104, "next step", "middle")
-        + text(MARGIN, 130, "0 s")
-        + text(WIDTH - MARGIN, 130, f"{end - start:.1f} s", "end")
-    )
-    return svg(ticks + marks, "Steps of the killed run over time", height=140)
+def shown(difference):
+    return f"{difference:.1e}" if difference else "0"
 
 
 def time_chart(runs):
@@ -269,11 +222,4 @@ def svg(shapes, title, height=HEIGHT):
     return (
         f"<svg viewBox='0 0 {WIDTH} {height}' role='img'><title>{title}</title>"
         f"{shapes}</svg>"
-    )
-
-
-def text(x, y, content, anchor="start"):
-    return (
-        f"<text x='{x:.1f}' y='{y:.1f}' text-anchor='{anchor}'>"
-        f"{html.escape(content)}</text>"
     )

@@ -15,45 +15,38 @@ import numpy as np
 import mirrax
 
 
-def build(strategy):
-    """Returns the whole state of a run as one checkpoint."""
+def train(strategy, directory, steps):
+    """Trains until `steps`, from the newest checkpoint; returns the weights."""
     with strategy.scope():
         weight = mirrax.Variable(jnp.zeros(8))
         noise = mirrax.random.Generator(seed=0)
-    x = np.random.default_rng(0).normal(size=(256, 8)).astype(np.float32)
+    x = np.random.default_rng(0).normal(size=(250, 8)).astype(np.float32)
     data = mirrax.data.Dataset.from_tensor_slices((x, x.sum(axis=1)))
-    data = data.shuffle(256, seed=1).batch(32).repeat()
+    data = data.shuffle(250, seed=1).batch(32).repeat()
     batches = iter(strategy.experimental_distribute_dataset(data))
-    return mirrax.train.Checkpoint(weight=weight, noise=noise, batches=batches, step=0)
 
-
-def train(strategy, directory, steps):
-    """Trains until `steps`, from the latest checkpoint; returns the weights."""
-    run = build(strategy)
+    # Everything that changes: the weights, the random numbers, the place in the data.
+    run = mirrax.train.Checkpoint(weight=weight, noise=noise, batches=batches)
     manager = mirrax.train.CheckpointManager(
         run, directory, max_to_keep=3, save_interval=10, asynchronous=True
     )
-    if manager.restore_or_initialize():
-        print(f"resuming after step {run.step}")
 
     @mirrax.function
     def step(x, y):
         def loss_of():
-            noisy = x + 0.01 * jax.random.normal(run.noise.key(), x.shape)
-            losses = (noisy @ run.weight.value - y) ** 2
-            return mirrax.nn.compute_average_loss(losses)
+            noisy = x + 0.01 * jax.random.normal(noise.key(), x.shape)
+            return mirrax.nn.compute_average_loss((noisy @ weight.value - y) ** 2)
 
-        _, gradient = mirrax.value_and_grad(loss_of, run.weight)()
+        _, gradient = mirrax.value_and_grad(loss_of, weight)()
         gradient = mirrax.get_replica_context().all_reduce("SUM", gradient)
-        run.weight.assign_sub(0.05 * gradient)
+        weight.assign_sub(0.05 * gradient)
 
-    while run.step < steps:
-        strategy.run(step, next(run.batches))
-        run.step += 1
-        manager.save(run.step)
-    manager.save(run.step, check_interval=False)
-    manager.wait()
-    return run.weight.numpy()
+    # Restores the newest checkpoint, if any; saves every 10 steps, at the end, and when
+    # a scheduler sends SIGTERM.
+    left = mirrax.train.resumable(manager, steps)
+    for _ in mirrax.train.Progress(left, steps):
+        strategy.run(step, next(batches))
+    return weight.numpy()
 
 
 def main(directory=None):

@@ -40,7 +40,7 @@ def main(steps=40):
     )
 
     random = np.random.default_rng(0)
-    x = random.normal(size=(256, 8)).astype(np.float32)
+    x = random.normal(size=(250, 8)).astype(np.float32)
     y = np.sin(x).sum(axis=1, keepdims=True)
     data = mirrax.data.Dataset.from_tensor_slices((x, y)).batch(64).repeat()
     batches = iter(strategy.experimental_distribute_dataset(data))

@@ -32,7 +32,7 @@ def uses_layer(page):
     return any(LAYER in block for block in blocks(page))
 
 
-def run(page, *, is_one_program=True, wanted=lambda block: True, edit=str):
+def run(page, *, is_one_program=True, edit=str):
     """Runs the blocks of a page, checks what they print, and returns their names.
 
     `edit` changes a block before it runs. Blocks that are not one program are run
@@ -42,7 +42,7 @@ def run(page, *, is_one_program=True, wanted=lambda block: True, edit=str):
     fences = list(_FENCE.finditer(text))
     for fence, following in zip(fences, [*fences[1:], None]):
         language, block = fence.groups()
-        if language != "python" or not wanted(block):
+        if language != "python":
             continue
         if not is_one_program:
             names = _namespace()

@@ -53,20 +53,20 @@ def places(num_replicas):
     return repr([f"CPU:{index}" for index in range(num_replicas)])
 
 
-def test_readme_state_is_that_of_one_replica():
-    # 64 rows are whole batches.
-    program = blocks("README.md")[0].replace("(64, 3)", "(61, 3)")
+def test_readme_step_is_that_of_one_replica():
+    program = blocks("README.md")[0]
 
     def train(strategy):
         names = executed(program, strategy.num_replicas_in_sync)
-        return np.asarray(names["state"]["w"]), float(names["loss"])
+        return np.asarray(names["w"]), float(names["loss"])
 
     require_equal(train)
 
 
-def test_readme_variable_is_that_of_one_replica():
+def test_page_of_variables_trains_like_one_replica():
     def train(strategy):
-        names = executed(blocks("README.md")[1], strategy.num_replicas_in_sync)
+        program = blocks("docs/variables.md")[-1]
+        names = executed(program, strategy.num_replicas_in_sync)
         return names["w"].numpy(), names["seen"].numpy()
 
     require_equal(train)

@@ -50,11 +50,11 @@ def test_sharded_variable_shows_its_parts():
     with strategy.scope():
         variable = mirrax.Variable(np.zeros((3, 5), np.float32), name="w")
     text = variable._repr_html_()
-    assert "<td>1</td><td>float32[3, 3]</td>" in text
+    assert text.count(">float32[3, 3]</td>") == 2
     assert "Of float32[3, 5], cut along axis 1" in text
 
 
 def test_long_tables_are_cut():
     text = html_table("many", ["n"], [[i] for i in range(100)])
     assert "... 36 more" in text
-    assert "<td>99</td>" not in text
+    assert ">99</td>" not in text

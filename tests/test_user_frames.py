@@ -2,6 +2,7 @@
 
 import inspect
 import pathlib
+import traceback
 
 import jax
 import pytest
@@ -88,3 +89,51 @@ def test_the_origin_is_found_through_jax():
 
 def test_an_error_that_was_never_raised_has_no_origin():
     assert user_frames.origin(KeyError("mine")) == "an unknown place"
+
+
+@pytest.fixture(params=["compiled", "eager", "whole"])
+def failing_call(request, two_replicas):
+    """A call that raises in the user's step, through many frames of Mirrax."""
+
+    def step(x):
+        return x @ jax.numpy.ones(7)
+
+    @mirrax.function
+    def whole(x):
+        return two_replicas.run(step, args=(x,))
+
+    compiled = mirrax.function(step)
+    return {
+        "compiled": lambda x: two_replicas.run(compiled, args=(x,)),
+        "eager": lambda x: two_replicas.run(step, args=(x,)),
+        "whole": whole,
+    }[request.param]
+
+
+def count_own_frames(call):
+    with pytest.raises(TypeError, match="same shape") as info:
+        call(jax.numpy.ones(3))
+    own = f"{pathlib.Path(mirrax.__file__).parent}"
+    frames = traceback.extract_tb(info.value.__traceback__)
+    assert "step" in {frame.name for frame in frames}
+    return sum(frame.filename.startswith(own) for frame in frames)
+
+
+def test_an_error_of_a_step_shows_only_the_calls_of_the_user(failing_call):
+    assert count_own_frames(failing_call) == 1
+
+
+def test_all_frames_are_shown_if_asked_for(failing_call, monkeypatch):
+    monkeypatch.setenv("MIRRAX_FULL_TRACEBACK", "1")
+    assert count_own_frames(failing_call) > 3
+
+
+def test_an_error_of_mirrax_shows_where_it_was_raised(two_replicas):
+    with two_replicas.scope():
+        variable = mirrax.Variable(0.0)
+    step = mirrax.function(lambda x: variable.assign(x + 1.0))
+    with pytest.raises(ValueError, match="must be assigned the same") as info:
+        two_replicas.run(step, args=(mirrax.PerReplica((1.0, 2.0)),))
+    names = [frame.name for frame in traceback.extract_tb(info.value.__traceback__)]
+    assert names[1] == "run"
+    assert len(names) == 3

@@ -70,9 +70,7 @@ def main(num_devices):
         images, labels = inputs
         with tf.GradientTape() as tape:
             losses = loss_object(labels, model(images, training=True))
-            loss = tf.nn.compute_average_loss(
-                losses, global_batch_size=GLOBAL_BATCH_SIZE
-            )
+            loss = tf.nn.compute_average_loss(losses)
         gradients = tape.gradient(loss, model.trainable_variables)
         optimizer.apply_gradients(zip(gradients, model.trainable_variables))
         return loss

@@ -1,4 +1,7 @@
-"""Finds the user's own code: neither Mirrax, nor Python, nor an installed package."""
+"""Finds the user's own code: neither Mirrax, nor Python, nor an installed package.
+
+Leaves frames of Mirrax out of tracebacks, too.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,16 @@ import pathlib
 import sys
 import sysconfig
 import traceback
-from collections.abc import Iterable
-from types import FrameType
+from collections.abc import Callable, Iterable
+from types import FrameType, TracebackType
 from typing import TypeVar
 
 import jax
 
 T = TypeVar("T")
+
+FULL_TRACEBACK = "MIRRAX_FULL_TRACEBACK"
+"""The environment variable that shows all frames of tracebacks."""
 
 _OURS = tuple(
     f"{pathlib.Path(file).parent}{os.sep}" for file in (__file__, jax.__file__)
@@ -70,3 +76,57 @@ def origin(error: BaseException) -> str:
 def _location(frames: Iterable[tuple[FrameType, int]]) -> str:
     files = ((frame.f_code.co_filename, line) for frame, line in frames)
     return find_user_frame((file, f"{file}:{line}") for file, line in files) or _UNKNOWN
+
+
+def shows_all_frames() -> bool:
+    """Returns whether tracebacks are to be left as they are."""
+    return os.environ.get(FULL_TRACEBACK, "0") not in ("", "0")
+
+
+def shorten_traceback(error: BaseException) -> None:
+    """Leaves out frames of Mirrax, but the first one, and the one that raised."""
+
+    def shorten(trace: TracebackType) -> TracebackType:
+        return keep_frames(trace, _is_shown) or trace
+
+    if not shows_all_frames():
+        edit_tracebacks(error, shorten)
+
+
+def _is_shown(each: TracebackType, is_first: bool) -> bool:
+    is_end = is_first or each.tb_next is None
+    return is_end or not each.tb_frame.f_code.co_filename.startswith(_OURS[0])
+
+
+def edit_tracebacks(
+    error: BaseException, edit: Callable[[TracebackType], TracebackType | None]
+) -> None:
+    """Replaces the tracebacks of an error, of its causes and of their contexts."""
+    seen: set[int] = set()
+    related: list[BaseException | None] = [error]
+    while related:
+        each = related.pop()
+        if each is not None and id(each) not in seen:
+            seen.add(id(each))
+            if each.__traceback__ is not None:
+                each.__traceback__ = edit(each.__traceback__)
+            related += [each.__cause__, each.__context__]
+
+
+def keep_frames(
+    trace: TracebackType, is_kept: Callable[[TracebackType, bool], bool]
+) -> TracebackType | None:
+    """Returns a traceback with some of its frames; None if there are none.
+
+    `is_kept` is told of each entry, and whether it is the first.
+    """
+    kept = []
+    each: TracebackType | None = trace
+    while each is not None:
+        if is_kept(each, each is trace):
+            kept.append(each)
+        each = each.tb_next
+    result: TracebackType | None = None
+    for each in reversed(kept):
+        result = TracebackType(result, each.tb_frame, each.tb_lasti, each.tb_lineno)
+    return result

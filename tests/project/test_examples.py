@@ -1,5 +1,9 @@
 """The examples run, and do what they say."""
 
+import pathlib
+import subprocess
+import sys
+
 import pytest
 
 from examples import (
@@ -11,6 +15,21 @@ from examples import (
     nnx,
     sharded_state,
 )
+
+FOLDER = pathlib.Path(nnx.__file__).parent
+ELSEWHERE = {"memory_limit", "keras_fit", "keras_custom_loop"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", sorted({path.stem for path in FOLDER.glob("*.py")} - ELSEWHERE)
+)
+def test_example_runs_as_its_docstring_says(name):
+    command = [sys.executable, FOLDER / f"{name}.py"]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=240, check=False
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_nnx_learns():

@@ -17,8 +17,8 @@ from tests.pages import PAGES, ROOT, blocks, read, run, uses_layer
 ELSEWHERE = {"docs/jax_models.md"}
 DOCUMENTS = ["README.md", "CONTRIBUTING.md", *PAGES]
 README = """
-from tests.pages import LAYER, run
-run("README.md", is_one_program=False, wanted=lambda block: LAYER not in block)
+from tests.pages import run
+run("README.md", is_one_program=False)
 """
 
 

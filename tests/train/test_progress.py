@@ -1,11 +1,13 @@
 """Progress and profiles of training loops."""
 
 import io
+import itertools
 import pathlib
 import re
 import subprocess
 import sys
 
+import jax
 import jax.numpy as jnp
 import pytest
 
@@ -25,7 +27,10 @@ def test_lines_without_a_terminal_count_steps_and_examples():
         progress.show(loss=jnp.float32(step), rate=0.5)
     lines = file.getvalue().splitlines()
     assert [line.split()[0] for line in lines] == ["1/3", "2/3", "3/3"]
-    pattern = r"3/3  [\d.,]+ steps/s  [\d.,]+ examples/s  loss 2  rate 0.5  \(input .*"
+    pattern = (
+        r"3/3  in 0:00:\d\d  [\d.,]+ steps/s  [\d.,]+ examples/s  loss 2  rate 0.5  "
+        r"\(input .*\)"
+    )
     assert re.fullmatch(pattern, lines[-1])
     report = progress.last_report
     assert report.examples_per_second == pytest.approx(4 * report.steps_per_second)
@@ -62,6 +67,44 @@ def test_line_fits_the_terminal(columns, wanted):
     text = fit(report, columns)
     assert re.fullmatch(wanted, text)
     assert len(text) <= columns
+
+
+def test_lines_say_how_much_time_is_left():
+    file = io.StringIO()
+    list(Progress(range(4), 4, interval=0, file=file))
+    first, second, third, last = file.getvalue().splitlines()
+    # The first step compiles, so it says nothing about the others.
+    assert first.startswith("1/4  in 0:")
+    assert second.startswith("2/4  0:00:00 left")
+    assert third.startswith("3/4  0:00:00 left")
+    assert last.startswith("4/4  in 0:")
+
+
+def test_last_line_has_the_rates_of_the_whole_loop(monkeypatch):
+    clock = itertools.count()
+    monkeypatch.setattr("time.perf_counter", lambda: next(clock))
+    monkeypatch.setattr("time.thread_time", lambda: 0.0)
+    progress = Progress(range(5), 5, interval=0, file=io.StringIO())
+    seconds = 0.0
+    for _ in progress:
+        if progress.last_report:
+            seconds = max(seconds, progress.last_report.seconds)
+    report = progress.last_report
+    assert report.seconds > seconds > 0
+    assert report.steps_per_second == pytest.approx(5 / report.seconds)
+
+
+def test_compiling_is_a_share_of_its_own():
+    progress = Progress(range(3), interval=1e9, file=io.StringIO())
+    for step in progress:
+        jax.jit(lambda x, step=step: x + step)(jnp.ones(step + 1)).block_until_ready()
+    shares = progress.last_report.shares
+    assert shares["compile"] > 0
+    assert sum(shares.values()) == pytest.approx(1)
+    again = Progress(range(3), interval=1e9, file=io.StringIO())
+    list(again)
+    assert again.last_report.shares["compile"] == 0
+    assert "compile" not in str(again.last_report)
 
 
 def test_last_report_is_there_after_break():

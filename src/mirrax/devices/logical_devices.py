@@ -173,5 +173,6 @@ def _too_late(count: int) -> ConfigurationError:
         "devices once, at the first operation. "
         f"Received: {count} CPU devices wanted, {len(local_devices('CPU'))} made. "
         "Create the strategy before the first JAX operation, or call "
-        f"mirrax.config.set_logical_devices('CPU', {count}) first."
+        f"mirrax.config.set_logical_devices('CPU', {count}) first. In a notebook, "
+        "restart the kernel, and do that in the first cell."
     )

@@ -33,6 +33,7 @@ from mirrax.strategy.extended import StrategyExtended
 from mirrax.strategy.reduce_tree import as_per_replica, reduce_tree, spread
 from mirrax.strategy.sharding import parse_shard_state, shard_leaf
 from mirrax.trees import Tree
+from mirrax.user_frames import shorten_traceback
 from mirrax.values.layouts import Parts, to_device
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import local_results, parts_of
@@ -220,7 +221,11 @@ class Strategy:
         if frame is not None and frame is not self._frame:
             guards.require_cross_replica("`strategy.run`")
             guards.require_same_strategy("`strategy.run`", self)
-        result: R = dispatch.run(self, fn, args, kwargs or {})
+        try:
+            result: R = dispatch.run(self, fn, args, kwargs or {})
+        except Exception as error:
+            shorten_traceback(error)
+            raise
         return result
 
     def memory_report(self) -> MemoryReport:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
+import functools
 import numbers
 import shutil
 import sys
+import threading
 import time
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from typing import IO, Any, Generic, TypeVar
+
+import jax
 
 from mirrax.summary import recording
 from mirrax.summary.writers import SummaryWriter, create_file_writer
@@ -20,11 +25,12 @@ T = TypeVar("T")
 _BAR_WIDTH = 20
 _BAR_SECONDS = 0.2
 _LINE_SECONDS = 10.0
+_COMPILE_EVENT = "/jax/core/compile/backend_compile_duration"
 
 
 @dataclasses.dataclass(frozen=True)
 class ProgressReport:
-    """What `Progress` shows: the rates since the report before.
+    """What `Progress` shows: rates since the last report; at the end, of the loop.
 
     Args:
         step: The number of steps that are done.
@@ -33,12 +39,14 @@ class ProgressReport:
         examples_per_second: The rate of examples, if the size of batches is known.
         shares: The share of the time that was spent on "input" (waiting for the next
             element, checkpoints of `resumable` included), on "Python" (computing in
-            the loop's own thread), and on "devices" (waiting for results: computing,
-            and communication with other workers).
+            the loop's own thread), on "compile" (in XLA's compiler), and on "devices"
+            (waiting for results: computing, and communication with other workers).
         metrics: What `show` was given last.
+        seconds: The time since the loop began.
+        seconds_left: The time to the end of the loop, if it can be estimated.
 
-    >>> print(ProgressReport(5, 10, 2.0, 64.0, {"input": 0.25}, {"loss": 0.5}))
-    5/10...2.0 steps/s...64 examples/s...loss 0.5...input 25%...
+    >>> print(ProgressReport(5, 10, 2.0, 64.0, {"input": 0.25}, {"loss": 0.5}, 3, 2.5))
+    5/10  0:00:02 left  2.0 steps/s  64 examples/s  loss 0.5  (input 25%)
     """
 
     step: int
@@ -47,14 +55,24 @@ class ProgressReport:
     examples_per_second: float | None
     shares: Mapping[str, float]
     metrics: Mapping[str, float]
+    seconds: float = 0.0
+    seconds_left: float | None = None
 
     def __str__(self) -> str:
         parts = [f"{self.step}" if self.total is None else f"{self.step}/{self.total}"]
+        if self.seconds_left is not None:
+            parts.append(f"{_clock(self.seconds_left)} left")
+        elif self.seconds:
+            parts.append(f"in {_clock(self.seconds)}")
         parts.append(f"{self.steps_per_second:,.1f} steps/s")
         if self.examples_per_second is not None:
             parts.append(f"{self.examples_per_second:,.0f} examples/s")
         parts += [f"{name} {value:.4g}" for name, value in self.metrics.items()]
-        shares = ", ".join(f"{name} {share:.0%}" for name, share in self.shares.items())
+        shares = ", ".join(
+            f"{name} {share:.0%}"
+            for name, share in self.shares.items()
+            if name != "compile" or share >= 0.005
+        )
         return "  ".join([*parts, f"({shares})"] if shares else parts)
 
 
@@ -78,7 +96,7 @@ class Progress(Generic[T]):
     >>> for batch in progress:
     ...     progress.show(loss=batch.sum())
     >>> print(progress.last_report)
-    3/3  ... steps/s  ... examples/s  loss 9  (input ...%, Python ...%, devices ...%)
+    3/3  in 0:...  ... steps/s  ... examples/s  loss 9  (input ...%, ... devices ...%)
     """
 
     def __init__(
@@ -100,7 +118,9 @@ class Progress(Generic[T]):
         default = _BAR_SECONDS if self._is_terminal else _LINE_SECONDS
         self._interval = default if interval is None else interval
         self._metrics: dict[str, Any] = {}
+        _listen_to_compiler()
         self._meter = _Meter()
+        self._has_ended = False
         self._writer: SummaryWriter | None = None
         self._last_report: ProgressReport | None = None
 
@@ -108,11 +128,14 @@ class Progress(Generic[T]):
     def last_report(self) -> ProgressReport | None:
         """The newest report, on all workers; None before the end of the first step.
 
-        After `break`, and on workers that show nothing, it is made when it is read.
+        After the end of the loop, or `break`, its rates are those of the whole loop.
         """
-        if self._meter.num_steps == 0:
-            return self._last_report
-        return self._make_report(self._read_metrics())
+        meter = self._meter
+        if self._has_ended and meter.whole.num_steps:
+            return self._make_report(meter.whole, self._read_metrics())
+        if meter.recent.num_steps:
+            return self._make_report(meter.recent, self._read_metrics())
+        return self._last_report
 
     def show(self, **metrics: Any) -> None:
         """Remembers what to show with the next report: numbers and scalar arrays."""
@@ -129,6 +152,7 @@ class Progress(Generic[T]):
     def __iter__(self) -> Iterator[T]:
         source = iter(self._steps)
         meter = self._meter = _Meter()
+        self._has_ended = False
         try:
             for element in source:
                 if meter.num_done == 0 and isinstance(source, ResumableSteps):
@@ -139,13 +163,15 @@ class Progress(Generic[T]):
                 finally:
                     # A step that ends with `break` is one, too.
                     meter.end_step()
-                is_due = time.perf_counter() - meter.start >= self._interval
+                is_due = meter.recent.seconds >= self._interval
+                is_last = meter.num_done == self._total
                 # Asked after a step: before, the job may not have begun.
-                if is_due and current_peers().is_chief:
-                    self._report()
-            if meter.num_steps and current_peers().is_chief:
-                self._report()
+                if is_due and not is_last and current_peers().is_chief:
+                    self._report(meter.recent)
+            if meter.whole.num_steps and current_peers().is_chief:
+                self._report(meter.whole)
         finally:
+            self._has_ended = True
             if self._writer is not None:
                 self._writer.close()
                 self._writer = None
@@ -155,34 +181,42 @@ class Progress(Generic[T]):
             if isinstance(source, Generator | ResumableSteps):
                 source.close()
 
-    def _report(self) -> None:
+    def _report(self, times: _Times) -> None:
         metrics = self._read_metrics()
         # Reading them waits for the devices.
         self._meter.end_step(num_steps=0)
-        report = self._last_report = self._make_report(metrics)
+        report = self._last_report = self._make_report(times, metrics)
         self._print(report)
-        if self._logdir is not None:
+        if self._logdir is not None and self._meter.recent.num_steps:
             self._writer = self._writer or create_file_writer(self._logdir)
-            _write_summaries(report, self._writer)
-        self._meter.restart()
+            recent = self._make_report(self._meter.recent, metrics)
+            _write_summaries(recent, self._writer)
+        self._meter.recent = _Times()
 
     def _read_metrics(self) -> dict[str, float]:
         return {name: float(value) for name, value in self._metrics.items()}
 
-    def _make_report(self, metrics: Mapping[str, float]) -> ProgressReport:
-        meter = self._meter
+    def _make_report(
+        self, times: _Times, metrics: Mapping[str, float]
+    ) -> ProgressReport:
+        rate = times.num_steps / times.seconds
         return ProgressReport(
-            step=meter.num_done,
+            step=self._meter.num_done,
             total=self._total,
-            steps_per_second=meter.num_steps / meter.seconds,
+            steps_per_second=rate,
             examples_per_second=(
-                None
-                if self._batch_size is None
-                else meter.num_steps * self._batch_size / meter.seconds
+                None if self._batch_size is None else rate * self._batch_size
             ),
-            shares=meter.shares(),
+            shares=times.shares(),
             metrics=metrics,
+            seconds=self._meter.whole.seconds,
+            seconds_left=None if self._has_ended else self._estimate(),
         )
+
+    def _estimate(self) -> float | None:
+        left = 0 if self._total is None else self._total - self._meter.num_done
+        seconds = self._meter.seconds_per_step()
+        return left * seconds if left > 0 and seconds is not None else None
 
     def _print(self, report: ProgressReport) -> None:
         if self._is_terminal:
@@ -203,44 +237,83 @@ def fit(report: ProgressReport, columns: int) -> str:
     return next((text for text in texts if len(text) <= columns), texts[-1][:columns])
 
 
-class _Meter:
-    """Adds up where the time of a loop goes since the last report."""
+class _Times:
+    """Where the time of some steps went."""
 
     def __init__(self) -> None:
-        self.num_done = 0
-        self.restart()
-
-    def restart(self) -> None:
         self.num_steps = 0
-        self._input = self._python = self._devices = 0.0
-        self.start = self._last = time.perf_counter()
-        self._last_cpu = time.thread_time()
+        names = ("input", "Python", "compile", "devices")
+        self.parts = dict.fromkeys(names, 0.0)
 
     @property
     def seconds(self) -> float:
-        return max(self._last - self.start, 1e-9)
-
-    def end_input(self) -> None:
-        now = time.perf_counter()
-        self._input += now - self._last
-        self._last, self._last_cpu = now, time.thread_time()
-
-    def end_step(self, num_steps: int = 1) -> None:
-        now, cpu = time.perf_counter(), time.thread_time()
-        python = min(cpu - self._last_cpu, now - self._last)
-        self._python += python
-        self._devices += now - self._last - python
-        self._last, self._last_cpu = now, cpu
-        self.num_steps += num_steps
-        self.num_done += num_steps
+        return max(sum(self.parts.values()), 1e-9)
 
     def shares(self) -> dict[str, float]:
-        parts = {
-            "input": self._input,
-            "Python": self._python,
-            "devices": self._devices,
-        }
-        return {name: part / self.seconds for name, part in parts.items()}
+        return {name: part / self.seconds for name, part in self.parts.items()}
+
+
+class _Meter:
+    """Adds up where the time of a loop goes: in all, and since the last report."""
+
+    def __init__(self) -> None:
+        self.num_done = 0
+        self.whole, self.recent = _Times(), _Times()
+        self._first_seconds = 0.0
+        self._restart()
+
+    def end_input(self) -> None:
+        self._add({"input": time.perf_counter() - self._last})
+
+    def end_step(self, num_steps: int = 1) -> None:
+        seconds = time.perf_counter() - self._last
+        compiled = min(_compiler.seconds - self._last_compiled, seconds)
+        python = min(time.thread_time() - self._last_cpu, seconds - compiled)
+        devices = seconds - compiled - python
+        self._add({"compile": compiled, "Python": python, "devices": devices})
+        for times in (self.whole, self.recent):
+            times.num_steps += num_steps
+        self.num_done += num_steps
+        if self.whole.num_steps == 1:
+            self._first_seconds = self.whole.seconds
+
+    def seconds_per_step(self) -> float | None:
+        """Returns the mean without the first step, which compiles."""
+        num_steps = self.whole.num_steps - 1
+        seconds = self.whole.seconds - self._first_seconds
+        return seconds / num_steps if num_steps > 0 else None
+
+    def _add(self, parts: Mapping[str, float]) -> None:
+        for times in (self.whole, self.recent):
+            for name, seconds in parts.items():
+                times.parts[name] += seconds
+        self._restart()
+
+    def _restart(self) -> None:
+        self._last, self._last_cpu = time.perf_counter(), time.thread_time()
+        self._last_compiled = _compiler.seconds
+
+
+class _Compiler(threading.local):
+    """The seconds for which this thread has waited for XLA's compiler."""
+
+    seconds = 0.0
+
+
+_compiler = _Compiler()
+
+
+@functools.cache
+def _listen_to_compiler() -> None:
+    def add(event: str, duration_secs: float, **_: Any) -> None:
+        if event == _COMPILE_EVENT:
+            _compiler.seconds += duration_secs
+
+    jax.monitoring.register_event_duration_secs_listener(add)
+
+
+def _clock(seconds: float) -> str:
+    return str(datetime.timedelta(seconds=round(seconds)))
 
 
 def _write_summaries(report: ProgressReport, writer: SummaryWriter) -> None:

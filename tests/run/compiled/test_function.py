@@ -642,3 +642,12 @@ def test_pickled_function_leaves_its_programs_behind(two_replicas):
     two_replicas.run(double, args=(jnp.ones(3),))
     loaded = cloudpickle.loads(cloudpickle.dumps(double))
     assert (loaded.trace_count, float(loaded(1.0)), loaded.trace_count) == (0, 2.0, 1)
+
+
+def test_repr_says_the_name_and_how_often_it_was_traced():
+    @mirrax.function
+    def double(x):
+        return 2 * x
+
+    double(1.0)
+    assert repr(double) == "<mirrax.function double, trace_count=1>"

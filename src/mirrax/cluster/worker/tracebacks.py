@@ -11,10 +11,12 @@ from types import FrameType, TracebackType
 import jax
 
 from mirrax.errors import JobError, WorkerFailed
-from mirrax.user_frames import find_user_frame
-
-VARIABLE = "MIRRAX_FULL_TRACEBACK"
-"""The environment variable that shows all frames of tracebacks."""
+from mirrax.user_frames import (
+    edit_tracebacks,
+    find_user_frame,
+    keep_frames,
+    shows_all_frames,
+)
 
 _CLUSTER = os.path.dirname(os.path.dirname(__file__))
 _MIRRAX = os.path.dirname(_CLUSTER)
@@ -29,7 +31,7 @@ def summarize(error: BaseException, trace: TracebackType | None) -> str:
     The first line says what happened, where this worker was, and the cause. The
     traceback of this worker says nothing about it.
     """
-    if not isinstance(error, JobError) or _shows_all():
+    if not isinstance(error, JobError) or shows_all_frames():
         return ""
     message, _, details = str(error).partition("\n")
     line = describe_user_line(trace)
@@ -60,17 +62,10 @@ def hide_own_frames(
 
     Returns `trace` without them. A traceback that has no others stays as it is.
     """
-    if _shows_all():
+    if shows_all_frames():
         return trace
-    seen: set[int] = set()
-    related: list[BaseException | None] = [error]
-    while related:
-        each = related.pop()
-        if each is not None and id(each) not in seen:
-            seen.add(id(each))
-            each.__traceback__ = _without_own(each.__traceback__)
-            related += [each.__cause__, each.__context__]
-    return _without_own(trace)
+    edit_tracebacks(error, _without_own)
+    return None if trace is None else _without_own(trace)
 
 
 def is_compiling() -> bool:
@@ -100,23 +95,12 @@ def describe_user_line(trace: TracebackType | None) -> str:
     return "" if found is None else _describe(found)
 
 
-def _without_own(trace: TracebackType | None) -> TracebackType | None:
-    kept = []
-    each = trace
-    while each is not None:
-        if not each.tb_frame.f_code.co_filename.startswith(_HIDDEN):
-            kept.append(each)
-        each = each.tb_next
-    if not kept:
-        return trace
-    result: TracebackType | None = None
-    for each in reversed(kept):
-        result = TracebackType(result, each.tb_frame, each.tb_lasti, each.tb_lineno)
-    return result
+def _without_own(trace: TracebackType) -> TracebackType:
+    return keep_frames(trace, _is_shown) or trace
 
 
-def _shows_all() -> bool:
-    return os.environ.get(VARIABLE, "0") not in ("", "0")
+def _is_shown(each: TracebackType, is_first: bool) -> bool:
+    return not each.tb_frame.f_code.co_filename.startswith(_HIDDEN)
 
 
 def _main_frame() -> FrameType | None:

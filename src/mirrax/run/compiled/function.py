@@ -21,6 +21,7 @@ from mirrax.run.compiled.program_cache import MAX_PROGRAMS
 from mirrax.run.compiled.replica_function import ReplicaFunction
 from mirrax.run.compiled.tracing import Traced
 from mirrax.trees import Tree
+from mirrax.user_frames import shorten_traceback
 from mirrax.variables import foreign_libraries
 
 P = ParamSpec("P")
@@ -133,6 +134,9 @@ class Function(CompiledCall, Generic[P, R]):
         over = sum(function.trace_count for function in list(self._over))
         return super().trace_count + over
 
+    def __repr__(self) -> str:
+        return f"<mirrax.function {self.name}, trace_count={self.trace_count}>"
+
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         frame = stack.frame()
         if stack.overlay() is not None or Function.runs_eagerly:
@@ -147,7 +151,11 @@ class Function(CompiledCall, Generic[P, R]):
             # The replicas of an eager `run` call the program together.
             result = frame.context.merge_call(_run_together, (self, args, kwargs))
         else:
-            result = self.call(*self.fitted(args, kwargs))
+            try:
+                result = self.call(*self.fitted(args, kwargs))
+            except Exception as error:
+                shorten_traceback(error)
+                raise
         return result
 
     @overload
