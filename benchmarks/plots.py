@@ -1,4 +1,4 @@
-"""Draws the plots of docs/performance.md from `results.json`, as SVG.
+"""Draws the plots of docs/performance.md from `results.json`, as SVG and PNG.
 
 python benchmarks/plots.py [--results FILE] [--folder docs/plots]
 """
@@ -125,6 +125,7 @@ def main():
         figure.tight_layout()
         path = options.folder / f"{group.replace(' ', '_').lower()}.svg"
         figure.savefig(path, metadata={"Date": None})
+        figure.savefig(path.with_suffix(".png"), dpi=130)
         pyplot.close(figure)
         print(path)
 

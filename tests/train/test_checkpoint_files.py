@@ -284,3 +284,17 @@ def test_failed_save_says_whether_an_older_one_is_whole(
     with pytest.raises(CheckpointWriteError, match="No space left on") as info:
         checkpoint.write(tmp_path / "ckpt")
     assert ("older checkpoint there is still whole" in str(info.value)) is has_older
+
+
+def test_save_gives_up_on_a_path_that_another_writer_never_leaves(
+    tmp_path, monkeypatch
+):
+    path = tmp_path / "ckpt"
+    path.mkdir()
+    monkeypatch.setattr(checkpoint_files, "_LOCK_SECONDS", 0.0)
+    saved = checkpoint_files.CheckpointData({}, {})
+    with (
+        checkpoint_files.locked(path, seconds=0),
+        pytest.raises(CheckpointWriteError, match="another process is writing there"),
+    ):
+        checkpoint_files.write(path, saved, order=1)

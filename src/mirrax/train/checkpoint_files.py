@@ -17,6 +17,7 @@ import json
 import logging
 import os
 import pathlib
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -36,6 +37,8 @@ _VERSION = 2
 _MANIFEST = "mirrax-manifest"
 _NEW_MANIFEST = "mirrax-manifest-new"
 _ARRAYS = "mirrax-arrays-"
+# A writer that was stopped, for example by a debugger, must not block others forever.
+_LOCK_SECONDS = 60.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,7 +68,7 @@ def write(path: pathlib.Path, saved: CheckpointData, order: int) -> None:
     """
     file = _arrays_file(path, order)
     try:
-        with locked(path):
+        with locked(path, _LOCK_SECONDS):
             try:
                 described = array_file.write(file, saved.arrays)
                 _replace_manifest(path, order, described, saved)
@@ -110,7 +113,7 @@ def is_complete(path: pathlib.Path) -> bool:
 
 def remove_partial(path: pathlib.Path) -> None:
     """Removes an incomplete checkpoint, unless somebody is writing it."""
-    with contextlib.suppress(OSError), locked(path, wait=False):
+    with contextlib.suppress(OSError), locked(path, seconds=0):
         if is_partial(path):
             _remove_files(path, _arrays_in(path))
 
@@ -120,7 +123,7 @@ def is_abandoned(path: pathlib.Path) -> bool:
     if is_complete(path):
         return False
     try:
-        with locked(path, wait=False):
+        with locked(path, seconds=0):
             return is_partial(path)
     except OSError:
         # It is being written or removed, or no directory.
@@ -130,7 +133,7 @@ def is_abandoned(path: pathlib.Path) -> bool:
 def remove(path: pathlib.Path) -> None:
     """Removes a checkpoint, the manifest first."""
     try:
-        with locked(path):
+        with locked(path, _LOCK_SECONDS):
             (path / _MANIFEST).unlink()
             _remove_files(path, _arrays_in(path))
     except OSError as error:
@@ -161,27 +164,37 @@ def _replace_manifest(
 
 
 @contextlib.contextmanager
-def locked(folder: pathlib.Path, wait: bool = True) -> Iterator[None]:
+def locked(folder: pathlib.Path, seconds: float) -> Iterator[None]:
     """Lets nobody else write there, such as the job before a restart.
 
     Args:
         folder: A checkpoint.
-        wait: Whether to wait for others; otherwise raises BlockingIOError.
+        seconds: How long to wait for others before it raises TimeoutError.
     """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError:
-            raise
-        except OSError as error:
-            _logger.debug("'%s' cannot be locked: %s", folder, error)
+        _lock(descriptor, time.monotonic() + seconds)
         yield
     finally:
         # Closing is not enough if a child process has inherited the descriptor.
         with contextlib.suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_UN)
         os.close(descriptor)
+
+
+def _lock(descriptor: int, deadline: float) -> None:
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise TimeoutError("another process is writing there") from None
+            time.sleep(0.02)
+        except OSError as error:
+            _logger.debug("The file system cannot lock a folder: %s", error)
+            return
+        else:
+            return
 
 
 def _sync_folder(folder: pathlib.Path) -> None:
