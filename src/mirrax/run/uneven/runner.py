@@ -75,7 +75,7 @@ def run_uneven(call: ReplicaCall, fn: AnyFunction) -> Tree:
 def _arguments_of_replicas(call: ReplicaCall) -> list[CallArguments]:
     leaves, structure = trees.flatten((call.args, call.kwargs))
     columns = [parts_of(leaf, call.topology) for leaf in leaves]
-    refuse_donated(itertools.chain.from_iterable(columns))
+    refuse_donated(list(itertools.chain.from_iterable(columns)))
     rows = [
         [parts[index] for parts in columns]
         for index in range(len(call.topology.local_devices))
