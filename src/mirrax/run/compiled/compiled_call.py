@@ -191,7 +191,6 @@ class CompiledCall(abc.ABC):
         if (
             not kwargs
             and None not in [layout for _, _, layout in keyed]
-            and fingerprint is None
             and place is None
             and not program.can_be_outdated
         ):

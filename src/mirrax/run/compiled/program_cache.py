@@ -93,6 +93,7 @@ class LastCall:
 
     __slots__ = (
         "_arguments",
+        "_fingerprints",
         "_is_run",
         "_num_libraries",
         "_num_modules",
@@ -107,6 +108,7 @@ class LastCall:
         self._arguments = arguments
         self._is_run = is_run
         self._settings = eager_fingerprint()
+        self._fingerprints = foreign_libraries.counters.fingerprints
         self._num_libraries = len(foreign_libraries.connected())
         self._num_modules = len(sys.modules)
 
@@ -114,6 +116,7 @@ class LastCall:
         """Returns the inputs of the program; None if the call may need another one."""
         if (
             eager_fingerprint() != self._settings
+            or foreign_libraries.counters.fingerprints != self._fingerprints
             or (len(sys.modules) != self._num_modules and self._are_libraries_new())
             or not (self._is_run or stack.frame() is None)
         ):
