@@ -421,6 +421,26 @@ def test_update_by_a_per_replica_argument_of_a_function_is_refused(
     assert parts(two_replicas, v) == [0.0, 0.0]
 
 
+@engines
+def test_update_gives_each_copy_of_an_on_read_variable_on_its_own(
+    two_replicas, numbers, engine
+):
+    v = create(
+        two_replicas,
+        [1.0, 2.0],
+        synchronization=VariableSynchronization.ON_READ,
+        aggregation=VariableAggregation.SUM,
+    )
+    two_replicas.run(lambda x: v.assign(v.value + x), args=(numbers,))
+
+    def change():
+        two_replicas.extended.update(v, lambda var: var.assign(var.read_value() * 2))
+        two_replicas.extended.update(v, lambda var: var.assign_add([0.0, 1.0]))
+
+    engine(change)()
+    assert parts(two_replicas, v) == [[4.0, 7.0], [6.0, 9.0]]
+
+
 def test_update_inside_another_strategy_is_refused(two_replicas):
     v = create(two_replicas, 0.0)
     with mirrored(3).scope(), pytest.raises(RuntimeError, match="another strategy"):

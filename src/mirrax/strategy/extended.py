@@ -13,6 +13,7 @@ from mirrax import trees
 from mirrax.collectives.destinations import devices_of, put_on_destinations
 from mirrax.collectives.reduce import Collective
 from mirrax.context import guards, stack
+from mirrax.context.guards import NotTraceable
 from mirrax.devices.topology import Topology
 from mirrax.options import CommunicationOptions, ReduceOp, parse_reduce_op
 from mirrax.strategy.reduce_tree import as_per_replica, reduce_tree
@@ -21,10 +22,16 @@ from mirrax.values.array_like import as_array, on_host
 from mirrax.values.layouts import Replicated, Spmd, replicate
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica
-from mirrax.values.regroup import local_results, regroup, select
+from mirrax.values.regroup import (
+    is_program_traced,
+    local_results,
+    regroup,
+    select,
+)
 from mirrax.variables import derivative_writes
 from mirrax.variables.aggregation import are_equal
 from mirrax.variables.distributed_variable import DistributedVariable, VariablePart
+from mirrax.variables.sync_on_read_variable import SyncOnReadVariable
 from mirrax.variables.variable import Variable
 
 
@@ -161,6 +168,10 @@ class StrategyExtended:
                 return fn(var, *args, **kwargs)
             update = _Update(IdentityKey(var), getattr(fn, "__code__", fn), group, fn)
             return frame.context.merge_call(update, (tuple(args), kwargs))
+        is_outside = is_program_traced() and not stack.overlay().inside_replica
+        if isinstance(var, SyncOnReadVariable) and is_outside:
+            # Its copies differ, and a trace calls `fn` once for all.
+            raise NotTraceable
         topology = var.topology if isinstance(var, DistributedVariable) else None
         return self._update(topology, fn, (var, *args), kwargs, group)
 
