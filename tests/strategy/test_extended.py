@@ -330,6 +330,20 @@ def test_update_gives_one_result_per_copy_without_group(two_replicas):
     assert [device_of(part) for part in result] == list(two_replicas.topology.devices)
 
 
+@engines
+def test_update_gives_results_of_each_copy_without_group(two_replicas, engine):
+    v = create(two_replicas, 1.0)
+
+    def change():
+        return two_replicas.extended.update(
+            v, lambda var: {"new": var.assign_add(1.0), "n": None}, group=False
+        )
+
+    result = engine(change)()
+    assert [float(part) for part in result["new"]] == [2.0, 2.0]
+    assert result["n"] is None
+
+
 def test_update_of_a_plain_variable_gives_one_result_without_group():
     strategy = mirrax.OneDeviceStrategy("CPU:0")
     v = create(strategy, 3.0)

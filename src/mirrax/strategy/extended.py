@@ -22,12 +22,7 @@ from mirrax.values.array_like import as_array, on_host
 from mirrax.values.layouts import Replicated, Spmd, replicate
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica
-from mirrax.values.regroup import (
-    is_program_traced,
-    local_results,
-    regroup,
-    select,
-)
+from mirrax.values.regroup import is_program_traced, regroup, select
 from mirrax.variables import derivative_writes
 from mirrax.variables.aggregation import are_equal
 from mirrax.variables.distributed_variable import DistributedVariable, VariablePart
@@ -238,12 +233,13 @@ class StrategyExtended:
         for variable, values in pending.items():
             variable.commit_update([values.get(i) for i in range(len(devices))])
         results = [trees.map_leaves(_value_of, result) for result in results]
-        merged = regroup(results)
         if group:
+            merged = regroup(results)
             return trees.map_leaves(lambda leaf: _mirrored(leaf, topology), merged)
-        return trees.map_leaves(
-            lambda leaf: local_results(leaf, self._collective.topology), merged
-        )
+        # A trace calls it once for all copies.
+        count = 1 if topology is None else len(topology.local_devices)
+        leaves = zip(*map(trees.leaves, results * (count // len(results))), strict=True)
+        return trees.unflatten(trees.flatten(results[0])[1], list(leaves))
 
 
 @dataclasses.dataclass(frozen=True)
