@@ -224,6 +224,15 @@ def test_mean_of_integers_is_not_rounded(two_replicas):
     assert two_replicas.reduce("MEAN", value, axis=0) == 3.75
 
 
+@pytest.mark.parametrize("sizes", [(2, 2), (1, 3)], ids=str)
+@pytest.mark.parametrize("dtype", ["int8", "int32"])
+def test_mean_of_integers_along_an_axis_does_not_overflow(two_replicas, sizes, dtype):
+    largest = jnp.iinfo(dtype).max
+    value = per_replica(two_replicas, [jnp.full(n, largest, dtype) for n in sizes])
+    mean = two_replicas.reduce("MEAN", value, axis=0)
+    assert float(mean) == pytest.approx(largest)
+
+
 @pytest.mark.parametrize(
     ("dtype", "axis"), [("int8", 0), ("float16", None), ("bfloat16", 0)]
 )

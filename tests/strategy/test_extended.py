@@ -330,6 +330,20 @@ def test_update_gives_one_result_per_copy_without_group(two_replicas):
     assert [device_of(part) for part in result] == list(two_replicas.topology.devices)
 
 
+@engines
+def test_update_gives_results_of_each_copy_without_group(two_replicas, engine):
+    v = create(two_replicas, 1.0)
+
+    def change():
+        return two_replicas.extended.update(
+            v, lambda var: {"new": var.assign_add(1.0), "n": None}, group=False
+        )
+
+    result = engine(change)()
+    assert [float(part) for part in result["new"]] == [2.0, 2.0]
+    assert result["n"] is None
+
+
 def test_update_of_a_plain_variable_gives_one_result_without_group():
     strategy = mirrax.OneDeviceStrategy("CPU:0")
     v = create(strategy, 3.0)
@@ -419,6 +433,26 @@ def test_update_by_a_per_replica_argument_of_a_function_is_refused(
     with pytest.raises(ValueError, match=r"every replica|PerReplica"):
         engine(change)(numbers)
     assert parts(two_replicas, v) == [0.0, 0.0]
+
+
+@engines
+def test_update_gives_each_copy_of_an_on_read_variable_on_its_own(
+    two_replicas, numbers, engine
+):
+    v = create(
+        two_replicas,
+        [1.0, 2.0],
+        synchronization=VariableSynchronization.ON_READ,
+        aggregation=VariableAggregation.SUM,
+    )
+    two_replicas.run(lambda x: v.assign(v.value + x), args=(numbers,))
+
+    def change():
+        two_replicas.extended.update(v, lambda var: var.assign(var.read_value() * 2))
+        two_replicas.extended.update(v, lambda var: var.assign_add([0.0, 1.0]))
+
+    engine(change)()
+    assert parts(two_replicas, v) == [[4.0, 7.0], [6.0, 9.0]]
 
 
 def test_update_inside_another_strategy_is_refused(two_replicas):

@@ -19,6 +19,26 @@ def test_mirrored_value_counts_once_for_each_replica(two_replicas, op, expected)
 
 
 @engines
+@pytest.mark.parametrize("is_captured", [False, True], ids=["argument", "captured"])
+def test_mirrored_result_of_a_compiled_run_counts_for_each_replica(
+    two_replicas, engine, is_captured
+):
+    def all_ones():
+        return mirrax.get_replica_context().all_reduce("SUM", jnp.ones(1))
+
+    def combine(value):
+        total = two_replicas.reduce("SUM", value, axis=None)
+        return total, two_replicas.gather(value, axis=0)
+
+    result = two_replicas.run(mirrax.function(all_ones))
+    if is_captured:
+        total, gathered = engine(lambda: combine(result))()
+    else:
+        total, gathered = engine(combine)(result)
+    assert (total.tolist(), gathered.tolist()) == ([4.0], [2.0, 2.0])
+
+
+@engines
 def test_mean_of_a_mirrored_variable_is_its_value(strategy, engine):
     v = create(strategy, [1.0, 2.0])
     mean = engine(lambda: strategy.reduce("MEAN", v, axis=None))()

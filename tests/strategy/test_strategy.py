@@ -7,7 +7,15 @@ import pytest
 
 import mirrax
 from mirrax.variables import MirroredVariable
-from tests.programs import create, device_of, engines, mirrored, parts, replica_id
+from tests.programs import (
+    create,
+    device_of,
+    engines,
+    mirrored,
+    parts,
+    per_replica,
+    replica_id,
+)
 
 # Scopes.
 
@@ -159,6 +167,14 @@ def test_local_results_of_a_per_replica_value(strategy):
     count = strategy.num_replicas_in_sync
     result = strategy.run(lambda: jnp.float32(replica_id()))
     assert parts(strategy, result) == list(range(count))
+
+
+@engines
+@pytest.mark.parametrize("shape", [(0,), (2, 0, 3), ()], ids=str)
+def test_local_results_of_parts_of_any_size(strategy, engine, shape):
+    value = per_replica(strategy, [jnp.ones(shape)] * strategy.num_replicas_in_sync)
+    parts = engine(strategy.experimental_local_results)(value)
+    assert [part.shape for part in parts] == [shape] * strategy.num_replicas_in_sync
 
 
 @engines

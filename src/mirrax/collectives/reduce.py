@@ -139,10 +139,9 @@ def _reduce_within(
 
 def reduce_one(op: ReduceOp, value: jax.Array, axis: Axis) -> jax.Array:
     """Returns one replica's value combined along `axis`; means are floats."""
-    value = jnp.asarray(value)
+    value = spmd.summable(op, jnp.asarray(value))
     if axis is None:
-        return spmd.summable(op, value)
-    value = spmd.summable(ReduceOp.SUM, value)
+        return value
     total = jnp.sum(value, axis, dtype=value.dtype)
     return total if op is ReduceOp.SUM else total / _count(value.shape, axis)
 
@@ -153,7 +152,10 @@ def _reduce_uneven(
     assert axis is not None
     shapes = shapes_of(layout)
     sums = Parts(
-        tuple(reduce_one(ReduceOp.SUM, part, axis) for part in layout.parts),
+        tuple(
+            reduce_one(ReduceOp.SUM, spmd.summable(op, part), axis)
+            for part in layout.parts
+        ),
         collective.topology,
         tuple((_without(shape, axis), dtype) for shape, dtype in shapes),
     )

@@ -13,6 +13,7 @@ from mirrax import trees
 from mirrax.collectives.destinations import devices_of, put_on_destinations
 from mirrax.collectives.reduce import Collective
 from mirrax.context import guards, stack
+from mirrax.context.guards import NotTraceable
 from mirrax.devices.topology import Topology
 from mirrax.options import CommunicationOptions, ReduceOp, parse_reduce_op
 from mirrax.strategy.reduce_tree import as_per_replica, reduce_tree
@@ -21,10 +22,11 @@ from mirrax.values.array_like import as_array, on_host
 from mirrax.values.layouts import Replicated, Spmd, replicate
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica
-from mirrax.values.regroup import local_results, regroup, select
+from mirrax.values.regroup import is_program_traced, regroup, select
 from mirrax.variables import derivative_writes
 from mirrax.variables.aggregation import are_equal
 from mirrax.variables.distributed_variable import DistributedVariable, VariablePart
+from mirrax.variables.sync_on_read_variable import SyncOnReadVariable
 from mirrax.variables.variable import Variable
 
 
@@ -161,6 +163,10 @@ class StrategyExtended:
                 return fn(var, *args, **kwargs)
             update = _Update(IdentityKey(var), getattr(fn, "__code__", fn), group, fn)
             return frame.context.merge_call(update, (tuple(args), kwargs))
+        is_outside = is_program_traced() and not stack.overlay().inside_replica
+        if isinstance(var, SyncOnReadVariable) and is_outside:
+            # Its copies differ, and a trace calls `fn` once for all.
+            raise NotTraceable
         topology = var.topology if isinstance(var, DistributedVariable) else None
         return self._update(topology, fn, (var, *args), kwargs, group)
 
@@ -227,12 +233,13 @@ class StrategyExtended:
         for variable, values in pending.items():
             variable.commit_update([values.get(i) for i in range(len(devices))])
         results = [trees.map_leaves(_value_of, result) for result in results]
-        merged = regroup(results)
         if group:
+            merged = regroup(results)
             return trees.map_leaves(lambda leaf: _mirrored(leaf, topology), merged)
-        return trees.map_leaves(
-            lambda leaf: local_results(leaf, self._collective.topology), merged
-        )
+        # A trace calls it once for all copies.
+        count = 1 if topology is None else len(topology.local_devices)
+        leaves = zip(*map(trees.leaves, results * (count // len(results))), strict=True)
+        return trees.unflatten(trees.flatten(results[0])[1], list(leaves))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -73,6 +73,16 @@ def as_per_replica(leaf: Any, collective: Collective) -> PerReplica | None:
     return None
 
 
+def require_not_traced(leaf: Any) -> None:
+    """Leaves a function to Python where only an array shows whether it is mirrored.
+
+    Args:
+        leaf: An ordinary value, which would have parts if it were mirrored.
+    """
+    if isinstance(leaf, jax.core.Tracer) and is_program_traced():
+        raise NotTraceable
+
+
 def spread(leaf: Any, collective: Collective) -> Any:
     """Returns a mirrored value as a `PerReplica` of equal parts; others unchanged."""
     topology = collective.topology
@@ -93,6 +103,7 @@ def _reduce_plain(
     count = collective.topology.num_replicas
     value = jnp.asarray(as_array(leaf))
     if axis is None and op is ReduceOp.SUM and count > 1:
+        require_not_traced(leaf)
         raise ValueError(
             f"A sum over replicas needs a value of each. Received: {leaf!r} for "
             f"{count} replicas; `run` returns an object or a number that is the same "

@@ -30,7 +30,12 @@ from mirrax.options import (
 from mirrax.run import dispatch
 from mirrax.run.compiled.memory import MemoryReport
 from mirrax.strategy.extended import StrategyExtended
-from mirrax.strategy.reduce_tree import as_per_replica, reduce_tree, spread
+from mirrax.strategy.reduce_tree import (
+    as_per_replica,
+    reduce_tree,
+    require_not_traced,
+    spread,
+)
 from mirrax.strategy.sharding import parse_shard_state, shard_leaf
 from mirrax.trees import Tree
 from mirrax.user_frames import shorten_traceback
@@ -377,6 +382,8 @@ class Strategy:
     def _gather(self, leaf: Any, axis: int) -> Any:
         per_replica = as_per_replica(leaf, self._collective)
         if per_replica is None:
+            if not self.topology.is_single:
+                require_not_traced(leaf)
             return leaf
         return host_view(gather(self.topology, per_replica, axis))
 

@@ -66,15 +66,12 @@ class Joined(Layout):
     @functools.cached_property
     def parts(self) -> tuple[Any, ...]:
         if isinstance(self.array, jax.core.Tracer):
-            return tuple(self._shaped(self._cut()))
+            pieces = jnp.split(self.array, self.topology.num_replicas)
+            return tuple(self._shaped(pieces))
         # They are cached, so they must not be tracers of the current trace.
         with evaluated():
             pieces = self._shaped(shards(self.array))
             return tuple(uncommitted(piece) for piece in pieces)
-
-    def _cut(self) -> list[jax.Array]:
-        num_replicas = self.topology.num_replicas
-        return list(self.array.reshape(num_replicas, -1, *self.array.shape[1:]))
 
     def _shaped(self, pieces: Sequence[jax.Array]) -> list[jax.Array]:
         return [piece.reshape(()) if self.is_scalar else piece for piece in pieces]

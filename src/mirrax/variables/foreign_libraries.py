@@ -87,6 +87,18 @@ class Sources(NamedTuple):
     assemble: Callable[[Sequence[Any]], Tree]
 
 
+class Counters:
+    """Lets calls skip their fingerprints while nothing has changed.
+
+    Attributes:
+        fingerprints: How often the fingerprint of a function may have changed.
+    """
+
+    fingerprints = 0
+
+
+counters = Counters()
+
 _registered: dict[str, Callable[[], Library]] = {}
 _connected: list[Library] = []
 _fingerprints: list[Callable[[Callable[..., Any], Sequence[Any]], Hashable]] = []

@@ -363,6 +363,30 @@ def test_attribute_that_would_keep_a_traced_value_is_refused(two_replicas):
         two_replicas.run(step, (X,))
 
 
+def test_attribute_is_seen_by_a_function_that_uses_no_variable(two_replicas):
+    model = Net(nnx.Rngs(0))
+    model.factor = 2.0
+    step = mirrax.function(lambda x: x * model.factor)
+    for _ in range(3):
+        assert float(two_replicas.run(step, (jnp.float32(3),))) == 6
+    model.factor = 3.0
+    assert float(two_replicas.run(step, (jnp.float32(3),))) == 9
+
+
+def test_step_of_arrays_is_recognized_without_searching_for_modules(two_replicas):
+    step = mirrax.function(lambda state: {"w": state["w"] + 1})
+    state, called = {"w": jnp.ones(3)}, []
+    for _ in range(3):
+        state = two_replicas.run(step, (state,))
+    sys.setprofile(lambda frame, *_: called.append(frame.f_code.co_qualname))
+    try:
+        two_replicas.run(step, (state,))
+    finally:
+        sys.setprofile(None)
+    assert "FlaxLibrary.fingerprint" not in called
+    assert "Program.__call__" in called
+
+
 @engines
 def test_variable_by_itself_is_no_argument(engine, two_replicas):
     variable = nnx.Variable(jnp.float32(0))

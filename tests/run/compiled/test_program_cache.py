@@ -10,14 +10,16 @@ import pytest
 import mirrax
 from mirrax import trees
 from mirrax.run.compiled.arguments import keyed_arguments
+from mirrax.run.compiled.known_arguments import KnownArguments
 from mirrax.run.compiled.program_cache import LastCall, ProgramCache
 from mirrax.variables import foreign_libraries
 
 
 def last_call_of(args, is_run=False):
     leaves, structure = jax.tree.flatten(args, is_leaf=trees.is_leaf)
-    structure = None if leaves == args else structure
-    return LastCall("program", keyed_arguments(leaves, None), structure, is_run)
+    structures = None if leaves == args else structure.children()
+    keyed = keyed_arguments(leaves, None)
+    return LastCall("program", KnownArguments(leaves, keyed, structures), is_run)
 
 
 def test_a_call_of_the_same_kind_gets_its_arrays():
@@ -57,12 +59,14 @@ def test_another_nesting_is_left_to_the_key(args):
 def test_workers_compare_arguments_that_are_not_mirrored(two_replicas):
     topology = two_replicas.topology
     mirrored = jax.device_put(jnp.ones(3), topology.replicated)
-    arguments = keyed_arguments([mirrored], None)
-    last_call = LastCall("program", arguments, None, True, mirrored_on=topology)
-    assert last_call.arrays_of([mirrored]) == [mirrored]
-    assert last_call.arrays_of([jnp.ones(3)]) is None
-    numbers = LastCall("program", keyed_arguments([1.0], None), None, True, topology)
-    assert numbers.arrays_of([1.0]) is None
+
+    def known(leaves):
+        return KnownArguments(leaves, keyed_arguments(leaves, None), None, topology)
+
+    for leaf in (jnp.ones(3), 1.0):
+        assert known([mirrored]).arrays_of([leaf]) is None
+        assert known([leaf]).arrays_of([leaf]) is None
+    assert known([mirrored]).arrays_of([mirrored]) == [mirrored]
 
 
 def count_python_calls(function):

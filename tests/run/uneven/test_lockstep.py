@@ -16,7 +16,7 @@ from mirrax.run.compiled.mapped_trace import split_result
 from mirrax.run.compiled.spmd_communicator import SpmdCommunicator, call_in_replica
 from mirrax.run.compiled.tracing import trace
 from mirrax.run.replica_context import ReplicaCall
-from mirrax.run.uneven.lockstep import Lockstep, collective_program
+from mirrax.run.uneven.lockstep import Lockstep
 from mirrax.run.uneven.segments import cut
 from tests.programs import create, replica_id
 from tests.variables.library import Box
@@ -48,15 +48,12 @@ def traces_of(strategy, fn, rows):
     return [traced(number, row) for number, row in enumerate(rows)]
 
 
-def collectives_of(topology, cuts):
-    return tuple(collective_program(topology, s.collectives) for s in cuts[0].segments)
-
-
 def side_by_side(strategy, fn, rows):
-    traces = traces_of(strategy, fn, rows)
-    cuts = [cut(traced.closed, AXIS_ENV) for traced in traces]
+    """Returns for each output what the replicas computed."""
     topology = strategy.topology
-    return Lockstep(topology, (), cuts, (), collectives_of(topology, cuts))._run(rows)
+    traces = traces_of(strategy, fn, rows)
+    cuts = [cut(traced.closed, topology) for traced in traces]
+    return list(zip(*Lockstep(topology, (), cuts, ())._run(cuts, rows), strict=True))
 
 
 def lockstep(strategy, fn, rows, varying=(), failures=None):
@@ -66,10 +63,9 @@ def lockstep(strategy, fn, rows, varying=(), failures=None):
             dataclasses.replace(t, closed=catch_failures(t.closed, failures))
             for t in traces
         ]
-    cuts = tuple(cut(traced.closed, AXIS_ENV) for traced in traces)
     topology = strategy.topology
-    collectives = collectives_of(topology, cuts)
-    run = Lockstep(topology, tuple(traces), cuts, tuple(varying), collectives, failures)
+    cuts = tuple(cut(traced.closed, topology) for traced in traces)
+    run = Lockstep(topology, tuple(traces), cuts, tuple(varying), failures)
     return run(rows)
 
 

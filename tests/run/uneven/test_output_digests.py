@@ -93,3 +93,70 @@ def test_each_output_is_judged_on_its_own():
 def test_shapes_that_go_into_a_result_count():
     sizes = [program(lambda x: jnp.ones_like(x).sum(), (n,)) for n in (2, 3)]
     assert differing_columns([output_digests(each) for each in sizes]) == [True]
+
+
+# Loops and branches with collectives.
+
+
+def total(x):
+    return lax.psum(x, "replica")
+
+
+def test_what_a_loop_carries_differs_only_where_it_uses_what_differs():
+    def fn(i, x):
+        def body(carry, y):
+            combined, own, later, latest = carry
+            own = own + y * (i + 1)
+            return (combined + total(own), own, later + own, latest + later), total(y)
+
+        return lax.scan(body, (0.0, 0.0, 0.0, 0.0), x)
+
+    assert compare(fn, (3,)) == [False, True, True, True, False]
+
+
+def test_what_a_loop_starts_with_counts():
+    def fn(i, x):
+        def body(carry, y):
+            first, second = carry
+            return (first + total(y), second + total(y)), None
+
+        return lax.scan(body, (0.0, jnp.float32(i)), x)[0]
+
+    assert compare(fn, (3,)) == [False, True]
+
+
+def test_what_an_inner_loop_uses_of_the_outer_one_counts():
+    def fn(i, x):
+        def outer(carry, y):
+            plain, own = carry
+
+            def inner(inside, _):
+                return (inside[0] + total(y), inside[1] + total(y) * own), None
+
+            plain, used = lax.scan(inner, (plain, 0.0), None, length=2)[0]
+            return (plain, own + i), used
+
+        return lax.scan(outer, (0.0, 0.0), x)
+
+    assert compare(fn, (3,)) == [False, True, True]
+
+
+def test_the_condition_of_a_while_counts():
+    def fn(i, x):
+        def loop(limit):
+            body = lambda c: c + total(x)  # noqa: E731
+            return lax.while_loop(lambda c: c < limit, body, jnp.float32(0))
+
+        return loop(5.0), loop(jnp.float32(i))
+
+    assert compare(fn, ()) == [False, True]
+
+
+def test_the_condition_and_the_branches_of_a_cond_count():
+    def fn(i, x):
+        def choose(limit, number):
+            return lax.cond(total(x) > limit, total, lambda y: y * number, x)
+
+        return choose(0, 1), choose(jnp.float32(i), 1), choose(0, jnp.float32(i))
+
+    assert compare(fn, ()) == [False, True, True]

@@ -5,21 +5,24 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from jax.extend.core import Primitive
 
+from mirrax.devices.topology import Topology
 from mirrax.run.uneven.segments import NotSegmentable, cut
 
 AXIS_ENV = [("replica", 2)]
+TOPOLOGY = Topology(tuple(jax.devices()[:2]))
 
 
 def pieces(fn, *shapes):
     arguments = [jax.ShapeDtypeStruct(shape, "float32") for shape in shapes]
     closed = jax.make_jaxpr(fn, axis_env=AXIS_ENV)(*arguments)
-    return cut(closed, AXIS_ENV)
+    return cut(closed, TOPOLOGY)
 
 
 def shape_of(piece):
     """Whether each segment has work, and how many collectives follow it."""
-    return [(s.run is not None, len(s.collectives)) for s in piece.segments]
+    return [(s.run is not None, len(s.followers)) for s in piece.segments]
 
 
 def total(x):
@@ -59,7 +62,7 @@ def test_collectives_that_wait_for_each_other_end_two_segments():
 )
 def test_calls_that_hide_a_collective_are_opened(wrap):
     fn = wrap(lambda x: total(x * 2) + 1)
-    assert sum(len(s.collectives) for s in pieces(fn, ()).segments) == 1
+    assert sum(len(s.followers) for s in pieces(fn, ()).segments) == 1
 
 
 def test_a_custom_gradient_that_hides_a_collective_is_opened():
@@ -68,7 +71,7 @@ def test_a_custom_gradient_that_hides_a_collective_is_opened():
         return total(x)
 
     fn.defvjp(lambda x: (fn(x), None), lambda _, g: (g,))
-    assert sum(len(s.collectives) for s in pieces(fn, ()).segments) == 1
+    assert sum(len(s.followers) for s in pieces(fn, ()).segments) == 1
 
 
 def test_loops_without_collectives_stay_whole():
@@ -81,20 +84,45 @@ def test_loops_without_collectives_stay_whole():
 
 
 @pytest.mark.parametrize(
-    "fn",
+    ("fn", "inner"),
     [
-        lambda x: lax.scan(lambda c, _: (total(c), None), x, None, length=2)[0],
-        lambda x: lax.cond(x > 0, total, lambda y: y, x),
-        lambda x: lax.while_loop(lambda y: y < 9, total, x),
-        jax.jit(
-            lambda y: lax.scan(lambda c, _: (total(c), None), y, None, length=2)[0]
-        ),
+        (lambda x: lax.scan(lambda c, _: (total(c), None), x, None, length=2)[0], 1),
+        (lambda x: lax.cond(x > 0, total, lambda y: y, x), 2),
+        (lambda x: lax.while_loop(lambda y: y < 9, total, x), 2),
+        (jax.jit(lambda x: lax.while_loop(lambda y: y < 9, total, x)), 2),
     ],
-    ids=["scan", "cond", "while", "scan_in_jit"],
+    ids=["scan", "cond", "while", "while_in_jit"],
 )
-def test_a_collective_in_a_loop_or_branch_cannot_be_cut(fn):
+def test_the_programs_of_a_loop_or_branch_with_a_collective_are_cut(fn, inner):
+    segments = [s for s in pieces(fn, ()).segments if s.inner]
+    assert [len(s.inner) for s in segments] == [inner]
+    assert [len(s.followers) for s in segments] == [1]
+
+
+def test_nothing_follows_together_with_a_loop():
+    def fn(x):
+        before = total(x)
+        looped, _ = lax.scan(lambda c, _: (total(c), None), x, None, length=2)
+        return before, looped, total(x)
+
+    followers = [len(s.followers) for s in pieces(fn, ()).segments]
+    assert followers == [1, 1, 1]
+
+
+def test_a_collective_in_an_operation_that_is_not_known_cannot_be_cut():
+    closed = jax.make_jaxpr(total, axis_env=AXIS_ENV)(jnp.float32(1))
+    unknown_p = Primitive("unknown")
+    unknown_p.def_abstract_eval(lambda x, program: x)
     with pytest.raises(NotSegmentable):
-        pieces(fn, ())
+        pieces(lambda x: unknown_p.bind(x, program=closed), ())
+
+
+def test_loops_of_different_lengths_do_not_agree():
+    def fn(x):
+        return lax.scan(lambda c, y: (c + total(y), None), 0.0, x)[0]
+
+    assert pieces(fn, (2,)).collectives == pieces(fn, (2,)).collectives
+    assert pieces(fn, (2,)).collectives != pieces(fn, (3,)).collectives
 
 
 def test_collectives_say_what_the_replicas_must_agree_on():

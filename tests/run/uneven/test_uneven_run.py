@@ -176,23 +176,133 @@ def test_a_setting_of_jax_is_compiled_for():
     assert set(precisions) == {None, "highest"}
 
 
-# Eager where a program cannot be cut.
+# Collectives in loops and branches.
 
 
-def test_a_collective_in_a_scan_is_refused_without_advice_that_was_followed():
-    strategy = strategy_for((1, 2))
+def accumulate(x):
+    """Adds up parts of a batch of four columns, with a collective for each."""
+
+    def body(carry, column):
+        own, combined = carry
+        loss = all_reduce(jnp.sum(column**2))
+        return (own + jnp.sum(column), combined + loss), loss
+
+    return mirrax.scan(body, (0.0, 0.0), x.T)
+
+
+@sizes_of_parts
+def test_a_scan_with_a_collective_gives_what_it_gives_for_equal_parts(sizes):
+    strategy, x = strategy_for(sizes), rows(sum(sizes), 4)
+    step = mirrax.function(accumulate)
+    (own, combined), losses = strategy.run(step, args=(uneven(x, sizes),))
+    pieces = np.split(x, np.cumsum(sizes)[:-1])
+    expected = [piece.sum() for piece in pieces]
+    np.testing.assert_allclose(own.values, expected, rtol=1e-5, atol=1e-5)
+    assert float(combined) == pytest.approx((x**2).sum(), rel=1e-5)
+    np.testing.assert_allclose(losses, (x**2).sum(0), rtol=1e-5)
+    for value in (combined, losses):
+        assert value.sharding == strategy.topology.replicated
+
+
+@pytest.mark.parametrize(
+    "scan",
+    [
+        jax.lax.scan,
+        jax.jit(jax.lax.scan, static_argnums=0),
+        lambda f, *given: jax.lax.scan(f, *given, reverse=True),
+    ],
+    ids=["jax", "in_jit", "reverse"],
+)
+def test_a_scan_of_jax_gives_what_one_device_gives(scan):
+    sizes, x = (2, 1), rows(3, 4)
+
+    def fn(x, combine):
+        def body(carry, column):
+            carry = carry * 0.5 + combine(column.sum())
+            return carry, (carry, column)
+
+        return scan(body, 0.0, x.T)
+
+    step = mirrax.function(lambda x: fn(x, all_reduce))
+    carry, (each, columns) = strategy_for(sizes).run(step, args=(uneven(x, sizes),))
+    expected, (expected_each, _) = fn(x, lambda y: y)
+    assert float(carry) == pytest.approx(float(expected), rel=1e-5)
+    np.testing.assert_allclose(each, expected_each, rtol=1e-5)
+    for part, own in zip(columns.values, (x[:2], x[2:]), strict=True):
+        np.testing.assert_array_equal(part, own.T)
+
+
+def test_a_scan_of_no_steps_has_results_of_no_rows():
+    def fn(x):
+        return jax.lax.scan(lambda c, y: (c + all_reduce(y.sum()), y), 1.0, x)
+
+    given = mirrax.PerReplica([np.ones((0, 2)), np.ones((0, 3))])
+    carry, made = strategy_for((0, 0)).run(mirrax.function(fn), args=(given,))
+    assert float(carry) == 1
+    assert [part.shape for part in made.values] == [(0, 2), (0, 3)]
+
+
+def test_loops_and_branches_in_each_other_meet_at_their_collectives():
+    sizes, x = (2, 0, 1), rows(3, 4)
+    strategy = strategy_for(sizes)
+    with strategy.scope():
+        count = mirrax.Variable(0)
 
     @mirrax.function
     def step(x):
-        def body(total, _):
-            return (all_reduce(total + x.sum()), None)
+        def halve(value):
+            count.assign_add(1)
+            return all_reduce(value) / 2
 
-        return jax.lax.scan(body, 0.0, None, length=2)[0]
+        def body(carry, column):
+            start = all_reduce(column.sum() ** 2)
+            small = mirrax.while_loop(lambda v: v > 1, lambda v: halve(v / 3), start)
+            return carry + mirrax.cond(small > 0.5, halve, lambda v: v, small), None
 
-    with pytest.raises(RuntimeError, match="all_reduce") as caught:
-        strategy.run(step, args=(uneven(np.ones(3, np.float32), (1, 2)),))
-    assert "Decorate the function" not in str(caught.value)
-    assert "use `mirrax.scan`" in str(caught.value)
+        return mirrax.scan(body, 0.0, x.T)[0]
+
+    result = strategy.run(step, args=(uneven(x, sizes),))
+    expected, steps = 0.0, 0
+    for column in x.T:
+        value = sum(p.sum() ** 2 for p in np.split(column, np.cumsum(sizes)[:-1]))
+        while value > 1:
+            value, steps = value / 2, steps + 1
+        if value > 0.5:
+            value, steps = value * 3 / 2, steps + 1
+        expected += value
+    assert float(result) == pytest.approx(expected, rel=1e-5)
+    assert int(count) == steps
+
+
+def test_gradients_go_through_a_loop_with_collectives():
+    sizes, x = (3, 1), rows(4, 2)
+
+    def loss(weight, x, combine):
+        def body(carry, column):
+            return carry + combine(jnp.sum((weight * column) ** 2)), None
+
+        return jax.lax.scan(body, 0.0, x.T)[0]
+
+    @mirrax.function
+    def step(weight, x):
+        return all_reduce(jax.grad(loss)(weight, x, all_reduce), "MEAN")
+
+    found = strategy_for(sizes).run(step, args=(2.0, uneven(x, sizes)))
+    expected = jax.grad(loss)(2.0, x, lambda y: y)
+    assert float(found) == pytest.approx(float(expected), rel=1e-5)
+
+
+@pytest.mark.parametrize("scan", [mirrax.scan, jax.lax.scan], ids=["mirrax", "jax"])
+def test_loops_of_different_lengths_are_refused(scan):
+    @mirrax.function
+    def step(x):
+        return scan(lambda c, y: (c + all_reduce(y), None), 0.0, x)[0]
+
+    with pytest.raises(RuntimeError, match=r"make the same (collective )?calls"):
+        strategy_for((1, 2)).run(step, args=(uneven(rows(3), (1, 2)),))
+
+
+# All-gather of unequal parts.
 
 
 def test_all_gather_joins_unequal_parts():

@@ -12,6 +12,7 @@ from flax import nnx
 
 from mirrax.context import stack
 from mirrax.integrations.flax import internals, reachable_modules
+from mirrax.variables.foreign_libraries import counters
 
 OBJECTS = (nnx.Module, nnx.Optimizer, nnx.Metric, nnx.Rngs, nnx.RngStream)
 """The Flax objects that contain variables."""
@@ -25,7 +26,6 @@ class ModuleKeys:
     """
 
     def __init__(self) -> None:
-        self._version = 0
         self._members: set[int] = set()
         self._known: dict[int, tuple[Any, int, int]] = {}
         # Numbers stand for graph definitions, which are slow to hash.
@@ -38,22 +38,22 @@ class ModuleKeys:
 
     def of(self, root: Any) -> int:
         """Returns a number for the static part of a module, an optimizer, ..."""
-        known = self._known.get(id(root))
-        if known is not None and known[1] == self._version and known[0]() is root:
+        known, version = self._known.get(id(root)), counters.fingerprints
+        if known is not None and known[1] == version and known[0]() is root:
             return known[2]
         number = id(root)
         reference = weakref.ref(root, lambda _: self._known.pop(number, None))
         described = self._numbers.setdefault(nnx.graphdef(root), len(self._numbers))
         self._members.update(id(node) for _, node in nnx.iter_graph(root))
-        self._known[number] = reference, self._version, described
+        self._known[number] = reference, version, described
         return described
 
     def of_closure(self, fn: Callable[..., Any]) -> Hashable:
         """Returns the static parts of the modules that a function closes over."""
         known = self._closures.get(fn)
-        if known is None or known[0] != self._version:
+        if known is None or known[0] != counters.fingerprints:
             roots = reachable_modules.find_objects(fn, OBJECTS)
-            known = self._version, tuple(self.of(root) for root in roots)
+            known = counters.fingerprints, tuple(self.of(root) for root in roots)
             self._closures[fn] = known
         return known[1]
 
@@ -65,7 +65,7 @@ class ModuleKeys:
                 _check_not_data(module, name, value)
             set_attribute(module, name, value)
             if id(module) in self._members:
-                self._version += 1
+                counters.fingerprints += 1
 
         return __setattr__
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from mirrax import trees
 from mirrax._jax.arrays import ArrayImpl, donated_error
-from mirrax.collectives.shard_layout import ShardLayout, is_cut
+from mirrax.collectives.shard_layout import ShardLayout
 from mirrax.collectives.worker_exchange import shape_dtype_of
 from mirrax.context import stack
 from mirrax.devices.topology import Topology
@@ -48,8 +48,7 @@ def flat_structure(count: int) -> Any:
     return trees.flatten((tuple(range(count)), {}))[1]
 
 
-_PER_REPLICA = (PerReplica, LocalPerReplica)
-_FLAT = {ArrayImpl, np.ndarray, *_PER_REPLICA, *NUMBERS}
+_FLAT = {ArrayImpl, np.ndarray, PerReplica, LocalPerReplica, *NUMBERS}
 
 
 def keyed_arguments(
@@ -64,56 +63,13 @@ def keyed_arguments(
     return [_keyed(leaf, topology) for leaf in leaves]
 
 
-def known_arrays(
-    leaves: Sequence[Any], keys: Sequence[Any], mirrored_on: Topology | None = None
-) -> list[Any] | None:
-    """Returns the arrays of arguments that have these keys; None if one has not.
-
-    Called on every step, so it handles only the most frequent types.
-
-    Args:
-        mirrored_on: The devices of several workers, which must compare all arguments
-            but their own batches and arrays that are mirrored on these devices.
-    """
-    arrays = []
-    key: Any
-    # The arrays of a program's state share one sharding, which is checked once.
-    whole: Any = None
-    for leaf, known in zip(leaves, keys, strict=True):
-        kind, array = type(leaf), leaf
-        if kind is ArrayImpl:
-            aval, sharding = leaf.aval, leaf.sharding
-            key = (aval.shape, aval.dtype, aval.weak_type)
-            if sharding is not whole:
-                if is_cut(sharding):
-                    key = (*key, sharding)
-                elif mirrored_on is not None and sharding != mirrored_on.replicated:
-                    return None
-                else:
-                    whole = sharding
-        elif kind in _PER_REPLICA and type(leaf.layout) is Joined:
-            layout = leaf.layout
-            array = layout.array
-            aval = array.aval
-            own = (layout.is_scalar, layout.is_weak, layout.topology)
-            key = (aval.shape, aval.dtype, own)
-        elif kind in NUMBERS and mirrored_on is None:
-            key = ("number", kind)
-        else:
-            return None
-        if key != known:
-            return None
-        arrays.append(array)
-    return arrays
-
-
 def _keyed(leaf: Any, topology: Topology | None) -> KeyedArgument:
     if isinstance(leaf, PerReplica):
         layout = leaf.layout
         if isinstance(layout, Parts):
             return _keyed_parts(leaf, layout, topology)
         assert isinstance(layout, Joined | Replicated)
-        return _keyed_layout(layout)
+        return keyed_layout(layout)
     if isinstance(leaf, np.ndarray | np.generic):
         if leaf.dtype.kind in "OUS":
             raise TypeError(
@@ -145,7 +101,8 @@ def placement_of_argument(argument: KeyedArgument) -> Placement:
     return layout if isinstance(layout, Placement) else placement_of(layout)
 
 
-def _keyed_layout(layout: Joined | Replicated) -> KeyedArgument:
+def keyed_layout(layout: Joined | Replicated) -> KeyedArgument:
+    """Returns the key of a per-replica value that is one array, and that array."""
     aval = layout.array.aval
     kind: Any = layout.topology
     if type(layout) is Joined:
@@ -181,7 +138,7 @@ def _keyed_parts(
     if not is_weak:
         # Cached, because the same batch is often given to several functions.
         value.layout = joined
-    return _keyed_layout(joined)
+    return keyed_layout(joined)
 
 
 def stand_in_of(argument: KeyedArgument) -> Any:
@@ -255,8 +212,12 @@ def jit_key(array: Any) -> Any:
     return (array.sharding, array.committed) if is_array else type(array)
 
 
-def refuse_donated(arrays: Iterable[Any]) -> None:
+def refuse_donated(arrays: Sequence[Any]) -> None:
     """Raises if one of these was donated before; XLA would crash the process."""
+    # The usual case, checked for many arrays at once.
+    are_arrays = {ArrayImpl}.issuperset(map(type, arrays))
+    if are_arrays and not any(map(ArrayImpl.is_deleted, arrays)):
+        return
     for array in arrays:
         is_deleted = getattr(array, "is_deleted", None)
         if is_deleted is not None and is_deleted():

@@ -28,6 +28,7 @@ from mirrax.run.compiled.arguments import (
     stand_in_of,
     topology_of_workers,
 )
+from mirrax.run.compiled.known_arguments import KnownArguments
 from mirrax.run.compiled.placement import Placement
 from mirrax.run.compiled.program import Program
 from mirrax.run.compiled.program_cache import LastCall, ProgramCache
@@ -190,15 +191,14 @@ class CompiledCall(abc.ABC):
         if (
             not kwargs
             and None not in [layout for _, _, layout in keyed]
-            and fingerprint is None
             and place is None
             and not program.can_be_outdated
         ):
             is_flat = structure == flat_structure(len(leaves))
-            nesting = None if is_flat else structure.children()[0]
-            is_run = self._topology is not None
+            structures = None if is_flat else structure.children()[0].children()
             mirrored_on = None if is_local else self._topology
-            self.last_call = LastCall(program, keyed, nesting, is_run, mirrored_on)
+            known = KnownArguments(leaves, keyed, structures, mirrored_on)
+            self.last_call = LastCall(program, known, self._topology is not None)
         started = time.perf_counter()
         try:
             result = program(given.arrays)

@@ -125,8 +125,13 @@ def only_topology(topologies: set[Topology]) -> Topology | None:
     return next(iter(many or topologies), None)
 
 
-class ResultBuilder:
-    """Builds what the user gets from the arrays that a program returns.
+def result_builder(
+    structure: Any,
+    placements: Sequence[Placement | None],
+    rest: Sequence[Any],
+    is_over_many: bool,
+) -> Callable[[Sequence[jax.Array]], Tree]:
+    """Returns a function of a program's outputs that gives what the user gets.
 
     Args:
         structure: How it is nested.
@@ -134,49 +139,42 @@ class ResultBuilder:
         rest: The leaves, where they are no arrays.
         is_over_many: Whether the program runs on several devices.
     """
+    others = [(i, rest[i]) for i, place in enumerate(placements) if place is None]
+    wrappers = [
+        (index, wrap)
+        for index, placement in enumerate(placements)
+        if (wrap := _wrapper_of(placement, is_over_many)) is not None
+    ]
+    unflatten: Callable[[Sequence[Any]], Tree] = structure.unflatten
+    if not others and not wrappers:
+        return unflatten
 
-    def __init__(
-        self,
-        structure: Any,
-        placements: Sequence[Placement | None],
-        rest: Sequence[Any],
-        is_over_many: bool,
-    ) -> None:
-        self._unflatten = structure.unflatten
-        self._rest = rest
-        self._wrappers: list[Any] = [
-            None if placement is None else _wrapper_of(placement, is_over_many)
-            for placement in placements
-        ]
-        self.num_arrays = sum(placement is not None for placement in placements)
-        self._are_bare = all(
-            placement is not None
-            and placement.topology is None
-            and present == placement.wrap
-            for placement, present in zip(placements, self._wrappers, strict=True)
-        )
-        is_leaf = structure == trees.flatten(0)[1]
-        self._is_one_array = is_leaf and placements[0] is not None
+    def build(arrays: Sequence[jax.Array]) -> Tree:
+        leaves: list[Any] = list(arrays)
+        for index, leaf in others:
+            leaves.insert(index, leaf)
+        for index, wrap in wrappers:
+            leaves[index] = wrap(leaves[index])
+        return unflatten(leaves)
 
-    def __call__(self, arrays: Sequence[jax.Array]) -> Tree:
-        """Returns what the user gets for these arrays."""
-        if self._is_one_array:
-            return self._wrappers[0](arrays[0])
-        if self._are_bare:
-            return self._unflatten(arrays)
-        given = iter(arrays)
-        leaves = [
-            rest if present is None else present(next(given))
-            for present, rest in zip(self._wrappers, self._rest, strict=True)
-        ]
-        return self._unflatten(leaves)
+    return build
 
 
-def _wrapper_of(placement: Placement, is_over_many: bool) -> Callable[[jax.Array], Any]:
-    """Returns the function that turns an output into what the user gets."""
-    if placement.kind == "plain" and is_over_many:
-        return lambda array: uncommitted(shards(array)[0])
-    if placement.topology is not None and len(placement.topology.local_devices) == 1:
+def _wrapper_of(
+    placement: Placement | None, is_over_many: bool
+) -> Callable[[jax.Array], Any] | None:
+    """Returns what turns an output into what the user gets; None if it is the same."""
+    if placement is None:
+        return None
+    topology = placement.topology
+    if topology is None:
+        is_copied = placement.kind == "plain" and is_over_many
+        return _first_part if is_copied else None
+    if len(topology.local_devices) == 1:
         # As an eager `run` gives it to a worker with one replica.
         return lambda array: placement.wrap(array).values[0]
     return placement.wrap
+
+
+def _first_part(array: jax.Array) -> jax.Array:
+    return uncommitted(shards(array)[0])

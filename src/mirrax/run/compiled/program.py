@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 
-from mirrax import trees
 from mirrax._jax.config import checks_results, is_jit_disabled
 from mirrax.context import stack
 from mirrax.devices.topology import Topology
@@ -35,8 +34,8 @@ from mirrax.run.compiled.memory import (
 )
 from mirrax.run.compiled.placement import (
     Placement,
-    ResultBuilder,
     only_topology,
+    result_builder,
     split_outputs,
 )
 from mirrax.run.compiled.program_jit import compiled
@@ -120,10 +119,9 @@ class Program:
         self._calls_back = calls_back = has_callbacks(traced.jaxpr)
         self._can_raise = calls_back or checks_results()
         self._failures = Failures()
-        self._build_result = ResultBuilder(
+        self._build_result = result_builder(
             structure, result_placements, rest, is_over_many
         )
-        self._returns_none = structure == trees.flatten(None)[1]
         many = topology if is_over_many else None
         self._plain = [
             index
@@ -139,12 +137,14 @@ class Program:
         if calls_back and self._is_local:
             closed = catch_failures(traced.closed, self._failures)
             traced = dataclasses.replace(traced, closed=closed)
+        of_results = [x for x in result_placements if x is not None]
+        self._num_results = len(of_results)
         self._run = compiled(
             traced,
             self._variable_io,
             many,
             placements,
-            [placement for placement in result_placements if placement is not None],
+            of_results,
             self._donated_arguments,
             self._kept_arguments,
         )
@@ -213,7 +213,7 @@ class Program:
                 donated = map(arrays.__getitem__, self._donated_arguments)
                 explain(error, self._variable_io.changed, donated)
                 raise
-        return None if self._returns_none else self._build_result(results)
+        return self._build_result(results)
 
     def _call_locked(self, arrays: list[Any]) -> Sequence[jax.Array]:
         donated, kept = [], arrays
@@ -243,7 +243,7 @@ class Program:
         self, changed: list[Any], read_only: list[Any], donated: Any, kept: Any
     ) -> Sequence[jax.Array]:
         """Runs the program, gives variables their new arrays, returns the results."""
-        num_results = self._build_result.num_arrays
+        num_results = self._num_results
         if self._calls_back:
             return self._execute_unlocked(changed, read_only, donated, kept)
         if self._can_raise or not changed or not self._is_local:
@@ -280,7 +280,7 @@ class Program:
             self._failures.raise_first()
         _, read_only, _, _ = inputs
         self._variable_io.refuse_concurrent_writes(read_only)
-        return self._variable_io.store(outputs, self._build_result.num_arrays)
+        return self._variable_io.store(outputs, self._num_results)
 
     def _plain_inputs(
         self, placements: Sequence[Placement], is_run: bool

@@ -9,11 +9,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from mirrax import trees
 from mirrax._jax.config import eager_fingerprint
 from mirrax.context import stack
-from mirrax.devices.topology import Topology
-from mirrax.run.compiled.arguments import KeyedArgument, known_arrays
+from mirrax.run.compiled.known_arguments import KnownArguments
 from mirrax.run.compiled.program import Program
 from mirrax.variables import foreign_libraries
 
@@ -89,37 +87,28 @@ class LastCall:
     Most calls are like the one before, and then need no key.
 
     Args:
-        structure: How its arguments were nested; None if they were not.
         is_run: Whether it is the `run` of a strategy, which does the same inside and
             outside of a scope.
-        mirrored_on: The devices, if it is the `run` of several workers.
     """
 
     __slots__ = (
+        "_arguments",
+        "_fingerprints",
         "_is_run",
-        "_keys",
-        "_mirrored_on",
         "_num_libraries",
         "_num_modules",
         "_settings",
-        "_structure",
         "program",
     )
 
     def __init__(
-        self,
-        program: Program,
-        arguments: Sequence[KeyedArgument],
-        structure: Any,
-        is_run: bool,
-        mirrored_on: Topology | None = None,
+        self, program: Program, arguments: KnownArguments, is_run: bool
     ) -> None:
         self.program = program
-        self._structure = structure
-        self._keys = [key for key, _, _ in arguments]
+        self._arguments = arguments
         self._is_run = is_run
-        self._mirrored_on = mirrored_on
         self._settings = eager_fingerprint()
+        self._fingerprints = foreign_libraries.counters.fingerprints
         self._num_libraries = len(foreign_libraries.connected())
         self._num_modules = len(sys.modules)
 
@@ -127,18 +116,12 @@ class LastCall:
         """Returns the inputs of the program; None if the call may need another one."""
         if (
             eager_fingerprint() != self._settings
+            or foreign_libraries.counters.fingerprints != self._fingerprints
             or (len(sys.modules) != self._num_modules and self._are_libraries_new())
             or not (self._is_run or stack.frame() is None)
         ):
             return None
-        leaves = args
-        if self._structure is not None:
-            leaves, structure = trees.flatten(args)
-            if structure != self._structure:
-                return None
-        if len(leaves) != len(self._keys):
-            return None
-        return known_arrays(leaves, self._keys, self._mirrored_on) if leaves else []
+        return self._arguments.arrays_of(args)
 
     def _are_libraries_new(self) -> bool:
         """Returns whether a library that takes part was imported since."""

@@ -7,13 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
-from jax.sharding import PartitionSpec
 
 from mirrax._jax.arrays import shards
-from mirrax._jax.jaxprs import JaxprEqn, Values, bind, initial_values, kind_of, read
-from mirrax.collectives.worker_guard import guarded, replica_program
-from mirrax.devices.topology import AXIS, Topology
+from mirrax._jax.jaxprs import Values, initial_values, kind_of, read
+from mirrax.devices.topology import Topology
 from mirrax.run.compiled.callbacks import Failures, refuse_in_callback
 from mirrax.run.compiled.mapped_trace import join_result
 from mirrax.run.compiled.tracing import Traced
@@ -23,7 +20,8 @@ from mirrax.run.compiled.variable_io import (
     refuse_concurrent_writes,
     replace,
 )
-from mirrax.run.uneven.segments import Cut
+from mirrax.run.uneven.blocks import Rows, run_block
+from mirrax.run.uneven.segments import Cut, Segment
 from mirrax.trees import Tree
 from mirrax.values.layouts import join_parts, replicate_parts, to_device
 from mirrax.values.per_replica import PerReplica
@@ -43,7 +41,6 @@ class Lockstep:
         traces: What each replica does.
         cuts: The same in pieces.
         varying: Which results differ between replicas.
-        collectives: Those after each piece, as a program over all replicas.
         failures: What callbacks raise; None if there are none.
     """
 
@@ -51,7 +48,6 @@ class Lockstep:
     traces: tuple[Traced, ...]
     cuts: tuple[Cut, ...]
     varying: tuple[bool, ...]
-    collectives: tuple[Any, ...]
     failures: Failures | None = None
 
     def __call__(self, arrays: Sequence[Sequence[Any]]) -> Tree:
@@ -68,12 +64,13 @@ class Lockstep:
         held = read_shared(reads, self.topology)
         inputs = self._inputs(arrays, held)
         if self.failures is None:
-            columns = self._run(inputs)
+            rows = self._run(self.cuts, inputs)
         else:
             with aliasing.lock_released():
-                columns = jax.block_until_ready(self._run(inputs))
+                rows = jax.block_until_ready(self._run(self.cuts, inputs))
                 self.failures.raise_first()
             refuse_concurrent_writes(reads, held, read_and_written(self.traces[0]))
+        columns = list(zip(*rows, strict=True))
         replace(
             writes,
             [
@@ -83,58 +80,67 @@ class Lockstep:
         )
         return self._wrap_results(columns[count:])
 
-    def _run(self, inputs: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
-        """Returns for each output what the replicas computed from their inputs."""
+    def _run(self, cuts: Sequence[Cut], inputs: Rows) -> Rows:
+        """Returns what each replica computes with its program from its inputs."""
         states = [
             initial_values(piece.closed, own)
-            for piece, own in zip(self.cuts, inputs, strict=True)
+            for piece, own in zip(cuts, inputs, strict=True)
         ]
-        for step in range(len(self.cuts[0].segments)):
-            self._advance(step, states)
-        rows = [
+        for segments in zip(*(piece.segments for piece in cuts), strict=True):
+            self._advance(segments, states)
+        return [
             [read(values, atom) for atom in piece.closed.jaxpr.outvars]
-            for piece, values in zip(self.cuts, states, strict=True)
+            for piece, values in zip(cuts, states, strict=True)
         ]
-        return list(zip(*rows, strict=True))
 
-    def _advance(self, step: int, states: Sequence[Values]) -> None:
-        for piece, values, device in zip(
-            self.cuts, states, self.topology.local_devices, strict=True
+    def _advance(self, segments: Sequence[Segment], states: Sequence[Values]) -> None:
+        """Runs a segment on each replica, and what follows it on all together."""
+        for segment, values, device in zip(
+            segments, states, self.topology.local_devices, strict=True
         ):
-            segment = piece.segments[step]
             if segment.run is not None:
                 with jax.default_device(device):
                     outputs = segment.run(*(read(values, v) for v in segment.inputs))
                 values.update(zip(segment.outputs, outputs, strict=True))
-        segments = [piece.segments[step] for piece in self.cuts]
-        if segments[0].collectives:
-            self._run_collectives(step, [s.collectives for s in segments], states)
-
-    def _run_collectives(
-        self,
-        step: int,
-        collectives: Sequence[tuple[JaxprEqn, ...]],
-        states: Sequence[Values],
-    ) -> None:
+        first = segments[0]
+        if not first.followers:
+            return
         inputs = [
-            [read(values, atom) for eqn in eqns for atom in eqn.invars]
-            for eqns, values in zip(collectives, states, strict=True)
+            [read(values, atom) for eqn in segment.followers for atom in eqn.invars]
+            for segment, values in zip(segments, states, strict=True)
         ]
+        follow = self._run_block if first.inner else self._run_collectives
+        rows = follow(segments, inputs)
+        for segment, values, row in zip(segments, states, rows, strict=True):
+            made = [var for eqn in segment.followers for var in eqn.outvars]
+            values.update(zip(made, row, strict=True))
+
+    def _run_collectives(self, segments: Sequence[Segment], inputs: Rows) -> Rows:
         joined = [
             join_parts(tuple(parts), self.topology)
             for parts in zip(*inputs, strict=True)
         ]
-        outputs = self.collectives[step](*joined)
-        columns = [shards(output) for output in outputs]
-        for index, (eqns, values) in enumerate(zip(collectives, states, strict=True)):
-            made = [var for eqn in eqns for var in eqn.outvars]
-            for var, column in zip(made, columns, strict=True):
-                is_scalar = kind_of(var)[0] == ()
-                values[var] = _as_scalar(column[index]) if is_scalar else column[index]
+        columns = [shards(output) for output in segments[0].exchange(*joined)]
+        made = [var for eqn in segments[0].followers for var in eqn.outvars]
+        are_scalars = [kind_of(var)[0] == () for var in made]
+        return [
+            [
+                _as_scalar(column[index]) if is_scalar else column[index]
+                for column, is_scalar in zip(columns, are_scalars, strict=True)
+            ]
+            for index in range(len(segments))
+        ]
+
+    def _run_block(self, segments: Sequence[Segment], inputs: Rows) -> Rows:
+        def run(number: int, rows: Rows) -> Rows:
+            return self._run([segment.inner[number] for segment in segments], rows)
+
+        blocks = [segment.followers[0] for segment in segments]
+        return run_block(blocks, inputs, run, self.topology.local_devices)
 
     def _inputs(
         self, arrays: Sequence[Sequence[Any]], held: Sequence[jax.Array]
-    ) -> list[list[Any]]:
+    ) -> Rows:
         """Returns the arguments and the parts of variables of each replica."""
         devices = self.topology.local_devices
         parts_of_held = [
@@ -179,22 +185,6 @@ class Lockstep:
 @jax.jit
 def _as_scalar(vector: jax.Array) -> jax.Array:
     return vector.reshape(())
-
-
-def collective_program(topology: Topology, eqns: tuple[JaxprEqn, ...]) -> Any:
-    """Returns collectives as a program over all replicas."""
-
-    def body(*values: jax.Array) -> list[jax.Array]:
-        given = iter(values)
-        outputs: list[jax.Array] = []
-        for eqn in eqns:
-            inputs = [next(given).reshape(kind_of(atom)[0]) for atom in eqn.invars]
-            outputs.extend(bind(eqn, inputs, eqn.params))
-        return [jnp.atleast_1d(output) for output in outputs]
-
-    split = PartitionSpec(AXIS)
-    program = replica_program(topology, "an uneven step", body, split, split)
-    return guarded(topology, "uneven step", program)
 
 
 def _parts(variable: Variable, array: jax.Array, count: int) -> Sequence[jax.Array]:

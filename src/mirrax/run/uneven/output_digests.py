@@ -6,8 +6,10 @@ a replica or of its rows. Digests of how each output is computed find that.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
-from collections.abc import Hashable, Sequence
+import itertools
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
 from mirrax._jax.jaxpr_text import describe_lines, describe_params, find_constants
@@ -20,6 +22,7 @@ from mirrax._jax.jaxprs import (
     opaque_parameters,
 )
 from mirrax.collectives.worker_exchange import digest
+from mirrax.run.uneven.segments import hides_collective, programs_of_block
 from mirrax.run.varying import is_collective
 
 
@@ -34,33 +37,105 @@ def output_digests(program: ClosedJaxpr) -> list[str]:
 
     What comes out of a collective counts as the same in all programs.
     """
+    inputs = [_Digest(f"input {index}") for index in range(len(program.in_avals))]
+    return [made.text for made in _outputs(program, inputs, itertools.count())]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Digest:
+    """How a value is computed.
+
+    Args:
+        carried: The values it uses that the loops around it carry to the next step.
+    """
+
+    text: str
+    carried: frozenset[str] = frozenset()
+
+
+def _outputs(
+    program: ClosedJaxpr, inputs: Sequence[_Digest], numbers: Iterator[int]
+) -> list[_Digest]:
+    """Returns the digests of the outputs for those of the inputs.
+
+    Args:
+        numbers: Counts the collectives and loops of the whole program.
+    """
     jaxpr = program.jaxpr
-    digests = {var: f"input {index}" for index, var in enumerate(jaxpr.invars)}
+    digests = dict(zip(jaxpr.invars, inputs, strict=True))
     for var, value in zip(jaxpr.constvars, program.consts, strict=True):
-        digests[var] = digest(value)
+        digests[var] = _Digest(digest(value))
 
-    def of(atom: Any) -> str:
-        return digests[atom] if isinstance(atom, Var) else digest(atom.val)
+    def of(atoms: Iterable[Any]) -> list[_Digest]:
+        return [
+            digests[atom] if isinstance(atom, Var) else _Digest(digest(atom.val))
+            for atom in atoms
+        ]
 
-    num_collectives = 0
     for eqn in jaxpr.eqns:
         if is_collective(eqn):
-            made = f"collective {num_collectives}"
-            num_collectives += 1
+            made = [_Digest(f"collective {next(numbers)}")]
+        elif hides_collective(eqn):
+            made = _of_block(eqn, of(eqn.invars), numbers)
         else:
-            made = _digest_of(eqn, [of(atom) for atom in eqn.invars])
-        for index, var in enumerate(eqn.outvars):
-            digests[var] = f"{made} {index}"
-    return [of(atom) for atom in jaxpr.outvars]
+            made = [_combined([_text_of(eqn)], of(eqn.invars))]
+        if len(made) != len(eqn.outvars):
+            made = [_combined([str(i)], made) for i in range(len(eqn.outvars))]
+        digests.update(zip(eqn.outvars, made, strict=True))
+    return of(jaxpr.outvars)
 
 
-def _digest_of(eqn: JaxprEqn, inputs: Sequence[str]) -> str:
-    texts = [eqn.primitive.name, describe_params(eqn), _hashes(eqn), *inputs]
+def _of_block(
+    eqn: JaxprEqn, inputs: list[_Digest], numbers: Iterator[int]
+) -> list[_Digest]:
+    """Returns the digests of the outputs of a loop or branch with collectives."""
+    texts, params = [describe_params(eqn)], eqn.params
+    programs = programs_of_block(eqn)
+    if eqn.primitive.name == "cond":
+        rows = [_outputs(program, inputs[1:], numbers) for program in programs]
+        columns = zip(*rows, strict=True)
+        return [_combined(texts, [inputs[0], *column]) for column in columns]
+    num_test = params.get("cond_nconsts", 0)
+    num_fixed = num_test + params.get("body_nconsts", params.get("num_consts", 0))
+    start = inputs[num_fixed : num_fixed + params.get("num_carry", len(inputs))]
+    number = next(numbers)
+    names = [f"carried {number} {index}" for index in range(len(start))]
+    carry = [_Digest(name, frozenset([name])) for name in names]
+    items = inputs[num_fixed + len(start) :]
+    given = [*inputs[num_test:num_fixed], *carry, *items]
+    after = _outputs(programs[-1], given, numbers)
+    test = []
+    if eqn.primitive.name == "while":
+        test = _outputs(programs[0], [*inputs[:num_test], *carry], numbers)
+    steps = dict(zip(names, zip(start, after, strict=False), strict=True))
+
+    def of_all_steps(value: _Digest) -> _Digest:
+        """Returns the digest of a value, with that of all that is carried into it."""
+        used, found = [value, *test], set[str]()
+        for each in used:
+            new = sorted(each.carried & steps.keys() - found)
+            found.update(new)
+            used += itertools.chain.from_iterable(steps[name] for name in new)
+        combined = _combined(texts, used)
+        return _Digest(combined.text, combined.carried - steps.keys())
+
+    results = [*carry, *after[len(start) :]]
+    return [of_all_steps(value) for value in results]
+
+
+def _combined(texts: Sequence[str], used: Sequence[_Digest]) -> _Digest:
+    text = "\n".join([*texts, *(each.text for each in used)])
+    short = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+    return _Digest(short, frozenset().union(*(each.carried for each in used)))
+
+
+def _text_of(eqn: JaxprEqn) -> str:
+    texts = [eqn.primitive.name, describe_params(eqn), _hashes(eqn)]
     for inner in inner_programs(eqn):
         texts += map(_hashes, all_equations(inner.jaxpr))
         texts += [line for line, _ in describe_lines(inner.jaxpr)]
         texts += [digest(value) for _, value in find_constants(inner)]
-    return hashlib.blake2b("\n".join(texts).encode(), digest_size=16).hexdigest()
+    return "\n".join(texts)
 
 
 def _hashes(eqn: JaxprEqn) -> str:

@@ -40,7 +40,7 @@ from mirrax.run.compiled.tracing import Traced, trace
 from mirrax.run.eager.scheduler import run_eager
 from mirrax.run.replica_context import ReplicaCall
 from mirrax.run.uneven.gather_sizes import GatheredSizes, UnknownSizes
-from mirrax.run.uneven.lockstep import Lockstep, collective_program
+from mirrax.run.uneven.lockstep import Lockstep
 from mirrax.run.uneven.output_digests import differing_columns, output_digests
 from mirrax.run.uneven.segments import Cut, NotSegmentable, cut
 from mirrax.trees import Tree
@@ -51,10 +51,10 @@ from mirrax.values.regroup import parts_of
 _EAGER = object()
 
 _ADVICE = (
-    "With parts of different shapes, such as a last partial batch, a collective cannot "
-    "be inside a loop or a branch of JAX: use `mirrax.scan`, `mirrax.cond`, ... in "
-    "place of JAX's, move the call out, or make the parts equal. "
-    "`compute_average_loss` needs no collective if it is given a `global_batch_size`."
+    "With parts of different shapes, such as a last partial batch, the replicas differ "
+    "in their collectives here, for example in the number of steps of a loop. Let all "
+    "make the same calls, use `mirrax.scan`, `mirrax.cond`, ... in place of JAX's, or "
+    "make the parts equal."
 )
 
 
@@ -75,7 +75,7 @@ def run_uneven(call: ReplicaCall, fn: AnyFunction) -> Tree:
 def _arguments_of_replicas(call: ReplicaCall) -> list[CallArguments]:
     leaves, structure = trees.flatten((call.args, call.kwargs))
     columns = [parts_of(leaf, call.topology) for leaf in leaves]
-    refuse_donated(itertools.chain.from_iterable(columns))
+    refuse_donated(list(itertools.chain.from_iterable(columns)))
     rows = [
         [parts[index] for parts in columns]
         for index in range(len(call.topology.local_devices))
@@ -98,10 +98,9 @@ def _kinds_of_all(call: ReplicaCall) -> Any:
 def _build(call: ReplicaCall, given: Sequence[CallArguments], fn: AnyFunction) -> Any:
     """Returns the `Lockstep` for arguments of these shapes, or `_EAGER`."""
     fn.programs.count_trace()
-    axis_env = [(AXIS, call.topology.num_replicas)]
     failures = Failures()
     try:
-        traces, cuts = _cut_all(call, given, axis_env, failures)
+        traces, cuts = _cut_all(call, given, failures)
     except Exception as error:
         if not fn.falls_back_to_python(error):
             raise
@@ -128,18 +127,11 @@ def _build(call: ReplicaCall, given: Sequence[CallArguments], fn: AnyFunction) -
         tuple(traces),
         tuple(cuts),
         tuple(varying[len(traces[0].writes) :]),
-        tuple(
-            collective_program(call.topology, s.collectives) for s in cuts[0].segments
-        ),
         failures if has_callbacks(traces[0].jaxpr) else None,
     )
 
 
-def _trace_all(
-    call: ReplicaCall,
-    given: Sequence[CallArguments],
-    axis_env: list[tuple[str, int]],
-) -> list[Traced]:
+def _trace_all(call: ReplicaCall, given: Sequence[CallArguments]) -> list[Traced]:
     """Returns the trace of each local replica.
 
     They are traced again for each `all_gather` of parts whose sizes differ, because
@@ -147,6 +139,7 @@ def _trace_all(
     """
     gathers = GatheredSizes()
     topology = call.topology
+    axis_env = [(AXIS, topology.num_replicas)]
 
     def trace_replica(own: CallArguments, number: int) -> Traced:
         def body(*values: Any) -> tuple[Sequence[jax.Array], Any]:
@@ -177,18 +170,17 @@ def _trace_all(
 def _cut_all(
     call: ReplicaCall,
     given: Sequence[CallArguments],
-    axis_env: list[tuple[str, int]],
     failures: Failures,
 ) -> tuple[list[Traced], list[Cut]]:
     """Returns the traces and their segments; none if replicas do not match."""
     try:
-        traces = _trace_all(call, given, axis_env)
+        traces = _trace_all(call, given)
         if has_callbacks(traces[0].jaxpr) and call.topology.is_local:
             traces = [
                 dataclasses.replace(t, closed=catch_failures(t.closed, failures))
                 for t in traces
             ]
-        cuts = [cut(traced.closed, axis_env) for traced in traces]
+        cuts = [cut(traced.closed, call.topology) for traced in traces]
     except (NotSegmentable, NotTraceable):
         return [], []
     if any(piece.collectives != cuts[0].collectives for piece in cuts) or any(

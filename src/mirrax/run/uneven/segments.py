@@ -1,4 +1,7 @@
-"""Cuts a traced program at its collectives into segments that run on one device."""
+"""Cuts a traced program at its collectives into segments that run on one device.
+
+A loop or a branch with collectives ends a segment too; what is inside is cut likewise.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+from jax.sharding import PartitionSpec
 
 from mirrax._jax.jaxprs import (
     ClosedJaxpr,
     Jaxpr,
     JaxprEqn,
     Var,
+    bind,
     called_jaxpr,
     evaluate,
     inner_jaxprs,
@@ -20,28 +26,47 @@ from mirrax._jax.jaxprs import (
     rebuilt,
     stand_ins,
 )
+from mirrax.collectives.worker_guard import guarded, replica_program
+from mirrax.devices.topology import AXIS, Topology
 from mirrax.run.varying import has_collective, is_collective
 
 
 class NotSegmentable(Exception):  # noqa: N818 - a signal to the engine
-    """A collective stands inside a loop or a branch, where nothing can be cut."""
+    """A collective stands where nothing can be cut, such as in an unknown operation."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Segment:
-    """A piece of a program up to the next collectives.
+    """A piece of a program, and what follows it: collectives, or a loop or branch.
 
     Args:
         run: The compiled piece; None if it is empty.
         inputs: What it needs.
         outputs: What it computes that is needed later.
-        collectives: The collectives that follow it.
+        followers: The collectives that follow it; or one loop or branch with
+            collectives inside.
+        exchange: The collectives as a program over all replicas.
+        inner: The programs of the loop or branch, cut likewise.
     """
 
     run: Any
     inputs: tuple[Var, ...]
     outputs: tuple[Var, ...]
-    collectives: tuple[JaxprEqn, ...]
+    followers: tuple[JaxprEqn, ...]
+    exchange: Any
+    inner: tuple[Cut, ...]
+
+    @property
+    def collectives(self) -> Any:
+        """What the replicas must agree on: operation and shapes of each collective."""
+        if not self.inner:
+            return [
+                (eqn.primitive.name, [kind_of(a) for a in eqn.invars])
+                for eqn in self.followers
+            ]
+        (block,) = self.followers
+        inside = [each.collectives for each in self.inner]
+        return block.primitive.name, block.params.get("length"), inside
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,59 +78,72 @@ class Cut:
 
     @property
     def collectives(self) -> list[Any]:
-        """What the replicas must agree on: operation and shapes of each collective."""
-        return [
-            [
-                (eqn.primitive.name, [kind_of(a) for a in eqn.invars])
-                for eqn in segment.collectives
-            ]
-            for segment in self.segments
-        ]
+        """What the replicas must agree on."""
+        return [segment.collectives for segment in self.segments]
 
 
-def cut(closed: ClosedJaxpr, axis_env: Sequence[tuple[str, int]]) -> Cut:
+def cut(closed: ClosedJaxpr, topology: Topology) -> Cut:
     """Returns the program in pieces, or raises `NotSegmentable`."""
-    closed = _open_calls(closed, axis_env)
+    closed = _open_calls(closed, topology)
     jaxpr = closed.jaxpr
     segments: list[Segment] = []
     needed = {atom for atom in jaxpr.outvars if isinstance(atom, Var)}
-    for work, collectives in reversed(_group(jaxpr.eqns)):
-        needed -= {var for eqn in collectives for var in eqn.outvars}
-        needed |= {a for eqn in collectives for a in eqn.invars if isinstance(a, Var)}
-        segment = _compile(jaxpr, work, collectives, needed)
+    for work, followers in reversed(_group(jaxpr.eqns)):
+        needed -= {var for eqn in followers for var in eqn.outvars}
+        needed |= {a for eqn in followers for a in eqn.invars if isinstance(a, Var)}
+        segment = _segment(jaxpr, work, followers, needed, topology)
         segments.append(segment)
         made = {var for eqn in work for var in eqn.outvars}
         needed = (needed - made) | set(segment.inputs)
     return Cut(closed, tuple(reversed(segments)))
 
 
+def programs_of_block(eqn: JaxprEqn) -> tuple[ClosedJaxpr, ...]:
+    """Returns the branches of a cond, condition and body of a while, body of a scan."""
+    params = eqn.params
+    match eqn.primitive.name:
+        case "cond":
+            return tuple(params["branches"])
+        case "while":
+            return params["cond_jaxpr"], params["body_jaxpr"]
+        case "scan":
+            return (params["jaxpr"],)
+    raise NotSegmentable
+
+
 def _group(
     eqns: Sequence[JaxprEqn],
 ) -> list[tuple[list[JaxprEqn], list[JaxprEqn]]]:
-    """Returns runs of work, each with the collectives right after it.
+    """Returns runs of work, each with what follows it.
 
-    Collectives that do not wait for each other are one group.
+    Collectives that do not wait for each other follow together.
     """
     groups: list[tuple[list[JaxprEqn], list[JaxprEqn]]] = [([], [])]
     for eqn in eqns:
-        _, collectives = groups[-1]
-        made = {var for collective in collectives for var in collective.outvars}
-        if not is_collective(eqn):
-            if collectives:
+        _, followers = groups[-1]
+        made = {var for follower in followers for var in follower.outvars}
+        is_block = hides_collective(eqn)
+        if not is_block and not is_collective(eqn):
+            if followers:
                 groups.append(([], []))
             groups[-1][0].append(eqn)
-        elif made.isdisjoint(a for a in eqn.invars if isinstance(a, Var)):
-            collectives.append(eqn)
-        else:
+        elif followers and (
+            is_block
+            or hides_collective(followers[0])
+            or not made.isdisjoint(a for a in eqn.invars if isinstance(a, Var))
+        ):
             groups.append(([], [eqn]))
+        else:
+            followers.append(eqn)
     return groups
 
 
-def _compile(
+def _segment(
     whole: Jaxpr,
     work: Sequence[JaxprEqn],
-    collectives: Sequence[JaxprEqn],
+    followers: Sequence[JaxprEqn],
     needed: set[Var],
+    topology: Topology,
 ) -> Segment:
     made = dict.fromkeys(var for eqn in work for var in eqn.outvars)
     inputs = tuple(
@@ -117,37 +155,56 @@ def _compile(
         )
     )
     outputs = tuple(var for var in made if var in needed)
-    if not work:
-        return Segment(None, inputs, outputs, tuple(collectives))
     jaxpr = rebuilt(whole, (), inputs, outputs, work)
 
     @jax.jit
     def piece(*values: Any) -> list[Any]:
         return jax.core.eval_jaxpr(jaxpr, (), *values)
 
-    return Segment(piece, inputs, outputs, tuple(collectives))
+    is_block = bool(followers) and hides_collective(followers[0])
+    inside = programs_of_block(followers[0]) if is_block else ()
+    return Segment(
+        piece if work else None,
+        inputs,
+        outputs,
+        tuple(followers),
+        None if is_block else _exchange(tuple(followers), topology),
+        tuple(cut(program, topology) for program in inside),
+    )
 
 
-def _open_calls(
-    closed: ClosedJaxpr, axis_env: Sequence[tuple[str, int]]
-) -> ClosedJaxpr:
+def _exchange(eqns: tuple[JaxprEqn, ...], topology: Topology) -> Any:
+    """Returns collectives as a program over all replicas."""
+
+    def body(*values: jax.Array) -> list[jax.Array]:
+        given = iter(values)
+        outputs: list[jax.Array] = []
+        for eqn in eqns:
+            inputs = [next(given).reshape(kind_of(atom)[0]) for atom in eqn.invars]
+            outputs.extend(bind(eqn, inputs, eqn.params))
+        return [jnp.atleast_1d(output) for output in outputs]
+
+    split = PartitionSpec(AXIS)
+    program = replica_program(topology, "an uneven step", body, split, split)
+    return guarded(topology, "uneven step", program)
+
+
+def _open_calls(closed: ClosedJaxpr, topology: Topology) -> ClosedJaxpr:
     """Returns the program with the calls that contain collectives inlined."""
-    if not any(_hides_collective(eqn) for eqn in closed.jaxpr.eqns):
+    if not any(map(hides_collective, closed.jaxpr.eqns)):
         return closed
 
     def inline(eqn: JaxprEqn, inputs: list[Any]) -> list[Any] | None:
-        if not _hides_collective(eqn):
-            return None
-        called = called_jaxpr(eqn)
-        if called is None:
-            raise NotSegmentable
-        return evaluate(called, inputs, inline)
+        called = called_jaxpr(eqn) if hides_collective(eqn) else None
+        return None if called is None else evaluate(called, inputs, inline)
 
     def opened(*inputs: Any) -> list[Any]:
         return evaluate(closed, inputs, inline)
 
-    return jax.make_jaxpr(opened, axis_env=list(axis_env))(*stand_ins(closed.jaxpr))
+    axis_env = [(AXIS, topology.num_replicas)]
+    return jax.make_jaxpr(opened, axis_env=axis_env)(*stand_ins(closed.jaxpr))
 
 
-def _hides_collective(eqn: JaxprEqn) -> bool:
+def hides_collective(eqn: JaxprEqn) -> bool:
+    """Returns whether a collective is inside of this equation."""
     return any(has_collective(inner) for inner in inner_jaxprs(eqn))

@@ -1,0 +1,118 @@
+"""Recognizes arguments like those of the last call, without keys."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+from mirrax import trees
+from mirrax._jax.arrays import ArrayImpl
+from mirrax.collectives.shard_layout import is_cut
+from mirrax.devices.topology import Topology
+from mirrax.run.compiled.arguments import NUMBERS, KeyedArgument, keyed_layout
+from mirrax.values.layouts import Joined
+from mirrax.values.per_replica import PerReplica
+
+
+class KnownArguments:
+    """What positional arguments were like; handles only the most frequent types.
+
+    It is used on every step. The arrays of a program's state are checked all at once:
+    their avals and shardings are the same objects each time.
+
+    Args:
+        leaves: The arguments.
+        keyed: The same with their keys and arrays.
+        structures: How each of them was nested; None if none was.
+        mirrored_on: The devices of several workers, which must compare all arguments
+            but their own batches and arrays that are mirrored on these devices.
+    """
+
+    __slots__ = (
+        "_avals",
+        "_cuts",
+        "_flatten",
+        "_mirrored_on",
+        "_others",
+        "_shardings",
+        "_structures",
+        "_types",
+    )
+
+    def __init__(
+        self,
+        leaves: Sequence[Any],
+        keyed: Sequence[KeyedArgument],
+        structures: Sequence[Any] | None,
+        mirrored_on: Topology | None = None,
+    ) -> None:
+        rest = iter(leaves)
+        self._structures = structures
+        # Finding our containers takes time, so they are expected where they were.
+        self._flatten = [
+            trees.flatten
+            if any(map(trees.is_leaf, itertools.islice(rest, structure.num_leaves)))
+            else trees.flatten_plain
+            for structure in structures or ()
+        ]
+        self._types = list(map(type, leaves))
+        keys = [key for key, _, _ in keyed]
+        pairs = list(zip(leaves, keys, strict=True))
+        self._others = [
+            (index, key)
+            for index, (leaf, key) in enumerate(pairs)
+            if type(leaf) is not ArrayImpl
+        ]
+        plain = [(leaf, key) for leaf, key in pairs if type(leaf) is ArrayImpl]
+        self._avals = [leaf.aval for leaf, _ in plain]
+        # The key of a cut array ends with its sharding.
+        self._cuts = [key[3] if len(key) > 3 else None for _, key in plain]
+        self._shardings: list[Any] | None = None
+        self._mirrored_on = mirrored_on
+
+    def arrays_of(self, args: Sequence[Any]) -> list[Any] | None:
+        """Returns the inputs of the program; None if arguments are of another kind."""
+        leaves: Any = args
+        if self._structures is not None:
+            leaves = self._leaves_of(args)
+        if leaves is None or list(map(type, leaves)) != self._types:
+            return None
+        plain = [leaf for leaf in leaves if type(leaf) is ArrayImpl]
+        if [leaf.aval for leaf in plain] != self._avals:
+            return None
+        shardings = [leaf.sharding for leaf in plain]
+        if shardings != self._shardings:
+            if not all(map(self._is_known, shardings, self._cuts)):
+                return None
+            self._shardings = shardings
+        arrays = list(leaves)
+        for index, known in self._others:
+            leaf = leaves[index]
+            if isinstance(leaf, PerReplica) and type(leaf.layout) is Joined:
+                key, arrays[index], _ = keyed_layout(leaf.layout)
+                if key != known:
+                    return None
+            elif type(leaf) not in NUMBERS or self._mirrored_on is not None:
+                return None
+        return arrays
+
+    def _leaves_of(self, args: Sequence[Any]) -> list[Any] | None:
+        assert self._structures is not None
+        if len(args) != len(self._structures):
+            return None
+        leaves = []
+        for arg, flatten, known in zip(
+            args, self._flatten, self._structures, strict=True
+        ):
+            own, structure = flatten(arg)
+            if structure != known:
+                return None
+            leaves += own
+        return leaves
+
+    def _is_known(self, sharding: Any, cut: Any) -> bool:
+        if cut is not None or is_cut(sharding):
+            return bool(sharding == cut)
+        mirrored_on = self._mirrored_on
+        return mirrored_on is None or sharding == mirrored_on.replicated
