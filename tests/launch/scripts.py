@@ -1,5 +1,6 @@
 """Programs for launchers to start; quick, because they leave JAX alone."""
 
+import itertools
 import os
 import pathlib
 import signal
@@ -28,6 +29,16 @@ def tidy():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
     print("ready", flush=True)
     time.sleep(600)
+
+
+def tidy_slowly():
+    """Ends with 7 when it was told to and there is a file."""
+    asked = itertools.chain(["first", "second"], itertools.repeat("another"))
+    signal.signal(signal.SIGTERM, lambda *_: print(next(asked), "SIGTERM", flush=True))
+    print("ready", flush=True)
+    while not os.path.exists(sys.argv[2]):
+        time.sleep(0.01)
+    sys.exit(7)
 
 
 def bar():

@@ -17,6 +17,15 @@ from tests.launch import interrupted, scripts
 
 INTERRUPTED = str(pathlib.Path(interrupted.__file__))
 SCRIPT = str(pathlib.Path(scripts.__file__))
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@pytest.fixture
+def restored_signals():
+    handlers = {number: signal.getsignal(number) for number in SIGNALS}
+    yield
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
 
 
 def launch(*arguments, **variables):
@@ -119,6 +128,17 @@ def test_sigterm_is_passed_on():
     assert errors == f"mirrax launch: {expected}\n"
 
 
+def test_second_sigterm_leaves_the_workers_their_time(tmp_path):
+    process = launch("-n", "1", SCRIPT, "tidy_slowly", str(tmp_path / "done"))
+    wait_for_lines(process, "[worker 0] ready")
+    for number in ("first", "second"):
+        process.send_signal(signal.SIGTERM)
+        wait_for_lines(process, f"[worker 0] {number} SIGTERM")
+    (tmp_path / "done").touch()
+    process.communicate(timeout=240)
+    assert process.returncode == 7
+
+
 @pytest.mark.parametrize(
     ("moment", "signs", "num_joined"),
     [
@@ -168,7 +188,7 @@ def test_deaf_workers_are_ended_after_the_grace():
     below = find_descendants(process.pid)
     process.send_signal(signal.SIGTERM)
     output, _ = process.communicate(timeout=240)
-    assert "Waiting up to 4 s for worker 0 to end. A second signal" in output
+    assert "Waiting up to 4 s for worker 0 to end. Ctrl-C" in output
     assert process.returncode == 128 + signal.SIGTERM
     assert not [pid for pid in below if is_running(pid)]
 
@@ -255,11 +275,18 @@ def test_a_missing_subcommand_lists_what_there_is(capsys):
     [(signal.SIG_DFL, [signal.SIGHUP]), (signal.SIG_IGN, [])],
     ids=["terminal", "nohup"],
 )
+@pytest.mark.usefixtures("restored_signals")
 def test_hangup_ends_the_job_unless_nohup_has_started_it(handler, expected):
-    before = signal.signal(signal.SIGHUP, handler)
-    try:
-        with received_signals() as received:
-            signal.raise_signal(signal.SIGHUP)
-        assert received == expected
-    finally:
-        signal.signal(signal.SIGHUP, before)
+    signal.signal(signal.SIGHUP, handler)
+    with received_signals() as received:
+        signal.raise_signal(signal.SIGHUP)
+    assert received == expected
+
+
+@pytest.mark.usefixtures("restored_signals")
+def test_later_signals_do_not_change_the_exit_code():
+    with received_signals() as received:
+        signal.raise_signal(signal.SIGTERM)
+    for number in SIGNALS:
+        signal.raise_signal(number)
+    assert received == [signal.SIGTERM]

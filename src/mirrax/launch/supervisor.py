@@ -168,8 +168,10 @@ class Supervisor:
                     running.discard(position)
                     self._record_exit(position, coordinator)
             for number in self.signals[num_forwarded:]:
-                self._forward_signal(number, is_first=num_forwarded == 0)
                 num_forwarded += 1
+                # Schedulers repeat SIGTERM; only a user who insists sends SIGINT.
+                is_urgent = num_forwarded > 1 and number == signal.SIGINT
+                self._forward_signal(number, 0.0 if is_urgent else self.grace)
             if coordinator is not None and (
                 coordinator.exit_code or coordinator.has_failure()
             ):
@@ -225,10 +227,10 @@ class Supervisor:
         self.failed_at = self.failed_at or time.monotonic()
         self._set_deadline(grace)
 
-    def _forward_signal(self, number: int, is_first: bool) -> None:
+    def _forward_signal(self, number: int, grace: float) -> None:
         for process in self._processes:
             process.signal(number)
-        self._set_deadline(self.grace if is_first else 0.0)
+        self._set_deadline(grace)
         self._reminder = time.monotonic() + _REMINDER_SECONDS
 
     def _remind(self, running: set[int]) -> None:
@@ -238,7 +240,7 @@ class Supervisor:
         )
         self.show(
             f"mirrax launch: Waiting up to {self.grace:g} s for {names} to end. "
-            "A second signal ends them now."
+            "Ctrl-C (SIGINT) ends them now."
         )
 
     def _set_deadline(self, seconds: float) -> None:
@@ -250,8 +252,9 @@ class Supervisor:
 def received_signals() -> Iterator[list[int]]:
     """Gives a list that gets each SIGINT, SIGTERM and SIGHUP inside the block.
 
-    A supervisor forwards the first of them to its workers; a second one kills them.
-    Under `nohup`, SIGHUP stays ignored.
+    A supervisor forwards them to its workers; SIGINT after another one kills them.
+    Once one has come, the program ends: later ones are ignored after the block, so that
+    they cannot change its exit code. Under `nohup`, SIGHUP stays ignored.
     """
     received: list[int] = []
 
@@ -266,4 +269,4 @@ def received_signals() -> Iterator[list[int]]:
         yield received
     finally:
         for number, handler in previous.items():
-            signal.signal(number, handler)
+            signal.signal(number, signal.SIG_IGN if received else handler)

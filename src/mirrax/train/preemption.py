@@ -68,10 +68,13 @@ class PreemptionWatcher:
     def exit(self) -> NoReturn:
         """Ends the program with the exit code that means "start me again".
 
-        It is 75, or MIRRAX_REQUEUE_CODE.
+        It is 75, or MIRRAX_REQUEUE_CODE. From here on SIGTERM is ignored: schedulers
+        send it more than once, and another one would change the exit code.
         """
         step_record.report_preemption()
-        self.close()
+        if self._previous is not None and _is_main_thread():
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            self._previous = None
         sys.exit(self._exit_code)
 
     def close(self) -> None:

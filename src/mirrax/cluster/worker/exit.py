@@ -118,13 +118,16 @@ class _ExitHandler:
         trace: TracebackType | None,
     ) -> None:
         """Reports an uncaught exception to the job; replaces `sys.excepthook`."""
+        is_sigterm = isinstance(error, Terminated)
+        if is_sigterm:
+            # Schedulers send it more than once.
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
         explained = self._job.heartbeat.explain(error)
         trace = hide_own_frames(error, trace)
         self._job.fail(explained)
         if isinstance(explained, KeyboardInterrupt):
             # All workers are interrupted at once: one line from each is enough.
             line = describe_user_line(trace)
-            is_sigterm = isinstance(explained, Terminated)
             what = "SIGTERM" if is_sigterm else "KeyboardInterrupt"
             print(f"{what}{line and f' at {line}'}", file=sys.stderr)
             number = signal.SIGTERM if is_sigterm else signal.SIGINT
