@@ -63,6 +63,19 @@ def fail_at_first():
     print("done", os.environ["JAX_COMPILATION_CACHE_DIR"])
 
 
+def start_again_slowly():
+    """Fails after a step while a file is missing; then it takes long to start."""
+    mark = pathlib.Path(sys.argv[2])
+    if mark.exists():
+        print("starting", flush=True)
+        time.sleep(600)
+    mark.touch()
+    from mirrax.cluster import step_record
+
+    step_record.report_step(1)
+    raise KeyError("the cause")
+
+
 def kill_itself():
     os.kill(os.getpid(), signal.SIGKILL)
 

@@ -188,7 +188,8 @@ def _find_machines(options: argparse.Namespace) -> Machines | None:
     hosts = tuple(options.hosts.split(","))
     minimum, maximum = _parse_elastic(options.elastic, len(hosts))
     num_workers = 1 if options.workers is None else options.workers
-    return Machines(hosts, num_workers, minimum, maximum, read_options())
+    settings = read_options(_environment(options))
+    return Machines(hosts, num_workers, minimum, maximum, settings)
 
 
 def _meet(
@@ -197,7 +198,7 @@ def _meet(
     if machines is None:
         return Alone(lambda: _plan(options))
     if options.host_index == 0:
-        grace = max(options.grace, read_options().failure_grace)
+        grace = max(options.grace, machines.options.failure_grace)
         return Leader(machines, CONSOLE.show_line, grace)
     return Follower(machines, options.host_index)
 
