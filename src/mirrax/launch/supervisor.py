@@ -21,8 +21,6 @@ from mirrax.launch.worker_plan import LaunchPlan, make_environment
 from mirrax.launch.worker_process import WorkerProcess
 
 _POLL_SECONDS = 0.02
-# How long the coordinator waits for the launcher's report of a worker's exit.
-_DEATH_SECONDS = 0.5
 # When to say that workers are still running after a signal.
 _REMINDER_SECONDS = 3.0
 _REMINDER_AGAIN_SECONDS = 10.0
@@ -123,7 +121,7 @@ class Supervisor:
             ),
             workers=self.plan.workers,
             options=options,
-            exit_report_seconds=_DEATH_SECONDS,
+            reported=self.plan.local,
         )
 
     def _start(self, guard: OrphanGuard, coordinator: Coordinator | None) -> None:
