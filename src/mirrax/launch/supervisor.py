@@ -160,7 +160,7 @@ class Supervisor:
         """Waits for all workers to end; returns whether the timeout expired first."""
         running = set(range(len(self._processes)))
         num_forwarded = 0
-        while running:
+        while True:
             for position in sorted(running):
                 if self._processes[position].exit_code is not None:
                     running.discard(position)
@@ -183,8 +183,9 @@ class Supervisor:
                 self._failed += sorted(running)
                 return False
             self.poll()
+            if not running:
+                return False
             time.sleep(_POLL_SECONDS)
-        return False
 
     def _wait_for_other_machines(
         self, coordinator: Coordinator, end: float | None

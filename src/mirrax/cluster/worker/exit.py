@@ -175,9 +175,10 @@ class _ExitHandler:
         if self._job.has_abandoned_thread:
             # That thread is inside JAX and would crash when Python shuts down.
             self._exit_now()
-        if has_failed:
-            # Python need not search for garbage: it takes as long as a step.
+        if has_failed or self._job.stop_agreement.is_over:
+            # Python need not search for garbage: a restart waits for this process.
             gc.freeze()
+        if has_failed:
             silence = open(os.devnull, "w")  # noqa: SIM115
             faulthandler.dump_traceback_later(_MAX_END_SECONDS, exit=True, file=silence)
 
