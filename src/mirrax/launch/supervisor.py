@@ -21,6 +21,8 @@ from mirrax.launch.worker_plan import LaunchPlan, make_environment
 from mirrax.launch.worker_process import WorkerProcess
 
 _POLL_SECONDS = 0.02
+# How long to wait for the last lines of all workers.
+_OUTPUT_SECONDS = 10.0
 # When to say that workers are still running after a signal.
 _REMINDER_SECONDS = 3.0
 _REMINDER_AGAIN_SECONDS = 10.0
@@ -91,8 +93,9 @@ class Supervisor:
                 coordinator_code = coordinator.exit_code
                 failure = coordinator.stop()
             guard.close()
+        deadline = time.monotonic() + _OUTPUT_SECONDS
         for process in self._processes:
-            process.finish()
+            process.finish(deadline)
         signal_number = self.signals[0] if self.signals else None
         return make_result(
             self.plan,

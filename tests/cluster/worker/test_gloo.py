@@ -27,6 +27,14 @@ def test_only_the_lines_of_gloo_are_held_back():
     assert (lines[0], lines[-1]) == ("before", "after")
 
 
+@pytest.mark.parametrize("end", ["sys.stdout.close()", "os.close(1)"])
+def test_program_that_has_closed_its_output_connects_too(end):
+    program = "import os, sys\nfrom mirrax.cluster.worker import gloo\n"
+    program += f"{end}\nwith gloo.filter_gloo_output():\n    pass\nos._exit(7)"
+    done = subprocess.run([sys.executable, "-c", program], check=False)
+    assert done.returncode == 7
+
+
 @pytest.fixture
 def connection():
     with socket.create_server(("127.0.0.1", 0)) as listener:

@@ -21,6 +21,7 @@ from mirrax.cluster.coordinator.process import Coordinator
 from mirrax.cluster.job_options import EXIT_CODE, JobOptions
 from mirrax.cluster.worker.heartbeat import exit_code_of
 from mirrax.cluster.worker.job import Job
+from mirrax.cluster.worker.streams import flush_output
 from mirrax.cluster.worker.tracebacks import (
     describe_user_line,
     hide_own_frames,
@@ -184,6 +185,5 @@ class _ExitHandler:
 
     def _exit_now(self) -> NoReturn:
         logging.shutdown()
-        for stream in (sys.stdout, sys.stderr):
-            stream.flush()
+        flush_output()
         os._exit(self._exit_code)

@@ -9,13 +9,14 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
 
 import jax
 import psutil
+
+from mirrax.cluster.worker.streams import flush_output
 
 # A child process started meanwhile may hold the output open.
 _FILTER_SECONDS = 1.0
@@ -53,9 +54,14 @@ def shut_down_connections(own_ports: set[int], peer_ports: set[int]) -> int:
 @contextlib.contextmanager
 def filter_gloo_output() -> Iterator[None]:
     """Drops Gloo's log lines from standard output, in the `with` block."""
-    sys.stdout.flush()
+    flush_output()
+    try:
+        saved = os.dup(1)
+    except OSError:
+        # The program has closed its output.
+        yield
+        return
     source, target = os.pipe()
-    saved = os.dup(1)
     os.dup2(target, 1)
     os.close(target)
     filtering = threading.Thread(target=_filter, args=(source, saved), daemon=True)
@@ -63,7 +69,7 @@ def filter_gloo_output() -> Iterator[None]:
     try:
         yield
     finally:
-        sys.stdout.flush()
+        flush_output()
         # Closes the last write end, so the thread ends.
         os.dup2(saved, 1)
         filtering.join(_FILTER_SECONDS)
