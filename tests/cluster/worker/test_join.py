@@ -69,6 +69,11 @@ def test_workers_meet_and_compute_together(run_in_processes):
 
 
 @pytest.mark.slow
+def test_end_of_a_forked_process_is_no_matter_of_the_job(run_in_processes):
+    assert run_in_processes(programs.fork) == [(-signal.SIGTERM, 2.0)] * 2
+
+
+@pytest.mark.slow
 def test_long_folder_for_temporary_files_is_no_hindrance(run_in_processes, tmp_path):
     folder = tmp_path / ("long" * 30)
     folder.mkdir()

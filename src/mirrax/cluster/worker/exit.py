@@ -55,6 +55,7 @@ def install(job: Job, hosted: Coordinator | None, options: JobOptions) -> None:
     sys.excepthook = handler.report
     sys.exit = handler.exit
     atexit.register(handler.end)
+    os.register_at_fork(after_in_child=handler.release)
     is_main = threading.current_thread() is threading.main_thread()
     if is_main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         # Otherwise the others would report a lost worker, without the reason.
@@ -110,6 +111,7 @@ class _ExitHandler:
         self._hosted = hosted
         self._options = options
         self._print_error = print_error
+        self._python_exit = sys.exit
         self._exit_code = EXIT_CODE
 
     def report(
@@ -145,6 +147,19 @@ class _ExitHandler:
             # Python ends other threads silently for this exact type only.
             raise SystemExit(status)
         raise _WorkerExit(status, self._report_exit)
+
+    def release(self) -> None:
+        """Undoes `install`, in a forked process: that is no worker.
+
+        It shares the connections, and would end those of the worker at its exit.
+        """
+        atexit.unregister(self.end)
+        sys.excepthook, sys.exit = self._print_error, self._python_exit
+        if signal.getsignal(signal.SIGTERM) is _terminate:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        _clients.append(forget_distributed())
+        if self._hosted is not None:
+            self._hosted.close()
 
     def _report_exit(self, status: object, trace: TracebackType | None) -> None:
         if isinstance(status, int):

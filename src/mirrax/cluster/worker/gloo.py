@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -54,14 +55,13 @@ def shut_down_connections(own_ports: set[int], peer_ports: set[int]) -> int:
 @contextlib.contextmanager
 def filter_gloo_output() -> Iterator[None]:
     """Drops Gloo's log lines from standard output, in the `with` block."""
-    flush_output()
-    try:
-        saved = os.dup(1)
-    except OSError:
-        # The program has closed its output.
+    if sys.__stdout__ is None:
+        # The program was started without an output: another file may have its number.
         yield
         return
+    flush_output()
     source, target = os.pipe()
+    saved = os.dup(1)
     os.dup2(target, 1)
     os.close(target)
     filtering = threading.Thread(target=_filter, args=(source, saved), daemon=True)
