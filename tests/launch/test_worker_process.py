@@ -23,7 +23,7 @@ def run(program, log=None):
     deadline = time.monotonic() + 240
     while child.exit_code is None and time.monotonic() < deadline:
         time.sleep(0.01)
-    child.finish(time.monotonic() + 240)
+    child.finish()
     return child, shown
 
 

@@ -95,7 +95,7 @@ class Supervisor:
             guard.close()
         deadline = time.monotonic() + _OUTPUT_SECONDS
         for process in self._processes:
-            process.finish(deadline)
+            process.finish(max(0.0, deadline - time.monotonic()))
         signal_number = self.signals[0] if self.signals else None
         return make_result(
             self.plan,

@@ -9,7 +9,6 @@ import pathlib
 import signal
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import IO
 
@@ -113,10 +112,10 @@ class WorkerProcess:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
-    def finish(self, deadline: float) -> None:
-        """Waits for the last lines of an ended process, until a time at most."""
+    def finish(self, timeout: float = 10.0) -> None:
+        """Waits for the last lines of an ended process."""
         # A child of the worker may hold its output open.
-        self._reader.join(max(0.0, deadline - time.monotonic()))
+        self._reader.join(timeout)
 
     def find_traceback(self) -> str:
         """Returns the output from the last traceback on, or ""."""

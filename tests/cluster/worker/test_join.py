@@ -337,6 +337,23 @@ def test_death_of_the_first_worker_is_seen_without_a_launcher():
     assert not NOISE.search("\n".join(second.lines))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_worker_that_waits_for_the_others_at_its_end_can_be_interrupted(number):
+    workers = Workers("none", 0, sleeps=("0", "600"))
+    try:
+        first = workers.children[0]
+        deadline = time.monotonic() + 240
+        while not any("This worker is done" in line for line in first.lines):
+            assert time.monotonic() < deadline, first.lines
+            time.sleep(0.05)
+        first.signal(number)
+        assert workers.wait(0) == 128 + number
+        assert "Traceback" not in "\n".join(first.lines)
+    finally:
+        workers.kill()
+
+
 def test_errors_have_the_fields_of_what_happened():
     error = errors.WorkerLost("gone", worker=1, host="h", phase="run", step=3)
     assert isinstance(error, RuntimeError)

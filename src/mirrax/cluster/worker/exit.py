@@ -187,7 +187,14 @@ class _ExitHandler:
         # Otherwise JAX's shutdown waits for all workers to shut down.
         _clients.append(forget_distributed())
         if self._hosted is not None and not has_failed:
-            self._hosted.wait(self._options.idle_timeout)
+            try:
+                self._hosted.wait(self._options.idle_timeout)
+            except KeyboardInterrupt as error:
+                is_sigterm = isinstance(error, Terminated)
+                self._exit_code = 128 + (
+                    signal.SIGTERM if is_sigterm else signal.SIGINT
+                )
+                self._exit_now()
         if self._job.has_abandoned_thread:
             # That thread is inside JAX and would crash when Python shuts down.
             self._exit_now()
