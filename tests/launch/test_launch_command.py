@@ -180,6 +180,8 @@ def test_sigterm_to_a_worker_without_checkpoints_is_explained(target):
     output, _ = process.communicate(timeout=240)
     assert process.returncode == 128 + signal.SIGTERM
     assert f"SIGTERM at {INTERRUPTED}:" in output
+    if target == "worker":
+        assert "': KeyboardInterrupt: SIGTERM. Here: " in output
 
 
 @pytest.mark.slow

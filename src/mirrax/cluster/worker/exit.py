@@ -127,7 +127,7 @@ class _ExitHandler:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
         explained = self._job.heartbeat.explain(error)
         trace = hide_own_frames(error, trace)
-        self._job.fail(explained)
+        self._job.fail(KeyboardInterrupt("SIGTERM") if is_sigterm else explained)
         if isinstance(explained, KeyboardInterrupt):
             # All workers are interrupted at once: one line from each is enough.
             line = describe_user_line(trace)
