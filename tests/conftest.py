@@ -107,7 +107,10 @@ def no_leaks():
     """Fails a test that leaves a strategy, thread or environment variable behind."""
     threads = set(threading.enumerate())
     environment = own_environment()
+    terminate = signal.getsignal(signal.SIGTERM)
     yield
+    # A program that ends because of SIGTERM ignores further ones.
+    signal.signal(signal.SIGTERM, terminate)
     assert not mirrax.has_strategy(), "The test left a strategy entered."
     assert own_environment() == environment, "The test changed os.environ."
     leaked = set(threading.enumerate()) - threads

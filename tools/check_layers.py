@@ -58,7 +58,15 @@ STAGES = (
     "integrations",
 )
 # These may import every stage and each other; no stage may import them.
-TOP_MODULES = ("cluster_resolver", "config", "nn", "random", "testing", "__init__")
+TOP_MODULES = (
+    "cluster_resolver",
+    "config",
+    "nn",
+    "random",
+    "testing",
+    "__init__",
+    "__main__",
+)
 # TensorFlow's names come last, and use only the public API.
 LEGACY = "tf"
 PUBLIC_MODULES = (

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 
 import jax
 import numpy as np
@@ -35,6 +36,26 @@ def report():
         "sum": float(adding_program()()),
         "open_services": find_open_services(),
     }
+
+
+def fork():
+    """Ends forked processes in two ways; returns how one ended, and another sum."""
+    join_job(TFConfigClusterResolver())
+    add = adding_program()
+    add()
+    warnings.filterwarnings("ignore", message=".*fork", category=RuntimeWarning)
+    reader, writer = os.pipe()
+    waiting = os.fork()
+    if waiting == 0:
+        os.write(writer, b"x")
+        time.sleep(600)
+    os.read(reader, 1)
+    os.kill(waiting, signal.SIGTERM)
+    leaving = os.fork()
+    if leaving == 0:
+        sys.exit(3)
+    codes = [os.waitpid(child, 0)[1] for child in (waiting, leaving)]
+    return os.waitstatus_to_exitcode(codes[0]), float(add())
 
 
 # Run by another process. HTTP/2 servers, such as JAX's service, answer these bytes.

@@ -1,5 +1,6 @@
 """Programs for launchers to start; quick, because they leave JAX alone."""
 
+import itertools
 import os
 import pathlib
 import signal
@@ -30,6 +31,16 @@ def tidy():
     time.sleep(600)
 
 
+def tidy_slowly():
+    """Ends with 7 when it was told to and there is a file."""
+    asked = itertools.chain(["first", "second"], itertools.repeat("another"))
+    signal.signal(signal.SIGTERM, lambda *_: print(next(asked), "SIGTERM", flush=True))
+    print("ready", flush=True)
+    while not os.path.exists(sys.argv[2]):
+        time.sleep(0.01)
+    sys.exit(7)
+
+
 def bar():
     """Draws a progress bar, half of it before there is a file."""
     print("started", flush=True)
@@ -50,6 +61,19 @@ def fail_at_first():
         mark.touch()
         raise KeyError("the cause")
     print("done", os.environ["JAX_COMPILATION_CACHE_DIR"])
+
+
+def start_again_slowly():
+    """Fails after a step while a file is missing; then it takes long to start."""
+    mark = pathlib.Path(sys.argv[2])
+    if mark.exists():
+        print("starting", flush=True)
+        time.sleep(600)
+    mark.touch()
+    from mirrax.cluster import step_record
+
+    step_record.report_step(1)
+    raise KeyError("the cause")
 
 
 def kill_itself():

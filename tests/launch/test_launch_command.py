@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import resource
 import signal
 import subprocess
 import sys
@@ -17,11 +18,20 @@ from tests.launch import interrupted, scripts
 
 INTERRUPTED = str(pathlib.Path(interrupted.__file__))
 SCRIPT = str(pathlib.Path(scripts.__file__))
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@pytest.fixture
+def restored_signals():
+    handlers = {number: signal.getsignal(number) for number in SIGNALS}
+    yield
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
 
 
 def launch(*arguments, **variables):
     return subprocess.Popen(
-        [sys.executable, "-m", "mirrax.launch", *arguments],
+        [sys.executable, "-m", "mirrax", "launch", *arguments],
         env={**os.environ, **variables},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -119,6 +129,17 @@ def test_sigterm_is_passed_on():
     assert errors == f"mirrax launch: {expected}\n"
 
 
+def test_second_sigterm_leaves_the_workers_their_time(tmp_path):
+    process = launch("-n", "1", SCRIPT, "tidy_slowly", str(tmp_path / "done"))
+    wait_for_lines(process, "[worker 0] ready")
+    for number in ("first", "second"):
+        process.send_signal(signal.SIGTERM)
+        wait_for_lines(process, f"[worker 0] {number} SIGTERM")
+    (tmp_path / "done").touch()
+    process.communicate(timeout=240)
+    assert process.returncode == 7
+
+
 @pytest.mark.parametrize(
     ("moment", "signs", "num_joined"),
     [
@@ -159,6 +180,8 @@ def test_sigterm_to_a_worker_without_checkpoints_is_explained(target):
     output, _ = process.communicate(timeout=240)
     assert process.returncode == 128 + signal.SIGTERM
     assert f"SIGTERM at {INTERRUPTED}:" in output
+    if target == "worker":
+        assert "': KeyboardInterrupt: SIGTERM. Here: " in output
 
 
 @pytest.mark.slow
@@ -168,7 +191,7 @@ def test_deaf_workers_are_ended_after_the_grace():
     below = find_descendants(process.pid)
     process.send_signal(signal.SIGTERM)
     output, _ = process.communicate(timeout=240)
-    assert "Waiting up to 4 s for worker 0 to end. A second signal" in output
+    assert "Waiting up to 4 s for worker 0 to end. Ctrl-C" in output
     assert process.returncode == 128 + signal.SIGTERM
     assert not [pid for pid in below if is_running(pid)]
 
@@ -182,9 +205,13 @@ def test_deaf_workers_are_ended_after_the_grace():
         (["--hosts", "a:1,b:1", "--host-index", "0", SCRIPT], "machines need a secret"),
         (["--devices-per-worker", "0", SCRIPT], "--devices-per-worker must be 1 or mo"),
         (["--grace", "-1", SCRIPT], "--grace must be 0 or more"),
+        (["--grace", "nan", SCRIPT], "--grace must be 0 or more"),
         (["--requeue-code", "256", SCRIPT], "must be an exit code from 0 to 255"),
         (["--log-dir", f"{SCRIPT}/logs", SCRIPT], "--log-dir must be a directory"),
-        (["no/such/script.py"], "The script must be a file. Received: no/such/script"),
+        (["no/such/script.py"], "must be a file. Received: 'no/such/script.py', wh"),
+        ([os.path.dirname(SCRIPT)], "a directory without __main__.py"),
+        (["-m", "no_such_module"], "-m takes the name of a module, such as package.tr"),
+        (["-m", "this.py"], "which is not found from here. For a file leave out -m."),
     ],
     ids=[
         "workers",
@@ -193,14 +220,65 @@ def test_deaf_workers_are_ended_after_the_grace():
         "secret",
         "devices",
         "grace",
+        "no grace",
         "requeue",
         "logs",
         "script",
+        "directory",
+        "module",
+        "file as module",
     ],
 )
 def test_wrong_arguments_are_explained(capsys, arguments, message):
     assert launch_command.main(arguments) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (["launch"], "mirrax launch: Name the script that every worker runs."),
+        (["launch", "--wrong", SCRIPT], "unrecognized arguments: --wrong."),
+        (["launch", "-n", "two", SCRIPT], "invalid int value: 'two'."),
+        (["doctor", "--timeout", "0"], "--timeout must be above 0. Received: 0.0."),
+        (["doctor", "now"], "mirrax doctor: unrecognized arguments: now."),
+    ],
+)
+def test_unparsable_arguments_are_explained_in_a_line(capsys, command, message):
+    with pytest.raises(SystemExit) as ended:
+        cli.main(command)
+    assert ended.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert message in line
+    assert line.endswith(f"`mirrax {command[0]} --help` lists the arguments.")
+
+
+def test_script_gets_its_arguments_as_they_are(capsys, tmp_path):
+    script = tmp_path / "show.py"
+    script.write_text("import sys; print(sys.argv[1:])")
+    words = ["-n", "3", "--", "--help", "a b", "it's", ""]
+    assert launch_command.main(["-n", "1", str(script), *words]) == 0
+    assert capsys.readouterr().out == f"[worker 0] {words}\n"
+    assert launch_command.main(["-n", "1", "--", str(script), *words]) == 0
+    assert capsys.readouterr().out == f"[worker 0] {words}\n"
+
+
+def test_module_is_found_in_the_current_directory(capsys, tmp_path, monkeypatch):
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "train.py").write_text("import sys; print(sys.argv[1:])")
+    monkeypatch.chdir(tmp_path)
+    assert launch_command.main(["-n", "1", "-m", "package.train", "x"]) == 0
+    assert capsys.readouterr().out == "[worker 0] ['x']\n"
+
+
+def test_too_many_workers_for_this_machine_are_explained(capsys):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 1000), hard))
+    try:
+        assert launch_command.main(["-n", "2000", SCRIPT, "show"]) == 1
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert "Received: [Errno 24] Too many open files." in capsys.readouterr().err
 
 
 def test_address_of_another_machine_is_explained():
@@ -229,7 +307,8 @@ def test_subcommands_are_listed(capsys):
     assert cli.main(["--help"]) == 0
     assert "mirrax launch" in capsys.readouterr().out
     assert cli.main(["lunch"]) == 2
-    assert "Received: 'lunch'" in capsys.readouterr().err
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "Received: 'lunch'. `mirrax --help` describes them." in line
     assert cli.main([]) == 2
 
 
@@ -241,6 +320,14 @@ def test_subcommand_gets_its_arguments(capsys):
 def test_the_command_tells_its_version(capsys):
     assert cli.main(["--version"]) == 0
     assert capsys.readouterr().out == f"mirrax {mirrax.__version__}\n"
+
+
+@pytest.mark.slow
+def test_the_package_is_the_command():
+    command = [sys.executable, "-m", "mirrax", "launch", "-n", "1", SCRIPT, "show"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("[worker 0] [] ")
 
 
 def test_a_missing_subcommand_lists_what_there_is(capsys):
@@ -255,11 +342,18 @@ def test_a_missing_subcommand_lists_what_there_is(capsys):
     [(signal.SIG_DFL, [signal.SIGHUP]), (signal.SIG_IGN, [])],
     ids=["terminal", "nohup"],
 )
+@pytest.mark.usefixtures("restored_signals")
 def test_hangup_ends_the_job_unless_nohup_has_started_it(handler, expected):
-    before = signal.signal(signal.SIGHUP, handler)
-    try:
-        with received_signals() as received:
-            signal.raise_signal(signal.SIGHUP)
-        assert received == expected
-    finally:
-        signal.signal(signal.SIGHUP, before)
+    signal.signal(signal.SIGHUP, handler)
+    with received_signals() as received:
+        signal.raise_signal(signal.SIGHUP)
+    assert received == expected
+
+
+@pytest.mark.usefixtures("restored_signals")
+def test_later_signals_do_not_change_the_exit_code():
+    with received_signals() as received:
+        signal.raise_signal(signal.SIGTERM)
+    for number in SIGNALS:
+        signal.raise_signal(number)
+    assert received == [signal.SIGTERM]

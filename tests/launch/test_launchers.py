@@ -3,9 +3,11 @@
 import contextlib
 import dataclasses
 import pathlib
+import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -17,6 +19,7 @@ from mirrax.launch.follower import Follower
 from mirrax.launch.job_result import Cause, JobResult
 from mirrax.launch.leader import Leader
 from mirrax.launch.machines import Machines
+from mirrax.launch.restarts import follow_job
 from mirrax.launch.worker_plan import LaunchPlan
 from tests.launch import scripts
 from tests.launch.shrinking import find_hosts, shrink_and_grow
@@ -72,7 +75,7 @@ def test_all_machines_get_the_same_token_of_each_attempt(lead, follow):
         assert dataclasses.replace(own, local=(1,)) == other
         tokens.append(own.token)
         follower.report(result_of(), is_leaving=False)
-        assert leader.collect(result_of()).cause is None
+        assert leader.collect(result_of(), ()).cause is None
     assert len(set(tokens)) == 2
     leader.finish(3)
     assert follower.next_attempt(()) == 3
@@ -83,7 +86,7 @@ def test_cause_on_another_machine_is_found(lead, follow):
     leader, follower = lead(machines), follow(machines, 1)
     leader.start_attempt(())
     follower.report(result_of(KILLED, 137), is_leaving=False)
-    assert leader.collect(result_of(STOPPED, 75)).cause == KILLED
+    assert leader.collect(result_of(STOPPED, 75), ()).cause == KILLED
 
 
 def test_machine_that_is_gone_is_left_out_of_an_elastic_job(lead, follow):
@@ -94,7 +97,7 @@ def test_machine_that_is_gone_is_left_out_of_an_elastic_job(lead, follow):
     assert isinstance(second.next_attempt(()), LaunchPlan)
     first.close()
     second.report(result_of(STOPPED, 75), is_leaving=False)
-    cause = leader.collect(result_of(STOPPED, 75)).cause
+    cause = leader.collect(result_of(STOPPED, 75), ()).cause
     assert str(cause) == f"{machines.hosts[1]}: its launcher is gone"
     assert cause.is_curable
     assert len(leader.start_attempt(()).workers) == 2
@@ -102,7 +105,7 @@ def test_machine_that_is_gone_is_left_out_of_an_elastic_job(lead, follow):
     # It returns, and takes part in the next attempt.
     first = follow(machines, 1)
     second.report(result_of(KILLED, 137), is_leaving=False)
-    leader.collect(result_of(STOPPED, 75))
+    leader.collect(result_of(STOPPED, 75), ())
     while len(leader._connections) < 2:
         time.sleep(0.01)
     assert len(leader.start_attempt(()).workers) == 3
@@ -113,7 +116,7 @@ def test_machine_that_was_stopped_ends_a_job_that_needs_it(lead, follow):
     leader, follower = lead(machines), follow(machines, 1)
     leader.start_attempt(())
     follower.report(result_of(), is_leaving=True)
-    cause = leader.collect(result_of(STOPPED, 75)).cause
+    cause = leader.collect(result_of(STOPPED, 75), ()).cause
     assert str(cause) == f"{machines.hosts[1]}: a signal has ended its launcher"
     assert not cause.is_curable
 
@@ -124,10 +127,43 @@ def test_elastic_job_goes_on_after_a_machine_was_preempted(lead, follow):
     leader, follower = lead(machines), follow(machines, 1)
     leader.start_attempt(())
     follower.report(preempted, is_leaving=False)
-    assert leader.collect(preempted) == preempted
+    assert leader.collect(preempted, ()) == preempted
     leader.start_attempt(())
     follower.report(preempted, is_leaving=True)
-    assert leader.collect(preempted).cause.is_curable
+    assert leader.collect(preempted, ()).cause.is_curable
+
+
+def test_signal_ends_the_wait_for_other_machines(lead, follow):
+    machines = make_machines()
+    leader = lead(machines)
+    follow(machines, 1)
+    leader.start_attempt(())
+    signals = []
+    timer = threading.Timer(0.1, signals.append, [signal.SIGTERM])
+    timer.start()
+    cause = leader.collect(result_of(STOPPED, 75), signals).cause
+    assert cause.kind == "LauncherLost"
+    timer.join()
+
+
+def test_follower_that_is_preempted_between_attempts_can_be_requeued(lead, follow):
+    machines = make_machines()
+    lead(machines)
+    assert follow(machines, 1).next_attempt([signal.SIGTERM]) == 75
+    assert follow(machines, 1).next_attempt([signal.SIGINT]) == 130
+
+
+def test_preempted_follower_has_the_exit_code_of_its_workers(lead, follow):
+    machines = make_machines()
+    leader, follower = lead(machines), follow(machines, 1)
+    leader.start_attempt(())
+    signals = []
+
+    def stop(line):
+        signals.append(signal.SIGTERM)
+
+    command = [sys.executable, SCRIPT, "tidy"]
+    assert follow_job(follower, command, show=stop, signals=signals) == 7
 
 
 def test_missing_machine_is_named(lead):

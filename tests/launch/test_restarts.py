@@ -3,6 +3,7 @@
 import itertools
 import os
 import pathlib
+import signal
 import sys
 
 import jax
@@ -181,6 +182,49 @@ def test_delay_grows_up_to_a_limit_while_there_is_no_progress():
     delays = [choose_delay(idle[:count]) for count in range(1, 10)]
     assert delays == [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0, 60.0]
     assert choose_delay([*idle, failed(first=0, done=1)]) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGTERM, 76), (signal.SIGINT, 128 + signal.SIGINT)],
+    ids=["SIGTERM", "SIGINT"],
+)
+def test_signal_during_the_delay_is_no_failure_of_the_job(number, code):
+    signals = []
+
+    def show(line):
+        if "Restart 1 of 5 in 1 s." in line:
+            signals.append(number)
+
+    result = run_job(
+        Alone(lambda: plan_local(1)),
+        [sys.executable, SCRIPT, "kill_itself"],
+        max_restarts=5,
+        show=show,
+        environment={**os.environ, "MIRRAX_REQUEUE_CODE": "76"},
+        signals=signals,
+    )
+    assert result.exit_code == code
+    name = signal.Signals(number).name
+    assert result.report == f"{name} ended the job while no worker was running."
+
+
+def test_sigterm_before_a_restarted_job_has_resumed_lets_it_be_requeued(tmp_path):
+    signals = []
+
+    def show(line):
+        if line == "[worker 0] starting":
+            signals.append(signal.SIGTERM)
+
+    result = run_job(
+        Alone(lambda: plan_local(1)),
+        [sys.executable, SCRIPT, "start_again_slowly", str(tmp_path / "mark")],
+        max_restarts=5,
+        show=show,
+        signals=signals,
+    )
+    assert result.exit_codes == [128 + signal.SIGTERM]
+    assert result.exit_code == 75
 
 
 def test_function_is_run_again(tmp_path):

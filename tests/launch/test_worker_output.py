@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from mirrax.launch.worker_output import OutputSplitter
+from mirrax.launch.worker_output import CONSOLE, OutputSplitter
 from tests.launch import scripts
 
 SCRIPT = str(pathlib.Path(scripts.__file__))
@@ -86,6 +86,12 @@ def test_bar_of_the_chief_is_drawn_at_once_on_a_terminal(tmp_path):
     assert (
         output.count("[worker 1] full\r\n") == output.count("[worker 0] full\r\n") == 1
     )
+
+
+def test_console_without_standard_output_does_nothing(monkeypatch):
+    monkeypatch.setattr(sys, "stdout", None)
+    CONSOLE.show_line("lost")
+    CONSOLE.show_bar("lost")
 
 
 def test_bars_are_plain_lines_elsewhere(tmp_path):

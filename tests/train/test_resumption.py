@@ -97,11 +97,25 @@ def exit_code_of_sigterm(manager, at_step):
 
 
 def test_sigterm_saves_the_step_and_exits(tmp_path, capfd):
-    before = signal.getsignal(signal.SIGTERM)
     _, manager = manage(tmp_path, save_interval=100)
     assert exit_code_of_sigterm(manager, at_step=2) == 75
     assert numbers_in(tmp_path) == [3]
     assert "SIGTERM: stopping after this step" in capfd.readouterr().err
+
+
+def test_second_sigterm_while_the_program_ends_is_ignored(tmp_path):
+    seen = []
+    signal.signal(signal.SIGTERM, lambda *_: seen.append("handled"))
+    _, manager = manage(tmp_path)
+    assert exit_code_of_sigterm(manager, at_step=2) == 75
+    signal.raise_signal(signal.SIGTERM)
+    assert seen == []
+
+
+def test_finished_loop_gives_sigterm_back(tmp_path):
+    before = signal.getsignal(signal.SIGTERM)
+    _, manager = manage(tmp_path)
+    assert exit_code_of_sigterm(manager, at_step=None) is None
     assert signal.getsignal(signal.SIGTERM) is before
 
 

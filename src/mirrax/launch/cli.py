@@ -44,8 +44,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if words[:1] == ["--version"]:
         print(f"mirrax {version('mirrax')}")
         return 0
-    received = f" Received: {words[0]!r}." if words else ""
-    print(f"mirrax: Name a subcommand.{received}\n\n{_usage()}", file=sys.stderr)
+    if words:
+        error = (
+            f"mirrax: The first word must be one of: {', '.join(SUBCOMMANDS)}. "
+            f"Received: {words[0]!r}. `mirrax --help` describes them."
+        )
+    else:
+        error = _usage()
+    print(error, file=sys.stderr)
     return 2
 
 

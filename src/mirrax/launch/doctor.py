@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import platform
 import socket
@@ -23,6 +22,7 @@ from mirrax.cluster.resolvers.detection import (
 )
 from mirrax.cluster.resolvers.tf_config import VARIABLE
 from mirrax.devices import default_devices, device_kind
+from mirrax.launch.command_parser import CommandParser
 
 _PACKAGES = ("mirrax", "jax", "jaxlib", "numpy", "keras", "flax")
 # Whether the check passed, what was checked, the result.
@@ -31,14 +31,20 @@ Finding = tuple[bool, str, str]
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Prints the report; returns 1 if a check failed."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="mirrax doctor",
         description="Reports versions, devices, the cluster, names and connections.",
     )
     parser.add_argument(
-        "--timeout", type=float, default=3.0, help="seconds for each connection"
+        "--timeout",
+        type=float,
+        default=3.0,
+        metavar="SECONDS",
+        help="time for each connection (default: 3)",
     )
     options = parser.parse_args(arguments)
+    if not options.timeout > 0:
+        parser.error(f"--timeout must be above 0. Received: {options.timeout}")
     passed = True
     for is_good, what, found in examine(options.timeout):
         passed &= is_good

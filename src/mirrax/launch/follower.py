@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from mirrax.cluster.net.messages import Message
 from mirrax.cluster.worker.coordinator_client import connect
-from mirrax.launch.job_result import JobResult
+from mirrax.launch.job_result import JobResult, stop_without_workers
 from mirrax.launch.machines import Machines
 from mirrax.launch.worker_plan import LaunchPlan
 
@@ -52,7 +52,8 @@ class Follower:
                 message["members"], self._host_index, message["token"]
             )
         self.close()
-        return 128 + signals[0]
+        code = self._machines.options.requeue_code
+        return stop_without_workers(signals[0], code).exit_code
 
     def close(self) -> None:
         """Leaves the job."""

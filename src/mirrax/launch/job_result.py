@@ -154,6 +154,18 @@ def make_result(
     return JobResult(codes, logs, code, report, first, timed_out, cause)
 
 
+def stop_without_workers(signal_number: int, requeue_code: int) -> JobResult:
+    """Returns the result of a job that a signal ended while no worker was running.
+
+    After SIGTERM it goes on from what its workers have saved, as a preempted one does.
+    """
+    is_preempted = signal_number == signal.SIGTERM
+    code = requeue_code if is_preempted else 128 + signal_number
+    name = signal.Signals(signal_number).name
+    report = f"{name} ended the job while no worker was running."
+    return JobResult([], [], code, report, None, False, is_preempted=is_preempted)
+
+
 def _report(process: WorkerProcess, failure: Failure | None) -> str:
     how = process.describe_exit()
     report = f"{process.name} failed first: {how}."

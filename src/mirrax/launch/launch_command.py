@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import pathlib
 import re
@@ -15,6 +16,7 @@ from mirrax.cluster.job_options import EXIT_CODE, read_options
 from mirrax.cluster.membership import split_address
 from mirrax.cluster.net.listener import is_loopback
 from mirrax.errors import JobError
+from mirrax.launch.command_parser import CommandParser
 from mirrax.launch.follower import Follower
 from mirrax.launch.leader import Leader
 from mirrax.launch.machines import Alone, Machines
@@ -44,8 +46,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _plan(options)
         machines = _find_machines(options)
     except ValueError as error:
-        print(f"mirrax launch: {error}", file=sys.stderr)
-        return 2
+        return _complain(error, 2)
+    except OSError as error:
+        return _complain(_explain(error), 1)
     try:
         launchers = _meet(options, machines)
         command = _command(options)
@@ -64,27 +67,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 launchers, command, max_restarts=options.max_restarts, **launched
             )
     except JobError as error:
-        print(f"mirrax launch: {error}", file=sys.stderr)
-        return EXIT_CODE
+        return _complain(error, EXIT_CODE)
     except RuntimeError as error:
-        print(f"mirrax launch: {error}", file=sys.stderr)
-        return 2
+        return _complain(error, 2)
     except OSError as error:
-        print(
-            "mirrax launch: The launcher must be able to start processes, and to write "
-            f"to {tempfile.gettempdir()}. Received: {error}. Free what is missing; "
-            "TMPDIR names another folder.",
-            file=sys.stderr,
-        )
-        return 1
+        return _complain(_explain(error), 1)
+    except KeyboardInterrupt:
+        return _complain("SIGINT came before a worker was started.", 130)
     if result.report:
-        print(f"mirrax launch: {result.report}", file=sys.stderr)
+        return _complain(result.report, result.exit_code)
     return result.exit_code
 
 
+def _complain(what: object, exit_code: int) -> int:
+    print(f"mirrax launch: {what}", file=sys.stderr)
+    return exit_code
+
+
+def _explain(error: OSError) -> str:
+    return (
+        "The launcher must be able to start processes, and to write to "
+        f"{tempfile.gettempdir()}. Received: {error}. Free what is missing; TMPDIR "
+        "names another folder."
+    )
+
+
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="mirrax launch",
+        usage="mirrax launch [options] SCRIPT [arguments of the script]",
         description=_DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -92,27 +103,39 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "-n",
         "--workers",
         type=int,
-        default=None,
+        metavar="N",
         help="workers on this machine (default: 2, with --hosts 1)",
     )
     parser.add_argument(
-        "--devices-per-worker", type=int, help="CPU devices of each worker"
+        "--devices-per-worker", type=int, metavar="N", help="CPU devices of each worker"
     )
     parser.add_argument(
-        "--log-dir", type=pathlib.Path, help="directory for each worker's output"
+        "--log-dir",
+        type=pathlib.Path,
+        metavar="DIRECTORY",
+        help="directory for each worker's output",
     )
-    parser.add_argument("--hosts", help="host:port of every machine, with commas")
-    parser.add_argument("--host-index", type=int, help="which of them this machine is")
+    parser.add_argument(
+        "--hosts", metavar="HOST:PORT,...", help="every machine, with commas"
+    )
+    parser.add_argument(
+        "--host-index",
+        type=int,
+        metavar="I",
+        help="which of them this machine is, from 0",
+    )
     parser.add_argument(
         "--grace",
         type=float,
         default=30.0,
-        help="seconds for workers to exit after SIGINT or SIGTERM (default: 30)",
+        metavar="SECONDS",
+        help="time for workers to exit after SIGINT or SIGTERM (default: 30)",
     )
     parser.add_argument(
         "--max-restarts",
         type=int,
         default=0,
+        metavar="N",
         help="how often to start the job again after a failure (default: 0)",
     )
     parser.add_argument(
@@ -123,14 +146,25 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--requeue-code",
         type=int,
+        metavar="CODE",
         help="exit code of workers that were asked to end and have saved (default: 75)",
     )
     parser.add_argument(
         "-m", "--module", action="store_true", help="SCRIPT is the name of a module"
     )
-    parser.add_argument("script", help="the program that every worker runs")
-    parser.add_argument("args", nargs=argparse.REMAINDER, help="its arguments")
-    return parser.parse_args(arguments)
+    # One argument, because the parser would drop `--` between two.
+    parser.add_argument(
+        "command",
+        metavar="SCRIPT",
+        nargs=argparse.REMAINDER,
+        help="the program that every worker runs, and its arguments",
+    )
+    options = parser.parse_args(arguments)
+    if options.command[:1] == ["--"]:
+        del options.command[0]
+    if not options.command:
+        parser.error("Name the script that every worker runs")
+    return options
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -145,13 +179,21 @@ def _check(options: argparse.Namespace) -> None:
         )
     for flag, minimum in _MINIMA.items():
         value = getattr(options, flag)
-        if value is not None and value < minimum:
+        if value is not None and not value >= minimum:
             name = f"--{flag.replace('_', '-')}"
             raise ValueError(f"{name} must be {minimum} or more. Received: {value}.")
-    if not options.module and not os.path.exists(options.script):
+    script: str = options.command[0]
+    if options.module:
+        _check_module(script)
+    elif not os.path.exists(script):
         raise ValueError(
-            f"The script must be a file. Received: {options.script}, which is not "
-            "there. For the name of a module use -m."
+            f"The script must be a file. Received: {script!r}, which is not there. For "
+            "the name of a module use -m."
+        )
+    elif os.path.isdir(script) and not os.path.exists(f"{script}/__main__.py"):
+        raise ValueError(
+            f"The script must be a file. Received: {script!r}, a directory without "
+            "__main__.py. Name a file in it."
         )
     if options.log_dir is not None:
         try:
@@ -161,6 +203,22 @@ def _check(options: argparse.Namespace) -> None:
                 "--log-dir must be a directory that can be made. Received: "
                 f"{options.log_dir}: {error.strerror or error}."
             ) from None
+
+
+def _check_module(name: str) -> None:
+    # The workers find modules of the current directory too. What is below a package is
+    # left to them: looking for it would import the package here.
+    package, dot, _ = name.partition(".")
+    sys.path.insert(0, os.getcwd())
+    try:
+        spec = importlib.util.find_spec(package) if package else None
+    finally:
+        del sys.path[0]
+    if spec is None or (dot and spec.submodule_search_locations is None):
+        raise ValueError(
+            "-m takes the name of a module, such as package.train. Received: "
+            f"{name!r}, which is not found from here. For a file leave out -m."
+        )
 
 
 def _plan(options: argparse.Namespace) -> LaunchPlan:
@@ -188,7 +246,8 @@ def _find_machines(options: argparse.Namespace) -> Machines | None:
     hosts = tuple(options.hosts.split(","))
     minimum, maximum = _parse_elastic(options.elastic, len(hosts))
     num_workers = 1 if options.workers is None else options.workers
-    return Machines(hosts, num_workers, minimum, maximum, read_options())
+    settings = read_options(_environment(options))
+    return Machines(hosts, num_workers, minimum, maximum, settings)
 
 
 def _meet(
@@ -197,7 +256,7 @@ def _meet(
     if machines is None:
         return Alone(lambda: _plan(options))
     if options.host_index == 0:
-        grace = max(options.grace, read_options().failure_grace)
+        grace = max(options.grace, machines.options.failure_grace)
         return Leader(machines, CONSOLE.show_line, grace)
     return Follower(machines, options.host_index)
 
@@ -221,5 +280,4 @@ def _environment(options: argparse.Namespace) -> dict[str, str]:
 
 
 def _command(options: argparse.Namespace) -> list[str]:
-    script = ["-m", options.script] if options.module else [options.script]
-    return [sys.executable, *script, *options.args]
+    return [sys.executable, *(["-m"] if options.module else []), *options.command]

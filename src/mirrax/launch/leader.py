@@ -65,10 +65,17 @@ class Leader:
             self._send(index, Message("attempt", fields))
         return self._machines.plan(self._members, 0, token)
 
-    def collect(self, result: JobResult) -> JobResult:
-        """Waits until the attempt has ended everywhere; returns the whole result."""
+    def collect(self, result: JobResult, signals: Sequence[int]) -> JobResult:
+        """Waits until the attempt has ended everywhere; returns the whole result.
+
+        Another signal ends the wait.
+        """
         others = self._members[1:]
-        self._wait(lambda: not self._missing(others), self._end_seconds, ())
+        num_signals = len(signals)
+        self._wait(
+            lambda: not self._missing(others) or len(signals) > num_signals,
+            self._end_seconds,
+        )
         for index in self._missing(others):
             self._forget(index)
         gone = [index for index in others if self._is_gone(index)]
@@ -103,10 +110,11 @@ class Leader:
         def has_enough() -> bool:
             count = 1 + len(self._connections)
             waited = time.monotonic() - start
-            return count >= maximum or (count >= minimum and waited >= more)
+            is_complete = count >= maximum or (count >= minimum and waited >= more)
+            return is_complete or bool(signals)
 
         timeout = self._machines.options.join_timeout
-        self._wait(has_enough, timeout, signals)
+        self._wait(has_enough, timeout)
         present = [0, *sorted(self._connections)][:maximum]
         if len(present) < minimum and not signals:
             missing = [
@@ -145,12 +153,10 @@ class Leader:
         fields = report["cause"]
         return None if fields is None else Cause(**fields)
 
-    def _wait(
-        self, is_done: Callable[[], bool], timeout: float, signals: Sequence[int]
-    ) -> None:
+    def _wait(self, is_done: Callable[[], bool], timeout: float) -> None:
         deadline = time.monotonic() + timeout
         with self._changed:
-            while not is_done() and not signals and time.monotonic() < deadline:
+            while not is_done() and time.monotonic() < deadline:
                 self._changed.wait(_POLL_SECONDS)
 
     def _send(self, index: int, message: Message) -> None:

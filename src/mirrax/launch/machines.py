@@ -67,7 +67,7 @@ class Alone:
         """Returns the workers of an attempt."""
         return self._make_plan()
 
-    def collect(self, result: JobResult) -> JobResult:
+    def collect(self, result: JobResult, signals: Sequence[int]) -> JobResult:
         """Returns the result."""
         return result
 

@@ -8,16 +8,17 @@ import functools
 import itertools
 import os
 import pathlib
+import signal
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from mirrax.cluster.job_options import EXIT_CODE, JobOptions, read_options
+from mirrax.cluster.job_options import EXIT_CODE, read_options
 from mirrax.cluster.step_record import AttemptSteps, StepRecord
 from mirrax.errors import CollectiveTimeout
 from mirrax.launch.follower import Follower
-from mirrax.launch.job_result import Cause, JobResult
+from mirrax.launch.job_result import Cause, JobResult, stop_without_workers
 from mirrax.launch.leader import Leader
 from mirrax.launch.machines import Alone
 from mirrax.launch.supervisor import Supervisor
@@ -78,11 +79,15 @@ def run_job(
     failed: list[FailedAttempt] = []
     failed_at = 0.0
     with _job_folder(environment, max_restarts) as (folder, variables):
+        requeue_code = read_options(variables).requeue_code
         while True:
             try:
                 plan = launchers.start_attempt(signals)
             except CollectiveTimeout as error:
                 result = JobResult([], [], EXIT_CODE, str(error), None, False)
+                break
+            if signals:
+                result = stop_without_workers(signals[0], requeue_code)
                 break
             record = _make_record(folder, len(failed))
             watch = _watch_restart(record, failed, failed_at, show)
@@ -100,8 +105,10 @@ def run_job(
             )
             start = time.monotonic()
             result = supervisor.run(None if end is None else end - time.monotonic())
-            result = launchers.collect(result)
+            result = launchers.collect(result, signals)
             failed_at = supervisor.failed_at or time.monotonic()
+            if signals and _has_not_resumed(failed, record.read(), result):
+                result = dataclasses.replace(result, exit_code=requeue_code)
             if result.cause is None or result.timed_out or not max_restarts or signals:
                 break
             seconds = time.monotonic() - start
@@ -109,7 +116,7 @@ def run_job(
             reason = find_reason_to_stop(failed, max_restarts)
             if reason:
                 show(f"mirrax launch: {result.cause}. Not started again: {reason}.")
-                result = _forbid_requeue(result, read_options(variables))
+                result = _forbid_requeue(result, requeue_code)
                 break
             delay = choose_delay(failed)
             show(
@@ -117,6 +124,8 @@ def run_job(
                 f"{max_restarts}{f' in {delay:g} s' if delay else ''}."
             )
             if not _sleep(delay, end, signals):
+                if signals:
+                    result = stop_without_workers(signals[0], requeue_code)
                 break
     launchers.finish(result.exit_code)
     return result
@@ -142,7 +151,11 @@ def follow_job(
                 return plan
             record = _make_record(folder, attempt)
             each = Supervisor(plan, command, attempt=attempt, record=record, **options)
-            follower.report(each.run(), is_leaving=bool(signals))
+            result = each.run()
+            follower.report(result, is_leaving=bool(signals))
+            if signals:
+                follower.close()
+                return result.exit_code
     raise AssertionError("unreachable")
 
 
@@ -192,11 +205,20 @@ def _make_record(folder: pathlib.Path, attempt: int) -> StepRecord:
     return record
 
 
-def _forbid_requeue(result: JobResult, options: JobOptions) -> JobResult:
+def _forbid_requeue(result: JobResult, requeue_code: int) -> JobResult:
     """Returns the result with 1 in place of a code that asks for another attempt."""
-    if result.exit_code not in (EXIT_CODE, options.requeue_code):
+    if result.exit_code not in (EXIT_CODE, requeue_code):
         return result
     return dataclasses.replace(result, exit_code=1)
+
+
+def _has_not_resumed(
+    failed: Sequence[FailedAttempt], steps: AttemptSteps, result: JobResult
+) -> bool:
+    """Returns whether SIGTERM ended an attempt before it could go on from a step."""
+    is_resumable = any(attempt.steps.done is not None for attempt in failed)
+    is_terminated = result.exit_code == 128 + signal.SIGTERM
+    return is_resumable and is_terminated and steps.first is None
 
 
 def _is_repeated(before: FailedAttempt, last: FailedAttempt) -> bool:

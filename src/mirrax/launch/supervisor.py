@@ -21,8 +21,8 @@ from mirrax.launch.worker_plan import LaunchPlan, make_environment
 from mirrax.launch.worker_process import WorkerProcess
 
 _POLL_SECONDS = 0.02
-# How long the coordinator waits for the launcher's report of a worker's exit.
-_DEATH_SECONDS = 0.5
+# How long to wait for the last lines of all workers.
+_OUTPUT_SECONDS = 10.0
 # When to say that workers are still running after a signal.
 _REMINDER_SECONDS = 3.0
 _REMINDER_AGAIN_SECONDS = 10.0
@@ -93,8 +93,9 @@ class Supervisor:
                 coordinator_code = coordinator.exit_code
                 failure = coordinator.stop()
             guard.close()
+        deadline = time.monotonic() + _OUTPUT_SECONDS
         for process in self._processes:
-            process.finish()
+            process.finish(max(0.0, deadline - time.monotonic()))
         signal_number = self.signals[0] if self.signals else None
         return make_result(
             self.plan,
@@ -123,7 +124,7 @@ class Supervisor:
             ),
             workers=self.plan.workers,
             options=options,
-            exit_report_seconds=_DEATH_SECONDS,
+            reported=self.plan.local,
         )
 
     def _start(self, guard: OrphanGuard, coordinator: Coordinator | None) -> None:
@@ -162,14 +163,16 @@ class Supervisor:
         """Waits for all workers to end; returns whether the timeout expired first."""
         running = set(range(len(self._processes)))
         num_forwarded = 0
-        while running:
+        while True:
             for position in sorted(running):
                 if self._processes[position].exit_code is not None:
                     running.discard(position)
                     self._record_exit(position, coordinator)
             for number in self.signals[num_forwarded:]:
-                self._forward_signal(number, is_first=num_forwarded == 0)
                 num_forwarded += 1
+                # Schedulers repeat SIGTERM; only a user who insists sends SIGINT.
+                is_urgent = num_forwarded > 1 and number == signal.SIGINT
+                self._forward_signal(number, 0.0 if is_urgent else self.grace)
             if coordinator is not None and (
                 coordinator.exit_code or coordinator.has_failure()
             ):
@@ -183,8 +186,9 @@ class Supervisor:
                 self._failed += sorted(running)
                 return False
             self.poll()
+            if not running:
+                return False
             time.sleep(_POLL_SECONDS)
-        return False
 
     def _wait_for_other_machines(
         self, coordinator: Coordinator, end: float | None
@@ -225,10 +229,10 @@ class Supervisor:
         self.failed_at = self.failed_at or time.monotonic()
         self._set_deadline(grace)
 
-    def _forward_signal(self, number: int, is_first: bool) -> None:
+    def _forward_signal(self, number: int, grace: float) -> None:
         for process in self._processes:
             process.signal(number)
-        self._set_deadline(self.grace if is_first else 0.0)
+        self._set_deadline(grace)
         self._reminder = time.monotonic() + _REMINDER_SECONDS
 
     def _remind(self, running: set[int]) -> None:
@@ -238,7 +242,7 @@ class Supervisor:
         )
         self.show(
             f"mirrax launch: Waiting up to {self.grace:g} s for {names} to end. "
-            "A second signal ends them now."
+            "Ctrl-C (SIGINT) ends them now."
         )
 
     def _set_deadline(self, seconds: float) -> None:
@@ -250,8 +254,9 @@ class Supervisor:
 def received_signals() -> Iterator[list[int]]:
     """Gives a list that gets each SIGINT, SIGTERM and SIGHUP inside the block.
 
-    A supervisor forwards the first of them to its workers; a second one kills them.
-    Under `nohup`, SIGHUP stays ignored.
+    A supervisor forwards them to its workers; SIGINT after another one kills them.
+    Once one has come, the program ends: later ones are ignored after the block, so that
+    they cannot change its exit code. Under `nohup`, SIGHUP stays ignored.
     """
     received: list[int] = []
 
@@ -266,4 +271,4 @@ def received_signals() -> Iterator[list[int]]:
         yield received
     finally:
         for number, handler in previous.items():
-            signal.signal(number, handler)
+            signal.signal(number, signal.SIG_IGN if received else handler)

@@ -93,7 +93,7 @@ class Console:
 
     def show_bar(self, bar: str) -> None:
         """Draws a bar in place of the last one; only on a terminal."""
-        if not sys.stdout.isatty():
+        if sys.stdout is None or not sys.stdout.isatty():
             return
         with self._lock:
             self._bar = bar[: shutil.get_terminal_size().columns - 1]
@@ -101,7 +101,9 @@ class Console:
 
 
 def _write(text: str) -> None:
-    """Writes to standard output; a terminal that is gone ends no worker."""
+    """Writes to standard output, if any; a terminal that is gone ends no worker."""
+    if sys.stdout is None:
+        return
     encoding = sys.stdout.encoding or "utf-8"
     shown = text.encode(encoding, errors="backslashreplace").decode(encoding)
     with contextlib.suppress(OSError):

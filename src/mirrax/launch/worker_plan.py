@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import secrets
@@ -150,12 +151,12 @@ def share_cores(cores: int, num_workers: int) -> int:
 
 def find_free_ports(count: int) -> list[int]:
     """Returns distinct ports that are free at the moment."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    try:
+    address = ("127.0.0.1", 0)
+    with contextlib.ExitStack() as stack:
+        sockets = [
+            stack.enter_context(socket.create_server(address)) for _ in range(count)
+        ]
         return [int(sock.getsockname()[1]) for sock in sockets]
-    finally:
-        for sock in sockets:
-            sock.close()
 
 
 def _count_devices(environment: Mapping[str, str]) -> int:

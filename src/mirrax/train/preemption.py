@@ -5,14 +5,17 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import socket
 import sys
 import threading
+import weakref
 from collections.abc import Callable
 from types import FrameType
 from typing import NoReturn, Protocol
 
 from mirrax.cluster import current_job, step_record
 from mirrax.cluster.job_options import read_options
+from mirrax.cluster.worker.stop_agreement import StopAgreement
 
 
 class PreemptionWatcher:
@@ -45,8 +48,14 @@ class PreemptionWatcher:
             _NoAgreement() if job is None else job.stop_agreement
         )
         self._previous: object = None
+        self._listener: _SignalListener | None = None
         if _is_main_thread():
             self._previous = signal.signal(signal.SIGTERM, self._receive)
+            if job is not None:
+                self._listener = _SignalListener(job.stop_agreement)
+            # Whoever forks a process, such as a data loader, can end it with SIGTERM.
+            watcher = weakref.ref(self)
+            os.register_at_fork(after_in_child=lambda: _close(watcher()))
 
     @property
     def preemption_message(self) -> str | None:
@@ -68,10 +77,13 @@ class PreemptionWatcher:
     def exit(self) -> NoReturn:
         """Ends the program with the exit code that means "start me again".
 
-        It is 75, or MIRRAX_REQUEUE_CODE.
+        It is 75, or MIRRAX_REQUEUE_CODE. From here on SIGTERM is ignored: schedulers
+        send it more than once, and another one would change the exit code.
         """
         step_record.report_preemption()
-        self.close()
+        if self._previous is not None and _is_main_thread():
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            self._previous = None
         sys.exit(self._exit_code)
 
     def close(self) -> None:
@@ -79,6 +91,8 @@ class PreemptionWatcher:
         if self._previous is not None and _is_main_thread():
             signal.signal(signal.SIGTERM, self._previous)  # type: ignore[arg-type]
             self._previous = None
+            if self._listener is not None:
+                self._listener.close()
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
         # Not `print`: the signal may have interrupted one.
@@ -89,6 +103,36 @@ class PreemptionWatcher:
     def _note(self, message: str) -> None:
         self._message = message
         self._agreement.request()
+
+
+class _SignalListener:
+    """Announces SIGTERM at once, also while the main thread waits inside JAX.
+
+    Python runs a handler between two instructions of the main thread: after the step.
+    The others would learn so late that all must do another one.
+    """
+
+    def __init__(self, agreement: StopAgreement) -> None:
+        self._agreement = agreement
+        self._receiver, self._sender = socket.socketpair()
+        self._sender.setblocking(False)
+        number = self._sender.fileno()
+        self._previous = signal.set_wakeup_fd(number, warn_on_full_buffer=False)
+        if self._previous != -1:
+            # Somebody else, such as asyncio, needs it; the handler has to do.
+            signal.set_wakeup_fd(self._previous)
+        threading.Thread(target=self._listen, name="mirrax-job", daemon=True).start()
+
+    def close(self) -> None:
+        signal.set_wakeup_fd(self._previous)
+        self._sender.close()
+
+    def _listen(self) -> None:
+        with self._receiver:
+            while numbers := self._receiver.recv(64):
+                if signal.SIGTERM in numbers:
+                    self._agreement.request()
+                    self._agreement.announce()
 
 
 class _Agreement(Protocol):
@@ -110,6 +154,11 @@ class _NoAgreement:
 
     def finish_step(self) -> bool:
         return self.is_coming
+
+
+def _close(watcher: PreemptionWatcher | None) -> None:
+    if watcher is not None:
+        watcher.close()
 
 
 def _is_main_thread() -> bool:

@@ -138,7 +138,7 @@ def test_launcher_can_say_how_a_worker_died():
         WORKERS,
         limits(),
         now=0,
-        exit_report_seconds=0.5,
+        reported=[0, 1],
     )
     for index in range(3):
         job_state.add_worker(index, body(index), now=0)
@@ -148,6 +148,15 @@ def test_launcher_can_say_how_a_worker_died():
     job_state.report_exit(0, "killed by SIGKILL", has_failed=True)
     job_state.tick(1.2)
     assert "died: killed by SIGKILL" in job_state.failure.message
+
+
+def test_death_on_another_machine_does_not_wait_for_a_launcher():
+    job_state = JobState(WORKERS, limits(), now=0, reported=[0, 1])
+    for index in range(3):
+        job_state.add_worker(index, body(index), now=0)
+    job_state.disconnect(2, now=1)
+    job_state.tick(1)
+    assert job_state.failure.worker == 2
 
 
 def test_first_failure_is_the_verdict():
@@ -301,7 +310,7 @@ def test_broken_connection_to_a_worker_that_left_is_explained_by_its_exit(code, 
         WORKERS,
         limits(),
         now=0,
-        exit_report_seconds=0.5,
+        reported=[0, 1],
     )
     for index in range(3):
         job_state.add_worker(index, body(index), now=0)

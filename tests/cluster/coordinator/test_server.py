@@ -150,10 +150,18 @@ def test_connection_that_is_closed_while_another_is_served_ends_nothing():
         states=[], outbox=[], failure=None, is_over=False, is_awaiting_exit_report=False
     )
     job.tick = lambda now: None
+    gone, other = socket.socketpair()
+    other.close()
     parent = types.SimpleNamespace(
-        is_done=False, take_exits=list, is_alive=lambda: False
+        is_done=False, is_alive=True, receive=list, fileno=gone.fileno
     )
-    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+    def receive():
+        parent.is_alive = bool(gone.recv(1))
+        return []
+
+    parent.receive = receive
+    with gone, socket.create_server(("127.0.0.1", 0)) as listener:
         server = ClosingServer(listener, b"key", job, iter(()), parent)
         clients = [socket.create_connection(listener.getsockname()) for _ in range(2)]
         # Returns once both have been closed, because there is no parent.

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from mirrax import cluster_resolver as resolvers
+from mirrax import errors
 from mirrax.cluster.resolvers.detection import LAUNCHERS, count_tasks, list_pods
 from mirrax.strategy import mirrored_strategy
 from tests.free_ports import find_free_ports
@@ -177,6 +178,28 @@ def test_single_task_trains_alone(monkeypatch, environment):
     workers = resolvers.find_cluster_resolver().cluster_spec().as_dict()
     assert len(workers.get("worker", [])) <= 1
     assert count_tasks() <= 1
+
+
+@pytest.mark.parametrize(
+    ("environment", "message"),
+    [
+        ({**SLURM, "SLURM_PROCID": "one"}, "SLURM_PROCID must be a number. Received: "),
+        ({**SLURM, "SLURM_NTASKS": "2(x2)"}, "SLURM_NTASKS must be a number. Received"),
+        ({**SLURM, "JAX_COORDINATOR_PORT": "x"}, "JAX_COORDINATOR_PORT must be a numb"),
+        ({**JAX, "JAX_COORDINATOR_ADDRESS": "node1:"}, "Received: 'node1:'. Use"),
+        ({**JAX, "JAX_COORDINATOR_ADDRESS": "h:x"}, "Received: 'h:x'. Use a form such"),
+        ({**JAX_JOB, "COORDINATOR_PORT": "x"}, "Received: 'train-worker-0:x'. Use a f"),
+    ],
+)
+def test_malformed_variables_are_named(find, environment, message):
+    with pytest.raises(errors.ConfigurationError, match=re.escape(message)):
+        find(environment)
+
+
+def test_address_without_a_port_may_be_of_ipv6(find):
+    for address in ("fe80::1", "[fe80::1]"):
+        first, _ = find(JAX, {"JAX_COORDINATOR_ADDRESS": address})
+        assert first.startswith("[fe80::1]:6")
 
 
 def test_pods_are_named_after_job_and_service():

@@ -27,6 +27,19 @@ def test_only_the_lines_of_gloo_are_held_back():
     assert (lines[0], lines[-1]) == ("before", "after")
 
 
+def test_program_without_an_output_keeps_its_connections():
+    program = (
+        "import os, socket\n"
+        "from mirrax.cluster.worker import gloo\n"
+        "one, other = socket.socketpair()\n"
+        "with gloo.filter_gloo_output():\n"
+        "    one.send(b'x')\n"
+        "os._exit(other.recv(1)[0])"
+    )
+    command = f"exec '{sys.executable}' -c \"{program}\" >&-"
+    assert subprocess.run(command, shell=True, check=False).returncode == ord("x")
+
+
 @pytest.fixture
 def connection():
     with socket.create_server(("127.0.0.1", 0)) as listener:

@@ -69,6 +69,11 @@ def test_workers_meet_and_compute_together(run_in_processes):
 
 
 @pytest.mark.slow
+def test_end_of_a_forked_process_is_no_matter_of_the_job(run_in_processes):
+    assert run_in_processes(programs.fork) == [(-signal.SIGTERM, 2.0)] * 2
+
+
+@pytest.mark.slow
 def test_long_folder_for_temporary_files_is_no_hindrance(run_in_processes, tmp_path):
     folder = tmp_path / ("long" * 30)
     folder.mkdir()
@@ -330,6 +335,23 @@ def test_death_of_the_first_worker_is_seen_without_a_launcher():
     found = caught("\n".join(second.lines))
     assert (found["error"], found["worker"]) == ("WorkerLost", 0)
     assert not NOISE.search("\n".join(second.lines))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_worker_that_waits_for_the_others_at_its_end_can_be_interrupted(number):
+    workers = Workers("none", 0, sleeps=("0", "600"))
+    try:
+        first = workers.children[0]
+        deadline = time.monotonic() + 240
+        while not any("This worker is done" in line for line in first.lines):
+            assert time.monotonic() < deadline, first.lines
+            time.sleep(0.05)
+        first.signal(number)
+        assert workers.wait(0) == 128 + number
+        assert "Traceback" not in "\n".join(first.lines)
+    finally:
+        workers.kill()
 
 
 def test_errors_have_the_fields_of_what_happened():

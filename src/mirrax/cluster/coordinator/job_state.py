@@ -6,7 +6,7 @@ Does no I/O; `server.py` has the sockets.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from mirrax.cluster.coordinator import liveness
@@ -25,6 +25,8 @@ HEARTBEAT_SECONDS = 1.0
 
 # How long to wait for a stalled worker's stack before reporting the failure without it.
 _STACK_SECONDS = 1.0
+# How long to wait for the launcher's report of a worker's exit.
+_EXIT_REPORT_SECONDS = 0.5
 # How long a worker that left may take to end, and its launcher to report its exit code.
 _END_SECONDS = 2.0
 _MAX_REFUSED = 5
@@ -36,7 +38,7 @@ class JobState:
     Args:
         options: The timeouts of the job.
         now: The current time, in seconds.
-        exit_report_seconds: Seconds to wait for `report_exit` after a disconnect.
+        reported: The indices of workers whose ends are told by `report_exit`.
     """
 
     def __init__(
@@ -44,7 +46,7 @@ class JobState:
         workers: Sequence[Worker],
         options: JobOptions,
         now: float,
-        exit_report_seconds: float = 0.0,
+        reported: Collection[int] = (),
     ) -> None:
         self.states = [WorkerState(worker) for worker in workers]
         self.outbox: list[tuple[int, Message]] = []
@@ -57,7 +59,7 @@ class JobState:
         self._join_deadline = now + options.join_timeout
         self._has_join_expired = False
         self._last_change = (0, now)
-        self._exit_report_seconds = exit_report_seconds
+        self._reported = frozenset(reported)
         self._exchanges = Exchanges(self.states)
         self._stop_round = StopRound()
         self._reports = WaitReports(self.states, now, options.join_timeout)
@@ -136,7 +138,7 @@ class JobState:
         elif message.kind == "broken":
             state.progress = read_progress(message.fields)
             self._broken[index] = now
-            if self._exit_report_seconds:
+            if self._reported:
                 self._broken[index] += _END_SECONDS
         elif message.kind == "stuck":
             state.progress = read_progress(message.fields)
@@ -151,7 +153,8 @@ class JobState:
         if state.state == "connected":
             state.state = "lost"
             if self.failure is None:
-                self._lost[index] = now + self._exit_report_seconds
+                is_reported = index in self._reported
+                self._lost[index] = now + _EXIT_REPORT_SECONDS * is_reported
 
     def report_exit(self, index: int, how: str, has_failed: bool) -> None:
         """Handles the launcher's report of how a worker ended: `killed by SIGKILL`."""

@@ -19,14 +19,12 @@ import json
 import logging
 import os
 import pathlib
-import queue
 import resource
 import select
 import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from typing import IO, Any
@@ -42,6 +40,7 @@ from mirrax.cluster.net.tunnel import private_socket_path
 
 _PACKAGE = pathlib.Path(__file__).resolve().parents[2]
 _REPORT_SECONDS = 10
+_CHUNK = 1 << 16
 _LOGGER = logging.getLogger(__name__)
 # Time to hand over the last messages when the parent is gone.
 _LINGER_SECONDS = 2.0
@@ -66,7 +65,7 @@ class Coordinator:
     Args:
         port: The port to listen on; 0 for any.
         key: The job key that workers must prove to know.
-        workers, options, exit_report_seconds: See `JobState`.
+        workers, options, reported: See `JobState`.
     """
 
     def __init__(
@@ -77,7 +76,7 @@ class Coordinator:
         key: bytes,
         workers: Sequence[Worker],
         options: JobOptions,
-        exit_report_seconds: float = 0.0,
+        reported: Sequence[int] = (),
     ) -> None:
         # Silences the logs of JAX's service: our own errors say more.
         environment = {
@@ -101,7 +100,7 @@ class Coordinator:
                 "key": key.hex(),
                 "workers": [[w.type, w.index, w.address] for w in workers],
                 "options": dataclasses.asdict(options),
-                "exit_report_seconds": exit_report_seconds,
+                "reported": list(reported),
             }
         )
 
@@ -182,18 +181,19 @@ def main() -> None:
     # macOS refuses its own limit if that is infinite; few workers need no more.
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    settings = json.loads(sys.stdin.buffer.readline())
+    parent = _Parent()
+    settings = parent.settings
     listener = socket.socket(fileno=settings["listener"])
     workers = [Worker(*fields) for fields in settings["workers"]]
     job = JobState(
         workers,
         JobOptions(**settings["options"]),
         time.monotonic(),
-        settings["exit_report_seconds"],
+        settings["reported"],
     )
     service = _connect_service(len(workers))
     key = bytes.fromhex(settings["key"])
-    server = Server(listener, key, job, service, _Parent())
+    server = Server(listener, key, job, service, parent)
     server.serve(_LINGER_SECONDS)
     # JAX's service is not shut down cleanly: it would notify its clients, and JAX would
     # then exit each worker. Behind the tunnel a broken connection goes unnoticed.
@@ -214,19 +214,33 @@ def _connect_service(num_workers: int) -> Iterator[socket.socket]:
 
 
 class _Parent:
-    """Reads the parent's messages from standard input until its end."""
+    """Reads the parent's messages from standard input."""
 
     def __init__(self) -> None:
-        self._exits: queue.SimpleQueue[ExitReport] = queue.SimpleQueue()
+        self.is_alive = True
         self.is_done = False
-        self._thread = threading.Thread(target=self._read, daemon=True)
-        self._thread.start()
+        self._rest = b""
+        while b"\n" not in self._rest:
+            data = os.read(self.fileno(), _CHUNK)
+            if not data:
+                sys.exit("The parent is gone.")
+            self._rest += data
+        first, _, self._rest = self._rest.partition(b"\n")
+        self.settings = json.loads(first)
+        os.set_blocking(self.fileno(), False)
 
-    def is_alive(self) -> bool:
-        return self._thread.is_alive()
+    def fileno(self) -> int:
+        return sys.stdin.fileno()
 
-    def take_exits(self) -> list[ExitReport]:
-        return [self._exits.get() for _ in range(self._exits.qsize())]
+    def receive(self) -> list[ExitReport]:
+        with contextlib.suppress(BlockingIOError):
+            data = os.read(self.fileno(), _CHUNK)
+            self.is_alive = bool(data)
+            self._rest += data
+        *lines, self._rest = self._rest.split(b"\n")
+        messages = [json.loads(line) for line in lines]
+        self.is_done |= any("finish" in fields for fields in messages)
+        return [tuple(fields["exit"]) for fields in messages if "exit" in fields]
 
     def report_failure(self, failure: Failure) -> None:
         # Without details: the line must fit into the buffer of an unread pipe.
@@ -234,14 +248,6 @@ class _Parent:
         with contextlib.suppress(OSError):
             sys.stdout.write(json.dumps(dataclasses.asdict(short)) + "\n")
             sys.stdout.flush()
-
-    def _read(self) -> None:
-        for line in sys.stdin.buffer:
-            fields = json.loads(line)
-            if "finish" in fields:
-                self.is_done = True
-            else:
-                self._exits.put(tuple(fields["exit"]))
 
 
 def _pipe(stream: IO[bytes] | None) -> IO[bytes]:

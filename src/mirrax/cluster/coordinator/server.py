@@ -41,13 +41,16 @@ ExitReport: TypeAlias = tuple[int, str, bool]
 class Parent(Protocol):
     """The process that started the coordinator."""
 
+    is_alive: bool
+    """Whether it is running."""
+
     is_done: bool
     """Whether its own workers have ended."""
 
-    def is_alive(self) -> bool:
-        """Returns whether it is running."""
+    def fileno(self) -> int:
+        """Returns the file that becomes readable when it sends something, or ends."""
 
-    def take_exits(self) -> list[ExitReport]:
+    def receive(self) -> list[ExitReport]:
         """Returns the exits of workers that it reported since the last call."""
 
     def report_failure(self, failure: Failure) -> None:
@@ -94,23 +97,27 @@ class Server:
         self._selector = selectors.DefaultSelector()
         listener.setblocking(False)
         self._selector.register(listener, selectors.EVENT_READ)
+        self._selector.register(parent, selectors.EVENT_READ)
 
     def serve(self, linger: float) -> None:
         """Serves until the job is over, at most `linger` seconds without a parent."""
         deadline: float | None = None
         has_reported = False
-        next_tick = 0.0
+        next_tick = delay = 0.0
+        self._hear_parent()
         while not self._is_over():
             before = time.monotonic()
-            for key, events in self._selector.select(_TICK_SECONDS):
+            for key, events in self._selector.select(delay):
                 if key.fileobj is self._listener:
                     self._accept()
+                elif key.fileobj is self._parent:
+                    self._hear_parent()
                 elif key.fileobj in self._connections:
                     # Otherwise it was closed while another was handled.
                     self._handle(self._connections[key.fileobj], events)
-            for report in self._parent.take_exits():
-                self._job.report_exit(*report)
             now = time.monotonic()
+            # What arrives too soon for another check waits no longer than for that.
+            delay = _TICK_SECONDS if now >= next_tick else next_tick - now
             if now >= next_tick:
                 self._job.tick(now)
                 # What arrived since `before` is not read yet, if there is much to do.
@@ -121,10 +128,16 @@ class Server:
             if self._job.failure is not None and not has_reported:
                 has_reported = True
                 self._parent.report_failure(self._job.failure)
-            if not self._parent.is_alive():
+            if not self._parent.is_alive:
                 deadline = deadline or now + linger
                 if now > deadline:
                     return
+
+    def _hear_parent(self) -> None:
+        for report in self._parent.receive():
+            self._job.report_exit(*report)
+        if not self._parent.is_alive:
+            self._selector.unregister(self._parent)
 
     def _is_over(self) -> bool:
         if self._workers or self._job.is_awaiting_exit_report:

@@ -69,10 +69,18 @@ def is_loopback(host: str) -> bool:
     >>> is_loopback("127.0.0.2"), is_loopback("node1")
     (True, False)
     """
+    if not is_ip_address(host):
+        return host == "localhost"
+    return ipaddress.ip_address(host).is_loopback
+
+
+def is_ip_address(text: str) -> bool:
+    """Returns whether `text` is an IP address, not a name."""
     try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+        ipaddress.ip_address(text)
     except ValueError:
         return False
+    return True
 
 
 def _is_loopback_name(host: str) -> bool:

@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping
 
 from mirrax.cluster.cluster_spec import ClusterSpec
 from mirrax.cluster.membership import join_address, list_workers, split_address
+from mirrax.cluster.net.listener import is_ip_address
 from mirrax.cluster.resolvers.base import ClusterResolver
 from mirrax.cluster.resolvers.simple import SimpleClusterResolver
-from mirrax.cluster.resolvers.slurm import SlurmClusterResolver
+from mirrax.cluster.resolvers.slurm import SlurmClusterResolver, read_number
 from mirrax.cluster.resolvers.tf_config import TFConfigClusterResolver
 from mirrax.errors import ConfigurationError
 
@@ -129,16 +130,16 @@ def _resolve(launcher: Launcher, environment: Environment) -> ClusterResolver:
 
 def _split(address: str, environment: Environment) -> tuple[str, int]:
     """Returns host and port of an address that may lack the port."""
-    if re.search(r"[^:\]]:\d+$|\]:\d+$", address):
+    host = address.strip("[]")
+    if ":" in address and not is_ip_address(host):
         return split_address(address)
-    return address, _choose_port(environment)
+    return host, _choose_port(environment)
 
 
 def _choose_port(environment: Environment) -> int:
     """Returns a port that all workers of a job know, and other jobs seldom have."""
-    given = environment.get(_PORT, "")
-    if given.isdecimal():
-        return int(given)
+    if environment.get(_PORT):
+        return read_number(_PORT, environment)
     names = ("SLURM_JOB_ID", "SLURM_STEP_ID", "PMIX_NAMESPACE")
     job = ".".join(environment.get(name, "") for name in names)
     return _FIRST_PORT + zlib.crc32(job.encode()) % _NUM_PORTS
@@ -199,9 +200,11 @@ def list_pods(name: str, index: int, count: int) -> list[str]:
 
 
 def _resolve_slurm(environment: Environment) -> ClusterResolver:
-    names = ("SLURM_NTASKS", "SLURM_JOB_NUM_NODES")
-    wanted = max(int(environment.get(name) or 1) for name in names)
-    started = int(environment.get("SLURM_STEP_NUM_TASKS") or 1)
+    tasks, nodes, started = (
+        read_number(name, environment) if environment.get(name) else 1
+        for name in ("SLURM_NTASKS", "SLURM_JOB_NUM_NODES", "SLURM_STEP_NUM_TASKS")
+    )
+    wanted = max(tasks, nodes)
     if wanted > started:
         raise ConfigurationError(
             f"Slurm has {wanted} tasks for this job, and srun must start the workers. "

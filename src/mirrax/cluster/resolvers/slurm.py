@@ -51,10 +51,12 @@ class SlurmClusterResolver(ClusterResolver):
         auto_set_gpu: bool = True,
         rpc_layer: str | None = "grpc",
     ) -> None:
-        self._rank = int(_read("PROCID"))
+        self._rank = read_number("SLURM_PROCID", os.environ)
         self._nodes = _find_nodes(tasks_per_node)
         num_tasks = sum(self._nodes.values())
-        self._jobs = dict(jobs or {"worker": int(_read("STEP_NUM_TASKS"))})
+        self._jobs = dict(
+            jobs or {"worker": read_number("SLURM_STEP_NUM_TASKS", os.environ)}
+        )
         if sum(self._jobs.values()) != num_tasks:
             raise ConfigurationError(
                 "The jobs must have as many tasks as Slurm has started. Received: "
@@ -176,10 +178,10 @@ def _expand(group: str) -> list[str]:
 def _find_nodes(tasks_per_node: int | Mapping[str, int] | None) -> dict[str, int]:
     if isinstance(tasks_per_node, Mapping):
         return dict(tasks_per_node)
-    hosts = expand_hosts(_read("STEP_NODELIST"))
+    hosts = expand_hosts(_read("SLURM_STEP_NODELIST", os.environ))
     if tasks_per_node is not None:
         return dict.fromkeys(hosts, tasks_per_node)
-    counts = expand_tasks(_read("STEP_TASKS_PER_NODE"))
+    counts = expand_tasks(_read("SLURM_STEP_TASKS_PER_NODE", os.environ))
     if len(counts) != len(hosts):
         raise ConfigurationError(
             "Slurm must name as many hosts as numbers of tasks. Received: "
@@ -194,9 +196,8 @@ def _list_visible_gpus() -> list[str] | None:
 
 
 def _count_gpus() -> int:
-    counted = os.environ.get("SLURM_GPUS_ON_NODE")
-    if counted:
-        return int(counted)
+    if os.environ.get("SLURM_GPUS_ON_NODE"):
+        return read_number("SLURM_GPUS_ON_NODE", os.environ)
     if shutil.which("nvidia-smi") is None:
         return 0
     command = ["nvidia-smi", "--list-gpus"]
@@ -206,11 +207,21 @@ def _count_gpus() -> int:
     return sum(line.startswith("GPU ") for line in listed.stdout.splitlines())
 
 
-def _read(name: str) -> str:
-    variable = f"SLURM_{name}"
-    if variable not in os.environ:
+def read_number(variable: str, environment: Mapping[str, str]) -> int:
+    """Returns the number in an environment variable."""
+    text = _read(variable, environment)
+    if not text.isdecimal():
+        raise ConfigurationError(
+            f"{variable} must be a number. Received: {text!r}. Let Slurm set it, or "
+            "correct it for all workers."
+        )
+    return int(text)
+
+
+def _read(variable: str, environment: Mapping[str, str]) -> str:
+    if variable not in environment:
         raise ConfigurationError(
             f"{variable} not found in environment. SlurmClusterResolver works inside "
             "of a Slurm job step. Start the script with srun, or use another resolver."
         )
-    return os.environ[variable]
+    return environment[variable]

@@ -21,6 +21,7 @@ from mirrax.cluster.coordinator.process import Coordinator
 from mirrax.cluster.job_options import EXIT_CODE, JobOptions
 from mirrax.cluster.worker.heartbeat import exit_code_of
 from mirrax.cluster.worker.job import Job
+from mirrax.cluster.worker.streams import flush_output
 from mirrax.cluster.worker.tracebacks import (
     describe_user_line,
     hide_own_frames,
@@ -54,6 +55,7 @@ def install(job: Job, hosted: Coordinator | None, options: JobOptions) -> None:
     sys.excepthook = handler.report
     sys.exit = handler.exit
     atexit.register(handler.end)
+    os.register_at_fork(after_in_child=handler.release)
     is_main = threading.current_thread() is threading.main_thread()
     if is_main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         # Otherwise the others would report a lost worker, without the reason.
@@ -109,6 +111,7 @@ class _ExitHandler:
         self._hosted = hosted
         self._options = options
         self._print_error = print_error
+        self._python_exit = sys.exit
         self._exit_code = EXIT_CODE
 
     def report(
@@ -118,13 +121,16 @@ class _ExitHandler:
         trace: TracebackType | None,
     ) -> None:
         """Reports an uncaught exception to the job; replaces `sys.excepthook`."""
+        is_sigterm = isinstance(error, Terminated)
+        if is_sigterm:
+            # Schedulers send it more than once.
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
         explained = self._job.heartbeat.explain(error)
         trace = hide_own_frames(error, trace)
-        self._job.fail(explained)
+        self._job.fail(KeyboardInterrupt("SIGTERM") if is_sigterm else explained)
         if isinstance(explained, KeyboardInterrupt):
             # All workers are interrupted at once: one line from each is enough.
             line = describe_user_line(trace)
-            is_sigterm = isinstance(explained, Terminated)
             what = "SIGTERM" if is_sigterm else "KeyboardInterrupt"
             print(f"{what}{line and f' at {line}'}", file=sys.stderr)
             number = signal.SIGTERM if is_sigterm else signal.SIGINT
@@ -141,6 +147,19 @@ class _ExitHandler:
             # Python ends other threads silently for this exact type only.
             raise SystemExit(status)
         raise _WorkerExit(status, self._report_exit)
+
+    def release(self) -> None:
+        """Undoes `install`, in a forked process: that is no worker.
+
+        It shares the connections, and would end those of the worker at its exit.
+        """
+        atexit.unregister(self.end)
+        sys.excepthook, sys.exit = self._print_error, self._python_exit
+        if signal.getsignal(signal.SIGTERM) is _terminate:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        _clients.append(forget_distributed())
+        if self._hosted is not None:
+            self._hosted.close()
 
     def _report_exit(self, status: object, trace: TracebackType | None) -> None:
         if isinstance(status, int):
@@ -168,18 +187,25 @@ class _ExitHandler:
         # Otherwise JAX's shutdown waits for all workers to shut down.
         _clients.append(forget_distributed())
         if self._hosted is not None and not has_failed:
-            self._hosted.wait(self._options.idle_timeout)
+            try:
+                self._hosted.wait(self._options.idle_timeout)
+            except KeyboardInterrupt as error:
+                is_sigterm = isinstance(error, Terminated)
+                self._exit_code = 128 + (
+                    signal.SIGTERM if is_sigterm else signal.SIGINT
+                )
+                self._exit_now()
         if self._job.has_abandoned_thread:
             # That thread is inside JAX and would crash when Python shuts down.
             self._exit_now()
-        if has_failed:
-            # Python need not search for garbage: it takes as long as a step.
+        if has_failed or self._job.stop_agreement.is_over:
+            # Python need not search for garbage: a restart waits for this process.
             gc.freeze()
+        if has_failed:
             silence = open(os.devnull, "w")  # noqa: SIM115
             faulthandler.dump_traceback_later(_MAX_END_SECONDS, exit=True, file=silence)
 
     def _exit_now(self) -> NoReturn:
         logging.shutdown()
-        for stream in (sys.stdout, sys.stderr):
-            stream.flush()
+        flush_output()
         os._exit(self._exit_code)

@@ -17,6 +17,8 @@ from typing import Any
 import jax
 import psutil
 
+from mirrax.cluster.worker.streams import flush_output
+
 # A child process started meanwhile may hold the output open.
 _FILTER_SECONDS = 1.0
 
@@ -53,7 +55,11 @@ def shut_down_connections(own_ports: set[int], peer_ports: set[int]) -> int:
 @contextlib.contextmanager
 def filter_gloo_output() -> Iterator[None]:
     """Drops Gloo's log lines from standard output, in the `with` block."""
-    sys.stdout.flush()
+    if sys.__stdout__ is None:
+        # The program was started without an output: another file may have its number.
+        yield
+        return
+    flush_output()
     source, target = os.pipe()
     saved = os.dup(1)
     os.dup2(target, 1)
@@ -63,7 +69,7 @@ def filter_gloo_output() -> Iterator[None]:
     try:
         yield
     finally:
-        sys.stdout.flush()
+        flush_output()
         # Closes the last write end, so the thread ends.
         os.dup2(saved, 1)
         filtering.join(_FILTER_SECONDS)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
-import sys
 import threading
 import time
 import traceback
@@ -17,6 +17,7 @@ from mirrax.cluster.net.messages import Message, ProtocolError
 from mirrax.cluster.worker import gloo
 from mirrax.cluster.worker.coordinator_client import CoordinatorClient
 from mirrax.cluster.worker.stop_agreement import StopAgreement
+from mirrax.cluster.worker.streams import flush_output
 from mirrax.cluster.worker.tracebacks import describe_main_thread
 from mirrax.cluster.worker.wait_scopes import WaitScopes
 from mirrax.errors import CollectiveTimeout, JobError, ProgramMismatch, WorkerLost
@@ -215,9 +216,9 @@ class Heartbeat:
             is_waiting = self._progress.find_wait() is not None
             if self.has_left or not (is_waiting or self._is_stuck()):
                 return
-        traceback.print_exception(self.make_error())
-        sys.stderr.flush()
-        sys.stdout.flush()
+        with contextlib.suppress(OSError, ValueError):
+            traceback.print_exception(self.make_error())
+        flush_output()
         os._exit(exit_code_of(self.make_error()))
 
     def _is_stuck(self) -> bool:
