@@ -106,12 +106,12 @@ def _over_batches(
             return original(**{"self": model, **given, **extra})
     topology = strategy.topology
     callbacks = given.get("callbacks")
-    own = multi_worker.callbacks_of(topology, callbacks)
+    own = multi_worker.callbacks_of(strategy, callbacks)
     if not multi_worker.is_chief(topology):
         given["verbose"] = 0
     name = original.__name__
     is_fit = name == "fit"
-    watched = saving_on_preemption(callbacks if is_fit else None, own, topology)
+    watched = saving_on_preemption(callbacks if is_fit else None, own, strategy)
     with _fitting(model, strategy, name), watched as given["callbacks"], quiet:
         if is_fit:
             multi_worker.sync_numpy_random(topology)
@@ -149,7 +149,7 @@ def _without_warning() -> Iterator[None]:
 def _fitting(model: Any, strategy: Any, name: str) -> Iterator[None]:
     guards.require_cross_replica(f"`model.{name}`")
     with strategy.scope(), stack.entered(hooks.Fitting(strategy)):
-        adopt(_variables_of(model), strategy)
+        adopt(multi_worker.variables_of(model), strategy)
         yield
 
 
@@ -159,12 +159,6 @@ def _without_scope() -> Iterator[None]:
     is_kept = isinstance(stack.frame(), stack.Replica | hooks.ChiefOnly)
     with contextlib.nullcontext() if is_kept else stack.entered(None):
         yield
-
-
-def _variables_of(model: Any) -> list[Any]:
-    optimizer = getattr(model, "optimizer", None)
-    slots = [] if optimizer is None else optimizer.variables
-    return [*model.variables, *slots, *model.metrics_variables]
 
 
 def _make_function(
@@ -177,8 +171,8 @@ def _make_function(
     _require_step(model, original.__name__.split("_")[1])
     if getattr(model, original.__name__.removeprefix("make_")) is None:
         # Variables of metrics that were created elsewhere are known only now.
-        adopt(_variables_of(model), strategy)
-    with _distribution_of(strategy).scope():
+        adopt(multi_worker.variables_of(model), strategy)
+    with _distribution_of(strategy).scope(), _passing_state(strategy):
         made = original(model, *args, **kw)
     is_for_predict = original.__name__ == "make_predict_function"
     if is_for_predict and not strategy.topology.is_local and made is None:
@@ -237,7 +231,7 @@ def _export(
     strategy = strategy_of(model)
     if strategy is None:
         return write()
-    return multi_worker.write_on_chief(strategy, "model.export", write)
+    return multi_worker.write_on_chief(strategy, model, "model.export", write)
 
 
 def _infer(model: Any, *inputs: Any) -> Any:
@@ -255,7 +249,7 @@ def _save(original: Callable[..., Any], model: Any, *args: Any, **kw: Any) -> An
     if strategy is None:
         return write()
     what = f"model.{original.__name__}"
-    return multi_worker.write_on_chief(strategy, what, write)
+    return multi_worker.write_on_chief(strategy, model, what, write)
 
 
 @functools.lru_cache(maxsize=16)
@@ -279,9 +273,11 @@ def _get_batches(original: Callable[..., Any], iterator: Any) -> Any:
 
 def _get_state(original: Callable[..., Any], model: Any, *args: Any, **kw: Any) -> Any:
     """Returns the arrays of the variables, which Keras donates to the next step."""
-    state = original(model, *args, **kw)
-    if strategy_of(model) is None:
-        return state
+    strategy = strategy_of(model)
+    if strategy is None:
+        return original(model, *args, **kw)
+    with _passing_state(strategy):
+        state = original(model, *args, **kw)
     seen: set[int] = set()
 
     def own(array: jax.Array) -> jax.Array:
@@ -293,6 +289,10 @@ def _get_state(original: Callable[..., Any], model: Any, *args: Any, **kw: Any) 
         return array
 
     return jax.tree.map(own, state)
+
+
+def _passing_state(strategy: Any) -> contextlib.AbstractContextManager[None]:
+    return stack.entered(hooks.PassingState(strategy))
 
 
 def _place_batch(
