@@ -118,6 +118,15 @@ def test_memory_report_keeps_no_step_of_a_model_alive():
     assert steps.programs == []
 
 
+def test_seeds_of_random_numbers_are_not_sharded():
+    strategy = mirrax.MirroredStrategy(["CPU:0", "CPU:1"], shard_state=1)
+    with strategy.scope():
+        dropout = keras.layers.Dropout(0.5, seed=0)
+    assert parts_of(dropout.seed_generator.state) == [2, 2]
+    expected = keras.layers.Dropout(0.5, seed=0)(X, training=True)
+    np.testing.assert_array_equal(dropout(X, training=True), expected)
+
+
 def test_saved_weights_are_whole_and_loaded_into_either_kind(tmp_path):
     _, sharded = build(1000)
     sharded.layers[0].kernel.assign(np.arange(384, dtype="f").reshape(16, 24))

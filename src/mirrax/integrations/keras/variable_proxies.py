@@ -232,7 +232,8 @@ def make_proxy(variable: Any, strategy: Any) -> KerasProxy:
         return SyncOnReadProxy(variable, strategy)
     # Keras reads the array itself, which therefore has no padding.
     array = internals.array_of(variable)
-    layout = choose_layout(array, topology, strategy.shard_bytes)
+    is_seed = array.dtype == jnp.uint32
+    layout = choose_layout(array, topology, None if is_seed else strategy.shard_bytes)
     kind = MirroredProxy if layout is None else ShardedProxy
     return kind(variable, strategy)
 
