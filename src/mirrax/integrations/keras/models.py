@@ -21,7 +21,14 @@ import jax.numpy as jnp
 import keras
 
 from mirrax.context import guards, stack
-from mirrax.integrations.keras import hooks, internals, multi_worker, step_memory
+from mirrax.integrations.keras import (
+    chief,
+    hooks,
+    internals,
+    multi_worker,
+    step_memory,
+    worker_callbacks,
+)
 from mirrax.integrations.keras.input import (
     DatasetAdapter,
     as_input,
@@ -106,8 +113,8 @@ def _over_batches(
             return original(**{"self": model, **given, **extra})
     topology = strategy.topology
     callbacks = given.get("callbacks")
-    own = multi_worker.callbacks_of(strategy, callbacks)
-    if not multi_worker.is_chief(topology):
+    own = worker_callbacks.callbacks_of(strategy, callbacks)
+    if not strategy.is_chief:
         given["verbose"] = 0
     name = original.__name__
     is_fit = name == "fit"
@@ -117,7 +124,7 @@ def _over_batches(
             multi_worker.sync_numpy_random(topology)
         result = original(**{"self": model, **given, **extra})
     if is_fit:
-        multi_worker.wait_for_files(topology)
+        chief.wait_for_files(topology)
     return result
 
 
@@ -149,7 +156,7 @@ def _without_warning() -> Iterator[None]:
 def _fitting(model: Any, strategy: Any, name: str) -> Iterator[None]:
     guards.require_cross_replica(f"`model.{name}`")
     with strategy.scope(), stack.entered(hooks.Fitting(strategy)):
-        adopt(multi_worker.variables_of(model), strategy)
+        adopt(chief.variables_of(model), strategy)
         yield
 
 
@@ -171,7 +178,7 @@ def _make_function(
     _require_step(model, original.__name__.split("_")[1])
     if getattr(model, original.__name__.removeprefix("make_")) is None:
         # Variables of metrics that were created elsewhere are known only now.
-        adopt(multi_worker.variables_of(model), strategy)
+        adopt(chief.variables_of(model), strategy)
     with _distribution_of(strategy).scope(), _passing_state(strategy):
         made = original(model, *args, **kw)
     is_for_predict = original.__name__ == "make_predict_function"
@@ -231,7 +238,7 @@ def _export(
     strategy = strategy_of(model)
     if strategy is None:
         return write()
-    return multi_worker.write_on_chief(strategy, model, "model.export", write)
+    return chief.write_on_chief(strategy, model, "model.export", write)
 
 
 def _infer(model: Any, *inputs: Any) -> Any:
@@ -249,7 +256,7 @@ def _save(original: Callable[..., Any], model: Any, *args: Any, **kw: Any) -> An
     if strategy is None:
         return write()
     what = f"model.{original.__name__}"
-    return multi_worker.write_on_chief(strategy, model, what, write)
+    return chief.write_on_chief(strategy, model, what, write)
 
 
 @functools.lru_cache(maxsize=16)

@@ -10,7 +10,7 @@ from typing import Any
 import keras
 from typing_extensions import override
 
-from mirrax.integrations.keras import internals, multi_worker
+from mirrax.integrations.keras import chief, internals
 from mirrax.train.preemption import PreemptionWatcher
 
 
@@ -54,5 +54,5 @@ class _SaveOnPreemption(keras.callbacks.Callback):  # type: ignore[misc]
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         if self._watcher.should_stop():
             save = functools.partial(internals.save_backup, self._backup, self._epoch)
-            multi_worker.run_on_chief(self._strategy, self.model, "a backup", save)
+            chief.run_on_chief(self._strategy, self.model, "a backup", save)
             self._watcher.exit()
