@@ -35,8 +35,8 @@ def install() -> None:
     hooks.wrap(keras.Variable, "__init__", _create)
     hooks.wrap(*internals.INITIALIZE_LATER, _create)
     hooks.wrap(*internals.ASSIGN_DIRECTLY, _assign)
-    hooks.wrap(keras.Variable, "assign_add", _assign_add)
-    hooks.wrap(keras.Variable, "assign_sub", _assign_sub)
+    for name in ("assign_add", "assign_sub"):
+        hooks.wrap(keras.Variable, name, _assign_change)
 
 
 def proxy_of(variable: Any) -> Any:
@@ -133,16 +133,12 @@ def _assign(original: Callable[..., None], self: Any, value: Any) -> None:
         proxy.assign(value)
 
 
-def _assign_add(original: Callable[..., Any], self: Any, value: Any) -> Any:
+def _assign_change(original: Callable[..., Any], self: Any, value: Any) -> Any:
+    """Adds or subtracts, as `original` does."""
     if not _accumulates(self):
         return original(self, value)
-    return proxy_of(self).assign_add(jnp.asarray(value, internals.dtype_of(self)))
-
-
-def _assign_sub(original: Callable[..., Any], self: Any, value: Any) -> Any:
-    if not _accumulates(self):
-        return original(self, value)
-    return proxy_of(self).assign_sub(jnp.asarray(value, internals.dtype_of(self)))
+    assign = getattr(proxy_of(self), original.__name__)
+    return assign(jnp.asarray(value, internals.dtype_of(self)))
 
 
 def _accumulates(variable: Any) -> bool:
