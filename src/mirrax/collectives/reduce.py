@@ -39,11 +39,17 @@ Axis = int | tuple[int, ...] | None
 
 @dataclasses.dataclass(frozen=True)
 class Collective:
-    """What a collective needs: the devices, the algorithm, and its options."""
+    """What a collective needs: the devices, the algorithm, and its options.
+
+    Args:
+        update_bytes: From which size on replicas divide the updates of mirrored
+            variables among them; None for never.
+    """
 
     topology: Topology
     ops: CrossDeviceOps
     options: CommunicationOptions = CommunicationOptions()  # noqa: RUF009 - frozen
+    update_bytes: int | None = None
 
 
 def reduce(

@@ -52,7 +52,8 @@ class MirroredStrategy(Strategy):
         cross_device_ops: How values of several replicas are added up; XLA's all-reduce
             by default.
         shard_state: Whether each device stores only its part of large variables, to
-            save memory; a number of bytes says how large. See docs/sharded_state.md.
+            save memory; a number of bytes says how large. With "updates", variables
+            stay whole, and devices divide their updates. See docs/sharded_state.md.
 
     >>> strategy = MirroredStrategy(["CPU:0"])
     >>> strategy.num_replicas_in_sync
@@ -64,7 +65,7 @@ class MirroredStrategy(Strategy):
         devices: Sequence[str | LogicalDevice | jax.Device] | None = None,
         cross_device_ops: CrossDeviceOps | None = None,
         *,
-        shard_state: bool | int = False,
+        shard_state: bool | int | str = False,
     ) -> None:
         if cross_device_ops is not None and not isinstance(
             cross_device_ops, CrossDeviceOps

@@ -70,7 +70,8 @@ class MultiWorkerMirroredStrategy(Strategy):
         devices: Names of this worker's devices; all its GPUs or TPUs by default, or
             else MIRRAX_DEVICES_PER_WORKER CPU devices (1 if unset).
         shard_state: Whether each device stores only its part of large variables, to
-            save memory; a number of bytes says how large. See docs/sharded_state.md.
+            save memory; a number of bytes says how large. With "updates", variables
+            stay whole, and devices divide their updates. See docs/sharded_state.md.
 
     >>> MultiWorkerMirroredStrategy().num_replicas_in_sync
     1
@@ -82,7 +83,7 @@ class MultiWorkerMirroredStrategy(Strategy):
         communication_options: CommunicationOptions | None = None,
         *,
         devices: Sequence[str] | None = None,
-        shard_state: bool | int = False,
+        shard_state: bool | int | str = False,
     ) -> None:
         options = communication_options or CommunicationOptions()
         resolver = cluster_resolver or find_cluster_resolver()

@@ -22,16 +22,19 @@ DEFAULT_BYTES = 64 * 1024
 """Smaller arrays cost more time to gather than they save memory."""
 
 
-def parse_shard_state(shard_state: Any) -> int | None:
-    """Returns from how many bytes on variables are sharded; None for never."""
+def parse_shard_state(shard_state: Any) -> tuple[int | None, int | None]:
+    """Returns from how many bytes on variables, or only their updates, are sharded."""
+    if shard_state == "updates":
+        return None, DEFAULT_BYTES
     if isinstance(shard_state, bool):
-        return DEFAULT_BYTES if shard_state else None
+        return (DEFAULT_BYTES if shard_state else None), None
     if not isinstance(shard_state, int) or shard_state < 0:
         raise ValueError(
-            "`shard_state` is True, False, or from how many bytes on variables are "
-            f"sharded. Received: shard_state={shard_state!r}."
+            "`shard_state` is True, False, from how many bytes on variables are "
+            "sharded, or 'updates' to shard only the computation of their new values. "
+            f"Received: shard_state={shard_state!r}."
         )
-    return shard_state
+    return shard_state, None
 
 
 def choose_layout(

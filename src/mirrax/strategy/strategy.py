@@ -96,7 +96,7 @@ class Strategy:
         cluster_resolver: The members of the cluster; None on one machine.
         options: Hints for collectives.
         shard_state: Whether each replica stores only a part of large variables; or
-            from how many bytes on.
+            from how many bytes on; or "updates" if replicas only divide their updates.
 
     >>> strategy = mirrax.MirroredStrategy(["CPU:0", "CPU:1"])
     >>> isinstance(strategy, Strategy)
@@ -113,10 +113,11 @@ class Strategy:
         create: Callable[..., Any],
         cluster_resolver: Any = None,
         options: CommunicationOptions | None = None,
-        shard_state: bool | int = False,
+        shard_state: bool | int | str = False,
     ) -> None:
-        self._shard_bytes = parse_shard_state(shard_state)
-        self._collective = Collective(topology, ops, options or CommunicationOptions())
+        self._shard_bytes, update_bytes = parse_shard_state(shard_state)
+        options = options or CommunicationOptions()
+        self._collective = Collective(topology, ops, options, update_bytes)
         self._creator = functools.partial(create, self, self._collective)
         self._cluster_resolver = cluster_resolver
         self._frame = stack.CrossReplica(self)

@@ -17,7 +17,6 @@ _MODULES = (
     "restoring",
     "models",
     "steps",
-    "multi_worker",
     "symbolic",
     "tensorboard",
 )

@@ -13,12 +13,23 @@ from mirrax.strategy.default_strategy import DefaultStrategy
 
 @dataclasses.dataclass(frozen=True)
 class ChiefOnly(stack.CrossReplica):
-    """Code that only the first worker runs; the others get the result later."""
+    """Code that only the first worker runs; see `chief.run_on_chief`.
+
+    Args:
+        ask: Makes the other workers take part in an operation on a variable.
+    """
+
+    ask: Callable[[str, Any], None] = dataclasses.field(compare=False)
 
 
 @dataclasses.dataclass(frozen=True)
 class Fitting(stack.CrossReplica):
     """Code inside `fit`, `evaluate`, ... of a model of `strategy`."""
+
+
+@dataclasses.dataclass(frozen=True)
+class PassingState(Fitting):
+    """Code of Keras that passes the arrays of variables to steps, as they are."""
 
 
 def wrap(owner: Any, name: str, around: Callable[..., Any]) -> None:

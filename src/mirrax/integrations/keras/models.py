@@ -21,7 +21,14 @@ import jax.numpy as jnp
 import keras
 
 from mirrax.context import guards, stack
-from mirrax.integrations.keras import hooks, internals, multi_worker, step_memory
+from mirrax.integrations.keras import (
+    chief,
+    hooks,
+    internals,
+    multi_worker,
+    step_memory,
+    worker_callbacks,
+)
 from mirrax.integrations.keras.input import (
     DatasetAdapter,
     as_input,
@@ -106,18 +113,18 @@ def _over_batches(
             return original(**{"self": model, **given, **extra})
     topology = strategy.topology
     callbacks = given.get("callbacks")
-    own = multi_worker.callbacks_of(topology, callbacks)
-    if not multi_worker.is_chief(topology):
+    own = worker_callbacks.callbacks_of(strategy, callbacks)
+    if not strategy.is_chief:
         given["verbose"] = 0
     name = original.__name__
     is_fit = name == "fit"
-    watched = saving_on_preemption(callbacks if is_fit else None, own, topology)
+    watched = saving_on_preemption(callbacks if is_fit else None, own, strategy)
     with _fitting(model, strategy, name), watched as given["callbacks"], quiet:
         if is_fit:
             multi_worker.sync_numpy_random(topology)
         result = original(**{"self": model, **given, **extra})
     if is_fit:
-        multi_worker.wait_for_files(topology)
+        chief.wait_for_files(topology)
     return result
 
 
@@ -149,7 +156,7 @@ def _without_warning() -> Iterator[None]:
 def _fitting(model: Any, strategy: Any, name: str) -> Iterator[None]:
     guards.require_cross_replica(f"`model.{name}`")
     with strategy.scope(), stack.entered(hooks.Fitting(strategy)):
-        adopt(_variables_of(model), strategy)
+        adopt(chief.variables_of(model), strategy)
         yield
 
 
@@ -159,12 +166,6 @@ def _without_scope() -> Iterator[None]:
     is_kept = isinstance(stack.frame(), stack.Replica | hooks.ChiefOnly)
     with contextlib.nullcontext() if is_kept else stack.entered(None):
         yield
-
-
-def _variables_of(model: Any) -> list[Any]:
-    optimizer = getattr(model, "optimizer", None)
-    slots = [] if optimizer is None else optimizer.variables
-    return [*model.variables, *slots, *model.metrics_variables]
 
 
 def _make_function(
@@ -177,8 +178,8 @@ def _make_function(
     _require_step(model, original.__name__.split("_")[1])
     if getattr(model, original.__name__.removeprefix("make_")) is None:
         # Variables of metrics that were created elsewhere are known only now.
-        adopt(_variables_of(model), strategy)
-    with _distribution_of(strategy).scope():
+        adopt(chief.variables_of(model), strategy)
+    with _distribution_of(strategy).scope(), _passing_state(strategy):
         made = original(model, *args, **kw)
     is_for_predict = original.__name__ == "make_predict_function"
     if is_for_predict and not strategy.topology.is_local and made is None:
@@ -237,7 +238,7 @@ def _export(
     strategy = strategy_of(model)
     if strategy is None:
         return write()
-    return multi_worker.write_on_chief(strategy, "model.export", write)
+    return chief.write_on_chief(strategy, model, "model.export", write)
 
 
 def _infer(model: Any, *inputs: Any) -> Any:
@@ -255,7 +256,7 @@ def _save(original: Callable[..., Any], model: Any, *args: Any, **kw: Any) -> An
     if strategy is None:
         return write()
     what = f"model.{original.__name__}"
-    return multi_worker.write_on_chief(strategy, what, write)
+    return chief.write_on_chief(strategy, model, what, write)
 
 
 @functools.lru_cache(maxsize=16)
@@ -279,9 +280,11 @@ def _get_batches(original: Callable[..., Any], iterator: Any) -> Any:
 
 def _get_state(original: Callable[..., Any], model: Any, *args: Any, **kw: Any) -> Any:
     """Returns the arrays of the variables, which Keras donates to the next step."""
-    state = original(model, *args, **kw)
-    if strategy_of(model) is None:
-        return state
+    strategy = strategy_of(model)
+    if strategy is None:
+        return original(model, *args, **kw)
+    with _passing_state(strategy):
+        state = original(model, *args, **kw)
     seen: set[int] = set()
 
     def own(array: jax.Array) -> jax.Array:
@@ -293,6 +296,10 @@ def _get_state(original: Callable[..., Any], model: Any, *args: Any, **kw: Any) 
         return array
 
     return jax.tree.map(own, state)
+
+
+def _passing_state(strategy: Any) -> contextlib.AbstractContextManager[None]:
+    return stack.entered(hooks.PassingState(strategy))
 
 
 def _place_batch(

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import keras
 from typing_extensions import override
 
-from mirrax.devices.topology import Topology
-from mirrax.integrations.keras import internals, multi_worker
+from mirrax.integrations.keras import chief, internals
 from mirrax.train.preemption import PreemptionWatcher
 
 
 @contextlib.contextmanager
-def saving_on_preemption(
-    given: Any, callbacks: Any, topology: Topology
-) -> Iterator[Any]:
+def saving_on_preemption(given: Any, callbacks: Any, strategy: Any) -> Iterator[Any]:
     """Yields the callbacks for `fit`, one more if there is a backup among them.
 
     Args:
@@ -35,19 +33,17 @@ def saving_on_preemption(
     own = callbacks if isinstance(callbacks, Sequence) else [callbacks]
     watcher = PreemptionWatcher()
     try:
-        yield [*own, _SaveOnPreemption(watcher, backups[0], topology)]
+        yield [*own, _SaveOnPreemption(watcher, backups[0], strategy)]
     finally:
         watcher.close()
 
 
 class _SaveOnPreemption(keras.callbacks.Callback):  # type: ignore[misc]
-    def __init__(
-        self, watcher: PreemptionWatcher, backup: Any, topology: Topology
-    ) -> None:
+    def __init__(self, watcher: PreemptionWatcher, backup: Any, strategy: Any) -> None:
         super().__init__()
         self._watcher = watcher
         self._backup = backup
-        self._topology = topology
+        self._strategy = strategy
         self._epoch = 0
 
     @override
@@ -57,7 +53,6 @@ class _SaveOnPreemption(keras.callbacks.Callback):  # type: ignore[misc]
     @override
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         if self._watcher.should_stop():
-            if multi_worker.is_chief(self._topology):
-                internals.save_backup(self._backup, self._epoch)
-            multi_worker.wait_for_files(self._topology)
+            save = functools.partial(internals.save_backup, self._backup, self._epoch)
+            chief.run_on_chief(self._strategy, self.model, "a backup", save)
             self._watcher.exit()

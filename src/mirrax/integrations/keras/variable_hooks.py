@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import keras
 
+from mirrax._jax.arrays import is_stored
 from mirrax.collectives import worker_exchange
 from mirrax.context import stack
 from mirrax.integrations.keras import hooks, internals
@@ -34,8 +35,8 @@ def install() -> None:
     hooks.wrap(keras.Variable, "__init__", _create)
     hooks.wrap(*internals.INITIALIZE_LATER, _create)
     hooks.wrap(*internals.ASSIGN_DIRECTLY, _assign)
-    hooks.wrap(keras.Variable, "assign_add", _assign_add)
-    hooks.wrap(keras.Variable, "assign_sub", _assign_sub)
+    for name in ("assign_add", "assign_sub"):
+        hooks.wrap(keras.Variable, name, _assign_change)
 
 
 def proxy_of(variable: Any) -> Any:
@@ -80,11 +81,11 @@ def adopt(variables: Iterable[Any], strategy: Any) -> None:
         if proxy is not None and proxy.owner is not None:
             _require_same(proxy, strategy)
             with jax.ensure_compile_time_eval():
-                proxy.put(proxy.whole())
+                proxy.put(proxy.held())
         elif internals.array_of(variable) is not None:
             proxy = attach(variable, make_proxy(variable, strategy))
             with jax.ensure_compile_time_eval():
-                proxy.put(from_chief(strategy.topology, variable, proxy.whole()))
+                proxy.put(from_chief(strategy.topology, variable, proxy.held()))
 
 
 def _create(original: Callable[..., None], self: Any, *args: Any, **kw: Any) -> None:
@@ -110,7 +111,12 @@ def _read(original: Callable[..., Any], self: Any) -> Any:
     proxy = _active_proxy(self)
     if proxy is None:
         return original(self)
-    value = proxy.whole() if _reads_whole(proxy) else proxy.value
+    if not _reads_whole(proxy):
+        value = proxy.value
+    elif isinstance(stack.frame(), hooks.PassingState):
+        value = proxy.held()
+    else:
+        value = proxy.whole()
     # During `fit` the trainer holds the values.
     return original(self) if value is None else internals.autocast(self, value)
 
@@ -121,22 +127,18 @@ def _assign(original: Callable[..., None], self: Any, value: Any) -> None:
         original(self, value)
     elif _reads_whole(proxy):
         if proxy.owner is not None:
-            _require_same_everywhere(proxy, value)
+            value = _same_everywhere(proxy, value)
         proxy.put(value)
     else:
         proxy.assign(value)
 
 
-def _assign_add(original: Callable[..., Any], self: Any, value: Any) -> Any:
+def _assign_change(original: Callable[..., Any], self: Any, value: Any) -> Any:
+    """Adds or subtracts, as `original` does."""
     if not _accumulates(self):
         return original(self, value)
-    return proxy_of(self).assign_add(jnp.asarray(value, internals.dtype_of(self)))
-
-
-def _assign_sub(original: Callable[..., Any], self: Any, value: Any) -> Any:
-    if not _accumulates(self):
-        return original(self, value)
-    return proxy_of(self).assign_sub(jnp.asarray(value, internals.dtype_of(self)))
+    assign = getattr(proxy_of(self), original.__name__)
+    return assign(jnp.asarray(value, internals.dtype_of(self)))
 
 
 def _accumulates(variable: Any) -> bool:
@@ -170,14 +172,18 @@ def _reads_whole(proxy: Any) -> bool:
     return stack.overlay() is None and hooks.replica() is None and not is_update
 
 
-def _require_same_everywhere(proxy: Any, value: Any) -> None:
-    """Raises if workers assign different values."""
-    topology = proxy.topology
-    is_on_chief = isinstance(stack.frame(), hooks.ChiefOnly)
-    if topology.is_local or is_on_chief or isinstance(value, jax.core.Tracer):
-        return
-    if not (isinstance(value, jax.Array) and value.sharding == topology.replicated):
+def _same_everywhere(proxy: Any, value: Any) -> Any:
+    """Returns what all workers assign; raises if they assign different values."""
+    topology, frame = proxy.topology, stack.frame()
+    if topology.is_local or isinstance(value, jax.core.Tracer):
+        return value
+    if isinstance(frame, hooks.ChiefOnly):
+        frame.ask("assign", proxy.original)
+        topic = f"Keras variable {proxy.shared_name}"
+        return worker_exchange.from_first(topology, topic, value)
+    if not is_stored(value) or value.is_fully_addressable:
         worker_exchange.require_equal(topology, proxy, value)
+    return value
 
 
 def _require_same(proxy: Variable, strategy: Any) -> None:

@@ -5,8 +5,6 @@ The proxy is what runs, traces and gradients use; the array stays in the Keras v
 
 from __future__ import annotations
 
-import functools
-import warnings
 from typing import Any
 
 import jax
@@ -19,7 +17,7 @@ from mirrax._jax.arrays import is_stored
 from mirrax.collectives.shard_layout import ShardLayout
 from mirrax.context import stack
 from mirrax.devices.topology import AXIS, Topology
-from mirrax.integrations.keras import internals
+from mirrax.integrations.keras import hooks, internals
 from mirrax.options import VariableAggregation, VariableSynchronization
 from mirrax.strategy.sharding import choose_layout
 from mirrax.values.layouts import replicate
@@ -63,6 +61,10 @@ class KerasProxy(Variable):
 
     def whole(self) -> jax.Array:
         """Returns the array that Keras sees outside replicas and traces."""
+        return self.held()
+
+    def held(self) -> jax.Array:
+        """Returns the array that Keras passes to its steps."""
         aliasing.mark_aliased(self)
         array = internals.array_of(self.original)
         if is_stored(array):
@@ -126,6 +128,16 @@ class ShardedProxy(_KerasStoredProxy, ShardedVariable):
         super().__init__(original, strategy)
 
     @override
+    def whole(self) -> jax.Array:
+        array = self.held()
+        if self.topology.is_local or array is None:
+            return array
+        frame = stack.frame()
+        if isinstance(frame, hooks.ChiefOnly):
+            frame.ask("read", self.original)
+        return self._replicated()
+
+    @override
     def put(self, array: Any) -> None:
         if ShardLayout.of_array(array, self.topology) != self.layout:
             _refuse_tracer(array)
@@ -168,10 +180,10 @@ class SyncOnReadProxy(KerasProxy, SyncOnReadVariable):
         return None
 
     @override
-    def whole(self) -> jax.Array:
+    def held(self) -> jax.Array:
         if self._joined is not None:
             self.put(self._combine(self.copies()))
-        return super().whole()
+        return super().held()
 
     @override
     def put(self, array: Any) -> None:
@@ -218,24 +230,12 @@ def make_proxy(variable: Any, strategy: Any) -> KerasProxy:
     is_on_read = variable.synchronization == "on_read"
     if is_on_read and not topology.is_single:
         return SyncOnReadProxy(variable, strategy)
-    # Keras saves files on the first of several workers, which has not all parts. It
-    # reads the array itself, which therefore has no padding.
-    min_bytes = strategy.shard_bytes if topology.is_local else None
-    if min_bytes != strategy.shard_bytes:
-        _warn_mirrored()
-    layout = choose_layout(internals.array_of(variable), topology, min_bytes)
+    # Keras reads the array itself, which therefore has no padding.
+    array = internals.array_of(variable)
+    is_seed = array.dtype == jnp.uint32
+    layout = choose_layout(array, topology, None if is_seed else strategy.shard_bytes)
     kind = MirroredProxy if layout is None else ShardedProxy
     return kind(variable, strategy)
-
-
-@functools.cache
-def _warn_mirrored() -> None:
-    warnings.warn(
-        "With several workers, Keras models are mirrored: each device stores a copy. "
-        "Received: a Keras variable of a strategy with `shard_state`, which has no "
-        "effect on it. Leave `shard_state` out, or train without Keras.",
-        stacklevel=2,
-    )
 
 
 def to_replicated(array: Any, topology: Topology) -> jax.Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from typing_extensions import override
 from mirrax import trees
 from mirrax._jax.jaxprs import ClosedJaxpr, kind_of
 from mirrax.collectives import worker_exchange
+from mirrax.collectives.reduce import Collective
 from mirrax.collectives.shard_layout import ShardLayout, matching_layouts
 from mirrax.context import stack
 from mirrax.devices.topology import AXIS, Topology
@@ -30,6 +32,7 @@ from mirrax.values.layouts import Joined
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import leave_to_python
+from mirrax.variables.mirrored_variable import MirroredVariable
 from mirrax.variables.sharded_variable import from_stored, layout_of, to_stored
 from mirrax.variables.sync_on_read_variable import SyncOnReadVariable
 from mirrax.variables.variable import Variable
@@ -77,12 +80,14 @@ class MappedTrace(Traced):
         arguments: How the arguments reach the replicas.
         varying: Which results vary between them.
         layouts: How sharded results are cut; None for others.
+        updates: Which new values of mirrored variables replicas may compute in parts.
     """
 
     topology: Topology
     arguments: Sequence[Argument]
     varying: Sequence[bool]
     layouts: Sequence[ShardLayout | None]
+    updates: Sequence[bool]
 
     @property
     def scalars(self) -> list[bool]:
@@ -137,7 +142,18 @@ def trace_replica(
         dynamic,
         varying[len(traced.writes) :],
         matching_layouts(sharded, kinds[len(traced.writes) :]),
+        [_is_divided(*pair, call.collective) for pair in zip(traced.writes, kinds)],
     )
+
+
+def _is_divided(variable: Variable, kind: Any, collective: Collective) -> bool:
+    """Returns whether replicas may divide the update of a variable among them."""
+    is_mirrored = isinstance(variable, MirroredVariable) and not layout_of(variable)
+    if collective.update_bytes is None or not is_mirrored:
+        return False
+    shape, dtype = kind
+    is_large = math.prod(shape) * dtype.itemsize >= collective.update_bytes
+    return is_large and bool(ShardLayout.of(shape, collective.topology.num_replicas))
 
 
 def find_varying_outputs(traced: Traced, is_split: Sequence[bool]) -> list[bool]:
@@ -201,6 +217,7 @@ def _map_over_replicas(traced: MappedTrace) -> Callable[..., Any]:
             [*argument_cuts, *cuts],
             [*is_split, *varying_reads],
             [*new_cuts, *traced.layouts],
+            [*traced.updates, *(False for _ in traced.layouts)],
             traced.topology.num_replicas,
             names,
         )

@@ -9,6 +9,7 @@ replicas. A part that is needed whole is gathered.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -38,6 +39,7 @@ def evaluate_in_parts(
     layouts: Sequence[ShardLayout | None],
     varying: Sequence[bool],
     wanted: Sequence[ShardLayout | None],
+    updates: Sequence[bool],
     num_replicas: int,
     names: tuple[Sequence[str], Sequence[str]],
 ) -> list[Any]:
@@ -48,24 +50,39 @@ def evaluate_in_parts(
         layouts: How the inputs are cut.
         varying: Which inputs vary between replicas.
         wanted: How the outputs are cut.
+        updates: Which whole outputs are computed in parts if their gradients can be.
         names: Those of the inputs, and of the outputs.
     """
-    if not any(layouts) and not any(wanted):
+    is_sharded = any(layouts) or any(wanted)
+    if not is_sharded and not any(updates):
         return jax.core.eval_jaxpr(closed.jaxpr, closed.consts, *inputs)
     is_cut = [layout is not None for layout in layouts]
     is_part = [layout is not None for layout in wanted]
+    if any(updates):
+        every = [*map(operator.or_, is_part, updates)]
+        plan = Plan(closed, is_cut, varying, every, num_replicas)
+        updates = [*map(operator.and_, updates, plan.scattered_outputs())]
+        is_part = [*map(operator.or_, is_part, updates)]
     plan = Plan(closed, is_cut, varying, is_part, num_replicas)
-    plan.report(*names)
+    if is_sharded:
+        plan.report(*names)
     values = initial_values(plan.closed, inputs)
     cut = {
         var: values.pop(var)
         for var, flag in zip(plan.closed.jaxpr.invars, is_cut, strict=True)
         if flag
     }
-    outputs = _Evaluation(plan, values, cut).outputs()
+    evaluation = _Evaluation(plan, values, cut)
+    outputs = zip(
+        plan.closed.jaxpr.outvars, evaluation.outputs(), wanted, updates, strict=True
+    )
     return [
-        value if layout is None else layout.filled(value, 0)
-        for value, layout in zip(outputs, wanted, strict=True)
+        evaluation.whole(atom)
+        if is_update
+        else value
+        if layout is None
+        else layout.filled(value, 0)
+        for atom, value, layout, is_update in outputs
     ]
 
 

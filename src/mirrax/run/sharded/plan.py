@@ -128,6 +128,19 @@ class Plan:
         pairs = zip(self.closed.jaxpr.invars, atoms, strict=False)
         return [atom for var, atom in pairs if var in needed]
 
+    def scattered_outputs(self) -> list[bool]:
+        """Returns which outputs are computed from parts of sums over replicas."""
+        found: set[Any] = set()
+        for number, (equation, mode) in enumerate(
+            zip(self._jaxpr.eqns, self.modes, strict=True)
+        ):
+            is_inside = any("scatter" in p.modes for p in self.inner.get(number, ()))
+            operands = {atom for atom in equation.invars if isinstance(atom, Var)}
+            is_next = mode in ("parts", "branches", "loop") and operands & found
+            if mode == "scatter" or is_inside or is_next:
+                found.update(equation.outvars)
+        return [isinstance(atom, Var) and atom in found for atom, _ in self._outputs]
+
     def report(self, inputs: Sequence[str], outputs: Sequence[str]) -> None:
         """Logs what is gathered for an update, and what is computed whole.
 
