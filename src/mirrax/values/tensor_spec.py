@@ -186,6 +186,9 @@ class _UnknownShape(TensorShape):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _UnknownShape)
 
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
     def __hash__(self) -> int:
         return hash(_UnknownShape)
 
