@@ -124,6 +124,12 @@ def test_slices_are_not_gathered():
     with pytest.raises(NotImplementedError, match="all_gather does not support Inde"):
         strategy.run(step)
 
+    def gather(value):
+        return tf.distribute.get_replica_context().all_gather(value, axis=0)
+
+    with pytest.raises(NotImplementedError, match="all_gather does not support Inde"):
+        strategy.run(tf.function(gather), (slices,))
+
 
 def test_variables_have_the_methods_of_version_1():
     strategy = mirrored()
