@@ -175,3 +175,19 @@ def test_optimizers_take_tensorflows_steps(make, expected):
     for _ in range(3):
         optimizer.apply_gradients([(tf.constant([0.5, -1.0]), variable)])
     assert variable.numpy() == pytest.approx(expected, abs=1e-5)
+
+
+def test_variable_scopes_prefix_names(strategy):
+    with strategy.scope(), v1.variable_scope("main") as main:
+        with v1.variable_scope(None, "layer", reuse=v1.AUTO_REUSE):
+            assert v1.get_variable("v", [1]).name == "main/layer/v:0"
+            with v1.variable_scope(main):
+                assert tf.Variable(1.0, name="w").name == "main/w:0"
+        created = strategy.run(lambda: v1.get_variable("u", [1]))
+        assert created.name == "main/u:0"
+
+
+@pytest.mark.parametrize("options", [{"reuse": True}, {"initializer": tf.zeros}])
+def test_variable_scopes_share_nothing(options):
+    with pytest.raises(NotImplementedError, match=r"Received: (reuse|initializer)"):
+        v1.variable_scope("main", **options).__enter__()
