@@ -129,3 +129,10 @@ def test_slices_are_reduced_as_dense_tensors(wrap, how):
     result = wrap(calls[how])()
     result = result[0] if how == "merge_call" else result
     assert result.numpy().tolist() == [[1.0, 1.0], [2.0, 2.0], [0.0, 0.0]]
+
+
+def test_a_central_strategy_names_the_device_of_its_variables():
+    central = tf.distribute.experimental.CentralStorageStrategy
+    extended = central(["CPU:0", "CPU:1"], "CPU:0").extended
+    assert len(extended.worker_devices) == 2
+    assert [name[-5:] for name in extended.parameter_devices] == ["CPU:0"]

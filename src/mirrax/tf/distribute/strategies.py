@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -62,14 +63,18 @@ class StrategyV1:
     """`tf.compat.v1.distribute.Strategy`, for `isinstance`."""
 
 
-class _Extended(mirrax.StrategyExtended):
-    """`strategy.extended`, which reduces `IndexedSlices` as dense tensors."""
+@functools.cache
+def _with_slices(kind: Any) -> Any:
+    """Returns a kind of `extended` that reduces `IndexedSlices` as dense tensors."""
 
-    def batch_reduce_to(
-        self, reduce_op: Any, value_destination_pairs: Any, options: Any = None
-    ) -> list[Any]:
-        pairs = [(_dense(self._strategy, v), d) for v, d in value_destination_pairs]
-        return super().batch_reduce_to(reduce_op, pairs, options)
+    class Extended(kind):  # type: ignore[misc]
+        def batch_reduce_to(
+            self, reduce_op: Any, value_destination_pairs: Any, options: Any = None
+        ) -> Any:
+            pairs = [(_dense(self._strategy, v), d) for v, d in value_destination_pairs]
+            return super().batch_reduce_to(reduce_op, pairs, options)
+
+    return Extended
 
 
 def _dense(strategy: Any, value: Any) -> Any:
@@ -81,8 +86,9 @@ class RunsLikeTensorFlow(DeprecatedMethods):
     """Returns every result of `run` on several replicas as a `PerReplica`."""
 
     @property
-    def extended(self: Any) -> mirrax.StrategyExtended:
-        return _Extended(self, self._collective)
+    def extended(self) -> Any:
+        kind: Any = type(super().extended)  # type: ignore[misc]
+        return _with_slices(kind)(self, self.collective)  # type: ignore[attr-defined]
 
     def run(
         self,
