@@ -1,6 +1,6 @@
 """Cluster resolvers, one for each environment that a job can run in."""
 
-from mirrax.cluster.cluster_spec import ClusterSpec
+from mirrax.cluster.cluster_spec import ClusterDef, ClusterSpec, JobDef
 from mirrax.cluster.resolvers.base import ClusterResolver
 from mirrax.cluster.resolvers.detection import find_cluster_resolver
 from mirrax.cluster.resolvers.gce import GCEClusterResolver
@@ -15,9 +15,11 @@ from mirrax.cluster.resolvers.tpu import TPUClusterResolver
 from mirrax.cluster.resolvers.union import UnionResolver
 
 __all__ = [
+    "ClusterDef",
     "ClusterResolver",
     "ClusterSpec",
     "GCEClusterResolver",
+    "JobDef",
     "KubernetesClusterResolver",
     "KubernetesExecutableLocation",
     "SimpleClusterResolver",

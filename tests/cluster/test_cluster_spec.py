@@ -65,11 +65,12 @@ def test_wrong_kinds_are_refused(cluster, message):
         ClusterSpec(cluster)
 
 
-def test_protocol_buffers_are_not_there():
-    spec = ClusterSpec({"worker": ["a:1"]})
-    with pytest.raises(AttributeError, match=r"'as_cluster_def'.*use `as_dict\(\)`"):
-        _ = spec.as_cluster_def
-    assert not hasattr(spec, "as_nothing")
+def test_records_describe_the_cluster():
+    spec = ClusterSpec({"worker": ["a:1", "b:1"], "ps": {3: "c:1"}})
+    records = spec.as_cluster_def()
+    assert [job.name for job in records.job] == ["ps", "worker"]
+    assert [job.tasks for job in records.job] == [{3: "c:1"}, {0: "a:1", 1: "b:1"}]
+    assert ClusterSpec(records) == spec
 
 
 def test_specs_can_be_copied():

@@ -378,9 +378,9 @@ def test_a_distributed_dataset_can_be_reduced(two_replicas):
 def test_a_replica_cannot_take_a_batch_for_all(strategy, engine):
     batches = strategy.experimental_distribute_dataset(Dataset.range(4).batch(2))
     iterator = iter(batches)
-    with pytest.raises(RuntimeError, match=r"args=\(next\(iterator\),\)"):
+    with pytest.raises(ValueError, match=r"args=\(next\(iterator\),\)"):
         strategy.run(engine(lambda: next(iterator)))
-    with pytest.raises(RuntimeError, match=r"args=\(next\(iterator\),\)"):
+    with pytest.raises(ValueError, match=r"args=\(next\(iterator\),\)"):
         strategy.run(engine(lambda: list(batches)))
     assert len(list(iterator)) == 2
 

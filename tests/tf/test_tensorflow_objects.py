@@ -124,6 +124,12 @@ def test_slices_are_not_gathered():
     with pytest.raises(NotImplementedError, match="all_gather does not support Inde"):
         strategy.run(step)
 
+    def gather(value):
+        return tf.distribute.get_replica_context().all_gather(value, axis=0)
+
+    with pytest.raises(NotImplementedError, match="all_gather does not support Inde"):
+        strategy.run(tf.function(gather), (slices,))
+
 
 def test_variables_have_the_methods_of_version_1():
     strategy = mirrored()
@@ -168,6 +174,10 @@ def test_device_names_are_read_and_written():
     assert spec.replace(task=3).task == 3
     with pytest.raises(ValueError, match="Received: '/nothing'"):
         tf.DeviceSpec.from_string("/nothing")
+    with pytest.raises(ValueError, match="Received: '/nothing:1'"):
+        tf.DeviceSpec.from_string("/nothing:1")
+    parsed = tf.DeviceSpec(job="ps").parse_from_string("/cpu:1")
+    assert parsed.to_string() == "/device:CPU:1"
 
 
 def test_devices_of_tensors_are_names():
@@ -189,7 +199,10 @@ def test_names_have_their_places():
     assert tf.dtypes.cast(1.5, tf.int32) == 1
     assert tf.TensorShape(5) == (5,)
     assert tf.io.FixedLenFeature(1, tf.float32).shape == (1,)
-    spec = tf.train.ClusterSpec({"worker": ["a:1", "b:1"]}).as_cluster_def()
+    resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
+        tf.train.ClusterSpec({"worker": ["a:1", "b:1"]})
+    )
+    spec = resolver.cluster_spec().as_cluster_def()
     assert spec.job[0].name == "worker"
     assert spec.job[0].tasks == {0: "a:1", 1: "b:1"}
 

@@ -275,3 +275,13 @@ def test_reader_of_a_checkpoint_has_its_tensors(tmp_path):
     with pytest.raises(tf.errors.NotFoundError, match=r"'x'"):
         reader.get_tensor("x")
     assert tf.train.load_checkpoint(tmp_path).get_tensor("i") == 3
+
+
+def test_everything_is_restored_before_the_operations_of_version_1(tmp_path):
+    variable = tf.Variable(1.0)
+    checkpoint = tf.train.Checkpoint(v=variable)
+    path = checkpoint.save(tmp_path / "ck")
+    variable.assign(2.0)
+    status = checkpoint.restore(path)
+    assert status.run_restore_ops() is status.initialize_or_restore() is None
+    assert float(variable) == 1.0

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import pytest
 
 import mirrax
-from mirrax import TensorShape
+from mirrax import TensorShape, TensorSpec
 
 
 @pytest.fixture(params=["plain", "mirrored"])
@@ -38,3 +38,31 @@ def test_a_size_that_is_not_known_leaves_their_product_unknown():
     assert shape.is_compatible_with((7, 3))
     with pytest.raises(ValueError, match=r"\(None, 3\) and \(7, 4\) are incompat"):
         shape.assert_is_compatible_with((7, 4))
+
+
+def test_unknown_rank_is_compatible_with_every_shape():
+    shape = TensorShape(None)
+    assert (shape.rank, shape.dims, str(shape)) == (None, None, "<unknown>")
+    assert shape == TensorShape(shape) != TensorShape([])
+    assert not shape.is_fully_defined()
+    assert shape.num_elements() is None
+    assert shape.is_compatible_with([1, 2])
+    assert TensorShape([1]).is_compatible_with(shape)
+    assert repr(TensorShape([1]).concatenate(shape)[1:]) == "TensorShape(None)"
+    assert TensorSpec(shape) == TensorSpec(None)
+
+
+@pytest.mark.parametrize("read", [len, list, TensorShape.as_list])
+def test_sizes_of_an_unknown_rank_are_refused(read):
+    with pytest.raises(ValueError, match="known only if its rank is"):
+        read(TensorShape(None))
+
+
+def test_merged_shapes_know_what_either_knows():
+    assert TensorShape([None, 2]).merge_with([3, None]) == (3, 2)
+    assert (
+        TensorShape(None).merge_with([3]) == TensorShape([3]).merge_with(None) == (3,)
+    )
+    assert TensorShape(None).with_rank(2) == (None, None)
+    with pytest.raises(ValueError, match="incompatible"):
+        TensorShape([1]).with_rank(2)

@@ -2,10 +2,34 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import NoReturn, TypeAlias
+from typing import TypeAlias
 
 Tasks: TypeAlias = Mapping[int, str] | Mapping[str, str] | Sequence[str]
+
+
+@dataclasses.dataclass
+class JobDef:
+    """A job's name, and the addresses of its tasks by index.
+
+    >>> JobDef("worker", {0: "a:1"}).tasks[0]
+    'a:1'
+    """
+
+    name: str = ""
+    tasks: dict[int, str] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass
+class ClusterDef:
+    """The jobs of a cluster as records, like TensorFlow's protocol buffer.
+
+    >>> [job.name for job in ClusterSpec({"worker": ["a:1"]}).as_cluster_def().job]
+    ['worker']
+    """
+
+    job: list[JobDef] = dataclasses.field(default_factory=list)
 
 
 class ClusterSpec:
@@ -13,7 +37,7 @@ class ClusterSpec:
 
     Args:
         cluster: A list of addresses for each job, or a mapping from task indices to
-            addresses; or another `ClusterSpec`.
+            addresses; or another `ClusterSpec`, or its `as_cluster_def()`.
 
     >>> spec = ClusterSpec({"worker": ["a:1", "b:1"], "ps": {3: "c:1"}})
     >>> spec.task_address("worker", 1)
@@ -22,7 +46,9 @@ class ClusterSpec:
     {'worker': ['a:1', 'b:1'], 'ps': {3: 'c:1'}}
     """
 
-    def __init__(self, cluster: Mapping[str, Tasks] | ClusterSpec) -> None:
+    def __init__(self, cluster: Mapping[str, Tasks] | ClusterSpec | ClusterDef) -> None:
+        if isinstance(cluster, ClusterDef):
+            cluster = {job.name: job.tasks for job in cluster.job}
         if isinstance(cluster, ClusterSpec):
             # The copy has its jobs in the order of their names, as TensorFlow's has.
             cluster = dict(sorted(cluster.as_dict().items()))
@@ -70,13 +96,10 @@ class ClusterSpec:
             for job, tasks in self._jobs.items()
         }
 
-    def __getattr__(self, name: str) -> NoReturn:
-        advice = ""
-        if name == "as_cluster_def":
-            advice = " Mirrax has no protocol buffers of clusters: use `as_dict()`."
-        raise AttributeError(
-            f"`ClusterSpec` has no attribute {name!r}.{advice}", name=name, obj=self
-        )
+    def as_cluster_def(self) -> ClusterDef:
+        """Returns the jobs, in the order of their names, as records."""
+        jobs = sorted(self._jobs.items())
+        return ClusterDef([JobDef(job, dict(sorted(t.items()))) for job, t in jobs])
 
     def _tasks(self, job_name: str) -> dict[int, str]:
         if job_name not in self._jobs:

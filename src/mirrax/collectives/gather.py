@@ -86,13 +86,17 @@ def _require_equal_but_for(shapes: Sequence[ShapeDtype], axis: int) -> None:
         along = axis % len(shape)
         return (*shape[:along], None, *shape[along + 1 :], dtype)
 
-    if any(rest(part) != rest(shapes[0]) for part in shapes):
-        raise InvalidArgumentError(
-            "Shape mismatch in a gather. Dimensions of inputs should match on every "
-            f"replica, but for axis {axis}; so should ranks and dtypes. Received: "
-            f"{describe_shapes(shapes)}. Pad them, or gather along the axis that "
-            "differs."
-        )
+    for part in shapes:
+        if rest(part) != rest(shapes[0]):
+            pairs = zip(rest(part)[:-1], rest(shapes[0])[:-1], strict=False)
+            unequal = [index for index, (a, b) in enumerate(pairs) if a != b]
+            where = [f"Dimension {i} in both shapes must be equal. " for i in unequal]
+            raise InvalidArgumentError(
+                f"Shape mismatch in a gather. {''.join(where[:1])}Dimensions of "
+                f"inputs should match on every replica, but for axis {axis}; so should "
+                f"ranks and dtypes. Received: {describe_shapes(shapes)}. Pad them, or "
+                "gather along the axis that differs."
+            )
 
 
 @functools.lru_cache(maxsize=64)

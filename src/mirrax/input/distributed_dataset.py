@@ -110,7 +110,7 @@ class DistributedIterator(NotTraceableLeaf, GetNext):
 
     def __next__(self) -> Tree:
         if isinstance(stack.frame(), stack.Replica):
-            raise RuntimeError(
+            raise ValueError(
                 "An element of a distributed dataset is a batch for all replicas. "
                 "Received: `next` of its iterator inside a function called by "
                 "`strategy.run`, where each replica would take a whole batch. Take it "

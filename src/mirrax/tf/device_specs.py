@@ -8,7 +8,7 @@ from typing import Any
 
 _PARTS = re.compile(
     r"/(?:(job):([^/:]+)|(replica):(\d+)|(task):(\d+)"
-    r"|(?:device:)?([A-Za-z]\w*):(\d+|\*))",
+    r"|(device:\w+|[CGT]PU):(\d+|\*))",
     re.IGNORECASE,
 )
 
@@ -42,7 +42,7 @@ class DeviceSpec:
             job, replica, task, kind = match.group(2, 4, 6, 7)
             if kind is not None:
                 index = match.group(8)
-                found["device_type"] = kind
+                found["device_type"] = kind.rpartition(":")[2]
                 found["device_index"] = None if index == "*" else int(index)
             elif job is not None:
                 found["job"] = job
@@ -56,6 +56,10 @@ class DeviceSpec:
                 f"Received: {spec!r}."
             )
         return cls(**found)
+
+    def parse_from_string(self, spec: str) -> DeviceSpec:
+        """Returns the parts of a name; those of this object do not count."""
+        return self.from_string(spec)
 
     def to_string(self) -> str:
         """Returns the name."""

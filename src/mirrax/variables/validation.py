@@ -18,7 +18,7 @@ from mirrax.values.array_like import as_array, without_weak_type
 
 
 def require_options(
-    aggregation: Any, synchronization: Any, dtype: np.dtype[Any]
+    aggregation: Any, synchronization: Any, dtype: np.dtype[Any], variable: Any
 ) -> None:
     """Raises unless the options have the right types and fit the dtype."""
     for name, value, kind in (
@@ -27,6 +27,7 @@ def require_options(
     ):
         if not isinstance(value, kind):
             raise ValueError(
+                f"Invalid variable {name} mode: {value} for variable: {variable}. "
                 f"`{name}` of a variable must be a `{kind.__name__}`. Received: "
                 f"{name}={value!r}. Use {kind.__name__}.{_meant(kind, value)}."
             )

@@ -85,7 +85,9 @@ class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
     ) -> None:
         with contextlib.nullcontext() if device is None else jax.default_device(device):
             array = validation.initial_array(initial_value, dtype)
-        validation.require_options(aggregation, synchronization, array.dtype)
+        validation.require_options(
+            aggregation, synchronization, array.dtype, name or "Variable"
+        )
         is_on_read = synchronization is VariableSynchronization.ON_READ
         self._name = name or "Variable"
         self._trainable = not is_on_read if trainable is None else trainable

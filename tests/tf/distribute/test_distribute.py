@@ -85,3 +85,54 @@ def test_all_reduce_of_slices_joins_the_rows(wrap, op, first):
     assert values == [[first] * 2, [2 * first] * 2]
     assert indices == [0, 1]
     assert dense == [*values, [0.0, 0.0]]
+
+
+def replica_slices():
+    number = tf.distribute.get_replica_context().replica_id_in_sync_group
+    values = tf.fill([1, 2], tf.cast(number, tf.float32) + 1.0)
+    return tf.IndexedSlices(values, tf.reshape(number, [1]), tf.constant([3, 2]))
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, tf.function], ids=["eager", "compiled"])
+def test_slices_stay_slices_in_results_and_arguments(wrap):
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+
+    def train():
+        slices = strategy.run(wrap(replica_slices))
+        doubled = strategy.run(wrap(lambda x: x.values * 2.0), (slices,))
+        return slices, strategy.experimental_local_results(slices), doubled
+
+    slices, parts, doubled = wrap(train)()
+    assert [type(part) for part in parts] == [tf.IndexedSlices, tf.IndexedSlices]
+    assert [part.indices.numpy().tolist() for part in parts] == [[0], [1]]
+    assert strategy.experimental_local_results(slices)[1].shape == (3, 2)
+    assert doubled.values[1].numpy().tolist() == [[4.0, 4.0]]
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, tf.function], ids=["eager", "compiled"])
+@pytest.mark.parametrize("how", ["reduce", "reduce_to", "merge_call"])
+def test_slices_are_reduced_as_dense_tensors(wrap, how):
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+
+    def to_first(strategy, slices):
+        return strategy.extended.reduce_to("SUM", slices, "CPU:0")
+
+    def merged():
+        context = tf.distribute.get_replica_context()
+        return context.merge_call(to_first, (replica_slices(),))
+
+    calls = {
+        "reduce": lambda: strategy.reduce("SUM", strategy.run(replica_slices), None),
+        "reduce_to": lambda: to_first(strategy, strategy.run(replica_slices)),
+        "merge_call": lambda: strategy.experimental_local_results(strategy.run(merged)),
+    }
+    result = wrap(calls[how])()
+    result = result[0] if how == "merge_call" else result
+    assert result.numpy().tolist() == [[1.0, 1.0], [2.0, 2.0], [0.0, 0.0]]
+
+
+def test_a_central_strategy_names_the_device_of_its_variables():
+    central = tf.distribute.experimental.CentralStorageStrategy
+    extended = central(["CPU:0", "CPU:1"], "CPU:0").extended
+    assert len(extended.worker_devices) == 2
+    assert [name[-5:] for name in extended.parameter_devices] == ["CPU:0"]

@@ -94,3 +94,10 @@ def test_function_returns_the_value_of_a_variable():
     of_keras.assign(5.0)
     assert isinstance(alone, tf.Tensor)
     assert (float(alone), float(inside), float(weight)) == (1.0, 1.0, 1.0)
+
+
+def test_function_returns_a_per_replica_argument(two_replicas):
+    context = tf.distribute.get_replica_context
+    parts = two_replicas.run(lambda: context().replica_id_in_sync_group + tf.ones([1]))
+    returned = tf.function(lambda x: {"x": x})(parts)["x"]
+    assert [part.numpy().tolist() for part in returned.values] == [[1.0], [2.0]]

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 import mirrax
-from mirrax.tf.tensors.indexed_slices import IndexedSlices
+from mirrax.tf.tensors.indexed_slices import IndexedSlices, is_slices
 
 
 class ReplicaContext:
@@ -37,14 +37,14 @@ class ReplicaContext:
 
     def all_reduce(self, reduce_op: Any, value: Any, options: Any = None) -> Any:
         """Returns `value` combined; the rows of `IndexedSlices` stand side by side."""
-        leaves, structure = jax.tree.flatten(value, is_leaf=_is_slices)
-        if not any(map(_is_slices, leaves)):
+        leaves, structure = jax.tree.flatten(value, is_leaf=is_slices)
+        if not any(map(is_slices, leaves)):
             return self._context.all_reduce(reduce_op, value, options)
         op = mirrax.ReduceOp(str(getattr(reduce_op, "name", reduce_op)).upper())
         share = self.num_replicas_in_sync if op is mirrax.ReduceOp.MEAN else 1
         reduced = [
             self._join(leaf, share)
-            if _is_slices(leaf)
+            if is_slices(leaf)
             else self._context.all_reduce(op, leaf, options)
             for leaf in leaves
         ]
@@ -73,12 +73,8 @@ def as_axis(axis: Any) -> Any:
 
 def refuse_slices(method: str, value: Any) -> None:
     """Raises if a value holds `IndexedSlices`, which have no axis to gather along."""
-    if any(map(_is_slices, jax.tree.leaves(value, is_leaf=_is_slices))):
+    if any(map(is_slices, jax.tree.leaves(value, is_leaf=is_slices))):
         raise NotImplementedError(
             f"{method} does not support IndexedSlices. Received: {value!r}. Use "
             "`slices.to_dense()`."
         )
-
-
-def _is_slices(value: Any) -> bool:
-    return isinstance(value, IndexedSlices)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,6 +13,12 @@ from mirrax.tf.distribute.deprecated_methods import DeprecatedMethods
 from mirrax.tf.distribute.replica_context import as_axis, refuse_slices
 from mirrax.tf.functions.function import Function
 from mirrax.tf.functions.python_functions import inside_function
+from mirrax.tf.tensors.indexed_slices import (
+    IndexedSlices,
+    is_slices,
+    map_slices,
+    split_slices,
+)
 from mirrax.tf.tensors.tensor import tensor
 
 
@@ -56,8 +63,32 @@ class StrategyV1:
     """`tf.compat.v1.distribute.Strategy`, for `isinstance`."""
 
 
+@functools.cache
+def _with_slices(kind: Any) -> Any:
+    """Returns a kind of `extended` that reduces `IndexedSlices` as dense tensors."""
+
+    class Extended(kind):  # type: ignore[misc]
+        def batch_reduce_to(
+            self, reduce_op: Any, value_destination_pairs: Any, options: Any = None
+        ) -> Any:
+            pairs = [(_dense(self._strategy, v), d) for v, d in value_destination_pairs]
+            return super().batch_reduce_to(reduce_op, pairs, options)
+
+    return Extended
+
+
+def _dense(strategy: Any, value: Any) -> Any:
+    """Returns a value with dense tensors in place of slices; rows must not be added."""
+    return map_slices(lambda s: strategy.run(IndexedSlices.to_dense, (s,)), value)
+
+
 class RunsLikeTensorFlow(DeprecatedMethods):
     """Returns every result of `run` on several replicas as a `PerReplica`."""
+
+    @property
+    def extended(self) -> Any:
+        kind: Any = type(super().extended)  # type: ignore[misc]
+        return _with_slices(kind)(self, self.collective)  # type: ignore[attr-defined]
 
     def run(
         self,
@@ -87,7 +118,12 @@ class RunsLikeTensorFlow(DeprecatedMethods):
         if axis is not None and isinstance(value, list | tuple):
             # TensorFlow makes one tensor of a list, whose first axis is the list's.
             value = self.run(tensor, (value,))
-        return super().reduce(reduce_op, value, axis)  # type: ignore[misc]
+        return super().reduce(reduce_op, _dense(self, value), axis)  # type: ignore[misc]
+
+    def experimental_local_results(self, value: Any) -> Any:
+        if is_slices(value):
+            return split_slices(value)
+        return super().experimental_local_results(value)  # type: ignore[misc]
 
     def gather(self, value: Any, axis: Any) -> Any:
         refuse_slices("gather", value)

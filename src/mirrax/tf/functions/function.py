@@ -267,7 +267,10 @@ def _with_values(result: Any) -> Any:
             return leaf.read_value()
         return leaf.value if _is_variable(leaf) else leaf
 
-    return jax.tree.map(value_of, result, is_leaf=_is_variable)
+    def is_leaf(value: Any) -> bool:
+        return _is_variable(value) or isinstance(value, mirrax.DistributedValues)
+
+    return jax.tree.map(value_of, result, is_leaf=is_leaf)
 
 
 def _is_variable(value: Any) -> bool:

@@ -67,7 +67,6 @@ REPLACEMENTS: dict[str, str] = {
         "a loop over `mirrax.train.resumable`, which restores and saves"
     ),
     "tf.compat.v1.trainable_variables": _OBJECTS,
-    "tf.compat.v1.variable_scope": _OBJECTS,
     "tf.config.optimizer": "XLA_FLAGS; XLA optimizes automatically",
     "tf.config.threading": "`tf.compat.v1.ConfigProto` at start-up",
     "tf.contrib": "the names of TensorFlow 2, or Keras",

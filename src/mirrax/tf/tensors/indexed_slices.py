@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+import mirrax
 from mirrax.tf.tensors.shapes import TensorShape
 from mirrax.tf.tensors.tensor import sizes, tensor
 
@@ -16,8 +18,7 @@ class IndexedSlices:
     """Rows of a larger tensor, with their indices.
 
     Gradients here are dense; this is for `Variable.scatter_add` and similar methods,
-    and for `all_reduce`. As an argument or a result of a function or a replica, it
-    becomes the dense tensor.
+    and for `all_reduce`.
 
     >>> slices = IndexedSlices(jnp.array([[1.0], [2.0]]), [0, 2], dense_shape=[3, 1])
     >>> slices.to_dense().tolist()
@@ -27,7 +28,9 @@ class IndexedSlices:
     def __init__(self, values: Any, indices: Any, dense_shape: Any = None) -> None:
         self.values = tensor(values)
         self.indices = tensor(indices)
-        self.dense_shape = None if dense_shape is None else tensor(dense_shape)
+        # Known while a function is traced, if it was known before.
+        with jax.ensure_compile_time_eval():
+            self.dense_shape = None if dense_shape is None else tensor(dense_shape)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -63,13 +66,43 @@ class IndexedSlices:
         )
 
 
+def is_slices(value: Any) -> bool:
+    return isinstance(value, IndexedSlices)
+
+
+def map_slices(fn: Callable[[IndexedSlices], Any], tree: Any) -> Any:
+    """Returns a structure with `fn` applied to the slices in it."""
+    kinds = (IndexedSlices, mirrax.DistributedValues, mirrax.Variable)
+    return jax.tree.map(
+        lambda leaf: fn(leaf) if is_slices(leaf) else leaf,
+        tree,
+        is_leaf=lambda value: isinstance(value, kinds),
+    )
+
+
+def split_slices(slices: IndexedSlices) -> tuple[IndexedSlices, ...]:
+    """Returns the slices of each replica, from slices with per-replica rows."""
+    if not isinstance(slices.values, mirrax.PerReplica):
+        return (slices,)
+    rows = zip(slices.values.values, slices.indices.values, strict=True)
+    return tuple(_make(slices.dense_shape, row) for row in rows)
+
+
+def _make(dense_shape: Any, children: Any) -> IndexedSlices:
+    # Without conversions: children can be anything inside a tree map.
+    made = object.__new__(IndexedSlices)
+    made.values, made.indices = children
+    made.dense_shape = dense_shape
+    return made
+
+
 def _flatten(slices: IndexedSlices) -> Any:
-    # Dense, because reductions must not sum the indices.
-    return (slices.to_dense(),), None
+    shape = slices.dense_shape
+    return (slices.values, slices.indices), None if shape is None else sizes(shape)
 
 
-def _unflatten(_: None, children: Any) -> Any:
-    return children[0]
+def _unflatten(shape: Any, children: Any) -> IndexedSlices:
+    return _make(None if shape is None else np.asarray(shape, np.int32), children)
 
 
 jax.tree_util.register_pytree_node(IndexedSlices, _flatten, _unflatten)

@@ -50,9 +50,9 @@ def tensor(value: Any, dtype: Any = None) -> Any:
     """Returns `value` as an array; raises for a `PerReplica`."""
     if isinstance(value, mirrax.PerReplica):
         raise ValueError(
-            "A PerReplica is not a tensor: it has a value for each replica. Received: "
-            f"{value!r}. Use it inside `strategy.run`, or combine it with "
-            "`strategy.reduce`."
+            "A PerReplica is not a tensor: it has a value for each replica, and this "
+            f"is not inside a replica context. Received: {value!r}. Use it inside "
+            "`strategy.run`, or combine it with `strategy.reduce`."
         )
     if holds_strings(value):
         return string_tensor(value)

@@ -1,5 +1,8 @@
 """`tf.train`: checkpoints, examples and `ClusterSpec`."""
 
+from mirrax.cluster_resolver import ClusterDef as ClusterDef
+from mirrax.cluster_resolver import ClusterSpec as ClusterSpec
+from mirrax.cluster_resolver import JobDef as JobDef
 from mirrax.data import example
 from mirrax.tf.missing_names import names_of
 from mirrax.tf.train.checkpoints import Checkpoint as Checkpoint
@@ -8,9 +11,6 @@ from mirrax.tf.train.checkpoints import CheckpointOptions as CheckpointOptions
 from mirrax.tf.train.checkpoints import list_variables as list_variables
 from mirrax.tf.train.checkpoints import load_checkpoint as load_checkpoint
 from mirrax.tf.train.checkpoints import load_variable as load_variable
-from mirrax.tf.train.cluster_spec import ClusterDef as ClusterDef
-from mirrax.tf.train.cluster_spec import ClusterSpec as ClusterSpec
-from mirrax.tf.train.cluster_spec import JobDef as JobDef
 from mirrax.tf.train.moving_average import (
     ExponentialMovingAverage as ExponentialMovingAverage,
 )

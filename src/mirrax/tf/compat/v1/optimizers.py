@@ -254,3 +254,60 @@ class AdamOptimizer(Optimizer):
         spread = self._average(variable, "v", jnp.square(gradient), self._beta2)
         rate = rate * jnp.sqrt(1 - self._beta2**step) / (1 - self._beta1**step)
         return value - rate * mean / (jnp.sqrt(spread) + self._epsilon)
+
+
+class AdadeltaOptimizer(Optimizer):
+    """Adadelta: scales steps by the averages of squared steps and gradients."""
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.001,
+        rho: float = 0.95,
+        epsilon: float = 1e-8,
+        use_locking: bool = False,
+        name: str = "Adadelta",
+    ) -> None:
+        super().__init__(learning_rate, use_locking, name)
+        self._rho, self._epsilon = rho, epsilon
+
+    def _change(self, variable: Any, value: Any, gradient: Any, rate: Any) -> Any:
+        spread = self._average(variable, "accum", jnp.square(gradient), self._rho)
+        steps = tensor(self._slot(variable, "accum_update"))
+        step = jnp.sqrt((steps + self._epsilon) / (spread + self._epsilon)) * gradient
+        self._average(variable, "accum_update", jnp.square(step), self._rho)
+        return value - rate * step
+
+
+class FtrlOptimizer(Optimizer):
+    """Follow the regularized leader, with L1 and L2 regularization."""
+
+    def __init__(
+        self,
+        learning_rate: Any,
+        learning_rate_power: float = -0.5,
+        initial_accumulator_value: float = 0.1,
+        l1_regularization_strength: float = 0.0,
+        l2_regularization_strength: float = 0.0,
+        use_locking: bool = False,
+        name: str = "Ftrl",
+        accum_name: str | None = None,
+        linear_name: str | None = None,
+        l2_shrinkage_regularization_strength: float = 0.0,
+        beta: float | None = None,
+    ) -> None:
+        super().__init__(learning_rate, use_locking, name)
+        self._power, self._start = -learning_rate_power, initial_accumulator_value
+        self._l1, self._l2 = l1_regularization_strength, l2_regularization_strength
+        self._shrinkage, self._beta = l2_shrinkage_regularization_strength, beta or 0.0
+
+    def _change(self, variable: Any, value: Any, gradient: Any, rate: Any) -> Any:
+        squares = self._slot(variable, "accum", self._start)
+        linear = self._slot(variable, "linear")
+        old, new = tensor(squares), tensor(squares) + jnp.square(gradient)
+        growth = (new**self._power - old**self._power) / rate
+        pull = gradient + 2 * self._shrinkage * value
+        total = tensor(linear) + pull - growth * value
+        squares.assign(new)
+        linear.assign(total)
+        curvature = (new**self._power + self._beta) / rate + 2 * self._l2
+        return (jnp.clip(total, -self._l1, self._l1) - total) / curvature

@@ -15,8 +15,10 @@ from mirrax.tf.compat.v1.learning_rates import (
     piecewise_constant_decay as piecewise_constant_decay,
 )
 from mirrax.tf.compat.v1.learning_rates import polynomial_decay as polynomial_decay
+from mirrax.tf.compat.v1.optimizers import AdadeltaOptimizer as AdadeltaOptimizer
 from mirrax.tf.compat.v1.optimizers import AdagradOptimizer as AdagradOptimizer
 from mirrax.tf.compat.v1.optimizers import AdamOptimizer as AdamOptimizer
+from mirrax.tf.compat.v1.optimizers import FtrlOptimizer as FtrlOptimizer
 from mirrax.tf.compat.v1.optimizers import (
     GradientDescentOptimizer as GradientDescentOptimizer,
 )

@@ -55,7 +55,7 @@ class V1Methods(RunsLikeTensorFlow, StrategyV1):
 
     @property
     def extended(self) -> Any:
-        kind: Any = type(super().extended)  # type: ignore[misc]
+        kind: Any = type(super().extended)
         return _with_version_1(kind)(self, self.collective)  # type: ignore[attr-defined]
 
     def reduce(self, reduce_op: Any, value: Any, axis: Any = None) -> Any:
