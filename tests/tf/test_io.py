@@ -56,6 +56,19 @@ def test_empty_fields_need_a_default():
         tf.io.decode_csv("1,", [tf.int32, tf.float32])
 
 
-def test_strings_are_split_one_by_one():
-    with pytest.raises(NotImplementedError, match="no ragged tensors"):
-        tf.strings.split(["a b", "c"])
+def test_strings_are_split_into_ragged_tensors():
+    assert tf.strings.split(["a b", "c"]).to_list() == [[b"a", b"b"], [b"c"]]
+    characters = tf.strings.unicode_split(["hé", "i"], "UTF-8")
+    assert characters.to_list() == [[b"h", "é".encode()], [b"i"]]
+    assert tf.strings.upper(characters).to_list()[1] == [b"I"]
+    with pytest.raises(NotImplementedError, match="one dimension"):
+        tf.strings.split([["a b"], ["c"]])
+
+
+def test_strings_are_joined_along_an_axis():
+    texts = [["a", "b"], ["c", "d"]]
+    join = tf.strings.reduce_join
+    assert join(texts).numpy() == b"abcd"
+    assert join(texts, axis=-1, separator="-").tolist() == [b"a-b", b"c-d"]
+    assert join(texts, 0, True).tolist() == [[b"ac", b"bd"]]
+    assert join(tf.strings.split(["a b", "c"]), -1).tolist() == [b"ab", b"c"]

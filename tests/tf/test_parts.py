@@ -156,10 +156,9 @@ def test_dtypes_are_those_of_numpy():
     [
         ("saved_model.experimental", "mirrax.train"),
         ("image.ssim", "jax.image"),
-        ("SparseTensor", "jax.experimental.sparse"),
-        ("ragged.constant", "few_lengths.*sequence_mask"),
-        ("RaggedTensor.from_row_lengths", "padded_batch"),
-        ("data.experimental.dense_to_ragged_batch", "padded_batch"),
+        ("sparse.reorder", "jax.experimental.sparse"),
+        ("ragged.cross", "few_lengths.*sequence_mask"),
+        ("data.experimental.dense_to_sparse_batch", "padded_batch"),
         ("math.sobol_sample", "scipy"),
         ("nn.ctc_loss", "optax.ctc_loss"),
         ("signal.fft", "jax.numpy.fft"),

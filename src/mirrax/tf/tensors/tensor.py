@@ -17,6 +17,7 @@ import mirrax
 from mirrax import TensorShape
 from mirrax.tf.dtypes import canonical, string
 from mirrax.tf.tensors.host_tensors import HostTensor
+from mirrax.tf.tensors.ragged_tensors import RaggedTensor, on_values
 
 _NUMBERS = (bool, int, float, complex)
 
@@ -99,13 +100,15 @@ def of_one(function: Callable[[Any], Any]) -> Callable[..., Any]:
         return function(tensor(x))
 
     call.__name__ = getattr(function, "__name__", "call")
-    return call
+    return on_values(call)
 
 
 def of_two(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     """Returns a function of two arrays as TensorFlow's `f(x, y, name=None)`."""
 
     def call(x: Any, y: Any, name: str | None = None) -> Any:
+        if isinstance(x, RaggedTensor):
+            return x.map(call, y)
         return function(*operands(x, y))
 
     call.__name__ = getattr(function, "__name__", "call")
