@@ -72,3 +72,31 @@ def test_strings_are_joined_along_an_axis():
     assert join(texts, axis=-1, separator="-").tolist() == [b"a-b", b"c-d"]
     assert join(texts, 0, True).tolist() == [[b"ac", b"bd"]]
     assert join(tf.strings.split(["a b", "c"]), -1).tolist() == [b"ab", b"c"]
+
+
+def test_strings_are_reshaped_joined_and_selected():
+    texts = tf.constant(["a", "b", "c"])
+    assert tf.expand_dims(texts, -1).shape == tf.reshape(texts, [3, 1]).shape == (3, 1)
+    assert tf.concat([texts, ["d"]], 0).numpy().tolist() == [b"a", b"b", b"c", b"d"]
+    assert tf.gather(texts, [2, 0]).numpy().tolist() == [b"c", b"a"]
+    chosen = tf.where([True, False, True], texts, "z")
+    assert chosen.numpy().tolist() == [b"a", b"z", b"c"]
+
+
+def test_functions_take_strings():
+    @tf.function
+    def exclaim(text):
+        return tf.strings.join([text, "!"])
+
+    assert exclaim(tf.constant(["a"])).numpy().tolist() == [b"a!"]
+
+
+def test_batches_of_examples_are_parsed(tmp_path):
+    with tf.io.TFRecordWriter(str(tmp_path / "a")) as writer:
+        for i in range(2):
+            value = tf.train.Feature(int64_list=tf.train.Int64List(value=[i]))
+            example = tf.train.Example(features=tf.train.Features(feature={"i": value}))
+            writer.write(example.SerializeToString())
+    (batch,) = tf.data.TFRecordDataset(str(tmp_path / "a")).batch(2)
+    parsed = tf.io.parse_example(batch, {"i": tf.io.FixedLenFeature([], tf.int64)})
+    assert parsed["i"].tolist() == [0, 1]

@@ -65,6 +65,12 @@ def test_reductions_leave_the_padding_out(ragged):
     assert tf.reduce_mean(tf.cast(ragged, tf.float32), axis=1)[2] == 7
 
 
+def test_rows_are_joined(ragged):
+    more = tf.ragged.constant([[1], [2], [3]])
+    assert tf.concat([ragged, more], axis=1)[2].tolist() == [5, 9, 3]
+    assert tf.concat([ragged, more], axis=0).to_list() == [*ROWS, [1], [2], [3]]
+
+
 def test_other_operations_ask_for_a_tensor(ragged):
     with pytest.raises(TypeError, match="to_tensor"):
         tf.transpose(ragged)

@@ -51,6 +51,7 @@ from mirrax.tf.image.resizing import ResizeMethod as ResizeMethod
 from mirrax.tf.image.resizing import resize as resize
 from mirrax.tf.image.resizing import resize_with_crop_or_pad as resize_with_crop_or_pad
 from mirrax.tf.image.resizing import resize_with_pad as resize_with_pad
+from mirrax.tf.io.images import *  # noqa: F403
 from mirrax.tf.missing_names import names_of
 
 __getattr__ = names_of("tf.image")

@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 import mirrax
+from mirrax.tf.tensors.tensor import string_tensor
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +42,7 @@ def parse_single_example(
 def parse_example(
     serialized: Any, features: Any, example_names: Any = None, name: Any = None
 ) -> Any:
-    return mirrax.data.parse_example(serialized, features)
+    return mirrax.data.parse_example(string_tensor(serialized).tolist(), features)
 
 
 def _bytes(value: Any) -> Any:

@@ -17,11 +17,6 @@ NEEDS_TENSORFLOW: dict[str, str] = {
     "tf.keras.optimizers.legacy": "the optimizer of the same name in `tf.keras`",
     "tf.keras.utils.FeatureSpace": f"other preprocessing: {_HOST}",
     "tf.keras.utils.audio_dataset_from_directory": f"other input: {_FILES}",
-    "tf.keras.utils.image_dataset_from_directory": f"other input: {_FILES}",
-    "tf.keras.utils.text_dataset_from_directory": f"other input: {_FILES}",
-    "tf.keras.utils.timeseries_dataset_from_array": (
-        "`Dataset.window`, or slices made with NumPy"
-    ),
 }
 """Names that Keras on JAX has, but cannot use; `Use {value}.` is the advice."""
 

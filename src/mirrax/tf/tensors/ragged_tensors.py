@@ -229,6 +229,16 @@ def on_values(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+def join_rows(tensors: Any, axis: int) -> RaggedTensor:
+    """Joins tensors, of which some are ragged: their rows, or all into one list."""
+    rows = [[np.asarray(row) for row in tensor] for tensor in tensors]
+    if axis == 0:
+        return RaggedTensor.from_rows([row for one in rows for row in one])
+    return RaggedTensor.from_rows(
+        [np.concatenate(parts) for parts in zip(*rows, strict=True)]
+    )
+
+
 def element(tree: Any) -> Any:
     """Returns an element of a dataset as tensors; a row of a ragged tensor as one."""
     return jax.tree.map(_tensor, tree, is_leaf=_is_ragged)

@@ -78,6 +78,16 @@ def string_tensor(value: Any) -> HostTensor:
     return result.reshape(array.shape).view(HostTensor)
 
 
+def is_string_tensor(value: Any) -> bool:
+    """Returns whether this is an array of strings, which stays on the host."""
+    return isinstance(value, np.ndarray) and value.dtype.kind in "OSU"
+
+
+def library_of(*tensors: Any) -> Any:
+    """Returns NumPy for tensors of strings, `jax.numpy` for others."""
+    return np if any(map(is_string_tensor, tensors)) else jnp
+
+
 def is_traced(tree: Any) -> bool:
     """Returns whether any leaf is traced: its value is not known yet."""
     return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(tree))
