@@ -139,3 +139,8 @@ def test_optimizer_differentiates_by_what_it_is_given_also_if_not_trainable():
     optimizer = v1.train.GradientDescentOptimizer(0.1)
     ((gradient, _),) = optimizer.compute_gradients(lambda: fixed * fixed, [fixed])
     assert float(gradient) == 6.0
+
+
+def test_division_of_version_1():
+    assert v1.div(7, 2) == 3
+    assert v1.div(7.0, 2) == 3.5
