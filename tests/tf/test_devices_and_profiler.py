@@ -101,3 +101,18 @@ def test_images_are_resized_by_area():
     image = tf.reshape(tf.range(8.0), [2, 4, 1])
     resized = tf.image.resize(image, [1, 3], method="area")
     np.testing.assert_allclose(resized[0, :, 0], [2.25, 3.5, 4.75], 1e-6)
+
+
+def test_patches_of_images_end_with_their_channels():
+    images = tf.reshape(tf.range(32.0), [1, 4, 4, 2])
+    sizes = [1, 2, 2, 1]
+    patches = tf.image.extract_patches(images, sizes, sizes, [1, 1, 1, 1], "VALID")
+    assert patches.shape == (1, 2, 2, 8)
+    assert patches[0, 0, 1].tolist() == [4, 5, 6, 7, 12, 13, 14, 15]
+
+
+def test_similarity_of_images():
+    image = tf.reshape(tf.range(144.0) / 144, [12, 12, 1])
+    same, other = tf.image.ssim(image, image, 1.0), tf.image.ssim(image, 1 - image, 1.0)
+    np.testing.assert_allclose(same, 1, 1e-5)
+    assert other < 0

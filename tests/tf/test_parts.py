@@ -155,7 +155,7 @@ def test_dtypes_are_those_of_numpy():
     ("name", "advice"),
     [
         ("saved_model.experimental", "mirrax.train"),
-        ("image.ssim", "jax.image"),
+        ("image.sobel_edges", "jax.image"),
         ("sparse.reorder", "jax.experimental.sparse"),
         ("ragged.cross", "few_lengths.*sequence_mask"),
         ("data.experimental.dense_to_sparse_batch", "padded_batch"),
