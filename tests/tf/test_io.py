@@ -60,6 +60,7 @@ def test_strings_are_split_into_ragged_tensors():
     assert tf.strings.split(["a b", "c"]).to_list() == [[b"a", b"b"], [b"c"]]
     characters = tf.strings.unicode_split(["hé", "i"], "UTF-8")
     assert characters.to_list() == [[b"h", "é".encode()], [b"i"]]
+    assert type(characters.to_list()[0][0]) is bytes
     assert tf.strings.upper(characters).to_list()[1] == [b"I"]
     with pytest.raises(NotImplementedError, match="one dimension"):
         tf.strings.split([["a b"], ["c"]])

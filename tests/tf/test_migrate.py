@@ -87,7 +87,7 @@ def test_imports_are_rewritten(statement, replacement):
         ("tf.keras.losses.Reduction.NONE", "ok", ""),
         ("tf.keras.layers.Dense", "ok", ""),
         ("tf.saved_model.save", "ok", ""),
-        ("tf.image.ssim", "missing", "jax.image"),
+        ("tf.image.sobel_edges", "missing", "jax.image"),
         ("tf.distribute.ParameterServerStrategy", "missing", "MultiWorkerMirrored"),
         ("tf.data.Dataset.no_such_method", "missing", "from_generator"),
         ("tf.keras.no_such_name", "missing", "names of Keras 3"),

@@ -262,7 +262,8 @@ def _mask(lengths: Any, width: int) -> Any:
 def _flat(values: Any, dtype: Any = None) -> Any:
     array = np.asarray(values, dtype)
     if array.dtype.kind in "SUO":
-        encoded = [x.encode() if isinstance(x, str) else x for x in array.flat]
+        texts = np.asarray(values, object)
+        encoded = [x.encode() if isinstance(x, str) else x for x in texts.flat]
         strings = np.empty(array.size, object)
         strings[:] = encoded
         return strings.reshape(array.shape)
