@@ -62,8 +62,8 @@ def shape_of(shape: Any) -> Any:
 def dtype_of(dtype: Any) -> Any:
     """Returns a dtype with the attributes of TensorFlow's, other values unchanged.
 
-    >>> dtype_of(np.dtype("int32")).max
-    2147483647
+    >>> dtype_of(np.dtype("float32")).is_floating
+    True
     """
     return _DType(dtype) if isinstance(dtype, np.dtype) else dtype
 
