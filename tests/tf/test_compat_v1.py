@@ -191,3 +191,8 @@ def test_variable_scopes_prefix_names(strategy):
 def test_variable_scopes_share_nothing(options):
     with pytest.raises(NotImplementedError, match=r"Received: (reuse|initializer)"):
         v1.variable_scope("main", **options).__enter__()
+
+
+def test_division_of_version_1():
+    assert v1.div(7, 2) == 3
+    assert v1.div(7.0, 2) == 3.5

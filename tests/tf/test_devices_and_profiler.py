@@ -1,5 +1,6 @@
 """What programs call before they create a strategy, and around their steps."""
 
+import numpy as np
 import pytest
 
 from mirrax import tf
@@ -49,7 +50,6 @@ def test_custom_strategy_of_tensorflows_kind_says_how_to_extend():
 @pytest.mark.parametrize(
     ("call", "advice"),
     [
-        (lambda: tf.compat.v1.app.flags, "absl.flags"),
         (lambda: tf.compat.v1.gfile.Exists, "tf.io.gfile.exists"),
         (lambda: tf.compat.v1.gradients, "tf.GradientTape"),
         (lambda: tf.compat.v1.get_default_graph, "no graphs"),
@@ -61,3 +61,58 @@ def test_custom_strategy_of_tensorflows_kind_says_how_to_extend():
 def test_missing_names_have_advice(call, advice):
     with pytest.raises(AttributeError, match=advice):
         call()
+
+
+def test_sparse_tensors_become_dense():
+    sparse = tf.SparseTensor([[0, 1], [2, 0]], [5.0, 6.0], [3, 2])
+    dense = [[0, 5], [0, 0], [6, 0]]
+    assert tf.sparse.to_dense(sparse).tolist() == dense
+    assert tf.sparse.from_dense(dense).indices.tolist() == [[0, 1], [2, 0]]
+    product = tf.sparse.sparse_dense_matmul(sparse, [[1.0], [2.0]])
+    assert product.tolist() == [[10], [0], [6]]
+
+
+def test_flags_are_those_of_absl():
+    from absl import flags
+
+    assert tf.compat.v1.app.flags is flags
+    assert tf.compat.v1.flags is flags
+
+
+def test_candidates_are_drawn():
+    drawn, true, expected = tf.random.log_uniform_candidate_sampler(
+        [[0]], 1, 4, True, 5, seed=1
+    )
+    assert len(set(drawn.tolist())) == 4
+    assert true.shape == (1, 1)
+    assert expected.shape == (4,)
+
+
+def test_checkpoints_of_a_directory_are_listed(tmp_path):
+    assert tf.train.get_checkpoint_state(tmp_path) is None
+    checkpoint = tf.train.Checkpoint(v=tf.Variable(1.0))
+    paths = [checkpoint.save(tmp_path / "ckpt") for _ in range(2)]
+    state = tf.train.get_checkpoint_state(tmp_path)
+    assert state.model_checkpoint_path == paths[1]
+    assert state.all_model_checkpoint_paths == paths
+
+
+def test_images_are_resized_by_area():
+    image = tf.reshape(tf.range(8.0), [2, 4, 1])
+    resized = tf.image.resize(image, [1, 3], method="area")
+    np.testing.assert_allclose(resized[0, :, 0], [2.25, 3.5, 4.75], 1e-6)
+
+
+def test_patches_of_images_end_with_their_channels():
+    images = tf.reshape(tf.range(32.0), [1, 4, 4, 2])
+    sizes = [1, 2, 2, 1]
+    patches = tf.image.extract_patches(images, sizes, sizes, [1, 1, 1, 1], "VALID")
+    assert patches.shape == (1, 2, 2, 8)
+    assert patches[0, 0, 1].tolist() == [4, 5, 6, 7, 12, 13, 14, 15]
+
+
+def test_similarity_of_images():
+    image = tf.reshape(tf.range(144.0) / 144, [12, 12, 1])
+    same, other = tf.image.ssim(image, image, 1.0), tf.image.ssim(image, 1 - image, 1.0)
+    np.testing.assert_allclose(same, 1, 1e-5)
+    assert other < 0

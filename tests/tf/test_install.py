@@ -39,6 +39,8 @@ assert tf1.keras is tf.keras
 assert tensorflow.optimizers is tf.keras.optimizers
 assert float(tnp.sum(tnp.ones(3))) == 3
 assert keras.backend.backend() == "jax"
+assert tf.zeros([2, 3]).shape.as_list() == [2, 3]
+assert tf.zeros([2]).dtype.is_floating and tf.int32.max == 2**31 - 1
 try:
     from tensorflow.python.framework import ops
 except ImportError as error:

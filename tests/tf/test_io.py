@@ -56,6 +56,48 @@ def test_empty_fields_need_a_default():
         tf.io.decode_csv("1,", [tf.int32, tf.float32])
 
 
-def test_strings_are_split_one_by_one():
-    with pytest.raises(NotImplementedError, match="no ragged tensors"):
-        tf.strings.split(["a b", "c"])
+def test_strings_are_split_into_ragged_tensors():
+    assert tf.strings.split(["a b", "c"]).to_list() == [[b"a", b"b"], [b"c"]]
+    characters = tf.strings.unicode_split(["hé", "i"], "UTF-8")
+    assert characters.to_list() == [[b"h", "é".encode()], [b"i"]]
+    assert type(characters.to_list()[0][0]) is bytes
+    assert tf.strings.upper(characters).to_list()[1] == [b"I"]
+    with pytest.raises(NotImplementedError, match="one dimension"):
+        tf.strings.split([["a b"], ["c"]])
+
+
+def test_strings_are_joined_along_an_axis():
+    texts = [["a", "b"], ["c", "d"]]
+    join = tf.strings.reduce_join
+    assert join(texts).numpy() == b"abcd"
+    assert join(texts, axis=-1, separator="-").tolist() == [b"a-b", b"c-d"]
+    assert join(texts, 0, True).tolist() == [[b"ac", b"bd"]]
+    assert join(tf.strings.split(["a b", "c"]), -1).tolist() == [b"ab", b"c"]
+
+
+def test_strings_are_reshaped_joined_and_selected():
+    texts = tf.constant(["a", "b", "c"])
+    assert tf.expand_dims(texts, -1).shape == tf.reshape(texts, [3, 1]).shape == (3, 1)
+    assert tf.concat([texts, ["d"]], 0).numpy().tolist() == [b"a", b"b", b"c", b"d"]
+    assert tf.gather(texts, [2, 0]).numpy().tolist() == [b"c", b"a"]
+    chosen = tf.where([True, False, True], texts, "z")
+    assert chosen.numpy().tolist() == [b"a", b"z", b"c"]
+
+
+def test_functions_take_strings():
+    @tf.function
+    def exclaim(text):
+        return tf.strings.join([text, "!"])
+
+    assert exclaim(tf.constant(["a"])).numpy().tolist() == [b"a!"]
+
+
+def test_batches_of_examples_are_parsed(tmp_path):
+    with tf.io.TFRecordWriter(str(tmp_path / "a")) as writer:
+        for i in range(2):
+            value = tf.train.Feature(int64_list=tf.train.Int64List(value=[i]))
+            example = tf.train.Example(features=tf.train.Features(feature={"i": value}))
+            writer.write(example.SerializeToString())
+    (batch,) = tf.data.TFRecordDataset(str(tmp_path / "a")).batch(2)
+    parsed = tf.io.parse_example(batch, {"i": tf.io.FixedLenFeature([], tf.int64)})
+    assert parsed["i"].tolist() == [0, 1]

@@ -70,10 +70,59 @@ def test_lookup_in_a_model_is_refused_with_advice():
         layers.StringLookup(vocabulary=["a"])(tf.keras.Input((1,), dtype="string"))
 
 
-@pytest.mark.parametrize("name", ["Hashing", "IntegerLookup", "TextVectorization"])
-def test_layers_that_need_tensorflow_give_advice(name):
+def test_layers_that_need_tensorflow_give_advice():
     with pytest.raises(NotImplementedError, match=r"in `Dataset.map`"):
-        getattr(layers, name)()
+        layers.Hashing()
+
+
+def test_integers_are_looked_up():
+    layer = layers.IntegerLookup()
+    layer.adapt(np.array([[3, 3], [5, 7]]))
+    assert layer.get_vocabulary() == [-1, 3, 7, 5]
+    assert layer([3, 9]).tolist() == [1, 0]
+
+
+def test_texts_become_indices_of_words():
+    layer = layers.TextVectorization(max_tokens=5, output_sequence_length=4)
+    texts = tf.data.Dataset.from_tensor_slices(["The cat, sat.", "the dog", "A cat"])
+    layer.adapt(texts.batch(2))
+    assert layer.get_vocabulary() == ["", "[UNK]", "the", "cat", "sat"]
+    first, _ = texts.batch(2).map(layer)
+    assert first.tolist() == [[2, 3, 4, 0], [2, 1, 0, 0]]
+    assert layer("The cat").tolist() == [2, 3, 0, 0]
+
+
+def test_texts_become_rows_of_counts():
+    options = {"output_mode": "count", "ngrams": 2, "split": "character"}
+    layer = layers.TextVectorization(vocabulary=["a", "b", "a b"], **options)
+    assert layer(["abb", "c"]).tolist() == [[1, 1, 2, 1], [1, 0, 0, 0]]
+
+
+def test_texts_are_split_by_a_function():
+    layer = layers.TextVectorization(
+        standardize=lambda texts: tf.strings.regex_replace(texts, "<br>", "|"),
+        split=lambda texts: tf.strings.split(texts, "|"),
+        vocabulary=["a", "b"],
+    )
+    assert layer([["a<br>b"], ["b|z"]]).tolist() == [[2, 3], [3, 1]]
+
+
+def test_metrics_whose_result_is_a_variable():
+    class Count(tf.keras.metrics.Metric):
+        def __init__(self):
+            super().__init__(name="count")
+            self.count = self.add_weight(name="count", initializer="zeros")
+
+        def update_state(self, y_true, y_pred, sample_weight=None):
+            self.count.assign_add(tf.cast(tf.shape(y_true)[0], tf.float32))
+
+        def result(self):
+            return self.count
+
+    model = tf.keras.Sequential([tf.keras.Input((1,)), layers.Dense(1)])
+    model.compile("sgd", "mse", metrics=[Count()])
+    history = model.fit(np.ones((6, 1)), np.ones(6), batch_size=4, verbose=0).history
+    assert history["count"] == [6]
 
 
 def test_normalization_adapts_to_a_dataset():

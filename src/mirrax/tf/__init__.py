@@ -23,6 +23,7 @@ from mirrax.tf import math as math
 from mirrax.tf import nest as nest
 from mirrax.tf import nn as nn
 from mirrax.tf import profiler as profiler
+from mirrax.tf import ragged as ragged
 from mirrax.tf import random as random
 from mirrax.tf import saved_model as saved_model
 from mirrax.tf import sparse as sparse
@@ -106,10 +107,12 @@ from mirrax.tf.math import truediv as truediv
 from mirrax.tf.math import truncatediv as truncatediv
 from mirrax.tf.math import truncatemod as truncatemod
 from mirrax.tf.math.clipping import *  # noqa: F403
+from mirrax.tf.sparse import SparseTensor as SparseTensor
 from mirrax.tf.strings import as_string as as_string
 from mirrax.tf.tensors.creation import *  # noqa: F403
 from mirrax.tf.tensors.indexed_slices import IndexedSlices as IndexedSlices
 from mirrax.tf.tensors.indexing import *  # noqa: F403
+from mirrax.tf.tensors.ragged_tensors import RaggedTensor as RaggedTensor
 from mirrax.tf.tensors.shapes import *  # noqa: F403
 from mirrax.tf.tensors.tensor import Tensor as Tensor
 from mirrax.tf.tensors.tensor import TypeSpec as TypeSpec

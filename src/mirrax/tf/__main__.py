@@ -12,6 +12,7 @@ import sys
 import types
 from collections.abc import Sequence
 
+from mirrax.tf import program_sources
 from mirrax.tf.installer import install
 
 _DESCRIPTION = """\
@@ -42,9 +43,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(script: str, is_module: bool) -> None:
     if is_module:
         sys.path[0] = ""
+        program_sources.rewrite_imports(pathlib.Path())
         runpy.run_module(script, run_name="__main__", alter_sys=True)
     else:
-        _run_file(pathlib.Path(script))
+        folder = pathlib.Path(script).resolve().parent
+        sys.path[0] = str(folder)
+        program_sources.rewrite_imports(folder)
+        program_sources.run_file(pathlib.Path(script))
 
 
 def _cut_tracebacks() -> None:
@@ -68,19 +73,10 @@ def _of_program(trace: types.TracebackType | None) -> types.TracebackType | None
         found = found.tb_next
     if found is None:
         return trace
-    ours = (__file__, "<frozen runpy>")
+    ours = (__file__, program_sources.__file__, "<frozen runpy>")
     while found is not None and found.tb_frame.f_code.co_filename in ours:
         found = found.tb_next
     return found
-
-
-def _run_file(path: pathlib.Path) -> None:
-    """Runs a file as the main module, which stays alive as long as its threads."""
-    sys.path[0] = str(path.resolve().parent)
-    program = types.ModuleType("__main__")
-    program.__file__ = str(path)
-    sys.modules["__main__"] = program
-    exec(compile(path.read_bytes(), str(path), "exec"), vars(program))
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:

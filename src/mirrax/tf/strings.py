@@ -10,6 +10,7 @@ import numpy as np
 
 from mirrax.tf.dtypes import canonical, float32
 from mirrax.tf.missing_names import names_of
+from mirrax.tf.tensors.ragged_tensors import RaggedTensor, on_values
 from mirrax.tf.tensors.tensor import string_tensor, tensor
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "strip",
     "substr",
     "to_number",
+    "unicode_split",
     "upper",
 ]
 
@@ -54,32 +56,55 @@ def join(inputs: Any, separator: str = "", name: Any = None) -> Any:
     return string_tensor(joined).reshape(arrays[0].shape)
 
 
-def reduce_join(inputs: Any, separator: str = "", name: Any = None) -> Any:
-    return string_tensor(separator.encode().join(string_tensor(inputs).flat))
+def reduce_join(
+    inputs: Any,
+    axis: Any = None,
+    keepdims: bool = False,
+    separator: str = "",
+    name: Any = None,
+) -> Any:
+    """Joins the strings along an axis; all of them by default."""
+    between = separator.encode()
+    if isinstance(inputs, RaggedTensor):
+        return string_tensor([between.join(row.tolist()) for row in inputs])
+    array = string_tensor(inputs)
+    if axis is None:
+        return string_tensor(between.join(array.flat))
+    moved = np.moveaxis(np.asarray(array), axis, -1)
+    rows = moved.reshape(-1, moved.shape[-1]).tolist()
+    joined = string_tensor([between.join(row) for row in rows])
+    result = joined.reshape(moved.shape[:-1])
+    return np.expand_dims(result, axis) if keepdims else result
 
 
+@on_values
 def length(input: Any, unit: str = "BYTE", name: Any = None) -> Any:
     is_bytes = unit == "BYTE"
     count = len if is_bytes else lambda text: len(text.decode())
     return tensor(_each(input, count).astype(np.int32))
 
 
+@on_values
 def lower(input: Any, encoding: str = "", name: Any = None) -> Any:
     return string_tensor(_each(input, bytes.lower))
 
 
+@on_values
 def upper(input: Any, encoding: str = "", name: Any = None) -> Any:
     return string_tensor(_each(input, bytes.upper))
 
 
+@on_values
 def strip(input: Any, name: Any = None) -> Any:
     return string_tensor(_each(input, bytes.strip))
 
 
+@on_values
 def substr(input: Any, pos: int, len: int, unit: str = "BYTE", name: Any = None) -> Any:
     return string_tensor(_each(input, lambda text: text[pos : pos + len]))
 
 
+@on_values
 def regex_replace(
     input: Any,
     pattern: str,
@@ -92,6 +117,7 @@ def regex_replace(
     return string_tensor(_each(input, lambda text: re.sub(old, new, text, count=count)))
 
 
+@on_values
 def regex_full_match(input: Any, pattern: str, name: Any = None) -> Any:
     found = _each(input, lambda text: re.fullmatch(pattern.encode(), text) is not None)
     return tensor(found.astype(bool))
@@ -100,14 +126,26 @@ def regex_full_match(input: Any, pattern: str, name: Any = None) -> Any:
 def split(
     input: Any, sep: str | None = None, maxsplit: int = -1, name: Any = None
 ) -> Any:
-    """Returns the parts of one string."""
+    """Returns the parts of a string; of several strings, a ragged tensor."""
+    mark = sep.encode() if sep else None
+    return _parts(input, lambda text: text.split(mark, maxsplit))
+
+
+def unicode_split(input: Any, input_encoding: str = "UTF-8", *_: Any, **__: Any) -> Any:
+    """Returns the characters of a string; of several strings, a ragged tensor."""
+    return _parts(input, lambda text: [x.encode() for x in text.decode()])
+
+
+def _parts(input: Any, function: Callable[[bytes], list[bytes]]) -> Any:
     array = string_tensor(input)
-    if array.ndim:
+    if not array.ndim:
+        return string_tensor(function(array.item()))
+    if array.ndim > 1:
         raise NotImplementedError(
-            "`split` takes one string, because there are no ragged tensors. "
-            f"Received: shape {array.shape}. Use `Dataset.map` before `batch`."
+            "Strings are split in a list of one dimension. Received: shape "
+            f"{array.shape}. Use `tf.reshape(x, [-1])` first."
         )
-    return string_tensor(array.item().split(sep.encode() if sep else None, maxsplit))
+    return RaggedTensor.from_rows([function(text) for text in array.flat])
 
 
 def to_number(input: Any, out_type: Any = float32, name: Any = None) -> Any:

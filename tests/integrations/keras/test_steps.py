@@ -242,3 +242,22 @@ def test_model_built_in_the_first_step_belongs_to_the_strategy(two_replicas):
     kernel = model.weights[0].value
     assert kernel.sharding == two_replicas.topology.replicated
     assert not isinstance(kernel, jax.core.Tracer)
+
+
+@pytest.mark.parametrize("decorate", [lambda step: step, mirrax.function])
+def test_losses_are_scaled_without_a_strategy(decorate):
+    layer = keras.layers.Dense(1, kernel_initializer="ones", use_bias=False)
+    layer.build((None, 1))
+    optimizer = OPTIMIZERS["scaled"]()
+    optimizer.build(layer.trainable_variables)
+
+    @decorate
+    def step(x):
+        with mirrax.GradientTape() as tape:
+            scaled = optimizer.scale_loss(jnp.sum(layer(x)))
+        gradients = tape.gradient(scaled, layer.trainable_variables)
+        optimizer.apply_gradients(zip(gradients, layer.trainable_variables))
+
+    for value in (2.0, jnp.inf, 3.0):
+        step(jnp.full((1, 1), value))
+    np.testing.assert_allclose(layer.kernel, [[1 - 0.1 * 2 - 0.1 * 3]], 1e-6)

@@ -54,8 +54,7 @@ def _apply(
         trainable_variables = _as_keras_variables(trainable_variables)
     replica = stack.frame()
     if not isinstance(replica, stack.Replica) or internals.stateless_scope():
-        restoring.build_optimizer(optimizer, trainable_variables)
-        original(optimizer, grads, trainable_variables)
+        _apply_outside(original, optimizer, list(grads), trainable_variables)
         return
     adopt(optimizer.variables, replica.strategy)
     # `merge_call` passes lists of shared objects unchanged.
@@ -88,14 +87,39 @@ def _apply_merged(
         else jnp.asarray(grad) * count
         for grad in grads
     ]
+    _apply_whole(original, optimizer, whole, variables)
+
+
+def _apply_outside(
+    original: Callable[..., None],
+    optimizer: Any,
+    grads: list[Any],
+    variables: Sequence[Any] | None,
+) -> None:
+    """Applies gradients outside of replicas."""
+    is_scaled = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
+    if is_scaled and not internals.stateless_scope():
+        # It would assign variables in a branch of JAX's.
+        _apply_whole(original, optimizer, grads, variables)
+    else:
+        restoring.build_optimizer(optimizer, variables)
+        original(optimizer, grads, variables)
+
+
+def _apply_whole(
+    original: Callable[..., None],
+    optimizer: Any,
+    grads: list[Any],
+    variables: Sequence[Any] | None,
+) -> None:
     if variables is not None and not optimizer.built:
         optimizer.build(variables)
     restoring.build_optimizer(optimizer, variables)
     trained = internals.trained_by(optimizer)
     if variables is not None and [*map(id, variables)] != [*map(id, trained)]:
-        original(optimizer, whole, variables)
+        original(optimizer, grads, variables)
     else:
-        _update(optimizer, whole, trained)
+        _update(optimizer, grads, trained)
 
 
 def _update(optimizer: Any, grads: list[Any], trained: list[Any]) -> None:

@@ -15,6 +15,8 @@ import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from mirrax.tf.tensor_attributes import TensorAttributes
+
 _FUTURE = functools.reduce(
     lambda flags, name: flags | getattr(__future__, name).compiler_flag,
     __future__.all_feature_names,
@@ -68,6 +70,7 @@ def _transformed_source(
 
     class Transpiler(api.PyToPy):  # type: ignore[misc]
         def transform_ast(self, node: ast.AST, ctx: Any) -> Any:
+            node = TensorAttributes("ag__.").visit(node)
             return super().transform_ast(_Simplified(function).visit(node), ctx)
 
     # Not that of the base class, which writes a file for each function.

@@ -13,13 +13,14 @@ import mirrax
 from mirrax.tf.data.input_iterator import InputIterator
 from mirrax.tf.missing_names import replacement_of
 from mirrax.tf.tensors.host_tensors import host
+from mirrax.tf.tensors.ragged_tensors import RaggedTensor, element
 
 
 class DatasetIterator(mirrax.data.DatasetIterator):
     """Iterates over a dataset; elements are tensors."""
 
     def __next__(self) -> Any:
-        return jax.tree.map(host, super().__next__())
+        return element(super().__next__())
 
 
 class _Tensors:
@@ -35,6 +36,20 @@ class _Tensors:
 
     def filter(self, predicate: Callable[..., Any], name: Any = None) -> Any:
         return super().filter(_on_tensors(predicate))  # type: ignore[misc]
+
+    def ragged_batch(
+        self: Any, batch_size: int, drop_remainder: bool = False, **_: Any
+    ) -> Any:
+        """Batches elements of different lengths: they become ragged tensors."""
+        is_ragged = jax.tree.map(_varies, self.element_spec)
+
+        def with_lengths(*values: Any) -> Any:
+            given = values if isinstance(self.element_spec, tuple) else values[0]
+            return jax.tree.map(_row, is_ragged, given)
+
+        return self.map(with_lengths).padded_batch(
+            batch_size, drop_remainder=drop_remainder
+        )
 
     def cardinality(self) -> Any:
         return host(np.int64(super().cardinality()))  # type: ignore[misc]
@@ -185,9 +200,19 @@ def _on_tensors(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def called(*values: Any) -> Any:
-        return function(*jax.tree.map(host, values))
+        return function(*element(values))
 
     return called
+
+
+def _varies(spec: mirrax.TensorSpec) -> bool:
+    """Returns whether elements may differ in length; texts in lists usually do."""
+    is_texts = spec.dtype == object and spec.shape != ()
+    return spec.shape is None or spec.shape[:1] == (None,) or is_texts
+
+
+def _row(is_ragged: bool, value: Any) -> Any:
+    return RaggedTensor(value, np.int64(len(value))) if is_ragged else value
 
 
 def as_tensors(dataset: mirrax.data.Dataset) -> Dataset:

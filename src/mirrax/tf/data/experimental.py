@@ -54,6 +54,12 @@ def bucket_by_sequence_length(*args: Any, **kwargs: Any) -> Transformation:
     return lambda dataset: dataset.bucket_by_sequence_length(*args, **kwargs)
 
 
+def dense_to_ragged_batch(
+    batch_size: int, drop_remainder: bool = False, **_: Any
+) -> Transformation:
+    return lambda dataset: dataset.ragged_batch(batch_size, drop_remainder)
+
+
 def enumerate_dataset(start: int = 0) -> Transformation:
     return lambda dataset: dataset.enumerate(start)
 

@@ -51,8 +51,18 @@ class Options(mirrax.data.Options):
     experimental_threading: Any = dataclasses.field(default_factory=Accepted)
     experimental_warm_start: bool | None = None
 
+    @property
+    def experimental_deterministic(self) -> bool | None:
+        """The former name of `deterministic`."""
+        return self.deterministic
+
+    @experimental_deterministic.setter
+    def experimental_deterministic(self, value: bool | None) -> None:
+        self.deterministic = value
+
     def __setattr__(self, name: str, value: Any) -> None:
-        if name not in type(self).__dataclass_fields__:
-            known = ", ".join(type(self).__dataclass_fields__)
+        fields = type(self).__dataclass_fields__
+        if name not in fields and name != "experimental_deterministic":
+            known = ", ".join(fields)
             raise AttributeError(f"`tf.data.Options` has no {name!r}. It has: {known}.")
         super().__setattr__(name, value)

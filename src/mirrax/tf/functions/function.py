@@ -27,7 +27,7 @@ from mirrax.tf.functions.call_arguments import (
 from mirrax.tf.functions.concrete_functions import BoundFunction, ConcreteFunction
 from mirrax.tf.functions.python_functions import inside_function
 from mirrax.tf.missing_names import replacement_of
-from mirrax.tf.tensors.tensor import is_traced
+from mirrax.tf.tensors.tensor import is_string_tensor, is_traced
 
 __all__ = ["GradientTape", "UnconnectedGradients", "function"]
 
@@ -148,6 +148,11 @@ class Function(mirrax.Function[..., Any]):
             if inside_function():
                 raise
             return self.creating(args, error)(*args, **kwargs)
+        except TypeError:
+            if not any(map(is_string_tensor, nest.flatten((args, kwargs)))):
+                raise
+            # Strings are on the host, and so is a function of them.
+            return self.fn(*args, **kwargs)
         except StopIteration as error:
             # As `next(iterator)` at the end of the data in a graph of TensorFlow.
             raise OutOfRangeError("The dataset has no more elements.") from error

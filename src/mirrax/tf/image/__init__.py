@@ -29,6 +29,7 @@ from mirrax.tf.image.colors import (
 )
 from mirrax.tf.image.comparing import image_gradients as image_gradients
 from mirrax.tf.image.comparing import psnr as psnr
+from mirrax.tf.image.comparing import ssim as ssim
 from mirrax.tf.image.comparing import total_variation as total_variation
 from mirrax.tf.image.cropping import central_crop as central_crop
 from mirrax.tf.image.cropping import crop_to_bounding_box as crop_to_bounding_box
@@ -47,10 +48,12 @@ from mirrax.tf.image.flipping import (
     stateless_random_flip_up_down as stateless_random_flip_up_down,
 )
 from mirrax.tf.image.flipping import transpose as transpose
+from mirrax.tf.image.patches import extract_patches as extract_patches
 from mirrax.tf.image.resizing import ResizeMethod as ResizeMethod
 from mirrax.tf.image.resizing import resize as resize
 from mirrax.tf.image.resizing import resize_with_crop_or_pad as resize_with_crop_or_pad
 from mirrax.tf.image.resizing import resize_with_pad as resize_with_pad
+from mirrax.tf.io.images import *  # noqa: F403
 from mirrax.tf.missing_names import names_of
 
 __getattr__ = names_of("tf.image")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 
 from mirrax.tf.image.colors import convert_image_dtype
@@ -31,3 +32,31 @@ def image_gradients(image: Any) -> Any:
     down = jnp.pad(jnp.diff(array, axis=1), ((0, 0), (0, 1), (0, 0), (0, 0)))
     right = jnp.pad(jnp.diff(array, axis=2), ((0, 0), (0, 0), (0, 1), (0, 0)))
     return down, right
+
+
+def ssim(
+    img1: Any,
+    img2: Any,
+    max_val: Any,
+    filter_size: int = 11,
+    filter_sigma: float = 1.5,
+    k1: float = 0.01,
+    k2: float = 0.03,
+    return_index_map: bool = False,
+) -> Any:
+    """Returns how similar the structures of two images are, at most 1."""
+    x, y = (tensor(image).astype(jnp.float32) for image in (img1, img2))
+    offsets = jnp.arange(filter_size) - (filter_size - 1) / 2
+    weights = jax.nn.softmax(-jnp.square(offsets) / (2 * filter_sigma**2))
+
+    def blur(image: Any) -> Any:
+        for axis in (-3, -2):
+            image = jnp.apply_along_axis(jnp.convolve, axis, image, weights, "valid")
+        return image
+
+    c1, c2 = (k1 * max_val) ** 2, (k2 * max_val) ** 2
+    mean_x, mean_y = blur(x), blur(y)
+    products, squares = 2 * mean_x * mean_y, mean_x**2 + mean_y**2
+    contrast = (2 * blur(x * y) - products + c2) / (blur(x**2 + y**2) - squares + c2)
+    index = (products + c1) / (squares + c1) * contrast
+    return index.mean(-1) if return_index_map else index.mean((-3, -2, -1))

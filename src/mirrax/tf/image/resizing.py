@@ -42,17 +42,29 @@ def resize(
     name: Any = None,
 ) -> Any:
     """Resizes an image or a batch; returns floats, except for NEAREST_NEIGHBOR."""
-    if method not in _METHODS:
+    if method not in (*_METHODS, ResizeMethod.AREA):
         raise NotImplementedError(
-            f"`method` must be one of {sorted(_METHODS)}. Received: {method!r}."
+            f"`method` must be one of {sorted([*_METHODS, ResizeMethod.AREA])}. "
+            f"Received: {method!r}."
         )
     array = tensor(images)
     height, width = _size(array, size, preserve_aspect_ratio)
     is_nearest = method == ResizeMethod.NEAREST_NEIGHBOR
     if not is_nearest:
         array = array.astype(jnp.float32)
+    if method == ResizeMethod.AREA:
+        rows, columns = _areas(array.shape[-3], height), _areas(array.shape[-2], width)
+        return jnp.einsum("ij,...jkc,lk->...ilc", rows, array, columns)
     shape = (*array.shape[:-3], height, width, array.shape[-1])
     return jax.image.resize(array, shape, _METHODS[method], antialias=antialias)
+
+
+def _areas(old: int, new: int) -> Any:
+    """Returns the share of each old pixel in each new one, along an axis."""
+    edges = jnp.arange(new + 1) * (old / new)
+    pixels = jnp.arange(old)
+    ends = jnp.minimum(edges[1:, None], pixels + 1)
+    return jnp.clip(ends - jnp.maximum(edges[:-1, None], pixels), 0) * (new / old)
 
 
 def _size(array: Any, size: Any, keeps_ratio: bool) -> tuple[int, int]:

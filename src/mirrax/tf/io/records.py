@@ -5,7 +5,11 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import jax
+
 import mirrax
+from mirrax.tf.tensors.host_tensors import host
+from mirrax.tf.tensors.tensor import string_tensor
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,13 +39,15 @@ class TFRecordWriter(mirrax.data.TFRecordWriter):
 def parse_single_example(
     serialized: Any, features: Any, example_names: Any = None, name: Any = None
 ) -> Any:
-    return mirrax.data.parse_single_example(_bytes(serialized), features)
+    parsed = mirrax.data.parse_single_example(_bytes(serialized), features)
+    return jax.tree.map(host, parsed)
 
 
 def parse_example(
     serialized: Any, features: Any, example_names: Any = None, name: Any = None
 ) -> Any:
-    return mirrax.data.parse_example(serialized, features)
+    texts = string_tensor(serialized).tolist()
+    return jax.tree.map(host, mirrax.data.parse_example(texts, features))
 
 
 def _bytes(value: Any) -> Any:

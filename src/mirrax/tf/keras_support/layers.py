@@ -2,162 +2,29 @@
 
 from __future__ import annotations
 
-import collections
 import functools
 import importlib
-import itertools
-import pathlib
-import zlib
-from collections.abc import Iterable
-from typing import Any
 
-import numpy as np
-from typing_extensions import override
-
-from mirrax.tf.keras_support import internals
-from mirrax.tf.lookup import KeyValueTensorInitializer, StaticHashTable
+from mirrax.tf.keras_support import file_datasets, internals
+from mirrax.tf.keras_support.lookup_layers import IntegerLookup, StringLookup
+from mirrax.tf.keras_support.text_layers import TextVectorization
 from mirrax.tf.missing_names import unavailable
-from mirrax.tf.tensors.host_tensors import host
-from mirrax.tf.tensors.tensor import string_tensor
 
-_MISSING = ("HashedCrossing", "Hashing", "IntegerLookup", "TextVectorization")
+_LAYERS = (IntegerLookup, StringLookup, TextVectorization)
+_DATASETS = (
+    file_datasets.image_dataset_from_directory,
+    file_datasets.text_dataset_from_directory,
+    file_datasets.timeseries_dataset_from_array,
+)
+_MISSING = ("HashedCrossing", "Hashing")
 
 
 @functools.cache
 def install() -> None:
-    """Puts the layers here into `tf.keras.layers`."""
+    """Puts the layers that work on the host into `tf.keras.layers`."""
+    names = {layer.__name__: layer for layer in _LAYERS}
     missing = {name: unavailable(f"tf.keras.layers.{name}") for name in _MISSING}
-    internals.replace("layers", {"StringLookup": StringLookup, **missing})
+    internals.replace("layers", {**names, **missing})
+    for part in ("utils", "preprocessing"):
+        internals.replace(part, {f.__name__: f for f in _DATASETS})
     internals.let_layers_adapt_to_datasets(importlib.import_module("mirrax.tf"))
-
-
-class StringLookup:
-    """`tf.keras.layers.StringLookup`, on the host: outside of models and functions.
-
-    Args:
-        max_tokens: The largest size of a vocabulary that `adapt` finds.
-        num_oov_indices: The number of indices for unknown strings. Which one a string
-            gets differs from TensorFlow.
-        mask_token: The string with index 0, if any.
-        oov_token: What stands for unknown strings.
-        vocabulary: The strings, or a file with one on each line.
-        invert: Whether it turns indices into strings.
-        output_mode: "int", "one_hot", "multi_hot" or "count".
-
-    >>> StringLookup(vocabulary=["a", "b"])(["b", "z"]).tolist()
-    [2, 0]
-    """
-
-    def __init__(
-        self,
-        max_tokens: int | None = None,
-        num_oov_indices: int = 1,
-        mask_token: str | None = None,
-        oov_token: str = "[UNK]",
-        vocabulary: Any = None,
-        idf_weights: Any = None,
-        invert: bool = False,
-        output_mode: str = "int",
-        name: str = "string_lookup",
-    ) -> None:
-        if output_mode not in ("int", "one_hot", "multi_hot", "count"):
-            raise NotImplementedError(
-                "The output of a StringLookup is 'int', 'one_hot', 'multi_hot' or "
-                f"'count'. Received: output_mode={output_mode!r}. Weight the counts."
-            )
-        self.name = name
-        self._max_tokens = max_tokens
-        self._mask = [] if mask_token is None else [mask_token]
-        self._special = [*self._mask, *[oov_token] * num_oov_indices]
-        self._oov_token = oov_token
-        self._invert = invert
-        self._output_mode = output_mode
-        if isinstance(vocabulary, str | pathlib.Path):
-            vocabulary = pathlib.Path(vocabulary).read_text().splitlines()
-        self.set_vocabulary(() if vocabulary is None else vocabulary)
-
-    def set_vocabulary(
-        self, vocabulary: Iterable[Any], idf_weights: Any = None
-    ) -> None:
-        """Sets the strings, with or without those for masks and unknown strings."""
-        given = [_text(token) for token in vocabulary]
-        start, num_special = len(self._mask), len(self._special)
-        is_whole = given[:num_special] == self._special
-        self._tokens = given[num_special:] if is_whole else given
-        tokens = np.array(self.get_vocabulary(), object)
-        indices = np.arange(len(tokens))
-        if self._invert:
-            filled = KeyValueTensorInitializer(indices, tokens)
-            self._table = StaticHashTable(filled, self._oov_token)
-        else:
-            unknown = range(start, num_special)
-            filled = KeyValueTensorInitializer(
-                np.delete(tokens, unknown), np.delete(indices, unknown)
-            )
-            self._table = _IndexTable(filled, unknown)
-
-    def get_vocabulary(self, include_special_tokens: bool = True) -> list[str]:
-        """Returns the strings, by index."""
-        return [*(self._special if include_special_tokens else ()), *self._tokens]
-
-    def vocabulary_size(self) -> int:
-        return len(self.get_vocabulary())
-
-    def adapt(
-        self, data: Any, batch_size: Any = None, steps: int | None = None
-    ) -> None:
-        """Takes the vocabulary from data: the most frequent strings first."""
-        counts: collections.Counter[str] = collections.Counter()
-        for batch in itertools.islice(data, steps):
-            counts.update(map(_text, np.ravel(string_tensor(batch)).tolist()))
-        for token in self._special:
-            counts.pop(token, None)
-        # Equally frequent ones in reverse order, as in Keras.
-        ordered = sorted(counts, key=lambda token: (counts[token], token), reverse=True)
-        limit = self._max_tokens
-        room = None if limit is None else limit - len(self._special)
-        self.set_vocabulary(ordered[:room])
-
-    def __call__(self, inputs: Any) -> Any:
-        if internals.is_symbolic(inputs):
-            raise NotImplementedError(
-                "Strings are looked up on the host. Received: an input of a Keras "
-                "model. Call the layer in `Dataset.map`, and give the model indices."
-            )
-        found = self._table.lookup(inputs)
-        if self._invert or self._output_mode == "int":
-            return found
-        rows = np.eye(self.vocabulary_size(), dtype=np.float32)[np.asarray(found)]
-        if self._output_mode == "one_hot" or rows.ndim == 1:
-            return host(rows)
-        counts = rows.sum(-2)
-        return host(counts if self._output_mode == "count" else np.minimum(counts, 1))
-
-
-class _IndexTable(StaticHashTable):
-    """A table of the indices of strings.
-
-    Args:
-        initializer: The strings with an index.
-        unknown: The indices of others.
-    """
-
-    def __init__(self, initializer: KeyValueTensorInitializer, unknown: range) -> None:
-        super().__init__(initializer, -1)
-        self._unknown = unknown
-
-    @override
-    def _value(self, key: Any) -> Any:
-        if key in self._values:
-            return self._values[key]
-        if not self._unknown:
-            raise ValueError(
-                "Without indices for unknown strings, all strings must be in the "
-                f"vocabulary. Received: {key!r}. Use `num_oov_indices=1`."
-            )
-        return self._unknown[zlib.crc32(key) % len(self._unknown)]
-
-
-def _text(token: Any) -> str:
-    plain = token.item() if isinstance(token, np.generic | np.ndarray) else token
-    return plain.decode() if isinstance(plain, bytes) else str(plain)

@@ -28,6 +28,7 @@ def install(model_type: type) -> None:
         _wrap(trainer, f"make_{kind}_function", functools.partial(_make, kind))
         # For `super().train_step(data)` in such a step.
         _wrap(trainer, f"{kind}_step", functools.partial(_call_default, default))
+    _wrap(trainer, "get_metrics_result", _read_results)
 
 
 def _wrap(owner: Any, name: str, around: Callable[..., Any]) -> None:
@@ -38,6 +39,17 @@ def _wrap(owner: Any, name: str, around: Callable[..., Any]) -> None:
         return around(original, *args, **kwargs)
 
     setattr(owner, name, replacement)
+
+
+def _read_results(original: Any, model: Any) -> Any:
+    """Returns the values of metrics whose `result` returns a variable."""
+    import keras
+
+    results = original(model)
+    return {
+        name: value.value if isinstance(value, keras.Variable) else value
+        for name, value in results.items()
+    }
 
 
 def _call_default(

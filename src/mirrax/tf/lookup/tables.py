@@ -9,6 +9,7 @@ import numpy as np
 
 from mirrax.tf.lookup.initializers import KeyValueTensorInitializer
 from mirrax.tf.tensors.host_tensors import host
+from mirrax.tf.tensors.ragged_tensors import RaggedTensor
 from mirrax.tf.tensors.tensor import holds_strings, is_traced, string_tensor
 
 
@@ -43,6 +44,8 @@ class StaticHashTable:
 
     def lookup(self, keys: Any, name: Any = None) -> Any:
         """Returns the value of each key, or the default."""
+        if isinstance(keys, RaggedTensor):
+            return keys.map(self.lookup)
         if is_traced(keys):
             raise NotImplementedError(
                 "A table is read on the host. Received: traced keys, inside "

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jax.scipy import special
 
 from mirrax.tf.dtypes import canonical, int64, limits
+from mirrax.tf.tensors.ragged_tensors import RaggedTensor
 from mirrax.tf.tensors.tensor import axes, tensor
 
 __all__ = [
@@ -46,7 +47,11 @@ def _reduction(function: Callable[..., Any]) -> Callable[..., Any]:
     def reduce(
         input_tensor: Any, axis: Any = None, keepdims: Any = False, name: Any = None
     ) -> Any:
-        return function(tensor(input_tensor), axis=axes(axis), keepdims=bool(keepdims))
+        where = {"axis": axes(axis), "keepdims": bool(keepdims)}
+        if isinstance(input_tensor, RaggedTensor):
+            where["where"] = input_tensor.mask
+            input_tensor = input_tensor.padded
+        return function(tensor(input_tensor), **where)
 
     return reduce
 
@@ -69,11 +74,13 @@ def _mean(x: Any, **where: Any) -> Any:
 
 
 def _max(x: Any, **where: Any) -> Any:
-    return jnp.max(x, **where) if x.size else jnp.max(x, initial=_low(x), **where)
+    is_plain = x.size and "where" not in where
+    return jnp.max(x, **where) if is_plain else jnp.max(x, initial=_low(x), **where)
 
 
 def _min(x: Any, **where: Any) -> Any:
-    return jnp.min(x, **where) if x.size else jnp.min(x, initial=_high(x), **where)
+    is_plain = x.size and "where" not in where
+    return jnp.min(x, **where) if is_plain else jnp.min(x, initial=_high(x), **where)
 
 
 def _logsumexp(x: Any, **where: Any) -> Any:

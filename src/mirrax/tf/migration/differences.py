@@ -6,6 +6,7 @@ from mirrax.tf.missing_names import lookup
 
 _VALUES = "in `tf.function` its Python runs on every call: the shape depends on values"
 _CALLED = "in `tf.function` its Python runs on every call, unless `Tout` is empty"
+_HOST = "only on the host: in `Dataset.map`, not in models"
 _RANDOM = "the same seed gives other numbers than in TensorFlow (they are JAX's)"
 
 DIFFERENCES: dict[str, str] = {
@@ -17,7 +18,11 @@ DIFFERENCES: dict[str, str] = {
     "tf.get_variable": "names are not unique, so nothing is reused",
     "tf.float64": "32 bits, unless `jax_enable_x64` is set",
     "tf.int64": "32 bits, unless `jax_enable_x64` is set",
-    "tf.keras.layers.StringLookup": "only on the host: in `Dataset.map`, not in models",
+    "tf.RaggedTensor": "one ragged dimension; operations without it say so",
+    "tf.SparseTensor": "it is for `tf.sparse.to_dense`; other operations say so",
+    "tf.keras.layers.IntegerLookup": _HOST,
+    "tf.keras.layers.StringLookup": _HOST,
+    "tf.keras.layers.TextVectorization": _HOST,
     "tf.py_function": _CALLED,
     "tf.numpy_function": _CALLED,
     "tf.random": _RANDOM,

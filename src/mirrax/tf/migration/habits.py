@@ -6,16 +6,15 @@ import ast
 import dataclasses
 from collections.abc import Iterator
 
-_OF_SHAPES = ("as_list", "dims", "is_fully_defined", "ndims", "num_elements", "rank")
-_OF_DTYPES = ("as_numpy_dtype", "base_dtype", "is_floating", "is_integer", "max", "min")
+from mirrax.tf.tensor_attributes import OF_DTYPES, OF_SHAPES
 
 _ABOUT_SHAPES = (
-    "only variables and elements of datasets have it; for other tensors use "
-    "`x.get_shape()`, or the shape as a tuple"
+    "`mirrax tf` and `tf.function` provide it; elsewhere only variables and elements "
+    "of datasets have it, so use `x.get_shape()`, or the shape as a tuple"
 )
 ABOUT_DTYPES = (
-    "dtypes are NumPy's; use `np.issubdtype(dtype, np.floating)`, "
-    "`np.finfo(dtype).max` or the dtype itself"
+    "`mirrax tf` and `tf.function` provide it; elsewhere dtypes are NumPy's, so use "
+    "`np.issubdtype(dtype, np.floating)`, `np.finfo(dtype).max` or the dtype itself"
 )
 _ABOUT_LISTS = "JAX's arrays take no lists as operands; write `tf.constant([...])`"
 _ABOUT_GROWTH = (
@@ -41,9 +40,9 @@ def find_habits(tree: ast.Module) -> list[Habit]:
 def _habits(node: ast.AST) -> Iterator[Habit]:
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Attribute):
         kind = node.value.attr
-        if kind == "shape" and node.attr in _OF_SHAPES:
+        if kind == "shape" and node.attr in OF_SHAPES:
             yield Habit(node.lineno, f".shape.{node.attr}", _ABOUT_SHAPES)
-        elif kind == "dtype" and node.attr in _OF_DTYPES:
+        elif kind == "dtype" and node.attr in OF_DTYPES:
             yield Habit(node.lineno, f".dtype.{node.attr}", ABOUT_DTYPES)
     elif isinstance(node, ast.BinOp):
         if _may_be_tensor_with_list(node) or _may_be_tensor_with_list(_swapped(node)):

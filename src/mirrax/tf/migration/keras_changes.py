@@ -17,11 +17,6 @@ NEEDS_TENSORFLOW: dict[str, str] = {
     "tf.keras.optimizers.legacy": "the optimizer of the same name in `tf.keras`",
     "tf.keras.utils.FeatureSpace": f"other preprocessing: {_HOST}",
     "tf.keras.utils.audio_dataset_from_directory": f"other input: {_FILES}",
-    "tf.keras.utils.image_dataset_from_directory": f"other input: {_FILES}",
-    "tf.keras.utils.text_dataset_from_directory": f"other input: {_FILES}",
-    "tf.keras.utils.timeseries_dataset_from_array": (
-        "`Dataset.window`, or slices made with NumPy"
-    ),
 }
 """Names that Keras on JAX has, but cannot use; `Use {value}.` is the advice."""
 
@@ -38,6 +33,11 @@ _REMOVED_METHODS = {
     "get_unscaled_gradients": "nothing: `apply_gradients` unscales them",
     "add_metric": "a `tf.keras.metrics` object in the layer, updated in `call`",
 }
+_HOST_LAYERS = ("IntegerLookup", "StringLookup", "TextVectorization")
+_ABOUT_STRINGS = (
+    "models on JAX take no strings; call the layer in `Dataset.map`, and give the "
+    "model its results"
+)
 _MODEL_SUFFIXES = (".keras", ".h5", ".hdf5")
 _WEIGHTS = ".weights.h5"
 
@@ -62,7 +62,37 @@ class Change:
 def find_changes(tree: ast.Module) -> list[Change]:
     """Returns what a program must change for Keras 3, by line."""
     found = [change for node in ast.walk(tree) for change in _changes(node)]
+    found.extend(_strings_in_models(tree))
     return sorted(found, key=lambda change: (change.line, change.subject))
+
+
+def _strings_in_models(tree: ast.Module) -> Iterator[Change]:
+    """Finds inputs of strings, and layers for strings in a Sequential model."""
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    made = {
+        ast.unparse(target)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and _called(node.value) in _HOST_LAYERS
+        for target in node.targets
+    }
+    for call in calls:
+        name = _called(call)
+        texts = [ast.unparse(k.value) for k in call.keywords if k.arg == "dtype"]
+        is_input = name in ("Input", "InputLayer")
+        if is_input and any("string" in text for text in texts):
+            yield Change(call.lineno, "Input of strings", _ABOUT_STRINGS)
+        if name == "Sequential" and call.args and isinstance(call.args[0], ast.List):
+            for layer in call.args[0].elts:
+                if _called(layer) in _HOST_LAYERS or ast.unparse(layer) in made:
+                    subject = f"Sequential([{ast.unparse(layer)}])"
+                    yield Change(layer.lineno, subject, _ABOUT_STRINGS)
+
+
+def _called(node: ast.expr) -> str:
+    """Returns the last name of what is called; an empty text for other nodes."""
+    if not isinstance(node, ast.Call):
+        return ""
+    return ast.unparse(node.func).rpartition(".")[2]
 
 
 def _changes(node: ast.AST) -> Iterator[Change]:

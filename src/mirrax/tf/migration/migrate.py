@@ -76,8 +76,9 @@ def judge(name: str) -> tuple[str, str]:
         try:
             value = getattr(value, part)
         except AttributeError:
-            is_dtype = isinstance(value, np.dtype)
-            return MISSING, ABOUT_DTYPES if is_dtype else replacement_of(name)
+            if isinstance(value, np.dtype):
+                return DIFFERS, ABOUT_DTYPES
+            return MISSING, replacement_of(name)
         except ImportError as error:
             return DIFFERS, str(error)
         if _is_stand_in(value):

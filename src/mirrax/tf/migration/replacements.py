@@ -5,7 +5,6 @@ for packages that need TensorFlow.
 """
 
 _WORKERS = "MultiWorkerMirroredStrategy: synchronous workers without parameter servers"
-_FLAGS = "`absl.flags`, which has the same functions"
 _OBJECTS = "a `tf.Module`, which keeps its variables and lists them"
 _PADDED = (
     "padded arrays: `Dataset.padded_batch(n, few_lengths=True)`, and "
@@ -46,18 +45,14 @@ REPLACEMENTS: dict[str, str] = {
     "tf.AggregationMethod": "nothing: XLA sums gradients",
     "tf.CriticalSection": "`threading.Lock` around eager code",
     "tf.Graph": "plain functions: `tf.function` compiles, without graphs",
-    "tf.RaggedTensor": _PADDED,
     "tf.RaggedTensorSpec": _PADDED,
     "tf.RegisterGradient": "`jax.custom_vjp`",
-    "tf.SparseTensor": "`jax.experimental.sparse.BCOO`",
     "tf.SparseTensorSpec": "`jax.experimental.sparse.BCOO`",
     "tf.audio": "`scipy.io.wavfile` in the input pipeline",
     "tf.autodiff": "`jax.jvp`",
     "tf.batch_to_space": "`jnp.reshape` and `jnp.transpose`",
     "tf.compat.v1": "the names of TensorFlow 2",
     "tf.compat.v1.app": "`absl.app`",
-    "tf.compat.v1.app.flags": _FLAGS,
-    "tf.compat.v1.flags": _FLAGS,
     "tf.compat.v1.get_default_graph": "nothing: there are no graphs",
     "tf.compat.v1.gradients": "`tf.GradientTape`, or `mirrax.value_and_grad`",
     "tf.compat.v1.layers": "`tf.keras.layers`",
@@ -74,14 +69,12 @@ REPLACEMENTS: dict[str, str] = {
     "tf.data.Dataset.ignore_errors": (
         "`map` with a function that catches them, and `filter`"
     ),
-    "tf.data.Dataset.ragged_batch": _PADDED,
     "tf.data.Dataset.rejection_resample": (
         "`sample_from_datasets` of one dataset for each class (`filter`)"
     ),
     "tf.data.Dataset.snapshot": "`cache(filename)`",
     "tf.data.experimental": "the method of the same name of `tf.data.Dataset`",
     "tf.data.Dataset.sparse_batch": _PADDED,
-    "tf.data.experimental.dense_to_ragged_batch": _PADDED,
     "tf.data.experimental.dense_to_sparse_batch": _PADDED,
     "tf.data.experimental.service": "`mirrax.data` on each worker",
     "tf.dtensor": "`jax.sharding`",
@@ -95,9 +88,6 @@ REPLACEMENTS: dict[str, str] = {
     "tf.hessians": "`jax.hessian`",
     "tf.image": "`jax.image`, `dm_pix`, or Pillow in the input pipeline",
     "tf.io.RaggedFeature": "`tf.io.VarLenFeature`, whose values are padded in a batch",
-    "tf.io.decode_image": "Pillow: `np.asarray(PIL.Image.open(path))`",
-    "tf.io.decode_jpeg": "Pillow: `np.asarray(PIL.Image.open(path))`",
-    "tf.io.decode_png": "Pillow: `np.asarray(PIL.Image.open(path))`",
     "tf.io.gfile": "the name in lower case, such as `tf.io.gfile.exists`",
     "tf.io.parse_tensor": "`np.load` of a buffer, or `tf.io.decode_raw`",
     "tf.io.serialize_tensor": "`np.save` to a buffer, or `array.tobytes()`",
@@ -121,11 +111,6 @@ REPLACEMENTS: dict[str, str] = {
     "tf.keras.layers.HashedCrossing": "`zlib.crc32(a + b) % num_bins` in `Dataset.map`",
     "tf.keras.layers.Hashing": (
         "`zlib.crc32(text) % num_bins` in `Dataset.map`; its bins differ from Keras'"
-    ),
-    "tf.keras.layers.IntegerLookup": "`tf.lookup.StaticHashTable` in `Dataset.map`",
-    "tf.keras.layers.TextVectorization": (
-        "`text.lower().split()` and `tf.keras.layers.StringLookup` in `Dataset.map`, "
-        "then `padded_batch`"
     ),
     "tf.keras.layers.experimental": "the layer of the same name in `tf.keras.layers`",
     "tf.keras.mixed_precision.experimental": "`tf.keras.mixed_precision`",

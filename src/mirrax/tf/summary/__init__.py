@@ -14,5 +14,8 @@ from mirrax.summary import text as text
 from mirrax.summary import write as write
 from mirrax.tf.missing_names import names_of
 from mirrax.tf.summary import experimental as experimental
+from mirrax.tf.summary.traces import trace_export as trace_export
+from mirrax.tf.summary.traces import trace_off as trace_off
+from mirrax.tf.summary.traces import trace_on as trace_on
 
 __getattr__ = names_of("tf.summary")

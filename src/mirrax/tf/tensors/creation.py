@@ -11,6 +11,7 @@ import numpy as np
 
 import mirrax
 from mirrax.tf.dtypes import canonical, float32, limits, string
+from mirrax.tf.tensors.ragged_tensors import on_values
 from mirrax.tf.tensors.tensor import (
     Tensor,
     is_row_stand_in,
@@ -89,6 +90,7 @@ def identity_n(input: Any, name: Any = None) -> list[Any]:
     return [identity(value) for value in input]
 
 
+@on_values
 def cast(x: Any, dtype: Any, name: Any = None) -> Any:
     if is_row_stand_in(x):
         return x.astype(dtype)

@@ -11,7 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from mirrax.tf.dtypes import canonical, int32
-from mirrax.tf.tensors.tensor import operands, sizes, tensor
+from mirrax.tf.tensors.host_tensors import host
+from mirrax.tf.tensors.tensor import library_of, operands, sizes, tensor
 
 __all__ = [
     "argsort",
@@ -46,6 +47,8 @@ def gather(
     name: Any = None,
 ) -> Any:
     params, indices = tensor(params), tensor(indices)
+    if library_of(params) is np:
+        return host(np.take(params, np.asarray(indices), axis or 0))
     axis = batch_dims if axis is None else axis % params.ndim
     take: Any = functools.partial(jnp.take, axis=axis - batch_dims)
     for _ in range(batch_dims):
@@ -95,7 +98,8 @@ tensor_scatter_nd_update = _scatter(lambda chosen, x: chosen.set(x))
 def where(condition: Any, x: Any = None, y: Any = None, name: Any = None) -> Any:
     if x is None and y is None:
         return jnp.argwhere(tensor(condition))
-    return jnp.where(tensor(condition), *operands(x, y))
+    chosen = operands(x, y)
+    return host(library_of(*chosen).where(tensor(condition), *chosen))
 
 
 def boolean_mask(

@@ -14,7 +14,15 @@ import numpy as np
 from mirrax import TensorShape
 from mirrax.tf.dtypes import canonical, int32
 from mirrax.tf.tensors.host_tensors import host
-from mirrax.tf.tensors.tensor import axes, is_row_stand_in, is_traced, sizes, tensor
+from mirrax.tf.tensors.ragged_tensors import RaggedTensor, join_rows
+from mirrax.tf.tensors.tensor import (
+    axes,
+    is_row_stand_in,
+    is_traced,
+    library_of,
+    sizes,
+    tensor,
+)
 
 __all__ = [
     "TensorShape",
@@ -69,21 +77,25 @@ def size(input: Any, out_type: Any = int32, name: Any = None) -> Any:
 def reshape(tensor: Any, shape: Any, name: Any = None) -> Any:
     if is_row_stand_in(tensor):
         return tensor.reshape(sizes(shape))
-    return jnp.reshape(_tensor(tensor), sizes(shape))
+    array = _tensor(tensor)
+    return library_of(array).reshape(array, sizes(shape))
 
 
 def expand_dims(input: Any, axis: Any, name: Any = None) -> Any:
-    return jnp.expand_dims(tensor(input), axes(axis))
+    array = tensor(input)
+    return library_of(array).expand_dims(array, axes(axis))
 
 
 def squeeze(input: Any, axis: Any = None, name: Any = None) -> Any:
-    return jnp.squeeze(tensor(input), axes(axis))
+    array = tensor(input)
+    return library_of(array).squeeze(array, axes(axis))
 
 
 def transpose(
     a: Any, perm: Any = None, conjugate: bool = False, name: Any = None
 ) -> Any:
-    array = jnp.transpose(tensor(a), axes(perm))
+    array = tensor(a)
+    array = library_of(array).transpose(array, axes(perm))
     return jnp.conj(array) if conjugate else array
 
 
@@ -111,11 +123,15 @@ def ensure_shape(x: Any, shape: Any, name: Any = None) -> Any:
 
 
 def concat(values: Any, axis: Any, name: Any = None) -> Any:
-    return jnp.concatenate([tensor(value) for value in values], int(axis))
+    if any(isinstance(value, RaggedTensor) for value in values):
+        return join_rows(values, int(axis))
+    arrays = [tensor(value) for value in values]
+    return host(library_of(*arrays).concatenate(arrays, int(axis)))
 
 
 def stack(values: Any, axis: int = 0, name: Any = None) -> Any:
-    return jnp.stack([tensor(value) for value in values], axis)
+    arrays = [tensor(value) for value in values]
+    return host(library_of(*arrays).stack(arrays, axis))
 
 
 def parallel_stack(values: Any, name: Any = None) -> Any:
@@ -146,12 +162,14 @@ def split(
 
 
 def tile(input: Any, multiples: Any, name: Any = None) -> Any:
-    return jnp.tile(tensor(input), sizes(multiples))
+    array = tensor(input)
+    return host(library_of(array).tile(array, sizes(multiples)))
 
 
 def repeat(input: Any, repeats: Any, axis: int | None = None, name: Any = None) -> Any:
     counts = np.asarray(repeats)
-    return jnp.repeat(tensor(input), counts, axis)
+    array = tensor(input)
+    return host(library_of(array).repeat(array, counts, axis))
 
 
 def pad(

@@ -17,6 +17,7 @@ import mirrax
 from mirrax import TensorShape
 from mirrax.tf.dtypes import canonical, string
 from mirrax.tf.tensors.host_tensors import HostTensor
+from mirrax.tf.tensors.ragged_tensors import RaggedTensor, on_values
 
 _NUMBERS = (bool, int, float, complex)
 
@@ -77,6 +78,16 @@ def string_tensor(value: Any) -> HostTensor:
     return result.reshape(array.shape).view(HostTensor)
 
 
+def is_string_tensor(value: Any) -> bool:
+    """Returns whether this is an array of strings, which stays on the host."""
+    return isinstance(value, np.ndarray) and value.dtype.kind in "OSU"
+
+
+def library_of(*tensors: Any) -> Any:
+    """Returns NumPy for tensors of strings, `jax.numpy` for others."""
+    return np if any(map(is_string_tensor, tensors)) else jnp
+
+
 def is_traced(tree: Any) -> bool:
     """Returns whether any leaf is traced: its value is not known yet."""
     return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(tree))
@@ -99,13 +110,15 @@ def of_one(function: Callable[[Any], Any]) -> Callable[..., Any]:
         return function(tensor(x))
 
     call.__name__ = getattr(function, "__name__", "call")
-    return call
+    return on_values(call)
 
 
 def of_two(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     """Returns a function of two arrays as TensorFlow's `f(x, y, name=None)`."""
 
     def call(x: Any, y: Any, name: str | None = None) -> Any:
+        if isinstance(x, RaggedTensor):
+            return x.map(call, y)
         return function(*operands(x, y))
 
     call.__name__ = getattr(function, "__name__", "call")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import glob
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,29 @@ def list_variables(ckpt_dir_or_file: Any) -> list[tuple[str, list[int]]]:
     """Returns the names of all variables of a checkpoint, and their shapes."""
     found = train.list_variables(ckpt_dir_or_file)
     return [(full_name(name), shape) for name, shape in found]
+
+
+@dataclasses.dataclass(frozen=True)
+class CheckpointState:
+    """The checkpoints in a directory: the newest, and all from the oldest on."""
+
+    model_checkpoint_path: str
+    all_model_checkpoint_paths: list[str]
+
+
+def get_checkpoint_state(
+    checkpoint_dir: Any, latest_filename: Any = None
+) -> CheckpointState | None:
+    """Returns the checkpoints in a directory; None if there is none."""
+    newest = train.latest_checkpoint(checkpoint_dir)
+    if newest is None:
+        return None
+    # They are named "<prefix>-<number>".
+    prefix = newest.rpartition("-")[0]
+    paths = glob.glob(f"{glob.escape(prefix)}-*")
+    complete = [path for path in paths if path.rpartition("-")[2].isdigit()]
+    ordered = sorted(complete, key=lambda path: int(path.rpartition("-")[2]))
+    return CheckpointState(newest, ordered)
 
 
 def load_variable(ckpt_dir_or_file: Any, name: str) -> Any:

@@ -10,6 +10,7 @@ from mirrax.tf.compat.v1 import train as train
 from mirrax.tf.compat.v1.assignments import assign as assign
 from mirrax.tf.compat.v1.assignments import assign_add as assign_add
 from mirrax.tf.compat.v1.assignments import assign_sub as assign_sub
+from mirrax.tf.compat.v1.assignments import div as div
 from mirrax.tf.compat.v1.assignments import to_double as to_double
 from mirrax.tf.compat.v1.assignments import to_float as to_float
 from mirrax.tf.compat.v1.assignments import to_int32 as to_int32

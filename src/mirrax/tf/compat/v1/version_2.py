@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from mirrax.tf.compat.v1 import app
 from mirrax.tf.migration.replacements import REPLACEMENTS
 from mirrax.tf.missing_names import names_of
 
@@ -47,6 +48,8 @@ _RENAMED = {
 
 def same_as_in_version_2(name: str) -> Any:
     """Looks a name up in version 2; the `__getattr__` of `tf.compat.v1`."""
+    if name == "flags":
+        return app.flags
     is_gone = f"tf.compat.v1.{name}" in REPLACEMENTS
     if is_gone or name.startswith("__"):
         return _missing(name)

@@ -1,0 +1,16 @@
+"""`tf.saved_model`: saves and loads objects with functions and variables.
+
+The format is that of `mirrax.train.export`, not TensorFlow's.
+"""
+
+from mirrax.tf.missing_names import names_of
+from mirrax.tf.saved_model.loading import contains_saved_model as contains_saved_model
+from mirrax.tf.saved_model.loading import load as load
+from mirrax.tf.saved_model.names import (
+    DEFAULT_SERVING_SIGNATURE_DEF_KEY as DEFAULT_SERVING_SIGNATURE_DEF_KEY,
+)
+from mirrax.tf.saved_model.options import LoadOptions as LoadOptions
+from mirrax.tf.saved_model.options import SaveOptions as SaveOptions
+from mirrax.tf.saved_model.saving import save as save
+
+__getattr__ = names_of("tf.saved_model")

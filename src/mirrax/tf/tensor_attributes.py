@@ -1,0 +1,93 @@
+"""What TensorFlow's shapes and dtypes have, and those of JAX's arrays do not.
+
+A program that is run unchanged, and what AutoGraph converts, is rewritten:
+`x.shape.as_list()` becomes `shape_of(x.shape).as_list()`, and so on.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from mirrax import TensorShape
+from mirrax.tf.dtypes import limits
+
+OF_SHAPES = ("as_list", "dims", "is_fully_defined", "ndims", "num_elements", "rank")
+OF_DTYPES = ("as_numpy_dtype", "base_dtype", "is_floating", "is_integer", "max", "min")
+_DTYPES = ("bfloat16", "float16", "float32", "float64", "int32", "int64", "uint8")
+
+
+class TensorAttributes(ast.NodeTransformer):
+    """Rewrites such attributes.
+
+    Args:
+        prefix: What stands before the names `shape_of` and `dtype_of`.
+    """
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        owner = node.value
+        self.generic_visit(node)
+        if isinstance(owner, ast.Attribute):
+            if owner.attr == "shape" and node.attr in OF_SHAPES:
+                node.value = self._call("shape_of", owner)
+            elif owner.attr in ("dtype", *_DTYPES) and node.attr in OF_DTYPES:
+                node.value = self._call("dtype_of", owner)
+        return node
+
+    def _call(self, name: str, argument: ast.expr) -> ast.expr:
+        made = ast.parse(f"{self._prefix}{name}(x)", mode="eval").body
+        assert isinstance(made, ast.Call)
+        made.args = [argument]
+        for node in (made, *ast.walk(made.func)):
+            ast.copy_location(node, argument)
+        return made
+
+
+def shape_of(shape: Any) -> Any:
+    """Returns a tuple as a shape of TensorFlow, other values unchanged.
+
+    >>> shape_of((2, 3)).as_list()
+    [2, 3]
+    """
+    return TensorShape(shape) if type(shape) is tuple else shape
+
+
+def dtype_of(dtype: Any) -> Any:
+    """Returns a dtype with the attributes of TensorFlow's, other values unchanged.
+
+    >>> dtype_of(np.dtype("float32")).is_floating
+    True
+    """
+    return _DType(dtype) if isinstance(dtype, np.dtype) else dtype
+
+
+@dataclasses.dataclass(frozen=True)
+class _DType:
+    base_dtype: np.dtype[Any]
+
+    @property
+    def as_numpy_dtype(self) -> type:
+        return self.base_dtype.type
+
+    @property
+    def is_floating(self) -> bool:
+        return jnp.issubdtype(self.base_dtype, jnp.floating)
+
+    @property
+    def is_integer(self) -> bool:
+        return jnp.issubdtype(self.base_dtype, jnp.integer)
+
+    @property
+    def max(self) -> Any:
+        return self.base_dtype.type(limits(self.base_dtype).max)
+
+    @property
+    def min(self) -> Any:
+        return self.base_dtype.type(limits(self.base_dtype).min)

@@ -1,0 +1,272 @@
+"""Rows of different lengths: a padded array and the lengths.
+
+Both are ordinary arrays, so ragged tensors go through datasets, `run` and `function`.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from mirrax import TensorShape
+from mirrax.tf.tensors.host_tensors import host
+
+
+@jax.tree_util.register_pytree_node_class
+class RaggedTensor:
+    """`tf.RaggedTensor` with one ragged dimension, the second.
+
+    Args:
+        padded: The rows, padded at their ends.
+        lengths: The length of each row.
+
+    >>> rows = RaggedTensor.from_row_lengths([3, 1, 4], [2, 0, 1])
+    >>> rows.to_list()
+    [[3, 1], [], [4]]
+    >>> rows.to_tensor().tolist()
+    [[3, 1], [0, 0], [4, 0]]
+    """
+
+    ragged_rank = 1
+
+    def __init__(self, padded: Any, lengths: Any) -> None:
+        self.padded = padded
+        self.lengths = lengths
+
+    @classmethod
+    def from_rows(cls, rows: Any, dtype: Any = None) -> RaggedTensor:
+        """Returns a ragged tensor of a list of lists or arrays."""
+        flat = [item for row in rows for item in row]
+        if len({len(item) for item in flat if isinstance(item, list | tuple)}) > 1:
+            raise NotImplementedError(
+                "A RaggedTensor has one ragged dimension, the second. Received: lists "
+                "of different lengths in the rows. Pad the inner ones."
+            )
+        return cls.from_row_lengths(flat, [len(row) for row in rows], dtype)
+
+    @classmethod
+    def from_row_lengths(
+        cls, values: Any, row_lengths: Any, dtype: Any = None, **_: Any
+    ) -> RaggedTensor:
+        flat = _flat(values, dtype)
+        lengths = host(np.asarray(row_lengths, np.int64))
+        shape = (len(lengths), int(max(lengths, default=0)), *flat.shape[1:])
+        filler = b"" if flat.dtype == object else 0
+        padded = np.full(shape, filler, flat.dtype)
+        padded[_mask(lengths, shape[1])] = flat
+        return cls(host(padded), lengths)
+
+    @classmethod
+    def from_row_splits(cls, values: Any, row_splits: Any, **_: Any) -> RaggedTensor:
+        return cls.from_row_lengths(values, np.diff(np.asarray(row_splits)))
+
+    @classmethod
+    def from_value_rowids(
+        cls, values: Any, value_rowids: Any, nrows: Any = None, **_: Any
+    ) -> RaggedTensor:
+        counts = np.bincount(np.asarray(value_rowids), minlength=int(nrows or 0))
+        return cls.from_row_lengths(values, counts)
+
+    @classmethod
+    def from_tensor(
+        cls, tensor: Any, lengths: Any = None, padding: Any = None, **_: Any
+    ) -> RaggedTensor:
+        array = _flat(tensor)
+        if padding is not None:
+            kept = array != (padding.encode() if isinstance(padding, str) else padding)
+            steps = np.arange(1, array.shape[1] + 1)
+            lengths = np.max(kept * steps, axis=1, initial=0)
+        if lengths is None:
+            lengths = np.full(len(array), array.shape[1])
+        return cls(host(array), host(np.asarray(lengths, np.int64)))
+
+    @property
+    def dtype(self) -> Any:
+        return self.padded.dtype
+
+    @property
+    def shape(self) -> TensorShape:
+        return TensorShape([self.padded.shape[0], None, *self.padded.shape[2:]])
+
+    @property
+    def mask(self) -> Any:
+        """Where the padded array has values."""
+        return _mask(self.lengths, self.padded.shape[1])
+
+    @property
+    def values(self) -> Any:
+        """The values of all rows, one after another."""
+        return host(np.asarray(self.padded)[np.asarray(self.mask)])
+
+    flat_values = values
+
+    @property
+    def row_splits(self) -> Any:
+        """Where the rows begin in `values`, and where the last one ends."""
+        return host(np.concatenate([[0], np.cumsum(self.lengths)]))
+
+    def row_lengths(self, axis: int = 1, name: Any = None) -> Any:
+        return self.lengths
+
+    def value_rowids(self, name: Any = None) -> Any:
+        """Returns the number of the row of each value."""
+        return host(np.repeat(np.arange(len(self.lengths)), self.lengths))
+
+    def nrows(self, out_type: Any = np.int64, name: Any = None) -> Any:
+        return host(np.asarray(self.padded.shape[0], out_type))
+
+    def bounding_shape(self, axis: Any = None, *_: Any, **__: Any) -> Any:
+        """Returns the shape of `to_tensor`."""
+        shape = host(np.asarray(self.to_tensor().shape, np.int64))
+        return shape if axis is None else shape[axis]
+
+    def to_tensor(
+        self, default_value: Any = None, name: Any = None, shape: Any = None
+    ) -> Any:
+        """Returns the padded rows.
+
+        They are as long as the longest one, or as `shape` says. In compiled code, whose
+        shapes are fixed, they are as long as the longest one of the dataset.
+        """
+        padded, lengths = self.padded, self.lengths
+        is_traced = isinstance(lengths, jax.core.Tracer)
+        width = None if shape is None else tuple(shape)[1]
+        if width is None:
+            width = padded.shape[1] if is_traced else int(np.max(lengths, initial=0))
+        library: Any = jnp if is_traced else np
+        more = [(0, 0), (0, max(0, width - padded.shape[1]))]
+        cut = library.pad(padded, more + [(0, 0)] * (padded.ndim - 2))[:, :width]
+        if default_value is None:
+            default_value = b"" if self.dtype == object else 0
+        if isinstance(default_value, str):
+            default_value = default_value.encode()
+        mask = _mask(lengths, width).reshape(*cut.shape[:2], *(1,) * (cut.ndim - 2))
+        filler = library.asarray(default_value, cut.dtype)
+        return host(library.where(mask, cut, filler))
+
+    def to_list(self) -> list[Any]:
+        return [row.tolist() for row in self]
+
+    def numpy(self) -> Any:
+        """Returns an array of the rows, which are arrays."""
+        rows = np.empty(self.padded.shape[0], object)
+        rows[:] = [np.asarray(row) for row in self]
+        return rows
+
+    def map(self, function: Callable[..., Any], *others: Any) -> RaggedTensor:
+        """Returns a function of the values, and of those of other ragged tensors."""
+        given = [x.padded if isinstance(x, RaggedTensor) else x for x in others]
+        return RaggedTensor(host(function(self.padded, *given)), self.lengths)
+
+    def row(self, index: int) -> Any:
+        return host(self.padded[index][: int(self.lengths[index])])
+
+    def __iter__(self) -> Iterator[Any]:
+        return map(self.row, range(self.padded.shape[0]))
+
+    def __getitem__(self, key: Any) -> Any:
+        first, *rest = key if isinstance(key, tuple) else (key,)
+        if not isinstance(first, slice):
+            return self.row(first)[tuple(rest)] if rest else self.row(first)
+        rows = [row[tuple(rest)] if rest else row for row in list(self)[first]]
+        if any(np.ndim(row) == 0 for row in rows):
+            return host(np.stack(rows))
+        flat = np.concatenate([self.padded[:0, 0], *rows])
+        return RaggedTensor.from_row_lengths(flat, [len(row) for row in rows])
+
+    def __repr__(self) -> str:
+        # As part of a spec, or traced, it has no values.
+        if not isinstance(self.lengths, np.ndarray):
+            return f"RaggedTensor({self.padded}, {self.lengths})"
+        return f"<tf.RaggedTensor {self.to_list()}>"
+
+    def __jax_array__(self) -> Any:
+        raise TypeError(
+            "This operation takes tensors whose rows have the same length. Received: a "
+            "RaggedTensor. Use `ragged.to_tensor()`, and `tf.sequence_mask("
+            "ragged.row_lengths())` as the mask."
+        )
+
+    def tree_flatten(self) -> tuple[Any, None]:
+        return (self.padded, self.lengths), None
+
+    @classmethod
+    def tree_unflatten(cls, _: None, leaves: Any) -> RaggedTensor:
+        return cls(*leaves)
+
+
+def _operator(function: Callable[..., Any]) -> Callable[..., RaggedTensor]:
+    return lambda self, *others: self.map(function, *others)
+
+
+def _reflected(function: Callable[..., Any]) -> Callable[..., RaggedTensor]:
+    return lambda self, other: self.map(lambda x, y: function(y, x), other)
+
+
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
+    setattr(RaggedTensor, f"__{_name}__", _operator(getattr(operator, _name)))
+    setattr(RaggedTensor, f"__r{_name}__", _reflected(getattr(operator, _name)))
+for _name in ("eq", "ne", "lt", "le", "gt", "ge", "and_", "or_", "neg", "invert"):
+    _method = f"__{_name.rstrip('_')}__"
+    setattr(RaggedTensor, _method, _operator(getattr(operator, _name)))
+
+
+def on_values(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a function of tensors that gives a ragged one of a ragged one."""
+
+    @functools.wraps(function)
+    def call(x: Any, *args: Any, **kwargs: Any) -> Any:
+        if isinstance(x, RaggedTensor):
+            return x.map(lambda values: function(values, *args, **kwargs))
+        return function(x, *args, **kwargs)
+
+    return call
+
+
+def join_rows(tensors: Any, axis: int) -> RaggedTensor:
+    """Joins tensors, of which some are ragged: their rows, or all into one list."""
+    rows = [[np.asarray(row) for row in tensor] for tensor in tensors]
+    if axis == 0:
+        return RaggedTensor.from_rows([row for one in rows for row in one])
+    return RaggedTensor.from_rows(
+        [np.concatenate(parts) for parts in zip(*rows, strict=True)]
+    )
+
+
+def element(tree: Any) -> Any:
+    """Returns an element of a dataset as tensors; a row of a ragged tensor as one."""
+    return jax.tree.map(_tensor, tree, is_leaf=_is_ragged)
+
+
+def _is_ragged(value: Any) -> bool:
+    return isinstance(value, RaggedTensor)
+
+
+def _tensor(value: Any) -> Any:
+    if not _is_ragged(value):
+        return host(value)
+    padded, lengths = host(value.padded), host(value.lengths)
+    return RaggedTensor(padded, lengths) if lengths.ndim else padded[: int(lengths)]
+
+
+def _mask(lengths: Any, width: int) -> Any:
+    return np.arange(width) < lengths[:, None]
+
+
+def _flat(values: Any, dtype: Any = None) -> Any:
+    array = np.asarray(values, dtype)
+    if array.dtype.kind in "SUO":
+        texts = np.asarray(values, object)
+        encoded = [x.encode() if isinstance(x, str) else x for x in texts.flat]
+        strings = np.empty(array.size, object)
+        strings[:] = encoded
+        return strings.reshape(array.shape)
+    if dtype is None and array.dtype.kind in "fi" and not hasattr(values, "dtype"):
+        return array.astype(np.float32 if array.dtype.kind == "f" else np.int32)
+    return array

@@ -1,0 +1,40 @@
+"""Shapes and dtypes as in TensorFlow, in converted functions and whole programs."""
+
+import ast
+
+import pytest
+
+from mirrax import tf
+from mirrax.tf.tensor_attributes import TensorAttributes, dtype_of, shape_of
+
+
+def test_shapes_and_dtypes_in_a_function():
+    @tf.function
+    def flattened(x):
+        rows, columns = x.shape.as_list()
+        low = tf.cast(x.dtype.min, tf.float32)
+        return tf.reshape(tf.maximum(x, low), [rows * columns]), x.shape.rank
+
+    flat, rank = flattened(tf.ones([2, 3]))
+    assert flat.shape == (6,)
+    assert rank == 2
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("x.shape.as_list()", [2, 3]),
+        ("x.shape.num_elements()", 6),
+        ("[x.shape.ndims for _ in range(2)]", [2, 2]),
+        ("tf.TensorSpec([None, 2]).shape.as_list()", [None, 2]),
+        ("x.dtype.is_integer", False),
+        ("x.dtype.as_numpy_dtype(1.5)", 1.5),
+        ("tf.int32.max", 2**31 - 1),
+        ("x.shape", (2, 3)),
+    ],
+)
+def test_rewritten_expressions(expression, expected):
+    tree = TensorAttributes("_").visit(ast.parse(expression, mode="eval"))
+    names = {"_shape_of": shape_of, "_dtype_of": dtype_of}
+    code = compile(tree, "program", "eval")
+    assert eval(code, {"tf": tf, "x": tf.ones([2, 3]), **names}) == expected
