@@ -38,7 +38,7 @@ from mirrax.variables.variable import Change, replace
 
 
 class Outdated(Exception):  # noqa: N818 - a signal to `function`, not to the user
-    """The shape or dtype of a variable has changed since a program was traced."""
+    """What a trace depends on has changed: a variable's shape or dtype, a library."""
 
 
 class ForeignVariable(ShardedVariable):

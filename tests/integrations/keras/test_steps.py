@@ -245,11 +245,13 @@ def test_model_built_in_the_first_step_belongs_to_the_strategy(two_replicas):
 
 
 @pytest.mark.parametrize("decorate", [lambda step: step, mirrax.function])
-def test_losses_are_scaled_without_a_strategy(decorate):
+@pytest.mark.parametrize("is_built", [True, False], ids=["built", "unbuilt"])
+def test_losses_are_scaled_without_a_strategy(decorate, is_built):
     layer = keras.layers.Dense(1, kernel_initializer="ones", use_bias=False)
     layer.build((None, 1))
     optimizer = OPTIMIZERS["scaled"]()
-    optimizer.build(layer.trainable_variables)
+    if is_built:
+        optimizer.build(layer.trainable_variables)
 
     @decorate
     def step(x):
@@ -261,3 +263,22 @@ def test_losses_are_scaled_without_a_strategy(decorate):
     for value in (2.0, jnp.inf, 3.0):
         step(jnp.full((1, 1), value))
     np.testing.assert_allclose(layer.kernel, [[1 - 0.1 * 2 - 0.1 * 3]], 1e-6)
+
+
+def test_first_trace_does_not_keep_the_scale_of_an_unbuilt_optimizer(two_replicas):
+    with two_replicas.scope():
+        layer = keras.layers.Dense(1, kernel_initializer="ones", use_bias=False)
+        layer.build((None, 1))
+        optimizer = OPTIMIZERS["scaled"]()
+
+    @mirrax.function
+    def step(x):
+        differentiated = mirrax.value_and_grad(
+            lambda: optimizer.scale_loss(jnp.sum(layer(x))), layer.trainable_variables
+        )
+        _, gradients = differentiated()
+        optimizer.apply_gradients(zip(gradients, layer.trainable_variables))
+
+    for value in (2.0, jnp.inf, 4.0):
+        two_replicas.run(step, args=(jnp.full((1, 1), value),))
+    np.testing.assert_allclose(layer.kernel, [[1 - 0.2 * 2 - 0.2 * 4]], 1e-6)

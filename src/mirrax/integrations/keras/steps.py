@@ -16,6 +16,7 @@ from mirrax.integrations.keras.variable_hooks import adopt, attach, proxy_of
 from mirrax.options import ReduceOp
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import parts_of
+from mirrax.variables.foreign_variable import Outdated
 from mirrax.variables.variable import Variable
 
 _KERAS_VARIABLE = "_keras_variable"
@@ -114,6 +115,10 @@ def _apply_whole(
 ) -> None:
     if variables is not None and not optimizer.built:
         optimizer.build(variables)
+        is_scaled = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
+        if is_scaled and stack.overlay() is not None:
+            # The trace has scaled the loss by a constant, which now is a variable.
+            raise Outdated
     restoring.build_optimizer(optimizer, variables)
     trained = internals.trained_by(optimizer)
     if variables is not None and [*map(id, variables)] != [*map(id, trained)]:

@@ -156,7 +156,11 @@ class CompiledCall(abc.ABC):
             arrays = last_call.arrays_of(args)
             if arrays is not None:
                 return last_call.program(arrays)
-        return self._call_by_key(args, kwargs)
+        try:
+            return self._call_by_key(args, kwargs)
+        except Outdated:
+            # The trace itself changed a library's state that it depends on.
+            return self._call_by_key(args, kwargs)
 
     def _call_by_key(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Tree:
         """Returns what the program for the key of such arguments returns."""
