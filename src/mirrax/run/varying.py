@@ -2,7 +2,8 @@
 
 The program is traced once for all replicas. A value is mirrored if it depends only on
 mirrored inputs and on full collectives; all else varies. Control flow counts: what is
-computed under a condition that varies, varies too.
+computed under a condition that varies, varies too. Variables that all replicas share
+cannot be assigned what varies.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from mirrax._jax.jaxprs import (
 from mirrax.collectives.spmd import promise_p
 from mirrax.collectives.worker_all_reduce import sum_p
 from mirrax.devices.topology import AXIS
+from mirrax.variables.sync_on_read_variable import SyncOnReadVariable
+from mirrax.variables.variable import Variable
 
 _COMBINING = {"psum", "psum_invariant", "pmax", "pmin", "all_gather", sum_p.name}
 _OTHER_COLLECTIVES = {"all_to_all", "ppermute", "reduce_scatter", "psum_scatter"}
@@ -54,6 +57,21 @@ def varying_values(jaxpr: Jaxpr, inputs: Sequence[bool]) -> dict[Var, bool]:
             zip(equation.outvars, _outputs(equation, of(equation.invars)), strict=True)
         )
     return varying
+
+
+def refuse_varying_writes(
+    variables: Sequence[Variable], varying: Sequence[bool]
+) -> None:
+    """Raises if replicas would assign different values to a variable they share."""
+    for variable, varies in zip(variables, varying, strict=False):
+        if varies and not isinstance(variable, SyncOnReadVariable):
+            raise ValueError(
+                f"Variable '{variable.name}' must be assigned the same value by every "
+                "replica. Received: a value that differs between replicas. Combine it "
+                "first (`get_replica_context().all_reduce`), or create the variable "
+                "with an `aggregation` (SUM, MEAN, ONLY_FIRST_REPLICA) or with "
+                "`synchronization=ON_READ`."
+            )
 
 
 def is_collective(equation: JaxprEqn) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import mirrax
-from mirrax.integrations.keras.steps import keras_variable_of
+from mirrax.integrations.keras.inside_run import keras_variable_of
 
 
 @pytest.mark.parametrize("is_compiled", [False, True], ids=["eager", "compiled"])

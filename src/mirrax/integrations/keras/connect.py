@@ -15,8 +15,8 @@ from mirrax.variables import foreign_libraries
 _MODULES = (
     "variable_hooks",
     "restoring",
-    "models",
-    "steps",
+    "fit",
+    "inside_run",
     "symbolic",
     "tensorboard",
 )

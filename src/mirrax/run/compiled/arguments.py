@@ -1,4 +1,4 @@
-"""The arguments of a compiled call: inputs or static, donated or kept."""
+"""The arguments of a compiled call: inputs of its program, or static."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from mirrax import trees
-from mirrax._jax.arrays import ArrayImpl, donated_error
+from mirrax._jax.arrays import ArrayImpl
 from mirrax.collectives.shard_layout import ShardLayout
 from mirrax.collectives.worker_exchange import shape_dtype_of
 from mirrax.context import stack
@@ -23,7 +22,6 @@ from mirrax.values.array_like import as_arrays, is_array_like
 from mirrax.values.layouts import Joined, Layout, Parts, Replicated, join_parts
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import LocalPerReplica, PerReplica
-from mirrax.variables import aliasing
 
 KeyedArgument = tuple[Any, Any, Layout | Placement | None]
 """Cache key of an argument, input of the program, and how that is laid out.
@@ -171,57 +169,10 @@ def _find_topology(parts: Sequence[Any]) -> Topology | None:
     return Topology(devices)
 
 
-class Donation:
-    """Which arguments of a function are donated.
-
-    Args:
-        argnums: The number of a positional argument, or several.
-    """
-
-    def __init__(self, name: str, argnums: Any) -> None:
-        numbers = (argnums,) if isinstance(argnums, int) else argnums
-        is_list = isinstance(numbers, tuple | list)
-        if not is_list or not all(type(n) is int and n >= 0 for n in numbers):
-            raise ValueError(
-                "`donate_argnums` is the number of a positional argument, from 0, or a "
-                f"tuple of them. Received: donate_argnums={argnums!r}."
-            )
-        self._name = name
-        self.numbers = tuple(numbers)
-
-    def flags(self, structure: Any, num_leaves: int) -> list[bool]:
-        """Returns which leaves of the arguments of a call are donated."""
-        if not self.numbers:
-            return [False] * num_leaves
-        args, _ = trees.unflatten(structure, list(range(num_leaves)))
-        if max(self.numbers) >= len(args):
-            raise ValueError(
-                "`donate_argnums` counts the arguments that are given by position. "
-                f"Received: donate_argnums={self.numbers} for a call of {self._name} "
-                f"with {len(args)} of them. Give what is donated by position."
-            )
-        donated = {
-            index for number in self.numbers for index in trees.leaves(args[number])
-        }
-        return [index in donated for index in range(num_leaves)]
-
-
 def jit_key(array: Any) -> Any:
     """Returns what `jit` dispatches on, beside shape and dtype."""
     is_array = isinstance(array, jax.Array)
     return (array.sharding, array.committed) if is_array else type(array)
-
-
-def refuse_donated(arrays: Sequence[Any]) -> None:
-    """Raises if one of these was donated before; XLA would crash the process."""
-    # The usual case, checked for many arrays at once.
-    are_arrays = {ArrayImpl}.issuperset(map(type, arrays))
-    if are_arrays and not any(map(ArrayImpl.is_deleted, arrays)):
-        return
-    for array in arrays:
-        is_deleted = getattr(array, "is_deleted", None)
-        if is_deleted is not None and is_deleted():
-            raise donated_error("such an array as an argument")
 
 
 def refuse_foreign_parts(arrays: Iterable[Any], cause: Exception) -> None:
@@ -239,26 +190,3 @@ def refuse_foreign_parts(arrays: Iterable[Any], cause: Exception) -> None:
                 f"{array.shape} and {array.sharding}. Give `strategy.shard(array)` to "
                 "keep it in parts, or `numpy.asarray(array)`."
             ) from cause
-
-
-def copy_shared(donated: list[Any], kept: list[Any]) -> list[Any]:
-    """Returns donated arguments, with a copy of each array that is shared.
-
-    An array is shared if it is given twice, or if a variable uses its memory.
-    """
-    numbers = set(map(id, donated))
-    if (
-        # The usual case, checked for many arrays at once.
-        len(numbers) == len(donated)
-        and {ArrayImpl}.issuperset(map(type, donated))
-        and numbers.isdisjoint(map(id, kept))
-        and not aliasing.has_views(numbers)
-    ):
-        return donated
-    seen = {id(array) for array in kept}
-    owned = []
-    for array in donated:
-        is_shared = id(array) in seen or aliasing.is_view(array)
-        seen.add(id(array))
-        owned.append(jnp.copy(array) if is_shared else array)
-    return owned

@@ -18,16 +18,15 @@ from mirrax.context.guards import NotTraceable
 from mirrax.devices.topology import Topology
 from mirrax.run.compiled.arguments import (
     NOT_TRACEABLE,
-    Donation,
     KeyedArgument,
     are_flat,
     flat_structure,
     keyed_arguments,
     placement_of_argument,
-    refuse_donated,
     stand_in_of,
     topology_of_workers,
 )
+from mirrax.run.compiled.donation import Donation, refuse_donated
 from mirrax.run.compiled.known_arguments import KnownArguments
 from mirrax.run.compiled.placement import Placement
 from mirrax.run.compiled.program import Program

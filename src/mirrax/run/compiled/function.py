@@ -12,8 +12,8 @@ from typing_extensions import override
 
 from mirrax.context import stack
 from mirrax.run import function_identity
-from mirrax.run.compiled.arguments import Donation
 from mirrax.run.compiled.compiled_call import CallArguments, CompiledCall
+from mirrax.run.compiled.donation import Donation
 from mirrax.run.compiled.input_signature import Signature
 from mirrax.run.compiled.placement import Placement
 from mirrax.run.compiled.program import trace_program

@@ -25,7 +25,7 @@ from mirrax.run.compiled.spmd_communicator import call_in_replica
 from mirrax.run.compiled.tracing import Traced, refuse_hidden_tracers, trace
 from mirrax.run.replica_context import ReplicaCall
 from mirrax.run.sharded.evaluation import evaluate_in_parts
-from mirrax.run.varying import find_varying
+from mirrax.run.varying import find_varying, refuse_varying_writes
 from mirrax.trees import Tree
 from mirrax.values.array_like import as_arrays, is_array
 from mirrax.values.layouts import Joined
@@ -129,7 +129,7 @@ def trace_replica(
     )
     traced = worker_agreement.with_per_replica_constants(traced, topology)
     varying = find_varying_outputs(traced, [item.is_split for item in dynamic])
-    refuse_varying_writes(traced, varying)
+    refuse_varying_writes(traced.writes, varying)
     results = zip(traced.jaxpr.outvars, varying, strict=True)
     kinds = [None if varies else kind_of(atom) for atom, varies in results]
     sharded = [(x.layout, x.local.dtype) for x in dynamic if x.layout is not None]
@@ -163,19 +163,6 @@ def find_varying_outputs(traced: Traced, is_split: Sequence[bool]) -> list[bool]
 
 def _are_varying(variables: Sequence[Variable]) -> list[bool]:
     return [isinstance(variable, SyncOnReadVariable) for variable in variables]
-
-
-def refuse_varying_writes(traced: Traced, varying: Sequence[bool]) -> None:
-    """Raises if replicas would assign different values to a variable they share."""
-    for variable, varies in zip(traced.writes, varying, strict=False):
-        if varies and not isinstance(variable, SyncOnReadVariable):
-            raise ValueError(
-                f"Variable '{variable.name}' must be assigned the same value by every "
-                "replica. Received: a value that differs between replicas. Combine it "
-                "first (`get_replica_context().all_reduce`), or create the variable "
-                "with an `aggregation` (SUM, MEAN, ONLY_FIRST_REPLICA) or with "
-                "`synchronization=ON_READ`."
-            )
 
 
 def _map_over_replicas(traced: MappedTrace) -> Callable[..., Any]:

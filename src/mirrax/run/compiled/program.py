@@ -15,18 +15,14 @@ from mirrax.context import stack
 from mirrax.devices.topology import Topology
 from mirrax.lazy_modules import LazyModule
 from mirrax.run.compiled import variable_io
-from mirrax.run.compiled.arguments import (
-    copy_shared,
-    jit_key,
-    refuse_donated,
-    refuse_foreign_parts,
-)
+from mirrax.run.compiled.arguments import jit_key, refuse_foreign_parts
 from mirrax.run.compiled.callbacks import (
     Failures,
     catch_failures,
     has_callbacks,
     refuse_in_callback,
 )
+from mirrax.run.compiled.donation import copy_shared, refuse_donated
 from mirrax.run.compiled.memory import (
     ProgramMemory,
     described,

@@ -13,8 +13,8 @@ from typing_extensions import override
 from mirrax import trees
 from mirrax.collectives.shard_layout import ShardLayout
 from mirrax.devices.topology import Topology
-from mirrax.run.compiled.arguments import Donation
 from mirrax.run.compiled.compiled_call import CallArguments, CompiledCall
+from mirrax.run.compiled.donation import Donation
 from mirrax.run.compiled.mapped_trace import MappedTrace, trace_replica
 from mirrax.run.compiled.placement import Placement
 from mirrax.run.compiled.program import trace_program

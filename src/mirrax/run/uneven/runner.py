@@ -21,18 +21,13 @@ from mirrax.collectives import spmd
 from mirrax.collectives.worker_exchange import exchange
 from mirrax.context.guards import NotTraceable
 from mirrax.devices.topology import AXIS, Topology
-from mirrax.run.compiled.arguments import (
-    NOT_TRACEABLE,
-    keyed_arguments,
-    refuse_donated,
-    stand_in_of,
-)
+from mirrax.run.compiled.arguments import NOT_TRACEABLE, keyed_arguments, stand_in_of
 from mirrax.run.compiled.callbacks import Failures, catch_failures, has_callbacks
 from mirrax.run.compiled.compiled_call import CallArguments
+from mirrax.run.compiled.donation import refuse_donated
 from mirrax.run.compiled.function import AnyFunction
 from mirrax.run.compiled.mapped_trace import (
     find_varying_outputs,
-    refuse_varying_writes,
     split_result,
 )
 from mirrax.run.compiled.spmd_communicator import SpmdCommunicator, call_in_replica
@@ -43,6 +38,7 @@ from mirrax.run.uneven.gather_sizes import GatheredSizes, UnknownSizes
 from mirrax.run.uneven.lockstep import Lockstep
 from mirrax.run.uneven.output_digests import differing_columns, output_digests
 from mirrax.run.uneven.segments import Cut, NotSegmentable, cut
+from mirrax.run.varying import refuse_varying_writes
 from mirrax.trees import Tree
 from mirrax.values.layouts import Parts, Replicated
 from mirrax.values.per_replica import PerReplica
@@ -121,7 +117,7 @@ def _build(call: ReplicaCall, given: Sequence[CallArguments], fn: AnyFunction) -
             strict=True,
         )
     ]
-    refuse_varying_writes(traces[0], varying)
+    refuse_varying_writes(traces[0].writes, varying)
     return Lockstep(
         call.topology,
         tuple(traces),
