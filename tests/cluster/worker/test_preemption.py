@@ -18,8 +18,9 @@ def test_sigterm_is_told_before_the_program_handles_it(make_cluster, monkeypatch
         # As while the main thread waits inside JAX: Python calls no handler then.
         signal.signal(signal.SIGTERM, lambda *_: None)
         signal.raise_signal(signal.SIGTERM)
-        second.heartbeat.wait_until(lambda: second.stop_agreement.is_coming)
-        # Nobody has to do more than the step that has begun.
+        # All agree on the step that has begun: nobody has to do another one.
+        second.heartbeat.wait_until(lambda: second.stop_agreement._last_step)
+        assert second.stop_agreement._last_step == 1
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
             other = pool.submit(second.stop_agreement.finish_step)
             assert watcher.should_stop()
