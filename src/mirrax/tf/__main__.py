@@ -6,6 +6,7 @@ The program says `import tensorflow` and is not changed: it gets `mirrax.tf`.
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import pathlib
 import runpy
 import sys
@@ -43,13 +44,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(script: str, is_module: bool) -> None:
     if is_module:
         sys.path[0] = ""
-        program_sources.rewrite_imports(pathlib.Path())
+        program_sources.rewrite_imports(_folder_of(script))
         runpy.run_module(script, run_name="__main__", alter_sys=True)
     else:
         folder = pathlib.Path(script).resolve().parent
         sys.path[0] = str(folder)
         program_sources.rewrite_imports(folder)
         program_sources.run_file(pathlib.Path(script))
+
+
+def _folder_of(module: str) -> pathlib.Path:
+    """Returns the folder from which a module is imported."""
+    spec = importlib.util.find_spec(module.partition(".")[0])
+    if spec is None or spec.origin is None:
+        return pathlib.Path()
+    path = pathlib.Path(spec.origin)
+    return path.parents[1] if path.name == "__init__.py" else path.parent
 
 
 def _cut_tracebacks() -> None:

@@ -66,7 +66,10 @@ class Joined(Layout):
     @functools.cached_property
     def parts(self) -> tuple[Any, ...]:
         if isinstance(self.array, jax.core.Tracer):
-            pieces = jnp.split(self.array, self.topology.num_replicas)
+            # On a single device, a scalar part may stay a scalar.
+            is_whole = self.topology.is_single
+            count = self.topology.num_replicas
+            pieces = [self.array] if is_whole else jnp.split(self.array, count)
             return tuple(self._shaped(pieces))
         # They are cached, so they must not be tracers of the current trace.
         with evaluated():
