@@ -1,5 +1,6 @@
 """Checkpoints whose files were changed, cut, lost or found after they were saved."""
 
+import fcntl
 import functools
 import json
 import os
@@ -295,6 +296,39 @@ def test_save_gives_up_on_a_path_that_another_writer_never_leaves(
     saved = checkpoint_files.CheckpointData({}, {})
     with (
         checkpoint_files.locked(path, seconds=0),
-        pytest.raises(CheckpointWriteError, match="another process is writing there"),
+        pytest.raises(
+            CheckpointWriteError, match=r"another process is writing there.*Let it end"
+        ),
     ):
         checkpoint_files.write(path, saved, order=1)
+
+
+def test_folder_that_is_removed_while_a_save_waits_for_it_is_made_again(
+    tmp_path, monkeypatch
+):
+    path = tmp_path / "ckpt"
+
+    def lock_late(descriptor, operation, flock=fcntl.flock):
+        # Another process had the lock until now.
+        monkeypatch.undo()
+        path.rmdir()
+        flock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", lock_late)
+    Checkpoint(weight=np.ones(3)).write(path)
+    assert checkpoint_files.read(path).arrays["weight"].sum() == 3
+
+
+def test_folder_that_is_removed_before_a_save_locks_it_is_made_again(
+    tmp_path, monkeypatch
+):
+    path = tmp_path / "ckpt"
+
+    def open_late(folder, *args, open=os.open, **options):
+        monkeypatch.undo()
+        path.rmdir()
+        return open(folder, *args, **options)
+
+    monkeypatch.setattr(os, "open", open_late)
+    Checkpoint(weight=np.ones(3)).write(path)
+    assert checkpoint_files.read(path).arrays["weight"].sum() == 3
