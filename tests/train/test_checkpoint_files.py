@@ -319,6 +319,11 @@ def test_folder_that_is_removed_while_a_save_waits_for_it_is_made_again(
     assert checkpoint_files.read(path).arrays["weight"].sum() == 3
 
 
+def test_checkpoint_that_another_job_has_removed_is_no_warning(tmp_path, caplog):
+    checkpoint_files.remove(tmp_path / "ckpt-1")
+    assert not caplog.records
+
+
 def test_folder_that_is_removed_before_a_save_locks_it_is_made_again(
     tmp_path, monkeypatch
 ):

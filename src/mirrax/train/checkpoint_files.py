@@ -139,6 +139,9 @@ def remove(path: pathlib.Path) -> None:
                 return
             (path / _MANIFEST).unlink()
             _remove_files(path, _arrays_in(path))
+    except FileNotFoundError:
+        # Another job has removed it.
+        return
     except OSError as error:
         _logger.warning("The old checkpoint '%s' cannot be removed: %s", path, error)
 
