@@ -1,5 +1,6 @@
 """Checkpoints whose files were changed, cut, lost or found after they were saved."""
 
+import errno
 import fcntl
 import functools
 import json
@@ -285,6 +286,15 @@ def test_failed_save_says_whether_an_older_one_is_whole(
     with pytest.raises(CheckpointWriteError, match="No space left on") as info:
         checkpoint.write(tmp_path / "ckpt")
     assert ("older checkpoint there is still whole" in str(info.value)) is has_older
+
+
+def test_file_system_that_does_not_answer_is_no_other_writer(tmp_path, monkeypatch):
+    def fail(*_):
+        raise TimeoutError(errno.ETIMEDOUT, "Connection timed out")
+
+    monkeypatch.setattr(array_file, "write", fail)
+    with pytest.raises(CheckpointWriteError, match=r"timed out.*choose another place"):
+        Checkpoint(weight=np.ones(3)).write(tmp_path / "ckpt")
 
 
 def test_save_gives_up_on_a_path_that_another_writer_never_leaves(

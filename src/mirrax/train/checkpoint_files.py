@@ -188,7 +188,8 @@ def locked(folder: pathlib.Path, seconds: float, make: bool = False) -> Iterator
             try:
                 descriptor = stack.enter_context(_opened(folder))
                 is_locked = _lock(descriptor, deadline)
-                if os.path.samestat(os.fstat(descriptor), folder.stat()):
+                opened = os.fstat(descriptor)
+                if not is_locked or os.path.samestat(opened, folder.stat()):
                     break
             except FileNotFoundError:
                 if not make:
@@ -342,7 +343,8 @@ def _remove_files(path: pathlib.Path, arrays: Iterable[pathlib.Path]) -> None:
 def write_error(path: pathlib.Path, error: Exception) -> CheckpointWriteError:
     """Returns the error of a save that failed."""
     older = " The older checkpoint there is still whole." if is_complete(path) else ""
-    if isinstance(error, TimeoutError):
+    # With an `errno` it is one of the file system.
+    if isinstance(error, TimeoutError) and error.errno is None:
         return CheckpointWriteError(
             "Only one process at a time can write a checkpoint to a path. Received: "
             f"'{path}', where {error}.{older} Let it end, or choose another path."
