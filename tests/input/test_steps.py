@@ -84,3 +84,19 @@ def test_a_position_is_restored_once_reading_has_stopped(monkeypatch):
     monkeypatch.undo()
     steps.seek(5)
     assert [steps.step(), steps.position()] == [5, 6]
+
+
+@pytest.mark.parametrize("depth", [0, 3])
+def test_a_refused_position_changes_nothing(depth):
+    class Choosy(Numbers):
+        def seek(self, position):
+            self.next = position
+            if position < 0:
+                raise ValueError("no such position")
+
+    steps = reader(Choosy(9), depth)
+    assert [steps.step(), steps.step()] == [0, 1]
+    with pytest.raises(ValueError, match="no such position"):
+        steps.seek(-1)
+    assert steps.position() == 2
+    assert steps.step() == 2

@@ -1,5 +1,7 @@
 """Checkpoints whose files were changed, cut, lost or found after they were saved."""
 
+import errno
+import fcntl
 import functools
 import json
 import os
@@ -286,6 +288,15 @@ def test_failed_save_says_whether_an_older_one_is_whole(
     assert ("older checkpoint there is still whole" in str(info.value)) is has_older
 
 
+def test_file_system_that_does_not_answer_is_no_other_writer(tmp_path, monkeypatch):
+    def fail(*_):
+        raise TimeoutError(errno.ETIMEDOUT, "Connection timed out")
+
+    monkeypatch.setattr(array_file, "write", fail)
+    with pytest.raises(CheckpointWriteError, match=r"timed out.*choose another place"):
+        Checkpoint(weight=np.ones(3)).write(tmp_path / "ckpt")
+
+
 def test_save_gives_up_on_a_path_that_another_writer_never_leaves(
     tmp_path, monkeypatch
 ):
@@ -295,6 +306,44 @@ def test_save_gives_up_on_a_path_that_another_writer_never_leaves(
     saved = checkpoint_files.CheckpointData({}, {})
     with (
         checkpoint_files.locked(path, seconds=0),
-        pytest.raises(CheckpointWriteError, match="another process is writing there"),
+        pytest.raises(
+            CheckpointWriteError, match=r"another process is writing there.*Let it end"
+        ),
     ):
         checkpoint_files.write(path, saved, order=1)
+
+
+def test_folder_that_is_removed_while_a_save_waits_for_it_is_made_again(
+    tmp_path, monkeypatch
+):
+    path = tmp_path / "ckpt"
+
+    def lock_late(descriptor, operation, flock=fcntl.flock):
+        # Another process had the lock until now.
+        monkeypatch.undo()
+        path.rmdir()
+        flock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", lock_late)
+    Checkpoint(weight=np.ones(3)).write(path)
+    assert checkpoint_files.read(path).arrays["weight"].sum() == 3
+
+
+def test_checkpoint_that_another_job_has_removed_is_no_warning(tmp_path, caplog):
+    checkpoint_files.remove(tmp_path / "ckpt-1")
+    assert not caplog.records
+
+
+def test_folder_that_is_removed_before_a_save_locks_it_is_made_again(
+    tmp_path, monkeypatch
+):
+    path = tmp_path / "ckpt"
+
+    def open_late(folder, *args, open=os.open, **options):
+        monkeypatch.undo()
+        path.rmdir()
+        return open(folder, *args, **options)
+
+    monkeypatch.setattr(os, "open", open_late)
+    Checkpoint(weight=np.ones(3)).write(path)
+    assert checkpoint_files.read(path).arrays["weight"].sum() == 3

@@ -1,3 +1,5 @@
+import errno
+import fcntl
 import logging
 import pathlib
 import shutil
@@ -15,6 +17,7 @@ from mirrax.train import (
     Checkpoint,
     CheckpointManager,
     array_file,
+    checkpoint_files,
     latest_checkpoint,
 )
 
@@ -122,6 +125,47 @@ def test_removing_leaves_what_others_put_there(tmp_path, weight):
         manager.save(1)
 
 
+def test_folders_without_files_of_ours_stay(tmp_path, weight, caplog):
+    (tmp_path / "ckpt-7").mkdir()
+    note = tmp_path / "ckpt-8" / "mirrax-arrays-notes.txt"
+    note.parent.mkdir()
+    note.write_text("mine")
+    with caplog.at_level(logging.WARNING, logger="mirrax"):
+        manage(weight, tmp_path, max_to_keep=1).save(1)
+    assert (tmp_path / "ckpt-7").is_dir()
+    assert note.read_text() == "mine"
+    assert not caplog.records
+
+
+def test_nothing_partial_is_removed_where_nothing_can_be_locked(
+    tmp_path, weight, monkeypatch
+):
+    def refuse(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    perhaps_written = tmp_path / "ckpt-7" / "mirrax-arrays-1"
+    perhaps_written.parent.mkdir()
+    perhaps_written.touch()
+    manager = manage(weight, tmp_path, max_to_keep=1)
+    for number in (1, 2):
+        manager.save(number)
+    assert perhaps_written.exists()
+    assert names(manager) == ["ckpt-2"]
+
+
+def test_checkpoint_of_another_version_is_not_removed(tmp_path, weight, monkeypatch):
+    manager = manage(weight, tmp_path, max_to_keep=1)
+    with monkeypatch.context() as context:
+        context.setattr(checkpoint_files, "_VERSION", 1)
+        path = pathlib.Path(manager.save(1))
+    files = sorted(path.iterdir())
+    for number in (2, 3):
+        manager.save(number)
+    assert sorted(path.iterdir()) == files
+    assert names(manager) == ["ckpt-1", "ckpt-3"]
+
+
 def test_restore_or_initialize_restores_the_newest(tmp_path, weight):
     manager = manage(weight, tmp_path)
     for value in (1.0, 2.0):
@@ -132,6 +176,23 @@ def test_restore_or_initialize_restores_the_newest(tmp_path, weight):
     assert fresh.restore_or_initialize() == manager.latest_checkpoint
     assert float(weight[0]) == 2.0
     assert fresh.save().endswith("ckpt-3")
+
+
+def test_restore_or_initialize_follows_a_trainer_that_removes_old_ones(
+    tmp_path, weight, monkeypatch
+):
+    trainer = manage(weight, tmp_path, max_to_keep=1)
+    trainer.save(1)
+
+    def read_late(path, read=checkpoint_files.read):
+        monkeypatch.undo()
+        trainer.save(2)
+        return read(path)
+
+    monkeypatch.setattr(checkpoint_files, "read", read_late)
+    evaluator = manage(mirrax.Variable(jnp.ones(8)), tmp_path)
+    assert evaluator.restore_or_initialize() == str(tmp_path / "ckpt-2")
+    assert not evaluator.checkpoint.weight.numpy().any()
 
 
 def test_restore_or_initialize_initializes_where_there_is_nothing(tmp_path, weight):

@@ -117,6 +117,51 @@ def test_last_report_is_there_after_break():
     assert (report.step, report.metrics) == (3, {"loss": 2})
 
 
+def last_line(file):
+    return file.getvalue().splitlines()[-1]
+
+
+def test_loop_that_ends_early_has_no_time_left():
+    file = io.StringIO()
+    for _ in Progress(range(3), 10, interval=1e9, file=file):
+        pass
+    assert re.match(r"3/10  in 0:", last_line(file))
+
+
+def test_last_line_is_there_after_break():
+    file = io.StringIO()
+    progress = Progress(range(9), 9, interval=0, file=file)
+    for step in progress:
+        progress.show(loss=step)
+        if step == 2:
+            break
+    assert re.match(r"3/9  in 0:.* loss 2  ", last_line(file))
+    assert str(progress.last_report).split()[0] == "3/9"
+
+
+def test_error_in_the_last_line_does_not_hide_that_of_the_loop():
+    class Lost:
+        shape = ()
+
+        def __float__(self):
+            raise RuntimeError("lost")
+
+    def steps():
+        yield 0
+        raise LookupError("no more data")
+
+    def loop(steps):
+        progress = Progress(steps, interval=1e9, file=io.StringIO())
+        for _ in progress:
+            progress.show(loss=Lost())
+
+    with pytest.raises(LookupError, match="no more data") as caught:
+        loop(steps())
+    assert caught.value.__context__ is None
+    with pytest.raises(RuntimeError, match="lost"):
+        loop(range(1))
+
+
 def test_loops_before_the_strategy_do_not_start_jax():
     program = (
         "import mirrax\n"

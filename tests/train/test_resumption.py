@@ -119,6 +119,24 @@ def test_finished_loop_gives_sigterm_back(tmp_path):
     assert signal.getsignal(signal.SIGTERM) is before
 
 
+# JAX and Python warn of forks with threads; the child uses none.
+@pytest.mark.filterwarnings("ignore:.*fork")
+def test_forked_process_gets_sigterm_back(monkeypatch):
+    before = signal.getsignal(signal.SIGTERM)
+    registered = []
+    monkeypatch.setattr(os, "register_at_fork", lambda **then: registered.append(then))
+    for _ in range(3):
+        mirrax.train.PreemptionWatcher().close()
+    assert registered == []
+    watcher = mirrax.train.PreemptionWatcher()
+    process = os.fork()
+    if process == 0:
+        os._exit(signal.getsignal(signal.SIGTERM) is not before)
+    assert os.waitpid(process, 0)[1] == 0
+    assert signal.getsignal(signal.SIGTERM) is not before
+    watcher.close()
+
+
 def test_requeue_code_is_settable(tmp_path, monkeypatch):
     monkeypatch.setenv("MIRRAX_REQUEUE_CODE", "42")
     _, manager = manage(tmp_path)

@@ -58,11 +58,16 @@ class StepReader:
         return self._feed.position() if self._prefetcher is None else self._position
 
     def seek(self, position: DatasetPosition) -> None:
-        """Restores a position."""
+        """Restores a position, or raises and keeps the one before."""
+        before = self.position()
         if self._prefetcher is not None:
             self._prefetcher.stop()
             self._prefetcher = None
-        self._feed.seek(position)
+        try:
+            self._feed.seek(position)
+        except BaseException:
+            self._feed.seek(before)
+            raise
 
 
 def _read_step(feed: Feed, place: Place) -> Step | None:

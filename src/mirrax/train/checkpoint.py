@@ -141,15 +141,15 @@ class Checkpoint:
     def write_numbered(self, prefix: Path, number: int, asynchronous: bool) -> str:
         """Writes `<prefix>-<number>` and sets `save_counter`, unless that fails."""
         before = self._objects[COUNTER]
-        self.save_number(number)
+        self.set_save_counter(number)
         try:
             path = f"{os.fsdecode(prefix)}-{number}"
             return self.write(path, asynchronous=asynchronous)
         except BaseException:
-            self.save_number(before)
+            self.set_save_counter(before)
             raise
 
-    def save_number(self, number: int) -> None:
+    def set_save_counter(self, number: int) -> None:
         """Sets `save_counter`."""
         self._objects[COUNTER] = number
 

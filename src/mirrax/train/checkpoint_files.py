@@ -17,6 +17,7 @@ import json
 import logging
 import os
 import pathlib
+import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -36,7 +37,7 @@ _logger = logging.getLogger(__name__)
 _VERSION = 2
 _MANIFEST = "mirrax-manifest"
 _NEW_MANIFEST = "mirrax-manifest-new"
-_ARRAYS = "mirrax-arrays-"
+_ARRAYS = re.compile(r"mirrax-arrays-\d+")
 # A writer that was stopped, for example by a debugger, must not block others forever.
 _LOCK_SECONDS = 60.0
 
@@ -68,7 +69,7 @@ def write(path: pathlib.Path, saved: CheckpointData, order: int) -> None:
     """
     file = _arrays_file(path, order)
     try:
-        with locked(path, _LOCK_SECONDS):
+        with locked(path, _LOCK_SECONDS, make=True):
             try:
                 described = array_file.write(file, saved.arrays)
                 _replace_manifest(path, order, described, saved)
@@ -112,9 +113,9 @@ def is_complete(path: pathlib.Path) -> bool:
 
 
 def remove_partial(path: pathlib.Path) -> None:
-    """Removes an incomplete checkpoint, unless somebody is writing it."""
-    with contextlib.suppress(OSError), locked(path, seconds=0):
-        if is_partial(path):
+    """Removes an incomplete checkpoint, unless somebody may be writing it."""
+    with contextlib.suppress(OSError), locked(path, seconds=0) as is_locked:
+        if is_locked and _is_partial(path):
             _remove_files(path, _arrays_in(path))
 
 
@@ -123,19 +124,24 @@ def is_abandoned(path: pathlib.Path) -> bool:
     if is_complete(path):
         return False
     try:
-        with locked(path, seconds=0):
-            return is_partial(path)
+        with locked(path, seconds=0) as is_locked:
+            return is_locked and _is_partial(path)
     except OSError:
         # It is being written or removed, or no directory.
         return False
 
 
 def remove(path: pathlib.Path) -> None:
-    """Removes a checkpoint, the manifest first."""
+    """Removes a checkpoint, the manifest first, unless its version is unknown."""
     try:
         with locked(path, _LOCK_SECONDS):
+            if _has_other_version(path):
+                return
             (path / _MANIFEST).unlink()
             _remove_files(path, _arrays_in(path))
+    except FileNotFoundError:
+        # Another job has removed it.
+        return
     except OSError as error:
         _logger.warning("The old checkpoint '%s' cannot be removed: %s", path, error)
 
@@ -164,17 +170,40 @@ def _replace_manifest(
 
 
 @contextlib.contextmanager
-def locked(folder: pathlib.Path, seconds: float) -> Iterator[None]:
+def locked(folder: pathlib.Path, seconds: float, make: bool = False) -> Iterator[bool]:
     """Lets nobody else write there, such as the job before a restart.
+
+    Yields whether it could: not all file systems have locks.
 
     Args:
         folder: A checkpoint.
         seconds: How long to wait for others before it raises TimeoutError.
+        make: Whether to make the folder, also if others remove it meanwhile.
     """
+    deadline = time.monotonic() + seconds
+    with contextlib.ExitStack() as stack:
+        while True:
+            if make:
+                folder.mkdir(parents=True, exist_ok=True)
+            try:
+                descriptor = stack.enter_context(_opened(folder))
+                is_locked = _lock(descriptor, deadline)
+                opened = os.fstat(descriptor)
+                if not is_locked or os.path.samestat(opened, folder.stat()):
+                    break
+            except FileNotFoundError:
+                if not make:
+                    raise
+            if time.monotonic() > deadline:
+                raise TimeoutError("another process is removing it")
+        yield is_locked
+
+
+@contextlib.contextmanager
+def _opened(folder: pathlib.Path) -> Iterator[int]:
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        _lock(descriptor, time.monotonic() + seconds)
-        yield
+        yield descriptor
     finally:
         # Closing is not enough if a child process has inherited the descriptor.
         with contextlib.suppress(OSError):
@@ -182,7 +211,7 @@ def locked(folder: pathlib.Path, seconds: float) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _lock(descriptor: int, deadline: float) -> None:
+def _lock(descriptor: int, deadline: float) -> bool:
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -192,9 +221,9 @@ def _lock(descriptor: int, deadline: float) -> None:
             time.sleep(0.02)
         except OSError as error:
             _logger.debug("The file system cannot lock a folder: %s", error)
-            return
+            return False
         else:
-            return
+            return True
 
 
 def _sync_folder(folder: pathlib.Path) -> None:
@@ -209,6 +238,25 @@ def _sync_folder(folder: pathlib.Path) -> None:
 
 
 def _read_manifest(path: pathlib.Path) -> Any:
+    manifest = _read_any_manifest(path)
+    version = manifest["version"]
+    if version != _VERSION:
+        raise CheckpointDamagedError(
+            f"'{path}' was written by another version of Mirrax. Received: "
+            f"version {version!r}; this one reads {_VERSION}."
+        )
+    return manifest
+
+
+def _has_other_version(path: pathlib.Path) -> bool:
+    try:
+        return bool(_read_any_manifest(path)["version"] != _VERSION)
+    except CheckpointDamagedError:
+        return False
+
+
+def _read_any_manifest(path: pathlib.Path) -> Any:
+    """Reads a manifest that has a version, whichever it is."""
     try:
         line, end, body = (path / _MANIFEST).read_bytes().partition(b"\n")
     except (FileNotFoundError, NotADirectoryError):
@@ -223,19 +271,14 @@ def _read_manifest(path: pathlib.Path) -> Any:
         raise _damaged_error(path, f"other bits than were written in {_MANIFEST}")
     try:
         manifest = json.loads(body)
-        version = manifest["version"]
+        manifest["version"]
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise _damaged_error(path, f"no manifest: {error!r}") from error
-    if version != _VERSION:
-        raise CheckpointDamagedError(
-            f"'{path}' was written by another version of Mirrax. Received: "
-            f"version {version!r}; this one reads {_VERSION}."
-        )
     return manifest
 
 
 def _arrays_file(path: pathlib.Path, order: int) -> pathlib.Path:
-    return path / f"{_ARRAYS}{order}"
+    return path / f"mirrax-arrays-{order}"
 
 
 def _checksum_line(body: bytes) -> bytes:
@@ -253,25 +296,35 @@ def order_of(path: pathlib.Path) -> int:
         return 0
 
 
-def is_partial(path: pathlib.Path) -> bool:
-    """Returns whether `path` has nothing but an incomplete checkpoint."""
-    return path.is_dir() and not is_complete(path) and not _find_other_files(path)
+def _is_partial(path: pathlib.Path) -> bool:
+    """Returns whether `path` has files of an incomplete checkpoint, and no others."""
+    names = os.listdir(path)
+    return bool(names) and not is_complete(path) and not _find_others(names)
 
 
-def _find_other_files(path: pathlib.Path) -> list[str]:
-    names = (child.name for child in path.iterdir())
-    return sorted(n for n in names if n != _NEW_MANIFEST and not n.startswith(_ARRAYS))
+def _find_others(names: Iterable[str]) -> list[str]:
+    own = {_MANIFEST, _NEW_MANIFEST}
+    return sorted(n for n in names if n not in own and not _ARRAYS.fullmatch(n))
 
 
 def _arrays_in(path: pathlib.Path) -> list[pathlib.Path]:
-    return list(path.glob(f"{_ARRAYS}*"))
+    return [child for child in path.iterdir() if _ARRAYS.fullmatch(child.name)]
 
 
 def check_replaceable(path: pathlib.Path) -> None:
     """Raises if there is anything else than a checkpoint, complete or not."""
-    if not os.path.lexists(path) or is_complete(path) or is_partial(path):
+    if is_complete(path):
         return
-    what = f"a folder with {_find_other_files(path)[:3]}" if path.is_dir() else "a file"
+    try:
+        others = _find_others(os.listdir(path))
+    except (FileNotFoundError, NotADirectoryError):
+        if not os.path.lexists(path):
+            return
+        what = "a file"
+    else:
+        if not others:
+            return
+        what = f"a folder with {others[:3]}"
     raise CheckpointWriteError(
         "A checkpoint can replace nothing but another checkpoint. Received: "
         f"'{path}', where there is {what}. Nothing was changed. Choose another path."
@@ -290,6 +343,12 @@ def _remove_files(path: pathlib.Path, arrays: Iterable[pathlib.Path]) -> None:
 def write_error(path: pathlib.Path, error: Exception) -> CheckpointWriteError:
     """Returns the error of a save that failed."""
     older = " The older checkpoint there is still whole." if is_complete(path) else ""
+    # With an `errno` it is one of the file system.
+    if isinstance(error, TimeoutError) and error.errno is None:
+        return CheckpointWriteError(
+            "Only one process at a time can write a checkpoint to a path. Received: "
+            f"'{path}', where {error}.{older} Let it end, or choose another path."
+        )
     return CheckpointWriteError(
         "A checkpoint needs a place with room for it where this process may write. "
         f"Received: '{path}', where it failed with {type(error).__name__}: {error}."

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mirrax.cluster import step_record
-from mirrax.errors import CheckpointDamagedError
+from mirrax.errors import CheckpointDamagedError, NotFoundError
 from mirrax.train import (
     checkpoint_directory,
     checkpoint_files,
@@ -19,6 +19,8 @@ from mirrax.train import (
 from mirrax.train.checkpoint import Checkpoint, Path
 
 _logger = logging.getLogger(__name__)
+
+_NUM_RETRIES = 10
 
 
 class CheckpointManager:
@@ -155,7 +157,21 @@ class CheckpointManager:
         If there is none, calls `init_fn` and returns None. Raises
         `CheckpointDamagedError` if there are checkpoints, but all are damaged.
         """
-        found = worker_sync.from_chief(worker_sync.current_peers(), self.checkpoints)
+        found = self._find_for_all()
+        for _ in range(_NUM_RETRIES):
+            try:
+                return self._restore_newest(found)
+            except NotFoundError:
+                # Another program that trains may have removed it, and saved newer ones.
+                before, found = found, self._find_for_all()
+                if found == before:
+                    raise
+        return self._restore_newest(found)
+
+    def _find_for_all(self) -> list[str]:
+        return worker_sync.from_chief(worker_sync.current_peers(), self.checkpoints)
+
+    def _restore_newest(self, found: list[str]) -> str | None:
         for path in reversed(found):
             try:
                 self._checkpoint.restore(path)

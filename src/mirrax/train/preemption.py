@@ -53,9 +53,7 @@ class PreemptionWatcher:
             self._previous = signal.signal(signal.SIGTERM, self._receive)
             if job is not None:
                 self._listener = _SignalListener(job.stop_agreement)
-            # Whoever forks a process, such as a data loader, can end it with SIGTERM.
-            watcher = weakref.ref(self)
-            os.register_at_fork(after_in_child=lambda: _close(watcher()))
+            _watchers.add(self)
 
     @property
     def preemption_message(self) -> str | None:
@@ -156,9 +154,16 @@ class _NoAgreement:
         return self.is_coming
 
 
-def _close(watcher: PreemptionWatcher | None) -> None:
-    if watcher is not None:
+_watchers: weakref.WeakSet[PreemptionWatcher] = weakref.WeakSet()
+
+
+def _close_all() -> None:
+    for watcher in list(_watchers):
         watcher.close()
+
+
+# Whoever forks a process, such as a data loader, can end it with SIGTERM.
+os.register_at_fork(after_in_child=_close_all)
 
 
 def _is_main_thread() -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 import functools
@@ -154,24 +155,15 @@ class Progress(Generic[T]):
         meter = self._meter = _Meter()
         self._has_ended = False
         try:
-            for element in source:
-                if meter.num_done == 0 and isinstance(source, ResumableSteps):
-                    meter.num_done = source.num_done
-                meter.end_input()
-                try:
-                    yield element
-                finally:
-                    # A step that ends with `break` is one, too.
-                    meter.end_step()
-                is_due = meter.recent.seconds >= self._interval
-                is_last = meter.num_done == self._total
-                # Asked after a step: before, the job may not have begun.
-                if is_due and not is_last and current_peers().is_chief:
-                    self._report(meter.recent)
-            if meter.whole.num_steps and current_peers().is_chief:
-                self._report(meter.whole)
+            yield from self._iterate(source, meter)
+        except BaseException:
+            # After `break`, too. An error here must not hide that of the loop.
+            with contextlib.suppress(Exception):
+                self._report_end(meter)
+            raise
+        else:
+            self._report_end(meter)
         finally:
-            self._has_ended = True
             if self._writer is not None:
                 self._writer.close()
                 self._writer = None
@@ -180,6 +172,27 @@ class Progress(Generic[T]):
             # After `break`, `resumable` gives signals back.
             if isinstance(source, Generator | ResumableSteps):
                 source.close()
+
+    def _iterate(self, source: Iterator[T], meter: _Meter) -> Iterator[T]:
+        for element in source:
+            if meter.num_done == 0 and isinstance(source, ResumableSteps):
+                meter.num_done = source.num_done
+            meter.end_input()
+            try:
+                yield element
+            finally:
+                # A step that ends with `break` is one, too.
+                meter.end_step()
+            is_due = meter.recent.seconds >= self._interval
+            is_last = meter.num_done == self._total
+            # Asked after a step: before, the job may not have begun.
+            if is_due and not is_last and current_peers().is_chief:
+                self._report(meter.recent)
+
+    def _report_end(self, meter: _Meter) -> None:
+        self._has_ended = True
+        if meter.whole.num_steps and current_peers().is_chief:
+            self._report(meter.whole)
 
     def _report(self, times: _Times) -> None:
         metrics = self._read_metrics()

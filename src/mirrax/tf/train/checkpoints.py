@@ -110,7 +110,7 @@ class Checkpoint(train.Checkpoint):
     def read(self, save_path: Any, options: Any = None) -> train.LoadStatus:
         counter = int(self.save_counter)
         status = self.restore(save_path)
-        self.save_number(counter)
+        self.set_save_counter(counter)
         return status
 
 
