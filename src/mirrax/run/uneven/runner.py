@@ -34,9 +34,9 @@ from mirrax.run.compiled.spmd_communicator import SpmdCommunicator, call_in_repl
 from mirrax.run.compiled.tracing import Traced, trace
 from mirrax.run.eager.scheduler import run_eager
 from mirrax.run.replica_context import ReplicaCall
+from mirrax.run.uneven.digests import differing_columns, find_digests
 from mirrax.run.uneven.gather_sizes import GatheredSizes, UnknownSizes
 from mirrax.run.uneven.lockstep import Lockstep
-from mirrax.run.uneven.output_digests import differing_columns, find_digests
 from mirrax.run.uneven.segments import Cut, NotSegmentable, cut
 from mirrax.run.varying import refuse_varying_writes
 from mirrax.trees import Tree

@@ -8,7 +8,7 @@ from jax import lax
 from jax.extend.core import Primitive
 
 from mirrax.devices.topology import Topology
-from mirrax.run.uneven.output_digests import differing_columns, find_digests
+from mirrax.run.uneven.digests import differing_columns, find_digests
 from mirrax.run.uneven.segments import cut
 
 # Too many to be printed; they differ in one.
