@@ -344,6 +344,20 @@ def test_update_gives_results_of_each_copy_without_group(two_replicas, engine):
     assert result["n"] is None
 
 
+@pytest.mark.parametrize("group", [True, False])
+@pytest.mark.parametrize("results", [[(1, 2), (1,)], [(1, 2), [1, 2]]], ids=str)
+def test_update_that_returns_other_structures_is_refused(two_replicas, results, group):
+    v, rest = create(two_replicas, 1.0), iter(results)
+    with pytest.raises(AssertionError, match="must return the same structure"):
+        two_replicas.extended.update(v, lambda var: next(rest), group=group)
+
+
+def test_update_without_group_takes_none_from_some_copies(two_replicas):
+    v, rest = create(two_replicas, 1.0), iter([(None, 1), (2, 1)])
+    result = two_replicas.extended.update(v, lambda var: next(rest), group=False)
+    assert result == ((None, 2), (1, 1))
+
+
 def test_update_of_a_plain_variable_gives_one_result_without_group():
     strategy = mirrax.OneDeviceStrategy("CPU:0")
     v = create(strategy, 3.0)

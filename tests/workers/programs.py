@@ -252,6 +252,19 @@ def own_values():
     def advance(state):
         return mirrax.get_replica_context().all_reduce("SUM", state)
 
+    def total(x):
+        return mirrax.get_replica_context().all_reduce("SUM", x)
+
+    @mirrax.function
+    def add_twice(x):
+        add = lambda _, y: y + total(jnp.sum(x))  # noqa: E731
+        return jax.lax.fori_loop(0, jnp.asarray(2), add, 0.0)
+
+    @mirrax.function
+    def choose_by_size(x):
+        is_small = jnp.asarray(x.shape[0] == 1)
+        return mirrax.cond(is_small, total, lambda y: total(y) + 100, 1.0)
+
     donated = jnp.ones(2)
     donated.delete()
 
@@ -273,6 +286,10 @@ def own_values():
         "even": plain(add_up(even)),
         "even_again": plain(add_up(even)),
         "uneven": plain(add_up(uneven)),
+        "uneven_loop": plain(strategy.run(add_twice, args=(uneven,))),
+        "uneven_branch": plain(
+            strategy.reduce("SUM", strategy.run(choose_by_size, args=(uneven,)), None)
+        ),
         "scaled": plain(scale_and_add_up(2.0, even)),
         "state": outcome_of(
             lambda: strategy.run(advance, args=(np.full(2, 1.0 * worker),))

@@ -233,13 +233,18 @@ class StrategyExtended:
         for variable, values in pending.items():
             variable.commit_update([values.get(i) for i in range(len(devices))])
         results = [trees.map_leaves(_value_of, result) for result in results]
+        merged = regroup(results)
         if group:
-            merged = regroup(results)
             return trees.map_leaves(lambda leaf: _mirrored(leaf, topology), merged)
-        # A trace calls it once for all copies.
         count = 1 if topology is None else len(topology.local_devices)
-        leaves = zip(*map(trees.leaves, results * (count // len(results))), strict=True)
-        return trees.unflatten(trees.flatten(results[0])[1], list(leaves))
+
+        def of_each_copy(leaf: Any) -> tuple[Any, ...]:
+            # A trace calls `fn` once for all copies.
+            if len(results) > 1 and isinstance(leaf, PerReplica):
+                return leaf.values
+            return (leaf,) * count
+
+        return trees.map_leaves(of_each_copy, merged)
 
 
 @dataclasses.dataclass(frozen=True)

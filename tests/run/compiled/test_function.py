@@ -180,6 +180,13 @@ def test_an_argument_that_cannot_be_hashed_is_refused():
         mirrax.function(lambda x: None)({1, 2})
 
 
+def test_keys_that_cannot_be_ordered_are_refused_after_other_calls():
+    fn = mirrax.function(lambda tree: tree)
+    fn({"a": jnp.ones(2)})
+    with pytest.raises(TypeError, match="keys of a dict must be comparable"):
+        fn({"a": jnp.ones(2), 1: jnp.ones(2)})
+
+
 def test_only_functions_are_compiled():
     with pytest.raises(TypeError, match=r"`mirrax.function` takes a function.*3"):
         mirrax.function(3)

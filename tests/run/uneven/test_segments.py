@@ -22,7 +22,7 @@ def pieces(fn, *shapes):
 
 def shape_of(piece):
     """Whether each segment has work, and how many collectives follow it."""
-    return [(s.run is not None, len(s.followers)) for s in piece.segments]
+    return [(s.run is not None, len(s.joint_eqns)) for s in piece.segments]
 
 
 def total(x):
@@ -62,7 +62,7 @@ def test_collectives_that_wait_for_each_other_end_two_segments():
 )
 def test_calls_that_hide_a_collective_are_opened(wrap):
     fn = wrap(lambda x: total(x * 2) + 1)
-    assert sum(len(s.followers) for s in pieces(fn, ()).segments) == 1
+    assert sum(len(s.joint_eqns) for s in pieces(fn, ()).segments) == 1
 
 
 def test_a_custom_gradient_that_hides_a_collective_is_opened():
@@ -71,7 +71,7 @@ def test_a_custom_gradient_that_hides_a_collective_is_opened():
         return total(x)
 
     fn.defvjp(lambda x: (fn(x), None), lambda _, g: (g,))
-    assert sum(len(s.followers) for s in pieces(fn, ()).segments) == 1
+    assert sum(len(s.joint_eqns) for s in pieces(fn, ()).segments) == 1
 
 
 def test_loops_without_collectives_stay_whole():
@@ -96,7 +96,7 @@ def test_loops_without_collectives_stay_whole():
 def test_the_programs_of_a_loop_or_branch_with_a_collective_are_cut(fn, inner):
     segments = [s for s in pieces(fn, ()).segments if s.inner]
     assert [len(s.inner) for s in segments] == [inner]
-    assert [len(s.followers) for s in segments] == [1]
+    assert [len(s.joint_eqns) for s in segments] == [1]
 
 
 def test_nothing_follows_together_with_a_loop():
@@ -105,8 +105,8 @@ def test_nothing_follows_together_with_a_loop():
         looped, _ = lax.scan(lambda c, _: (total(c), None), x, None, length=2)
         return before, looped, total(x)
 
-    followers = [len(s.followers) for s in pieces(fn, ()).segments]
-    assert followers == [1, 1, 1]
+    counts = [len(s.joint_eqns) for s in pieces(fn, ()).segments]
+    assert counts == [1, 1, 1]
 
 
 def test_a_collective_in_an_operation_that_is_not_known_cannot_be_cut():

@@ -302,6 +302,101 @@ def test_loops_of_different_lengths_are_refused(scan):
         strategy_for((1, 2)).run(step, args=(uneven(rows(3), (1, 2)),))
 
 
+def test_a_branch_that_depends_on_the_size_of_a_part_is_chosen_by_each_replica():
+    @mirrax.function
+    def step(x):
+        is_large = jnp.asarray(x.shape[0] == 2)
+        one = jnp.float32(1)
+        return mirrax.cond(is_large, all_reduce, lambda y: all_reduce(y) + 100, one)
+
+    result = strategy_for((2, 1)).run(step, args=(uneven(rows(3), (2, 1)),))
+    assert [float(part) for part in result.values] == [2, 102]
+
+
+def test_a_branch_that_depends_on_what_a_loop_started_with_is_chosen_by_each_replica():
+    @mirrax.function
+    def step(x):
+        def body(count, _):
+            one = jnp.float32(1)
+            large = lambda y: all_reduce(y) + 100  # noqa: E731
+            return count + 1, mirrax.cond(count > 2, large, all_reduce, one)
+
+        return mirrax.scan(body, jnp.asarray(x.shape[0]), None, length=2)[1]
+
+    result = strategy_for((2, 1)).run(step, args=(uneven(rows(3), (2, 1)),))
+    assert [part.tolist() for part in result.values] == [[2, 102], [2, 2]]
+
+
+def test_a_collective_in_a_branch_that_only_some_replicas_take_is_refused():
+    @mirrax.function
+    def step(x):
+        is_large = jnp.asarray(x.shape[0] == 2)
+        return mirrax.cond(is_large, all_reduce, lambda y: y, x.sum())
+
+    with pytest.raises(mirrax.errors.ReplicaError, match="same collective calls"):
+        strategy_for((2, 1)).run(step, args=(uneven(rows(3), (2, 1)),))
+
+
+def steps_of_the_size(x, body):
+    return jax.lax.fori_loop(0, jnp.asarray(x.shape[0]), body, 0.0)
+
+
+def steps_inside_a_scan(x, body):
+    def outer(count, _):
+        return count, jax.lax.fori_loop(0, count, body, 0.0)
+
+    return jax.lax.scan(outer, jnp.asarray(x.shape[0]), None, length=2)[1]
+
+
+def scan_in_the_order_of_the_size(x, body):
+    def step(carry, y):
+        return body(0, carry), y
+
+    return jax.lax.scan(step, 0.0, jnp.arange(3), reverse=x.shape[0] == 2)
+
+
+@pytest.mark.parametrize(
+    "loop", [steps_of_the_size, steps_inside_a_scan, scan_in_the_order_of_the_size]
+)
+def test_a_loop_whose_steps_depend_on_the_size_of_a_part_is_refused(loop):
+    @mirrax.function
+    def step(x):
+        return loop(x, lambda _, total: total + all_reduce(jnp.float32(1)))
+
+    with pytest.raises(RuntimeError, match="not depend on the size of a part"):
+        strategy_for((2, 1)).run(step, args=(uneven(rows(3), (2, 1)),))
+
+
+def with_own_gradient(fn):
+    wrapped = jax.custom_vjp(fn)
+    wrapped.defvjp(lambda x: (fn(x), None), lambda _, gradient: (gradient,))
+    return wrapped
+
+
+def in_scan(fn):
+    return jax.lax.scan(lambda c, _: (fn(c), None), 0.0, None, length=1)[0]
+
+
+def in_cond(fn):
+    return jax.lax.cond(jnp.asarray(True), fn, lambda y: y, 0.0)
+
+
+def in_while(fn):
+    return jax.lax.while_loop(lambda y: y < 1, fn, 0.0)
+
+
+@pytest.mark.parametrize("wrap", [jax.jit, jax.checkpoint, with_own_gradient])
+@pytest.mark.parametrize("block", [in_scan, in_cond, in_while])
+def test_calls_with_collectives_inside_loops_and_branches_work(wrap, block):
+    @mirrax.function
+    def step(x):
+        return block(wrap(lambda total: total + all_reduce(x.sum())))
+
+    x = np.ones(3, np.float32)
+    result = strategy_for((2, 1)).run(step, args=(uneven(x, (2, 1)),))
+    assert float(result) == 3
+
+
 # All-gather of unequal parts.
 
 

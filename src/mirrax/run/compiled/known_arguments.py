@@ -75,7 +75,10 @@ class KnownArguments:
         """Returns the inputs of the program; None if arguments are of another kind."""
         leaves: Any = args
         if self._structures is not None:
-            leaves = self._leaves_of(args)
+            try:
+                leaves = self._leaves_of(args)
+            except (TypeError, ValueError):  # The cold path says what is wrong.
+                return None
         if leaves is None or list(map(type, leaves)) != self._types:
             return None
         plain = [leaf for leaf in leaves if type(leaf) is ArrayImpl]

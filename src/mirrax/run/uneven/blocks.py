@@ -1,7 +1,8 @@
 """Runs a loop or a branch that has collectives inside, on all replicas together.
 
-Python chooses the branch and counts the steps. The replicas agree on them, because
-`find_varying` refuses collectives under a condition that varies.
+Python chooses the branch and counts the steps, by the values of the first replica. The
+others have the same: `find_varying` refuses collectives under a condition that varies,
+and `Digests.decisions` finds conditions that were traced differently.
 """
 
 from __future__ import annotations
@@ -16,16 +17,19 @@ from jax import lax
 
 from mirrax._jax.jaxprs import JaxprEqn, kind_of
 
-Rows = list[list[Any]]
+ReplicaValues = list[list[Any]]
 """The values of each replica."""
 
-Run = Callable[[int, Rows], Rows]
+Run = Callable[[int, ReplicaValues], ReplicaValues]
 """Runs one of the programs of a block, by its number, on the inputs of each replica."""
 
 
 def run_block(
-    blocks: Sequence[JaxprEqn], inputs: Rows, run: Run, devices: Sequence[jax.Device]
-) -> Rows:
+    blocks: Sequence[JaxprEqn],
+    inputs: ReplicaValues,
+    run: Run,
+    devices: Sequence[jax.Device],
+) -> ReplicaValues:
     """Returns the outputs of each replica.
 
     Args:
@@ -42,7 +46,7 @@ def run_block(
             return _scan(blocks, inputs, run, devices)
 
 
-def _while(block: JaxprEqn, inputs: Rows, run: Run) -> Rows:
+def _while(block: JaxprEqn, inputs: ReplicaValues, run: Run) -> ReplicaValues:
     num_test, num_fixed = block.params["cond_nconsts"], block.params["body_nconsts"]
     test, fixed, carry = _split(inputs, num_test, num_fixed)
     while run(0, _beside(test, carry))[0][0]:
@@ -51,12 +55,15 @@ def _while(block: JaxprEqn, inputs: Rows, run: Run) -> Rows:
 
 
 def _scan(
-    blocks: Sequence[JaxprEqn], inputs: Rows, run: Run, devices: Sequence[jax.Device]
-) -> Rows:
+    blocks: Sequence[JaxprEqn],
+    inputs: ReplicaValues,
+    run: Run,
+    devices: Sequence[jax.Device],
+) -> ReplicaValues:
     params = blocks[0].params
     num_carry, step = params["num_carry"], -1 if params["reverse"] else 1
     fixed, carry, sequences = _split(inputs, params["num_consts"], num_carry)
-    made: list[Rows] = []
+    made: list[ReplicaValues] = []
     for index in range(params["length"])[::step]:
         items = []
         for row, device in zip(sequences, devices, strict=True):
@@ -74,13 +81,13 @@ def _scan(
     return _beside(carry, stacked)
 
 
-def _split(rows: Rows, *counts: int) -> list[Rows]:
+def _split(rows: ReplicaValues, *counts: int) -> list[ReplicaValues]:
     """Returns the values of each replica in groups of so many, and the rest."""
     ends = [0, *itertools.accumulate(counts), None]
     return [[row[a:b] for row in rows] for a, b in itertools.pairwise(ends)]
 
 
-def _beside(*groups: Rows) -> Rows:
+def _beside(*groups: ReplicaValues) -> ReplicaValues:
     """Returns the values of each replica in all of the groups."""
     rows = zip(*groups, strict=True)
     return [list(itertools.chain.from_iterable(own)) for own in rows]

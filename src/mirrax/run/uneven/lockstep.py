@@ -20,7 +20,7 @@ from mirrax.run.compiled.variable_io import (
     refuse_concurrent_writes,
     replace,
 )
-from mirrax.run.uneven.blocks import Rows, run_block
+from mirrax.run.uneven.blocks import ReplicaValues, run_block
 from mirrax.run.uneven.segments import Cut, Segment
 from mirrax.trees import Tree
 from mirrax.values.layouts import join_parts, replicate_parts, to_device
@@ -80,7 +80,7 @@ class Lockstep:
         )
         return self._wrap_results(columns[count:])
 
-    def _run(self, cuts: Sequence[Cut], inputs: Rows) -> Rows:
+    def _run(self, cuts: Sequence[Cut], inputs: ReplicaValues) -> ReplicaValues:
         """Returns what each replica computes with its program from its inputs."""
         states = [
             initial_values(piece.closed, own)
@@ -94,7 +94,7 @@ class Lockstep:
         ]
 
     def _advance(self, segments: Sequence[Segment], states: Sequence[Values]) -> None:
-        """Runs a segment on each replica, and what follows it on all together."""
+        """Runs a segment on each replica, and what is after it on all together."""
         for segment, values, device in zip(
             segments, states, self.topology.local_devices, strict=True
         ):
@@ -103,25 +103,27 @@ class Lockstep:
                     outputs = segment.run(*(read(values, v) for v in segment.inputs))
                 values.update(zip(segment.outputs, outputs, strict=True))
         first = segments[0]
-        if not first.followers:
+        if not first.joint_eqns:
             return
         inputs = [
-            [read(values, atom) for eqn in segment.followers for atom in eqn.invars]
+            [read(values, atom) for eqn in segment.joint_eqns for atom in eqn.invars]
             for segment, values in zip(segments, states, strict=True)
         ]
-        follow = self._run_block if first.inner else self._run_collectives
-        rows = follow(segments, inputs)
+        run = self._run_block if first.inner else self._run_collectives
+        rows = run(segments, inputs)
         for segment, values, row in zip(segments, states, rows, strict=True):
-            made = [var for eqn in segment.followers for var in eqn.outvars]
+            made = [var for eqn in segment.joint_eqns for var in eqn.outvars]
             values.update(zip(made, row, strict=True))
 
-    def _run_collectives(self, segments: Sequence[Segment], inputs: Rows) -> Rows:
+    def _run_collectives(
+        self, segments: Sequence[Segment], inputs: ReplicaValues
+    ) -> ReplicaValues:
         joined = [
             join_parts(tuple(parts), self.topology)
             for parts in zip(*inputs, strict=True)
         ]
         columns = [shards(output) for output in segments[0].exchange(*joined)]
-        made = [var for eqn in segments[0].followers for var in eqn.outvars]
+        made = [var for eqn in segments[0].joint_eqns for var in eqn.outvars]
         are_scalars = [kind_of(var)[0] == () for var in made]
         return [
             [
@@ -131,16 +133,18 @@ class Lockstep:
             for index in range(len(segments))
         ]
 
-    def _run_block(self, segments: Sequence[Segment], inputs: Rows) -> Rows:
-        def run(number: int, rows: Rows) -> Rows:
+    def _run_block(
+        self, segments: Sequence[Segment], inputs: ReplicaValues
+    ) -> ReplicaValues:
+        def run(number: int, rows: ReplicaValues) -> ReplicaValues:
             return self._run([segment.inner[number] for segment in segments], rows)
 
-        blocks = [segment.followers[0] for segment in segments]
+        blocks = [segment.joint_eqns[0] for segment in segments]
         return run_block(blocks, inputs, run, self.topology.local_devices)
 
     def _inputs(
         self, arrays: Sequence[Sequence[Any]], held: Sequence[jax.Array]
-    ) -> Rows:
+    ) -> ReplicaValues:
         """Returns the arguments and the parts of variables of each replica."""
         devices = self.topology.local_devices
         parts_of_held = [

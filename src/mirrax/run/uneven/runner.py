@@ -34,9 +34,9 @@ from mirrax.run.compiled.spmd_communicator import SpmdCommunicator, call_in_repl
 from mirrax.run.compiled.tracing import Traced, trace
 from mirrax.run.eager.scheduler import run_eager
 from mirrax.run.replica_context import ReplicaCall
+from mirrax.run.uneven.digests import differing_columns, find_digests
 from mirrax.run.uneven.gather_sizes import GatheredSizes, UnknownSizes
 from mirrax.run.uneven.lockstep import Lockstep
-from mirrax.run.uneven.output_digests import differing_columns, output_digests
 from mirrax.run.uneven.segments import Cut, NotSegmentable, cut
 from mirrax.run.varying import refuse_varying_writes
 from mirrax.trees import Tree
@@ -47,10 +47,10 @@ from mirrax.values.regroup import parts_of
 _EAGER = object()
 
 _ADVICE = (
-    "With parts of different shapes, such as a last partial batch, the replicas differ "
-    "in their collectives here, for example in the number of steps of a loop. Let all "
-    "make the same calls, use `mirrax.scan`, `mirrax.cond`, ... in place of JAX's, or "
-    "make the parts equal."
+    "With parts of different shapes, such as a last partial batch, all replicas must "
+    "make the same calls in loops and branches of JAX. Let these not depend on the "
+    "size of a part, use `mirrax.scan`, `mirrax.cond`, ... in place of JAX's, or make "
+    "the parts equal."
 )
 
 
@@ -101,10 +101,15 @@ def _build(call: ReplicaCall, given: Sequence[CallArguments], fn: AnyFunction) -
         if not fn.falls_back_to_python(error):
             raise
         traces, cuts = [], []
-    digests = [output_digests(piece.closed) for piece in cuts]
+    digests = [find_digests(piece) for piece in cuts]
+    outputs = [own.outputs for own in digests]
+    plans = {
+        repr((piece.collectives, own.decisions))
+        for piece, own in zip(cuts, digests, strict=True)
+    }
     if not call.topology.is_local:
-        cuts, digests = _agree(call.topology, cuts, digests)
-    if not cuts:
+        plans, outputs = _of_all_workers(call.topology, plans, outputs)
+    if len(plans) != 1:
         # The eager engine says what differs, and gathers unequal parts.
         return _EAGER
     leaves = trees.leaves((call.args, call.kwargs))
@@ -113,7 +118,7 @@ def _build(call: ReplicaCall, given: Sequence[CallArguments], fn: AnyFunction) -
         varies or differs
         for varies, differs in zip(
             find_varying_outputs(traces[0], is_varying),
-            differing_columns(digests),
+            differing_columns(outputs),
             strict=True,
         )
     ]
@@ -168,7 +173,7 @@ def _cut_all(
     given: Sequence[CallArguments],
     failures: Failures,
 ) -> tuple[list[Traced], list[Cut]]:
-    """Returns the traces and their segments; none if replicas do not match."""
+    """Returns the traces and their segments; none if that is impossible."""
     try:
         traces = _trace_all(call, given)
         if has_callbacks(traces[0].jaxpr) and call.topology.is_local:
@@ -179,23 +184,23 @@ def _cut_all(
         cuts = [cut(traced.closed, call.topology) for traced in traces]
     except (NotSegmentable, NotTraceable):
         return [], []
-    if any(piece.collectives != cuts[0].collectives for piece in cuts) or any(
-        _shape(traced) != _shape(traces[0]) for traced in traces
-    ):
+    if any(_shape(traced) != _shape(traces[0]) for traced in traces):
         return [], []
     return traces, cuts
 
 
-def _agree(
-    topology: Topology, cuts: list[Cut], digests: list[list[str]]
-) -> tuple[list[Cut], list[list[str]]]:
-    """Returns the segments and all workers' digests; none if workers do not match."""
-    collectives = repr(cuts[0].collectives) if cuts else None
-    answers = exchange(topology, "pieces of an uneven program", [collectives, digests])
-    all_collectives, rows = zip(*answers, strict=True)
-    if None in all_collectives or len(set(all_collectives)) > 1:
-        return [], []
-    return cuts, [row for own in rows for row in own]
+def _of_all_workers(
+    topology: Topology, plans: set[str], outputs: list[list[str]]
+) -> tuple[set[str], list[list[str]]]:
+    """Returns the plans and the digests of the outputs of all replicas.
+
+    There is no plan if a worker has none.
+    """
+    own = [sorted(plans), outputs]
+    answers = exchange(topology, "pieces of an uneven program", own)
+    found = [set(each) for each, _ in answers]
+    rows = itertools.chain.from_iterable(each for _, each in answers)
+    return set().union(*found) if all(found) else set(), list(rows)
 
 
 def _shape(traced: Traced) -> Any:

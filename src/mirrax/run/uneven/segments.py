@@ -37,14 +37,14 @@ class NotSegmentable(Exception):  # noqa: N818 - a signal to the engine
 
 @dataclasses.dataclass(frozen=True)
 class Segment:
-    """A piece of a program, and what follows it: collectives, or a loop or branch.
+    """A piece of a program, and what comes after it: collectives, or a loop or branch.
 
     Args:
         run: The compiled piece; None if it is empty.
         inputs: What it needs.
         outputs: What it computes that is needed later.
-        followers: The collectives that follow it; or one loop or branch with
-            collectives inside.
+        joint_eqns: What all replicas do together after it: collectives; or one
+            loop or branch with collectives inside.
         exchange: The collectives as a program over all replicas.
         inner: The programs of the loop or branch, cut likewise.
     """
@@ -52,7 +52,7 @@ class Segment:
     run: Any
     inputs: tuple[Var, ...]
     outputs: tuple[Var, ...]
-    followers: tuple[JaxprEqn, ...]
+    joint_eqns: tuple[JaxprEqn, ...]
     exchange: Any
     inner: tuple[Cut, ...]
 
@@ -62,9 +62,9 @@ class Segment:
         if not self.inner:
             return [
                 (eqn.primitive.name, [kind_of(a) for a in eqn.invars])
-                for eqn in self.followers
+                for eqn in self.joint_eqns
             ]
-        (block,) = self.followers
+        (block,) = self.joint_eqns
         inside = [each.collectives for each in self.inner]
         return block.primitive.name, block.params.get("length"), inside
 
@@ -88,17 +88,17 @@ def cut(closed: ClosedJaxpr, topology: Topology) -> Cut:
     jaxpr = closed.jaxpr
     segments: list[Segment] = []
     needed = {atom for atom in jaxpr.outvars if isinstance(atom, Var)}
-    for work, followers in reversed(_group(jaxpr.eqns)):
-        needed -= {var for eqn in followers for var in eqn.outvars}
-        needed |= {a for eqn in followers for a in eqn.invars if isinstance(a, Var)}
-        segment = _segment(jaxpr, work, followers, needed, topology)
+    for work, joint_eqns in reversed(_group(jaxpr.eqns)):
+        needed -= {var for eqn in joint_eqns for var in eqn.outvars}
+        needed |= {a for eqn in joint_eqns for a in eqn.invars if isinstance(a, Var)}
+        segment = _segment(jaxpr, work, joint_eqns, needed, topology)
         segments.append(segment)
         made = {var for eqn in work for var in eqn.outvars}
         needed = (needed - made) | set(segment.inputs)
     return Cut(closed, tuple(reversed(segments)))
 
 
-def programs_of_block(eqn: JaxprEqn) -> tuple[ClosedJaxpr, ...]:
+def _programs_of_block(eqn: JaxprEqn) -> tuple[ClosedJaxpr, ...]:
     """Returns the branches of a cond, condition and body of a while, body of a scan."""
     params = eqn.params
     match eqn.primitive.name:
@@ -114,34 +114,34 @@ def programs_of_block(eqn: JaxprEqn) -> tuple[ClosedJaxpr, ...]:
 def _group(
     eqns: Sequence[JaxprEqn],
 ) -> list[tuple[list[JaxprEqn], list[JaxprEqn]]]:
-    """Returns runs of work, each with what follows it.
+    """Returns runs of work, each with what all replicas do together after it.
 
-    Collectives that do not wait for each other follow together.
+    Collectives that do not wait for each other are grouped.
     """
     groups: list[tuple[list[JaxprEqn], list[JaxprEqn]]] = [([], [])]
     for eqn in eqns:
-        _, followers = groups[-1]
-        made = {var for follower in followers for var in follower.outvars}
-        is_block = hides_collective(eqn)
+        _, joint_eqns = groups[-1]
+        made = {var for other in joint_eqns for var in other.outvars}
+        is_block = _hides_collective(eqn)
         if not is_block and not is_collective(eqn):
-            if followers:
+            if joint_eqns:
                 groups.append(([], []))
             groups[-1][0].append(eqn)
-        elif followers and (
+        elif joint_eqns and (
             is_block
-            or hides_collective(followers[0])
+            or _hides_collective(joint_eqns[0])
             or not made.isdisjoint(a for a in eqn.invars if isinstance(a, Var))
         ):
             groups.append(([], [eqn]))
         else:
-            followers.append(eqn)
+            joint_eqns.append(eqn)
     return groups
 
 
 def _segment(
     whole: Jaxpr,
     work: Sequence[JaxprEqn],
-    followers: Sequence[JaxprEqn],
+    joint_eqns: Sequence[JaxprEqn],
     needed: set[Var],
     topology: Topology,
 ) -> Segment:
@@ -161,14 +161,14 @@ def _segment(
     def piece(*values: Any) -> list[Any]:
         return jax.core.eval_jaxpr(jaxpr, (), *values)
 
-    is_block = bool(followers) and hides_collective(followers[0])
-    inside = programs_of_block(followers[0]) if is_block else ()
+    is_block = bool(joint_eqns) and _hides_collective(joint_eqns[0])
+    inside = _programs_of_block(joint_eqns[0]) if is_block else ()
     return Segment(
         piece if work else None,
         inputs,
         outputs,
-        tuple(followers),
-        None if is_block else _exchange(tuple(followers), topology),
+        tuple(joint_eqns),
+        None if is_block else _exchange(tuple(joint_eqns), topology),
         tuple(cut(program, topology) for program in inside),
     )
 
@@ -191,11 +191,11 @@ def _exchange(eqns: tuple[JaxprEqn, ...], topology: Topology) -> Any:
 
 def _open_calls(closed: ClosedJaxpr, topology: Topology) -> ClosedJaxpr:
     """Returns the program with the calls that contain collectives inlined."""
-    if not any(map(hides_collective, closed.jaxpr.eqns)):
+    if not any(map(_hides_collective, closed.jaxpr.eqns)):
         return closed
 
     def inline(eqn: JaxprEqn, inputs: list[Any]) -> list[Any] | None:
-        called = called_jaxpr(eqn) if hides_collective(eqn) else None
+        called = called_jaxpr(eqn) if _hides_collective(eqn) else None
         return None if called is None else evaluate(called, inputs, inline)
 
     def opened(*inputs: Any) -> list[Any]:
@@ -205,6 +205,6 @@ def _open_calls(closed: ClosedJaxpr, topology: Topology) -> ClosedJaxpr:
     return jax.make_jaxpr(opened, axis_env=axis_env)(*stand_ins(closed.jaxpr))
 
 
-def hides_collective(eqn: JaxprEqn) -> bool:
+def _hides_collective(eqn: JaxprEqn) -> bool:
     """Returns whether a collective is inside of this equation."""
     return any(has_collective(inner) for inner in inner_jaxprs(eqn))

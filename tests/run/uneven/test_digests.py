@@ -7,7 +7,9 @@ import pytest
 from jax import lax
 from jax.extend.core import Primitive
 
-from mirrax.run.uneven.output_digests import differing_columns, output_digests
+from mirrax.devices.topology import Topology
+from mirrax.run.uneven.digests import differing_columns, find_digests
+from mirrax.run.uneven.segments import cut
 
 # Too many to be printed; they differ in one.
 MANY_KEYS = [
@@ -15,17 +17,19 @@ MANY_KEYS = [
     jax.random.split(jax.random.key(0), 2000).at[999].set(jax.random.key(1)),
 ]
 AXIS_ENV = [("replica", 2)]
+TOPOLOGY = Topology(tuple(jax.devices()[:2]))
 
 
 def program(function, *shapes):
     stand_ins = [jax.ShapeDtypeStruct(shape, np.float32) for shape in shapes]
-    return jax.make_jaxpr(function, axis_env=AXIS_ENV)(*stand_ins)
+    closed = jax.make_jaxpr(function, axis_env=AXIS_ENV)(*stand_ins)
+    return cut(closed, TOPOLOGY)
 
 
 def compare(function, *shapes):
     """Returns what differs between `function(0, ...)` and `function(1, ...)`."""
     programs = [program(lambda *x, i=i: function(i, *x), *shapes) for i in (0, 1)]
-    return differing_columns([output_digests(each) for each in programs])
+    return differing_columns([find_digests(each).outputs for each in programs])
 
 
 opaque_p = Primitive("opaque")
@@ -92,7 +96,7 @@ def test_each_output_is_judged_on_its_own():
 
 def test_shapes_that_go_into_a_result_count():
     sizes = [program(lambda x: jnp.ones_like(x).sum(), (n,)) for n in (2, 3)]
-    assert differing_columns([output_digests(each) for each in sizes]) == [True]
+    assert differing_columns([find_digests(each).outputs for each in sizes]) == [True]
 
 
 # Loops and branches with collectives.

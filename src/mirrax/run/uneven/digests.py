@@ -1,7 +1,7 @@
-"""Finds which results differ between replicas that have programs of their own.
+"""Finds what differs between replicas that have programs of their own.
 
 Programs that are traced one by one can differ in their constants, such as the number of
-a replica or of its rows. Digests of how each output is computed find that.
+a replica or of its rows. Digests of how each value is computed find that.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import Any
 
 from mirrax._jax.jaxpr_text import describe_lines, describe_params, find_constants
 from mirrax._jax.jaxprs import (
-    ClosedJaxpr,
     JaxprEqn,
     Var,
     all_equations,
@@ -22,7 +21,7 @@ from mirrax._jax.jaxprs import (
     opaque_parameters,
 )
 from mirrax.collectives.worker_exchange import digest
-from mirrax.run.uneven.segments import hides_collective, programs_of_block
+from mirrax.run.uneven.segments import Cut
 from mirrax.run.varying import is_collective
 
 
@@ -32,13 +31,29 @@ def differing_columns(digests: Sequence[Sequence[str]]) -> list[bool]:
     return [any(digest != column[0] for digest in column) for column in columns]
 
 
-def output_digests(program: ClosedJaxpr) -> list[str]:
-    """Returns for each output a digest of how it is computed.
+@dataclasses.dataclass(frozen=True)
+class Digests:
+    """How the values of a program are computed.
 
     What comes out of a collective counts as the same in all programs.
+
+    Args:
+        outputs: A digest for each output.
+        decisions: Digests of all that decides which programs inside of loops and
+            branches with collectives run, and how often.
     """
-    inputs = [_Digest(f"input {index}") for index in range(len(program.in_avals))]
-    return [made.text for made in _outputs(program, inputs, itertools.count())]
+
+    outputs: list[str]
+    decisions: list[str]
+
+
+def find_digests(program: Cut) -> Digests:
+    """Returns the digests of a program that was cut."""
+    count = len(program.closed.in_avals)
+    inputs = [_Digest(f"input {index}") for index in range(count)]
+    decisions: list[_Digest] = []
+    outputs = _outputs(program, inputs, itertools.count(), decisions)
+    return Digests(*([each.text for each in found] for found in (outputs, decisions)))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,16 +69,21 @@ class _Digest:
 
 
 def _outputs(
-    program: ClosedJaxpr, inputs: Sequence[_Digest], numbers: Iterator[int]
+    program: Cut,
+    inputs: Sequence[_Digest],
+    numbers: Iterator[int],
+    decisions: list[_Digest],
 ) -> list[_Digest]:
     """Returns the digests of the outputs for those of the inputs.
 
     Args:
         numbers: Counts the collectives and loops of the whole program.
+        decisions: Where the digests of its decisions are added.
     """
-    jaxpr = program.jaxpr
+    jaxpr = program.closed.jaxpr
+    blocks = {id(s.joint_eqns[0]): s.inner for s in program.segments if s.inner}
     digests = dict(zip(jaxpr.invars, inputs, strict=True))
-    for var, value in zip(jaxpr.constvars, program.consts, strict=True):
+    for var, value in zip(jaxpr.constvars, program.closed.consts, strict=True):
         digests[var] = _Digest(digest(value))
 
     def of(atoms: Iterable[Any]) -> list[_Digest]:
@@ -75,8 +95,9 @@ def _outputs(
     for eqn in jaxpr.eqns:
         if is_collective(eqn):
             made = [_Digest(f"collective {next(numbers)}")]
-        elif hides_collective(eqn):
-            made = _of_block(eqn, of(eqn.invars), numbers)
+        elif id(eqn) in blocks:
+            given = of(eqn.invars)
+            made = _of_block(eqn, blocks[id(eqn)], given, numbers, decisions)
         else:
             made = [_combined([_text_of(eqn)], of(eqn.invars))]
         if len(made) != len(eqn.outvars):
@@ -86,13 +107,17 @@ def _outputs(
 
 
 def _of_block(
-    eqn: JaxprEqn, inputs: list[_Digest], numbers: Iterator[int]
+    eqn: JaxprEqn,
+    programs: Sequence[Cut],
+    inputs: list[_Digest],
+    numbers: Iterator[int],
+    decisions: list[_Digest],
 ) -> list[_Digest]:
     """Returns the digests of the outputs of a loop or branch with collectives."""
     texts, params = [describe_params(eqn)], eqn.params
-    programs = programs_of_block(eqn)
     if eqn.primitive.name == "cond":
-        rows = [_outputs(program, inputs[1:], numbers) for program in programs]
+        decisions.append(_combined(texts, inputs[:1]))
+        rows = [_outputs(each, inputs[1:], numbers, decisions) for each in programs]
         columns = zip(*rows, strict=True)
         return [_combined(texts, [inputs[0], *column]) for column in columns]
     num_test = params.get("cond_nconsts", 0)
@@ -103,10 +128,11 @@ def _of_block(
     carry = [_Digest(name, frozenset([name])) for name in names]
     items = inputs[num_fixed + len(start) :]
     given = [*inputs[num_test:num_fixed], *carry, *items]
-    after = _outputs(programs[-1], given, numbers)
+    inside: list[_Digest] = []
+    after = _outputs(programs[-1], given, numbers, inside)
     test = []
     if eqn.primitive.name == "while":
-        test = _outputs(programs[0], [*inputs[:num_test], *carry], numbers)
+        test = _outputs(programs[0], [*inputs[:num_test], *carry], numbers, inside)
     steps = dict(zip(names, zip(start, after, strict=False), strict=True))
 
     def of_all_steps(value: _Digest) -> _Digest:
@@ -119,6 +145,7 @@ def _of_block(
         combined = _combined(texts, used)
         return _Digest(combined.text, combined.carried - steps.keys())
 
+    decisions += map(of_all_steps, [_Digest("steps"), *inside])
     results = [*carry, *after[len(start) :]]
     return [of_all_steps(value) for value in results]
 
