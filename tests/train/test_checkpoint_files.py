@@ -14,12 +14,8 @@ import pytest
 
 import mirrax
 from mirrax.errors import CheckpointDamagedError, CheckpointWriteError, NotFoundError
-from mirrax.train import (
-    Checkpoint,
-    CheckpointManager,
-    array_file,
-    checkpoint_files,
-)
+from mirrax.train import Checkpoint, CheckpointManager
+from mirrax.train.checkpoints import array_file, checkpoint_files
 
 
 def build():

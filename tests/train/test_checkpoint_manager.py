@@ -13,13 +13,8 @@ import pytest
 
 import mirrax
 from mirrax.errors import CheckpointWriteError
-from mirrax.train import (
-    Checkpoint,
-    CheckpointManager,
-    array_file,
-    checkpoint_files,
-    latest_checkpoint,
-)
+from mirrax.train import Checkpoint, CheckpointManager, latest_checkpoint
+from mirrax.train.checkpoints import array_file, checkpoint_files
 
 
 @pytest.fixture

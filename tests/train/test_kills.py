@@ -2,7 +2,8 @@ import random
 
 import pytest
 
-from mirrax.train import checkpoint_files, latest_checkpoint
+from mirrax.train import latest_checkpoint
+from mirrax.train.checkpoints import checkpoint_files
 from tests.train import killed
 from tests.train.killing import kill_while_saving, run_program
 

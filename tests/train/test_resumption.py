@@ -7,7 +7,7 @@ import signal
 import pytest
 
 import mirrax
-from mirrax.train import checkpoint_directory
+from mirrax.train.checkpoints import checkpoint_directory
 from tests.train.stopping import Launched
 
 STEPS, INTERVAL = 30, 5

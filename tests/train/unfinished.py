@@ -13,7 +13,7 @@ import time
 import numpy as np
 
 import mirrax
-from mirrax.train import array_file
+from mirrax.train.checkpoints import array_file
 
 
 def write_slowly(file, arrays, write=array_file.write):

@@ -22,9 +22,10 @@ from mirrax._jax.jaxprs import all_equations
 from mirrax.errors import CheckpointWriteError
 from mirrax.run.compiled.function import Function
 from mirrax.run.compiled.tracing import Traced, trace
-from mirrax.train import checkpoint_files, worker_sync
-from mirrax.train.checkpoint_files import CheckpointData
-from mirrax.train.checkpoint_writer import Writer
+from mirrax.train import worker_sync
+from mirrax.train.checkpoints import checkpoint_files
+from mirrax.train.checkpoints.checkpoint_files import CheckpointData
+from mirrax.train.checkpoints.checkpoint_writer import Writer
 from mirrax.train.load_exported import FUNCTION, VARIABLE, is_exported
 from mirrax.values.array_like import as_arrays
 from mirrax.values.tensor_spec import TensorSpec

@@ -16,7 +16,7 @@ import numpy as np
 from mirrax.errors import NotFoundError
 from mirrax.options import VariableAggregation
 from mirrax.run.compiled.function import AnyFunction, Function
-from mirrax.train import checkpoint_files
+from mirrax.train.checkpoints import checkpoint_files
 from mirrax.trees import Tree
 from mirrax.values.array_like import as_array
 from mirrax.values.tensor_spec import TensorSpec

@@ -7,9 +7,9 @@ from typing import Any, Generic, TypeVar, overload
 
 from typing_extensions import override
 
-from mirrax.train.checkpoint_manager import CheckpointManager
+from mirrax.train.checkpoints.checkpoint_manager import CheckpointManager
+from mirrax.train.checkpoints.saved_objects import find_objects
 from mirrax.train.preemption import PreemptionWatcher
-from mirrax.train.saved_objects import find_objects
 
 T = TypeVar("T")
 

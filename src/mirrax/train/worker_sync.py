@@ -16,8 +16,8 @@ from mirrax.errors import (
     CheckpointWriteError,
     NotFoundError,
 )
-from mirrax.train import checkpoint_files
-from mirrax.train.saved_values import Entry, PositionEntry
+from mirrax.train.checkpoints import checkpoint_files
+from mirrax.train.checkpoints.saved_values import Entry, PositionEntry
 
 T = TypeVar("T")
 

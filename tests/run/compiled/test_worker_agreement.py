@@ -14,7 +14,7 @@ from mirrax.devices.peers import NoPeers
 from mirrax.devices.topology import Topology
 from mirrax.errors import ProgramMismatch
 from mirrax.run.compiled.tracing import trace
-from mirrax.run.compiled.worker_agreement import (
+from mirrax.run.compiled.workers.worker_agreement import (
     require_same_program,
     with_per_replica_constants,
 )

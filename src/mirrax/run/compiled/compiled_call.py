@@ -32,7 +32,7 @@ from mirrax.run.compiled.placement import Placement
 from mirrax.run.compiled.program import Program
 from mirrax.run.compiled.program_cache import LastCall, ProgramCache
 from mirrax.run.compiled.tracing import Traced
-from mirrax.run.compiled.worker_arguments import agreed_arguments, agreed_parts
+from mirrax.run.compiled.workers.worker_arguments import agreed_arguments, agreed_parts
 from mirrax.trees import IdentityKey, Tree
 from mirrax.variables import foreign_libraries
 from mirrax.variables.foreign_variable import Outdated

@@ -38,9 +38,9 @@ from mirrax.variables.sync_on_read_variable import SyncOnReadVariable
 from mirrax.variables.variable import Variable
 
 if TYPE_CHECKING:
-    from mirrax.run.compiled import worker_agreement
+    from mirrax.run.compiled.workers import worker_agreement
 else:
-    worker_agreement = LazyModule("mirrax.run.compiled.worker_agreement")
+    worker_agreement = LazyModule("mirrax.run.compiled.workers.worker_agreement")
 
 
 def run_traced(call: ReplicaCall) -> Tree:

@@ -37,7 +37,7 @@ from mirrax.run.compiled.placement import (
 from mirrax.run.compiled.program_jit import compiled
 from mirrax.run.compiled.tracing import Traced, trace
 from mirrax.run.compiled.variable_io import VariableIO
-from mirrax.run.compiled.worker_arguments import on_all_workers
+from mirrax.run.compiled.workers.worker_arguments import on_all_workers
 from mirrax.trees import Tree
 from mirrax.variables import aliasing
 from mirrax.variables.distributed_variable import DistributedVariable
@@ -51,9 +51,9 @@ from mirrax.variables.out_of_memory import (
 from mirrax.variables.variable import Variable
 
 if TYPE_CHECKING:
-    from mirrax.run.compiled import worker_agreement
+    from mirrax.run.compiled.workers import worker_agreement
 else:
-    worker_agreement = LazyModule("mirrax.run.compiled.worker_agreement")
+    worker_agreement = LazyModule("mirrax.run.compiled.workers.worker_agreement")
 
 
 # How many combinations of input shardings a program remembers.

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from mirrax.errors import CheckpointMismatchError, CheckpointObjectError
-from mirrax.train.saved_values import (
+from mirrax.train.checkpoints.saved_values import (
     Entry,
     ForeignEntry,
     HasPosition,

@@ -9,8 +9,8 @@ from typing import Any
 
 from mirrax._jax.traces import evaluated
 from mirrax.context import stack
-from mirrax.train import observed_containers
-from mirrax.train.saved_objects import (
+from mirrax.train.checkpoints import observed_containers
+from mirrax.train.checkpoints.saved_objects import (
     HasLateContents,
     all_entries,
     find_objects,

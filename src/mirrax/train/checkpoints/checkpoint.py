@@ -10,11 +10,12 @@ from typing import Any, Self
 import numpy as np
 
 from mirrax.context import guards, stack
-from mirrax.train import checkpoint_files, host_transfer, worker_sync
-from mirrax.train.checkpoint_files import CheckpointData
-from mirrax.train.checkpoint_writer import Writer
-from mirrax.train.deferred_restore import DeferredRestore, use_aliases
-from mirrax.train.saved_objects import (
+from mirrax.train import worker_sync
+from mirrax.train.checkpoints import checkpoint_files, host_transfer
+from mirrax.train.checkpoints.checkpoint_files import CheckpointData
+from mirrax.train.checkpoints.checkpoint_writer import Writer
+from mirrax.train.checkpoints.deferred_restore import DeferredRestore, use_aliases
+from mirrax.train.checkpoints.saved_objects import (
     COUNTER,
     all_entries,
     find_aliases,
@@ -24,7 +25,7 @@ from mirrax.train.saved_objects import (
     require_savable,
     set_values,
 )
-from mirrax.train.saved_values import Entry
+from mirrax.train.checkpoints.saved_values import Entry
 from mirrax.variables import aliasing
 
 Path = str | os.PathLike[str]

@@ -30,7 +30,7 @@ from mirrax.errors import (
     CheckpointWriteError,
     NotFoundError,
 )
-from mirrax.train import array_file
+from mirrax.train.checkpoints import array_file
 
 _logger = logging.getLogger(__name__)
 

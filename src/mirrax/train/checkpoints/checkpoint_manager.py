@@ -10,13 +10,13 @@ from typing import Any
 
 from mirrax.cluster import step_record
 from mirrax.errors import CheckpointDamagedError, NotFoundError
-from mirrax.train import (
+from mirrax.train import worker_sync
+from mirrax.train.checkpoints import (
     checkpoint_directory,
     checkpoint_files,
     unfinished_saves,
-    worker_sync,
 )
-from mirrax.train.checkpoint import Checkpoint, Path
+from mirrax.train.checkpoints.checkpoint import Checkpoint, Path
 
 _logger = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ import re
 import tempfile
 import time
 
-from mirrax.train import checkpoint_files
+from mirrax.train.checkpoints import checkpoint_files
 
 _logger = logging.getLogger(__name__)
 

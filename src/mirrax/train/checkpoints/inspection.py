@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from mirrax.train import checkpoint_files
-from mirrax.train.checkpoint_directory import latest_checkpoint
+from mirrax.train.checkpoints import checkpoint_files
+from mirrax.train.checkpoints.checkpoint_directory import latest_checkpoint
 
 Path = str | os.PathLike[str]
 

@@ -6,8 +6,12 @@ import pathlib
 import threading
 
 from mirrax.errors import CheckpointWriteError
-from mirrax.train import checkpoint_directory, checkpoint_files, unfinished_saves
-from mirrax.train.checkpoint_files import CheckpointData
+from mirrax.train.checkpoints import (
+    checkpoint_directory,
+    checkpoint_files,
+    unfinished_saves,
+)
+from mirrax.train.checkpoints.checkpoint_files import CheckpointData
 
 
 class Writer:

@@ -10,7 +10,7 @@ import numpy as np
 from typing_extensions import override
 
 from mirrax.collectives import worker_exchange
-from mirrax.train import host_transfer
+from mirrax.train.checkpoints import host_transfer
 from mirrax.values.array_like import is_array, is_prng_key, on_host
 from mirrax.variables import foreign_libraries
 from mirrax.variables.variable import Variable

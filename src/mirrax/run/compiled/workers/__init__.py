@@ -1,0 +1,1 @@
+"""What several workers must agree on before they run a program."""

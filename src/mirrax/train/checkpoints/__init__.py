@@ -1,0 +1,1 @@
+"""Checkpoints: what is saved, the files, and what is restored."""
