@@ -108,3 +108,34 @@ def test_unknown_version_of_keras_is_refused_in_a_scope():
         print(float(keras.Variable(1.0).value))
     """
     assert run(source) == ["True", "True", "1.0"]
+
+
+def test_flax_can_be_imported_inside_a_step():
+    output = run_fresh(
+        """
+        import jax.numpy as jnp
+        import mirrax
+
+        strategy = mirrax.MirroredStrategy(["CPU:0", "CPU:1"])
+        w = mirrax.Variable(1.0)
+
+        @mirrax.function
+        def first():
+            import flax.nnx
+
+            return mirrax.value_and_grad(lambda: 2 * w.value, w)()
+
+        strategy.run(first)
+        from flax import nnx
+
+        model = nnx.Linear(3, 2, rngs=nnx.Rngs(0))
+
+        @mirrax.function
+        def step(x):
+            gradients = nnx.grad(lambda model: model(x).sum())(model)
+            return mirrax.get_replica_context().all_reduce("SUM", gradients)
+
+        print(strategy.run(step, args=(jnp.ones((1, 3)),)).bias.get_value())
+        """
+    )
+    assert output.split() == ["[2.", "2.]"]

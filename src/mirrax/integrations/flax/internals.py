@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 from typing import Any
-
-import jax
 
 try:
     from flax import nnx
@@ -29,8 +28,9 @@ try:
         nnx.Pytree.__dict__["_check_valid_context"],
     )
     SET_ATTRIBUTE = (nnx.Pytree, "__setattr__", nnx.Pytree.__dict__["__setattr__"])
-    with jax.ensure_compile_time_eval():
-        OUTSIDE = current_jax_trace()
+    # A thread of its own is outside of the trace in which this may be imported.
+    with concurrent.futures.ThreadPoolExecutor(1) as thread:
+        OUTSIDE = thread.submit(current_jax_trace).result()
 except (ImportError, AttributeError, KeyError) as error:
     raise ImportError(
         "Mirrax was tested with flax 0.12.8 and does not know this version. Received: "
