@@ -34,11 +34,12 @@ def train(strategy, layers, steps):
             mirrax.Variable(jax.random.normal(key, (WIDTH, WIDTH)) / WIDTH**0.5)
             for key in keys
         ]
-        # Their shapes are enough, so no moment is ever whole on a device.
+        # Their shapes are enough, and all moments start with the same zeros.
         shapes = [jax.ShapeDtypeStruct(v.shape, v.dtype) for v in weights]
+        kinds = jax.eval_shape(optimizer.init, shapes)
+        zeros = {s: jnp.zeros(s.shape, s.dtype) for s in set(jax.tree.leaves(kinds))}
         slots = jax.tree.map(
-            lambda s: mirrax.Variable(jnp.zeros(s.shape, s.dtype), trainable=False),
-            jax.eval_shape(optimizer.init, shapes),
+            lambda s: mirrax.Variable(zeros[s], trainable=False), kinds
         )
 
     def loss_of(x):
