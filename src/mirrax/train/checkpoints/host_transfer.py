@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import jax
@@ -21,11 +19,6 @@ from mirrax.values.layouts import join_parts, replicate_parts
 from mirrax.variables.mirrored_variable import MirroredVariable
 from mirrax.variables.sync_on_read_variable import SyncOnReadVariable
 from mirrax.variables.variable import Variable
-
-_BLOCK = 1 << 26
-# Smaller arrays are copied sooner than given to a thread.
-_LARGE = 1 << 20
-_COPY_THREADS = 4
 
 
 def saved_dtype(value: Any) -> Any:
@@ -52,34 +45,8 @@ def to_host(value: Any) -> np.ndarray[Any, Any]:
 
 
 def copies(values: Iterable[Any]) -> list[Any]:
-    """Returns values with copies of their arrays, made quickly.
-
-    Large blocks cost fewer page faults than an allocation for each array, and NumPy
-    copies without Python's lock.
-    """
-    copied = []
-    block = np.empty(0, np.uint8)
-    with ThreadPoolExecutor(_COPY_THREADS) as pool:
-        for value in values:
-            if not isinstance(value, np.ndarray):
-                copied.append(value)
-                continue
-            data = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
-            if data.size > block.size:
-                block = np.empty(max(data.size, _BLOCK), np.uint8)
-            target, block = block[: data.size], block[-(-data.size // 64) * 64 :]
-            _copy(target, data, pool)
-            copied.append(target.view(value.dtype).reshape(value.shape))
-    return copied
-
-
-def _copy(target: Any, data: Any, pool: ThreadPoolExecutor) -> None:
-    if data.size >= _LARGE:
-        # After the main program has ended, Python starts no more threads.
-        with contextlib.suppress(RuntimeError):
-            pool.submit(np.copyto, target, data)
-            return
-    np.copyto(target, data)
+    """Returns values with copies of their arrays."""
+    return [np.array(v) if isinstance(v, np.ndarray) else v for v in values]
 
 
 def restore_like(old: Any, value: Any) -> Any:
