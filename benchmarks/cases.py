@@ -187,12 +187,9 @@ def sharded_state():
             entries["by hand"] = (team, {"kind": "by_hand", "sizes": sizes})
             limits["by hand"] = 1.10
         name = "6 layers of 1024" if is_large else "-".join(map(str, sizes))
+        # With mirrored variables, whose new values are computed in parts.
+        entries["updates"] = (team, {**work, "shard_state": "updates"})
         yield Case("sharded state, Adam", name, entries, limits, True)
-        entries = {
-            "updates": (team, {**work, "shard_state": "updates"}),
-            "mirrored": (team, {**work, "shard_state": False}),
-        }
-        yield Case("divided updates, Adam", name, entries, are_values_equal=True)
 
 
 def keras_and_nnx():
