@@ -15,8 +15,7 @@ from mirrax.data.file_formats import (
     TextLineReader,
     TFRecordReader,
 )
-from mirrax.data.nodes.array_records import ArrayRecords
-from mirrax.data.nodes.files import Files, MakeReader
+from mirrax.data.nodes.files import ArrayRecords, Files, MakeReader
 from mirrax.data.nodes.parquet import ParquetRows
 from mirrax.data.thread_pool import num_threads
 

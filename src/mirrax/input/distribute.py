@@ -13,8 +13,8 @@ from mirrax.data.adapters.foreign import ForeignSource
 from mirrax.data.dataset import Dataset
 from mirrax.data.dataset_options import AutoShardPolicy
 from mirrax.data.iterator import DatasetIterator
-from mirrax.data.nodes.generated import Generated
-from mirrax.data.nodes.prefetching import Prefetch
+from mirrax.data.nodes.buffered import Prefetch
+from mirrax.data.nodes.sources import Generated
 from mirrax.data.plan.node import Node, find, has_expensive_node
 from mirrax.data.plan.seeds import seeds_of, with_seeds
 from mirrax.devices.peers import Peers, exchange_json

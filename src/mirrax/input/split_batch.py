@@ -5,15 +5,13 @@ from __future__ import annotations
 import dataclasses
 import itertools
 
-from mirrax.data.nodes.batching import Batching
+from mirrax.data.nodes.batching import Batching, Rebatch
+from mirrax.data.nodes.buffered import Prefetch
 from mirrax.data.nodes.caching import Cache
 from mirrax.data.nodes.combining import Concatenate
 from mirrax.data.nodes.filtering import Filter
 from mirrax.data.nodes.mapping import Map
-from mirrax.data.nodes.ordering import Limit, Repeat, Shard
-from mirrax.data.nodes.prefetching import Prefetch
-from mirrax.data.nodes.rebatching import Rebatch
-from mirrax.data.nodes.shuffling import Shuffle
+from mirrax.data.nodes.ordering import Limit, Repeat, Shard, Shuffle
 from mirrax.data.plan.node import Node
 from mirrax.devices.topology import Topology
 

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from mirrax.data.nodes.slices import slices
+from mirrax.data.nodes.sources import slices
 from mirrax.data.plan.node import Node
 
 
