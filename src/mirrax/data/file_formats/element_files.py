@@ -26,7 +26,7 @@ import numpy as np
 
 from mirrax.data.file_formats import TFRecordReader
 from mirrax.data.file_formats.column_codec import decode_columns, encode_columns
-from mirrax.data.file_formats.tfrecord_writer import TFRecordWriter
+from mirrax.data.file_formats.tfrecord import TFRecordWriter
 from mirrax.data.plan.columns import STRING, Columns, num_rows
 from mirrax.errors import DataLossError
 from mirrax.values.tensor_spec import TensorSpec

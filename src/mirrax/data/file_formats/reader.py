@@ -16,6 +16,7 @@ from mirrax.data.file_formats.compression import (
     check_compression,
     open_source,
 )
+from mirrax.data.plan.node import as_count
 from mirrax.errors import DataLossError, NotFoundError
 
 # Larger blocks are no faster: they do not fit into the CPU cache.
@@ -62,18 +63,13 @@ class Reader(abc.ABC):
         compression: How they are compressed: "" (not at all), "GZIP" or "ZLIB".
     """
 
+    _next: int
+
     def __init__(self, files: Sequence[str], compression: str = "") -> None:
         self._files = check_files(files)
         self._compression = check_compression(compression)
-        self._file_index = 0
-        # The offset of the current block; its records before `_next` were returned.
-        self._offset = 0
-        self._records = Records()
-        self._next = 0
-        # What follows those records: read already, but not a complete record.
-        self._rest = b""
-        self._is_last = False
         self._source: ByteSource | None = None
+        self.restore([0, 0])
 
     @abc.abstractmethod
     def _split(self, block: Block) -> Records:
@@ -108,25 +104,18 @@ class Reader(abc.ABC):
 
     def restore(self, state: Sequence[int]) -> None:
         """Goes to a position that `state` returned, of a reader of the same files."""
-        file_index, offset = _check_state(state, len(self._files))
-        self.close()
-        self._move(file_index, offset)
-
-    def close(self) -> None:
-        """Closes the file that is open, if any; reading opens it again."""
-        if self._source is None:
-            return
-        self._source.close()
-        self._move(*self.state())
-
-    def _move(self, file_index: int, offset: int) -> None:
-        self._file_index = file_index
-        self._offset = offset
+        file_index, offset = state
+        self._file_index = as_count(file_index, len(self._files))
+        if self._source is not None:
+            self._source.close()
         self._source = None
-        self._rest = b""
-        self._is_last = False
+        # The offset of the current block; its records before `_next` were returned.
+        self._offset = as_count(offset)
         self._records = Records()
         self._next = 0
+        # What follows those records: read already, but not a complete record.
+        self._rest = b""
+        self._is_last = False
 
     def _offset_of(self, index: int) -> int:
         return self._offset + (int(self._records.ends[index - 1]) if index else 0)
@@ -139,8 +128,7 @@ class Reader(abc.ABC):
             if self._file_index == len(self._files):
                 return False
             if self._is_last:
-                self.close()
-                self._move(self._file_index + 1, 0)
+                self.restore([self._file_index + 1, 0])
             else:
                 self._read_block()
         return True
@@ -201,14 +189,3 @@ def _check_file(path: str) -> None:
             f"Correct the path or the working directory ({os.getcwd()}). Received",
             path,
         )
-
-
-def _check_state(state: Sequence[int], num_files: int) -> tuple[int, int]:
-    is_pair = len(state) == 2 and all(type(number) is int for number in state)
-    if not is_pair or min(state) < 0 or state[0] > num_files:
-        raise ValueError(
-            "The state of a reader must be the index of one of its files and a "
-            f"position in it. Received: state={state!r} for {num_files} files. "
-            "Use what `state()` of a reader of the same files returned."
-        )
-    return state[0], state[1]
