@@ -1,11 +1,9 @@
 """The columns of a parsed batch: one feature of all examples."""
 
-import abc
 import math
 from typing import Any
 
 import numpy as np
-from typing_extensions import override
 
 from mirrax.data.example.features import (
     BYTES,
@@ -20,124 +18,73 @@ from mirrax.data.example.features import (
 from mirrax.data.plan.columns import as_objects
 
 
-class FeatureColumn(abc.ABC):
-    """One feature of all examples."""
+class FeatureColumn:
+    """One feature of all examples.
 
-    def __init__(self, name: str, feature: AnyFeature) -> None:
+    `FixedLenFeature`s are the rows of an array, `VarLenFeature`s a list of arrays.
+    """
+
+    def __init__(self, name: str, feature: AnyFeature, num_rows: int) -> None:
+        if not isinstance(feature, FixedLenFeature | VarLenFeature):
+            raise TypeError(
+                "A feature must be a `FixedLenFeature` or a `VarLenFeature`. "
+                f"Received: {feature!r} for {name!r}. Use one of these."
+            )
         self.name = name
         self._kind = feature_kind(feature.dtype)
+        dtype = DTYPES[self._kind]
+        self._shape: tuple[int, ...] | None = None
+        self._default: Array | None = np.empty(0, dtype)
+        self._rows: Any = [self._default] * num_rows
+        if isinstance(feature, FixedLenFeature):
+            self._shape = tuple(feature.shape)
+            self._default = _default_of(name, feature)
+            self._rows = np.empty((num_rows, math.prod(self._shape)), dtype)
 
-    def put_one(self, index: int, kind: int, values: Array) -> None:
-        """Stores the values of one example; kind 0 means missing."""
-        if not kind:
-            self._put_missing(index)
-            return
-        if kind != self._kind:
-            raise ValueError(
-                f"{_at(self.name, index)}: Data types don't match. Expected type: "
-                f"{KIND_NAMES[self._kind]}. Received: {KIND_NAMES[kind]}. "
-                "Use the dtype that the examples were written with."
-            )
-        self._put(index, values)
-
-    @abc.abstractmethod
     def fits(self, kind: int, num_values: int) -> bool:
         """Returns whether values of this kind and number can be stored."""
+        is_fixed = self._shape is not None
+        return kind == self._kind and not (
+            is_fixed and num_values != self._rows.shape[1]
+        )
 
-    @abc.abstractmethod
     def put_many(self, indices: Array, block: Array) -> None:
         """Stores the values of many examples, one row each."""
-
-    @abc.abstractmethod
-    def result(self) -> Any:
-        """Returns what the user gets."""
-
-    @abc.abstractmethod
-    def _put(self, index: int, values: Array) -> None: ...
-
-    @abc.abstractmethod
-    def _put_missing(self, index: int) -> None: ...
-
-
-class _FixedLenColumn(FeatureColumn):
-    def __init__(self, name: str, feature: FixedLenFeature, num_rows: int) -> None:
-        super().__init__(name, feature)
-        self._shape = tuple(feature.shape)
-        self._num_values = math.prod(self._shape)
-        self._rows = np.empty((num_rows, self._num_values), DTYPES[self._kind])
-        self._default = _default_of(name, feature)
-
-    @override
-    def fits(self, kind: int, num_values: int) -> bool:
-        return kind == self._kind and num_values == self._num_values
-
-    @override
-    def put_many(self, indices: Array, block: Array) -> None:
-        self._rows[indices] = block
-
-    @override
-    def result(self) -> Any:
-        return self._rows.reshape(len(self._rows), *self._shape)
-
-    @override
-    def _put(self, index: int, values: Array) -> None:
-        if len(values) != self._num_values:
-            raise ValueError(
-                f"{_at(self.name, index)}: Number of {KIND_NAMES[self._kind]} values "
-                f"!= expected. Received: {len(values)} values for the shape "
-                f"{self._shape}, which has {self._num_values}. Correct the shape, or "
-                "use a `VarLenFeature`."
-            )
-        self._rows[index] = values
-
-    @override
-    def _put_missing(self, index: int) -> None:
-        if self._default is None:
-            raise ValueError(
-                f"{_at(self.name, index)}: Feature: {self.name} (data type: "
-                f"{KIND_NAMES[self._kind]}) is required but could not be found. "
-                "Give the feature a `default_value`, or correct its name."
-            )
-        self._rows[index] = self._default
-
-
-class _VarLenColumn(FeatureColumn):
-    def __init__(self, name: str, feature: VarLenFeature, num_rows: int) -> None:
-        super().__init__(name, feature)
-        self._rows = [np.empty(0, DTYPES[self._kind])] * num_rows
-
-    @override
-    def fits(self, kind: int, num_values: int) -> bool:
-        return kind == self._kind
-
-    @override
-    def put_many(self, indices: Array, block: Array) -> None:
+        if self._shape is not None:
+            self._rows[indices] = block
+            return
         for index, values in zip(indices.tolist(), block, strict=True):
             self._rows[index] = values
 
-    @override
+    def put_one(self, index: int, kind: int, values: Array) -> None:
+        """Stores the values of one example; kind 0 means missing."""
+        where, own_kind = f"Feature {self.name!r} of example {index}", self._kind
+        if not kind and self._default is None:
+            raise ValueError(
+                f"{where}: Feature: {self.name} (data type: {KIND_NAMES[own_kind]}) is "
+                "required but could not be found. Give the feature a `default_value`, "
+                "or correct its name."
+            )
+        if kind and kind != own_kind:
+            raise ValueError(
+                f"{where}: Data types don't match. Expected type: "
+                f"{KIND_NAMES[own_kind]}. Received: {KIND_NAMES[kind]}. "
+                "Use the dtype that the examples were written with."
+            )
+        if kind and not self.fits(kind, len(values)):
+            raise ValueError(
+                f"{where}: Number of {KIND_NAMES[own_kind]} values != expected. "
+                f"Received: {len(values)} values for the shape {self._shape}, which "
+                f"has {self._rows.shape[1]}. Correct the shape, or use a "
+                "`VarLenFeature`."
+            )
+        self._rows[index] = values if kind else self._default
+
     def result(self) -> Any:
-        return self._rows
-
-    @override
-    def _put(self, index: int, values: Array) -> None:
-        self._rows[index] = values
-
-    @override
-    def _put_missing(self, index: int) -> None:
-        self._rows[index] = np.empty(0, DTYPES[self._kind])
-
-
-def make_column(name: str, feature: AnyFeature, num_rows: int) -> FeatureColumn:
-    """Returns the column of a feature, for a number of examples."""
-    if isinstance(feature, FixedLenFeature):
-        return _FixedLenColumn(name, feature, num_rows)
-    if isinstance(feature, VarLenFeature):
-        return _VarLenColumn(name, feature, num_rows)
-    raise TypeError(
-        "A feature must be a `FixedLenFeature` or a `VarLenFeature`. "
-        f"Received: {feature!r} for {name!r}. Use one of these."
-    )
+        """Returns what the user gets."""
+        if self._shape is None:
+            return self._rows
+        return self._rows.reshape(len(self._rows), *self._shape)
 
 
 def _default_of(name: str, feature: FixedLenFeature) -> Array | None:
@@ -158,7 +105,3 @@ def _default_of(name: str, feature: FixedLenFeature) -> Array | None:
             "Reshape the default value."
         )
     return np.broadcast_to(given.ravel(), (math.prod(shape),))
-
-
-def _at(name: str, index: int) -> str:
-    return f"Feature {name!r} of example {index}"

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mirrax.data.example.feature_columns import FeatureColumn, make_column
+from mirrax.data.example.feature_columns import FeatureColumn
 from mirrax.data.example.features import BYTES, INT64, AnyFeature, Array
 from mirrax.data.example.protobuf import MalformedError, check_varints, decode_numbers
 from mirrax.data.example.spans import Spans, read_example, values_of
@@ -39,7 +39,7 @@ def parse_example(
         DataLossError: Bytes that are no example.
     """
     records = _check_serialized(serialized)
-    columns = [make_column(name, f, len(records)) for name, f in features.items()]
+    columns = [FeatureColumn(name, f, len(records)) for name, f in features.items()]
     for index in _parse_same_layout(records, columns):
         found = _spans_of(records, index)
         for column in columns:

@@ -24,17 +24,17 @@ CallBatched = Callable[[Any, Columns], tuple[Any, Columns] | None]
 
 
 @dataclasses.dataclass(frozen=True)
-class _Pending:
-    """A result that was not returned yet, or the columns of several.
+class _Running:
+    """A call whose result was not returned yet.
 
-    The first one is that of the element `number`, at `offset` in the chunk that starts
-    at the position `before`.
+    It is that of the element `number`, at `offset` in the chunk that starts at the
+    position `before`.
     """
 
     before: State
     offset: int
     number: int
-    result: Any
+    result: Future
 
 
 class ParallelStream(Stream):
@@ -62,8 +62,9 @@ class ParallelStream(Stream):
         self._call_batched = call_batched
         self._is_ordered = is_ordered
         self._pool = Pool(self, num_threads)
-        self._running: collections.deque[_Pending] = collections.deque()
-        self._batched: _Pending | None = None
+        # Unordered results must not be read ahead: reading them again reorders them.
+        self.chunk = num_threads if is_ordered else 1
+        self._running: collections.deque[_Running] = collections.deque()
         self._next_number = 0
         self._returned: set[int] = set()
         self._error: Exception | None = None
@@ -71,9 +72,9 @@ class ParallelStream(Stream):
 
     @override
     def take(self, limit: int) -> Columns | None:
-        self._read(limit)
-        if self._batched is not None:
-            return self._take_batched(self._batched, limit)
+        batched = self._read(limit)
+        if batched is not None:
+            return batched
         if not self._running:
             self._pool.close()
             if self._error is not None:
@@ -86,12 +87,13 @@ class ParallelStream(Stream):
 
     @override
     def state(self) -> State:
-        first = self._first()
-        if first is None:
-            first = _Pending(self._source.state(), 0, self._next_number, None)
-        start = first.number - first.offset
-        later = sorted(n - start for n in self._returned if n >= first.number)
-        return [first.number, first.before, first.offset, later]
+        if self._running:
+            first = self._running[0]
+            number, before, offset = first.number, first.before, first.offset
+        else:
+            number, before, offset = self._next_number, self._source.state(), 0
+        later = sorted(n - number + offset for n in self._returned if n >= number)
+        return [number, before, offset, later]
 
     @override
     def restore(self, state: State) -> None:
@@ -103,51 +105,45 @@ class ParallelStream(Stream):
         start = self._next_number
         self._returned = {start + n for n in [*range(offset), *later]}
 
-    def _first(self) -> _Pending | None:
-        return self._batched or (self._running[0] if self._running else None)
-
-    def _read(self, limit: int) -> None:
-        """Starts as many calls as there are threads, or one vectorized call."""
-        while not self._has_ended and self._batched is None:
+    def _read(self, limit: int) -> Columns | None:
+        """Starts as many calls as there are threads; or returns vectorized results."""
+        while not self._has_ended:
             missing = self._pool.size - len(self._running)
             if missing <= 0:
-                return
+                break
             before = self._source.state()
+            # Vectorized results are returned at once, so there are `limit` at most.
+            may_batch = limit > 1 and not self._running
             try:
-                columns = self._source.take(max(missing, limit))
+                columns = self._source.take(limit if may_batch else max(limit, missing))
             except Exception as error:
                 # Raised after the results before it.
                 self._error, columns = error, None
             if columns is None:
                 self._has_ended = True
-                return
-            self._start(columns, before)
+                break
+            batched = self._start(columns, before, may_batch)
+            if batched is not None:
+                return batched
+        return None
 
-    def _start(self, columns: Columns, before: State) -> None:
+    def _start(
+        self, columns: Columns, before: State, may_batch: bool
+    ) -> Columns | None:
         first = self._next_number
         self._next_number += cols.num_rows(columns)
         numbers = range(first, self._next_number)
         structure = self._source.structure
-        is_whole = not self._running and self._returned.isdisjoint(numbers)
+        is_whole = may_batch and self._returned.isdisjoint(numbers)
         batched = self._call_batched(structure, columns) if is_whole else None
         if batched is not None:
             self.structure, results = batched
-            self._batched = _Pending(before, 0, first, results)
-            return
+            return results
         for number, row in zip(numbers, cols.rows_of(columns), strict=True):
             if number not in self._returned:
                 future = self._pool.submit(self._call, structure, row, number)
-                pending = _Pending(before, number - first, number, future)
-                self._running.append(pending)
-
-    def _take_batched(self, held: _Pending, limit: int) -> Columns:
-        taken = cols.select(held.result, slice(0, limit))
-        count = cols.num_rows(taken)
-        rest = cols.select(held.result, slice(count, None))
-        offset, number = held.offset + count, held.number + count
-        left = _Pending(held.before, offset, number, rest)
-        self._batched = left if cols.num_rows(rest) else None
-        return taken
+                self._running.append(_Running(before, number - first, number, future))
+        return None
 
     def _collect(self, limit: int) -> list[Any]:
         """Returns finished results, at least one; raises an error if it is next."""
@@ -160,12 +156,11 @@ class ParallelStream(Stream):
             taken.add(running.number)
         left = (r for r in self._running if r.number not in taken)
         self._running = collections.deque(left)
-        first = self._first()
-        number = self._next_number if first is None else first.number
+        number = self._running[0].number if self._running else self._next_number
         self._returned = {n for n in self._returned | taken if n > number}
         return found
 
-    def _finished(self) -> Iterable[_Pending]:
+    def _finished(self) -> Iterable[_Running]:
         """Waits until a result can be returned; returns all such calls."""
         if self._is_ordered:
             wait_for([self._running[0].result])
@@ -176,7 +171,7 @@ class ParallelStream(Stream):
         # Errors last: they end the dataset.
         return sorted(ended, key=lambda r: _has_failed(r.result))
 
-    def _result_of(self, running: _Pending) -> Any:
+    def _result_of(self, running: _Running) -> Any:
         try:
             leaves, self.structure = running.result.result()
         except Exception:
