@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -33,8 +34,13 @@ from mirrax.input.feeds import (
 )
 from mirrax.input.input_context import InputContext, InputOptions, InputReplicationMode
 from mirrax.input.split_batch import Share, batch_size_of, share_of
-from mirrax.input.step_synchronizer import BatchLog, StepSynchronizer
-from mirrax.input.steps import Step, StepReader
+from mirrax.input.steps import (
+    Step,
+    StepReader,
+    StepSynchronizer,
+    Synchronize,
+    log_batch,
+)
 from mirrax.trees import Tree
 
 _BY_DATA = AutoShardPolicy.DATA
@@ -180,18 +186,17 @@ def _build(
         parts = empty_parts(dataset.element_spec, count)
         return place_parts(parts, topology, is_on_device)
 
-    synchronizer: StepSynchronizer | BatchLog
+    synchronize: Synchronize | None = None
     if not (topology.is_local or is_common):
-        synchronizer = StepSynchronizer(topology.peers, make_empty)
+        synchronize = StepSynchronizer(topology.peers, make_empty)
     elif is_common and _needs_comparison(dataset.plan, share_of(topology)):
-        synchronizer = BatchLog(program_log_of(topology).add_dataset())
-    else:
-        synchronizer = BatchLog(None)
+        log = program_log_of(topology).add_dataset()
+        synchronize = functools.partial(log_batch, log)
     return DistributedDataset(
         lambda: StepReader(open_feed(), place, depth),
         describe,
         depth,
-        synchronizer,
+        synchronize,
         lambda: dataset.plan.cardinality,
     )
 

@@ -26,13 +26,6 @@ class Share:
     worker_index: int = 0
     replicas_per_worker: int = 1
 
-    def __post_init__(self) -> None:
-        if not 0 <= self.worker_index < self.num_workers:
-            raise ValueError(
-                "`worker_index` must be one of the workers, from 0 on. Received: "
-                f"worker_index={self.worker_index}, num_workers={self.num_workers}."
-            )
-
     @property
     def num_replicas(self) -> int:
         """The number of replicas of all workers."""

@@ -33,8 +33,8 @@ def test_missing_file_is_found_at_once(make, text):
 
 @every_reader
 def test_folder_is_not_a_file(make, tmp_path):
-    with pytest.raises(IsADirectoryError, match="Name the files in it"):
-        make([str(tmp_path)])
+    with pytest.raises(IsADirectoryError, match="Is a directory"):
+        make([str(tmp_path)]).read(1)
 
 
 @every_reader

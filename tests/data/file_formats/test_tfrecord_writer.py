@@ -82,7 +82,7 @@ def test_closed_writer_takes_nothing(tmp_path, method):
     writer.close()
     writer.close()
     arguments = {"write": [b""], "flush": []}[method]
-    with pytest.raises(ValueError, match="until it is closed"):
+    with pytest.raises(ValueError, match="closed file"):
         getattr(writer, method)(*arguments)
 
 

@@ -97,12 +97,10 @@ class Feature:
         return f"Feature({name}={getattr(self, name)!r})" if name else "Feature()"
 
     def WhichOneof(self, oneof_group: str) -> str | None:  # noqa: N802
-        """Returns the name of the list that has the values; None if there is none."""
-        if oneof_group != "kind":
-            raise ValueError(
-                'The lists of a feature are its "kind". '
-                f'Received: {oneof_group!r}. Use "kind".'
-            )
+        """Returns the name of the list that has the values; None if there is none.
+
+        The lists are the only group, "kind".
+        """
         filled = [name for name in _LISTS if getattr(self, name).value]
         return filled[-1] if filled else self._given
 

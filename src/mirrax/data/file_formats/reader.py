@@ -167,25 +167,14 @@ def _too_long(path: str, offset: int, limit: int) -> DataLossError:
 
 
 def check_files(files: Sequence[str]) -> tuple[str, ...]:
-    """Returns the paths, if each is a file."""
+    """Returns the paths, if each exists."""
     paths = tuple(os.fspath(path) for path in files)
     for path in paths:
-        _check_file(path)
+        if not os.path.exists(path):
+            raise NotFoundError(
+                errno.ENOENT,
+                "Every file must exist when its reader is made. "
+                f"Correct the path or the working directory ({os.getcwd()}). Received",
+                path,
+            )
     return paths
-
-
-def _check_file(path: str) -> None:
-    if os.path.isdir(path):
-        raise IsADirectoryError(
-            errno.EISDIR,
-            "Records are read from files, not from a folder. "
-            "Name the files in it. Received",
-            path,
-        )
-    if not os.path.exists(path):
-        raise NotFoundError(
-            errno.ENOENT,
-            "Every file must exist when its reader is made. "
-            f"Correct the path or the working directory ({os.getcwd()}). Received",
-            path,
-        )

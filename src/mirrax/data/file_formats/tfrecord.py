@@ -187,7 +187,6 @@ class TFRecordWriter:
                 f"Received: {record!r} of type {type(record).__name__}. "
                 "Encode text with `.encode()`, arrays with `.tobytes()`."
             )
-        self._check_open()
         data = bytes(record)
         length = struct.pack("<Q", len(data))
         header = length + struct.pack("<I", masked_crc(length))
@@ -195,7 +194,6 @@ class TFRecordWriter:
 
     def flush(self) -> None:
         """Hands all records so far to the operating system."""
-        self._check_open()
         if self._compressor is not None:
             self._file.write(self._compressor.flush(zlib.Z_SYNC_FLUSH))
         self._file.flush()
@@ -217,10 +215,3 @@ class TFRecordWriter:
         if self._compressor is not None:
             data = self._compressor.compress(data)
         self._file.write(data)
-
-    def _check_open(self) -> None:
-        if self._file.closed:
-            raise ValueError(
-                "A writer takes records until it is closed. Received: a record for "
-                f"{self._path!r}, which is closed. Write before `close()`."
-            )

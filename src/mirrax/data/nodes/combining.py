@@ -16,6 +16,7 @@ from typing_extensions import override
 from mirrax.data.nodes.buffered import BufferedStream
 from mirrax.data.nodes.sources import RandomNumbers
 from mirrax.data.plan.columns import Columns
+from mirrax.data.plan.inference import common_spec
 from mirrax.data.plan.node import (
     INFINITE,
     UNKNOWN,
@@ -114,27 +115,6 @@ class Concatenate(Node):
         if INFINITE in sizes:
             return INFINITE
         return UNKNOWN if UNKNOWN in sizes else sum(sizes)
-
-
-def common_spec(specs: Sequence[Any]) -> Any:
-    """Merges specs: dimensions that differ become unknown.
-
-    Those of datasets without elements may be None.
-    """
-    known = [spec for spec in specs if spec is not None]
-    return jax.tree.map(_common_leaf, *known) if known else None
-
-
-def _common_leaf(first: TensorSpec, *rest: TensorSpec) -> TensorSpec:
-    shape: Any = first.shape
-    for other in rest:
-        if shape is None or other.shape is None or len(other.shape) != len(shape):
-            shape = None
-        else:
-            shape = tuple(
-                a if a == b else None for a, b in zip(shape, other.shape, strict=True)
-            )
-    return TensorSpec(shape, first.dtype)
 
 
 class ConsecutiveStream(Stream):

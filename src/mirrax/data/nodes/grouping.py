@@ -12,11 +12,10 @@ import jax
 import numpy as np
 from typing_extensions import override
 
-from mirrax.data.nodes.combining import common_spec
 from mirrax.data.nodes.sources import Slices
 from mirrax.data.plan import columns as cols
 from mirrax.data.plan.columns import Columns
-from mirrax.data.plan.inference import spec_of_first, spec_of_row
+from mirrax.data.plan.inference import common_spec, spec_of_first, spec_of_row
 from mirrax.data.plan.node import (
     UNKNOWN,
     Epoch,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import jax
@@ -220,7 +220,7 @@ class Generated(Node):
 
 class _GeneratedStream(ReplayedStream):
     def __init__(self, node: Generated) -> None:
-        self._elements = _begin(node.function)
+        self._elements = iter(node.function())
         self._specs, self.structure = jax.tree.flatten(node.signature)
 
     @override
@@ -241,16 +241,6 @@ class _GeneratedStream(ReplayedStream):
                 f"element {self._taken}, {element!r}, for "
                 f"{jax.tree.unflatten(self.structure, self._specs)}."
             ) from error
-
-
-def _begin(function: Callable[[], Iterable[Any]]) -> Iterator[Any]:
-    elements: Any = function()
-    if not isinstance(elements, Iterable):
-        raise TypeError(
-            "`generator` must return something to iterate over. Received: "
-            f"{elements!r} of type {type(elements).__name__}."
-        )
-    return iter(elements)
 
 
 def _fitted(leaf: Any, spec: TensorSpec) -> Any:
