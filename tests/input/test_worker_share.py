@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirrax.data import AutoShardPolicy, Dataset, TextLineDataset
-from mirrax.input.split_batch import Share, share_of
+from mirrax.input.batch_rows import Share, share_of
 from tests.conftest import mirrored
 from tests.data.plans import quick
 from tests.input.several import (

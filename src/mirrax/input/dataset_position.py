@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from mirrax.data.iterator_state import seal, unseal
+from mirrax.data.iterator import seal, unseal
 from mirrax.data.plan.node import as_count
 
 RowState = tuple[Any, int]

@@ -22,7 +22,7 @@ from mirrax.devices.peers import Peers, exchange_json
 from mirrax.devices.topology import Topology
 from mirrax.errors import ProgramMismatch
 from mirrax.input.auto_shard import auto_shard, resolve_policy
-from mirrax.input.batch_rows import not_batched_error
+from mirrax.input.batch_rows import Share, batch_size_of, not_batched_error, share_of
 from mirrax.input.device_placement import empty_parts, part_spec, place_parts
 from mirrax.input.distributed_dataset import DistributedDataset
 from mirrax.input.feeds import (
@@ -33,7 +33,6 @@ from mirrax.input.feeds import (
     SingleReplicaFeed,
 )
 from mirrax.input.input_context import InputContext, InputOptions, InputReplicationMode
-from mirrax.input.split_batch import Share, batch_size_of, share_of
 from mirrax.input.steps import (
     Step,
     StepReader,

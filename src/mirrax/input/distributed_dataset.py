@@ -8,8 +8,7 @@ from typing import Any
 
 from mirrax.context import stack
 from mirrax.context.guards import NotTraceable
-from mirrax.data.iterator import GetNext
-from mirrax.data.iterator_state import fitting
+from mirrax.data.iterator import GetNext, fitting
 from mirrax.html_tables import html_table
 from mirrax.input import dataset_position
 from mirrax.input.steps import StepReader, Synchronize

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mirrax.data.example.feature_columns import FeatureColumn
-from mirrax.data.example.features import BYTES, INT64, AnyFeature, Array
+from mirrax.data.example.features import BYTES, INT64, AnyFeature, Array, FeatureColumn
 from mirrax.data.example.protobuf import MalformedError, check_varints, decode_numbers
 from mirrax.data.example.spans import Spans, read_example, values_of
 
