@@ -105,13 +105,17 @@ class FeatureColumn:
         self.name = name
         self._kind = feature_kind(feature.dtype)
         dtype = DTYPES[self._kind]
-        self._shape: tuple[int, ...] | None = None
-        self._default: Array | None = np.empty(0, dtype)
-        self._rows: Any = [self._default] * num_rows
+        self._rows: Any
+        self._shape: tuple[int, ...] | None
+        self._default: Array | None
         if isinstance(feature, FixedLenFeature):
             self._shape = tuple(feature.shape)
             self._default = _default_of(name, feature)
             self._rows = np.empty((num_rows, math.prod(self._shape)), dtype)
+        else:
+            self._shape = None
+            self._default = np.empty(0, dtype)
+            self._rows = [self._default] * num_rows
 
     def fits(self, kind: int, num_values: int) -> bool:
         """Returns whether values of this kind and number can be stored."""
