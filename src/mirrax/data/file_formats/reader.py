@@ -1,4 +1,4 @@
-"""Readers of files, block by block, with positions: the base class, text, fixed lengths."""
+"""Readers of records, block by block: the base class, text, fixed lengths."""
 
 from __future__ import annotations
 
