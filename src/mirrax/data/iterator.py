@@ -162,10 +162,10 @@ def seal(state: dict[str, Any]) -> dict[str, Any]:
 def unseal(sealed: Any) -> dict[str, Any]:
     """Returns the position in what `seal` returned; raises if it was changed."""
     if not isinstance(sealed, dict) or sealed.get("version") != _VERSION:
-        raise _invalid(sealed, "no position of this version")
+        raise invalid_position(sealed, "no position of this version")
     state = {k: v for k, v in sealed.items() if k not in ("version", "checksum")}
     if sealed.get("checksum") != _checksum(state):
-        raise _invalid(sealed, "one that was changed")
+        raise invalid_position(sealed, "one that was changed")
     return state
 
 
@@ -178,7 +178,7 @@ def fitting(state: Any) -> Iterator[None]:
         if getattr(error, "__notes__", None):
             # Raised by a function of the user.
             raise
-        raise _invalid(state, f"one of another dataset ({error!r})") from error
+        raise invalid_position(state, f"one of another dataset ({error!r})") from error
 
 
 def _checksum(state: dict[str, Any]) -> int:
@@ -188,7 +188,8 @@ def _checksum(state: dict[str, Any]) -> int:
         return -1
 
 
-def _invalid(received: Any, what: str) -> ValueError:
+def invalid_position(received: Any, what: str) -> ValueError:
+    """Returns the error for something else than a position."""
     shown = repr(received)
     shown = shown if len(shown) < 200 else f"{shown[:200]}..."
     return ValueError(
