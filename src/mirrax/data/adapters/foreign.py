@@ -25,7 +25,7 @@ from mirrax.data.plan.node import (
     State,
     Stream,
     as_count,
-    position_error,
+    skip,
 )
 from mirrax.trees import NotTraceableLeaf
 from mirrax.values.tensor_spec import TensorSpec
@@ -86,11 +86,7 @@ class IteratorStream(ForeignStream):
             "shuffles.",
             stacklevel=2,
         )
-        while self._taken < state:
-            try:
-                self.next()
-            except StopIteration:
-                raise position_error(state, self._taken) from None
+        skip(self, state)
 
 
 class LookUpStream(ForeignStream):
