@@ -5,11 +5,10 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import jax
-import numpy as np
 from typing_extensions import override
 
 from mirrax.data.nodes.parallel import ParallelStream
@@ -25,8 +24,7 @@ from mirrax.data.plan.node import (
     SourceStream,
     Stream,
 )
-from mirrax.data.plan.vectorize import is_deterministic, is_pure, vectorized
-from mirrax.errors import InvalidArgumentError
+from mirrax.data.plan.vectorize import MappedFunction
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -50,16 +48,11 @@ class Map(SourceNode):
     @override
     def open(self, epoch: Epoch) -> Stream:
         source = self.source.open(epoch)
-        function = _Function(self.function, self.vectorize)
+        function = MappedFunction(self.function, self.vectorize)
         if self.num_threads < 2:
             return _MapStream(source, self, function)
-        return ParallelStream(
-            source,
-            function.call,
-            function.try_batched,
-            self.num_threads,
-            self.is_ordered is not False,
-        )
+        is_ordered = self.is_ordered is not False
+        return ParallelStream(source, function, self.num_threads, is_ordered)
 
     @functools.cached_property
     @override
@@ -67,74 +60,8 @@ class Map(SourceNode):
         return spec_of_function(self.function, self.source, self)
 
 
-class _Function:
-    """A function that is called for many elements at once if the results are equal."""
-
-    def __init__(self, function: Callable[..., Any], vectorize: bool) -> None:
-        self._function = function
-        self._vectorize = vectorize and is_pure(function)
-        self._is_deterministic = self._vectorize and is_deterministic(function)
-        self._is_verified = False
-        self._nesting: Any = None
-
-    def try_batched(
-        self, structure: Any, columns: Columns
-    ) -> tuple[Any, Columns] | None:
-        """Returns structure and columns of the results; None if not vectorizable."""
-        if not self._vectorize or cols.num_rows(columns) < 2:
-            return None
-        try:
-            is_known = self._is_verified and self._is_deterministic
-            nesting, result = vectorized(self._function, structure, columns, is_known)
-            if result and (
-                self._is_verified
-                or self._matches_single_call(structure, columns, result)
-            ):
-                self._is_verified = True
-                return nesting, result
-        except Exception:
-            # A real error appears again when it is called for each element.
-            pass
-        self._vectorize = False
-        return None
-
-    def call(self, structure: Any, row: Sequence[Any], number: int) -> Any:
-        """Returns the leaves and the structure of the result for one element."""
-        with cols.ErrorNote("map", number):
-            result = cols.call(self._function, structure, row)
-            leaves, nesting = jax.tree.flatten(result)
-            self._check(nesting, result)
-        return leaves, nesting
-
-    def _check(self, nesting: Any, result: Any) -> None:
-        if not nesting.num_leaves:
-            raise InvalidArgumentError(
-                "A function given to `map` must return arrays, or a structure of "
-                f"them. Received: {result!r}."
-            )
-        if self._nesting is None:
-            self._nesting = nesting
-        elif nesting != self._nesting:
-            raise InvalidArgumentError(
-                "A function given to `map` must return the same structure for every "
-                f"element. Received: {nesting} after {self._nesting}."
-            )
-
-    def _matches_single_call(
-        self, structure: Any, columns: Columns, result: Columns
-    ) -> bool:
-        """Returns whether a separate call for the last row gives the same result."""
-        row = cols.rows_of(cols.select(columns, slice(-1, None)))[0]
-        own = jax.tree.leaves(cols.call(self._function, structure, row))
-        return all(
-            np.asarray(leaf).dtype == column.dtype
-            and np.array_equal(np.asarray(leaf), column[-1])
-            for leaf, column in zip(own, result, strict=True)
-        )
-
-
 class _MapStream(CountedStream, DelayingStream):
-    def __init__(self, source: Stream, node: Map, function: _Function) -> None:
+    def __init__(self, source: Stream, node: Map, function: MappedFunction) -> None:
         super().__init__(source, node)
         self._function = function
 

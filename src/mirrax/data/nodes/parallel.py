@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from typing_extensions import override
@@ -13,14 +13,8 @@ from typing_extensions import override
 from mirrax.data.plan import columns as cols
 from mirrax.data.plan.columns import Columns
 from mirrax.data.plan.node import State, Stream, as_count
+from mirrax.data.plan.vectorize import MappedFunction
 from mirrax.data.thread_pool import Future, Pool, wait_for
-
-Call = Callable[[Any, Any, int], Any]
-"""Returns the leaves of a result and their nesting, for the nesting of an element, its
-leaves, and its number."""
-
-CallBatched = Callable[[Any, Columns], tuple[Any, Columns] | None]
-"""Returns the nesting and the columns of the results for many elements, if it can."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,22 +38,18 @@ class ParallelStream(Stream):
     later elements whose results were, if unordered.
 
     Args:
-        call: The function, for one element.
-        call_batched: The function, for many elements.
         num_threads: How many calls run at once.
     """
 
     def __init__(
         self,
         source: Stream,
-        call: Call,
-        call_batched: CallBatched,
+        function: MappedFunction,
         num_threads: int,
         is_ordered: bool,
     ) -> None:
         self._source = source
-        self._call = call
-        self._call_batched = call_batched
+        self._function = function
         self._is_ordered = is_ordered
         self._pool = Pool(self, num_threads)
         # Unordered results must not be read ahead: reading them again reorders them.
@@ -135,13 +125,14 @@ class ParallelStream(Stream):
         numbers = range(first, self._next_number)
         structure = self._source.structure
         is_whole = may_batch and self._returned.isdisjoint(numbers)
-        batched = self._call_batched(structure, columns) if is_whole else None
+        batched = self._function.try_batched(structure, columns) if is_whole else None
         if batched is not None:
             self.structure, results = batched
             return results
+        call = self._function.call
         for number, row in zip(numbers, cols.rows_of(columns), strict=True):
             if number not in self._returned:
-                future = self._pool.submit(self._call, structure, row, number)
+                future = self._pool.submit(call, structure, row, number)
                 self._running.append(_Running(before, number - first, number, future))
         return None
 
