@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from mirrax.data.adapters import hugging_face, libraries
+from mirrax.data.adapters import libraries
 from mirrax.data.adapters.foreign import adapt_iterable
 from mirrax.data.dataset import Dataset
 from mirrax.data.nodes.sources import slices
@@ -34,7 +34,7 @@ def _adapt_arrays(value: Any) -> Node | None:
 # `adapt_iterable` last: objects of the libraries are iterables, too.
 _ADAPTERS = (
     _adapt_arrays,
-    hugging_face.adapt,
+    libraries.adapt_hugging_face,
     libraries.adapt_grain,
     libraries.adapt_keras,
     libraries.adapt_tensorflow,
@@ -48,7 +48,10 @@ def gives_rows(value: Any) -> bool:
 
     So are those of arrays and Hugging Face's tables, and Grain's without its `batch`.
     """
-    if _adapt_arrays(value) is not None or hugging_face.adapt(value) is not None:
+    if (
+        _adapt_arrays(value) is not None
+        or libraries.adapt_hugging_face(value) is not None
+    ):
         return True
     is_grain = libraries.adapt_grain(value) is not None
     return is_grain and not libraries.is_batched(value)
