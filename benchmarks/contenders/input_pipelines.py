@@ -65,7 +65,7 @@ def write_files(folder):
         FloatList,
         Int64List,
     )
-    from mirrax.data.file_formats.tfrecord_writer import TFRecordWriter
+    from mirrax.data.file_formats.tfrecord import TFRecordWriter
 
     def write(name, records):
         with TFRecordWriter(str(folder / f"{name}.tfrecord")) as writer:

@@ -130,7 +130,7 @@ def test_a_wrong_argument_is_refused_at_once(make, error, message):
         (
             Dataset.from_generator(lambda: 5, TensorSpec(())),
             TypeError,
-            "something to iterate over",
+            "not iterable",
         ),
     ],
     ids=[

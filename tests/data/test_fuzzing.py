@@ -11,7 +11,7 @@ import pytest
 import mirrax
 from mirrax.data import Dataset, TFRecordDataset, TFRecordWriter
 from mirrax.data.file_formats.tfrecord import masked_crc
-from mirrax.data.iterator_state import seal
+from mirrax.data.iterator import seal
 from mirrax.errors import DataLossError
 from tests.data import fuzzing, plans
 from tests.data.plans import through_json

@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from mirrax.input.batch_rows import Share
 from mirrax.input.dataset_position import load
 from mirrax.input.distribute import feed_opener
-from mirrax.input.split_batch import Share
 from tests.data.plans import through_json, with_policy
 
 

@@ -43,6 +43,7 @@ STEPS = {
     "map": lambda d: d.map(lambda x: x).prefetch(2),
     "filter": lambda d: d.filter(lambda x: True).batch(3),
     "cache": lambda d: d.cache().batch(2),
+    "enumerate": lambda d: d.enumerate().map(lambda number, line: line),
 }
 
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from mirrax.data import Dataset
+from mirrax.input.batch_rows import Share
 from mirrax.input.dataset_position import DatasetPosition
 from mirrax.input.feeds import RowFeed, SingleReplicaFeed
-from mirrax.input.split_batch import Share
 from tests.data.plans import ragged
 from tests.input.several import restore, rows_of, save, take_all, take_step
 

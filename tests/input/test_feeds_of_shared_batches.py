@@ -8,9 +8,9 @@ import pytest
 
 from mirrax.data import Dataset
 from mirrax.errors import InvalidArgumentError
+from mirrax.input.batch_rows import Share
 from mirrax.input.dataset_position import DatasetPosition, load
 from mirrax.input.feeds import PerReplicaFeed, SharedBatchFeed
-from mirrax.input.split_batch import Share
 from tests.data.plans import through_json
 
 

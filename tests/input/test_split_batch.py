@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirrax.data import Dataset
-from mirrax.input.split_batch import (
+from mirrax.input.batch_rows import (
     Share,
     batch_size_of,
     even_sizes,

@@ -9,8 +9,7 @@ import pytest
 
 from mirrax.devices.peers import NoPeers
 from mirrax.devices.topology import Topology
-from mirrax.input.step_synchronizer import BatchLog, StepSynchronizer
-from mirrax.input.steps import Step
+from mirrax.input.steps import Step, StepSynchronizer
 from mirrax.values.layouts import Parts
 from mirrax.values.per_replica import PerReplica
 from tests.peers import FakeJob, meet
@@ -32,7 +31,7 @@ def steps_of(*batches):
     def work(job):
         synchronizer = StepSynchronizer(job, no_rows)
         own = itertools.chain(map(Step, batches), itertools.repeat(None))
-        return list(iter(lambda: synchronizer.synchronize(next(own)), None))
+        return list(iter(lambda: synchronizer(next(own)), None))
 
     return work
 
@@ -74,18 +73,13 @@ def test_who_is_alone_goes_on_to_the_end():
     synchronizer = StepSynchronizer(
         NoPeers(), lambda: pytest.fail("Nothing must be made.")
     )
-    assert sizes_in([synchronizer.synchronize(Step(batch(2, 1)))]) == [([2, 1], [2, 1])]
-    assert synchronizer.synchronize(None) is None
-
-
-@pytest.mark.parametrize("step", [None, ("element",)], ids=["end", "element"])
-def test_workers_that_know_of_each_other_tell_nothing(step):
-    assert BatchLog(None).synchronize(step) is step
+    assert sizes_in([synchronizer(Step(batch(2, 1)))]) == [([2, 1], [2, 1])]
+    assert synchronizer(None) is None
 
 
 def test_workers_tell_each_other_once_a_step():
     job = FakeJob()
-    StepSynchronizer(job, no_rows).synchronize(Step(batch(2)))
+    StepSynchronizer(job, no_rows)(Step(batch(2)))
     assert job.topics == ["the next step of a dataset"]
 
 
@@ -95,7 +89,7 @@ def test_workers_tell_each_other_once_a_step():
 def kinds_after(element):
     """Returns the kinds of all leaves, where another worker has the same."""
     job = FakeJob()
-    after, _ = StepSynchronizer(job, no_rows).synchronize(Step(element))
+    after, _ = StepSynchronizer(job, no_rows)(Step(element))
     return jax.tree.map(
         lambda leaf: leaf.layout.shapes,
         after,
@@ -106,7 +100,7 @@ def kinds_after(element):
 def test_parts_stay_as_they_are():
     element = batch(2, 1)
     held = element.layout.held
-    after, _ = StepSynchronizer(FakeJob(), no_rows).synchronize(Step(element))
+    after, _ = StepSynchronizer(FakeJob(), no_rows)(Step(element))
     assert after is element
     assert after.layout.held is held
     assert after.layout.topology.num_replicas == 2

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirrax.data import AutoShardPolicy, Dataset, TextLineDataset
-from mirrax.input.split_batch import Share, share_of
+from mirrax.input.batch_rows import Share, share_of
 from tests.conftest import mirrored
 from tests.data.plans import quick
 from tests.input.several import (
@@ -315,8 +315,3 @@ def test_a_topology_says_the_share():
 
 def test_the_replicas_of_a_worker_follow_those_of_the_one_before():
     assert [list(Share(3, i, 2).replicas) for i in range(3)] == [[0, 1], [2, 3], [4, 5]]
-
-
-def test_a_worker_must_be_one_of_them():
-    with pytest.raises(ValueError, match="one of the workers"):
-        Share(2, 2)

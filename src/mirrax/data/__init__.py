@@ -19,6 +19,6 @@ from mirrax.data.file_datasets import (
 from mirrax.data.file_datasets import ParquetDataset as ParquetDataset
 from mirrax.data.file_datasets import TextLineDataset as TextLineDataset
 from mirrax.data.file_datasets import TFRecordDataset as TFRecordDataset
-from mirrax.data.file_formats.tfrecord_writer import TFRecordWriter as TFRecordWriter
+from mirrax.data.file_formats.tfrecord import TFRecordWriter as TFRecordWriter
 from mirrax.data.iterator import DatasetIterator as DatasetIterator
 from mirrax.data.operations import AUTOTUNE as AUTOTUNE

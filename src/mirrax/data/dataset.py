@@ -21,12 +21,16 @@ from mirrax.data.file_formats.element_files import ElementFile, write_elements
 from mirrax.data.grouping_operations import GroupingOperations
 from mirrax.data.iterator import DatasetIterator
 from mirrax.data.nodes.caching import SavedElements
-from mirrax.data.nodes.combining import Zip
-from mirrax.data.nodes.generated import Generated
+from mirrax.data.nodes.combining import Zip, chosen, sampled
 from mirrax.data.nodes.mapping import Map
-from mirrax.data.nodes.mixing import chosen, sampled
-from mirrax.data.nodes.numbers import Counter, RandomNumbers, Range
-from mirrax.data.nodes.slices import one_element, slices
+from mirrax.data.nodes.sources import (
+    Counter,
+    Generated,
+    RandomNumbers,
+    Range,
+    one_element,
+    slices,
+)
 from mirrax.data.operations import plan_of
 from mirrax.data.plan.node import INFINITE, UNKNOWN, Node, rewrite
 from mirrax.data.plan.seeds import random_seed

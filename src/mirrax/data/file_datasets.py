@@ -15,8 +15,7 @@ from mirrax.data.file_formats import (
     TextLineReader,
     TFRecordReader,
 )
-from mirrax.data.nodes.array_records import ArrayRecords
-from mirrax.data.nodes.files import Files, MakeReader
+from mirrax.data.nodes.files import ArrayRecords, Files, MakeReader
 from mirrax.data.nodes.parquet import ParquetRows
 from mirrax.data.thread_pool import num_threads
 
@@ -39,14 +38,14 @@ class _FileDataset(Dataset):
         kind: str,
         num_parallel_reads: int | None = None,
     ) -> None:
-        if num_parallel_reads is None and not isinstance(filenames, Dataset):
+        is_dataset = isinstance(filenames, Dataset)
+        if num_parallel_reads is None and not is_dataset:
             super().__init__(Files(_names(filenames), make_reader, kind))
             return
-        names = filenames
-        if not isinstance(names, Dataset):
-            names = Dataset.from_tensor_slices(list(_names(filenames)))
+        if not is_dataset:
+            filenames = Dataset.from_tensor_slices(list(_names(filenames)))
         cycle = 1 if num_parallel_reads is None else num_threads(num_parallel_reads)
-        files = names.interleave(
+        files = filenames.interleave(
             lambda name: Dataset(Files((name.decode(),), make_reader, kind)),
             cycle_length=cycle,
             num_parallel_calls=num_parallel_reads,
@@ -67,9 +66,8 @@ class _RecordDataset(_FileDataset):
         buffer_size: int | None = None,
         num_parallel_reads: int | None = None,
     ) -> None:
-        compression = compression_type or ""
-        make_reader = functools.partial(self._reader, compression=compression)
-        super().__init__(filenames, make_reader, self._kind, num_parallel_reads)
+        make = functools.partial(self._reader, compression=compression_type or "")
+        super().__init__(filenames, make, self._kind, num_parallel_reads)
 
 
 class TFRecordDataset(_RecordDataset):

@@ -1,8 +1,11 @@
-"""Iterators: the position of a dataset, and TensorFlow's ways to ask for the next."""
+"""Iterators: positions that can be saved, and TensorFlow's ways to ask for the next."""
 
 from __future__ import annotations
 
 import abc
+import contextlib
+import json
+import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,7 +13,6 @@ import jax
 
 from mirrax.context import stack
 from mirrax.context.guards import NotTraceable
-from mirrax.data.iterator_state import fitting, seal, unseal
 from mirrax.data.nodes.buffered import BufferedStream
 from mirrax.data.plan.node import Node, as_count
 from mirrax.data.plan.seeds import seeds_of, with_seeds
@@ -143,3 +145,54 @@ class DatasetIterator(NotTraceableLeaf, GetNext):
         self._iteration = iteration
         self._seeds = seeds_of(self._plan)
         self._stream = BufferedStream(self._plan.open((iteration,)))
+
+
+_VERSION = 1
+
+
+def seal(state: dict[str, Any]) -> dict[str, Any]:
+    """Returns a position with a version and a checksum.
+
+    >>> unseal(seal({"step": 3}))
+    {'step': 3}
+    """
+    return {**state, "version": _VERSION, "checksum": _checksum(state)}
+
+
+def unseal(sealed: Any) -> dict[str, Any]:
+    """Returns the position in what `seal` returned; raises if it was changed."""
+    if not isinstance(sealed, dict) or sealed.get("version") != _VERSION:
+        raise invalid_position(sealed, "no position of this version")
+    state = {k: v for k, v in sealed.items() if k not in ("version", "checksum")}
+    if sealed.get("checksum") != _checksum(state):
+        raise invalid_position(sealed, "one that was changed")
+    return state
+
+
+@contextlib.contextmanager
+def fitting(state: Any) -> Iterator[None]:
+    """Raises a ValueError if a position is that of another dataset."""
+    try:
+        yield
+    except (TypeError, KeyError, IndexError, AttributeError, OverflowError) as error:
+        if getattr(error, "__notes__", None):
+            # Raised by a function of the user.
+            raise
+        raise invalid_position(state, f"one of another dataset ({error!r})") from error
+
+
+def _checksum(state: dict[str, Any]) -> int:
+    try:
+        return zlib.crc32(json.dumps(state, sort_keys=True).encode())
+    except (TypeError, ValueError, RecursionError):
+        return -1
+
+
+def invalid_position(received: Any, what: str) -> ValueError:
+    """Returns the error for something else than a position."""
+    shown = repr(received)
+    shown = shown if len(shown) < 200 else f"{shown[:200]}..."
+    return ValueError(
+        "A position must come from `save_state` of an iterator of the same dataset. "
+        f"Received: {what}: {shown}."
+    )

@@ -11,19 +11,16 @@ from typing import Any, Generic, TypeVar
 import jax
 import numpy as np
 
-from mirrax.data.nodes.batching import Batch, PaddedBatch, few_length
+from mirrax.data.nodes.batching import Batch, PaddedBatch, Rebatch, Unbatch, few_length
+from mirrax.data.nodes.buffered import Prefetch
 from mirrax.data.nodes.caching import Cache
-from mirrax.data.nodes.combining import Concatenate
-from mirrax.data.nodes.counting import AssertCardinality, Enumerate
-from mirrax.data.nodes.filtering import Filter, TakeWhile, Unique
+from mirrax.data.nodes.combining import Concatenate, Zip
+from mirrax.data.nodes.filtering import AssertCardinality, Filter, TakeWhile, Unique
+from mirrax.data.nodes.grouping import Window
 from mirrax.data.nodes.interleaving import Interleave
 from mirrax.data.nodes.mapping import Map, Scan
-from mirrax.data.nodes.ordering import Limit, Repeat, Shard
-from mirrax.data.nodes.prefetching import Prefetch
-from mirrax.data.nodes.rebatching import Rebatch, Unbatch
-from mirrax.data.nodes.shuffling import Shuffle
-from mirrax.data.nodes.slices import slices_of_columns
-from mirrax.data.nodes.windows import Window
+from mirrax.data.nodes.ordering import Limit, Repeat, Shard, Shuffle
+from mirrax.data.nodes.sources import Counter, slices_of_columns
 from mirrax.data.plan.columns import Columns
 from mirrax.data.plan.node import Node
 from mirrax.data.plan.seeds import random_seed
@@ -91,7 +88,8 @@ class Operations(abc.ABC, Iterable[Tree], Generic[D]):
 
     def enumerate(self, start: int = 0) -> D:
         """Returns pairs of a number and an element."""
-        return self._append(Enumerate, int(start))
+        numbers = Counter(int(start), 1, np.dtype(np.int64))
+        return self._with_plan(Zip((numbers, self.plan), jax.tree.structure((0, 0))))
 
     def interleave(
         self,

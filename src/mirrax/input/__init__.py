@@ -1,8 +1,8 @@
 """Distributed datasets: batches divided among workers and replicas.
 
 One batch goes through: the dataset's iterator; one of the `feeds`, which splits it;
-`device_placement`; `steps`, prepared by a thread; `step_synchronizer`, which keeps
-workers in step; `DistributedIterator`. `distribute` assembles these.
+`device_placement`; `steps`, prepared by a thread and in step on all workers;
+`DistributedIterator`. `distribute` assembles these.
 """
 
 from mirrax.input.distributed_dataset import DistributedDataset as DistributedDataset

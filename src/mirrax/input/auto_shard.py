@@ -6,10 +6,11 @@ import dataclasses
 
 from mirrax.data.dataset_options import AutoShardPolicy
 from mirrax.data.nodes.caching import Cache, CachedColumns
+from mirrax.data.nodes.combining import Choose
 from mirrax.data.nodes.files import FileNode
 from mirrax.data.nodes.interleaving import Interleave
-from mirrax.data.nodes.mixing import Choose
 from mirrax.data.nodes.ordering import Shard
+from mirrax.data.nodes.sources import Counter
 from mirrax.data.plan.node import Node, replace_inputs
 
 
@@ -51,6 +52,9 @@ def _shard_files(plan: Node, num_workers: int, index: int) -> Node:
     if isinstance(plan, Interleave) and not reads_files(plan.source):
         _require_enough(plan.source.cardinality, num_workers)
         return dataclasses.replace(plan, source=Shard(plan.source, num_workers, index))
+    if isinstance(plan, Counter):
+        # Each worker enumerates its own elements.
+        return plan
     if not plan.inputs:
         raise _no_files_error(plan)
     # All workers make the same choices, each from its own files.

@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from mirrax.data.iterator_state import seal, unseal
+from mirrax.data.iterator import invalid_position, seal, unseal
 from mirrax.data.plan.node import as_count
 
 RowState = tuple[Any, int]
@@ -64,7 +64,7 @@ def load(state: Any) -> DatasetPosition:
     dumps = state if isinstance(state, list) else [state]
     positions = [_load_one(dump) for dump in dumps]
     if not positions:
-        raise _invalid_position(state)
+        raise invalid_position(state, "no position")
     last = max(positions, key=lambda position: position.step)
     if any(p.step != last.step and not p.has_ended for p in positions):
         raise ValueError(
@@ -78,24 +78,14 @@ def load(state: Any) -> DatasetPosition:
 def _load_one(dump: Any) -> DatasetPosition:
     dump = unseal(dump)
     if "rows" not in dump:
-        # The position of a dataset that is not distributed.
-        raise _invalid_position(dump)
+        raise invalid_position(dump, "one of a dataset that is not distributed")
     step, count = as_count(dump["step"]), as_count(dump["pipelines"])
-    if not count:
-        raise _invalid_position(dump)
     rows = {
         as_count(int(index)): (state, as_count(used))
         for index, (state, used) in dump["rows"].items()
     }
     return DatasetPosition(
         step, count, bool(dump["is_own"]), rows, bool(dump["has_ended"])
-    )
-
-
-def _invalid_position(received: Any) -> ValueError:
-    return ValueError(
-        "A position must come from `save_state` of a distributed dataset of this "
-        f"version, or be a list of those of all workers. Received: {received!r}."
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -13,15 +14,15 @@ from mirrax.data.adapters.foreign import ForeignSource
 from mirrax.data.dataset import Dataset
 from mirrax.data.dataset_options import AutoShardPolicy
 from mirrax.data.iterator import DatasetIterator
-from mirrax.data.nodes.generated import Generated
-from mirrax.data.nodes.prefetching import Prefetch
+from mirrax.data.nodes.buffered import Prefetch
+from mirrax.data.nodes.sources import Generated
 from mirrax.data.plan.node import Node, find, has_expensive_node
 from mirrax.data.plan.seeds import seeds_of, with_seeds
 from mirrax.devices.peers import Peers, exchange_json
 from mirrax.devices.topology import Topology
 from mirrax.errors import ProgramMismatch
 from mirrax.input.auto_shard import auto_shard, resolve_policy
-from mirrax.input.batch_rows import not_batched_error
+from mirrax.input.batch_rows import Share, batch_size_of, not_batched_error, share_of
 from mirrax.input.device_placement import empty_parts, part_spec, place_parts
 from mirrax.input.distributed_dataset import DistributedDataset
 from mirrax.input.feeds import (
@@ -32,9 +33,13 @@ from mirrax.input.feeds import (
     SingleReplicaFeed,
 )
 from mirrax.input.input_context import InputContext, InputOptions, InputReplicationMode
-from mirrax.input.split_batch import Share, batch_size_of, share_of
-from mirrax.input.step_synchronizer import BatchLog, StepSynchronizer
-from mirrax.input.steps import Step, StepReader
+from mirrax.input.steps import (
+    Step,
+    StepReader,
+    StepSynchronizer,
+    Synchronize,
+    log_batch,
+)
 from mirrax.trees import Tree
 
 _BY_DATA = AutoShardPolicy.DATA
@@ -180,18 +185,17 @@ def _build(
         parts = empty_parts(dataset.element_spec, count)
         return place_parts(parts, topology, is_on_device)
 
-    synchronizer: StepSynchronizer | BatchLog
+    synchronize: Synchronize | None = None
     if not (topology.is_local or is_common):
-        synchronizer = StepSynchronizer(topology.peers, make_empty)
+        synchronize = StepSynchronizer(topology.peers, make_empty)
     elif is_common and _needs_comparison(dataset.plan, share_of(topology)):
-        synchronizer = BatchLog(program_log_of(topology).add_dataset())
-    else:
-        synchronizer = BatchLog(None)
+        log = program_log_of(topology).add_dataset()
+        synchronize = functools.partial(log_batch, log)
     return DistributedDataset(
         lambda: StepReader(open_feed(), place, depth),
         describe,
         depth,
-        synchronizer,
+        synchronize,
         lambda: dataset.plan.cardinality,
     )
 

@@ -8,12 +8,10 @@ from typing import Any
 
 from mirrax.context import stack
 from mirrax.context.guards import NotTraceable
-from mirrax.data.iterator import GetNext
-from mirrax.data.iterator_state import fitting
+from mirrax.data.iterator import GetNext, fitting
 from mirrax.html_tables import html_table
 from mirrax.input import dataset_position
-from mirrax.input.step_synchronizer import BatchLog, StepSynchronizer
-from mirrax.input.steps import StepReader
+from mirrax.input.steps import StepReader, Synchronize
 from mirrax.trees import NotTraceableLeaf, Tree
 
 
@@ -27,7 +25,7 @@ class DistributedDataset(NotTraceableLeaf):
         open_steps: Opens the elements of this worker.
         describe: Returns the spec of an element.
         depth: How many elements are prefetched.
-        synchronizer: Keeps the workers in step.
+        synchronize: Keeps the workers in step, if they need that.
         count: Returns the number of elements of the dataset that is distributed.
 
     >>> strategy = mirrax.MirroredStrategy(["CPU:0", "CPU:1"])
@@ -42,14 +40,14 @@ class DistributedDataset(NotTraceableLeaf):
         open_steps: Callable[[], StepReader],
         describe: Callable[[], Tree],
         depth: int,
-        synchronizer: StepSynchronizer | BatchLog,
+        synchronize: Synchronize | None,
         count: Callable[[], int],
     ) -> None:
         self._open_steps = open_steps
         self._count = count
         self._describe = describe
         self._depth = depth
-        self._synchronizer = synchronizer
+        self._synchronize = synchronize
 
     @property
     def element_spec(self) -> Tree:
@@ -73,7 +71,7 @@ class DistributedDataset(NotTraceableLeaf):
             # Only Python can iterate a dataset; compiled steps run inside.
             raise NotTraceable
         steps = self._open_steps()
-        return DistributedIterator(steps, self._describe, self._synchronizer)
+        return DistributedIterator(steps, self._describe, self._synchronize)
 
     def reduce(self, initial_state: Any, reduce_func: Callable[..., Any]) -> Any:
         """Returns `reduce_func(state, element)` of all elements, one after another."""
@@ -94,11 +92,11 @@ class DistributedIterator(NotTraceableLeaf, GetNext):
         self,
         steps: StepReader,
         describe: Callable[[], Tree],
-        synchronizer: StepSynchronizer | BatchLog,
+        synchronize: Synchronize | None,
     ) -> None:
         self._steps = steps
         self._describe = describe
-        self._synchronizer = synchronizer
+        self._synchronize = synchronize
 
     @property
     def element_spec(self) -> Tree:
@@ -119,7 +117,9 @@ class DistributedIterator(NotTraceableLeaf, GetNext):
             )
         if stack.overlay() is not None:
             raise NotTraceable
-        step = self._synchronizer.synchronize(self._steps.step())
+        step = self._steps.step()
+        if self._synchronize is not None:
+            step = self._synchronize(step)
         if step is None:
             raise StopIteration
         return step.element

@@ -13,9 +13,16 @@ from mirrax.data.iterator import DatasetIterator
 from mirrax.errors import InvalidArgumentError
 from mirrax.input import dataset_position
 from mirrax.input.batch_digest import digest_of
-from mirrax.input.batch_rows import BatchRowReader, join_rows, num_rows, slice_rows
+from mirrax.input.batch_rows import (
+    BatchRowReader,
+    Share,
+    join_rows,
+    num_rows,
+    sizes_at,
+    slice_rows,
+    split_batch,
+)
 from mirrax.input.dataset_position import DatasetPosition, RowState
-from mirrax.input.split_batch import Share, sizes_at, split_batch
 from mirrax.trees import Tree
 
 OpenPipeline = Callable[[int, int], DatasetIterator]

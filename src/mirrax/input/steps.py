@@ -1,15 +1,23 @@
-"""The steps of a distributed dataset, prepared by a thread while one runs."""
+"""The steps of a distributed dataset: prepared by a thread, in step on all workers."""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from mirrax import trees
+from mirrax.collectives.worker_guard import Log
 from mirrax.data.thread_pool import Prefetcher
+from mirrax.devices.peers import Peers, exchange_json
 from mirrax.input.dataset_position import DatasetPosition
 from mirrax.input.feeds import Feed
 from mirrax.trees import Tree
+from mirrax.values.layouts import Parts, ShapeDtype
+from mirrax.values.per_replica import PerReplica
 
 
 class Step(NamedTuple):
@@ -79,3 +87,63 @@ def _read_ahead(
     read: Callable[[], Step | None], feed: Feed
 ) -> tuple[Step | None, DatasetPosition]:
     return read(), feed.position()
+
+
+Synchronize = Callable[[Step | None], Step | None]
+"""Returns this worker's next step, given what it read; None at the end of all."""
+
+
+def log_batch(log: Log, step: Step | None) -> Step | None:
+    """Logs the batch that all workers read, to be compared now and then."""
+    if step is not None and step.digest is not None:
+        log.append(step.digest)
+    return step
+
+
+class StepSynchronizer:
+    """Gives workers without data empty batches until all are done.
+
+    At each step the workers exchange the shapes of their parts.
+
+    Args:
+        peers: All workers.
+        make_empty: Returns an element without rows.
+    """
+
+    def __init__(self, peers: Peers, make_empty: Callable[[], Tree]) -> None:
+        self._peers = peers
+        self._make_empty = make_empty
+
+    def __call__(self, step: Step | None) -> Step | None:
+        """Returns this worker's next step; None when all workers have ended."""
+        own = None if step is None else _kinds(step.element)
+        answers = exchange_json(self._peers, "the next step of a dataset", own)
+        if all(answer is None for answer in answers):
+            return None
+        if None in answers:
+            empty = self._make_empty()
+            answers = [_kinds(empty) if a is None else a for a in answers]
+            step = Step(empty) if step is None else step
+        assert step is not None
+        columns = zip(*answers, strict=True)
+        for leaf, column in zip(_distributed(step.element), columns, strict=True):
+            kinds = tuple(
+                (tuple(shape), dtype) for own in column for shape, dtype in own
+            )
+            leaf.layout = dataclasses.replace(leaf.layout, shapes=kinds)  # type: ignore[type-var]
+        return step
+
+
+def _kinds(element: Tree) -> list[list[ShapeDtype]]:
+    return [[_kind(part) for part in leaf.values] for leaf in _distributed(element)]
+
+
+def _kind(part: Any) -> ShapeDtype:
+    part = part if hasattr(part, "dtype") else np.asarray(part, object)
+    return tuple(part.shape), str(part.dtype)
+
+
+def _distributed(element: Tree) -> list[PerReplica]:
+    leaves = [leaf for leaf in trees.leaves(element) if isinstance(leaf, PerReplica)]
+    assert all(isinstance(leaf.layout, Parts) for leaf in leaves)
+    return leaves

@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Iterator
 from typing import Any
 
-from mirrax.data.file_formats.tfrecord_writer import TFRecordWriter
+from mirrax.data.file_formats.tfrecord import TFRecordWriter
 from mirrax.summary import events
 from mirrax.summary.recording import recording_to, set_writer
 

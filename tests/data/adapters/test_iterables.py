@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mirrax.data import Dataset, as_dataset
-from mirrax.data.iterator_state import seal
+from mirrax.data.iterator import seal
 from tests.data.plans import elements, resumed, through_json, values
 
 BATCHES = [np.array([0, 1, 2]), np.array([3, 4])]

@@ -1,5 +1,7 @@
 """The messages: the format, byte by byte, and the round trip."""
 
+import contextlib
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -42,19 +44,6 @@ def test_examples_round_trip(example):
     assert Example.FromString(example.SerializeToString()) == example
 
 
-@pytest.mark.parametrize(
-    "message",
-    [
-        ints(1),
-        Feature(),
-        Features({"a": strings(b"")}),
-    ],
-    ids=repr,
-)
-def test_parts_round_trip(message):
-    assert type(message).FromString(message.SerializeToString()) == message
-
-
 def test_values_can_be_appended():
     example = Example()
     example.features.feature["x"] = Feature()
@@ -82,8 +71,13 @@ def test_feature_knows_its_kind(feature, kind):
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
+        (lambda: BytesList(["a"]), TypeError, r"must be bytes.*'a' of type str"),
+        (lambda: BytesList(b"a"), TypeError, r"Use value=\[b'a'\]"),
+        (lambda: FloatList(["1"]), TypeError, "must be a number"),
+        (lambda: FloatList(1.0), TypeError, r"Use value=\[1\.0\]"),
+        (lambda: Int64List([1.5]), TypeError, "must be an integer"),
+        (lambda: Int64List([1 << 63]), ValueError, "fit in 64 bits"),
         (lambda: Feature(BytesList(), FloatList()), ValueError, "one kind"),
-        (lambda: Feature().WhichOneof("x"), ValueError, 'Use "kind"'),
     ],
 )
 def test_wrong_arguments_are_refused(make, error, message):
@@ -93,11 +87,8 @@ def test_wrong_arguments_are_refused(make, error, message):
 
 @given(st.binary(max_size=60))
 def test_random_bytes_never_do_worse_than_data_loss(data):
-    for message in (Example, Features, Feature, BytesList, FloatList, Int64List):
-        try:
-            message.FromString(data)
-        except DataLossError:
-            continue
+    with contextlib.suppress(DataLossError):
+        Example.FromString(data)
 
 
 def test_a_message_becomes_what_it_is_given():
@@ -106,6 +97,15 @@ def test_a_message_becomes_what_it_is_given():
     other = Example()
     assert other.ParseFromString(data) == len(data)
     assert other == example
-    values = Int64List()
-    values.ParseFromString(Int64List([1, 2]).SerializeToString())
-    assert values.value == [1, 2]
+
+
+def test_floats_are_rounded():
+    assert FloatList([0.1]).value == [float(np.float32(0.1))]
+
+
+def test_large_floats_are_infinite():
+    assert FloatList([1e300]).value == [float("inf")]
+
+
+def test_arrays_can_be_values():
+    assert Int64List(value=np.arange(3)).value == [0, 1, 2]

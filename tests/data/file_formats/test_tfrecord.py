@@ -63,7 +63,6 @@ def read_all(reader, limit=3):
         while chunk := reader.read(limit):
             found += chunk
     except DataLossError as error:
-        reader.close()
         return found, error
     return found, None
 
@@ -136,14 +135,6 @@ def test_restore_goes_back(save, compression):
     first, _ = read_all(reader)
     reader.restore(state)
     assert read_all(reader) == (first, None)
-
-
-def test_close_keeps_the_position(save, compression):
-    reader = TFRecordReader([save(PACK[compression](FILE))], compression)
-    reader.read(2)
-    reader.close()
-    reader.close()
-    assert read_all(reader) == (RECORDS[2:], None)
 
 
 @pytest.mark.parametrize("index", range(len(FILE)))

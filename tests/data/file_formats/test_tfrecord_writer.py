@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirrax.data.file_formats import TFRecordReader
-from mirrax.data.file_formats.tfrecord_writer import TFRecordWriter
+from mirrax.data.file_formats.tfrecord import TFRecordWriter
 
 # The records b"1-0" and b"", byte by byte.
 GOLDEN = bytes.fromhex(
@@ -55,7 +55,6 @@ def test_flushed_records_can_be_read(tmp_path, compression, unpack):
         writer.flush()
         reader = TFRecordReader([path], compression)
         assert reader.read(1) == [b"one"]
-        reader.close()
 
 
 @pytest.mark.parametrize(
@@ -83,7 +82,7 @@ def test_closed_writer_takes_nothing(tmp_path, method):
     writer.close()
     writer.close()
     arguments = {"write": [b""], "flush": []}[method]
-    with pytest.raises(ValueError, match="until it is closed"):
+    with pytest.raises(ValueError, match="closed file"):
         getattr(writer, method)(*arguments)
 
 

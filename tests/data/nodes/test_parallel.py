@@ -118,6 +118,16 @@ def test_a_function_that_can_be_called_at_once_needs_no_threads():
     assert elements(dataset) == elements(Dataset.range(0, 200, 2))
 
 
+@pytest.mark.parametrize("size", [1, 2, 7])
+@either
+def test_single_and_vectorized_calls_together_lose_nothing(is_ordered, size):
+    dataset = Dataset.range(40).map(
+        lambda x: x * 2, num_parallel_calls=3, deterministic=is_ordered
+    )
+    found = [int(x) for batch in dataset.skip(1).batch(size) for x in batch]
+    assert sorted(found) == list(range(2, 80, 2))
+
+
 @either
 def test_an_error_names_its_element_and_comes_after_what_was_before(is_ordered):
     dataset = Dataset.range(20).map(

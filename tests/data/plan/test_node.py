@@ -2,7 +2,7 @@
 
 from mirrax.data import Dataset
 from mirrax.data.nodes.batching import Batch
-from mirrax.data.nodes.numbers import Range
+from mirrax.data.nodes.sources import Range
 from mirrax.data.plan.node import find
 
 

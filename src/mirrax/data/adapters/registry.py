@@ -2,20 +2,44 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
-from mirrax.data.adapters import arrays, hugging_face, iterables, libraries
-from mirrax.data.dataset import Dataset
+import jax
+import numpy as np
 
-# `iterables` last: objects of the libraries are iterables, too.
+from mirrax.data.adapters import libraries
+from mirrax.data.adapters.foreign import adapt_iterable
+from mirrax.data.dataset import Dataset
+from mirrax.data.nodes.sources import slices
+from mirrax.data.plan.node import Node
+
+
+def _adapt_arrays(value: Any) -> Node | None:
+    """Returns the rows of arrays."""
+    torch: Any = sys.modules.get("torch")
+    tensor = () if torch is None else torch.Tensor
+    if not isinstance(value, (np.ndarray, jax.Array, tuple, dict, tensor)):
+        return None
+    leaves, structure = jax.tree.flatten(value)
+    arrays = [
+        leaf.detach().cpu().numpy() if isinstance(leaf, tensor) else leaf
+        for leaf in leaves
+    ]
+    if not arrays or not all(isinstance(x, np.ndarray | jax.Array) for x in arrays):
+        return None
+    return slices(jax.tree.unflatten(structure, arrays))
+
+
+# `adapt_iterable` last: objects of the libraries are iterables, too.
 _ADAPTERS = (
-    arrays.adapt,
-    hugging_face.adapt,
+    _adapt_arrays,
+    libraries.adapt_hugging_face,
     libraries.adapt_grain,
     libraries.adapt_keras,
     libraries.adapt_tensorflow,
     libraries.adapt_torch,
-    iterables.adapt,
+    adapt_iterable,
 )
 
 
@@ -24,7 +48,10 @@ def gives_rows(value: Any) -> bool:
 
     So are those of arrays and Hugging Face's tables, and Grain's without its `batch`.
     """
-    if arrays.adapt(value) is not None or hugging_face.adapt(value) is not None:
+    if (
+        _adapt_arrays(value) is not None
+        or libraries.adapt_hugging_face(value) is not None
+    ):
         return True
     is_grain = libraries.adapt_grain(value) is not None
     return is_grain and not libraries.is_batched(value)

@@ -10,11 +10,11 @@ Nothing here needs the protobuf package.
 
 from mirrax.data.example.features import FixedLenFeature as FixedLenFeature
 from mirrax.data.example.features import VarLenFeature as VarLenFeature
-from mirrax.data.example.lists import BytesList as BytesList
-from mirrax.data.example.lists import FloatList as FloatList
-from mirrax.data.example.lists import Int64List as Int64List
+from mirrax.data.example.messages import BytesList as BytesList
 from mirrax.data.example.messages import Example as Example
 from mirrax.data.example.messages import Feature as Feature
 from mirrax.data.example.messages import Features as Features
+from mirrax.data.example.messages import FloatList as FloatList
+from mirrax.data.example.messages import Int64List as Int64List
 from mirrax.data.example.parse import parse_example as parse_example
 from mirrax.data.example.parse import parse_single_example as parse_single_example

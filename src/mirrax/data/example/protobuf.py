@@ -1,7 +1,5 @@
 """Protobuf's wire format: numbered fields of varints, of bytes or of fixed sizes."""
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from mirrax.data.example.features import FLOAT, Array
@@ -34,17 +32,25 @@ def packed(data: bytes) -> bytes:
     return delimited(1, data) if data else b""
 
 
-def fields(data: bytes, start: int, stop: int) -> Iterator[tuple[int, int, int, int]]:
-    """Yields the number, the wire type, and where the value starts and stops."""
+def fields(data: bytes, start: int, stop: int) -> list[tuple[int, int, int, int]]:
+    """Returns the number, the wire type, and where the value starts and stops."""
+    found = []
     position = start
     while position < stop:
-        tag, begin = read_varint(data, position, stop)
+        # Most tags and sizes have one byte.
+        tag, begin = data[position], position + 1
+        if tag >= 0x80:
+            tag, begin = read_varint(data, position, stop)
         number, wire_type = tag >> 3, tag & 7
-        if not 0 < number < 1 << 29:
+        if not number or number >= 1 << 29:
             raise MalformedError(f"a field with the number {number} at {position}")
         if wire_type == DELIMITED:
-            size, begin = read_varint(data, begin, stop)
-            end = begin + size
+            if begin < stop and data[begin] < 0x80:
+                end = begin + 1 + data[begin]
+                begin += 1
+            else:
+                size, begin = read_varint(data, begin, stop)
+                end = begin + size
         elif wire_type == VARINT:
             _, end = read_varint(data, begin, stop)
         elif wire_type == FIXED32:
@@ -57,8 +63,9 @@ def fields(data: bytes, start: int, stop: int) -> Iterator[tuple[int, int, int, 
             raise MalformedError(
                 f"a field at {position} goes on to {end}, beyond {stop}"
             )
-        yield number, wire_type, begin, end
+        found.append((number, wire_type, begin, end))
         position = end
+    return found
 
 
 def read_varint(data: bytes, start: int, stop: int) -> tuple[int, int]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import abc
+import io
 import os
 import stat
 import weakref
 import zlib
+from collections.abc import Iterator
 
 from typing_extensions import override
 
@@ -14,7 +16,8 @@ from mirrax.errors import DataLossError
 
 # What zlib calls the two containers of a deflated stream.
 _WINDOW_BITS = {"GZIP": 31, "ZLIB": 15}
-_INPUT_BYTES = 1 << 16
+# Inflates to a thousand times as many bytes at most.
+_INPUT_BYTES = 1 << 14
 # Up to a thousand times as many bytes can be in a compressed file as it has: too many
 # to be kept in memory while the end of a record is searched.
 _MAX_RATIO = 20
@@ -43,13 +46,13 @@ class ByteSource(abc.ABC):
 
     @abc.abstractmethod
     def read(self, size: int) -> bytes:
-        """Returns the next bytes, at most `size`, and none only at the end."""
+        """Returns about `size` of the next bytes, and none only at the end."""
 
 
 def open_source(path: str, compression: str, offset: int = 0) -> ByteSource:
     """Returns the bytes of a file, those after compression, from `offset` on."""
     if compression:
-        return _open_compressed(path, compression, offset)
+        return _CompressedSource(path, compression, offset)
     return _PlainSource(path, offset)
 
 
@@ -85,83 +88,66 @@ class _PlainSource(ByteSource):
 
 
 class _CompressedSource(ByteSource):
-    """Inflates one stream after another, as `cat a.gz b.gz` writes them."""
-
-    def __init__(self, path: str, compression: str) -> None:
+    def __init__(self, path: str, compression: str, offset: int) -> None:
         super().__init__(path)
-        self._compression = compression
-        self._input = b""
-        self._chunk_bytes = _INPUT_BYTES
-        self._inflater: zlib._Decompress | None = None
+        self._pieces = _inflated(self._file, path, compression)
         self._error: DataLossError | None = None
         size = os.fstat(self._file.fileno()).st_size
         self.max_record_bytes = max(_MIN_RECORD_LIMIT, _MAX_RATIO * size)
+        self._rest, position = b"", 0
+        # A compressed stream can be read only from its start.
+        while position < offset:
+            self._rest = next(self._pieces, b"")
+            if not self._rest:
+                self.close()
+                raise _ends_before(path, offset, position)
+            position += len(self._rest)
+        self._rest = self._rest[len(self._rest) - (position - offset) :]
 
     @override
     def read(self, size: int) -> bytes:
-        pieces = []
-        while size > 0 and (piece := self._next_piece(size)):
-            pieces.append(piece)
-            size -= len(piece)
-        if not pieces and size > 0 and self._error is not None:
+        pieces, found = [self._rest], len(self._rest)
+        self._rest = b""
+        try:
+            while found < size and (piece := next(self._pieces, b"")):
+                pieces.append(piece)
+                found += len(piece)
+        except DataLossError as error:
+            # Raised after the bytes before it.
+            self._error = error
+        if not found and self._error is not None:
             raise self._error
         return b"".join(pieces)
 
-    def _next_piece(self, size: int) -> bytes:
-        while self._error is None:
-            if not self._input:
-                self._input = self._file.read(_INPUT_BYTES)
-            is_at_end = not self._input
-            if self._inflater is None:
-                if is_at_end:
-                    return b""
-                bits = _WINDOW_BITS[self._compression]
-                self._inflater = zlib.decompressobj(wbits=bits)
-            if piece := self._inflate(self._inflater, size):
-                return piece
-            if is_at_end and self._inflater is not None:
-                self._error = self._damaged("the file ends too early")
-        return b""
 
-    def _inflate(self, inflater: zlib._Decompress, size: int) -> bytes:
-        spare = inflater.copy()
-        chunk = self._input[: self._chunk_bytes]
-        try:
-            piece = inflater.decompress(chunk, size)
-        except zlib.error as error:
-            # zlib throws away what came before the error in the same chunk, so try
-            # again with less at a time until only the bad byte is left.
-            if len(chunk) <= 1:
-                self._error = self._damaged(str(error))
-            self._chunk_bytes = len(chunk) // 2
-            self._inflater = spare
-            return b""
-        rest = inflater.unconsumed_tail
-        if inflater.eof:
-            rest = inflater.unused_data
-            self._inflater = None
-        self._input = rest + self._input[self._chunk_bytes :]
-        return piece
-
-    def _damaged(self, found: str) -> DataLossError:
-        return DataLossError(
-            f"A file must hold the {self._compression} data it is read as. "
-            f"Received: {self._path!r}, where {found}, before byte "
-            f"{self._file.tell()}. Write the file again, or name its compression."
-        )
-
-
-def _open_compressed(path: str, compression: str, offset: int) -> _CompressedSource:
-    source = _CompressedSource(path, compression)
-    position = 0
-    # A compressed stream can be read only from its start.
-    while position < offset:
-        skipped = source.read(min(offset - position, 1 << 20))
-        if not skipped:
-            source.close()
-            raise _ends_before(path, offset, position)
-        position += len(skipped)
-    return source
+def _inflated(file: io.FileIO, path: str, compression: str) -> Iterator[bytes]:
+    """Yields the bytes of one stream after another, as `cat a.gz b.gz` writes them."""
+    inflater, size, data = None, _INPUT_BYTES, b""
+    try:
+        while data or (data := file.read(_INPUT_BYTES)):
+            if inflater is None:
+                inflater = zlib.decompressobj(wbits=_WINDOW_BITS[compression])
+            spare = inflater.copy()
+            try:
+                piece = inflater.decompress(data[:size])
+            except zlib.error:
+                if size == 1:
+                    raise
+                # zlib drops what it inflated before an error: try again with less.
+                inflater, size = spare, max(1, min(size, len(data)) // 2)
+                continue
+            data = inflater.unused_data + data[size:]
+            inflater = None if inflater.eof else inflater
+            if piece:
+                yield piece
+        if inflater is not None:
+            raise zlib.error("the file ends too early")
+    except zlib.error as error:
+        raise DataLossError(
+            f"A file must hold the {compression} data it is read as. Received: "
+            f"{path!r}, where {error}, before byte {file.tell()}. Write the file "
+            "again, or name its compression."
+        ) from None
 
 
 def _ends_before(path: str, offset: int, size: int) -> DataLossError:

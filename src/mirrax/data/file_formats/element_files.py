@@ -3,18 +3,24 @@
 A TFRecord file, whose records have checksums:
 
     {"format": "mirrax-elements", "version": 1, "nesting": ..., "spec": ...}
-    some elements                       (see `column_codec`)
+    some elements                       (their columns, as below)
     ...
     the number of elements              (8 bytes)
 
 The file is written beside its place and moved there when it is complete. The last
-record shows that nothing is missing at the end.
+record shows that nothing is missing at the end. Columns of elements:
+
+    uint32 length of the header | header, in JSON | the data of all arrays
+
+The header has `[dtype, shape]` for each array, or a list of them for a column of
+unequal rows. Strings are stored as their lengths (int64), then their bytes.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import struct
 import uuid
@@ -25,9 +31,8 @@ import jax
 import numpy as np
 
 from mirrax.data.file_formats import TFRecordReader
-from mirrax.data.file_formats.column_codec import decode_columns, encode_columns
-from mirrax.data.file_formats.tfrecord_writer import TFRecordWriter
-from mirrax.data.plan.columns import STRING, Columns, num_rows
+from mirrax.data.file_formats.tfrecord import TFRecordWriter
+from mirrax.data.plan.columns import STRING, Columns, as_objects, num_rows
 from mirrax.errors import DataLossError
 from mirrax.values.tensor_spec import TensorSpec
 
@@ -185,3 +190,92 @@ def _build_spec(described: Any) -> TensorSpec | int:
         return 0
     shape, kind = described
     return TensorSpec(shape, STRING if kind == "string" else np.dtype(kind))
+
+
+_LENGTH = struct.Struct("<I")
+_KINDS = "biufcV"
+
+
+def encode_columns(columns: Columns) -> bytes:
+    """Returns columns as bytes."""
+    data: list[bytes] = []
+    header = [
+        _encode(column, data)
+        if isinstance(column, np.ndarray)
+        else {"rows": [_encode(np.asarray(row), data) for row in column]}
+        for column in columns
+    ]
+    text = json.dumps(header).encode()
+    return b"".join([_LENGTH.pack(len(text)), text, *data])
+
+
+def decode_columns(record: bytes) -> Columns:
+    """Returns the columns in bytes; the errors of other bytes are no certain type.
+
+    Allocates no more than there are bytes.
+    """
+    (length,) = _LENGTH.unpack_from(record)
+    header = json.loads(record[_LENGTH.size : _LENGTH.size + length])
+    data = _Data(record, _LENGTH.size + length)
+    columns = [
+        [data.decode(*row) for row in described["rows"]]
+        if isinstance(described, dict)
+        else data.decode(*described)
+        for described in header
+    ]
+    rows = {len(column) for column in columns}
+    if data.is_left or len(rows) != 1 or 0 in rows:
+        raise ValueError("columns of different lengths")
+    return columns
+
+
+def _encode(array: np.ndarray[Any, Any], data: list[bytes]) -> Any:
+    """Appends an array's bytes to `data`, and returns its description."""
+    if array.dtype == STRING:
+        texts = array.ravel().tolist()
+        if not all(isinstance(text, bytes) for text in texts):
+            kinds = sorted({type(text).__name__ for text in texts})
+            raise TypeError(
+                "Elements in files are arrays of numbers and strings. Received: "
+                f"{', '.join(kinds)}. Use `map` to convert the elements."
+            )
+        data.append(np.fromiter(map(len, texts), np.int64, len(texts)).tobytes())
+        data.extend(texts)
+        return ["string", array.shape]
+    if array.dtype.kind not in _KINDS:
+        raise TypeError(
+            "Elements in files are arrays of numbers and strings. Received: dtype "
+            f"{array.dtype}. Use `map` to convert the elements."
+        )
+    native = array.astype(array.dtype.newbyteorder("="), copy=False)
+    data.append(native.tobytes())
+    return [native.dtype.name, native.shape]
+
+
+class _Data:
+    """Takes arrays from the front of bytes; raises if there are too few."""
+
+    def __init__(self, data: bytes, start: int) -> None:
+        self._data = data
+        self._next = start
+
+    @property
+    def is_left(self) -> bool:
+        return self._next < len(self._data)
+
+    def decode(self, kind: str, shape: list[int]) -> np.ndarray[Any, Any]:
+        if kind != "string":
+            return self._numbers(np.dtype(kind), shape)
+        lengths = self._numbers(np.dtype(np.int64), shape)
+        ends = self._next + np.cumsum(lengths.ravel())
+        self._next = int(ends[-1]) if len(ends) else self._next
+        if lengths.size and (lengths.min() < 0 or self._next > len(self._data)):
+            raise ValueError("strings beyond the end")
+        starts = ends - lengths.ravel()
+        pairs = zip(starts.tolist(), ends.tolist(), strict=True)
+        return as_objects([self._data[a:b] for a, b in pairs]).reshape(shape)
+
+    def _numbers(self, dtype: np.dtype[Any], shape: list[int]) -> np.ndarray[Any, Any]:
+        found = np.frombuffer(self._data, dtype, math.prod(shape), self._next)
+        self._next += found.nbytes
+        return found.reshape(shape).copy()

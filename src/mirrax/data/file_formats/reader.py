@@ -1,4 +1,4 @@
-"""The base class of readers: reads files block by block, with positions."""
+"""Readers of records, block by block: the base class, text, fixed lengths."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from typing_extensions import override
 
 from mirrax.data.file_formats.compression import (
     ByteSource,
     check_compression,
     open_source,
 )
+from mirrax.data.plan.node import as_count
 from mirrax.errors import DataLossError, NotFoundError
 
 # Larger blocks are no faster: they do not fit into the CPU cache.
@@ -62,18 +64,13 @@ class Reader(abc.ABC):
         compression: How they are compressed: "" (not at all), "GZIP" or "ZLIB".
     """
 
+    _next: int
+
     def __init__(self, files: Sequence[str], compression: str = "") -> None:
         self._files = check_files(files)
         self._compression = check_compression(compression)
-        self._file_index = 0
-        # The offset of the current block; its records before `_next` were returned.
-        self._offset = 0
-        self._records = Records()
-        self._next = 0
-        # What follows those records: read already, but not a complete record.
-        self._rest = b""
-        self._is_last = False
         self._source: ByteSource | None = None
+        self.restore([0, 0])
 
     @abc.abstractmethod
     def _split(self, block: Block) -> Records:
@@ -108,25 +105,18 @@ class Reader(abc.ABC):
 
     def restore(self, state: Sequence[int]) -> None:
         """Goes to a position that `state` returned, of a reader of the same files."""
-        file_index, offset = _check_state(state, len(self._files))
-        self.close()
-        self._move(file_index, offset)
-
-    def close(self) -> None:
-        """Closes the file that is open, if any; reading opens it again."""
-        if self._source is None:
-            return
-        self._source.close()
-        self._move(*self.state())
-
-    def _move(self, file_index: int, offset: int) -> None:
-        self._file_index = file_index
-        self._offset = offset
+        file_index, offset = state
+        self._file_index = as_count(file_index, len(self._files))
+        if self._source is not None:
+            self._source.close()
         self._source = None
-        self._rest = b""
-        self._is_last = False
+        # The offset of the current block; its records before `_next` were returned.
+        self._offset = as_count(offset)
         self._records = Records()
         self._next = 0
+        # What follows those records: read already, but not a complete record.
+        self._rest = b""
+        self._is_last = False
 
     def _offset_of(self, index: int) -> int:
         return self._offset + (int(self._records.ends[index - 1]) if index else 0)
@@ -139,8 +129,7 @@ class Reader(abc.ABC):
             if self._file_index == len(self._files):
                 return False
             if self._is_last:
-                self.close()
-                self._move(self._file_index + 1, 0)
+                self.restore([self._file_index + 1, 0])
             else:
                 self._read_block()
         return True
@@ -179,36 +168,92 @@ def _too_long(path: str, offset: int, limit: int) -> DataLossError:
 
 
 def check_files(files: Sequence[str]) -> tuple[str, ...]:
-    """Returns the paths, if each is a file."""
+    """Returns the paths, if each exists."""
     paths = tuple(os.fspath(path) for path in files)
     for path in paths:
-        _check_file(path)
+        if not os.path.exists(path):
+            raise NotFoundError(
+                errno.ENOENT,
+                "Every file must exist when its reader is made. "
+                f"Correct the path or the working directory ({os.getcwd()}). Received",
+                path,
+            )
     return paths
 
 
-def _check_file(path: str) -> None:
-    if os.path.isdir(path):
-        raise IsADirectoryError(
-            errno.EISDIR,
-            "Records are read from files, not from a folder. "
-            "Name the files in it. Received",
-            path,
-        )
-    if not os.path.exists(path):
-        raise NotFoundError(
-            errno.ENOENT,
-            "Every file must exist when its reader is made. "
-            f"Correct the path or the working directory ({os.getcwd()}). Received",
-            path,
-        )
+class TextLineReader(Reader):
+    r"""Reads the lines of text files, without their endings (\n or \r\n).
+
+    Only these end a line: `bytes.splitlines` also cuts at a lone \r.
+    """
+
+    @override
+    def _split(self, block: Block) -> Records:
+        size = len(block.data) if block.is_last else block.data.rfind(b"\n") + 1
+        if not size:
+            return Records()
+        text = block.data[:size]
+        ends = np.flatnonzero(np.frombuffer(text, np.uint8) == ord("\n")) + 1
+        if b"\r" in text:
+            text = text.replace(b"\r\n", b"\n")
+        lines = text.split(b"\n")
+        if lines[-1]:
+            ends = np.append(ends, size)
+        else:
+            lines.pop()
+        return Records(lines, ends)
 
 
-def _check_state(state: Sequence[int], num_files: int) -> tuple[int, int]:
-    is_pair = len(state) == 2 and all(type(number) is int for number in state)
-    if not is_pair or min(state) < 0 or state[0] > num_files:
-        raise ValueError(
-            "The state of a reader must be the index of one of its files and a "
-            f"position in it. Received: state={state!r} for {num_files} files. "
-            "Use what `state()` of a reader of the same files returned."
+class FixedLengthReader(Reader):
+    """Reads files of records of one size.
+
+    Args:
+        record_bytes: The size of a record.
+        header_bytes: How much to skip at the start of each file.
+        footer_bytes: How much to leave out at the end of each file.
+    """
+
+    def __init__(
+        self,
+        files: Sequence[str],
+        record_bytes: int,
+        header_bytes: int = 0,
+        footer_bytes: int = 0,
+        compression: str = "",
+    ) -> None:
+        super().__init__(files, compression)
+        if record_bytes < 1 or header_bytes < 0 or footer_bytes < 0:
+            raise ValueError(
+                "A record must have at least one byte, header and footer none or more. "
+                f"Received: record_bytes={record_bytes}, header_bytes={header_bytes}, "
+                f"footer_bytes={footer_bytes}. Use the sizes that the files have."
+            )
+        self._record_bytes = record_bytes
+        self._header_bytes = header_bytes
+        self._footer_bytes = footer_bytes
+
+    @override
+    def _split(self, block: Block) -> Records:
+        size = block.offset + len(block.data) if block.is_last else block.file_size
+        error = None if size is None else self._find_misfit(block.path, size)
+        # Only the end of a compressed file tells its size: its records came before.
+        if error is not None and not block.is_last:
+            return Records(error=error)
+        start = self._header_bytes if block.offset == 0 else 0
+        step = self._record_bytes
+        num_records = max(len(block.data) - start - self._footer_bytes, 0) // step
+        stop = start + num_records * step
+        values = [block.data[i : i + step] for i in range(start, stop, step)]
+        return Records(values, range(start + step, stop + 1, step), error)
+
+    def _find_misfit(self, path: str, size: int) -> DataLossError | None:
+        body = size - self._header_bytes - self._footer_bytes
+        if body >= 0 and body % self._record_bytes == 0:
+            return None
+        return DataLossError(
+            "A file must consist of its header, whole records and its footer. "
+            f"Received: {path!r} with {size} bytes, of which header_bytes="
+            f"{self._header_bytes} and footer_bytes={self._footer_bytes} leave {body} "
+            f"for records of record_bytes={self._record_bytes}. Correct the sizes, or "
+            "write the file again."
         )
-    return state[0], state[1]

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import struct
+import types
+import zlib
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import google_crc32c
 import numpy as np
 from typing_extensions import override
 
+from mirrax.data.file_formats.compression import check_compression, make_compressor
 from mirrax.data.file_formats.reader import Block, Reader, Records
 from mirrax.errors import DataLossError
 
@@ -143,3 +147,71 @@ def _fix(block: Block) -> str:
     if block.offset == 0 and block.data.startswith(_GZIP_MAGIC):
         return 'It looks compressed: use compression="GZIP".'
     return "Copy or write the file again, or name its format and compression."
+
+
+class TFRecordWriter:
+    """Writes records to a TFRecord file, replacing the file if it exists.
+
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "numbers.tfrecord")
+    >>> with TFRecordWriter(path) as writer:
+    ...     writer.write(b"one")
+
+    Args:
+        path: The file.
+        compression: How to compress it: "" (not at all), "GZIP" or "ZLIB".
+    """
+
+    def __init__(self, path: str, compression: str = "") -> None:
+        check_compression(compression)
+        self._path = os.fspath(path)
+        self._file = open(self._path, "wb")  # noqa: SIM115
+        self._compressor = make_compressor(compression) if compression else None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: types.TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def write(self, record: bytes) -> None:
+        """Appends one record."""
+        if not isinstance(record, bytes | bytearray | memoryview):
+            raise TypeError(
+                "A record must be bytes. "
+                f"Received: {record!r} of type {type(record).__name__}. "
+                "Encode text with `.encode()`, arrays with `.tobytes()`."
+            )
+        data = bytes(record)
+        length = struct.pack("<Q", len(data))
+        header = length + struct.pack("<I", masked_crc(length))
+        self._write(header + data + struct.pack("<I", masked_crc(data)))
+
+    def flush(self) -> None:
+        """Hands all records so far to the operating system."""
+        if self._compressor is not None:
+            self._file.write(self._compressor.flush(zlib.Z_SYNC_FLUSH))
+        self._file.flush()
+
+    def sync(self) -> None:
+        """Waits until all records so far are on the disk."""
+        self.flush()
+        os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        """Completes the file. More calls do nothing."""
+        if self._file.closed:
+            return
+        with self._file:
+            if self._compressor is not None:
+                self._file.write(self._compressor.flush())
+
+    def _write(self, data: bytes) -> None:
+        if self._compressor is not None:
+            data = self._compressor.compress(data)
+        self._file.write(data)

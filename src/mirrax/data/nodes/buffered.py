@@ -1,17 +1,24 @@
-"""Streams that read chunks of their source, and keep what was not used yet."""
+"""Streams that read chunks of their source in advance, and `prefetch`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+import functools
 from typing import Any
 
-import numpy as np
 from typing_extensions import override
 
 from mirrax.data.plan import columns as cols
 from mirrax.data.plan.columns import Columns
-from mirrax.data.plan.node import State, Stream, skip
-from mirrax.data.thread_pool import Future, Pool, wait_for
+from mirrax.data.plan.node import (
+    Epoch,
+    SourceNode,
+    State,
+    Stream,
+    has_expensive_node,
+    skip,
+)
+from mirrax.data.thread_pool import AUTOTUNE, Prefetcher
 
 Chunk = tuple[Columns | None, State, Any]
 
@@ -94,76 +101,40 @@ def read_chunk(source: Stream, size: int) -> Chunk:
     return source.take(size), source.state(), source.structure
 
 
-class ReadAhead(BufferedStream):
-    """A buffered stream of `interleave`, which may read its next chunk in advance.
+_DEFAULT_SIZE = 2
 
-    Args:
-        size: How many elements to read at least at once.
-        pool: Threads that read the next chunk in advance, if any.
-    """
 
-    def __init__(self, source: Stream, size: int = 1, pool: Pool | None = None) -> None:
-        super().__init__(source)
-        self._size = size
-        self._pool = pool
-        self._pending: Future | None = None
+@dataclasses.dataclass(frozen=True, eq=False)
+class Prefetch(SourceNode):
+    """Elements that a thread reads in advance, if the source is expensive."""
 
-    def start(self) -> None:
-        """Starts reading in advance, if there are threads."""
-        if self._pool is not None:
-            self._pending = self._pool.submit(read_chunk, self._source, self._size)
+    buffer_size: int
 
     @property
-    def columns(self) -> Columns:
-        """The buffered elements."""
-        return self._columns
+    def depth(self) -> int:
+        """How many chunks are read in advance."""
+        return _DEFAULT_SIZE if self.buffer_size == AUTOTUNE else self.buffer_size
+
+    @override
+    def open(self, epoch: Epoch) -> Stream:
+        stream = self.source.open(epoch)
+        if not self.depth or not has_expensive_node(self.source):
+            return stream
+        return _PrefetchStream(stream, self.depth)
+
+
+class _PrefetchStream(BufferedStream):
+    """Prefetches chunks of the size of the first `take`."""
+
+    def __init__(self, source: Stream, depth: int) -> None:
+        super().__init__(source, source.chunk)
+        self._depth = depth
+        self._prefetcher: Prefetcher | None = None
 
     @override
     def _read(self, size: int) -> Chunk:
-        if self._pending is None:
-            chunk = super()._read(max(size, self._size))
-        else:
-            # Kept after a Ctrl-C, so that no element is lost.
-            wait_for([self._pending])
-            pending, self._pending = self._pending, None
-            chunk = pending.result()
-        if chunk[0] is not None:
-            self.start()
+        if self._prefetcher is None:
+            read = functools.partial(read_chunk, self._source, size)
+            self._prefetcher = Prefetcher(read, self._depth)
+        chunk: Chunk = self._prefetcher.next()
         return chunk
-
-
-def take_rounds(streams: Sequence[ReadAhead], block: int, limit: int) -> Columns | None:
-    """Returns complete rounds of blocks of all streams.
-
-    None if not every stream has a buffered block, or shapes or dtypes differ.
-    """
-    count = limit // (len(streams) * block)
-    if count:
-        count = min(count, min(map(_fill_before_error, streams)) // block)
-    if not count or not _are_alike([stream.columns for stream in streams]):
-        return None
-    taken = [stream.take_buffered(count * block) for stream in streams]
-    return [_in_turn(column, block) for column in zip(*taken, strict=True)]
-
-
-def _fill_before_error(stream: ReadAhead) -> int:
-    try:
-        return stream.fill()
-    except Exception:
-        return 0
-
-
-def _are_alike(several: Sequence[Columns]) -> bool:
-    kinds = {tuple(_kind(column) for column in columns) for columns in several}
-    return len(kinds) == 1 and None not in next(iter(kinds))
-
-
-def _kind(column: cols.Column) -> Any:
-    is_array = isinstance(column, np.ndarray)
-    return (column.shape[1:], column.dtype) if is_array else None
-
-
-def _in_turn(several: Sequence[Any], block: int) -> np.ndarray[Any, Any]:
-    shape = several[0].shape[1:]
-    blocks = [column.reshape(-1, block, *shape) for column in several]
-    return np.stack(blocks, axis=1).reshape(-1, *shape)

@@ -1,21 +1,26 @@
-"""`zip` and `concatenate`."""
+"""Several datasets in one: `zip`, `concatenate`, chosen and sampled elements."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import numpy as np
 from typing_extensions import override
 
 from mirrax.data.nodes.buffered import BufferedStream
+from mirrax.data.nodes.sources import RandomNumbers
 from mirrax.data.plan.columns import Columns
+from mirrax.data.plan.inference import common_spec
 from mirrax.data.plan.node import (
     INFINITE,
     UNKNOWN,
+    CountedStream,
     Epoch,
     Node,
     State,
@@ -23,6 +28,8 @@ from mirrax.data.plan.node import (
     as_count,
     require_same_structure,
 )
+from mirrax.data.plan.seeds import random_seed
+from mirrax.errors import InvalidArgumentError
 from mirrax.values.tensor_spec import TensorSpec
 
 
@@ -110,27 +117,6 @@ class Concatenate(Node):
         return UNKNOWN if UNKNOWN in sizes else sum(sizes)
 
 
-def common_spec(specs: Sequence[Any]) -> Any:
-    """Merges specs: dimensions that differ become unknown.
-
-    Those of datasets without elements may be None.
-    """
-    known = [spec for spec in specs if spec is not None]
-    return jax.tree.map(_common_leaf, *known) if known else None
-
-
-def _common_leaf(first: TensorSpec, *rest: TensorSpec) -> TensorSpec:
-    shape: Any = first.shape
-    for other in rest:
-        if shape is None or other.shape is None or len(other.shape) != len(shape):
-            shape = None
-        else:
-            shape = tuple(
-                a if a == b else None for a, b in zip(shape, other.shape, strict=True)
-            )
-    return TensorSpec(shape, first.dtype)
-
-
 class ConsecutiveStream(Stream):
     """The elements of `open_source(i)` for each `i` below `count`, or without end.
 
@@ -181,3 +167,152 @@ class ConsecutiveStream(Stream):
     def _open(self, index: int) -> None:
         self._index = index
         self._source = self._open_source(index)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Choose(Node):
+    """Elements of the datasets whose indices another dataset gives.
+
+    Args:
+        stops_on_empty: Whether it ends as soon as one that has ended is chosen; if not,
+            such a choice is left out.
+    """
+
+    sources: tuple[Node, ...]
+    choices: Node
+    stops_on_empty: bool
+
+    @override
+    def open(self, epoch: Epoch) -> Stream:
+        return _ChoosingStream(self, epoch)
+
+    @property
+    @override
+    def spec(self) -> Any:
+        return common_spec([node.spec for node in self.sources])
+
+    @property
+    @override
+    def cardinality(self) -> int:
+        are_endless = [node.cardinality == INFINITE for node in self.sources]
+        is_endless = all(are_endless) if self.stops_on_empty else any(are_endless)
+        is_endless = is_endless and self.choices.cardinality == INFINITE
+        return INFINITE if is_endless else UNKNOWN
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Draws(RandomNumbers):
+    """Random indices, each as often as its weight says."""
+
+    weights: tuple[float, ...] = ()
+
+    @override
+    def open(self, epoch: Epoch) -> Stream:
+        return _DrawStream(super().open(epoch), self)
+
+    @functools.cached_property
+    def bounds(self) -> np.ndarray[Any, Any]:
+        """The sums of the weights up to each index."""
+        return np.cumsum(self.weights)
+
+
+class _DrawStream(CountedStream):
+    _node: Draws
+
+    @override
+    def take(self, limit: int) -> Columns | None:
+        columns = self._source.take(limit)
+        assert columns is not None
+        bounds = self._node.bounds
+        return [np.searchsorted(bounds, columns[0] / 2**32 * bounds[-1], side="right")]
+
+
+def chosen(sources: Sequence[Node], choices: Node, stops_on_empty: bool) -> Node:
+    """Returns elements of the sources whose indices `choices` gives."""
+    _require_some(sources)
+    spec = choices.spec
+    is_index = isinstance(spec, TensorSpec) and spec.dtype.kind in "iu"
+    if not is_index or spec.shape != ():
+        raise TypeError(
+            "Elements of `choice_dataset` must be integers. Received: elements of "
+            f"{spec}. Use `map` to make indices of `datasets` of them."
+        )
+    return Choose(tuple(sources), choices, stops_on_empty)
+
+
+def sampled(
+    sources: Sequence[Node],
+    weights: Sequence[float] | None,
+    seed: int | None,
+    stops_on_empty: bool,
+    rerandomize: bool | None,
+) -> Node:
+    """Returns elements of sources that are drawn at random."""
+    _require_some(sources)
+    given = np.ones(len(sources)) if weights is None else np.asarray(weights)
+    if given.shape != (len(sources),) or given.min() < 0 or not given.sum() > 0:
+        raise ValueError(
+            "`weights` must have a number for each dataset, none below 0 and at least "
+            f"one above. Received: weights={weights} for {len(sources)} dataset(s)."
+        )
+    drawn = tuple(node for node, weight in zip(sources, given) if weight)
+    if len(drawn) == 1:
+        return drawn[0]
+    number = random_seed() if seed is None else int(seed)
+    rerandomize = seed is None if rerandomize is None else rerandomize
+    numbers = tuple(float(weight) for weight in given if weight)
+    draws = Draws(number, rerandomize, seed is None, numbers)
+    return Choose(drawn, draws, stops_on_empty)
+
+
+def _require_some(sources: Sequence[Node]) -> None:
+    if not sources:
+        raise ValueError("`datasets` must not be empty. Received: none.")
+
+
+class _ChoosingStream(Stream):
+    def __init__(self, node: Choose, epoch: Epoch) -> None:
+        self._node = node
+        self._choices = node.choices.open(epoch)
+        self._sources = [source.open(epoch) for source in node.sources]
+        self._ended: set[int] = set()
+        self._has_stopped = False
+
+    @override
+    def take(self, limit: int) -> Columns | None:
+        while not self._has_stopped and len(self._ended) < len(self._sources):
+            choice = self._choices.take(1)
+            if choice is None:
+                break
+            which = int(choice[0][0])
+            if not 0 <= which < len(self._sources):
+                raise InvalidArgumentError(
+                    "A choice must be the index of one of the datasets. Received: "
+                    f"{which}, for {len(self._sources)} datasets."
+                )
+            columns = None if which in self._ended else self._sources[which].take(1)
+            if columns is not None:
+                self.structure = require_same_structure(
+                    self.structure,
+                    self._sources[which].structure,
+                    "Datasets to choose from",
+                )
+                return columns
+            self._ended.add(which)
+            self._has_stopped = self._node.stops_on_empty
+        return None
+
+    @override
+    def state(self) -> State:
+        sources = [source.state() for source in self._sources]
+        ended = sorted(self._ended)
+        return [self._has_stopped, ended, self._choices.state(), sources]
+
+    @override
+    def restore(self, state: State) -> None:
+        has_stopped, ended, choices, sources = state
+        self._has_stopped = bool(has_stopped)
+        self._ended = {as_count(index, len(self._sources) - 1) for index in ended}
+        self._choices.restore(choices)
+        for source, inner in zip(self._sources, sources, strict=True):
+            source.restore(inner)

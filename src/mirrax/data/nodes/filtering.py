@@ -1,4 +1,4 @@
-"""`filter`, `take_while` and `unique`."""
+"""`filter`, `take_while`, `unique` and `assert_cardinality`."""
 
 from __future__ import annotations
 
@@ -147,3 +147,45 @@ def _key(leaf: Any) -> Any:
     array = np.asarray(leaf)
     is_text = array.dtype.kind in "OSU"
     return array.shape, tuple(array.ravel().tolist()) if is_text else array.tobytes()
+
+
+class _CheckedStream(CountedStream):
+    _node: AssertCardinality
+
+    def __init__(self, source: Stream, node: AssertCardinality) -> None:
+        super().__init__(source, node)
+        self.chunk = source.chunk
+
+    @override
+    def take(self, limit: int) -> Columns | None:
+        left = self._node.count - self._count
+        columns = self._source.take(min(limit, left) if left > 0 else 1)
+        self.structure = self._source.structure
+        if columns is None:
+            if left > 0:
+                raise self._wrong(f"only {self._count}")
+            return None
+        if not left:
+            raise self._wrong(f"at least {self._count + 1}")
+        self._count += cols.num_rows(columns)
+        return columns
+
+    def _wrong(self, found: str) -> InvalidArgumentError:
+        return InvalidArgumentError(
+            "A dataset must have as many elements as `assert_cardinality` says. "
+            f"Received: {found}, for {self._node.count}."
+        )
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class AssertCardinality(SourceNode):
+    """A dataset with a number of elements that the user asserts."""
+
+    stream = _CheckedStream
+
+    count: int
+
+    @property
+    @override
+    def cardinality(self) -> int:
+        return self.count

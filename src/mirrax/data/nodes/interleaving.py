@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 from typing_extensions import override
 
-from mirrax.data.nodes.buffered import ReadAhead, take_rounds
+from mirrax.data.nodes.buffered import BufferedStream, Chunk, read_chunk
 from mirrax.data.plan import columns as cols
 from mirrax.data.plan.columns import Columns
 from mirrax.data.plan.node import (
@@ -24,7 +25,7 @@ from mirrax.data.plan.node import (
     position_error,
 )
 from mirrax.data.plan.seeds import Seeded, seed_unseeded
-from mirrax.data.thread_pool import Pool
+from mirrax.data.thread_pool import Future, Pool, wait_for
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -216,3 +217,78 @@ class _InterleaveStream(DelayingStream):
         self.chunk = max(self.chunk, stream.chunk)
         size = max(self._node.block_length, stream.chunk)
         return _Slot(before, number, ReadAhead(stream, size, self._pool))
+
+
+class ReadAhead(BufferedStream):
+    """A buffered stream of `interleave`, which may read its next chunk in advance.
+
+    Args:
+        size: How many elements to read at least at once.
+        pool: Threads that read the next chunk in advance, if any.
+    """
+
+    def __init__(self, source: Stream, size: int = 1, pool: Pool | None = None) -> None:
+        super().__init__(source)
+        self._size = size
+        self._pool = pool
+        self._pending: Future | None = None
+
+    def start(self) -> None:
+        """Starts reading in advance, if there are threads."""
+        if self._pool is not None:
+            self._pending = self._pool.submit(read_chunk, self._source, self._size)
+
+    @property
+    def columns(self) -> Columns:
+        """The buffered elements."""
+        return self._columns
+
+    @override
+    def _read(self, size: int) -> Chunk:
+        if self._pending is None:
+            chunk = super()._read(max(size, self._size))
+        else:
+            # Kept after a Ctrl-C, so that no element is lost.
+            wait_for([self._pending])
+            pending, self._pending = self._pending, None
+            chunk = pending.result()
+        if chunk[0] is not None:
+            self.start()
+        return chunk
+
+
+def take_rounds(streams: Sequence[ReadAhead], block: int, limit: int) -> Columns | None:
+    """Returns complete rounds of blocks of all streams.
+
+    None if not every stream has a buffered block, or shapes or dtypes differ.
+    """
+    count = limit // (len(streams) * block)
+    if count:
+        count = min(count, min(map(_fill_before_error, streams)) // block)
+    if not count or not _are_alike([stream.columns for stream in streams]):
+        return None
+    taken = [stream.take_buffered(count * block) for stream in streams]
+    return [_in_turn(column, block) for column in zip(*taken, strict=True)]
+
+
+def _fill_before_error(stream: ReadAhead) -> int:
+    try:
+        return stream.fill()
+    except Exception:
+        return 0
+
+
+def _are_alike(several: Sequence[Columns]) -> bool:
+    kinds = {tuple(_kind(column) for column in columns) for columns in several}
+    return len(kinds) == 1 and None not in next(iter(kinds))
+
+
+def _kind(column: cols.Column) -> Any:
+    is_array = isinstance(column, np.ndarray)
+    return (column.shape[1:], column.dtype) if is_array else None
+
+
+def _in_turn(several: Sequence[Any], block: int) -> np.ndarray[Any, Any]:
+    shape = several[0].shape[1:]
+    blocks = [column.reshape(-1, block, *shape) for column in several]
+    return np.stack(blocks, axis=1).reshape(-1, *shape)

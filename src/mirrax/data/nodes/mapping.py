@@ -1,18 +1,17 @@
-"""`map` and `scan`."""
+"""`map`, also with calls in threads, and `scan`."""
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import functools
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import jax
-import numpy as np
 from typing_extensions import override
 
-from mirrax.data.nodes.parallel import ParallelStream
 from mirrax.data.plan import columns as cols
 from mirrax.data.plan.columns import Columns
 from mirrax.data.plan.inference import spec_of_function
@@ -23,10 +22,12 @@ from mirrax.data.plan.node import (
     ReplayedStream,
     SourceNode,
     SourceStream,
+    State,
     Stream,
+    as_count,
 )
-from mirrax.data.plan.vectorize import is_deterministic, is_pure, vectorized
-from mirrax.errors import InvalidArgumentError
+from mirrax.data.plan.vectorize import MappedFunction
+from mirrax.data.thread_pool import Future, Pool, wait_for
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -50,16 +51,11 @@ class Map(SourceNode):
     @override
     def open(self, epoch: Epoch) -> Stream:
         source = self.source.open(epoch)
-        function = _Function(self.function, self.vectorize)
+        function = MappedFunction(self.function, self.vectorize)
         if self.num_threads < 2:
             return _MapStream(source, self, function)
-        return ParallelStream(
-            source,
-            function.call,
-            function.try_batched,
-            self.num_threads,
-            self.is_ordered is not False,
-        )
+        is_ordered = self.is_ordered is not False
+        return ParallelStream(source, function, self.num_threads, is_ordered)
 
     @functools.cached_property
     @override
@@ -67,74 +63,8 @@ class Map(SourceNode):
         return spec_of_function(self.function, self.source, self)
 
 
-class _Function:
-    """A function that is called for many elements at once if the results are equal."""
-
-    def __init__(self, function: Callable[..., Any], vectorize: bool) -> None:
-        self._function = function
-        self._vectorize = vectorize and is_pure(function)
-        self._is_deterministic = self._vectorize and is_deterministic(function)
-        self._is_verified = False
-        self._nesting: Any = None
-
-    def try_batched(
-        self, structure: Any, columns: Columns
-    ) -> tuple[Any, Columns] | None:
-        """Returns structure and columns of the results; None if not vectorizable."""
-        if not self._vectorize or cols.num_rows(columns) < 2:
-            return None
-        try:
-            is_known = self._is_verified and self._is_deterministic
-            nesting, result = vectorized(self._function, structure, columns, is_known)
-            if result and (
-                self._is_verified
-                or self._matches_single_call(structure, columns, result)
-            ):
-                self._is_verified = True
-                return nesting, result
-        except Exception:
-            # A real error appears again when it is called for each element.
-            pass
-        self._vectorize = False
-        return None
-
-    def call(self, structure: Any, row: Sequence[Any], number: int) -> Any:
-        """Returns the leaves and the structure of the result for one element."""
-        with cols.ErrorNote("map", number):
-            result = cols.call(self._function, structure, row)
-            leaves, nesting = jax.tree.flatten(result)
-            self._check(nesting, result)
-        return leaves, nesting
-
-    def _check(self, nesting: Any, result: Any) -> None:
-        if not nesting.num_leaves:
-            raise InvalidArgumentError(
-                "A function given to `map` must return arrays, or a structure of "
-                f"them. Received: {result!r}."
-            )
-        if self._nesting is None:
-            self._nesting = nesting
-        elif nesting != self._nesting:
-            raise InvalidArgumentError(
-                "A function given to `map` must return the same structure for every "
-                f"element. Received: {nesting} after {self._nesting}."
-            )
-
-    def _matches_single_call(
-        self, structure: Any, columns: Columns, result: Columns
-    ) -> bool:
-        """Returns whether a separate call for the last row gives the same result."""
-        row = cols.rows_of(cols.select(columns, slice(-1, None)))[0]
-        own = jax.tree.leaves(cols.call(self._function, structure, row))
-        return all(
-            np.asarray(leaf).dtype == column.dtype
-            and np.array_equal(np.asarray(leaf), column[-1])
-            for leaf, column in zip(own, result, strict=True)
-        )
-
-
 class _MapStream(CountedStream, DelayingStream):
-    def __init__(self, source: Stream, node: Map, function: _Function) -> None:
+    def __init__(self, source: Stream, node: Map, function: MappedFunction) -> None:
         super().__init__(source, node)
         self._function = function
 
@@ -212,3 +142,163 @@ class Scan(SourceNode):
             return self.call(self.initial_state, parts if is_split else parts[0])[1]
 
         return spec_of_function(result, self.source, self)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Running:
+    """A call whose result was not returned yet.
+
+    It is that of the element `number`, at `offset` in the chunk that starts at the
+    position `before`.
+    """
+
+    before: State
+    offset: int
+    number: int
+    result: Future
+
+
+class ParallelStream(Stream):
+    """Results of calls in threads.
+
+    The position is that of the first element whose result was not returned, and the
+    later elements whose results were, if unordered.
+
+    Args:
+        num_threads: How many calls run at once.
+    """
+
+    def __init__(
+        self,
+        source: Stream,
+        function: MappedFunction,
+        num_threads: int,
+        is_ordered: bool,
+    ) -> None:
+        self._source = source
+        self._function = function
+        self._is_ordered = is_ordered
+        self._pool = Pool(self, num_threads)
+        # Unordered results must not be read ahead: reading them again reorders them.
+        self.chunk = num_threads if is_ordered else 1
+        self._running: collections.deque[_Running] = collections.deque()
+        self._next_number = 0
+        self._returned: set[int] = set()
+        self._error: Exception | None = None
+        self._has_ended = False
+
+    @override
+    def take(self, limit: int) -> Columns | None:
+        batched = self._read(limit)
+        if batched is not None:
+            return batched
+        if not self._running:
+            self._pool.close()
+            if self._error is not None:
+                raise self._error
+            return None
+        found = self._collect(limit)
+        # Keep the threads busy while the caller uses these.
+        self._read(0)
+        return cols.from_rows(found)
+
+    @override
+    def state(self) -> State:
+        if self._running:
+            first = self._running[0]
+            number, before, offset = first.number, first.before, first.offset
+        else:
+            number, before, offset = self._next_number, self._source.state(), 0
+        later = sorted(n - number + offset for n in self._returned if n >= number)
+        return [number, before, offset, later]
+
+    @override
+    def restore(self, state: State) -> None:
+        number, before, offset, later = state
+        offset = as_count(offset, as_count(number))
+        later = [as_count(n) for n in later]
+        self._source.restore(before)
+        self._next_number = number - offset
+        start = self._next_number
+        self._returned = {start + n for n in [*range(offset), *later]}
+
+    def _read(self, limit: int) -> Columns | None:
+        """Starts as many calls as there are threads; or returns vectorized results."""
+        while not self._has_ended:
+            missing = self._pool.size - len(self._running)
+            if missing <= 0:
+                break
+            before = self._source.state()
+            # Vectorized results are returned at once, so there are `limit` at most.
+            may_batch = limit > 1 and not self._running
+            try:
+                columns = self._source.take(limit if may_batch else max(limit, missing))
+            except Exception as error:
+                # Raised after the results before it.
+                self._error, columns = error, None
+            if columns is None:
+                self._has_ended = True
+                break
+            batched = self._start(columns, before, may_batch)
+            if batched is not None:
+                return batched
+        return None
+
+    def _start(
+        self, columns: Columns, before: State, may_batch: bool
+    ) -> Columns | None:
+        first = self._next_number
+        self._next_number += cols.num_rows(columns)
+        numbers = range(first, self._next_number)
+        structure = self._source.structure
+        is_whole = may_batch and self._returned.isdisjoint(numbers)
+        batched = self._function.try_batched(structure, columns) if is_whole else None
+        if batched is not None:
+            self.structure, results = batched
+            return results
+        call = self._function.call
+        for number, row in zip(numbers, cols.rows_of(columns), strict=True):
+            if number not in self._returned:
+                future = self._pool.submit(call, structure, row, number)
+                self._running.append(_Running(before, number - first, number, future))
+        return None
+
+    def _collect(self, limit: int) -> list[Any]:
+        """Returns finished results, at least one; raises an error if it is next."""
+        found: list[Any] = []
+        taken: set[int] = set()
+        for running in itertools.islice(self._finished(), limit):
+            if found and running.result.exception() is not None:
+                break
+            found.append(self._result_of(running))
+            taken.add(running.number)
+        left = (r for r in self._running if r.number not in taken)
+        self._running = collections.deque(left)
+        number = self._running[0].number if self._running else self._next_number
+        self._returned = {n for n in self._returned | taken if n > number}
+        return found
+
+    def _finished(self) -> Iterable[_Running]:
+        """Waits until a result can be returned; returns all such calls."""
+        if self._is_ordered:
+            wait_for([self._running[0].result])
+            return itertools.takewhile(lambda r: r.result.done(), self._running)
+        futures = [running.result for running in self._running]
+        done = wait_for(futures)
+        ended = [r for r in self._running if r.result in done]
+        # Errors last: they end the dataset.
+        return sorted(ended, key=lambda r: _has_failed(r.result))
+
+    def _result_of(self, running: _Running) -> Any:
+        try:
+            leaves, self.structure = running.result.result()
+        except Exception:
+            self._pool.close()
+            raise
+        return leaves
+
+
+def _has_failed(future: Future) -> int:
+    if future.cancelled():
+        return 2
+    return int(future.exception() is not None)

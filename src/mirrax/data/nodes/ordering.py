@@ -1,4 +1,4 @@
-"""Which elements come, and how often: `repeat`, `shard`, `take` and `skip`."""
+"""Which elements come, and when: `repeat`, `shard`, `take`, `skip` and `shuffle`."""
 
 from __future__ import annotations
 
@@ -12,16 +12,19 @@ from typing_extensions import override
 from mirrax.data.nodes.combining import ConsecutiveStream
 from mirrax.data.plan import columns as cols
 from mirrax.data.plan.columns import Columns
-from mirrax.data.plan.indexed import IndexedNode
+from mirrax.data.plan.indexed import IndexedNode, Numbers, take_numbers
 from mirrax.data.plan.node import (
     INFINITE,
     UNKNOWN,
     CountedStream,
     Epoch,
     Node,
+    ReplayedStream,
     SourceStream,
     Stream,
+    take_up_to,
 )
+from mirrax.data.plan.seeds import Seeded, random_for
 
 OpenSource = Callable[[Epoch], Stream]
 
@@ -166,3 +169,106 @@ class Limit(OrderingNode):
             return INFINITE if self.count is None else self.count
         left = max(inner - self.start, 0)
         return left if self.count is None else min(left, self.count)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Shuffle(OrderingNode, Seeded):
+    """Elements in random order."""
+
+    source: Node
+    buffer_size: int
+    seed: int
+    reshuffle: bool
+    is_unseeded: bool = dataclasses.field(default=False, repr=False)
+
+    @override
+    def reorder(self, open_source: OpenSource, epoch: Epoch) -> Stream:
+        source, seed = open_source(epoch), self._seed(epoch)
+        if self.has_indices:
+            return ShuffledIndices(source, self.buffer_size, seed)
+        return _ShuffledRows(source, self.buffer_size, random_for(*seed))
+
+    @property
+    @override
+    def cardinality(self) -> int:
+        return self.source.cardinality
+
+    def _seed(self, epoch: Epoch) -> tuple[int, ...]:
+        return (self.seed, *epoch) if self.reshuffle else (self.seed,)
+
+
+class ShuffledIndices(ReplayedStream):
+    """Numbers in random order: each is drawn from a buffer that is then refilled."""
+
+    def __init__(self, source: Stream, buffer_size: int, seed: tuple[int, ...]) -> None:
+        self._source = source
+        self._size = buffer_size
+        self._random = random_for(*seed)
+        self._buffer: list[int] | None = None
+        self._rest: Numbers | None = None
+
+    @override
+    def _take(self, limit: int) -> Columns | None:
+        numbers = self._next_numbers(limit)
+        return [numbers] if len(numbers) else None
+
+    def _next_numbers(self, limit: int) -> Numbers:
+        if self._buffer is None:
+            self._buffer = take_numbers(self._source, self._size).tolist()
+        if self._rest is not None:
+            return self._from_rest(limit)
+        new = take_numbers(self._source, limit).tolist()
+        drawn = self._draw(new)
+        if len(new) == limit:
+            return drawn
+        self._rest = np.array(self._buffer, np.int64)
+        self._rest = self._rest[self._random.permutation(len(self._rest))]
+        return np.concatenate([drawn, self._from_rest(limit - len(drawn))])
+
+    def _draw(self, new: list[int]) -> Numbers:
+        """Replaces random numbers in the buffer by new ones, and returns them."""
+        assert self._buffer is not None
+        buffer, drawn = self._buffer, []
+        slots = self._random.integers(0, max(len(buffer), 1), len(new)).tolist()
+        for slot, number in zip(slots, new, strict=True):
+            drawn.append(buffer[slot])
+            buffer[slot] = number
+        return np.array(drawn, np.int64)
+
+    def _from_rest(self, limit: int) -> Numbers:
+        assert self._rest is not None
+        taken, self._rest = self._rest[:limit], self._rest[limit:]
+        return taken
+
+
+class _ShuffledRows(ReplayedStream):
+    """Shuffles elements without random access, in a buffer."""
+
+    def __init__(self, source: Stream, size: int, random: np.random.Generator) -> None:
+        self._source = source
+        self._size = size
+        self._random = random
+        self._buffer: list[Any] = []
+        self._has_ended = False
+
+    @override
+    def _take(self, limit: int) -> Columns | None:
+        rows: list[Any] = []
+        while len(rows) < limit:
+            self._fill(self._size)
+            if not self._buffer:
+                break
+            place = int(self._random.integers(0, len(self._buffer)))
+            self._buffer[place], self._buffer[-1] = (
+                self._buffer[-1],
+                self._buffer[place],
+            )
+            rows.append(self._buffer.pop())
+        return cols.from_rows(rows) if rows else None
+
+    def _fill(self, size: int) -> None:
+        if not self._has_ended:
+            for columns in take_up_to(self._source, size - len(self._buffer)):
+                self._buffer.extend(cols.rows_of(columns))
+            self.structure = self._source.structure
+            self._has_ended = len(self._buffer) < size

@@ -25,11 +25,11 @@ def spec_of_function(function: Callable[..., Any], source: Node, mapped: Node) -
             lambda leaf: TensorSpec(None, leaf.dtype), spec_of_first(mapped)
         )
     try:
-        small, large = (
+        results = [
             cols.call(function, source.structure, _filled(source.spec, size, value))
             for size, value in ((2, 0), (3, 1))
-        )
-        return jax.tree.map(_common_spec, small, large)
+        ]
+        return common_spec([jax.tree.map(_spec_of_value, r) for r in results])
     except Exception:
         return spec_of_first(mapped)
 
@@ -43,8 +43,28 @@ def spec_of_first(mapped: Node) -> Any:
 
 def spec_of_row(stream: Stream, row: Sequence[Any]) -> Any:
     """Returns the spec of an element of a stream, given its leaves."""
-    specs = [TensorSpec(np.shape(leaf), _dtype(leaf)) for leaf in row]
-    return jax.tree.unflatten(stream.structure, specs)
+    return jax.tree.unflatten(stream.structure, map(_spec_of_value, row))
+
+
+def common_spec(specs: Sequence[Any]) -> Any:
+    """Merges specs: dimensions that differ become unknown.
+
+    Those of datasets without elements may be None.
+    """
+    known = [spec for spec in specs if spec is not None]
+    return jax.tree.map(_common_leaf, *known) if known else None
+
+
+def _common_leaf(first: TensorSpec, *rest: TensorSpec) -> TensorSpec:
+    shape: Any = first.shape
+    for other in rest:
+        if shape is None or other.shape is None or len(other.shape) != len(shape):
+            shape = None
+        else:
+            shape = tuple(
+                a if a == b else None for a, b in zip(shape, other.shape, strict=True)
+            )
+    return TensorSpec(shape, first.dtype)
 
 
 def _filled(spec: Any, size: int, value: int) -> list[Any]:
@@ -56,15 +76,7 @@ def _filled(spec: Any, size: int, value: int) -> list[Any]:
     return [np.full(shape, value, leaf.dtype) for shape, leaf in pairs]
 
 
-def _common_spec(small: Any, large: Any) -> TensorSpec:
-    shape = tuple(
-        a if a == b else None
-        for a, b in zip(np.shape(small), np.shape(large), strict=True)
-    )
-    return TensorSpec(shape, _dtype(small))
-
-
-def _dtype(value: Any) -> np.dtype[Any]:
-    if isinstance(value, bytes | str):
-        return cols.STRING
-    return np.asarray(value).dtype
+def _spec_of_value(value: Any) -> TensorSpec:
+    is_text = isinstance(value, bytes | str)
+    dtype = cols.STRING if is_text else np.asarray(value).dtype
+    return TensorSpec(np.shape(value), dtype)

@@ -17,13 +17,16 @@ from collections.abc import (
     MutableMapping,
     MutableSequence,
     MutableSet,
+    Sequence,
 )
 from typing import Any, NoReturn
 
 import jax
 import numpy as np
 
-from mirrax.data.plan.columns import Columns, call
+from mirrax.data.plan import columns as cols
+from mirrax.data.plan.columns import Columns
+from mirrax.errors import InvalidArgumentError
 
 _MUTABLE_TYPES = (
     Iterator,
@@ -47,6 +50,72 @@ _WRITES = {"STORE_ATTR", "STORE_DEREF", "STORE_GLOBAL", "STORE_SUBSCR"}
 
 class NotVectorizable(Exception):  # noqa: N818 - a signal to the planner
     """An operation that cannot be vectorized exactly."""
+
+
+class MappedFunction:
+    """A function that is called for many elements at once if the results are equal."""
+
+    def __init__(self, function: Callable[..., Any], vectorize: bool) -> None:
+        self._function = function
+        self._vectorize = vectorize and is_pure(function)
+        self._is_deterministic = self._vectorize and is_deterministic(function)
+        self._is_verified = False
+        self._nesting: Any = None
+
+    def try_batched(
+        self, structure: Any, columns: Columns
+    ) -> tuple[Any, Columns] | None:
+        """Returns structure and columns of the results; None if not vectorizable."""
+        if not self._vectorize or cols.num_rows(columns) < 2:
+            return None
+        try:
+            is_known = self._is_verified and self._is_deterministic
+            nesting, result = vectorized(self._function, structure, columns, is_known)
+            if result and (
+                self._is_verified
+                or self._matches_single_call(structure, columns, result)
+            ):
+                self._is_verified = True
+                return nesting, result
+        except Exception:
+            # A real error appears again when it is called for each element.
+            pass
+        self._vectorize = False
+        return None
+
+    def call(self, structure: Any, row: Sequence[Any], number: int) -> Any:
+        """Returns the leaves and the structure of the result for one element."""
+        with cols.ErrorNote("map", number):
+            result = cols.call(self._function, structure, row)
+            leaves, nesting = jax.tree.flatten(result)
+            self._check(nesting, result)
+        return leaves, nesting
+
+    def _check(self, nesting: Any, result: Any) -> None:
+        if not nesting.num_leaves:
+            raise InvalidArgumentError(
+                "A function given to `map` must return arrays, or a structure of "
+                f"them. Received: {result!r}."
+            )
+        if self._nesting is None:
+            self._nesting = nesting
+        elif nesting != self._nesting:
+            raise InvalidArgumentError(
+                "A function given to `map` must return the same structure for every "
+                f"element. Received: {nesting} after {self._nesting}."
+            )
+
+    def _matches_single_call(
+        self, structure: Any, columns: Columns, result: Columns
+    ) -> bool:
+        """Returns whether a separate call for the last row gives the same result."""
+        row = cols.rows_of(cols.select(columns, slice(-1, None)))[0]
+        own = jax.tree.leaves(cols.call(self._function, structure, row))
+        return all(
+            np.asarray(leaf).dtype == column.dtype
+            and np.array_equal(np.asarray(leaf), column[-1])
+            for leaf, column in zip(own, result, strict=True)
+        )
 
 
 class StackedRows(np.lib.mixins.NDArrayOperatorsMixin):
@@ -151,7 +220,7 @@ def vectorized(
     if not all(isinstance(c, np.ndarray) and c.dtype != object for c in columns):
         raise NotVectorizable
     before = None if is_known else _random_states()
-    result = call(function, structure, [StackedRows(column) for column in columns])
+    result = cols.call(function, structure, [StackedRows(column) for column in columns])
     if not is_known and _random_states() != before:
         # Each row needs its own random number.
         raise NotVectorizable

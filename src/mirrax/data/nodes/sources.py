@@ -1,0 +1,256 @@
+"""Data in memory and in functions: slices, `range`, `counter`, `random`, generators."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import jax
+import numpy as np
+from typing_extensions import override
+
+from mirrax.data.plan.columns import STRING, Column, Columns, as_array, from_rows
+from mirrax.data.plan.indexed import IndexedNode, SequentialIndices
+from mirrax.data.plan.node import (
+    INFINITE,
+    UNKNOWN,
+    Epoch,
+    Node,
+    ReplayedStream,
+    State,
+    Stream,
+    as_count,
+)
+from mirrax.data.plan.seeds import Seeded, random_for
+from mirrax.values.tensor_spec import TensorSpec
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Slices(IndexedNode):
+    """The rows of columns, with the spec `element`."""
+
+    columns: Columns = dataclasses.field(repr=False)
+    count: int
+    element: Any = dataclasses.field(repr=False)
+
+    @override
+    def look_up(self, numbers: np.ndarray[Any, Any]) -> Columns:
+        return [
+            np.take(column, numbers, axis=0)
+            if isinstance(column, np.ndarray)
+            else [column[number] for number in numbers.tolist()]
+            for column in self.columns
+        ]
+
+    @property
+    @override
+    def spec(self) -> Any:
+        return self.element
+
+    @property
+    @override
+    def cardinality(self) -> int:
+        return self.count
+
+
+def slices(tensors: Any) -> Slices:
+    """Returns the rows of a structure of arrays, or of lists of numbers."""
+    try:
+        arrays = jax.tree.map(as_array, tensors, is_leaf=_is_list)
+    except ValueError as error:
+        raise ValueError(
+            "Lists must be rows of the same length to be an array. Received: "
+            f"{tensors!r}. Pad them, or use `from_generator`."
+        ) from error
+    return _slices(arrays)
+
+
+def one_element(tensors: Any) -> Slices:
+    """Returns a structure of arrays as one element."""
+    rows = jax.tree.map(lambda leaf: as_array(leaf)[None], tensors, is_leaf=_is_list)
+    return _slices(rows)
+
+
+def slices_of_columns(structure: Any, columns: Columns) -> Slices:
+    """Returns the rows of columns."""
+    specs = [_spec_of_rows(column) for column in columns]
+    return Slices(columns, len(columns[0]), jax.tree.unflatten(structure, specs))
+
+
+def _spec_of_rows(column: Column) -> TensorSpec:
+    if isinstance(column, np.ndarray):
+        return TensorSpec(column.shape[1:], column.dtype)
+    return TensorSpec(None, column[0].dtype)
+
+
+def _slices(arrays: Any) -> Slices:
+    leaves, nesting = jax.tree.flatten(arrays)
+    if not leaves or any(leaf.ndim == 0 for leaf in leaves):
+        raise ValueError(
+            "Slices are taken along the first dimension, which every array must have. "
+            f"Received: shapes {[leaf.shape for leaf in leaves]}."
+        )
+    sizes = {len(leaf) for leaf in leaves}
+    if len(sizes) > 1:
+        raise ValueError(
+            "All arrays must have the same number of rows. Received: "
+            f"{sorted(sizes)}. Cut them to the same length."
+        )
+    return slices_of_columns(nesting, leaves)
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, list)
+
+
+_ROWS = 256
+"""How many random numbers are made at once."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Range(IndexedNode):
+    """Integers."""
+
+    spec = TensorSpec((), np.int64)
+
+    numbers: range
+
+    @override
+    def look_up(self, numbers: np.ndarray[Any, Any]) -> Columns:
+        return [self.numbers.start + numbers * self.numbers.step]
+
+    @property
+    @override
+    def cardinality(self) -> int:
+        return len(self.numbers)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Counter(IndexedNode):
+    """Numbers from a start on, by a step."""
+
+    cardinality = INFINITE
+
+    start: int
+    step: int
+    dtype: np.dtype[Any]
+
+    @override
+    def indices(self, epoch: Epoch) -> Stream:
+        return SequentialIndices(sys.maxsize)
+
+    @override
+    def look_up(self, numbers: np.ndarray[Any, Any]) -> Columns:
+        return [(self.start + numbers * self.step).astype(self.dtype)]
+
+    @property
+    @override
+    def spec(self) -> Any:
+        return TensorSpec((), self.dtype)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class RandomNumbers(Node, Seeded):
+    """Random integers below 2**32."""
+
+    spec = TensorSpec((), np.int64)
+    cardinality = INFINITE
+
+    seed: int
+    rerandomize: bool
+    is_unseeded: bool = dataclasses.field(default=False, repr=False)
+
+    @override
+    def open(self, epoch: Epoch) -> Stream:
+        return RandomStream((self.seed, *(epoch if self.rerandomize else ())))
+
+
+class RandomStream(Stream):
+    """Random integers below 2**32, generated in blocks for fast restores."""
+
+    chunk = _ROWS
+    structure = jax.tree.structure(0)
+
+    def __init__(self, seed: tuple[int, ...]) -> None:
+        self._seed = seed
+        self._position = 0
+        self._made = (-1, np.zeros(0, np.int64))
+
+    @override
+    def take(self, limit: int) -> Columns | None:
+        number, start = divmod(self._position, _ROWS)
+        if self._made[0] != number:
+            block = random_for(*self._seed, number).integers(2**32, size=_ROWS)
+            self._made = (number, block)
+        taken = self._made[1][start : start + limit]
+        self._position += len(taken)
+        return [taken]
+
+    @override
+    def state(self) -> State:
+        return self._position
+
+    @override
+    def restore(self, state: State) -> None:
+        self._position = as_count(state)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Generated(Node):
+    """What a Python function yields."""
+
+    is_expensive = True
+    cardinality = UNKNOWN
+
+    function: Callable[[], Iterable[Any]]
+    signature: Any
+
+    @override
+    def open(self, epoch: Epoch) -> Stream:
+        return _GeneratedStream(self)
+
+    @property
+    @override
+    def spec(self) -> Any:
+        return self.signature
+
+
+class _GeneratedStream(ReplayedStream):
+    def __init__(self, node: Generated) -> None:
+        self._elements = iter(node.function())
+        self._specs, self.structure = jax.tree.flatten(node.signature)
+
+    @override
+    def _take(self, limit: int) -> Columns | None:
+        # One at a time, so that nothing is read ahead.
+        for element in itertools.islice(self._elements, 1):
+            return from_rows([self._checked(element)])
+        return None
+
+    def _checked(self, element: Any) -> list[Any]:
+        try:
+            leaves = self.structure.flatten_up_to(element)
+            pairs = zip(leaves, self._specs, strict=True)
+            return [_fitted(leaf, spec) for leaf, spec in pairs]
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                "What a generator yields must fit its `output_signature`. Received: "
+                f"element {self._taken}, {element!r}, for "
+                f"{jax.tree.unflatten(self.structure, self._specs)}."
+            ) from error
+
+
+def _fitted(leaf: Any, spec: TensorSpec) -> Any:
+    if spec.dtype == STRING:
+        if not isinstance(leaf, bytes | str):
+            raise TypeError
+        return leaf.encode() if isinstance(leaf, str) else leaf
+    array = np.asarray(leaf)
+    if array.size and not np.can_cast(array.dtype, spec.dtype, "same_kind"):
+        raise TypeError
+    if not spec.allows(array.shape):
+        raise ValueError
+    return array.astype(spec.dtype)
