@@ -10,7 +10,7 @@ import time
 import traceback
 from collections.abc import Callable
 
-from mirrax.cluster.failure import Failure, read_failure
+from mirrax.cluster.failure import Failure
 from mirrax.cluster.job_options import EXIT_CODE
 from mirrax.cluster.membership import Membership
 from mirrax.cluster.net.messages import Message, ProtocolError
@@ -154,7 +154,7 @@ class Heartbeat:
             self._answers.append(message)
             self.notify()
         elif message.kind == "failure":
-            self._set_failure(read_failure(message))
+            self._set_failure(Failure(**message.fields))
         elif message.kind in ("count_steps", "stop_after"):
             self.stop_agreement.receive(message)
             self.notify()

@@ -97,7 +97,6 @@ class Job:
         self.heartbeat = Heartbeat(membership, client, self._progress, silence_timeout)
         # One at a time: replies are matched by their order.
         self._lock = threading.Lock()
-        self._num_exchanges = 0
         self._has_failed = False
         self.has_abandoned_thread = False
 
@@ -155,9 +154,7 @@ class Job:
         payloads: they go through the coordinator.
         """
         with self._lock, self.guard(topic):
-            fields = {"number": self._num_exchanges, "topic": topic}
-            self._num_exchanges += 1
-            self.heartbeat.send(Message("exchange", fields, payload))
+            self.heartbeat.send(Message("exchange", {"topic": topic}, payload))
             answer = self.heartbeat.wait_for_answer(timeout)
         return _split(answer)
 
