@@ -101,7 +101,7 @@ def count_tasks() -> int:
     cluster = config.cluster_spec()
     launcher = find_launcher()
     if cluster or launcher is None:
-        return len(list_workers(cluster.as_dict()))
+        return len(list_workers(cluster))
     text = os.environ.get(launcher.count, "")
     return int(text) if text.isdecimal() else 1
 

@@ -151,7 +151,7 @@ def _read() -> TFConfig:
 
 def _load(text: str) -> Any:
     try:
-        return json.loads(text, object_pairs_hook=_reject_repeated_names)
+        return json.loads(text)
     except (json.JSONDecodeError, RecursionError) as error:
         _raise_error(
             "",
@@ -159,15 +159,6 @@ def _load(text: str) -> Any:
             f"is JSON, and this is not: {error}",
             "Write it with json.dumps; names and strings have double quotes.",
         )
-
-
-def _reject_repeated_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    fields: dict[str, Any] = {}
-    for name, value in pairs:
-        if name in fields:
-            _raise_error(name, value, "is given once", "Leave one of them.")
-        fields[name] = value
-    return fields
 
 
 def _read_cluster(fields: dict[str, Any]) -> dict[str, dict[int, str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import traceback
 from collections.abc import Callable
+from concurrent.futures import Future
 from time import monotonic
 from types import TracebackType
 
@@ -168,24 +169,21 @@ class Job:
 
         The thread is abandoned if the job fails meanwhile.
         """
-        result: list[BaseException | None] = []
+        done: Future[object] = Future()
+        done.add_done_callback(lambda _: self.heartbeat.notify())
 
         def run() -> None:
-            error: BaseException | None = None
             try:
-                work()
-            except BaseException as raised:
-                error = raised
-            result.append(error)
-            self.heartbeat.notify()
+                done.set_result(work())
+            except BaseException as error:
+                done.set_exception(error)
 
         with self.guard(phase):
             threading.Thread(target=run, name="mirrax-job", daemon=True).start()
             self.has_abandoned_thread = True
-            self.heartbeat.wait_until(lambda: result)
+            self.heartbeat.wait_until(done.done)
             self.has_abandoned_thread = False
-            if result[0] is not None:
-                raise result[0]
+            done.result()
 
     def finish_startup(self) -> None:
         """Ends the start-up, which has a limit of its own."""
