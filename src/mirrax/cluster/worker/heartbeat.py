@@ -83,18 +83,16 @@ class Heartbeat:
         Args:
             timeout: Seconds after which the others count as stuck.
         """
-        with self._changed:
-            if not self._changed.wait_for(self._has_answer_or_failure, timeout):
-                self.send_progress("stuck")
-                self._changed.wait_for(self._has_answer_or_failure)
-            if not self._answers:
-                raise self.make_error()
-            return self._answers.pop(0)
+        if not self._wait(lambda: self._answers, timeout):
+            self.send_progress("stuck")
+            self._wait(lambda: self._answers)
+        if not self._answers:
+            raise self.make_error()
+        return self._answers.pop(0)
 
     def wait_until(self, is_done: Callable[[], object]) -> None:
         """Waits until `is_done()`, checked at each `notify`; raises the failure."""
-        with self._changed:
-            self._changed.wait_for(lambda: is_done() or self.failure is not None)
+        self._wait(is_done)
         if self.failure is not None:
             raise self.make_error()
 
@@ -117,10 +115,7 @@ class Heartbeat:
         if self.failure is None:
             # JAX may notice a lost worker before the coordinator reports it.
             self.send_progress("broken")
-            with self._changed:
-                self._changed.wait_for(
-                    lambda: self.failure is not None, _EXPLAIN_SECONDS
-                )
+            self._wait(lambda: False, _EXPLAIN_SECONDS)
         return error if self.failure is None else self.make_error()
 
     def on_failure(self, interrupt: Callable[[], object]) -> None:
@@ -137,8 +132,14 @@ class Heartbeat:
         self.has_left = True
         self._client.close()
 
-    def _has_answer_or_failure(self) -> bool:
-        return bool(self._answers) or self.failure is not None
+    def _wait(
+        self, is_done: Callable[[], object], timeout: float | None = None
+    ) -> bool:
+        """Waits until `is_done()` or the job fails; returns False after the timeout."""
+        with self._changed:
+            return self._changed.wait_for(
+                lambda: bool(is_done()) or self.failure is not None, timeout
+            )
 
     def _receive_loop(self) -> None:
         try:
