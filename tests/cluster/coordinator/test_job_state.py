@@ -87,13 +87,6 @@ def test_different_configuration_is_named():
     )
 
 
-def test_second_process_with_one_index_is_refused():
-    job_state = start()
-    reason = job_state.add_worker(1, body(7), now=1)
-    assert "worker 1 (h1:1) again, from m7 (process 7); the first is m1" in reason
-    assert job_state.failure is None
-
-
 def test_exchange_answers_all_in_the_order_of_workers():
     job_state = start()
     for index in (2, 0, 1):

@@ -16,13 +16,7 @@ from collections.abc import Iterator
 from mirrax.cluster.coordinator.job_state import JobState
 from mirrax.cluster.failure import Failure
 from mirrax.cluster.net import handshake
-from mirrax.cluster.net.messages import (
-    MAX_MESSAGE_BYTES,
-    Decoder,
-    Message,
-    ProtocolError,
-    encode,
-)
+from mirrax.cluster.net.messages import MAX_MESSAGE_BYTES, Decoder, Message, encode
 from mirrax.cluster.net.tunnel import copy_both_ways
 
 _TICK_SECONDS = 0.1
@@ -185,7 +179,8 @@ class Server:
                 and connection.socket in self._connections
             ):
                 self._write(connection)
-        except (OSError, ProtocolError, KeyError, TypeError, ValueError) as error:
+        # ProtocolError is a ValueError.
+        except (OSError, KeyError, TypeError, ValueError) as error:
             _LOGGER.debug("A connection ends: %s", error)
             self._close(connection)
 
