@@ -122,9 +122,11 @@ def run_job(
                 result = _forbid_requeue(result, requeue_code)
                 break
             delay = choose_delay(failed)
+            done = failed[-1].steps.done
             show(
-                f"mirrax launch: {describe(failed[-1])}. Restart {len(failed)} of "
-                f"{max_restarts}{f' in {delay:g} s' if delay else ''}."
+                f"mirrax launch: {result.cause}"
+                f"{'' if done is None else f', after step {done}'}. Restart "
+                f"{len(failed)} of {max_restarts}{f' in {delay:g} s' if delay else ''}."
             )
             if not _sleep(delay, end, signals):
                 if signals:
@@ -182,12 +184,6 @@ def choose_delay(failed: Sequence[FailedAttempt]) -> float:
             break
         num_idle += 1
     return min(_MAX_DELAY_SECONDS, 2.0 ** (num_idle - 1)) if num_idle else 0.0
-
-
-def describe(attempt: FailedAttempt) -> str:
-    """Returns who failed, why and where, as text."""
-    done = attempt.steps.done
-    return f"{attempt.cause}{'' if done is None else f', after step {done}'}"
 
 
 @contextlib.contextmanager

@@ -22,9 +22,6 @@ from mirrax.cluster.worker.tracebacks import describe_main_thread
 from mirrax.cluster.worker.wait_scopes import WaitScopes
 from mirrax.errors import CollectiveTimeout, JobError, ProgramMismatch, WorkerLost
 
-MISMATCH_EXIT_CODE = 1
-"""The exit code of a worker whose program differs: no restart cures that."""
-
 _HEARTBEAT_SECONDS = 0.5
 _RETRY_SECONDS = 0.2
 # How long to wait for the coordinator to explain an error of JAX.
@@ -235,4 +232,5 @@ class Heartbeat:
 
 def exit_code_of(error: JobError) -> int:
     """Returns the exit code of a worker that ends with an error of the job."""
-    return MISMATCH_EXIT_CODE if isinstance(error, ProgramMismatch) else EXIT_CODE
+    # No restart cures a program that differs.
+    return 1 if isinstance(error, ProgramMismatch) else EXIT_CODE
