@@ -235,21 +235,16 @@ class Server:
         self._close(connection)
 
     def _open_tunnel(self, connection: _Connection, answer: Message) -> None:
-        self._forget(connection)
-        sock = connection.socket
-        service = None
-        try:
-            service = next(self._service)
-            sock.settimeout(_HANDSHAKE_SECONDS)
-            sock.sendall(encode(answer))
-            sock.settimeout(None)
-        except (OSError, StopIteration) as error:
-            _LOGGER.warning("JAX's service cannot be reached: %r", error)
-            sock.close()
-            if service is not None:
-                service.close()
+        service = next(self._service, None)
+        if service is None:
+            _LOGGER.warning("No connection to JAX's service is left.")
+            self._close(connection)
             return
-        copy_both_ways(sock, service)
+        self._forget(connection)
+        connection.socket.setblocking(True)
+        # As for a refusal, there is room for it.
+        connection.socket.sendall(encode(answer))
+        copy_both_ways(connection.socket, service)
 
     def _deliver(self) -> None:
         outbox, self._job.outbox = self._job.outbox, []
