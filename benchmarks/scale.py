@@ -156,7 +156,7 @@ def measure_coordinator(num_workers):
         busy = (after - before) / 4.0
         memory = job.process.memory_info().rss
         start = time.perf_counter()
-        fields = {"number": 0, "topic": "order of programs"}
+        fields = {"topic": "order of programs"}
         for worker in job.workers:
             worker.send(Message("exchange", fields, b"x" * 64))
         exchange = job.wait_for("exchanged") - start

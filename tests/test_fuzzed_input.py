@@ -9,9 +9,6 @@ import string
 
 import pytest
 
-from mirrax.cluster.coordinator.job_state import JobState
-from mirrax.cluster.job_options import JobOptions
-from mirrax.cluster.membership import Worker
 from mirrax.cluster.net import handshake
 from mirrax.cluster.net.messages import Decoder, Message, ProtocolError, encode
 from mirrax.cluster.resolvers import tf_config
@@ -158,24 +155,3 @@ def test_forged_handshakes_are_refused_or_give_a_protocol_error():
             assert not handshake.verify_answer(KEY, challenge, hello, forged)
         except ProtocolError:
             continue
-
-
-def test_odd_messages_of_a_worker_never_end_the_coordinator():
-    generator = random.Random(4)
-    workers = [Worker("worker", index, f"h{index}:1") for index in range(2)]
-    kinds = ("progress", "exchange", "failed", "broken", "stuck", "stack", "?")
-    names = ("count", "phase", "step", "waiting", "limit", "number", "topic", "text")
-    body = {"hostname": "m", "pid": 1, "configuration": {}}
-    for _ in range(ROUNDS):
-        job = JobState(workers, JobOptions(), now=0)
-        for index in range(2):
-            job.add_worker(index, body, now=0)
-        for now in range(3):
-            fields = {n: any_value(generator, 1) for n in generator.sample(names, 6)}
-            try:
-                job.receive(now % 2, Message(generator.choice(kinds), fields), now)
-            except (ProtocolError, TypeError, ValueError):
-                job.disconnect(now % 2, now)
-            job.tick(now + 10)
-        for _, message in job.outbox:
-            encode(message)

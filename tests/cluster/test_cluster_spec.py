@@ -1,5 +1,3 @@
-import copy
-
 import pytest
 
 from mirrax.cluster_resolver import ClusterSpec
@@ -71,8 +69,3 @@ def test_records_describe_the_cluster():
     assert [job.name for job in records.job] == ["ps", "worker"]
     assert [job.tasks for job in records.job] == [{3: "c:1"}, {0: "a:1", 1: "b:1"}]
     assert ClusterSpec(records) == spec
-
-
-def test_specs_can_be_copied():
-    spec = ClusterSpec({"worker": {"0": "a:1", "1": "b:1"}})
-    assert copy.deepcopy(spec) == spec == ClusterSpec({"worker": ["a:1", "b:1"]})

@@ -14,10 +14,6 @@ def test_secrets_are_not_shown():
     assert "hidden" not in repr(JobOptions(secret="hidden", token="hidden"))
 
 
-def test_grace_after_a_failure_can_be_set():
-    assert read_options({"MIRRAX_FAILURE_GRACE": "60"}).failure_grace == 60.0
-
-
 @pytest.mark.parametrize("text", ["soon", "0", "-1", "nan"])
 def test_wrong_time_is_refused(text):
     with pytest.raises(ValueError, match=r"must be a number of seconds.* Received"):

@@ -6,21 +6,17 @@ from mirrax.cluster.membership import (
     split_address,
     summarize_workers,
 )
-from mirrax.cluster_resolver import ClusterSpec, SimpleClusterResolver
+from mirrax.cluster_resolver import ClusterSpec
 
 WORKERS = {"worker": ["a:1", "b:1"]}
 
 
-def resolver(cluster, task_type=None, task_id=None):
-    return SimpleClusterResolver(
-        ClusterSpec(cluster), task_type=task_type, task_id=task_id
-    )
+def find(cluster, task_type=None, task_id=None):
+    return find_membership(ClusterSpec(cluster), task_type, task_id)
 
 
 def test_chief_comes_first():
-    membership = find_membership(
-        resolver({"worker": ["a:1"], "chief": ["b:1"]}, "worker", 0)
-    )
+    membership = find({"worker": ["a:1"], "chief": ["b:1"]}, "worker", 0)
     assert [worker.name for worker in membership.workers] == ["chief 0", "worker 0"]
     assert membership.me.name == "worker 0"
 
@@ -28,20 +24,20 @@ def test_chief_comes_first():
 @pytest.mark.parametrize(
     "case",
     [
-        resolver({}),
-        resolver({"worker": ["a:1"]}),
-        resolver({"worker": ["a:1"]}, "worker", 0),
-        resolver({**WORKERS, "evaluator": ["c:1"]}, "evaluator", 0),
-        resolver(WORKERS, "evaluator", 0),
+        ({},),
+        ({"worker": ["a:1"]},),
+        ({"worker": ["a:1"]}, "worker", 0),
+        ({**WORKERS, "evaluator": ["c:1"]}, "evaluator", 0),
+        (WORKERS, "evaluator", 0),
     ],
     ids=["empty", "one", "one_named", "evaluator", "unlisted_evaluator"],
 )
 def test_some_processes_train_alone(case):
-    assert find_membership(case) is None
+    assert find(*case) is None
 
 
 def test_ps_entries_do_not_count():
-    membership = find_membership(resolver({**WORKERS, "ps": ["c:1"]}, "worker", 1))
+    membership = find({**WORKERS, "ps": ["c:1"]}, "worker", 1)
     assert len(membership.workers) == 2
 
 
@@ -49,20 +45,20 @@ def test_ps_entries_do_not_count():
     ("case", "message"),
     [
         (
-            resolver(WORKERS),
+            (WORKERS,),
             "must say which of them this process is.*worker 0, worker 1",
         ),
-        (resolver(WORKERS, "worker"), "must say which of them"),
-        (resolver(WORKERS, "worker", 2), "must be one of the workers"),
-        (resolver({"worker": ["a:1"]}, "worker", 1), "must be one of the workers"),
-        (resolver({**WORKERS, "ps": ["c:1"]}, "ps", 0), "Do not start this task"),
-        (resolver({"worker": ["a", "b"]}, "worker", 0), "An address is 'host:port'"),
+        ((WORKERS, "worker"), "must say which of them"),
+        ((WORKERS, "worker", 2), "must be one of the workers"),
+        (({"worker": ["a:1"]}, "worker", 1), "must be one of the workers"),
+        (({**WORKERS, "ps": ["c:1"]}, "ps", 0), "Do not start this task"),
+        (({"worker": ["a", "b"]}, "worker", 0), "An address is 'host:port'"),
     ],
     ids=["no_task", "no_index", "no_such_task", "one_worker", "ps", "no_port"],
 )
 def test_no_job_of_several_runs_alone(case, message):
     with pytest.raises(ValueError, match=message):
-        find_membership(case)
+        find(*case)
 
 
 @pytest.mark.parametrize(

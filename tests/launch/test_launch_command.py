@@ -209,9 +209,6 @@ def test_deaf_workers_are_ended_after_the_grace():
         (["--requeue-code", "256", SCRIPT], "must be an exit code from 0 to 255"),
         (["--log-dir", f"{SCRIPT}/logs", SCRIPT], "--log-dir must be a directory"),
         (["no/such/script.py"], "must be a file. Received: 'no/such/script.py', wh"),
-        ([os.path.dirname(SCRIPT)], "a directory without __main__.py"),
-        (["-m", "no_such_module"], "-m takes the name of a module, such as package.tr"),
-        (["-m", "this.py"], "which is not found from here. For a file leave out -m."),
     ],
     ids=[
         "workers",
@@ -224,9 +221,6 @@ def test_deaf_workers_are_ended_after_the_grace():
         "requeue",
         "logs",
         "script",
-        "directory",
-        "module",
-        "file as module",
     ],
 )
 def test_wrong_arguments_are_explained(capsys, arguments, message):
@@ -312,29 +306,9 @@ def test_subcommands_are_listed(capsys):
     assert cli.main([]) == 2
 
 
-def test_subcommand_gets_its_arguments(capsys):
-    assert cli.main(["launch", "-n", "0", SCRIPT]) == 2
-    assert "mirrax launch: " in capsys.readouterr().err
-
-
 def test_the_command_tells_its_version(capsys):
     assert cli.main(["--version"]) == 0
     assert capsys.readouterr().out == f"mirrax {mirrax.__version__}\n"
-
-
-@pytest.mark.slow
-def test_the_package_is_the_command():
-    command = [sys.executable, "-m", "mirrax", "launch", "-n", "1", SCRIPT, "show"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("[worker 0] [] ")
-
-
-def test_a_missing_subcommand_lists_what_there_is(capsys):
-    assert cli.main([]) == 2
-    shown = capsys.readouterr().err
-    assert "mirrax doctor" in shown
-    assert "mirrax --version" in shown
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,9 @@ import pytest
 
 from mirrax.launch import worker_plan
 from mirrax.launch.worker_plan import (
-    find_free_ports,
     make_environment,
     plan_hosts,
     plan_local,
-    share_cores,
 )
 
 
@@ -75,12 +73,3 @@ def test_what_the_user_has_set_stays():
     made = make_environment(plan_local(2), 0, 1, {"OMP_NUM_THREADS": "7"})
     assert made["OMP_NUM_THREADS"] == "7"
     assert "JAX_NUM_CPU_DEVICES" not in made
-
-
-@pytest.mark.parametrize(("cores", "workers", "share"), [(8, 3, 2), (2, 4, 1)])
-def test_cores_are_shared(cores, workers, share):
-    assert share_cores(cores, workers) == share
-
-
-def test_free_ports_differ():
-    assert len(set(find_free_ports(20))) == 20

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import typing
 from typing import Any
 
-from mirrax.cluster.net.messages import Message, ProtocolError
+from mirrax.cluster.net.messages import Message
 from mirrax.errors import (
     CollectiveTimeout,
     JobError,
@@ -48,19 +47,6 @@ class PhaseReport:
         """
         step = "" if self.step is None else f", step {self.step}"
         return f"phase '{self.phase}'{step}"
-
-
-_PROGRESS_TYPES: dict[str, Any] = typing.get_type_hints(PhaseReport)
-
-
-def read_progress(fields: dict[str, Any]) -> PhaseReport:
-    """Returns the progress in a message's fields."""
-    values = {name: fields[name] for name in _PROGRESS_TYPES if name in fields}
-    for name, value in values.items():
-        # A whole number is also right for a time.
-        if not isinstance(value, _PROGRESS_TYPES[name] | int):
-            raise ProtocolError(f"The {name} of a worker cannot be {value!r}.")
-    return PhaseReport(**values)
 
 
 _ERRORS: dict[str, type[JobError]] = {
@@ -110,10 +96,3 @@ class Failure:
             phase=self.phase if progress is None else progress.phase,
             step=self.step if progress is None else progress.step,
         )
-
-
-def read_failure(message: Message) -> Failure:
-    """Returns the failure in a message."""
-    if message["error"] not in _ERRORS:
-        raise ProtocolError(f"There is no error {message['error']!r}.")
-    return Failure(**{f.name: message[f.name] for f in dataclasses.fields(Failure)})

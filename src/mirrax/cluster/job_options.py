@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Mapping
+from typing import Any
 
 from mirrax.errors import ConfigurationError
 
@@ -53,6 +54,11 @@ class JobOptions:
                 raise ConfigurationError(
                     f"`{name}` must be a number of seconds above 0. Received: {value}."
                 )
+        if not 0 <= self.requeue_code <= 255:
+            raise ConfigurationError(
+                "`requeue_code` must be an exit code from 0 to 255. Received: "
+                f"{self.requeue_code}."
+            )
 
 
 def read_options(environment: Mapping[str, str] = os.environ) -> JobOptions:
@@ -65,20 +71,13 @@ def read_options(environment: Mapping[str, str] = os.environ) -> JobOptions:
     for field in dataclasses.fields(JobOptions):
         variable = f"MIRRAX_{field.name.upper()}"
         text = environment.get(variable, "")
-        if text and field.name.endswith(_IN_SECONDS):
-            try:
-                values[field.name] = float(text)
-            except ValueError:
-                raise ConfigurationError(
-                    f"{variable} must be a number of seconds. Received: {text!r}."
-                ) from None
-        elif text and field.name == "requeue_code":
-            if not text.isdecimal() or int(text) > 255:
-                raise ConfigurationError(
-                    f"{variable} must be an exit code from 0 to 255. "
-                    f"Received: {text!r}."
-                )
-            values[field.name] = int(text)
-        elif text:
-            values[field.name] = text
+        kind: Any = float if field.name.endswith(_IN_SECONDS) else type(field.default)
+        try:
+            if text:
+                values[field.name] = kind(text)
+        except ValueError:
+            rule = "an exit code" if kind is int else "a number of seconds"
+            raise ConfigurationError(
+                f"{variable} must be {rule}. Received: {text!r}."
+            ) from None
     return JobOptions(**values)  # type: ignore[arg-type]

@@ -6,8 +6,7 @@ import dataclasses
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Sequence
 
 from mirrax.cluster.cluster_spec import ClusterSpec
 from mirrax.errors import ConfigurationError
@@ -26,18 +25,6 @@ _ADDRESS = re.compile(
     r"(?P<host>\[[0-9A-Fa-f:.%\w]+\]|"
     rf"(?=[^:]{{1,253}}:){_LABEL}(?:\.{_LABEL})*\.?):(?P<port>[0-9]{{1,5}})"
 )
-
-
-class Resolver(Protocol):
-    """The part of a cluster resolver that is used."""
-
-    @property
-    def task_type(self) -> str | None: ...
-
-    @property
-    def task_id(self) -> int | None: ...
-
-    def cluster_spec(self) -> ClusterSpec: ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,17 +102,17 @@ def join_address(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def find_membership(resolver: Resolver) -> Membership | None:
+def find_membership(
+    spec: ClusterSpec, task_type: str | None, task_id: int | None
+) -> Membership | None:
     """Returns the workers of this process's job, None if it trains alone.
 
     A cluster of several workers must say which of them this process is, so that one
     job never runs as several jobs of one worker.
     """
-    spec = resolver.cluster_spec()
-    workers = list_workers(spec.as_dict())
+    workers = list_workers(spec)
     for worker in workers:
         split_address(worker.address)
-    task_type, task_id = resolver.task_type, resolver.task_id
     if task_type == "evaluator" or (len(workers) <= 1 and task_type not in spec.jobs):
         return None
     if task_type in NON_TRAINING_JOBS:
@@ -151,20 +138,16 @@ def find_membership(resolver: Resolver) -> Membership | None:
     )
 
 
-def list_workers(
-    cluster: Mapping[str, list[str] | dict[int, str]],
-) -> tuple[Worker, ...]:
+def list_workers(spec: ClusterSpec) -> tuple[Worker, ...]:
     """Returns the workers of a cluster, the chief first.
 
-    >>> [worker.name for worker in list_workers({"worker": ["a:1"], "chief": ["b:1"]})]
+    >>> spec = ClusterSpec({"worker": ["a:1"], "chief": ["b:1"]})
+    >>> [worker.name for worker in list_workers(spec)]
     ['chief 0', 'worker 0']
     """
     return tuple(
-        Worker(job, index, address)
+        Worker(job, index, spec.task_address(job, index))
         for job in (*CHIEFS, WORKER)
-        for index, address in _enumerate(cluster.get(job, []))
+        if job in spec.jobs
+        for index in spec.task_indices(job)
     )
-
-
-def _enumerate(tasks: list[str] | dict[int, str]) -> list[tuple[int, str]]:
-    return sorted(tasks.items()) if isinstance(tasks, dict) else list(enumerate(tasks))

@@ -11,6 +11,7 @@ import mmap
 import os
 import pathlib
 import struct
+from collections.abc import Callable
 
 VARIABLE = "MIRRAX_STEP_RECORD"
 """The environment variable with the path of the file."""
@@ -39,49 +40,39 @@ class AttemptSteps:
         return self.done is not None and self.done != self.first
 
 
-class StepRecord:
-    """One attempt's file."""
+def create(path: pathlib.Path) -> None:
+    """Creates the file of one attempt, without steps."""
+    path.write_bytes(_FORMAT.pack(_UNKNOWN, _UNKNOWN, 0))
 
-    def __init__(self, path: pathlib.Path) -> None:
-        self.path = path
 
-    def create(self) -> None:
-        """Creates the file, without steps."""
-        self.path.write_bytes(_FORMAT.pack(_UNKNOWN, _UNKNOWN, 0))
-
-    def read(self) -> AttemptSteps:
-        """Returns the steps so far."""
-        first, done, is_preempted = _FORMAT.unpack(self.path.read_bytes())
-        if first == _UNKNOWN:
-            return AttemptSteps(is_preempted=bool(is_preempted))
-        return AttemptSteps(first, done, bool(is_preempted))
+def read(path: pathlib.Path) -> AttemptSteps:
+    """Returns the steps of an attempt so far."""
+    first, done, is_preempted = _FORMAT.unpack(path.read_bytes())
+    if first == _UNKNOWN:
+        return AttemptSteps(is_preempted=bool(is_preempted))
+    return AttemptSteps(first, done, bool(is_preempted))
 
 
 def report_start(step: int) -> None:
     """Tells the launcher from which step this process starts."""
-    _write(step, step, 0)
+    _update(lambda first, done: (step, step, 0))
 
 
 def report_step(step: int) -> None:
     """Tells the launcher that a step is completed."""
-    file = _open_own()
-    if file is not None:
-        first, _, _ = _FORMAT.unpack_from(file)
-        _write(step - 1 if first == _UNKNOWN else first, step, 0)
+    _update(lambda first, done: (step - 1 if first == _UNKNOWN else first, step, 0))
 
 
 def report_preemption() -> None:
     """Tells the launcher that this process has saved, and ends on request."""
+    _update(lambda first, done: (first, done, 1))
+
+
+def _update(change: Callable[[int, int], tuple[int, int, int]]) -> None:
     file = _open_own()
     if file is not None:
         first, done, _ = _FORMAT.unpack_from(file)
-        _write(first, done, 1)
-
-
-def _write(first: int, done: int, is_preempted: int) -> None:
-    file = _open_own()
-    if file is not None:
-        _FORMAT.pack_into(file, 0, first, done, is_preempted)
+        _FORMAT.pack_into(file, 0, *change(first, done))
 
 
 @functools.cache

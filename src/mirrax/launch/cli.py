@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import pathlib
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
+from typing import NoReturn
+
+from typing_extensions import override
 
 _SOURCES = pathlib.Path(__file__).parents[2]
 
@@ -29,6 +33,15 @@ SUBCOMMANDS = {
     for name, (module, text) in _MODULES.items()
     if (_SOURCES / f"{module.replace('.', '/')}.py").exists()
 }
+
+
+class CommandParser(argparse.ArgumentParser):
+    """A parser that reports a wrong argument in one line, without the usage."""
+
+    @override
+    def error(self, message: str) -> NoReturn:
+        help = f"`{self.prog} --help` lists the arguments."
+        self.exit(2, f"{self.prog}: {message}. {help}\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -22,7 +22,7 @@ from mirrax.cluster.resolvers.detection import (
 )
 from mirrax.cluster.resolvers.tf_config import VARIABLE
 from mirrax.devices import default_devices, device_kind
-from mirrax.launch.command_parser import CommandParser
+from mirrax.launch.cli import CommandParser
 
 _PACKAGES = ("mirrax", "jax", "jaxlib", "numpy", "keras", "flax")
 # Whether the check passed, what was checked, the result.
@@ -58,9 +58,6 @@ def examine(timeout: float = 3.0) -> Iterator[Finding]:
     for name in _PACKAGES:
         yield True, name, _find_version(name)
     yield _examine_devices()
-    proxies = sorted(name for name in os.environ if name.lower().endswith("_proxy"))
-    if proxies:
-        yield True, "proxies", f"{', '.join(proxies)} are set; workers connect directly"
     yield from _examine_cluster(timeout)
 
 
@@ -85,7 +82,7 @@ def _examine_cluster(timeout: float) -> Iterator[Finding]:
     name = f"{launcher.name} ({launcher.marker})" if launcher else VARIABLE
     try:
         resolver = find_cluster_resolver()
-        workers = list_workers(resolver.cluster_spec().as_dict())
+        workers = list_workers(resolver.cluster_spec())
         read_options()
     except (ValueError, RuntimeError) as error:
         yield False, name, str(error)

@@ -18,7 +18,6 @@ from mirrax.launch.worker_process import WorkerProcess, describe_code
 _KILLED = 128 + signal.SIGKILL
 _MAX_TEXT = 160
 _USAGE = "exit code 2"
-_NO_STEPS = AttemptSteps()
 STOPPED = "LauncherStopped"
 """The kind of a cause: a user has stopped the launcher of another machine."""
 
@@ -102,19 +101,15 @@ def make_result(
     signal_number: int | None,
     failure: Failure | None,
     timed_out: bool,
-    steps: AttemptSteps = _NO_STEPS,
-    coordinator_code: int | None = None,
+    steps: AttemptSteps,
+    coordinator_code: int | None,
 ) -> JobResult:
     """Returns the result of a job whose local workers have all ended.
 
     Args:
-        plan: The launched workers.
-        processes: The local workers.
         failed: The positions of failed processes, in the order of failure.
         signal_number: The signal forwarded to them, if any.
         failure: The coordinator's failure, if known here.
-        timed_out: Whether the timeout expired first.
-        steps: The steps of the first local worker.
         coordinator_code: The exit code of the coordinator, if it ended here by itself.
     """
     codes = [process.exit_code or 0 for process in processes]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import os
 import pathlib
 import re
@@ -16,7 +15,7 @@ from mirrax.cluster.job_options import EXIT_CODE, read_options
 from mirrax.cluster.membership import split_address
 from mirrax.cluster.net.listener import is_loopback
 from mirrax.errors import JobError
-from mirrax.launch.command_parser import CommandParser
+from mirrax.launch.cli import CommandParser
 from mirrax.launch.follower import Follower
 from mirrax.launch.leader import Leader
 from mirrax.launch.machines import Alone, Machines
@@ -164,6 +163,8 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         del options.command[0]
     if not options.command:
         parser.error("Name the script that every worker runs")
+    if options.workers is None:
+        options.workers = 2 if options.hosts is None else 1
     return options
 
 
@@ -183,17 +184,10 @@ def _check(options: argparse.Namespace) -> None:
             name = f"--{flag.replace('_', '-')}"
             raise ValueError(f"{name} must be {minimum} or more. Received: {value}.")
     script: str = options.command[0]
-    if options.module:
-        _check_module(script)
-    elif not os.path.exists(script):
+    if not options.module and not os.path.exists(script):
         raise ValueError(
             f"The script must be a file. Received: {script!r}, which is not there. For "
             "the name of a module use -m."
-        )
-    elif os.path.isdir(script) and not os.path.exists(f"{script}/__main__.py"):
-        raise ValueError(
-            f"The script must be a file. Received: {script!r}, a directory without "
-            "__main__.py. Name a file in it."
         )
     if options.log_dir is not None:
         try:
@@ -205,22 +199,6 @@ def _check(options: argparse.Namespace) -> None:
             ) from None
 
 
-def _check_module(name: str) -> None:
-    # The workers find modules of the current directory too. What is below a package is
-    # left to them: looking for it would import the package here.
-    package, dot, _ = name.partition(".")
-    sys.path.insert(0, os.getcwd())
-    try:
-        spec = importlib.util.find_spec(package) if package else None
-    finally:
-        del sys.path[0]
-    if spec is None or (dot and spec.submodule_search_locations is None):
-        raise ValueError(
-            "-m takes the name of a module, such as package.train. Received: "
-            f"{name!r}, which is not found from here. For a file leave out -m."
-        )
-
-
 def _plan(options: argparse.Namespace) -> LaunchPlan:
     if (options.hosts is None) != (options.host_index is None):
         raise ValueError(
@@ -228,9 +206,8 @@ def _plan(options: argparse.Namespace) -> LaunchPlan:
             f"--hosts {options.hosts}, --host-index {options.host_index}."
         )
     if options.hosts is None:
-        return plan_local(2 if options.workers is None else options.workers)
-    num_workers = 1 if options.workers is None else options.workers
-    return plan_hosts(options.hosts.split(","), options.host_index, num_workers)
+        return plan_local(options.workers)
+    return plan_hosts(options.hosts.split(","), options.host_index, options.workers)
 
 
 def _find_machines(options: argparse.Namespace) -> Machines | None:
@@ -245,9 +222,8 @@ def _find_machines(options: argparse.Namespace) -> Machines | None:
         return None
     hosts = tuple(options.hosts.split(","))
     minimum, maximum = _parse_elastic(options.elastic, len(hosts))
-    num_workers = 1 if options.workers is None else options.workers
     settings = read_options(_environment(options))
-    return Machines(hosts, num_workers, minimum, maximum, settings)
+    return Machines(hosts, options.workers, minimum, maximum, settings)
 
 
 def _meet(

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from mirrax.cluster.membership import split_address
 from mirrax.cluster.net import handshake
 from mirrax.cluster.net.listener import listen
-from mirrax.cluster.net.messages import Decoder, Message, ProtocolError, encode
+from mirrax.cluster.net.messages import Decoder, Message, encode
 from mirrax.cluster.worker.coordinator_client import keep_alive
 from mirrax.errors import CollectiveTimeout
 from mirrax.launch.job_result import STOPPED, Cause, JobResult
@@ -188,19 +188,16 @@ class Leader:
         index = None
         keep_alive(connection)
         with connection:
-            try:
+            # ProtocolError is a ValueError.
+            with contextlib.suppress(OSError, KeyError, TypeError, ValueError):
                 for message in self._receive(connection):
-                    if index is None:
-                        index = int(message["host"])
-                        with self._changed:
+                    with self._changed:
+                        if index is None:
+                            index = int(message["host"])
                             self._connections[index] = connection
-                            self._changed.notify_all()
-                    else:
-                        with self._changed:
+                        else:
                             self._reports[index] = message
-                            self._changed.notify_all()
-            except (OSError, ProtocolError, KeyError, TypeError, ValueError):
-                pass
+                        self._changed.notify_all()
             if index is not None and self._connections.get(index) is connection:
                 self._forget(index)
 

@@ -14,8 +14,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from mirrax.cluster import step_record
 from mirrax.cluster.job_options import EXIT_CODE, read_options
-from mirrax.cluster.step_record import AttemptSteps, StepRecord
+from mirrax.cluster.step_record import AttemptSteps
 from mirrax.errors import CollectiveTimeout
 from mirrax.launch.follower import Follower
 from mirrax.launch.job_result import Cause, JobResult, stop_without_workers
@@ -107,21 +108,25 @@ def run_job(
             result = supervisor.run(None if end is None else end - time.monotonic())
             result = launchers.collect(result, signals)
             failed_at = supervisor.failed_at or time.monotonic()
-            if signals and _has_not_resumed(failed, record.read(), result):
+            if signals and _has_not_resumed(failed, step_record.read(record), result):
                 result = dataclasses.replace(result, exit_code=requeue_code)
             if result.cause is None or result.timed_out or not max_restarts or signals:
                 break
             seconds = time.monotonic() - start
-            failed.append(FailedAttempt(result.cause, record.read(), seconds))
+            failed.append(
+                FailedAttempt(result.cause, step_record.read(record), seconds)
+            )
             reason = find_reason_to_stop(failed, max_restarts)
             if reason:
                 show(f"mirrax launch: {result.cause}. Not started again: {reason}.")
                 result = _forbid_requeue(result, requeue_code)
                 break
             delay = choose_delay(failed)
+            done = failed[-1].steps.done
             show(
-                f"mirrax launch: {describe(failed[-1])}. Restart {len(failed)} of "
-                f"{max_restarts}{f' in {delay:g} s' if delay else ''}."
+                f"mirrax launch: {result.cause}"
+                f"{'' if done is None else f', after step {done}'}. Restart "
+                f"{len(failed)} of {max_restarts}{f' in {delay:g} s' if delay else ''}."
             )
             if not _sleep(delay, end, signals):
                 if signals:
@@ -181,12 +186,6 @@ def choose_delay(failed: Sequence[FailedAttempt]) -> float:
     return min(_MAX_DELAY_SECONDS, 2.0 ** (num_idle - 1)) if num_idle else 0.0
 
 
-def describe(attempt: FailedAttempt) -> str:
-    """Returns who failed, why and where, as text."""
-    done = attempt.steps.done
-    return f"{attempt.cause}{'' if done is None else f', after step {done}'}"
-
-
 @contextlib.contextmanager
 def _job_folder(
     environment: Mapping[str, str] | None, max_restarts: int
@@ -199,9 +198,9 @@ def _job_folder(
         yield pathlib.Path(folder), variables
 
 
-def _make_record(folder: pathlib.Path, attempt: int) -> StepRecord:
-    record = StepRecord(folder / f"steps-{attempt}")
-    record.create()
+def _make_record(folder: pathlib.Path, attempt: int) -> pathlib.Path:
+    record = folder / f"steps-{attempt}"
+    step_record.create(record)
     return record
 
 
@@ -230,7 +229,7 @@ def _is_repeated(before: FailedAttempt, last: FailedAttempt) -> bool:
 
 
 def _watch_restart(
-    record: StepRecord,
+    record: pathlib.Path,
     failed: Sequence[FailedAttempt],
     failed_at: float,
     show: Callable[[str], None],
@@ -238,7 +237,7 @@ def _watch_restart(
     """Reports the first step after a restart; advanced repeatedly until then."""
     if not failed:
         return
-    while not (steps := record.read()).has_advanced:
+    while not (steps := step_record.read(record)).has_advanced:
         yield
     seconds = time.monotonic() - failed_at
     reached = failed[-1].steps.done

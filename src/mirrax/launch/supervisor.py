@@ -10,11 +10,11 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from mirrax.cluster import step_record
 from mirrax.cluster.coordinator.process import Coordinator
 from mirrax.cluster.job_options import read_options
 from mirrax.cluster.net.handshake import derive_key
-from mirrax.cluster.step_record import VARIABLE as STEP_RECORD
-from mirrax.cluster.step_record import AttemptSteps, StepRecord
+from mirrax.cluster.step_record import AttemptSteps
 from mirrax.launch.job_result import JobResult, make_result
 from mirrax.launch.orphan_guard import OrphanGuard
 from mirrax.launch.worker_plan import LaunchPlan, make_environment
@@ -61,7 +61,7 @@ class Supervisor:
     grace: float = 30.0
     scratch: Sequence[pathlib.Path] = ()
     attempt: int = 0
-    record: StepRecord | None = None
+    record: pathlib.Path | None = None
     signals: Sequence[int] = ()
     poll: Callable[[], object] = lambda: None
 
@@ -109,7 +109,7 @@ class Supervisor:
         )
 
     def _read_steps(self) -> AttemptSteps:
-        return AttemptSteps() if self.record is None else self.record.read()
+        return AttemptSteps() if self.record is None else step_record.read(self.record)
 
     def _start_coordinator(self) -> Coordinator | None:
         if not self.plan.hosts_coordinator:
@@ -139,7 +139,7 @@ class Supervisor:
                 self.devices_per_worker,
             )
             if index == self.plan.local[0] and self.record is not None:
-                environment[STEP_RECORD] = str(self.record.path)
+                environment[step_record.VARIABLE] = str(self.record)
             process = WorkerProcess(
                 name,
                 self.command,

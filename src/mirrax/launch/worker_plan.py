@@ -131,22 +131,13 @@ def make_environment(
     if devices_per_worker is not None:
         environment["JAX_NUM_CPU_DEVICES"] = str(devices_per_worker)
         environment["MIRRAX_DEVICES_PER_WORKER"] = str(devices_per_worker)
-    share = share_cores(cpu_threads.count_cores(), len(plan.local))
+    share = max(1, cpu_threads.count_cores() // len(plan.local))
     for name in _THREAD_VARIABLES:
         environment.setdefault(name, str(share))
     num_devices = max(2, _count_devices(environment))
     threads = cpu_threads.required_threads(num_devices, share)
     environment.setdefault(cpu_threads.VARIABLE, str(threads))
     return environment
-
-
-def share_cores(cores: int, num_workers: int) -> int:
-    """Returns how many threads each worker gets.
-
-    >>> share_cores(8, num_workers=3)
-    2
-    """
-    return max(1, cores // num_workers)
 
 
 def find_free_ports(count: int) -> list[int]:

@@ -87,17 +87,10 @@ def test_different_configuration_is_named():
     )
 
 
-def test_second_process_with_one_index_is_refused():
-    job_state = start()
-    reason = job_state.add_worker(1, body(7), now=1)
-    assert "worker 1 (h1:1) again, from m7 (process 7); the first is m1" in reason
-    assert job_state.failure is None
-
-
 def test_exchange_answers_all_in_the_order_of_workers():
     job_state = start()
     for index in (2, 0, 1):
-        fields = {"number": 0, "topic": "t"}
+        fields = {"topic": "t"}
         job_state.receive(index, Message("exchange", fields, b"%d" % index), 0)
     assert [index for index, _ in job_state.outbox] == [0, 1, 2]
     assert job_state.outbox[0][1].payload == b"012"
@@ -107,15 +100,15 @@ def test_exchange_answers_all_in_the_order_of_workers():
 def test_equal_payloads_of_an_exchange_are_sent_once():
     job_state = start()
     for index in range(3):
-        fields = {"number": 0, "topic": "t"}
+        fields = {"topic": "t"}
         job_state.receive(index, Message("exchange", fields, b"same"), 0)
     assert {message.payload for _, message in job_state.outbox} == {b"same"}
 
 
 def test_different_topics_are_a_mismatch_naming_both():
     job_state = start()
-    job_state.receive(0, Message("exchange", {"number": 0, "topic": "first"}), 0)
-    job_state.receive(2, Message("exchange", {"number": 0, "topic": "second"}), 0)
+    job_state.receive(0, Message("exchange", {"topic": "first"}), 0)
+    job_state.receive(2, Message("exchange", {"topic": "second"}), 0)
     assert job_state.failure.error == "ProgramMismatch"
     assert "worker 2" in job_state.failure.message
     assert "'second'" in job_state.failure.message
@@ -269,7 +262,7 @@ def test_messages_after_the_verdict_change_nothing(kind):
     job_state = start()
     job_state.receive(1, Message("failed", {"traceback": "boom"}), 0)
     failure = job_state.failure
-    fields = {"number": 0, "topic": "t", "line": "", "text": ""}
+    fields = {"topic": "t", "line": "", "text": ""}
     job_state.receive(0, Message(kind, fields), 1)
     job_state.tick(500)
     assert job_state.failure is failure

@@ -24,7 +24,7 @@ GARBAGE = [
     encode(Message("hello")),
     encode(Message("hello", {"nonce": 1, "proof": 2, "body": 3})),
     encode(Message("hello", {"nonce": [], "proof": "x", "body": {"worker": "x"}})),
-    encode(Message("exchange", {"number": 0, "topic": "t"})),
+    encode(Message("exchange", {"topic": "t"})),
     encode(Message("failed", {"traceback": "forged"})),
 ]
 

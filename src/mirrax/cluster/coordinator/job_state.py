@@ -6,23 +6,21 @@ Does no I/O; `server.py` has the sockets.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Collection, Sequence
 from typing import Any
 
 from mirrax.cluster.coordinator import liveness
-from mirrax.cluster.coordinator.exchanges import Exchanges
-from mirrax.cluster.coordinator.liveness import WaitReports
-from mirrax.cluster.coordinator.stop_round import StopRound
-from mirrax.cluster.coordinator.worker_state import WorkerState, make_failure
-from mirrax.cluster.failure import Failure, read_progress
+from mirrax.cluster.coordinator.worker_state import WorkerState
+from mirrax.cluster.failure import Failure, PhaseReport
 from mirrax.cluster.job_options import JobOptions
 from mirrax.cluster.membership import Worker
 from mirrax.cluster.net.messages import Message
 from mirrax.errors import CollectiveTimeout, ProgramMismatch, WorkerFailed, WorkerLost
 
-HEARTBEAT_SECONDS = 1.0
-"""How often the coordinator sends a heartbeat."""
-
+_HEARTBEAT_SECONDS = 1.0
+# How often those that have joined are told who is missing.
+_JOIN_REPORT_SECONDS = 5.0
 # How long to wait for a stalled worker's stack before reporting the failure without it.
 _STACK_SECONDS = 1.0
 # How long to wait for the launcher's report of a worker's exit.
@@ -30,6 +28,15 @@ _EXIT_REPORT_SECONDS = 0.5
 # How long a worker that left may take to end, and its launcher to report its exit code.
 _END_SECONDS = 2.0
 _MAX_REFUSED = 5
+
+
+@dataclasses.dataclass
+class _Exchange:
+    """An all-gather of small payloads, in progress."""
+
+    topic: str
+    first: WorkerState
+    payloads: dict[int, bytes] = dataclasses.field(default_factory=dict)
 
 
 class JobState:
@@ -48,30 +55,25 @@ class JobState:
         now: float,
         reported: Collection[int] = (),
     ) -> None:
-        self.states = [WorkerState(worker) for worker in workers]
+        self.states = [WorkerState(*each) for each in enumerate(workers)]
         self.outbox: list[tuple[int, Message]] = []
         self.failure: Failure | None = None
         self.has_started = False
         self._num_joined = 0
-        self._first_joined: int | None = None
+        self._first_joined: WorkerState | None = None
         self._refused: dict[str, None] = {}
         self._options = options
-        self._join_deadline = now + options.join_timeout
+        self._start = now
+        self._next_join_report = now + _JOIN_REPORT_SECONDS
         self._has_join_expired = False
         self._last_change = (0, now)
         self._reported = frozenset(reported)
-        self._exchanges = Exchanges(self.states)
-        self._stop_round = StopRound()
-        self._reports = WaitReports(self.states, now, options.join_timeout)
-        self._next_heartbeat = now + HEARTBEAT_SECONDS
-        self._stack_deadlines: dict[int, float] = {}
-        self._lost: dict[int, float] = {}
-        self._broken: dict[int, float] = {}
-
-    @property
-    def connected(self) -> list[int]:
-        """The indices of the connected workers."""
-        return [index for index, state in enumerate(self.states) if state.is_connected]
+        self._exchange: _Exchange | None = None
+        self._is_stop_requested = False
+        # The steps that each worker has done, once all are asked to stop.
+        self._step_counts: dict[int, int] | None = None
+        self._is_stop_agreed = False
+        self._next_heartbeat = now + _HEARTBEAT_SECONDS
 
     @property
     def is_over(self) -> bool:
@@ -80,12 +82,12 @@ class JobState:
         all_joined = self._has_join_expired or all(
             state.has_joined for state in self.states
         )
-        return all_joined and not self.connected and not self.is_awaiting_exit_report
+        return all_joined and not self._connected and not self.is_awaiting_exit_report
 
     @property
     def is_awaiting_exit_report(self) -> bool:
         """Whether a worker disconnected and the launcher has not yet said why."""
-        return bool(self._lost)
+        return any(state.report_loss_at is not None for state in self.states)
 
     def add_worker(self, index: int, body: dict[str, Any], now: float) -> str | None:
         """Registers a worker; returns the reason if it is refused."""
@@ -102,7 +104,7 @@ class JobState:
         if self.failure is not None:
             self.outbox.append((index, self.failure.as_message()))
             return None
-        different = self._compare_configuration(index)
+        different = self._compare_configuration(state)
         if different is not None:
             self._set_failure(different)
         elif self._num_joined == len(self.states):
@@ -125,161 +127,202 @@ class JobState:
         elif self.failure is not None:
             # The sender did not know of the failure yet.
             return
-        elif message.kind == "progress":
-            state.progress = read_progress(message.fields)
+        elif message.kind in ("progress", "broken", "stuck"):
+            state.progress = PhaseReport(**message.fields)
+            if message.kind == "broken":
+                state.explain_break_at = now + _END_SECONDS * bool(self._reported)
+            state.has_given_up |= message.kind == "stuck"
         elif message.kind == "exchange":
-            self._exchange(index, message)
+            self._add_payload(state, message)
         elif message.kind == "failed":
-            self._fail(index, message)
+            self._fail(state, message)
         elif message.kind == "stop":
-            self._stop_round.is_requested = True
-        elif message.kind == "steps":
-            self._stop_round.add(index, int(message["count"]))
-        elif message.kind == "broken":
-            state.progress = read_progress(message.fields)
-            self._broken[index] = now
-            if self._reported:
-                self._broken[index] += _END_SECONDS
-        elif message.kind == "stuck":
-            state.progress = read_progress(message.fields)
-            state.has_given_up = True
+            self._is_stop_requested = True
+        elif message.kind == "steps" and self._step_counts is not None:
+            self._step_counts[index] = message["count"]
         elif message.kind == "stack":
-            state.stack = str(message["text"])
-            state.line = str(message["line"])
+            state.stack, state.line = message["text"], message["line"]
 
     def disconnect(self, index: int, now: float) -> None:
         """Handles the end of a worker's connection."""
         state = self.states[index]
-        if state.state == "connected":
+        if state.is_connected:
             state.state = "lost"
             if self.failure is None:
                 is_reported = index in self._reported
-                self._lost[index] = now + _EXIT_REPORT_SECONDS * is_reported
+                state.report_loss_at = now + _EXIT_REPORT_SECONDS * is_reported
 
     def report_exit(self, index: int, how: str, has_failed: bool) -> None:
         """Handles the launcher's report of how a worker ended: `killed by SIGKILL`."""
         state = self.states[index]
         state.exit_report = how
-        self._broken = dict.fromkeys(self._broken, 0.0)
-        if index in self._lost:
-            self._lost[index] = 0.0
+        for each in self.states:
+            if each.explain_break_at is not None:
+                each.explain_break_at = 0.0
+        if state.report_loss_at is not None:
+            state.report_loss_at = 0.0
         elif not state.has_joined:
             state.state = "lost"
             text = f"{state.describe()} ended before it joined: {how}. Look at its log."
-            self._set_failure(make_failure(WorkerLost, index, state, text))
-        elif has_failed and state.state == "left" and not self._stop_round.is_over:
+            self._set_failure(state.make_failure(WorkerLost, text))
+        elif has_failed and state.state == "left" and not self._is_stop_agreed:
             text = f"{state.describe()} ended after {state.progress.describe()}: {how}."
-            self._set_failure(make_failure(WorkerFailed, index, state, text))
+            self._set_failure(state.make_failure(WorkerFailed, text))
 
     def tick(self, now: float) -> None:
         """Checks all timeouts, and sends heartbeats and wait reports."""
-        self._has_join_expired = now >= self._join_deadline
+        self._has_join_expired = now >= self._start + self._options.join_timeout
         if now >= self._next_heartbeat:
-            self._next_heartbeat = now + HEARTBEAT_SECONDS
+            self._next_heartbeat = now + _HEARTBEAT_SECONDS
             self._broadcast(Message("heartbeat"))
-        for index in [i for i, moment in self._lost.items() if moment <= now]:
-            del self._lost[index]
-            self._set_failure(
-                make_failure(
-                    WorkerLost, index, self.states[index], self._describe_death(index)
-                )
-            )
-        broken = [i for i, moment in self._broken.items() if moment <= now]
-        finished = liveness.find_finished(self.states, broken)
-        if finished is not None:
-            self._set_failure(finished)
+        broken = []
+        for state in self.states:
+            if state.report_loss_at is not None and state.report_loss_at <= now:
+                state.report_loss_at = None
+                text = _describe_death(state)
+                self._set_failure(state.make_failure(WorkerLost, text))
+            if state.explain_break_at is not None and state.explain_break_at <= now:
+                broken.append(state)
+        self._set_failure(liveness.find_finished(self.states, broken))
         if self.failure is not None:
             return
         if self.has_started:
             self._check_progress(now)
-            stop = self._stop_round.next_message(self.connected)
-            if stop is not None:
-                self._broadcast(stop)
-            self.outbox += self._reports.report_waits(now)
+            self._agree_on_stop()
+            self.outbox += liveness.report_waits(self.states, now)
         else:
             self._check_join(now)
-            report = self._reports.report_join(now, self._describe_refused())
-            if report is not None:
-                self._broadcast(report)
+
+    @property
+    def _connected(self) -> list[int]:
+        return [state.index for state in self.states if state.is_connected]
 
     def _broadcast(self, message: Message) -> None:
-        self.outbox += [(index, message) for index in self.connected]
+        self.outbox += [(index, message) for index in self._connected]
 
-    def _set_failure(self, failure: Failure) -> None:
+    def _set_failure(self, failure: Failure | None) -> None:
         # The first failure is the cause, later ones are consequences.
-        if self.failure is None:
+        if self.failure is None and failure is not None:
             self.failure = failure
             self._broadcast(failure.as_message())
 
-    def _describe_death(self, index: int) -> str:
-        state = self.states[index]
-        how = state.exit_report or "it ended by a signal, a crash or os._exit"
-        return (
-            f"{state.describe()} died: {how}. Last heard of in "
-            f"{state.progress.describe()}. Look at the end of its log, and restart all "
-            "workers."
-        )
-
-    def _compare_configuration(self, joined: int) -> Failure | None:
-        """Returns a failure if the worker that joined has another configuration.
-
-        An equal one is kept only once: it names all workers.
-        """
+    def _compare_configuration(self, joined: WorkerState) -> Failure | None:
+        if self._first_joined is None:
+            self._first_joined = joined
         # All others are equal to the first, or the job would have failed.
         other = self._first_joined
-        if other is None:
-            self._first_joined = joined
+        if joined.configuration == other.configuration:
+            # It names all workers, so it is kept only once.
+            joined.configuration = other.configuration
             return None
-        if self.states[joined].configuration == self.states[other].configuration:
-            self.states[joined].configuration = self.states[other].configuration
-            return None
-        first, index = sorted((other, joined))
-        state = self.states[index]
-        difference = liveness.find_difference(
-            state.configuration, self.states[first].configuration
-        )
+        first, state = sorted((other, joined), key=lambda each: each.index)
+        difference = find_difference(state.configuration, first.configuration)
         text = (
             "All workers must have the same configuration. "
-            f"{state.describe()} differs from {self.states[first].describe()}: "
+            f"{state.describe()} differs from {first.describe()}: "
             f"{difference}. Start all of them with the same cluster and options."
         )
-        return make_failure(ProgramMismatch, index, state, text)
+        return state.make_failure(ProgramMismatch, text)
 
-    def _exchange(self, index: int, message: Message) -> None:
-        result = self._exchanges.add(index, message)
-        if isinstance(result, Failure):
-            self._set_failure(result)
-        elif result is not None:
-            self._broadcast(result)
+    def _add_payload(self, state: WorkerState, message: Message) -> None:
+        """Adds to the exchange in progress; answers all once it is complete.
 
-    def _fail(self, index: int, message: Message) -> None:
-        state = self.states[index]
+        Equal payloads of neighbours are sent once: usually all are equal, and else the
+        bytes grow with the square of the workers.
+        """
+        topic = message["topic"]
+        if self._exchange is None:
+            self._exchange = _Exchange(topic, state)
+        current = self._exchange
+        if topic != current.topic:
+            text = (
+                "All workers must do the same things in the same order. "
+                f"{state.describe()} is at {topic!r}, {current.first.describe()} is at "
+                f"{current.topic!r}. Look for code that depends on the worker around "
+                "one of the two."
+            )
+            self._set_failure(state.make_failure(ProgramMismatch, text))
+            return
+        current.payloads[state.index] = message.payload
+        if len(current.payloads) < len(self.states):
+            return
+        self._exchange = None
+        payloads = [current.payloads[each.index] for each in self.states]
+        runs = [(len(list(run)), each) for each, run in itertools.groupby(payloads)]
+        counts = [[count, len(payload)] for count, payload in runs]
+        parts = b"".join(payload for _, payload in runs)
+        self._broadcast(Message("exchanged", {"counts_and_sizes": counts}, parts))
+
+    def _fail(self, state: WorkerState, message: Message) -> None:
         state.state = "left"
         text = f"{state.describe()} failed in {state.progress.describe()}"
-        trace = str(message["traceback"]).strip()
+        trace = message["traceback"].strip()
         if "\n" in trace:
             text, trace = f"{text}.", f"On {state.worker.name}: {trace}"
         else:
             text, trace = f"{text}: {trace}.", ""
-        self._set_failure(make_failure(WorkerFailed, index, state, text, trace))
+        self._set_failure(state.make_failure(WorkerFailed, text, trace))
+
+    def _agree_on_stop(self) -> None:
+        """Asks all workers how many steps they have done, and chooses the last one."""
+        if not self._is_stop_requested or self._is_stop_agreed:
+            return
+        connected = set(self._connected)
+        if self._step_counts is None:
+            self._step_counts = {}
+            self._broadcast(Message("count_steps"))
+        elif connected and self._step_counts.keys() >= connected:
+            self._is_stop_agreed = True
+            # Those that have done most cannot stop before their next step.
+            last = max(self._step_counts.values()) + 1
+            self._broadcast(Message("stop_after", {"step": last}))
 
     def _check_join(self, now: float) -> None:
-        missing = [state for state in self.states if not state.has_joined]
-        silent = liveness.find_silent(self.states, now, self._options.silence_timeout)
-        if silent is not None:
-            self._set_failure(silent)
-        if now < self._join_deadline or not missing:
-            return
-        names = ", ".join(str(state.worker) for state in missing)
-        text = (
-            f"All workers must join within {self._options.join_timeout:g} s. "
-            f"Missing: {names}{self._describe_refused()}. Start them, check that they "
-            f"reach {self.states[0].worker.address}, or set MIRRAX_JOIN_TIMEOUT."
+        self._set_failure(
+            liveness.find_silent(self.states, now, self._options.silence_timeout)
         )
-        index = self.states.index(missing[0])
-        self._set_failure(make_failure(CollectiveTimeout, index, missing[0], text))
+        missing = [state for state in self.states if not state.has_joined]
+        names = liveness.list_names((str(s.worker) for s in missing), len(missing))
+        if self._refused:
+            names += f"; refused: {', '.join(self._refused)}"
+        timeout = self._options.join_timeout
+        if self._has_join_expired and missing:
+            text = (
+                f"All workers must join within {timeout:g} s. Missing: {names}. Start "
+                f"them, check that they reach {self.states[0].worker.address}, or set "
+                "MIRRAX_JOIN_TIMEOUT."
+            )
+            self._set_failure(missing[0].make_failure(CollectiveTimeout, text))
+        elif now >= self._next_join_report:
+            self._next_join_report = now + _JOIN_REPORT_SECONDS
+            text = f"{now - self._start:.0f} s of {timeout:g} for {names} to join"
+            self._broadcast(Message("waiting", {"text": text}))
+
+    def _check_progress(self, now: float) -> None:
+        options = self._options
+        failure = liveness.find_failure(
+            self.states, now, options.silence_timeout, options.idle_timeout
+        )
+        failure = failure or self._find_idle(now)
+        if failure is None:
+            return
+        # Ask a stalled worker for its stack first, so that the error can show it.
+        is_silent = failure.error == WorkerLost.__name__
+        suspect = None if failure.worker is None else self.states[failure.worker]
+        if suspect is not None and suspect.is_connected and not is_silent:
+            if suspect.stack_deadline is None:
+                suspect.stack_deadline = now + _STACK_SECONDS
+                suspect.stack = ""
+                self.outbox.append((suspect.index, Message("get_stack")))
+            if suspect.stack:
+                details = f"{suspect.worker.name} is here:\n{suspect.stack}"
+                failure = dataclasses.replace(failure, details=details)
+            elif now < suspect.stack_deadline:
+                return
+        self._set_failure(failure)
 
     def _find_idle(self, now: float) -> Failure | None:
+        """Returns a failure if no worker takes part in collectives for too long."""
         total = sum(state.progress.count for state in self.states)
         works_alone = all(
             state.is_connected and state.progress.waiting is None
@@ -290,30 +333,36 @@ class JobState:
         idle = now - self._last_change[1]
         if idle < self._options.idle_timeout:
             return None
-        return liveness.report_idle(self.states, idle)
-
-    def _describe_refused(self) -> str:
-        return f"; refused: {', '.join(self._refused)}" if self._refused else ""
-
-    def _check_progress(self, now: float) -> None:
-        failure = liveness.find_failure(
-            self.states, now, self._options.silence_timeout, self._options.idle_timeout
+        places = "; ".join(
+            f"{state.describe()} was last in {state.progress.describe()}"
+            for state in self.states
         )
-        failure = failure or self._find_idle(now)
-        if failure is None:
-            return
-        # Ask a stalled worker for its stack first, so that the error can show it.
-        suspect = failure.worker
-        is_silent = failure.error == WorkerLost.__name__
-        if suspect is not None and self.states[suspect].is_connected and not is_silent:
-            if suspect not in self._stack_deadlines:
-                self._stack_deadlines[suspect] = now + _STACK_SECONDS
-                self.states[suspect].stack = ""
-                self.outbox.append((suspect, Message("get_stack")))
-            state = self.states[suspect]
-            if not state.stack and now < self._stack_deadlines[suspect]:
-                return
-            if state.stack:
-                details = f"{state.worker.name} is here:\n{state.stack}"
-                failure = dataclasses.replace(failure, details=details)
-        self._set_failure(failure)
+        text = (
+            f"No worker has entered a collective for {idle:.0f} s: {places}. All of "
+            "them hang, or work alone for longer than MIRRAX_IDLE_TIMEOUT allows."
+        )
+        return Failure(CollectiveTimeout.__name__, text)
+
+
+def find_difference(mine: dict[str, Any], other: dict[str, Any]) -> str:
+    """Returns the first setting that differs, with both values.
+
+    >>> find_difference({"jax": "0.10.2"}, {"jax": "0.10.1"})
+    "`jax` is '0.10.2' there and '0.10.1' here"
+    """
+    for name in sorted(mine.keys() | other.keys()):
+        there, here = mine.get(name), other.get(name)
+        if there != here:
+            if isinstance(here, dict) and isinstance(there, dict):
+                return f"`{name}`: {find_difference(there, here)}"
+            return f"`{name}` is {there!r} there and {here!r} here"
+    return "nothing differs"
+
+
+def _describe_death(state: WorkerState) -> str:
+    how = state.exit_report or "it ended by a signal, a crash or os._exit"
+    return (
+        f"{state.describe()} died: {how}. Last heard of in "
+        f"{state.progress.describe()}. Look at the end of its log, and restart all "
+        "workers."
+    )

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import io
 import json
 import logging
 import os
@@ -27,11 +26,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from typing import IO, Any
+from typing import Any
 
 from mirrax._jax.jaxlib import start_coordination_service
 from mirrax.cluster.coordinator.job_state import JobState
-from mirrax.cluster.coordinator.server import ExitReport, Server
+from mirrax.cluster.coordinator.server import Parent, Server
 from mirrax.cluster.failure import Failure
 from mirrax.cluster.job_options import JobOptions
 from mirrax.cluster.membership import Worker
@@ -40,7 +39,6 @@ from mirrax.cluster.net.tunnel import private_socket_path
 
 _PACKAGE = pathlib.Path(__file__).resolve().parents[2]
 _REPORT_SECONDS = 10
-_CHUNK = 1 << 16
 _LOGGER = logging.getLogger(__name__)
 # Time to hand over the last messages when the parent is gone.
 _LINGER_SECONDS = 2.0
@@ -94,6 +92,8 @@ class Coordinator:
                 env=environment,
                 pass_fds=[number],
             )
+        self._to_process: Any = self._process.stdin
+        self._from_process: Any = self._process.stdout
         self._send(
             {
                 "listener": number,
@@ -126,14 +126,9 @@ class Coordinator:
 
     def has_failure(self) -> bool:
         """Returns whether the coordinator has reported the job's failure."""
-        stream = _pipe(self._process.stdout)
-        ready, _, _ = select.select([stream], [], [], 0)
+        ready, _, _ = select.select([self._from_process], [], [], 0)
         # At the end of the process there is nothing to read.
-        return (
-            bool(ready)
-            and isinstance(stream, io.BufferedReader)
-            and bool(stream.peek())
-        )
+        return bool(ready) and bool(self._from_process.peek())
 
     def wait(self, timeout: float) -> None:
         """Waits until all workers have ended; logs a warning while it waits."""
@@ -151,23 +146,22 @@ class Coordinator:
 
     def close(self) -> None:
         """Closes the pipes to the coordinator, which then exits by itself."""
-        for stream in (self._process.stdin, self._process.stdout):
+        for stream in (self._to_process, self._from_process):
             with contextlib.suppress(OSError):
-                _pipe(stream).close()
+                stream.close()
 
     def stop(self, timeout: float = 5.0) -> Failure | None:
         """Kills the coordinator; returns the job's failure, if any."""
         self._process.kill()
         self._process.wait(timeout)
-        stream = _pipe(self._process.stdout)
+        stream = self._from_process
         last = b"" if stream.closed else stream.read()
         self.close()
         return Failure(**json.loads(last)) if last.endswith(b"\n") else None
 
     def _send(self, fields: dict[str, Any]) -> None:
-        stream = _pipe(self._process.stdin)
-        stream.write(json.dumps(fields).encode() + b"\n")
-        stream.flush()
+        self._to_process.write(json.dumps(fields).encode() + b"\n")
+        self._to_process.flush()
 
 
 def main() -> None:
@@ -181,7 +175,7 @@ def main() -> None:
     # macOS refuses its own limit if that is infinite; few workers need no more.
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    parent = _Parent()
+    parent = Parent()
     settings = parent.settings
     listener = socket.socket(fileno=settings["listener"])
     workers = [Worker(*fields) for fields in settings["workers"]]
@@ -211,45 +205,3 @@ def _connect_service(num_workers: int) -> Iterator[socket.socket]:
         for connection in connections:
             connection.connect(path)
     yield from connections
-
-
-class _Parent:
-    """Reads the parent's messages from standard input."""
-
-    def __init__(self) -> None:
-        self.is_alive = True
-        self.is_done = False
-        self._rest = b""
-        while b"\n" not in self._rest:
-            data = os.read(self.fileno(), _CHUNK)
-            if not data:
-                sys.exit("The parent is gone.")
-            self._rest += data
-        first, _, self._rest = self._rest.partition(b"\n")
-        self.settings = json.loads(first)
-        os.set_blocking(self.fileno(), False)
-
-    def fileno(self) -> int:
-        return sys.stdin.fileno()
-
-    def receive(self) -> list[ExitReport]:
-        with contextlib.suppress(BlockingIOError):
-            data = os.read(self.fileno(), _CHUNK)
-            self.is_alive = bool(data)
-            self._rest += data
-        *lines, self._rest = self._rest.split(b"\n")
-        messages = [json.loads(line) for line in lines]
-        self.is_done |= any("finish" in fields for fields in messages)
-        return [tuple(fields["exit"]) for fields in messages if "exit" in fields]
-
-    def report_failure(self, failure: Failure) -> None:
-        # Without details: the line must fit into the buffer of an unread pipe.
-        short = dataclasses.replace(failure, details="")
-        with contextlib.suppress(OSError):
-            sys.stdout.write(json.dumps(dataclasses.asdict(short)) + "\n")
-            sys.stdout.flush()
-
-
-def _pipe(stream: IO[bytes] | None) -> IO[bytes]:
-    assert stream is not None
-    return stream

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import json
 import logging
+import os
 import selectors
 import socket
+import sys
 import time
 from collections.abc import Iterator
-from typing import Protocol, TypeAlias
 
 from mirrax.cluster.coordinator.job_state import JobState
 from mirrax.cluster.failure import Failure
 from mirrax.cluster.net import handshake
-from mirrax.cluster.net.messages import (
-    MAX_MESSAGE_BYTES,
-    Decoder,
-    Message,
-    ProtocolError,
-    encode,
-)
+from mirrax.cluster.net.messages import MAX_MESSAGE_BYTES, Decoder, Message, encode
 from mirrax.cluster.net.tunnel import copy_both_ways
 
 _TICK_SECONDS = 0.1
@@ -28,33 +25,51 @@ _HANDSHAKE_SECONDS = 10.0
 _MAX_PENDING = 128
 # Checks of all workers take at most this share of the time, however many there are.
 _TICK_SHARE = 0.1
-# A worker with this many bytes unread is not alive.
-_MAX_UNSENT = 1 << 31
 _CHUNK = 1 << 18
 _LOGGER = logging.getLogger(__name__)
 
 
-ExitReport: TypeAlias = tuple[int, str, bool]
-"""The index of a worker, how it ended, whether it failed."""
+class Parent:
+    """The process that started this one, heard through standard input.
 
+    Its first line has the settings of the job.
+    """
 
-class Parent(Protocol):
-    """The process that started the coordinator."""
-
-    is_alive: bool
-    """Whether it is running."""
-
-    is_done: bool
-    """Whether its own workers have ended."""
+    def __init__(self) -> None:
+        self.is_alive = True
+        self.is_done = False
+        self._rest = b""
+        while b"\n" not in self._rest:
+            data = os.read(self.fileno(), _CHUNK)
+            if not data:
+                sys.exit("The parent is gone.")
+            self._rest += data
+        first, _, self._rest = self._rest.partition(b"\n")
+        self.settings = json.loads(first)
+        os.set_blocking(self.fileno(), False)
 
     def fileno(self) -> int:
         """Returns the file that becomes readable when it sends something, or ends."""
+        return sys.stdin.fileno()
 
-    def receive(self) -> list[ExitReport]:
-        """Returns the exits of workers that it reported since the last call."""
+    def receive(self) -> list[tuple[int, str, bool]]:
+        """Returns new exits of workers: index, how it ended, whether it failed."""
+        with contextlib.suppress(BlockingIOError):
+            data = os.read(self.fileno(), _CHUNK)
+            self.is_alive = bool(data)
+            self._rest += data
+        *lines, self._rest = self._rest.split(b"\n")
+        messages = [json.loads(line) for line in lines]
+        self.is_done |= any("finish" in fields for fields in messages)
+        return [tuple(fields["exit"]) for fields in messages if "exit" in fields]
 
     def report_failure(self, failure: Failure) -> None:
         """Sends it the job's failure."""
+        # Without details: the line must fit into the buffer of an unread pipe.
+        short = dataclasses.replace(failure, details="")
+        with contextlib.suppress(OSError):
+            sys.stdout.write(json.dumps(dataclasses.asdict(short)) + "\n")
+            sys.stdout.flush()
 
 
 class _Connection:
@@ -67,7 +82,6 @@ class _Connection:
         self.decoder = Decoder()
         self.unsent = bytearray(encode(challenge))
         self.worker: int | None = None
-        self.is_closing = False
         self.events = selectors.EVENT_READ | selectors.EVENT_WRITE
 
 
@@ -165,7 +179,8 @@ class Server:
                 and connection.socket in self._connections
             ):
                 self._write(connection)
-        except (OSError, ProtocolError, KeyError, TypeError, ValueError) as error:
+        # ProtocolError is a ValueError.
+        except (OSError, KeyError, TypeError, ValueError) as error:
             _LOGGER.debug("A connection ends: %s", error)
             self._close(connection)
 
@@ -175,7 +190,7 @@ class Server:
             self._close(connection)
             return
         for message in connection.decoder.feed(data):
-            if connection.is_closing or connection.socket not in self._connections:
+            if connection.socket not in self._connections:
                 return
             if connection.worker is None:
                 self._admit(connection, message)
@@ -215,25 +230,21 @@ class Server:
 
     def _refuse(self, connection: _Connection, hello: Message, reason: str) -> None:
         answer = handshake.make_answer(self._key, connection.challenge, hello, reason)
-        connection.is_closing = True
-        self._send(connection, encode(answer))
+        # It fits into the buffer of the socket, which has nothing else to send.
+        connection.socket.send(encode(answer))
+        self._close(connection)
 
     def _open_tunnel(self, connection: _Connection, answer: Message) -> None:
-        self._forget(connection)
-        sock = connection.socket
-        service = None
-        try:
-            service = next(self._service)
-            sock.settimeout(_HANDSHAKE_SECONDS)
-            sock.sendall(encode(answer))
-            sock.settimeout(None)
-        except (OSError, StopIteration) as error:
-            _LOGGER.warning("JAX's service cannot be reached: %r", error)
-            sock.close()
-            if service is not None:
-                service.close()
+        service = next(self._service, None)
+        if service is None:
+            _LOGGER.warning("No connection to JAX's service is left.")
+            self._close(connection)
             return
-        copy_both_ways(sock, service)
+        self._forget(connection)
+        connection.socket.setblocking(True)
+        # As for a refusal, there is room for it.
+        connection.socket.sendall(encode(answer))
+        copy_both_ways(connection.socket, service)
 
     def _deliver(self) -> None:
         outbox, self._job.outbox = self._job.outbox, []
@@ -247,9 +258,6 @@ class Server:
 
     def _send(self, connection: _Connection, data: bytes) -> None:
         connection.unsent += data
-        if len(connection.unsent) > _MAX_UNSENT:
-            self._close(connection)
-            return
         if connection.events & selectors.EVENT_WRITE:
             # It waits for room.
             return
@@ -266,14 +274,8 @@ class Server:
             except BlockingIOError:
                 sent = 0
             del connection.unsent[:sent]
-        if not connection.unsent and connection.is_closing:
-            self._close(connection)
-            return
-        self._watch(connection)
-
-    def _watch(self, connection: _Connection) -> None:
         events = selectors.EVENT_READ
-        if connection.unsent or connection.is_closing:
+        if connection.unsent:
             events |= selectors.EVENT_WRITE
         if events != connection.events:
             connection.events = events

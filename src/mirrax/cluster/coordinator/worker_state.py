@@ -12,8 +12,17 @@ from mirrax.errors import JobError
 
 @dataclasses.dataclass
 class WorkerState:
-    """One worker; its `state` is not joined, connected, left (cleanly) or lost."""
+    """One worker; its `state` is not joined, connected, left (cleanly) or lost.
 
+    Args:
+        report_loss_at: When its loss becomes the job's failure; None if it is not lost.
+        explain_break_at: When a connection that it found broken is explained, if any.
+        next_report: When it is next told for whom it waits.
+        next_stack_request: When it is next asked for its current line.
+        stack_deadline: Until when a failure waits for its stack, if it was asked.
+    """
+
+    index: int
     worker: Worker
     state: str = "not joined"
     host: str = ""
@@ -25,6 +34,11 @@ class WorkerState:
     stack: str = ""
     line: str = ""
     exit_report: str = ""
+    report_loss_at: float | None = None
+    explain_break_at: float | None = None
+    next_report: float = 0.0
+    next_stack_request: float = 0.0
+    stack_deadline: float | None = None
 
     @property
     def has_joined(self) -> bool:
@@ -55,17 +69,16 @@ class WorkerState:
         process = f", process {self.pid} on {self.host}" if self.host else ""
         return f"{self.worker.name} ({self.worker.address}{process})"
 
-
-def make_failure(
-    error: type[JobError], index: int, state: WorkerState, text: str, details: str = ""
-) -> Failure:
-    """Returns a failure that names one worker."""
-    return Failure(
-        error=error.__name__,
-        message=text,
-        details=details,
-        worker=index,
-        host=state.host or state.worker.host,
-        phase=state.progress.phase,
-        step=state.progress.step,
-    )
+    def make_failure(
+        self, error: type[JobError], text: str, details: str = ""
+    ) -> Failure:
+        """Returns a failure of the job that names this worker."""
+        return Failure(
+            error=error.__name__,
+            message=text,
+            details=details,
+            worker=self.index,
+            host=self.host or self.worker.host,
+            phase=self.progress.phase,
+            step=self.progress.step,
+        )

@@ -64,24 +64,18 @@ def copy_both_ways(
     first: socket.socket, second: socket.socket, keep_first: bool = False
 ) -> None:
     """Copies bytes in both directions, in threads, until one end closes."""
-
-    def forward() -> None:
-        _copy(first, second)
-        _shut_down(second)
-
-    def back() -> None:
-        _copy(second, first)
-        if not keep_first:
-            _shut_down(first)
-
-    for target in (forward, back):
-        threading.Thread(target=target, name="mirrax-tunnel", daemon=True).start()
+    for direction in ((first, second, False), (second, first, keep_first)):
+        threading.Thread(
+            target=_copy, args=direction, name="mirrax-tunnel", daemon=True
+        ).start()
 
 
-def _copy(source: socket.socket, target: socket.socket) -> None:
+def _copy(source: socket.socket, target: socket.socket, keep_target: bool) -> None:
     with contextlib.suppress(OSError):
         while data := source.recv(_CHUNK):
             target.sendall(data)
+    if not keep_target:
+        _shut_down(target)
 
 
 def _shut_down(sock: socket.socket) -> None:

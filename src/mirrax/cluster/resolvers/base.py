@@ -38,12 +38,9 @@ class ClusterResolver(abc.ABC):
         rpc_layer: str | None = None,
     ) -> str:
         """Returns the address of a task; by default, of this process."""
-        task_type = self.task_type if task_type is None else task_type
-        task_id = self.task_id if task_id is None else task_id
-        if task_type is None or task_id is None:
-            return ""
-        address = self.cluster_spec().task_address(task_type, task_id)
-        return format_master(address, rpc_layer or self.rpc_layer)
+        address = self._find_address(task_type, task_id)
+        rpc_layer = rpc_layer or self.rpc_layer
+        return f"{rpc_layer}://{address}" if rpc_layer and address else address
 
     @property
     def task_type(self) -> str | None:
@@ -81,6 +78,14 @@ class ClusterResolver(abc.ABC):
         del task_type, task_id, config_proto
         return self._accelerators()
 
+    def _find_address(self, task_type: str | None, task_id: int | None) -> str:
+        """Returns the address of a task, by default of this process; "" if unknown."""
+        task_type = self.task_type if task_type is None else task_type
+        task_id = self.task_id if task_id is None else task_id
+        if task_type is None or task_id is None:
+            return ""
+        return self.cluster_spec().task_address(task_type, task_id)
+
     def _default_task(self) -> tuple[str | None, int | None]:
         """Returns job and index of this process, unless the user has set them."""
         return None, None
@@ -88,12 +93,3 @@ class ClusterResolver(abc.ABC):
     def _accelerators(self) -> dict[str, int]:
         counts = {kind: count_physical_devices(kind) for kind in ("GPU", "TPU")}
         return {kind: count for kind, count in counts.items() if count}
-
-
-def format_master(address: str, rpc_layer: str | None) -> str:
-    """Returns an address with its protocol, as TensorFlow writes it.
-
-    >>> format_master("host:1", "grpc")
-    'grpc://host:1'
-    """
-    return f"{rpc_layer}://{address}" if rpc_layer else address

@@ -36,26 +36,30 @@ class Launcher:
 
     Args:
         name: Its name in messages.
-        marker: A variable that it sets.
         index: The variable with the index of this process.
         count: The variable with the number of processes.
         find_hosts: Returns the hosts of the processes; the first one may have a port.
             Only the first one if the others are not known, none if it is not.
+        special_marker: A variable that it always sets, if `index` is not one.
     """
 
     name: str
-    marker: str
     index: str
     count: str
-    find_hosts: Callable[[Environment], list[str]]
+    find_hosts: Callable[[Environment], list[str]] = lambda _: []
+    special_marker: str = ""
+
+    @property
+    def marker(self) -> str:
+        """A variable that it always sets."""
+        return self.special_marker or self.index
 
     def applies(self, environment: Environment) -> bool:
         """Returns whether it has started this process."""
-        if self.marker not in environment:
-            return False
         # srun may set PMI's variables too, and its own ones say more.
         num_tasks = environment.get("SLURM_STEP_NUM_TASKS")
-        return self.marker != "PMI_RANK" or num_tasks != environment.get("PMI_SIZE")
+        is_srun = self.index == "PMI_RANK" and num_tasks == environment.get("PMI_SIZE")
+        return self.marker in environment and not is_srun
 
     def read(self, variable: str, environment: Environment) -> int:
         """Returns the number in one of its variables."""
@@ -83,7 +87,7 @@ def find_cluster_resolver() -> ClusterResolver:
     launcher = None if config.cluster_spec() else find_launcher()
     if launcher is None:
         return config
-    if launcher.marker == _SLURM.marker:
+    if launcher is _SLURM:
         return _resolve_slurm(os.environ)
     return _resolve(launcher, os.environ)
 
@@ -101,7 +105,7 @@ def count_tasks() -> int:
     cluster = config.cluster_spec()
     launcher = find_launcher()
     if cluster or launcher is None:
-        return len(list_workers(cluster.as_dict()))
+        return len(list_workers(cluster))
     text = os.environ.get(launcher.count, "")
     return int(text) if text.isdecimal() else 1
 
@@ -152,8 +156,11 @@ def _find_jax_job(environment: Environment) -> list[str]:
 
 
 def _find_open_mpi(environment: Environment) -> list[str]:
-    if _is_local(environment, "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"):
-        return ["127.0.0.1"] * int(environment["OMPI_COMM_WORLD_SIZE"])
+    local = _list_local(
+        environment, "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"
+    )
+    if local:
+        return local
     # Both name the machine of mpirun, where rank 0 runs unless a host file says
     # otherwise. Version 5: prterun-node01-12345@1. Version 4:
     # 1531576320.0;tcp://10.0.0.1,10.1.0.1:34911.
@@ -164,13 +171,13 @@ def _find_open_mpi(environment: Environment) -> list[str]:
 
 
 def _find_pmi(environment: Environment) -> list[str]:
-    if _is_local(environment, "PMI_SIZE", "MPI_LOCALNRANKS"):
-        return ["127.0.0.1"] * int(environment["PMI_SIZE"])
-    return []
+    return _list_local(environment, "PMI_SIZE", "MPI_LOCALNRANKS")
 
 
-def _is_local(environment: Environment, size: str, local_size: str) -> bool:
-    return environment.get(size) == environment.get(local_size)
+def _list_local(environment: Environment, size: str, local_size: str) -> list[str]:
+    """Returns this machine for each process if all run here, else nothing."""
+    is_local = environment[size] == environment.get(local_size)
+    return ["127.0.0.1"] * int(environment[size]) if is_local else []
 
 
 def _find_pods(environment: Environment) -> list[str]:
@@ -216,31 +223,26 @@ def _resolve_slurm(environment: Environment) -> ClusterResolver:
     return SlurmClusterResolver(port_base=_choose_port(environment))
 
 
-_SLURM = Launcher("Slurm", "SLURM_JOB_ID", "SLURM_PROCID", "SLURM_NTASKS", lambda _: [])
+_SLURM = Launcher(
+    "Slurm", "SLURM_PROCID", "SLURM_NTASKS", special_marker="SLURM_JOB_ID"
+)
 
 LAUNCHERS = (
-    Launcher(
-        "JAX", "JAX_PROCESS_ID", "JAX_PROCESS_ID", "JAX_NUM_PROCESSES", lambda _: []
-    ),
+    Launcher("JAX", "JAX_PROCESS_ID", "JAX_NUM_PROCESSES"),
     Launcher(
         "A kubeflow JAXJob",
-        "COORDINATOR_ADDRESS",
         "PROCESS_ID",
         "NUM_PROCESSES",
         _find_jax_job,
+        special_marker="COORDINATOR_ADDRESS",
     ),
     Launcher(
-        "Open MPI",
-        "OMPI_COMM_WORLD_RANK",
-        "OMPI_COMM_WORLD_RANK",
-        "OMPI_COMM_WORLD_SIZE",
-        _find_open_mpi,
+        "Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", _find_open_mpi
     ),
-    Launcher("MPI", "PMI_RANK", "PMI_RANK", "PMI_SIZE", _find_pmi),
+    Launcher("MPI", "PMI_RANK", "PMI_SIZE", _find_pmi),
     _SLURM,
     Launcher(
         "An indexed Job of Kubernetes",
-        "JOB_COMPLETION_INDEX",
         "JOB_COMPLETION_INDEX",
         "JAX_NUM_PROCESSES",
         _find_pods,

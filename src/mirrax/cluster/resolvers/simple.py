@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing_extensions import override
 
 from mirrax.cluster.cluster_spec import ClusterSpec
-from mirrax.cluster.resolvers.base import ClusterResolver, format_master
+from mirrax.cluster.resolvers.base import ClusterResolver
 
 
 class SimpleClusterResolver(ClusterResolver):
@@ -55,17 +55,10 @@ class SimpleClusterResolver(ClusterResolver):
         return self._cluster_spec
 
     @override
-    def master(
-        self,
-        task_type: str | None = None,
-        task_id: int | None = None,
-        rpc_layer: str | None = None,
-    ) -> str:
+    def _find_address(self, task_type: str | None, task_id: int | None) -> str:
         if task_type is None or task_id is None:
-            address = self._master
-        else:
-            address = self._cluster_spec.task_address(task_type, task_id)
-        return format_master(address, rpc_layer or self.rpc_layer)
+            return self._master
+        return self._cluster_spec.task_address(task_type, task_id)
 
     @override
     def _accelerators(self) -> dict[str, int]:

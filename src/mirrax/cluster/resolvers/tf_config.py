@@ -16,7 +16,7 @@ import functools
 import json
 import os
 import reprlib
-from typing import Any, NoReturn
+from typing import Any
 
 from typing_extensions import override
 
@@ -151,52 +151,46 @@ def _read() -> TFConfig:
 
 def _load(text: str) -> Any:
     try:
-        return json.loads(text, object_pairs_hook=_reject_repeated_names)
+        return json.loads(text)
     except (json.JSONDecodeError, RecursionError) as error:
-        _raise_error(
-            "",
-            text,
-            f"is JSON, and this is not: {error}",
-            "Write it with json.dumps; names and strings have double quotes.",
-        )
-
-
-def _reject_repeated_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    fields: dict[str, Any] = {}
-    for name, value in pairs:
-        if name in fields:
-            _raise_error(name, value, "is given once", "Leave one of them.")
-        fields[name] = value
-    return fields
+        rule = f"is JSON, and this is not: {error}"
+        fix = "Write it with json.dumps; names and strings have double quotes."
+        raise _make_error("", text, rule, fix) from None
 
 
 def _read_cluster(fields: dict[str, Any]) -> dict[str, dict[int, str]]:
-    if "cluster" not in fields:
-        _raise_error(
-            "cluster",
-            sorted(fields),
-            "is given, or the process would train alone",
-            "Name all workers: {'worker': ['host:port', ...]}. Without TF_CONFIG the "
-            "process trains alone.",
-        )
+    _require(
+        "cluster" in fields,
+        "cluster",
+        sorted(fields),
+        "is given, or the process would train alone",
+        "Name all workers: {'worker': ['host:port', ...]}. Without TF_CONFIG the "
+        "process trains alone.",
+    )
     cluster = fields["cluster"]
     _check_kind("cluster", cluster, dict, "an object", "{'worker': ['host:port']}")
     if not cluster and "task" not in fields:
         return {}
     cluster = {job: _read_addresses(job, cluster[job]) for job in cluster}
-    if not any(job in cluster for job in (*CHIEFS, WORKER)):
-        _raise_error(
-            "cluster", cluster, "has a worker", "Add 'worker': ['host:port', ...]."
-        )
-    chiefs = [job for job in CHIEFS if job in cluster]
-    if sum(len(cluster[job]) for job in chiefs) > 1:
-        _raise_error(
-            f"cluster.{chiefs[-1]}",
-            {job: cluster[job] for job in chiefs},
-            "names one process, there is one chief",
-            "Move the others to 'worker'.",
-        )
-    _check_distinct(cluster)
+    fix = "Add 'worker': ['host:port', ...]."
+    has_worker = any(job in cluster for job in (*CHIEFS, WORKER))
+    _require(has_worker, "cluster", cluster, "has a worker", fix)
+    chiefs = {job: cluster[job] for job in CHIEFS if job in cluster}
+    _require(
+        sum(map(len, chiefs.values())) <= 1,
+        f"cluster.{next(reversed(chiefs), '')}",
+        chiefs,
+        "names one process, there is one chief",
+        "Move the others to 'worker'.",
+    )
+    seen: dict[str, str] = {}
+    for job, addresses in cluster.items():
+        for index, address in addresses.items():
+            field = f"cluster.{job}[{index}]"
+            rule = f"differs from {seen.get(address)}"
+            fix = "Give each process an address of its own."
+            _require(address not in seen, field, address, rule, fix)
+            seen[address] = field
     return cluster
 
 
@@ -209,37 +203,18 @@ def _read_addresses(job: str, addresses: Any) -> dict[int, str]:
     else:
         _check_kind(field, addresses, list, "a list", "['host:port', ...]")
         numbered = dict(enumerate(addresses))
-    if not numbered and job in (*CHIEFS, WORKER):
-        _raise_error(
-            field, addresses, "has an address", "Add one, or leave the job out."
-        )
+    has_address = bool(numbered) or job not in (*CHIEFS, WORKER)
+    fix = "Add one, or leave the job out."
+    _require(has_address, field, addresses, "has an address", fix)
     for index, address in numbered.items():
         _check_kind(f"{field}[{index}]", address, str, "a string", "'host:port'")
         try:
             split_address(address)
         except ValueError:
-            _raise_error(
-                f"{field}[{index}]",
-                address,
-                "is 'host:port' with a port from 1 to 65535 and nothing else",
-                "Use a form such as 'worker-0.example:2222'.",
-            )
+            rule = "is 'host:port' with a port from 1 to 65535 and nothing else"
+            fix = "Use a form such as 'worker-0.example:2222'."
+            raise _make_error(f"{field}[{index}]", address, rule, fix) from None
     return dict(sorted(numbered.items()))
-
-
-def _check_distinct(cluster: dict[str, dict[int, str]]) -> None:
-    seen: dict[str, str] = {}
-    for job, addresses in cluster.items():
-        for index, address in addresses.items():
-            field = f"cluster.{job}[{index}]"
-            if address in seen:
-                _raise_error(
-                    field,
-                    address,
-                    f"differs from {seen[address]}",
-                    "Give each process an address of its own.",
-                )
-            seen[address] = field
 
 
 def _read_task(
@@ -248,33 +223,29 @@ def _read_task(
     if "task" not in fields:
         return None, None
     task = fields["task"]
-    _check_kind("task", task, dict, "an object", "{'type': 'worker', 'index': 0}")
+    example = "{'type': 'worker', 'index': 0}"
+    _check_kind("task", task, dict, "an object", example)
     for name in ("type", "index"):
-        if name not in task:
-            _raise_error(
-                f"task.{name}", task, "is given", "Use {'type': 'worker', 'index': 0}."
-            )
+        _require(name in task, f"task.{name}", task, "is given", f"Use {example}.")
     kind, index = task["type"], task["index"]
     _check_kind("task.type", kind, str, "a string", "'worker'")
-    # An evaluator is not part of the cluster and need not be listed.
-    if kind not in cluster and kind != "evaluator":
-        _raise_error(
-            "task.type",
-            kind,
-            f"is a job of the cluster, which has {', '.join(cluster) or 'none'}",
-            "Correct one of the two.",
-        )
+    _require(
+        # An evaluator is not part of the cluster and need not be listed.
+        kind in cluster or kind == "evaluator",
+        "task.type",
+        kind,
+        f"is a job of the cluster, which has {', '.join(cluster) or 'none'}",
+        "Correct one of the two.",
+    )
     if isinstance(index, str) and index.isdecimal() and len(index) < 10:
         index = int(index)
-    if isinstance(index, bool) or not isinstance(index, int) or index < 0:
-        _raise_error("task.index", index, "is a whole number from 0", "Use 0, 1, ...")
-    if kind in cluster and index not in cluster[kind]:
-        _raise_error(
-            "task.index",
-            index,
-            f"is one of {sorted(cluster[kind])}, the addresses in cluster.{kind}",
-            "Count from 0, or add the missing address.",
-        )
+    is_index = isinstance(index, int) and not isinstance(index, bool) and index >= 0
+    rule = "is a whole number from 0"
+    _require(is_index, "task.index", index, rule, "Use 0, 1, ...")
+    known = cluster.get(kind, {index: ""})
+    rule = f"is one of {sorted(known)}, the addresses in cluster.{kind}"
+    fix = "Count from 0, or add the missing address."
+    _require(index in known, "task.index", index, rule, fix)
     return kind, index
 
 
@@ -286,13 +257,17 @@ def _read_text(fields: dict[str, Any], name: str) -> str | None:
 
 
 def _check_kind(field: str, value: Any, kind: type, rule: str, example: str) -> None:
-    if not isinstance(value, kind):
-        _raise_error(field, value, f"is {rule}", f"Use {example}.")
+    _require(isinstance(value, kind), field, value, f"is {rule}", f"Use {example}.")
 
 
-def _raise_error(field: str, value: Any, rule: str, fix: str) -> NoReturn:
+def _require(is_met: bool, field: str, value: Any, rule: str, fix: str) -> None:
+    if not is_met:
+        raise _make_error(field, value, rule, fix)
+
+
+def _make_error(field: str, value: Any, rule: str, fix: str) -> ConfigurationError:
     name = f"{VARIABLE}: `{field}`" if field else VARIABLE
     shown = _SHORT.repr(value)
     if len(shown) > 200:
         shown = f"{shown[:200]}..."
-    raise ConfigurationError(f"{name} {rule}. Received: {shown}. {fix}")
+    return ConfigurationError(f"{name} {rule}. Received: {shown}. {fix}")

@@ -51,6 +51,7 @@ class TPUClusterResolver(ClusterResolver):
         self._hosts = [host.strip() for host in hosts.split(",") if host.strip()]
         self._coordinator = (coordinator_name, coordinator_address)
         self._task_type = job_name
+        self.rpc_layer = "grpc"
         self._task_id = int(os.environ.get("TPU_WORKER_ID") or 0)
 
     @staticmethod
@@ -71,15 +72,8 @@ class TPUClusterResolver(ClusterResolver):
         return ClusterSpec(cluster)
 
     @override
-    def master(
-        self,
-        task_type: str | None = None,
-        task_id: int | None = None,
-        rpc_layer: str | None = None,
-    ) -> str:
-        if not self.cluster_spec():
-            return ""
-        return super().master(task_type, task_id, rpc_layer or "grpc")
+    def _find_address(self, task_type: str | None, task_id: int | None) -> str:
+        return super()._find_address(task_type, task_id) if self._hosts[1:] else ""
 
     def get_master(self) -> str:
         """Returns the address of this process."""

@@ -76,24 +76,18 @@ class _OtherKeyError(ConnectionError):
 
 
 def connect(
-    address: str,
-    key: bytes,
-    body: dict[str, Any],
-    timeout: float,
+    address: str, key: bytes, body: dict[str, Any], timeout: float
 ) -> CoordinatorClient:
-    """Connects to the coordinator, retrying until it has started.
+    """Connects to the coordinator, retrying for `timeout` s until it has started.
 
     Args:
-        address: Its address.
         key: The key of the job.
         body: Describes this process.
-        timeout: Seconds to retry.
     """
     started = time.monotonic()
     next_report = started + _REPORT_SECONDS
     refused_since: float | None = None
     while True:
-        has_other_key = False
         try:
             return _connect_once(address, key, body)
         except OSError as error:
@@ -121,12 +115,9 @@ def connect(
             )
         if now >= next_report:
             next_report = now + _REPORT_SECONDS
+            waited = f"{now - started:.0f} s of {timeout:g}"
             _LOGGER.warning(
-                "Waiting for the first worker at %s: %s (%.0f s of %g).",
-                address,
-                reason,
-                now - started,
-                timeout,
+                "Waiting for the first worker at %s: %s (%s).", address, reason, waited
             )
         time.sleep(_RETRY_SECONDS)
 

@@ -62,6 +62,10 @@ def install(job: Job, hosted: Coordinator | None, options: JobOptions) -> None:
         signal.signal(signal.SIGTERM, _terminate)
 
 
+def _exit_code_of_interrupt(error: BaseException) -> int:
+    return 128 + (signal.SIGTERM if isinstance(error, Terminated) else signal.SIGINT)
+
+
 def _terminate(number: int, frame: object) -> NoReturn:
     raise Terminated
 
@@ -133,8 +137,7 @@ class _ExitHandler:
             line = describe_user_line(trace)
             what = "SIGTERM" if is_sigterm else "KeyboardInterrupt"
             print(f"{what}{line and f' at {line}'}", file=sys.stderr)
-            number = signal.SIGTERM if is_sigterm else signal.SIGINT
-            self._exit_code = 128 + number
+            self._exit_code = _exit_code_of_interrupt(error)
             if is_sigterm:
                 sys.exit(self._exit_code)
             return
@@ -190,10 +193,7 @@ class _ExitHandler:
             try:
                 self._hosted.wait(self._options.idle_timeout)
             except KeyboardInterrupt as error:
-                is_sigterm = isinstance(error, Terminated)
-                self._exit_code = 128 + (
-                    signal.SIGTERM if is_sigterm else signal.SIGINT
-                )
+                self._exit_code = _exit_code_of_interrupt(error)
                 self._exit_now()
         if self._job.has_abandoned_thread:
             # That thread is inside JAX and would crash when Python shuts down.

@@ -10,7 +10,7 @@ import contextlib
 import os
 import socket
 import sys
-import threading
+import tempfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,9 +18,6 @@ import jax
 import psutil
 
 from mirrax.cluster.worker.streams import flush_output
-
-# A child process started meanwhile may hold the output open.
-_FILTER_SECONDS = 1.0
 
 
 def is_broken_connection(error: BaseException) -> bool:
@@ -54,33 +51,26 @@ def shut_down_connections(own_ports: set[int], peer_ports: set[int]) -> int:
 
 @contextlib.contextmanager
 def filter_gloo_output() -> Iterator[None]:
-    """Drops Gloo's log lines from standard output, in the `with` block."""
+    """Holds standard output back in the `with` block, and drops Gloo's log lines."""
     if sys.__stdout__ is None:
         # The program was started without an output: another file may have its number.
         yield
         return
     flush_output()
-    source, target = os.pipe()
     saved = os.dup(1)
-    os.dup2(target, 1)
-    os.close(target)
-    filtering = threading.Thread(target=_filter, args=(source, saved), daemon=True)
-    filtering.start()
-    try:
-        yield
-    finally:
-        flush_output()
-        # Closes the last write end, so the thread ends.
-        os.dup2(saved, 1)
-        filtering.join(_FILTER_SECONDS)
-        os.close(saved)
-
-
-def _filter(source: int, target: int) -> None:
-    with os.fdopen(source, "rb") as lines:
-        for line in lines:
-            if not line.startswith(b"[Gloo]"):
-                os.write(target, line)
+    with tempfile.TemporaryFile() as held:
+        os.dup2(held.fileno(), 1)
+        try:
+            yield
+        finally:
+            flush_output()
+            os.dup2(saved, 1)
+            os.close(saved)
+            held.seek(0)
+            with contextlib.suppress(OSError):
+                for line in held:
+                    if not line.startswith(b"[Gloo]"):
+                        os.write(1, line)
 
 
 def _list_connections(status: str) -> list[Any]:

@@ -10,7 +10,7 @@ import time
 import traceback
 from collections.abc import Callable
 
-from mirrax.cluster.failure import Failure, read_failure
+from mirrax.cluster.failure import Failure
 from mirrax.cluster.job_options import EXIT_CODE
 from mirrax.cluster.membership import Membership
 from mirrax.cluster.net.messages import Message, ProtocolError
@@ -21,9 +21,6 @@ from mirrax.cluster.worker.streams import flush_output
 from mirrax.cluster.worker.tracebacks import describe_main_thread
 from mirrax.cluster.worker.wait_scopes import WaitScopes
 from mirrax.errors import CollectiveTimeout, JobError, ProgramMismatch, WorkerLost
-
-MISMATCH_EXIT_CODE = 1
-"""The exit code of a worker whose program differs: no restart cures that."""
 
 _HEARTBEAT_SECONDS = 0.5
 _RETRY_SECONDS = 0.2
@@ -83,18 +80,16 @@ class Heartbeat:
         Args:
             timeout: Seconds after which the others count as stuck.
         """
-        with self._changed:
-            if not self._changed.wait_for(self._has_answer_or_failure, timeout):
-                self.send_progress("stuck")
-                self._changed.wait_for(self._has_answer_or_failure)
-            if not self._answers:
-                raise self.make_error()
-            return self._answers.pop(0)
+        if not self._wait(lambda: self._answers, timeout):
+            self.send_progress("stuck")
+            self._wait(lambda: self._answers)
+        if not self._answers:
+            raise self.make_error()
+        return self._answers.pop(0)
 
     def wait_until(self, is_done: Callable[[], object]) -> None:
         """Waits until `is_done()`, checked at each `notify`; raises the failure."""
-        with self._changed:
-            self._changed.wait_for(lambda: is_done() or self.failure is not None)
+        self._wait(is_done)
         if self.failure is not None:
             raise self.make_error()
 
@@ -117,10 +112,7 @@ class Heartbeat:
         if self.failure is None:
             # JAX may notice a lost worker before the coordinator reports it.
             self.send_progress("broken")
-            with self._changed:
-                self._changed.wait_for(
-                    lambda: self.failure is not None, _EXPLAIN_SECONDS
-                )
+            self._wait(lambda: False, _EXPLAIN_SECONDS)
         return error if self.failure is None else self.make_error()
 
     def on_failure(self, interrupt: Callable[[], object]) -> None:
@@ -137,8 +129,14 @@ class Heartbeat:
         self.has_left = True
         self._client.close()
 
-    def _has_answer_or_failure(self) -> bool:
-        return bool(self._answers) or self.failure is not None
+    def _wait(
+        self, is_done: Callable[[], object], timeout: float | None = None
+    ) -> bool:
+        """Waits until `is_done()` or the job fails; returns False after the timeout."""
+        with self._changed:
+            return self._changed.wait_for(
+                lambda: bool(is_done()) or self.failure is not None, timeout
+            )
 
     def _receive_loop(self) -> None:
         try:
@@ -154,7 +152,7 @@ class Heartbeat:
             self._answers.append(message)
             self.notify()
         elif message.kind == "failure":
-            self._set_failure(read_failure(message))
+            self._set_failure(Failure(**message.fields))
         elif message.kind in ("count_steps", "stop_after"):
             self.stop_agreement.receive(message)
             self.notify()
@@ -234,4 +232,5 @@ class Heartbeat:
 
 def exit_code_of(error: JobError) -> int:
     """Returns the exit code of a worker that ends with an error of the job."""
-    return MISMATCH_EXIT_CODE if isinstance(error, ProgramMismatch) else EXIT_CODE
+    # No restart cures a program that differs.
+    return 1 if isinstance(error, ProgramMismatch) else EXIT_CODE

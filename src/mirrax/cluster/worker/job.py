@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import traceback
 from collections.abc import Callable
+from concurrent.futures import Future
 from time import monotonic
 from types import TracebackType
 
@@ -97,7 +98,6 @@ class Job:
         self.heartbeat = Heartbeat(membership, client, self._progress, silence_timeout)
         # One at a time: replies are matched by their order.
         self._lock = threading.Lock()
-        self._num_exchanges = 0
         self._has_failed = False
         self.has_abandoned_thread = False
 
@@ -155,9 +155,7 @@ class Job:
         payloads: they go through the coordinator.
         """
         with self._lock, self.guard(topic):
-            fields = {"number": self._num_exchanges, "topic": topic}
-            self._num_exchanges += 1
-            self.heartbeat.send(Message("exchange", fields, payload))
+            self.heartbeat.send(Message("exchange", {"topic": topic}, payload))
             answer = self.heartbeat.wait_for_answer(timeout)
         return _split(answer)
 
@@ -171,24 +169,21 @@ class Job:
 
         The thread is abandoned if the job fails meanwhile.
         """
-        result: list[BaseException | None] = []
+        done: Future[object] = Future()
+        done.add_done_callback(lambda _: self.heartbeat.notify())
 
         def run() -> None:
-            error: BaseException | None = None
             try:
-                work()
-            except BaseException as raised:
-                error = raised
-            result.append(error)
-            self.heartbeat.notify()
+                done.set_result(work())
+            except BaseException as error:
+                done.set_exception(error)
 
         with self.guard(phase):
             threading.Thread(target=run, name="mirrax-job", daemon=True).start()
             self.has_abandoned_thread = True
-            self.heartbeat.wait_until(lambda: result)
+            self.heartbeat.wait_until(done.done)
             self.has_abandoned_thread = False
-            if result[0] is not None:
-                raise result[0]
+            done.result()
 
     def finish_startup(self) -> None:
         """Ends the start-up, which has a limit of its own."""

@@ -9,13 +9,21 @@ import threading
 from typing import Any
 
 import jax
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from mirrax._jax.distributed import backend_is_up, is_distributed
+from mirrax._jax.distributed import (
+    backend_is_up,
+    is_distributed,
+    set_cpu_collectives,
+    set_distributed,
+    write_cache_in_every_process,
+)
+from mirrax._jax.jaxlib import make_coordination_client, make_gloo
 from mirrax.cluster.coordinator.process import Coordinator
 from mirrax.cluster.job_options import JobOptions, read_options
 from mirrax.cluster.membership import (
     Membership,
-    Resolver,
     find_membership,
     join_address,
     split_address,
@@ -24,9 +32,9 @@ from mirrax.cluster.membership import (
 from mirrax.cluster.net.handshake import derive_key
 from mirrax.cluster.net.listener import find_reachable_host
 from mirrax.cluster.net.tunnel import serve_client
+from mirrax.cluster.resolvers.base import ClusterResolver
 from mirrax.cluster.worker import exit, gloo
 from mirrax.cluster.worker.coordinator_client import CoordinatorClient, connect
-from mirrax.cluster.worker.jax_distributed import connect_jax, warm_up
 from mirrax.cluster.worker.job import Job
 from mirrax.devices import cpu_threads
 from mirrax.devices.cpu_device_count import requested_cpu_devices
@@ -38,7 +46,9 @@ _lock = threading.Lock()
 _started: tuple[Membership, Job] | None = None
 
 
-def join_job(resolver: Resolver, *, options: JobOptions | None = None) -> Job | None:
+def join_job(
+    resolver: ClusterResolver, *, options: JobOptions | None = None
+) -> Job | None:
     """Joins this process's job and waits for all workers; None if it trains alone.
 
     Later calls for the same cluster return the same job.
@@ -48,7 +58,9 @@ def join_job(resolver: Resolver, *, options: JobOptions | None = None) -> Job | 
         options: Timeouts and addresses; by default from the environment.
     """
     global _started  # noqa: PLW0603
-    membership = find_membership(resolver)
+    membership = find_membership(
+        resolver.cluster_spec(), resolver.task_type, resolver.task_id
+    )
     if membership is None:
         return None
     with _lock:
@@ -129,6 +141,46 @@ def _connect(job: Job, tunnel: CoordinatorClient, own_address: str) -> None:
     peers = {port for text in all_ports for port in json.loads(text)}
     job.heartbeat.on_failure(lambda: gloo.shut_down_connections(ports, peers))
     job.finish_startup()
+
+
+def connect_jax(
+    service: str, process_index: int, num_processes: int, own_address: str
+) -> None:
+    """Connects JAX to its coordination service.
+
+    Args:
+        service: The address of the service, such as "unix:/path".
+        own_address: This machine's address for the others. Gloo's default is what the
+            host name resolves to here, often 127.0.1.1.
+    """
+    client = make_coordination_client(service, process_index)
+    client.connect()
+    set_distributed(client, process_index, num_processes)
+    if jax.config.jax_cpu_collectives_implementation != "mpi":  # type: ignore[attr-defined]
+        set_cpu_collectives(make_gloo(client, own_address))
+
+
+def warm_up() -> None:
+    """Starts the backend and runs one all-reduce over all devices.
+
+    Connection errors appear here, at start-up. Later programs reuse the connections.
+    """
+    devices = jax.devices()
+    if devices[0].platform == "cpu":
+        write_cache_in_every_process()
+    mesh = Mesh(np.asarray(devices), ("device",))
+    sharding = NamedSharding(mesh, PartitionSpec("device"))
+    ones = jax.make_array_from_callback(
+        (mesh.size,), sharding, lambda _: np.ones((1,), np.float32)
+    )
+    add_up = jax.shard_map(
+        lambda part: jax.lax.psum(part, "device"),
+        mesh=mesh,
+        in_specs=PartitionSpec("device"),
+        out_specs=PartitionSpec(),
+    )
+    total = jax.jit(add_up)(ones).addressable_data(0).item()
+    assert total == mesh.size, f"{mesh.size} devices, {total} answered."
 
 
 def _check_jax_unused() -> None:
