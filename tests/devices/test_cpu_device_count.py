@@ -2,13 +2,13 @@
 
 import pytest
 
-from mirrax.devices.cpu_device_count import count_requested
+from mirrax.devices.cpu_threads import count_requested
 from tests.devices.fresh import run_fresh
 
 FLAG = "--xla_force_host_platform_device_count"
 COMPARE = """
 import jax
-from mirrax.devices.cpu_device_count import requested_cpu_devices
+from mirrax.devices.cpu_threads import requested_cpu_devices
 print(requested_cpu_devices(), len(jax.devices()))
 """
 
