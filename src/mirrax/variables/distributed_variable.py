@@ -13,7 +13,6 @@ from mirrax._jax.traces import is_in_callback
 from mirrax.collectives.reduce import Collective
 from mirrax.context import stack
 from mirrax.devices.topology import Topology
-from mirrax.options import VariableAggregation, VariableSynchronization
 from mirrax.values.array_like import ArrayLike
 from mirrax.values.distributed_values import (
     DistributedValues,
@@ -141,6 +140,10 @@ class VariablePart(ArrayLike):
     def __init__(self, container: DistributedVariable, index: int) -> None:
         self.container = container
         self.index = index
+        self.shown_as = container.shown_as
+        self.trainable = container.trainable
+        self.aggregation = container.aggregation
+        self.synchronization = container.synchronization
 
     @property
     def name(self) -> str:
@@ -156,28 +159,12 @@ class VariablePart(ArrayLike):
     def lies_on(self) -> tuple[jax.Device, ...]:
         return (self.container.topology.local_devices[self.index],)
 
-    @property
-    def trainable(self) -> bool:
-        return self.container.trainable
-
-    @property
-    def aggregation(self) -> VariableAggregation:
-        return self.container.aggregation
-
-    @property
-    def synchronization(self) -> VariableSynchronization:
-        return self.container.synchronization
-
-    def read_value(self) -> jax.Array:
+    @override
+    def __jax_array__(self) -> jax.Array:
         return self.container.part(self.index)
 
-    @property
-    def shown_as(self) -> str:
-        return self.container.shown_as
-
-    @property
-    def value(self) -> jax.Array:
-        return self.container.part(self.index)
+    read_value = __jax_array__
+    value = property(__jax_array__)
 
     def assign(self, *_: Any, **__: Any) -> Any:
         """Raises: the copies must stay equal."""
@@ -188,10 +175,6 @@ class VariablePart(ArrayLike):
 
     assign_add = assign
     assign_sub = assign
-
-    @override
-    def __jax_array__(self) -> jax.Array:
-        return self.container.part(self.index)
 
     @override
     def __repr__(self) -> str:

@@ -19,7 +19,7 @@ from mirrax.context import stack
 from mirrax.devices.logical_devices import name_of
 from mirrax.html_tables import html_table
 from mirrax.options import VariableAggregation, VariableSynchronization
-from mirrax.trees import Leaf
+from mirrax.trees import IdentityKey, Leaf
 from mirrax.values.array_like import ArrayLike, on_host
 from mirrax.values.distributed_values import html_cells
 from mirrax.values.layouts import to_device
@@ -325,25 +325,14 @@ class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
         return self
 
 
-class Reference:
+class Reference(IdentityKey):
     """A handle that compares equal to others of the same variable."""
 
-    __slots__ = ("_variable",)
-
-    def __init__(self, variable: Variable) -> None:
-        self._variable = variable
+    __slots__ = ()
 
     def deref(self) -> Variable:
         """Returns the variable."""
-        return self._variable
-
-    @override
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Reference) and other._variable is self._variable
-
-    @override
-    def __hash__(self) -> int:
-        return id(self._variable)
+        return self.value  # type: ignore[no-any-return]
 
 
 def describe_variable(variable: Any, value: Any) -> str:
