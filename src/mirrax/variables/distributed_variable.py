@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -14,11 +13,7 @@ from mirrax.collectives.reduce import Collective
 from mirrax.context import stack
 from mirrax.devices.topology import Topology
 from mirrax.values.array_like import ArrayLike
-from mirrax.values.distributed_values import (
-    DistributedValues,
-    describe_parts,
-    html_parts,
-)
+from mirrax.values.distributed_values import DistributedValues, describe_parts
 from mirrax.values.per_replica import PerReplica
 from mirrax.variables import aliasing
 from mirrax.variables.variable import (
@@ -76,13 +71,6 @@ class DistributedVariable(Variable, DistributedValues):
     def part(self, index: int) -> jax.Array:
         """Returns the stored copy of local replica `index`."""
 
-    @abc.abstractmethod
-    def _peek_parts(self) -> Sequence[Any]:
-        """Returns all local copies, for the caller to show under the lock.
-
-        Of a value that only all workers together can read, shape and dtype.
-        """
-
     @override
     def __repr__(self) -> str:
         if stack.overlay() is not None:
@@ -95,12 +83,6 @@ class DistributedVariable(Variable, DistributedValues):
     @override
     def __str__(self) -> str:
         return repr(self)
-
-    @override
-    def _repr_html_(self) -> str:
-        with aliasing.lock:
-            title = f"{type(self).__name__} {self.name}"
-            return html_parts(title, self._peek_parts())
 
     def local_index(self) -> int | None:
         """Returns the index of the copy that this code sees; None if it sees all."""
