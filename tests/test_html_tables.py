@@ -45,15 +45,6 @@ def test_notebooks_get_an_escaped_table(two_replicas, kind):
         assert part in text
 
 
-def test_sharded_variable_shows_its_parts():
-    strategy = mirrax.MirroredStrategy(["CPU:0", "CPU:1"], shard_state=1)
-    with strategy.scope():
-        variable = mirrax.Variable(np.zeros((3, 5), np.float32), name="w")
-    text = variable._repr_html_()
-    assert text.count(">float32[3, 3]</td>") == 2
-    assert "Of float32[3, 5], cut along axis 1" in text
-
-
 def test_long_tables_are_cut():
     text = html_table("many", ["n"], [[i] for i in range(100)])
     assert "... 36 more" in text

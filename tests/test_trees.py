@@ -48,16 +48,6 @@ def test_none_belongs_to_the_structure():
     assert trees.unflatten(structure, [5]) == (5, None, {"a": None})
 
 
-@pytest.mark.parametrize(
-    "use",
-    [trees.leaves, lambda tree: trees.map_leaves(str, tree), mirrax.function(str)],
-    ids=["leaves", "map_leaves", "function"],
-)
-def test_dict_with_keys_of_several_types_is_refused(use):
-    with pytest.raises(TypeError, match=r"Received: a dict with the keys \[1, 'a'\]"):
-        use([{"b": {1: 2.0, "a": 3.0}}])
-
-
 @given(tree=STRUCTURES)
 def test_unflatten_undoes_flatten(tree):
     leaves, structure = trees.flatten(tree)

@@ -14,7 +14,7 @@ from mirrax.collectives import (
     NcclAllReduce,
     ReductionToOneDevice,
 )
-from mirrax.devices import reserve_at_import
+from mirrax.devices import reserve_requested
 from mirrax.integrations import register_integrations
 from mirrax.options import (
     CollectiveCommunication,
@@ -161,5 +161,5 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-reserve_at_import()
+reserve_requested()
 register_integrations()

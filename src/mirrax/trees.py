@@ -72,37 +72,12 @@ def _is_leaf_type(kind: type) -> bool:
 
 def flatten(tree: Tree) -> tuple[list[Any], Any]:
     """Returns the leaves of `tree` and its structure; None counts as structure."""
-    try:
-        return _flatten(tree, _is_leaf)
-    except ValueError:
-        _refuse_mixed_keys(tree)
-        raise
+    return _flatten(tree, _is_leaf)
 
 
 def flatten_plain(tree: Tree) -> tuple[list[Any], Any]:
     """Returns the same, and faster, if Mirrax' containers are not in `tree`."""
     return _flatten(tree)
-
-
-def _refuse_mixed_keys(tree: Tree) -> None:
-    """Raises if JAX cannot order the keys of a dict in `tree`."""
-    for node in jax.tree.leaves(tree, is_leaf=_has_mixed_keys):
-        if _has_mixed_keys(node):
-            raise TypeError(
-                "The keys of a dict must be comparable with each other, because JAX "
-                f"orders them. Received: a dict with the keys {list(node)}. Use keys "
-                "of one type, such as strings."
-            )
-
-
-def _has_mixed_keys(node: object) -> bool:
-    if not isinstance(node, dict):
-        return False
-    try:
-        sorted(node)
-    except TypeError:
-        return True
-    return False
 
 
 def leaves(tree: Tree) -> list[Any]:

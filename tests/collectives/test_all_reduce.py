@@ -1,14 +1,11 @@
 """XLA's all-reduce, and how values are packed into messages."""
 
-import logging
-
 import jax
 import jax.numpy as jnp
 import pytest
 
 import mirrax
 from mirrax.collectives import XlaAllReduce
-from mirrax.collectives import all_reduce as module
 from tests.programs import engines, mirrored, parts, replica_id
 
 NO_OPTIONS = mirrax.CommunicationOptions()
@@ -78,15 +75,3 @@ def test_packed_sums_are_right(bytes_per_pack, engine):
     assert parts(strategy, first) == [[1.0, 1.0]] * 2
     assert parts(strategy, second) == [6] * 2
     assert parts(strategy, third) == [[[2.0, 2.0]]] * 2
-
-
-def test_nccl_says_once_that_it_falls_back(caplog):
-    module._say_fallback.cache_clear()
-    strategy = mirrored(2, cross_device_ops=mirrax.NcclAllReduce())
-    with caplog.at_level(logging.INFO, logger="mirrax"):
-        value = strategy.run(lambda: jnp.float32(replica_id()))
-        strategy.reduce("SUM", value, axis=None)
-        strategy.reduce("MEAN", value, axis=None)
-    assert [record.getMessage() for record in caplog.records] == [
-        "NcclAllReduce: no NCCL on cpu; XLA's own all-reduce is used"
-    ]

@@ -27,13 +27,13 @@ def test_groups_by_bytes_are_closed_once_they_are_full(sizes, bytes_per_pack):
     assert all(total >= bytes_per_pack for total in totals)
 
 
-@given(num_values=st.integers(0, 40), num_packs=st.integers(0, 50))
+@given(num_values=st.integers(0, 40), num_packs=st.integers(1, 50))
 def test_groups_by_count_are_as_many_as_asked_and_even(num_values, num_packs):
     groups = groups_by_count(num_values, num_packs)
-    assert flatten(groups) == list(range(num_values if num_packs else 0))
+    assert flatten(groups) == list(range(num_values))
     lengths = [len(group) for group in groups]
-    assert len(lengths) == min(num_values, num_packs)
-    assert not lengths or max(lengths) - min(lengths) <= 1
+    assert len(lengths) == max(1, min(num_values, num_packs))
+    assert max(lengths) - min(lengths) <= 1
 
 
 @pytest.fixture

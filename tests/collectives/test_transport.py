@@ -29,7 +29,6 @@ def test_choice_that_has_no_effect_is_a_warning(kind, choice, used):
         ("GPU", "AUTO"),
         ("GPU", "NCCL"),
         ("TPU", "AUTO"),
-        ("METAL", "RING"),
     ],
 )
 def test_choice_that_is_what_jax_does_is_accepted(kind, choice):

@@ -12,7 +12,6 @@ from mirrax.collectives.worker_exchange import (
     differing,
     digest,
     exchange,
-    exchange_shapes,
     from_first,
     from_host,
     merge_shapes,
@@ -84,17 +83,6 @@ def test_workers_are_not_asked_what_is_known(layouts):
     job = FakeJob()
     assert with_shapes(topology_of(job), layouts) == layouts
     assert job.topics == []
-
-
-def test_kinds_are_told_in_the_order_of_workers_and_replicas():
-    def answer(topic, payload):
-        return [b'[[[[1], "int8"], [[], "int8"]]]', payload]
-
-    job = FakeJob(answer, worker_index=1)
-    own = [[((2, 3), "int8"), ((4,), "int8")]]
-    assert exchange_shapes(topology_of(job), "shapes", own) == [
-        (((1,), "int8"), ((), "int8"), ((2, 3), "int8"), ((4,), "int8"))
-    ]
 
 
 def test_kinds_of_several_values_are_kept_apart():

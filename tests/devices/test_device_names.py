@@ -98,7 +98,7 @@ def test_any_text_is_a_name_or_a_value_error(text):
         ("CPU:", "number as its index, here it is ''"),
         ("CPU:" + "9" * 5000, "number as its index"),
         ("/task:a/CPU:0", "number as its task, here it is 'a'"),
-        ("/job:/CPU:0", "job's name is a letter.*Received: job=''"),
+        ("/job:/CPU:0", "has a word as its job, here it is ''"),
         ("/CPU:0/GPU:0", "each part once, here the kind comes twice"),
         ("/task:0/task:0/CPU:0", "each part once, here the task comes twice"),
         ("/job:worker/task:0", "names a kind of device"),
@@ -113,20 +113,6 @@ def test_parse_refuses_what_is_no_name(text, message):
 def test_parse_refuses_what_is_no_string(value):
     with pytest.raises(TypeError, match=r"must be a string\. Received: .* of type"):
         parse(value)
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"kind": "cpu"}, "kind is one of CPU, GPU, TPU. Received: kind='cpu'"),
-        ({"job": "a/b"}, "Received: job='a/b'"),
-        ({"index": -1}, "start at 0. Received: .* index=-1"),
-    ],
-    ids=["kind", "job", "index"],
-)
-def test_device_name_is_valid_once_built(fields, message):
-    with pytest.raises(ValueError, match=message):
-        DeviceName(**fields)
 
 
 def test_find_kind_knows_no_other_word():

@@ -164,6 +164,6 @@ def test_every_worker_brings_the_same_devices():
 
 @pytest.mark.parametrize("devices", [2, 2.5, "CPU:0", "", {"CPU:0"}], ids=repr)
 def test_devices_that_are_no_list_are_refused(devices):
-    message = r"`devices` is a list or a tuple of names.*Write \['CPU:0'"
+    message = r"`devices` is a list or a tuple of names.*such as \['CPU:0'"
     with pytest.raises(TypeError, match=message):
         local_topology(devices)

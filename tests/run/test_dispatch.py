@@ -86,10 +86,6 @@ def test_options_are_accepted(strategy):
     assert strategy.run(lambda: 3, options=mirrax.RunOptions()) == 3
 
 
-def test_the_older_name_does_the_same(strategy):
-    assert strategy.experimental_run_v2(lambda x, *, y: x + y, (1,), {"y": 2}) == 3
-
-
 def test_run_enters_the_strategy_and_leaves_it(strategy):
     seen = []
     strategy.run(lambda: seen.append(mirrax.get_strategy()))

@@ -38,14 +38,9 @@ def test_each_replica_stores_a_part(variable):
 
 
 @pytest.mark.parametrize(
-    ("show", "expected", "count"),
-    [
-        (repr, lambda v: f"{v.size - 1}.", 1),
-        (lambda v: v._repr_html_(), lambda v: f"Of float32{list(v.shape)}, cut", 0),
-    ],
-    ids=["repr", "html"],
+    "show", [repr, lambda v: v._repr_html_()], ids=["repr", "html"]
 )
-def test_showing_it_gathers_at_most_once(variable, show, expected, count, monkeypatch):
+def test_showing_it_gathers_once(variable, show, monkeypatch):
     gathered = []
     load = ShardLayout.load
 
@@ -54,8 +49,8 @@ def test_showing_it_gathers_at_most_once(variable, show, expected, count, monkey
         return load(*args)
 
     monkeypatch.setattr(ShardLayout, "load", counted)
-    assert expected(variable) in show(variable)
-    assert len(gathered) == count
+    assert f"{variable.size - 1}." in show(variable)
+    assert len(gathered) == 1
 
 
 def test_reads_give_the_whole_value(variable):

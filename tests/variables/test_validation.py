@@ -235,8 +235,10 @@ def test_initial_array_is_not_tied_to_a_device(two_replicas):
     assert (v.value + jax.device_put(1.0, jax.devices("cpu")[0])).tolist() == [2.0, 2.0]
 
 
-def test_the_option_that_was_probably_meant_is_named(strategy):
-    with pytest.raises(ValueError, match=r"Use VariableSynchronization.ON_READ\."):
+def test_the_options_are_listed(strategy):
+    with pytest.raises(
+        ValueError, match=r"Use one of .*VariableSynchronization.ON_READ\."
+    ):
         create(strategy, 1.0, synchronization="on_read")
 
 

@@ -18,7 +18,7 @@ def train_on_workers(folder):
     sizes = [shard.data.shape for shard in weight.stored.addressable_shards]
     if strategy.topology.worker_index == 0:  # One worker alone cannot read it.
         assert "shape=(9, 6) dtype=float32>" in repr(weight)
-        assert "Of float32[9, 6], cut along axis" in weight._repr_html_()
+        assert "(9, 6)" in weight._repr_html_()
     trained = whole_values(strategy, weight, state)
     checkpoint = mirrax.train.Checkpoint(weight=weight, state=state)
     checkpoint.write(folder)

@@ -1,10 +1,11 @@
-"""All-reduce by XLA: the default, and under the names that TensorFlow gives it."""
+"""The algorithms that add up values of replicas, under TensorFlow's names."""
 
 from __future__ import annotations
 
 import functools
-import logging
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 from jax import lax
@@ -14,8 +15,6 @@ from mirrax.collectives import packing
 from mirrax.collectives.cross_device_ops import CrossDeviceOps
 from mirrax.devices.topology import AXIS
 from mirrax.options import CommunicationOptions
-
-_logger = logging.getLogger(__name__)
 
 
 class XlaAllReduce(CrossDeviceOps):
@@ -34,7 +33,31 @@ class XlaAllReduce(CrossDeviceOps):
         return packing.in_packs(values, groups, psum)
 
 
-class NcclAllReduce(CrossDeviceOps):
+class _PackedAllReduce(CrossDeviceOps):
+    """XLA's all-reduce, in a number of messages that the user chooses."""
+
+    def __init__(self, num_packs: int = 1) -> None:
+        if num_packs < 0:
+            raise ValueError(
+                "`num_packs` must be 0 (no packing) or the number of messages. "
+                f"Received: num_packs={num_packs}."
+            )
+        self._num_packs = num_packs
+
+    @override
+    def sum_over_replicas(
+        self,
+        values: Sequence[jax.Array],
+        num_replicas: int,
+        options: CommunicationOptions,
+    ) -> list[jax.Array]:
+        if not self._num_packs:
+            return psum(values)
+        groups = packing.groups_by_count(len(values), self._num_packs)
+        return packing.in_packs(values, groups, psum)
+
+
+class NcclAllReduce(_PackedAllReduce):
     """All-reduce with NCCL, which XLA uses on GPUs; elsewhere XLA's own.
 
     Args:
@@ -44,22 +67,8 @@ class NcclAllReduce(CrossDeviceOps):
     >>> strategy = mirrax.MirroredStrategy(cross_device_ops=NcclAllReduce(num_packs=2))
     """
 
-    def __init__(self, num_packs: int = 1) -> None:
-        self._num_packs = _require_packs(num_packs)
 
-    @override
-    def sum_over_replicas(
-        self,
-        values: Sequence[jax.Array],
-        num_replicas: int,
-        options: CommunicationOptions,
-    ) -> list[jax.Array]:
-        if jax.default_backend() != "gpu":
-            _say_fallback(jax.default_backend())
-        return packing.in_num_packs(values, self._num_packs, psum)
-
-
-class HierarchicalCopyAllReduce(CrossDeviceOps):
+class HierarchicalCopyAllReduce(_PackedAllReduce):
     """All-reduce that follows the links between devices, as XLA's does by itself.
 
     Args:
@@ -69,8 +78,36 @@ class HierarchicalCopyAllReduce(CrossDeviceOps):
     >>> strategy = mirrax.MirroredStrategy(cross_device_ops=HierarchicalCopyAllReduce())
     """
 
-    def __init__(self, num_packs: int = 1) -> None:
-        self._num_packs = _require_packs(num_packs)
+
+class ReductionToOneDevice(CrossDeviceOps):
+    """Gathers every replica's value, then combines them in replica order.
+
+    Slower than an all-reduce, but the order of the additions is fixed, and
+    `accumulation_fn` can replace the sum.
+
+    Args:
+        reduce_to_device: Accepted for ported programs. Every replica needs the result,
+            so each combines the gathered values itself.
+        accumulation_fn: Combines a list of arrays; the sum by default.
+
+    >>> largest = ReductionToOneDevice(
+    ...     accumulation_fn=lambda values: jax.numpy.stack(values).max(0)
+    ... )
+    >>> strategy = mirrax.MirroredStrategy(["CPU:0", "CPU:1"], largest)
+    >>> values = mirrax.PerReplica((3.0, 5.0))
+    >>> float(strategy.reduce("SUM", values, axis=None))
+    5.0
+    """
+
+    def __init__(
+        self,
+        reduce_to_device: str | None = None,
+        accumulation_fn: Callable[[list[jax.Array]], Any] | None = None,
+    ) -> None:
+        self.reduce_to_device = reduce_to_device
+        self._accumulate = accumulation_fn or functools.partial(
+            functools.reduce, operator.add
+        )
 
     @override
     def sum_over_replicas(
@@ -79,23 +116,13 @@ class HierarchicalCopyAllReduce(CrossDeviceOps):
         num_replicas: int,
         options: CommunicationOptions,
     ) -> list[jax.Array]:
-        return packing.in_num_packs(values, self._num_packs, psum)
+        gathered = lax.all_gather(tuple(values), AXIS)
+        return [
+            self._accumulate([stack[i] for i in range(num_replicas)])
+            for stack in gathered
+        ]
 
 
 def psum(values: Sequence[jax.Array]) -> list[jax.Array]:
     """Returns the sums over the replicas; XLA may pack them into one message."""
     return list(lax.psum(tuple(values), AXIS))
-
-
-def _require_packs(num_packs: int) -> int:
-    if num_packs < 0:
-        raise ValueError(
-            "`num_packs` must be 0 (no packing) or the number of messages. "
-            f"Received: num_packs={num_packs}."
-        )
-    return num_packs
-
-
-@functools.cache
-def _say_fallback(platform: str) -> None:
-    _logger.info("NcclAllReduce: no NCCL on %s; XLA's own all-reduce is used", platform)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 Reduce = Callable[[list[jax.Array]], list[jax.Array]]
 
@@ -46,23 +47,8 @@ def groups_by_count(num_values: int, num_packs: int) -> list[list[int]]:
     >>> groups_by_count(5, num_packs=2)
     [[0, 1, 2], [3, 4]]
     """
-    num_packs = min(num_packs, num_values)
-    base, extra = divmod(num_values, max(num_packs, 1))
-    groups, start = [], 0
-    for pack in range(num_packs):
-        stop = start + base + (pack < extra)
-        groups.append(list(range(start, stop)))
-        start = stop
-    return groups
-
-
-def in_num_packs(
-    values: Sequence[jax.Array], num_packs: int, reduce: Reduce
-) -> list[jax.Array]:
-    """Returns `reduce` of all values in `num_packs` messages; 0 does not pack."""
-    if not num_packs:
-        return reduce(list(values))
-    return in_packs(values, groups_by_count(len(values), num_packs), reduce)
+    num_packs = max(1, min(num_packs, num_values))
+    return [pack.tolist() for pack in np.array_split(range(num_values), num_packs)]
 
 
 def in_packs(

@@ -43,20 +43,13 @@ def with_shapes(
     if not unknown:
         return list(layouts)
     own = [[shape_dtype_of(part) for part in layout.held] for layout in unknown]
-    kinds = iter(exchange_shapes(topology, topic, own))
+    kinds = iter(merge_shapes(exchange(topology, topic, own)))
     return [
         Parts(layout.held, topology, next(kinds))
         if isinstance(layout, Parts) and layout.shapes is None
         else layout
         for layout in layouts
     ]
-
-
-def exchange_shapes(
-    topology: Topology, topic: str, own: Sequence[Sequence[ShapeDtype]]
-) -> list[tuple[ShapeDtype, ...]]:
-    """Returns shapes and dtypes on all replicas, given those on this worker."""
-    return merge_shapes(exchange(topology, topic, own))
 
 
 def merge_shapes(answers: Sequence[Sequence[Any]]) -> list[tuple[ShapeDtype, ...]]:

@@ -87,6 +87,9 @@ _summary_state: contextvars.ContextVar[Any] = contextvars.ContextVar(
 frame = _frame.get
 """Returns the innermost frame; None outside every strategy."""
 
+installed = _installed.get
+"""Returns the frame that `install` set for this thread."""
+
 overlay = _overlay.get
 """Returns the overlay of variable values in the current trace, if any."""
 
@@ -201,11 +204,6 @@ def summarizing(new_state: Any) -> _Set:
 def creating(new_creator: Creator) -> _Set:
     """Adds a variable creator for the `with` block."""
     return _Set(_creators, (*_creators.get(), new_creator))
-
-
-def installed() -> Frame | None:
-    """Returns the frame that `install` set for this thread."""
-    return _installed.get()
 
 
 def install(new_frame: Frame | None, new_creators: tuple[Creator, ...]) -> None:

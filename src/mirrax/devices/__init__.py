@@ -1,6 +1,6 @@
 """Device names, logical CPU devices, and the topology of replicas."""
 
-from mirrax.devices.cpu_threads import reserve_at_import as reserve_at_import
+from mirrax.devices.cpu_threads import reserve_requested as reserve_requested
 from mirrax.devices.logical_devices import default_devices as default_devices
 from mirrax.devices.logical_devices import device_kind as device_kind
 from mirrax.devices.logical_devices import resolve as resolve

@@ -1,4 +1,4 @@
-"""Reserves threads for the CPU backend, so that an all-reduce cannot deadlock.
+"""The number of CPU devices, and threads for them, so that no all-reduce deadlocks.
 
 XLA's all-reduce between CPU devices of one process blocks a thread of the backend's
 pool for each device. With fewer than two threads per device it deadlocks, and XLA
@@ -7,7 +7,7 @@ aborts the process after 40 s. The backend sizes its pool once, when it starts.
 
 from __future__ import annotations
 
-import dataclasses
+import contextlib
 import logging
 import os
 import pathlib
@@ -16,8 +16,9 @@ import sys
 import time
 from collections.abc import Mapping
 
+import jax
+
 from mirrax._jax.distributed import backend_is_up
-from mirrax.devices.cpu_device_count import requested_cpu_devices
 
 VARIABLE = "PJRT_NPROC"
 """The environment variable for the size of XLA's pool."""
@@ -28,19 +29,15 @@ _NUMBER = re.compile(r"\s*[+-]?[0-9]+\s*", re.ASCII)
 # What XLA calls the threads of the pool.
 _THREAD_NAME = "tf_XLAEigen"
 _TASKS = pathlib.Path("/proc/self/task")
+_FORCED_COUNT = re.compile(
+    r"--xla_force_host_platform_device_count=['\"]?([0-9]+)", re.ASCII
+)
 _LOGGER = logging.getLogger(__name__)
 
-
-@dataclasses.dataclass(frozen=True)
-class _Reservation:
-    """The pool size in the environment when last read before the backend started."""
-
-    threads: int
-    is_ours: bool
-
-
-# The variable may change after the backend has read it, so it is recorded before.
-_reservation: _Reservation | None = None
+# The pool size in the environment before the backend read it; it may change later.
+_reserved: int | None = None
+# What Mirrax has set the variable to.
+_own_value: str | None = None
 
 
 def required_threads(num_devices: int, cores: int) -> int:
@@ -67,23 +64,26 @@ def configured_threads(environment: Mapping[str, str], cores: int) -> int:
 
 def reserve(num_devices: int) -> None:
     """Raises the pool size for this many CPU devices, if JAX has not started yet."""
-    global _reservation  # noqa: PLW0603
+    global _reserved, _own_value  # noqa: PLW0603
     if backend_is_up():
         return
     cores = count_cores()
-    configured = configured_threads(os.environ, cores)
-    is_ours = _reservation == _Reservation(configured, is_ours=True)
-    if num_devices > 1 and configured < 2 * num_devices:
-        # No warning about a value that Mirrax itself set for fewer devices.
-        if VARIABLE in os.environ and not is_ours:
-            _warn_of_too_few(num_devices)
-        configured, is_ours = required_threads(num_devices, cores), True
-        os.environ[VARIABLE] = str(configured)
-    _reservation = _Reservation(configured, is_ours)
+    _reserved = configured_threads(os.environ, cores)
+    if num_devices > 1 and _reserved < 2 * num_devices:
+        if os.environ.get(VARIABLE) not in (None, _own_value):
+            _LOGGER.warning(
+                "A collective over N CPU devices needs 2*N threads, or it deadlocks. "
+                "Received: %d devices, %s=%s. Mirrax raises the variable.",
+                num_devices,
+                VARIABLE,
+                os.environ[VARIABLE],
+            )
+        _reserved = required_threads(num_devices, cores)
+        os.environ[VARIABLE] = _own_value = str(_reserved)
 
 
-def reserve_at_import() -> None:
-    """Reserves threads for the CPU devices configured so far."""
+def reserve_requested() -> None:
+    """Reserves threads for the CPU devices that JAX would create now."""
     reserve(requested_cpu_devices())
 
 
@@ -104,24 +104,12 @@ def check(num_devices: int) -> None:
         )
 
 
-def _warn_of_too_few(num_devices: int) -> None:
-    _LOGGER.warning(
-        "A collective over N CPU devices needs 2*N threads, or it deadlocks. "
-        "Received: %d devices, %s=%s. Mirrax raises the variable.",
-        num_devices,
-        VARIABLE,
-        os.environ[VARIABLE],
-    )
-
-
 def _count_threads(needed: int) -> int:
     configured = configured_threads(os.environ, count_cores())
-    if _reservation is None:
-        return _count_running_threads(needed) or configured
-    promised = min(_reservation.threads, configured)
+    promised = min(_reserved or 0, configured)
     if promised >= needed:
         return promised
-    return _count_running_threads(needed) or promised
+    return _count_running_threads(needed) or (promised if _reserved else configured)
 
 
 def _count_running_threads(expected: int) -> int:
@@ -150,3 +138,39 @@ def count_cores() -> int:
     """Returns how many cores this process may use, as XLA counts them."""
     is_linux = sys.platform == "linux"
     return len(os.sched_getaffinity(0)) if is_linux else os.cpu_count() or 1
+
+
+def requested_cpu_devices() -> int:
+    """Returns how many CPU devices JAX would create now; does not start JAX."""
+    return count_requested(
+        num_cpu_devices=int(jax.config.jax_num_cpu_devices),  # type: ignore[attr-defined]
+        xla_flags=_read_xla_flags(os.environ.get("XLA_FLAGS", "")),
+    )
+
+
+def count_requested(num_cpu_devices: int, xla_flags: str) -> int:
+    """Returns how many CPU devices two settings request together.
+
+    Args:
+        num_cpu_devices: The setting `jax_num_cpu_devices`, which overrides the flags;
+            negative when unset.
+        xla_flags: The flags in `XLA_FLAGS`, of which the last one wins.
+
+    >>> count_requested(-1, "--xla_force_host_platform_device_count=8")
+    8
+    """
+    if num_cpu_devices >= 0:
+        return max(1, num_cpu_devices)
+    counts = _FORCED_COUNT.findall(xla_flags)
+    return max(1, int(counts[-1])) if counts else 1
+
+
+def _read_xla_flags(value: str) -> str:
+    # A value that does not start with "--" names a file of flags.
+    path = value.strip()
+    if not path or path.startswith("--"):
+        return value
+    # XLA itself reports an unreadable file when it starts.
+    with contextlib.suppress(OSError):
+        return pathlib.Path(path).read_text()
+    return ""

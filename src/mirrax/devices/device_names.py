@@ -37,24 +37,6 @@ class DeviceName:
     kind: str = "CPU"
     index: int = 0
 
-    def __post_init__(self) -> None:
-        if not _JOB.fullmatch(self.job):
-            raise ValueError(
-                "A job's name is a letter, then letters, digits, '_', '.' or '-'. "
-                f"Received: job={self.job!r}. {_EXAMPLES}"
-            )
-        if self.kind not in KINDS:
-            raise ValueError(
-                f"A device's kind is one of {', '.join(KINDS)}. "
-                f"Received: kind={self.kind!r}. {_EXAMPLES}"
-            )
-        if min(self.replica, self.task, self.index) < 0:
-            raise ValueError(
-                "The numbers in a device name start at 0. "
-                f"Received: replica={self.replica}, task={self.task}, "
-                f"index={self.index}. {_EXAMPLES}"
-            )
-
     @property
     def process(self) -> str:
         """The process part: `/job:localhost/replica:0/task:0`."""
@@ -103,6 +85,8 @@ def _read_fields(text: str) -> Iterator[tuple[str, str | int]]:
     for part in text.removeprefix("/").split("/"):
         match part.split(":"):
             case ["job", job]:
+                if not _JOB.fullmatch(job):
+                    raise _invalid(text, f"has a word as its job, here it is {job!r}")
                 yield "job", job
             case ["replica" | "task" as field, digits]:
                 yield field, _read_number(text, field, digits)

@@ -10,9 +10,8 @@ import jax
 
 from mirrax._jax.distributed import backend_is_up, backends
 from mirrax.devices import cpu_threads
-from mirrax.devices.cpu_device_count import requested_cpu_devices
 from mirrax.devices.device_names import KINDS, LOCAL_TASK, DeviceName, find_kind, parse
-from mirrax.errors import ConfigurationError, DuplicateDevice
+from mirrax.errors import ConfigurationError
 
 # More are a typo: each needs two threads.
 MAX_CPU_DEVICES = 1024
@@ -32,8 +31,7 @@ def local_devices(kind: str) -> tuple[jax.Device, ...]:
     >>> local_devices("TPU")
     ()
     """
-    if not backend_is_up():
-        cpu_threads.reserve(requested_cpu_devices())
+    cpu_threads.reserve_requested()
     return tuple(
         device
         for platform in _start_backends()
@@ -75,7 +73,7 @@ def ensure_cpu_devices(count: int) -> None:
     if backend_is_up():
         if count > len(local_devices("CPU")):
             raise _too_late(count)
-    elif count > requested_cpu_devices():
+    elif count > cpu_threads.requested_cpu_devices():
         set_cpu_devices(count)
 
 
@@ -87,14 +85,8 @@ def resolve(names: Sequence[str | LogicalDevice]) -> tuple[jax.Device, ...]:
     >>> resolve(["CPU:0"])
     (CpuDevice(id=0),)
     """
-    if isinstance(names, str):
-        raise TypeError(
-            "Devices must be a list or a tuple of names. "
-            f"Received: {names!r}. Use [{names!r}]."
-        )
     texts = [name.name if isinstance(name, LogicalDevice) else name for name in names]
     parsed = [_parse_local(text) for text in texts]
-    _check_distinct(texts, parsed)
     cpu_indices = [name.index for name in parsed if name.kind == "CPU"]
     if cpu_indices:
         ensure_cpu_devices(max(cpu_indices) + 1)
@@ -135,15 +127,6 @@ def _parse_local(text: str) -> DeviceName:
             "or MultiWorkerMirroredStrategy for devices of several."
         )
     return name
-
-
-def _check_distinct(names: Sequence[str], parsed: Sequence[DeviceName]) -> None:
-    shorts = [name.short for name in parsed]
-    if len(set(shorts)) < len(shorts):
-        raise DuplicateDevice(
-            "The devices of a strategy must be distinct. "
-            f"Received: {list(names)}. Name each device once."
-        )
 
 
 def _find_device(name: DeviceName) -> jax.Device:

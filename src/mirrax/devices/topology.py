@@ -195,20 +195,11 @@ def _find_devices(devices: Any) -> tuple[jax.Device, ...]:
     if not isinstance(devices, Sequence) or isinstance(devices, str):
         raise TypeError(
             "`devices` is a list or a tuple of names or JAX devices. Received: "
-            f"{devices!r}. Write {_example(devices)}."
+            f"{devices!r}. Write a list, such as ['CPU:0', 'CPU:1']."
         )
     # All names at once: together they say how many CPU devices to create.
     found = iter(resolve([d for d in devices if not isinstance(d, jax.Device)]))
     return tuple(d if isinstance(d, jax.Device) else next(found) for d in devices)
-
-
-def _example(devices: object) -> str:
-    """Returns what the user probably meant."""
-    if isinstance(devices, str) and devices:
-        return str([devices])
-    if isinstance(devices, int) and 0 < devices <= 4:
-        return str([f"CPU:{i}" for i in range(devices)])
-    return str(["CPU:0", "CPU:1"])
 
 
 def _check_local(devices: Sequence[jax.Device]) -> None:

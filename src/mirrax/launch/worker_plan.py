@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from mirrax.cluster.membership import Worker, join_address, split_address
 from mirrax.cluster.net.listener import find_reachable_host
 from mirrax.devices import cpu_threads
-from mirrax.devices.cpu_device_count import count_requested
 
 # Read by the usual numerical libraries.
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -152,7 +151,7 @@ def find_free_ports(count: int) -> list[int]:
 
 def _count_devices(environment: Mapping[str, str]) -> int:
     configured = environment.get("JAX_NUM_CPU_DEVICES", "")
-    return count_requested(
+    return cpu_threads.count_requested(
         num_cpu_devices=int(configured) if configured.isdecimal() else -1,
         xla_flags=environment.get("XLA_FLAGS", ""),
     )

@@ -38,8 +38,6 @@ def check_choice(choice: Choice, device_kind: str) -> None:
 
     Not an error, as in TensorFlow: a program for GPUs can be tried on a CPU.
     """
-    if device_kind not in _TRANSPORTS:
-        return
     used, accepted = _TRANSPORTS[device_kind]
     if choice not in accepted:
         warnings.warn(

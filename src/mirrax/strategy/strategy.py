@@ -44,10 +44,8 @@ from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import local_results, parts_of
 
 if TYPE_CHECKING:
-    from mirrax import data
     from mirrax.input import distribute, input_context
 else:
-    data = LazyModule("mirrax.data")
     input_context = LazyModule("mirrax.input.input_context")
     distribute = LazyModule("mirrax.input.distribute")
 
@@ -252,15 +250,6 @@ class Strategy:
         """
         return MemoryReport.of([*self.functions.values(), *self.outer_functions])
 
-    def experimental_run_v2(
-        self,
-        fn: Callable[..., Any],
-        args: tuple[Any, ...] | list[Any] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Tree:
-        """The older name of `run`."""
-        return self.run(fn, args, kwargs)
-
     def reduce(self, reduce_op: ReduceOp | str, value: Tree, axis: Axis) -> Tree:
         """Returns `value` combined over the replicas, as ordinary arrays.
 
@@ -331,7 +320,8 @@ class Strategy:
             options: Where values are put, and how many are prefetched.
         """
         guards.require_cross_replica("`experimental_distribute_dataset`")
-        if _is_per_replica(options):
+        per_replica = input_context.InputReplicationMode.PER_REPLICA
+        if options and options.experimental_replication_mode is per_replica:
             raise NotImplementedError(
                 "A dataset of global batches is divided among replicas, so it cannot "
                 "be created for each. Received: InputReplicationMode.PER_REPLICA. Use "
@@ -350,20 +340,6 @@ class Strategy:
         """
         guards.require_cross_replica("`distribute_datasets_from_function`")
         return distribute.distribute_from_function(dataset_fn, self.topology, options)
-
-    def experimental_distribute_datasets_from_function(
-        self,
-        dataset_fn: Callable[[input_context.InputContext], Any],
-        options: input_context.InputOptions | None = None,
-    ) -> Any:
-        """The older name of `distribute_datasets_from_function`."""
-        return self.distribute_datasets_from_function(dataset_fn, options)
-
-    def experimental_make_numpy_dataset(
-        self, numpy_input: Tree, session: Any = None
-    ) -> data.Dataset:
-        """Returns a dataset of the rows of arrays; lists of arrays are stacked."""
-        return data.Dataset.from_tensor_slices(numpy_input)
 
     def __repr__(self) -> str:
         return f"<mirrax.{type(self).__name__} on {list(self.topology.names)}>"
@@ -412,13 +388,6 @@ class _Scope:
         if self._creating is not None:
             self._creating.__exit__()
         self._entered.__exit__()
-
-
-def _is_per_replica(options: input_context.InputOptions | None) -> bool:
-    if options is None:
-        return False
-    mode = input_context.InputReplicationMode.PER_REPLICA
-    return options.experimental_replication_mode is mode
 
 
 def _at(device: jax.Device, leaf: Any) -> Any:

@@ -54,12 +54,12 @@ class DistributedValues(Leaf):
 
 def html_parts(title: str, parts: Sequence[Any]) -> str:
     """Returns a table of parts, for notebooks."""
-    rows = [(i, *html_cells(part)) for i, part in enumerate(parts)]
+    rows = [(i, *_html_cells(part)) for i, part in enumerate(parts)]
     return html_table(title, ("replica", "kind", "value"), rows)
 
 
-def html_cells(part: Any) -> tuple[str, str]:
-    """Returns kind and value of one part, for a table; large arrays are shortened."""
+def _html_cells(part: Any) -> tuple[str, str]:
+    """Returns kind and value of one part; large arrays are shortened."""
     if not isinstance(part, jax.Array) or isinstance(part, jax.core.Tracer):
         return type(part).__name__, repr(part)
     shown = np.array2string(on_host(part), threshold=20, edgeitems=3)

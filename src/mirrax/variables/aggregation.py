@@ -45,38 +45,30 @@ class Aggregated(Protocol):
 
 def aggregate(variable: Aggregated, value: Any, num_replicas: int) -> Any:
     """Returns the aggregate of the values that all replicas write."""
-    aggregation = variable.aggregation
-    if not variable.collective.topology.is_local and stack.overlay() is None:
-        return _aggregate_over_workers(variable, value)
-    if not isinstance(value, DistributedValues):
+    aggregation, topology = variable.aggregation, variable.collective.topology
+    is_with_others = not topology.is_local and stack.overlay() is None
+    if is_with_others:
+        value = PerReplica(tuple(parts_of(value, topology)))
+    elif not isinstance(value, DistributedValues):
         is_sum = aggregation is VariableAggregation.SUM
         return value * num_replicas if is_sum else value
     assert isinstance(value, PerReplica)
     if aggregation in REDUCTIONS:
         op = REDUCTIONS[aggregation]
         return reduce(variable.collective, op, [value], axis=None)[0]
+    is_first = aggregation is VariableAggregation.ONLY_FIRST_REPLICA
     if isinstance(value.layout, Spmd):
-        is_first = aggregation is VariableAggregation.ONLY_FIRST_REPLICA
         # With NONE, the analysis of the traced program refuses unequal values.
         return spmd.first(value.layout.value) if is_first else value.layout.value
-    if aggregation is VariableAggregation.NONE:
-        require_equal(variable.name, value.values)
     first = value.values[0]
-    return first if is_prng_key(first) else np.asarray(first)
-
-
-def _aggregate_over_workers(variable: Aggregated, value: Any) -> Any:
-    topology = variable.collective.topology
-    parts = tuple(parts_of(value, topology))
-    if variable.aggregation in REDUCTIONS:
-        op = REDUCTIONS[variable.aggregation]
-        return reduce(variable.collective, op, [PerReplica(parts)], axis=None)[0]
-    if variable.aggregation is VariableAggregation.ONLY_FIRST_REPLICA:
+    if not is_first:
+        require_equal(variable.name, value.values)
+    if is_with_others and is_first:
         topic = f"assign {variable.shared_name}"
-        return worker_exchange.from_first(topology, topic, parts[0])
-    require_equal(variable.name, parts)
-    worker_exchange.require_equal(topology, variable, parts[0])
-    return parts[0] if is_prng_key(parts[0]) else np.asarray(parts[0])
+        first = worker_exchange.from_first(topology, topic, first)
+    elif is_with_others:
+        worker_exchange.require_equal(topology, variable, first)
+    return first if is_prng_key(first) else np.asarray(first)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -13,13 +12,8 @@ from mirrax._jax.traces import is_in_callback
 from mirrax.collectives.reduce import Collective
 from mirrax.context import stack
 from mirrax.devices.topology import Topology
-from mirrax.options import VariableAggregation, VariableSynchronization
 from mirrax.values.array_like import ArrayLike
-from mirrax.values.distributed_values import (
-    DistributedValues,
-    describe_parts,
-    html_parts,
-)
+from mirrax.values.distributed_values import DistributedValues, describe_parts
 from mirrax.values.per_replica import PerReplica
 from mirrax.variables import aliasing
 from mirrax.variables.variable import (
@@ -77,13 +71,6 @@ class DistributedVariable(Variable, DistributedValues):
     def part(self, index: int) -> jax.Array:
         """Returns the stored copy of local replica `index`."""
 
-    @abc.abstractmethod
-    def _peek_parts(self) -> Sequence[Any]:
-        """Returns all local copies, for the caller to show under the lock.
-
-        Of a value that only all workers together can read, shape and dtype.
-        """
-
     @override
     def __repr__(self) -> str:
         if stack.overlay() is not None:
@@ -96,12 +83,6 @@ class DistributedVariable(Variable, DistributedValues):
     @override
     def __str__(self) -> str:
         return repr(self)
-
-    @override
-    def _repr_html_(self) -> str:
-        with aliasing.lock:
-            title = f"{type(self).__name__} {self.name}"
-            return html_parts(title, self._peek_parts())
 
     def local_index(self) -> int | None:
         """Returns the index of the copy that this code sees; None if it sees all."""
@@ -141,6 +122,10 @@ class VariablePart(ArrayLike):
     def __init__(self, container: DistributedVariable, index: int) -> None:
         self.container = container
         self.index = index
+        self.shown_as = container.shown_as
+        self.trainable = container.trainable
+        self.aggregation = container.aggregation
+        self.synchronization = container.synchronization
 
     @property
     def name(self) -> str:
@@ -156,28 +141,12 @@ class VariablePart(ArrayLike):
     def lies_on(self) -> tuple[jax.Device, ...]:
         return (self.container.topology.local_devices[self.index],)
 
-    @property
-    def trainable(self) -> bool:
-        return self.container.trainable
-
-    @property
-    def aggregation(self) -> VariableAggregation:
-        return self.container.aggregation
-
-    @property
-    def synchronization(self) -> VariableSynchronization:
-        return self.container.synchronization
-
-    def read_value(self) -> jax.Array:
+    @override
+    def __jax_array__(self) -> jax.Array:
         return self.container.part(self.index)
 
-    @property
-    def shown_as(self) -> str:
-        return self.container.shown_as
-
-    @property
-    def value(self) -> jax.Array:
-        return self.container.part(self.index)
+    read_value = __jax_array__
+    value = property(__jax_array__)
 
     def assign(self, *_: Any, **__: Any) -> Any:
         """Raises: the copies must stay equal."""
@@ -188,10 +157,6 @@ class VariablePart(ArrayLike):
 
     assign_add = assign
     assign_sub = assign
-
-    @override
-    def __jax_array__(self) -> jax.Array:
-        return self.container.part(self.index)
 
     @override
     def __repr__(self) -> str:

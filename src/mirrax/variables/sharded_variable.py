@@ -13,7 +13,6 @@ from typing_extensions import override
 from mirrax._jax.arrays import shards
 from mirrax.collectives.shard_layout import ShardLayout
 from mirrax.devices.topology import Topology
-from mirrax.html_tables import html_table
 from mirrax.values.layouts import Replicated, replicate, to_device
 from mirrax.values.per_replica import PerReplica
 from mirrax.variables import aliasing
@@ -46,14 +45,6 @@ class ShardedVariable(MirroredVariable):
         if self.topology.is_local:
             return [self._shard(0)] * count
         return [jax.ShapeDtypeStruct(tuple(self.shape), self.dtype)] * count
-
-    @override
-    def _repr_html_(self) -> str:
-        title = f"{type(self).__name__} {self.name}"
-        part = f"{self.dtype}{list(self.layout.part_shape)}"
-        rows = [(index, part) for index in self.topology.local_replicas]
-        note = f"Of {self.dtype}{list(self._shape)}, cut along axis {self.layout.axis}"
-        return html_table(title, ("replica", "part"), rows, note)
 
     @override
     def _placed(self, value: Any) -> jax.Array:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -29,7 +28,7 @@ def require_options(
             raise ValueError(
                 f"Invalid variable {name} mode: {value} for variable: {variable}. "
                 f"`{name}` of a variable must be a `{kind.__name__}`. Received: "
-                f"{name}={value!r}. Use {kind.__name__}.{_meant(kind, value)}."
+                f"{name}={value!r}. Use one of {', '.join(map(str, kind))}."
             )
     if aggregation is VariableAggregation.MEAN and not jnp.issubdtype(
         dtype, jnp.inexact
@@ -45,13 +44,6 @@ def require_options(
             f"numeric variable. Received: dtype={dtype}. Use ONLY_FIRST_REPLICA, or an "
             "integer dtype."
         )
-
-
-def _meant(kind: type[enum.Enum], value: Any) -> str:
-    """Returns the name of the option that was probably meant, or a valid one."""
-    names = [option.name for option in kind]
-    is_name = isinstance(value, str) and value.upper() in names
-    return value.upper() if is_name else names[-1]
 
 
 def initial_array(initial_value: Any, dtype: Any) -> jax.Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import contextlib
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -17,11 +17,10 @@ from mirrax._jax.arrays import shards, uncommitted, view, whole
 from mirrax._jax.traces import is_eager, is_staging
 from mirrax.context import stack
 from mirrax.devices.logical_devices import name_of
-from mirrax.html_tables import html_table
 from mirrax.options import VariableAggregation, VariableSynchronization
-from mirrax.trees import Leaf
+from mirrax.trees import IdentityKey, Leaf
 from mirrax.values.array_like import ArrayLike, on_host
-from mirrax.values.distributed_values import html_cells
+from mirrax.values.distributed_values import html_parts
 from mirrax.values.layouts import to_device
 from mirrax.values.tensor_spec import TensorShape
 from mirrax.variables import aliasing, creator_scope, validation
@@ -218,7 +217,7 @@ class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
     def _repr_html_(self) -> str:
         title = f"{type(self).__name__} {self.name}"
         with aliasing.lock:
-            return html_table(title, ("kind", "value"), [html_cells(self._peek())])
+            return html_parts(title, self._peek_parts())
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Variable:
         other = object.__new__(type(self))
@@ -259,6 +258,13 @@ class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
     def _peek(self) -> jax.Array:
         """Returns the value outside any trace, for the caller to copy at once."""
         return self._shard(0)
+
+    def _peek_parts(self) -> Sequence[Any]:
+        """Returns all local copies, for the caller to show under the lock.
+
+        Of a value that only all workers together can read, shape and dtype.
+        """
+        return [self._peek()]
 
     def traced_aval(self, inside_replica: bool) -> Any:
         """Returns the shape and dtype of the value inside a trace."""
@@ -325,25 +331,14 @@ class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
         return self
 
 
-class Reference:
+class Reference(IdentityKey):
     """A handle that compares equal to others of the same variable."""
 
-    __slots__ = ("_variable",)
-
-    def __init__(self, variable: Variable) -> None:
-        self._variable = variable
+    __slots__ = ()
 
     def deref(self) -> Variable:
         """Returns the variable."""
-        return self._variable
-
-    @override
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Reference) and other._variable is self._variable
-
-    @override
-    def __hash__(self) -> int:
-        return id(self._variable)
+        return self.value  # type: ignore[no-any-return]
 
 
 def describe_variable(variable: Any, value: Any) -> str:

@@ -183,7 +183,7 @@ def test_an_argument_that_cannot_be_hashed_is_refused():
 def test_keys_that_cannot_be_ordered_are_refused_after_other_calls():
     fn = mirrax.function(lambda tree: tree)
     fn({"a": jnp.ones(2)})
-    with pytest.raises(TypeError, match="keys of a dict must be comparable"):
+    with pytest.raises(ValueError, match="sorting pytree dictionary keys"):
         fn({"a": jnp.ones(2), 1: jnp.ones(2)})
 
 

@@ -37,7 +37,6 @@ from mirrax.cluster.worker import exit, gloo
 from mirrax.cluster.worker.coordinator_client import CoordinatorClient, connect
 from mirrax.cluster.worker.job import Job
 from mirrax.devices import cpu_threads
-from mirrax.devices.cpu_device_count import requested_cpu_devices
 from mirrax.errors import ConfigurationError
 
 _TUNNEL_SECONDS = 30.0
@@ -86,7 +85,7 @@ def _start(membership: Membership, options: JobOptions) -> Job:
     _check_jax_unused()
     exit.install_exit_code()
     # At least two: each device blocks a thread while it waits for other workers.
-    cpu_threads.reserve(max(2, requested_cpu_devices()))
+    cpu_threads.reserve(max(2, cpu_threads.requested_cpu_devices()))
     first = membership.workers[0].address
     key = derive_key(first, options.token, options.secret)
     address = options.coordinator or _find_first_worker(membership)
@@ -207,6 +206,6 @@ def _describe(membership: Membership) -> dict[str, Any]:
     return {
         "workers": summarize_workers(membership.workers),
         "jax": jax.__version__,
-        "cpu_devices": requested_cpu_devices(),
+        "cpu_devices": cpu_threads.requested_cpu_devices(),
         "jax_enable_x64": bool(jax.config.jax_enable_x64),  # type: ignore[attr-defined]
     }

@@ -47,6 +47,18 @@ class DeprecatedMethods:
         args = () if input_iterator is None else (input_iterator.get_next(),)
         return self.run(fn, args)
 
+    def experimental_run_v2(
+        self: Any, fn: Callable[..., Any], args: Any = (), kwargs: Any = None
+    ) -> Any:
+        return self.run(fn, args, kwargs)
+
+    def experimental_distribute_datasets_from_function(
+        self: Any,
+        dataset_fn: Callable[[mirrax.InputContext], Any],
+        options: mirrax.InputOptions | None = None,
+    ) -> Any:
+        return self.distribute_datasets_from_function(dataset_fn, options)
+
     def unwrap(self: Any, value: Any) -> tuple[Any, ...]:
         results: tuple[Any, ...] = self.experimental_local_results(value)
         return results

@@ -141,7 +141,7 @@ class RunsLikeTensorFlow(DeprecatedMethods):
     def experimental_make_numpy_dataset(
         self, numpy_input: Any, session: Any = None
     ) -> Dataset:
-        return as_tensors(super().experimental_make_numpy_dataset(numpy_input))  # type: ignore[misc]
+        return as_tensors(mirrax.data.Dataset.from_tensor_slices(numpy_input))
 
 
 class MirroredStrategy(RunsLikeTensorFlow, mirrax.MirroredStrategy):
