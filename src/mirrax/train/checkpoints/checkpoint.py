@@ -31,7 +31,14 @@ from mirrax.variables import aliasing
 Path = str | os.PathLike[str]
 
 
-_OWN_ATTRIBUTES = {"_objects", "_pending", "_observers", "_writer", "_unfinished"}
+_OWN_ATTRIBUTES = {
+    "_objects",
+    "_pending",
+    "_observers",
+    "_writer",
+    "_unfinished",
+    "_buffers",
+}
 
 
 class Checkpoint:
@@ -66,6 +73,8 @@ class Checkpoint:
         made.__dict__["_observers"] = []
         made.__dict__["_writer"] = Writer()
         made.__dict__["_unfinished"] = None
+        # The memory of the last background save, for the next one.
+        made.__dict__["_buffers"] = {}
         return made
 
     def __init__(self, **objects: Any) -> None:
@@ -128,7 +137,9 @@ class Checkpoint:
         workers = worker_sync.current_peers()
         # Before any value is read: reading may wait for other workers.
         positions = worker_sync.check_same_objects(workers, path, entries)
-        saved = _collect(entries, positions, find_aliases(self._objects))
+        aliases = find_aliases(self._objects)
+        saved = _collect(entries, positions, aliases, self._buffers)
+        self.__dict__["_buffers"] = saved.arrays if asynchronous else {}
 
         def write() -> None:
             self._writer.start(path, saved)
@@ -325,12 +336,19 @@ def _collect(
     entries: Mapping[str, Entry],
     positions: Mapping[str, list[Any]],
     aliases: Mapping[str, str],
+    buffers: Mapping[str, np.ndarray[Any, Any]],
 ) -> CheckpointData:
-    kept = {name: e for name, e in entries.items() if name not in positions}
+    """Returns copies of all values, in `buffers` where they fit."""
+    arrays: dict[str, np.ndarray[Any, Any]] = {}
+    plain: dict[str, Any] = dict(positions)
     # No program may change the variables before they are copied.
     with aliasing.lock:
-        copies = host_transfer.copies(entry.get() for entry in kept.values())
-    values = dict(zip(kept, copies, strict=True))
-    arrays = {n: v for n, v in values.items() if isinstance(v, np.ndarray)}
-    plain = {n: v for n, v in values.items() if n not in arrays}
-    return CheckpointData(arrays, {**plain, **positions}, aliases)
+        for name, entry in entries.items():
+            if name in positions:
+                continue
+            value = entry.get()
+            if isinstance(value, np.ndarray):
+                arrays[name] = host_transfer.copy_array(value, buffers.get(name))
+            else:
+                plain[name] = value
+    return CheckpointData(arrays, plain, aliases)

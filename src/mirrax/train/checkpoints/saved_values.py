@@ -84,9 +84,9 @@ class VariableEntry(ArrayEntry):
 
     @override
     def get(self) -> Any:
+        kind = self.kind
         # Random keys are not NumPy arrays.
-        is_plain = self.kind is self._variable
-        return self._variable.host_view() if is_plain else on_host(self.kind)
+        return kind.host_view() if kind is self._variable else on_host(kind)
 
     @override
     def set(self, value: Any) -> None:
