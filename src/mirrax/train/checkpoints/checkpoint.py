@@ -13,7 +13,7 @@ from mirrax.context import guards, stack
 from mirrax.train import worker_sync
 from mirrax.train.checkpoints import checkpoint_files, host_transfer
 from mirrax.train.checkpoints.checkpoint_files import CheckpointData
-from mirrax.train.checkpoints.checkpoint_writer import Writer
+from mirrax.train.checkpoints.checkpoint_writer import Then, Writer
 from mirrax.train.checkpoints.deferred_restore import DeferredRestore, use_aliases
 from mirrax.train.checkpoints.saved_objects import (
     COUNTER,
@@ -123,6 +123,11 @@ class Checkpoint:
         It may replace another checkpoint, which stays valid until the new one is
         complete, but no other files.
         """
+        return self._write(file_prefix, asynchronous)
+
+    def _write(
+        self, file_prefix: Path, asynchronous: bool, then: Then | None = None
+    ) -> str:
         guards.require_cross_replica("`Checkpoint.save`")
         if stack.overlay() is not None:
             raise RuntimeError(
@@ -142,7 +147,7 @@ class Checkpoint:
         self.__dict__["_buffers"] = saved.arrays if asynchronous else {}
 
         def write() -> None:
-            self._writer.start(path, saved)
+            self._writer.start(path, saved, then)
             if not asynchronous:
                 self._writer.wait()
 
@@ -150,13 +155,22 @@ class Checkpoint:
         self.__dict__["_unfinished"] = path if asynchronous else None
         return str(path)
 
-    def write_numbered(self, prefix: Path, number: int, asynchronous: bool) -> str:
-        """Writes `<prefix>-<number>` and sets `save_counter`, unless that fails."""
+    def write_numbered(
+        self,
+        prefix: Path,
+        number: int,
+        asynchronous: bool,
+        then: Then | None = None,
+    ) -> str:
+        """Writes `<prefix>-<number>` and sets `save_counter`, unless that fails.
+
+        One worker calls `then` once the checkpoint is complete.
+        """
         before = self._objects[COUNTER]
         self.set_save_counter(number)
         try:
             path = f"{os.fsdecode(prefix)}-{number}"
-            return self.write(path, asynchronous=asynchronous)
+            return self._write(path, asynchronous, then)
         except BaseException:
             self.set_save_counter(before)
             raise
