@@ -22,12 +22,12 @@ import keras
 
 from mirrax.context import guards, stack
 from mirrax.integrations.keras import (
+    callbacks,
     chief,
     hooks,
     internals,
     multi_worker,
     step_memory,
-    worker_callbacks,
 )
 from mirrax.integrations.keras.input import (
     DatasetAdapter,
@@ -35,7 +35,6 @@ from mirrax.integrations.keras.input import (
     prefetch_batches,
     shard_batch,
 )
-from mirrax.integrations.keras.preemption import saving_on_preemption
 from mirrax.integrations.keras.variable_hooks import adopt
 from mirrax.train.export import collect_export, write_export
 
@@ -112,13 +111,15 @@ def _over_batches(
         with _without_scope(), quiet:
             return original(**{"self": model, **given, **extra})
     topology = strategy.topology
-    callbacks = given.get("callbacks")
-    own = worker_callbacks.callbacks_of(strategy, callbacks)
+    given_callbacks = given.get("callbacks")
+    own = callbacks.callbacks_of(strategy, given_callbacks)
     if not strategy.is_chief:
         given["verbose"] = 0
     name = original.__name__
     is_fit = name == "fit"
-    watched = saving_on_preemption(callbacks if is_fit else None, own, strategy)
+    watched = callbacks.saving_on_preemption(
+        given_callbacks if is_fit else None, own, strategy
+    )
     with _fitting(model, strategy, name), watched as given["callbacks"], quiet:
         if is_fit:
             multi_worker.sync_numpy_random(topology)

@@ -116,19 +116,8 @@ def remove_partial(path: pathlib.Path) -> None:
     """Removes an incomplete checkpoint, unless somebody may be writing it."""
     with contextlib.suppress(OSError), locked(path, seconds=0) as is_locked:
         if is_locked and _is_partial(path):
+            _logger.warning("Removing the incomplete checkpoint '%s'", path)
             _remove_files(path, _arrays_in(path))
-
-
-def is_abandoned(path: pathlib.Path) -> bool:
-    """Returns whether a save to `path` has ended without completing it."""
-    if is_complete(path):
-        return False
-    try:
-        with locked(path, seconds=0) as is_locked:
-            return is_locked and _is_partial(path)
-    except OSError:
-        # It is being written or removed, or no directory.
-        return False
 
 
 def remove(path: pathlib.Path) -> None:
