@@ -17,7 +17,7 @@ from typing_extensions import override
 from mirrax.cluster import step_record
 from mirrax.collectives import worker_exchange
 from mirrax.devices.topology import Topology
-from mirrax.integrations.keras import chief, hooks, internals
+from mirrax.integrations.keras import hooks, internals, multi_worker
 from mirrax.lazy_modules import LazyModule
 from mirrax.train import worker_sync
 from mirrax.train.preemption import PreemptionWatcher
@@ -116,7 +116,7 @@ class _OnChief(keras.callbacks.Callback):  # type: ignore[misc]
     def _call_together(self, name: str, *args: Any, **kwargs: Any) -> None:
         call = functools.partial(getattr(self._callback, name), *args, **kwargs)
         what = f"{type(self._callback).__name__}.{name}"
-        chief.run_on_chief(self._strategy, self.model, what, call)
+        multi_worker.run_on_chief(self._strategy, self.model, what, call)
 
 
 def _make_directory(callback: Any) -> None:
@@ -193,7 +193,7 @@ class _SaveOnPreemption(keras.callbacks.Callback):  # type: ignore[misc]
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         if self._watcher.should_stop():
             save = functools.partial(internals.save_backup, self._backup, self._epoch)
-            chief.run_on_chief(self._strategy, self.model, "a backup", save)
+            multi_worker.run_on_chief(self._strategy, self.model, "a backup", save)
             self._watcher.exit()
 
 

@@ -23,7 +23,6 @@ import keras
 from mirrax.context import guards, stack
 from mirrax.integrations.keras import (
     callbacks,
-    chief,
     hooks,
     internals,
     multi_worker,
@@ -125,7 +124,7 @@ def _over_batches(
             multi_worker.sync_numpy_random(topology)
         result = original(**{"self": model, **given, **extra})
     if is_fit:
-        chief.wait_for_files(topology)
+        multi_worker.wait_for_files(topology)
     return result
 
 
@@ -157,7 +156,7 @@ def _without_warning() -> Iterator[None]:
 def _fitting(model: Any, strategy: Any, name: str) -> Iterator[None]:
     guards.require_cross_replica(f"`model.{name}`")
     with strategy.scope(), stack.entered(hooks.Fitting(strategy)):
-        adopt(chief.variables_of(model), strategy)
+        adopt(multi_worker.variables_of(model), strategy)
         yield
 
 
@@ -179,7 +178,7 @@ def _make_function(
     _require_step(model, original.__name__.split("_")[1])
     if getattr(model, original.__name__.removeprefix("make_")) is None:
         # Variables of metrics that were created elsewhere are known only now.
-        adopt(chief.variables_of(model), strategy)
+        adopt(multi_worker.variables_of(model), strategy)
     with _distribution_of(strategy).scope(), _passing_state(strategy):
         made = original(model, *args, **kw)
     is_for_predict = original.__name__ == "make_predict_function"
@@ -239,7 +238,7 @@ def _export(
     strategy = strategy_of(model)
     if strategy is None:
         return write()
-    return chief.write_on_chief(strategy, model, "model.export", write)
+    return multi_worker.write_on_chief(strategy, model, "model.export", write)
 
 
 def _infer(model: Any, *inputs: Any) -> Any:
@@ -257,7 +256,7 @@ def _save(original: Callable[..., Any], model: Any, *args: Any, **kw: Any) -> An
     if strategy is None:
         return write()
     what = f"model.{original.__name__}"
-    return chief.write_on_chief(strategy, model, what, write)
+    return multi_worker.write_on_chief(strategy, model, what, write)
 
 
 @functools.lru_cache(maxsize=16)

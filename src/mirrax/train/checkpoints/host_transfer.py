@@ -20,18 +20,6 @@ from mirrax.variables.sync_on_read_variable import SyncOnReadVariable
 from mirrax.variables.variable import Variable
 
 
-def saved_dtype(value: Any) -> Any:
-    """Returns the dtype in which `value` is saved."""
-    return np.dtype(np.uint32) if is_prng_key(value) else np.dtype(value.dtype)
-
-
-def saved_shape(value: Any) -> tuple[int, ...]:
-    """Returns the shape in which `value` is saved."""
-    return (
-        jax.random.key_data(value).shape if is_prng_key(value) else tuple(value.shape)
-    )
-
-
 def to_host(value: Any) -> np.ndarray[Any, Any]:
     """Returns an array in the memory of the host, perhaps its own."""
     if is_array(value) and is_prng_key(value):
