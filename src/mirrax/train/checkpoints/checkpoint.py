@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -14,7 +14,11 @@ from mirrax.train import worker_sync
 from mirrax.train.checkpoints import checkpoint_files, host_transfer
 from mirrax.train.checkpoints.checkpoint_files import CheckpointData
 from mirrax.train.checkpoints.checkpoint_writer import Then, Writer
-from mirrax.train.checkpoints.deferred_restore import DeferredRestore, use_aliases
+from mirrax.train.checkpoints.deferred_restore import (
+    DeferredRestore,
+    LoadStatus,
+    use_aliases,
+)
 from mirrax.train.checkpoints.saved_objects import (
     COUNTER,
     all_entries,
@@ -137,7 +141,8 @@ class Checkpoint:
         _require_path(file_prefix)
         path = pathlib.Path(file_prefix).absolute()
         self.wait()
-        self._give_pending()
+        if self._pending is not None:
+            self._pending.give()
         entries = self._named_entries()
         workers = worker_sync.current_peers()
         # Before any value is read: reading may wait for other workers.
@@ -198,7 +203,7 @@ class Checkpoint:
                 that is an error.
         """
         if save_path is None:
-            return LoadStatus(self)
+            return LoadStatus(None)
         self.wait()
         workers = worker_sync.current_peers()
         path = worker_sync.readable_path(workers, pathlib.Path(save_path).absolute())
@@ -227,16 +232,15 @@ class Checkpoint:
             self._pending.cancel()
         names = frozenset(values)
         set_values(entries, values)
-        self.__dict__["_pending"] = DeferredRestore(
-            self._objects, values, saved.aliases, frozenset() if partial else names
-        )
-        return LoadStatus(self, names | frozenset(saved.aliases))
+        pending = DeferredRestore(self._objects, values, saved.aliases, names, partial)
+        self.__dict__["_pending"] = pending
+        return LoadStatus(pending)
 
     def read(self, save_path: Path, partial: bool = False) -> LoadStatus:
         """Restores a checkpoint without changing `save_counter`."""
-        counter = self.save_counter
+        counter = self._objects[COUNTER]
         status = self.restore(save_path, partial)
-        self._objects[COUNTER] = counter
+        self.set_save_counter(counter)
         return status
 
     def checkpoint_contents(self) -> Mapping[str, Any]:
@@ -246,16 +250,6 @@ class Checkpoint:
     def when_contents_change(self, then: Callable[[], bool]) -> None:
         """Calls `then` after each change of the contents, until it returns True."""
         self._observers.append(then)
-
-    def unclaimed(self) -> list[str]:
-        """Returns the names of saved values without an object yet."""
-        self._give_pending()
-        return [] if self._pending is None else self._pending.names
-
-    def held_names(self) -> set[str]:
-        """Returns the names of the objects' values."""
-        self._give_pending()
-        return {name for name, _ in all_entries(self._objects)} - {COUNTER}
 
     def _named_entries(self) -> dict[str, Entry]:
         entries: dict[str, Entry] = {}
@@ -267,75 +261,6 @@ class Checkpoint:
                 )
             entries[name] = entry
         return entries
-
-    def _give_pending(self) -> None:
-        if self._pending is not None:
-            self._pending.give()
-
-
-class LoadStatus:
-    """The result of a `restore`.
-
-    >>> path = mirrax.train.Checkpoint(step=3).save("run")
-    >>> run = mirrax.train.Checkpoint(step=0)
-    >>> _ = run.restore(path).assert_consumed()
-    >>> run.step
-    3
-    """
-
-    def __init__(self, checkpoint: Checkpoint, saved: Set[str] | None = None) -> None:
-        self._checkpoint = checkpoint
-        self._saved = saved
-
-    def assert_consumed(self) -> LoadStatus:
-        """Raises if a saved value has no object, or an object no saved value."""
-        self._require_saved()
-        left = self._checkpoint.unclaimed()
-        if left:
-            raise AssertionError(
-                "Everything in the checkpoint must have an object. Received: values "
-                f"for {', '.join(left)}, which no object has taken. Add the objects to "
-                "the checkpoint, or call `expect_partial()`."
-            )
-        return self.assert_existing_objects_matched()
-
-    def assert_existing_objects_matched(self) -> LoadStatus:
-        """Raises if an object has a value that was not saved."""
-        unmatched = sorted(self._checkpoint.held_names() - self._require_saved())
-        if unmatched:
-            raise AssertionError(
-                "Everything that the objects hold must be in the checkpoint. Received: "
-                f"no values for {', '.join(unmatched)}. Make the objects as they were, "
-                "or leave this check out."
-            )
-        return self
-
-    def assert_nontrivial_match(self) -> LoadStatus:
-        """Raises if no object has a value that was saved."""
-        saved = self._require_saved()
-        if saved.isdisjoint(self._checkpoint.held_names()):
-            raise AssertionError(
-                "An object must have a value of the checkpoint. Received: one with "
-                f"{', '.join(sorted(saved))}. Give the objects the names that they had."
-            )
-        return self
-
-    def run_restore_ops(self, session: Any = None) -> None:
-        """Does nothing: `restore` has restored everything."""
-
-    initialize_or_restore = run_restore_ops
-
-    def expect_partial(self) -> LoadStatus:
-        """Does nothing: values without an object are allowed."""
-        return self
-
-    def _require_saved(self) -> Set[str]:
-        if self._saved is None:
-            raise AssertionError(
-                "There is nothing to check without a checkpoint. Received: "
-                "restore(None). Ask for `latest_checkpoint` first."
-            )
-        return self._saved
 
 
 def _require_path(path: Path) -> None:

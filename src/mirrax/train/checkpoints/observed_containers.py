@@ -13,42 +13,41 @@ Changed = Callable[[], bool]
 """Called after each change, until it returns True."""
 
 
-class _Observed:
-    """A container that tells when it changes, and changes the original as well.
+class ObservedList(list[Any]):
+    """A list that tells when it changes, and changes the original as well.
 
-    For JAX, `copy` and `pickle` it is a list or dict. JAX sees the items of the
-    original, which the user may hold.
+    For JAX, `copy` and `pickle` it is a list. JAX sees the items of the original, which
+    the user may hold.
     """
 
-    plain: Callable[..., Any]
-
-    def __init__(self, original: Any) -> None:
-        super().__init__(original)  # type: ignore[call-arg]
+    def __init__(self, original: list[Any]) -> None:
+        super().__init__(original)
         self.original = original
         self.observers: list[Changed] = []
-
-    @override
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        return self.plain, (self.plain(self),)
-
-
-class ObservedList(_Observed, list[Any]):
-    """An observed list."""
-
-    plain = list
 
     def write_through(self) -> None:
         self.original[:] = self
 
+    @override
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return list, (list(self),)
 
-class ObservedDict(_Observed, dict[Any, Any]):
-    """An observed dict."""
 
-    plain = dict
+class ObservedDict(dict[Any, Any]):
+    """A dict that tells when it changes, and changes the original as well."""
+
+    def __init__(self, original: dict[Any, Any]) -> None:
+        super().__init__(original)
+        self.original = original
+        self.observers: list[Changed] = []
 
     def write_through(self) -> None:
         self.original.clear()
         self.original.update(self)
+
+    @override
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return dict, (dict(self),)
 
 
 def observe(value: Any, changed: Changed) -> Any:
