@@ -49,6 +49,9 @@ class HasLateContents(HasContents, Protocol):
         """Calls `then` after each change of the contents, until it returns True."""
 
 
+_STATEFUL = (Variable, HasContents, HasPosition)
+
+
 def is_stateful(value: Any) -> bool:
     """Returns whether a checkpoint restores `value` in place, not as a pytree.
 
@@ -57,7 +60,7 @@ def is_stateful(value: Any) -> bool:
     (True, False)
     """
     return (
-        isinstance(value, Variable | HasContents | HasPosition)
+        isinstance(value, _STATEFUL)
         or foreign_libraries.saved_arrays_of(value) is not None
     )
 
