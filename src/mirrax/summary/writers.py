@@ -53,21 +53,14 @@ class SummaryWriter:
 
 
 class FileWriter(SummaryWriter):
-    """Writes to an event file in a directory.
-
-    Args:
-        logdir: The directory; created if needed.
-        max_queue: Flush after this many summaries,
-        flush_millis: or after this many milliseconds.
-        filename_suffix: The suffix of the file name.
-    """
+    """Writes to an event file; see `create_file_writer` for the arguments."""
 
     def __init__(
         self,
         logdir: Any,
-        max_queue: int = 10,
-        flush_millis: int = 120_000,
-        filename_suffix: str = ".v2",
+        max_queue: int,
+        flush_millis: int,
+        filename_suffix: str,
     ) -> None:
         folder = os.fsdecode(logdir)
         os.makedirs(folder, exist_ok=True)

@@ -1,13 +1,13 @@
 """Checkpoints, training loops that resume and show progress, exported functions."""
 
 from mirrax.train.checkpoints.checkpoint import Checkpoint as Checkpoint
-from mirrax.train.checkpoints.checkpoint import LoadStatus as LoadStatus
 from mirrax.train.checkpoints.checkpoint_directory import (
     latest_checkpoint as latest_checkpoint,
 )
 from mirrax.train.checkpoints.checkpoint_manager import (
     CheckpointManager as CheckpointManager,
 )
+from mirrax.train.checkpoints.deferred_restore import LoadStatus as LoadStatus
 from mirrax.train.checkpoints.inspection import list_variables as list_variables
 from mirrax.train.checkpoints.inspection import load_checkpoint as load_checkpoint
 from mirrax.train.checkpoints.inspection import load_variable as load_variable

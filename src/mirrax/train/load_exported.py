@@ -62,14 +62,7 @@ def load_exported(path: str | os.PathLike[str]) -> ExportedFunctions:
         for name in saved.plain["functions"]
     }
     functions = {
-        name: _loaded(
-            name,
-            programs[name],
-            [variables[number] for number in described["reads"]],
-            [variables[number] for number in described["writes"]],
-            described["names"],
-            described["parameters"],
-        )
+        name: _loaded(name, programs[name], described, variables)
         for name, described in saved.plain["functions"].items()
     }
     names = {name: variables[n] for name, n in saved.plain["names"].items()}
@@ -142,14 +135,14 @@ class ExportedFunctions:
 def _loaded(
     name: str,
     exported: jax.export.Exported,
-    reads: Sequence[Variable],
-    writes: Sequence[Variable],
-    names: Sequence[str | None],
-    parameters: Sequence[str],
+    described: Mapping[str, Any],
+    variables: Sequence[Variable],
 ) -> AnyFunction:
+    reads = [variables[number] for number in described["reads"]]
+    writes = [variables[number] for number in described["writes"]]
     (arguments, _), _ = jax.tree.unflatten(exported.in_tree, exported.in_avals)
     leaves, structure = jax.tree.flatten(arguments)
-    specs = [_spec(aval, spec_name) for aval, spec_name in zip(leaves, names)]
+    specs = [_spec(*pair) for pair in zip(leaves, described["names"], strict=True)]
 
     def call(*args: Any) -> Tree:
         given = jax.tree.map(as_array, args)
@@ -163,7 +156,7 @@ def _loaded(
     call.__name__ = name
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     call.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [inspect.Parameter(parameter, kind) for parameter in parameters]
+        [inspect.Parameter(parameter, kind) for parameter in described["parameters"]]
     )
     return Function(call, input_signature=jax.tree.unflatten(structure, specs))
 

@@ -134,7 +134,11 @@ def is_array(value: object) -> bool:
 
 def is_prng_key(array: Any) -> bool:
     """Returns whether `array` holds random keys."""
-    return bool(jnp.issubdtype(array.dtype, jax.dtypes.prng_key))
+    dtype = array.dtype
+    # Dtypes of keys are not NumPy's, and `issubdtype` is slow.
+    if isinstance(dtype, np.dtype):
+        return False
+    return bool(jnp.issubdtype(dtype, jax.dtypes.prng_key))
 
 
 def on_host(value: Any) -> np.ndarray[Any, Any]:

@@ -5,29 +5,24 @@ from __future__ import annotations
 import concurrent.futures
 from typing import Any
 
+
+def _found(owner: Any, name: str) -> tuple[Any, str, Any]:
+    """Returns the owner, the name and the original of a method or slot."""
+    return owner, name, vars(owner)[name]
+
+
 try:
     from flax import nnx
     from flax.nnx.tracers import TraceState as TraceState
     from flax.nnx.tracers import current_jax_trace as current_jax_trace
 
-    _raw = nnx.Variable.__dict__["_raw_value"]
-    _state = nnx.Variable.__dict__["_trace_state"]
-    # Methods and slots that Mirrax replaces during a trace or a run: the owner, the
-    # name and the original.
-    VALUE = (nnx.Variable, "_raw_value", _raw)
-    TRACE_STATE = (nnx.Variable, "_trace_state", _state)
-    UPDATE_AVERAGE = (
-        nnx.metrics.Average,
-        "update",
-        nnx.metrics.Average.__dict__["update"],
-    )
-    DRAW = (nnx.RngStream, "__call__", nnx.RngStream.__dict__["__call__"])
-    CHECK_CONTEXT = (
-        nnx.Pytree,
-        "_check_valid_context",
-        nnx.Pytree.__dict__["_check_valid_context"],
-    )
-    SET_ATTRIBUTE = (nnx.Pytree, "__setattr__", nnx.Pytree.__dict__["__setattr__"])
+    # Methods and slots that Mirrax replaces during a trace or a run.
+    VALUE = _found(nnx.Variable, "_raw_value")
+    TRACE_STATE = _found(nnx.Variable, "_trace_state")
+    UPDATE_AVERAGE = _found(nnx.metrics.Average, "update")
+    DRAW = _found(nnx.RngStream, "__call__")
+    CHECK_CONTEXT = _found(nnx.Pytree, "_check_valid_context")
+    SET_ATTRIBUTE = _found(nnx.Pytree, "__setattr__")
     # A thread of its own is outside of the trace in which this may be imported.
     with concurrent.futures.ThreadPoolExecutor(1) as thread:
         OUTSIDE = thread.submit(current_jax_trace).result()
@@ -40,12 +35,12 @@ except (ImportError, AttributeError, KeyError) as error:
 
 
 # Bound methods, because they are called for each variable in each step.
-array_of = _raw.__get__
+array_of = VALUE[-1].__get__
 """Returns a variable's raw value; raises AttributeError if it has none."""
-set_array = _raw.__set__
-state_of = _state.__get__
+set_array = VALUE[-1].__set__
+state_of = TRACE_STATE[-1].__get__
 """Returns the trace state, which says where a variable may be written."""
-set_state = _state.__set__
+set_state = TRACE_STATE[-1].__set__
 
 
 def graph_state(module: Any) -> Any:

@@ -18,7 +18,7 @@ _MODULES = (
     "fit",
     "inside_run",
     "symbolic",
-    "tensorboard",
+    "callbacks",
 )
 
 

@@ -22,12 +22,11 @@ import keras
 
 from mirrax.context import guards, stack
 from mirrax.integrations.keras import (
-    chief,
+    callbacks,
     hooks,
     internals,
     multi_worker,
     step_memory,
-    worker_callbacks,
 )
 from mirrax.integrations.keras.input import (
     DatasetAdapter,
@@ -35,7 +34,6 @@ from mirrax.integrations.keras.input import (
     prefetch_batches,
     shard_batch,
 )
-from mirrax.integrations.keras.preemption import saving_on_preemption
 from mirrax.integrations.keras.variable_hooks import adopt
 from mirrax.train.export import collect_export, write_export
 
@@ -112,19 +110,21 @@ def _over_batches(
         with _without_scope(), quiet:
             return original(**{"self": model, **given, **extra})
     topology = strategy.topology
-    callbacks = given.get("callbacks")
-    own = worker_callbacks.callbacks_of(strategy, callbacks)
+    given_callbacks = given.get("callbacks")
+    own = callbacks.callbacks_of(strategy, given_callbacks)
     if not strategy.is_chief:
         given["verbose"] = 0
     name = original.__name__
     is_fit = name == "fit"
-    watched = saving_on_preemption(callbacks if is_fit else None, own, strategy)
+    watched = callbacks.saving_on_preemption(
+        given_callbacks if is_fit else None, own, strategy
+    )
     with _fitting(model, strategy, name), watched as given["callbacks"], quiet:
         if is_fit:
             multi_worker.sync_numpy_random(topology)
         result = original(**{"self": model, **given, **extra})
     if is_fit:
-        chief.wait_for_files(topology)
+        multi_worker.wait_for_files(topology)
     return result
 
 
@@ -156,7 +156,7 @@ def _without_warning() -> Iterator[None]:
 def _fitting(model: Any, strategy: Any, name: str) -> Iterator[None]:
     guards.require_cross_replica(f"`model.{name}`")
     with strategy.scope(), stack.entered(hooks.Fitting(strategy)):
-        adopt(chief.variables_of(model), strategy)
+        adopt(multi_worker.variables_of(model), strategy)
         yield
 
 
@@ -178,7 +178,7 @@ def _make_function(
     _require_step(model, original.__name__.split("_")[1])
     if getattr(model, original.__name__.removeprefix("make_")) is None:
         # Variables of metrics that were created elsewhere are known only now.
-        adopt(chief.variables_of(model), strategy)
+        adopt(multi_worker.variables_of(model), strategy)
     with _distribution_of(strategy).scope(), _passing_state(strategy):
         made = original(model, *args, **kw)
     is_for_predict = original.__name__ == "make_predict_function"
@@ -238,7 +238,7 @@ def _export(
     strategy = strategy_of(model)
     if strategy is None:
         return write()
-    return chief.write_on_chief(strategy, model, "model.export", write)
+    return multi_worker.write_on_chief(strategy, model, "model.export", write)
 
 
 def _infer(model: Any, *inputs: Any) -> Any:
@@ -256,7 +256,7 @@ def _save(original: Callable[..., Any], model: Any, *args: Any, **kw: Any) -> An
     if strategy is None:
         return write()
     what = f"model.{original.__name__}"
-    return chief.write_on_chief(strategy, model, what, write)
+    return multi_worker.write_on_chief(strategy, model, what, write)
 
 
 @functools.lru_cache(maxsize=16)

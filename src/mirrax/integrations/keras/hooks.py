@@ -13,7 +13,7 @@ from mirrax.strategy.default_strategy import DefaultStrategy
 
 @dataclasses.dataclass(frozen=True)
 class ChiefOnly(stack.CrossReplica):
-    """Code that only the first worker runs; see `chief.run_on_chief`.
+    """Code that only the first worker runs; see `multi_worker.run_on_chief`.
 
     Args:
         ask: Makes the other workers take part in an operation on a variable.

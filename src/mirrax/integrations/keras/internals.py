@@ -12,6 +12,13 @@ import keras
 
 TESTED = (3, 15)
 
+
+def _known(owner: Any, name: str) -> tuple[Any, str]:
+    """Returns its arguments; raises AttributeError if this Keras has no such name."""
+    getattr(owner, name)
+    return owner, name
+
+
 try:
     from keras.src.backend.common import global_state as _global_state
     from keras.src.backend.common.stateless_scope import get_stateless_scope
@@ -27,34 +34,19 @@ try:
     from keras.src.utils.module_utils import tensorflow as _tensorflow
 
     # Methods and functions that Mirrax replaces: the owner and the name.
-    INITIALIZE_LATER = (keras.Variable, "_deferred_initialize")
-    ASSIGN_DIRECTLY = (keras.Variable, "_direct_assign")
-    AFTER_BUILD = (keras.Layer, "_post_build")
-    GET_BATCHES = (_trainer.JAXEpochIterator, "_get_iterator")
-    GET_STATE = (_trainer.JAXTrainer, "_get_jax_state")
-    ITERATE_STEP = (_trainer.JAXTrainer, "_make_function")
-    PLACE_BATCH = (_trainer, "_distribute_data")
-    REDUCE_LOSSES = (_loss, "reduce_values")
-    SCALE_LOSS = (_loss, "scale_loss_for_distribution")
-    UNSCALE_LOSS = (_loss, "unscale_loss_for_distribution")
-    BUILD_SYMBOLICALLY = (_trainer.base_trainer.Trainer, "_symbolic_build")
-    WRITE_MODEL = (keras.callbacks.TensorBoard, "_write_keras_model_summary")
-    for _owner, _name in (
-        INITIALIZE_LATER,
-        ASSIGN_DIRECTLY,
-        AFTER_BUILD,
-        GET_BATCHES,
-        GET_STATE,
-        ITERATE_STEP,
-        PLACE_BATCH,
-        REDUCE_LOSSES,
-        SCALE_LOSS,
-        UNSCALE_LOSS,
-        BUILD_SYMBOLICALLY,
-        WRITE_MODEL,
-        (keras.Variable, "_maybe_autocast"),
-    ):
-        getattr(_owner, _name)
+    INITIALIZE_LATER = _known(keras.Variable, "_deferred_initialize")
+    ASSIGN_DIRECTLY = _known(keras.Variable, "_direct_assign")
+    AFTER_BUILD = _known(keras.Layer, "_post_build")
+    GET_BATCHES = _known(_trainer.JAXEpochIterator, "_get_iterator")
+    GET_STATE = _known(_trainer.JAXTrainer, "_get_jax_state")
+    ITERATE_STEP = _known(_trainer.JAXTrainer, "_make_function")
+    PLACE_BATCH = _known(_trainer, "_distribute_data")
+    REDUCE_LOSSES = _known(_loss, "reduce_values")
+    SCALE_LOSS = _known(_loss, "scale_loss_for_distribution")
+    UNSCALE_LOSS = _known(_loss, "unscale_loss_for_distribution")
+    BUILD_SYMBOLICALLY = _known(_trainer.base_trainer.Trainer, "_symbolic_build")
+    WRITE_MODEL = _known(keras.callbacks.TensorBoard, "_write_keras_model_summary")
+    _known(keras.Variable, "_maybe_autocast")
 except (ImportError, AttributeError) as error:
     raise ImportError(
         f"Mirrax was tested with Keras {'.'.join(map(str, TESTED))} and does not know "

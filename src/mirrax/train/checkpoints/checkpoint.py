@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -13,8 +13,12 @@ from mirrax.context import guards, stack
 from mirrax.train import worker_sync
 from mirrax.train.checkpoints import checkpoint_files, host_transfer
 from mirrax.train.checkpoints.checkpoint_files import CheckpointData
-from mirrax.train.checkpoints.checkpoint_writer import Writer
-from mirrax.train.checkpoints.deferred_restore import DeferredRestore, use_aliases
+from mirrax.train.checkpoints.checkpoint_writer import Then, Writer
+from mirrax.train.checkpoints.deferred_restore import (
+    DeferredRestore,
+    LoadStatus,
+    use_aliases,
+)
 from mirrax.train.checkpoints.saved_objects import (
     COUNTER,
     all_entries,
@@ -31,7 +35,14 @@ from mirrax.variables import aliasing
 Path = str | os.PathLike[str]
 
 
-_OWN_ATTRIBUTES = {"_objects", "_pending", "_observers", "_writer", "_unfinished"}
+_OWN_ATTRIBUTES = {
+    "_objects",
+    "_pending",
+    "_observers",
+    "_writer",
+    "_unfinished",
+    "_buffers",
+}
 
 
 class Checkpoint:
@@ -66,6 +77,8 @@ class Checkpoint:
         made.__dict__["_observers"] = []
         made.__dict__["_writer"] = Writer()
         made.__dict__["_unfinished"] = None
+        # The memory of the last background save, for the next one.
+        made.__dict__["_buffers"] = {}
         return made
 
     def __init__(self, **objects: Any) -> None:
@@ -114,6 +127,11 @@ class Checkpoint:
         It may replace another checkpoint, which stays valid until the new one is
         complete, but no other files.
         """
+        return self._write(file_prefix, asynchronous)
+
+    def _write(
+        self, file_prefix: Path, asynchronous: bool, then: Then | None = None
+    ) -> str:
         guards.require_cross_replica("`Checkpoint.save`")
         if stack.overlay() is not None:
             raise RuntimeError(
@@ -123,15 +141,18 @@ class Checkpoint:
         _require_path(file_prefix)
         path = pathlib.Path(file_prefix).absolute()
         self.wait()
-        self._give_pending()
+        if self._pending is not None:
+            self._pending.give()
         entries = self._named_entries()
         workers = worker_sync.current_peers()
         # Before any value is read: reading may wait for other workers.
         positions = worker_sync.check_same_objects(workers, path, entries)
-        saved = _collect(entries, positions, find_aliases(self._objects))
+        aliases = find_aliases(self._objects)
+        saved = _collect(entries, positions, aliases, self._buffers)
+        self.__dict__["_buffers"] = saved.arrays if asynchronous else {}
 
         def write() -> None:
-            self._writer.start(path, saved)
+            self._writer.start(path, saved, then)
             if not asynchronous:
                 self._writer.wait()
 
@@ -139,13 +160,22 @@ class Checkpoint:
         self.__dict__["_unfinished"] = path if asynchronous else None
         return str(path)
 
-    def write_numbered(self, prefix: Path, number: int, asynchronous: bool) -> str:
-        """Writes `<prefix>-<number>` and sets `save_counter`, unless that fails."""
+    def write_numbered(
+        self,
+        prefix: Path,
+        number: int,
+        asynchronous: bool,
+        then: Then | None = None,
+    ) -> str:
+        """Writes `<prefix>-<number>` and sets `save_counter`, unless that fails.
+
+        One worker calls `then` once the checkpoint is complete.
+        """
         before = self._objects[COUNTER]
         self.set_save_counter(number)
         try:
             path = f"{os.fsdecode(prefix)}-{number}"
-            return self.write(path, asynchronous=asynchronous)
+            return self._write(path, asynchronous, then)
         except BaseException:
             self.set_save_counter(before)
             raise
@@ -173,7 +203,7 @@ class Checkpoint:
                 that is an error.
         """
         if save_path is None:
-            return LoadStatus(self)
+            return LoadStatus(None)
         self.wait()
         workers = worker_sync.current_peers()
         path = worker_sync.readable_path(workers, pathlib.Path(save_path).absolute())
@@ -202,16 +232,15 @@ class Checkpoint:
             self._pending.cancel()
         names = frozenset(values)
         set_values(entries, values)
-        self.__dict__["_pending"] = DeferredRestore(
-            self._objects, values, saved.aliases, frozenset() if partial else names
-        )
-        return LoadStatus(self, names | frozenset(saved.aliases))
+        pending = DeferredRestore(self._objects, values, saved.aliases, names, partial)
+        self.__dict__["_pending"] = pending
+        return LoadStatus(pending)
 
     def read(self, save_path: Path, partial: bool = False) -> LoadStatus:
         """Restores a checkpoint without changing `save_counter`."""
-        counter = self.save_counter
+        counter = self._objects[COUNTER]
         status = self.restore(save_path, partial)
-        self._objects[COUNTER] = counter
+        self.set_save_counter(counter)
         return status
 
     def checkpoint_contents(self) -> Mapping[str, Any]:
@@ -221,16 +250,6 @@ class Checkpoint:
     def when_contents_change(self, then: Callable[[], bool]) -> None:
         """Calls `then` after each change of the contents, until it returns True."""
         self._observers.append(then)
-
-    def unclaimed(self) -> list[str]:
-        """Returns the names of saved values without an object yet."""
-        self._give_pending()
-        return [] if self._pending is None else self._pending.names
-
-    def held_names(self) -> set[str]:
-        """Returns the names of the objects' values."""
-        self._give_pending()
-        return {name for name, _ in all_entries(self._objects)} - {COUNTER}
 
     def _named_entries(self) -> dict[str, Entry]:
         entries: dict[str, Entry] = {}
@@ -242,75 +261,6 @@ class Checkpoint:
                 )
             entries[name] = entry
         return entries
-
-    def _give_pending(self) -> None:
-        if self._pending is not None:
-            self._pending.give()
-
-
-class LoadStatus:
-    """The result of a `restore`.
-
-    >>> path = mirrax.train.Checkpoint(step=3).save("run")
-    >>> run = mirrax.train.Checkpoint(step=0)
-    >>> _ = run.restore(path).assert_consumed()
-    >>> run.step
-    3
-    """
-
-    def __init__(self, checkpoint: Checkpoint, saved: Set[str] | None = None) -> None:
-        self._checkpoint = checkpoint
-        self._saved = saved
-
-    def assert_consumed(self) -> LoadStatus:
-        """Raises if a saved value has no object, or an object no saved value."""
-        self._require_saved()
-        left = self._checkpoint.unclaimed()
-        if left:
-            raise AssertionError(
-                "Everything in the checkpoint must have an object. Received: values "
-                f"for {', '.join(left)}, which no object has taken. Add the objects to "
-                "the checkpoint, or call `expect_partial()`."
-            )
-        return self.assert_existing_objects_matched()
-
-    def assert_existing_objects_matched(self) -> LoadStatus:
-        """Raises if an object has a value that was not saved."""
-        unmatched = sorted(self._checkpoint.held_names() - self._require_saved())
-        if unmatched:
-            raise AssertionError(
-                "Everything that the objects hold must be in the checkpoint. Received: "
-                f"no values for {', '.join(unmatched)}. Make the objects as they were, "
-                "or leave this check out."
-            )
-        return self
-
-    def assert_nontrivial_match(self) -> LoadStatus:
-        """Raises if no object has a value that was saved."""
-        saved = self._require_saved()
-        if saved.isdisjoint(self._checkpoint.held_names()):
-            raise AssertionError(
-                "An object must have a value of the checkpoint. Received: one with "
-                f"{', '.join(sorted(saved))}. Give the objects the names that they had."
-            )
-        return self
-
-    def run_restore_ops(self, session: Any = None) -> None:
-        """Does nothing: `restore` has restored everything."""
-
-    initialize_or_restore = run_restore_ops
-
-    def expect_partial(self) -> LoadStatus:
-        """Does nothing: values without an object are allowed."""
-        return self
-
-    def _require_saved(self) -> Set[str]:
-        if self._saved is None:
-            raise AssertionError(
-                "There is nothing to check without a checkpoint. Received: "
-                "restore(None). Ask for `latest_checkpoint` first."
-            )
-        return self._saved
 
 
 def _require_path(path: Path) -> None:
@@ -325,12 +275,19 @@ def _collect(
     entries: Mapping[str, Entry],
     positions: Mapping[str, list[Any]],
     aliases: Mapping[str, str],
+    buffers: Mapping[str, np.ndarray[Any, Any]],
 ) -> CheckpointData:
-    kept = {name: e for name, e in entries.items() if name not in positions}
+    """Returns copies of all values, in `buffers` where they fit."""
+    arrays: dict[str, np.ndarray[Any, Any]] = {}
+    plain: dict[str, Any] = dict(positions)
     # No program may change the variables before they are copied.
     with aliasing.lock:
-        copies = host_transfer.copies(entry.get() for entry in kept.values())
-    values = dict(zip(kept, copies, strict=True))
-    arrays = {n: v for n, v in values.items() if isinstance(v, np.ndarray)}
-    plain = {n: v for n, v in values.items() if n not in arrays}
-    return CheckpointData(arrays, {**plain, **positions}, aliases)
+        for name, entry in entries.items():
+            if name in positions:
+                continue
+            value = entry.get()
+            if isinstance(value, np.ndarray):
+                arrays[name] = host_transfer.copy_array(value, buffers.get(name))
+            else:
+                plain[name] = value
+    return CheckpointData(arrays, plain, aliases)

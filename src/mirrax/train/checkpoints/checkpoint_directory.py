@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import pathlib
 import re
@@ -11,11 +10,7 @@ import time
 
 from mirrax.train.checkpoints import checkpoint_files
 
-_logger = logging.getLogger(__name__)
-
 _NUMBERED = re.compile(r"(?P<name>.*)-(?P<number>\d+)")
-
-_warned: set[pathlib.Path] = set()
 
 
 def latest_checkpoint(directory: str | os.PathLike[str]) -> str | None:
@@ -36,20 +31,8 @@ def numbered(directory: pathlib.Path, name: str | None = None) -> list[pathlib.P
         directory: The directory.
         name: The part before the number; None for any.
     """
-    found = _find_numbered(directory, name)
-    new = sorted(
-        {path for path in found if checkpoint_files.is_abandoned(path)} - _warned
-    )
-    _warned.update(new)
-    if new:
-        _logger.warning(
-            "Ignoring %d directories without a complete checkpoint: %s",
-            len(new),
-            ", ".join(str(path) for path in new),
-        )
-    return sorted(
-        filter(checkpoint_files.is_complete, found), key=checkpoint_files.order_of
-    )
+    found = filter(checkpoint_files.is_complete, _find_numbered(directory, name))
+    return sorted(found, key=checkpoint_files.order_of)
 
 
 def number_of(path: pathlib.Path) -> int:
@@ -60,9 +43,9 @@ def number_of(path: pathlib.Path) -> int:
 
 def next_order(directory: pathlib.Path) -> int:
     """Returns a number for the next save: higher than those of all others there."""
-    found = filter(checkpoint_files.is_complete, _find_numbered(directory, None))
+    newest = (checkpoint_files.order_of(path) for path in numbered(directory)[-1:])
     # Also if the clock was set back.
-    return max([time.time_ns(), *(checkpoint_files.order_of(p) + 1 for p in found)])
+    return max(time.time_ns(), 1 + max(newest, default=0))
 
 
 def remove_partial(directory: pathlib.Path, name: str) -> None:

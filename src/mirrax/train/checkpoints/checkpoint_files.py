@@ -12,14 +12,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import fcntl
 import json
 import logging
 import os
 import pathlib
 import re
-import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import google_crc32c
@@ -31,6 +29,7 @@ from mirrax.errors import (
     NotFoundError,
 )
 from mirrax.train.checkpoints import array_file
+from mirrax.train.checkpoints.folder_lock import locked
 
 _logger = logging.getLogger(__name__)
 
@@ -116,19 +115,8 @@ def remove_partial(path: pathlib.Path) -> None:
     """Removes an incomplete checkpoint, unless somebody may be writing it."""
     with contextlib.suppress(OSError), locked(path, seconds=0) as is_locked:
         if is_locked and _is_partial(path):
+            _logger.warning("Removing the incomplete checkpoint '%s'", path)
             _remove_files(path, _arrays_in(path))
-
-
-def is_abandoned(path: pathlib.Path) -> bool:
-    """Returns whether a save to `path` has ended without completing it."""
-    if is_complete(path):
-        return False
-    try:
-        with locked(path, seconds=0) as is_locked:
-            return is_locked and _is_partial(path)
-    except OSError:
-        # It is being written or removed, or no directory.
-        return False
 
 
 def remove(path: pathlib.Path) -> None:
@@ -167,63 +155,6 @@ def _replace_manifest(
         os.fsync(stream.fileno())
     _sync_folder(path)
     os.replace(new, path / _MANIFEST)
-
-
-@contextlib.contextmanager
-def locked(folder: pathlib.Path, seconds: float, make: bool = False) -> Iterator[bool]:
-    """Lets nobody else write there, such as the job before a restart.
-
-    Yields whether it could: not all file systems have locks.
-
-    Args:
-        folder: A checkpoint.
-        seconds: How long to wait for others before it raises TimeoutError.
-        make: Whether to make the folder, also if others remove it meanwhile.
-    """
-    deadline = time.monotonic() + seconds
-    with contextlib.ExitStack() as stack:
-        while True:
-            if make:
-                folder.mkdir(parents=True, exist_ok=True)
-            try:
-                descriptor = stack.enter_context(_opened(folder))
-                is_locked = _lock(descriptor, deadline)
-                opened = os.fstat(descriptor)
-                if not is_locked or os.path.samestat(opened, folder.stat()):
-                    break
-            except FileNotFoundError:
-                if not make:
-                    raise
-            if time.monotonic() > deadline:
-                raise TimeoutError("another process is removing it")
-        yield is_locked
-
-
-@contextlib.contextmanager
-def _opened(folder: pathlib.Path) -> Iterator[int]:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        yield descriptor
-    finally:
-        # Closing is not enough if a child process has inherited the descriptor.
-        with contextlib.suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_UN)
-        os.close(descriptor)
-
-
-def _lock(descriptor: int, deadline: float) -> bool:
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                raise TimeoutError("another process is writing there") from None
-            time.sleep(0.02)
-        except OSError as error:
-            _logger.debug("The file system cannot lock a folder: %s", error)
-            return False
-        else:
-            return True
 
 
 def _sync_folder(folder: pathlib.Path) -> None:

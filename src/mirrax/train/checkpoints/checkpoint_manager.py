@@ -11,11 +11,7 @@ from typing import Any
 from mirrax.cluster import step_record
 from mirrax.errors import CheckpointDamagedError, NotFoundError
 from mirrax.train import worker_sync
-from mirrax.train.checkpoints import (
-    checkpoint_directory,
-    checkpoint_files,
-    unfinished_saves,
-)
+from mirrax.train.checkpoints import checkpoint_directory, checkpoint_files
 from mirrax.train.checkpoints.checkpoint import Checkpoint, Path
 
 _logger = logging.getLogger(__name__)
@@ -136,20 +132,14 @@ class CheckpointManager:
         if workers.is_chief:
             checkpoint_directory.remove_partial(self._directory, self._name)
         path = self._checkpoint.write_numbered(
-            self._directory / self._name, number, self._asynchronous
+            self._directory / self._name, number, self._asynchronous, self._remove_old
         )
         self._last_saved = number
-        if self._asynchronous:
-            unfinished_saves.add(self._remove_old)
-        else:
-            self._remove_old()
         return path
 
     def wait(self) -> None:
         """Waits for a background write, and raises if it failed."""
         self._checkpoint.wait()
-        unfinished_saves.discard(self._remove_old)
-        self._remove_old()
 
     def restore_or_initialize(self) -> str | None:
         """Restores the newest readable checkpoint; returns its path.
@@ -213,12 +203,10 @@ class CheckpointManager:
         )
 
     def _remove_old(self) -> None:
-        if self._max_to_keep is None or not worker_sync.current_peers().is_chief:
-            return
-        for path in checkpoint_directory.numbered(self._directory, self._name)[
-            : -self._max_to_keep
-        ]:
-            checkpoint_files.remove(path)
+        if self._max_to_keep is not None:
+            found = checkpoint_directory.numbered(self._directory, self._name)
+            for path in found[: -self._max_to_keep]:
+                checkpoint_files.remove(path)
 
 
 def _is_whole(value: Any, minimum: int) -> bool:

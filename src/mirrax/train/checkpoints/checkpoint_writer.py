@@ -1,17 +1,19 @@
-"""Writes checkpoints in the background."""
+"""Writes checkpoints in the background, also if the program ends meanwhile."""
 
 from __future__ import annotations
 
+import atexit
+import os
 import pathlib
+import sys
 import threading
+from collections.abc import Callable
 
 from mirrax.errors import CheckpointWriteError
-from mirrax.train.checkpoints import (
-    checkpoint_directory,
-    checkpoint_files,
-    unfinished_saves,
-)
+from mirrax.train.checkpoints import checkpoint_directory, checkpoint_files
 from mirrax.train.checkpoints.checkpoint_files import CheckpointData
+
+Then = Callable[[], None]
 
 
 class Writer:
@@ -21,8 +23,16 @@ class Writer:
         self._thread: threading.Thread | None = None
         self._error: Exception | None = None
 
-    def start(self, path: pathlib.Path, saved: CheckpointData) -> None:
-        """Starts writing a checkpoint; raises at once if the path is not usable."""
+    def start(
+        self, path: pathlib.Path, saved: CheckpointData, then: Then | None = None
+    ) -> None:
+        """Starts writing a checkpoint; raises at once if the path is not usable.
+
+        Args:
+            path: Where to write it.
+            saved: The contents.
+            then: Called in the thread once the checkpoint is complete.
+        """
         self.wait()
         try:
             checkpoint_files.check_replaceable(path)
@@ -32,16 +42,22 @@ class Writer:
             raise
         except OSError as error:
             raise checkpoint_files.write_error(path, error) from error
-        unfinished_saves.add(self.wait)
-        work = path, saved, order
+
+        def write() -> None:
+            try:
+                checkpoint_files.write(path, saved, order)
+                if then is not None:
+                    then()
+            except Exception as error:
+                self._error = error
+
+        _add_unfinished(self)
+        thread = threading.Thread(target=write, name="mirrax-saving")
         try:
-            thread = threading.Thread(
-                target=self._write, args=work, name="mirrax-saving"
-            )
             thread.start()
         except RuntimeError:
             # The main program has ended, and some versions of Python start no more.
-            self._write(*work)
+            write()
         else:
             self._thread = thread
 
@@ -49,14 +65,36 @@ class Writer:
         """Waits until the checkpoint is written; raises the error of writing."""
         if self._thread is not None:
             self._thread.join()
-        unfinished_saves.discard(self.wait)
+        _unfinished.discard(self)
         self._thread = None
         error, self._error = self._error, None
         if error is not None:
             raise error
 
-    def _write(self, path: pathlib.Path, saved: CheckpointData, order: int) -> None:
+
+_unfinished: set[Writer] = set()
+
+
+def _add_unfinished(writer: Writer) -> None:
+    """Waits for `writer` at exit; an error then ends the program with code 1."""
+    _unfinished.add(writer)
+    # What was registered last runs first: before this process leaves its job.
+    atexit.unregister(_finish)
+    atexit.register(_finish)
+
+
+def _finish() -> None:
+    has_failed = False
+    for writer in list(_unfinished):
         try:
-            checkpoint_files.write(path, saved, order)
+            writer.wait()
         except Exception as error:
-            self._error = error
+            sys.excepthook(type(error), error, error.__traceback__)
+            has_failed = True
+    if has_failed:
+        # Python has no other means to set the exit code so late.
+        atexit.unregister(_finish)
+        atexit._run_exitfuncs()
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        os._exit(1)

@@ -11,6 +11,7 @@ from mirrax._jax.traces import evaluated
 from mirrax.context import stack
 from mirrax.train.checkpoints import observed_containers
 from mirrax.train.checkpoints.saved_objects import (
+    COUNTER,
     HasLateContents,
     all_entries,
     find_objects,
@@ -29,8 +30,8 @@ class DeferredRestore:
         objects: The objects in the checkpoint, by name; may change.
         values: The saved values, by name.
         aliases: Other names of saved values: alias -> name.
-        required: Saved names that the variables of a model built later must be among;
-            empty if they may also be others.
+        saved: The names of all saved values, also of those that were restored.
+        partial: Whether a model built later may have variables that were not saved.
     """
 
     def __init__(
@@ -38,20 +39,27 @@ class DeferredRestore:
         objects: dict[str, Any],
         values: dict[str, Any],
         aliases: Mapping[str, str],
-        required: Set[str],
+        saved: Set[str],
+        partial: bool,
     ) -> None:
         self._objects = objects
         self._values = values
         self._aliases = aliases
-        self._required = required
+        self._required = frozenset() if partial else saved
+        self.saved = saved | aliases.keys()
         self._watched: dict[int, Any] = {}
         self._observers: dict[str, observed_containers.Changed] = {}
         self._watch(None)
 
-    @property
-    def names(self) -> list[str]:
-        """The names of the values without an object."""
+    def unclaimed(self) -> list[str]:
+        """Returns the names of saved values without an object yet."""
+        self.give()
         return sorted(self._values)
+
+    def held(self) -> set[str]:
+        """Returns the names of the objects' values."""
+        self.give()
+        return {name for name, _ in all_entries(self._objects)} - {COUNTER}
 
     def cancel(self) -> None:
         """Forgets the values, because others were restored."""
@@ -128,6 +136,71 @@ class DeferredRestore:
         return bool(self._values) and any(
             key == name or key.startswith(below) for key in names
         )
+
+
+class LoadStatus:
+    """The result of a `restore`.
+
+    >>> path = mirrax.train.Checkpoint(step=3).save("run")
+    >>> run = mirrax.train.Checkpoint(step=0)
+    >>> _ = run.restore(path).assert_consumed()
+    >>> run.step
+    3
+    """
+
+    def __init__(self, restored: DeferredRestore | None) -> None:
+        self._restored = restored
+
+    def assert_consumed(self) -> LoadStatus:
+        """Raises if a saved value has no object, or an object no saved value."""
+        left = self._require_restored().unclaimed()
+        if left:
+            raise AssertionError(
+                "Everything in the checkpoint must have an object. Received: values "
+                f"for {', '.join(left)}, which no object has taken. Add the objects to "
+                "the checkpoint, or call `expect_partial()`."
+            )
+        return self.assert_existing_objects_matched()
+
+    def assert_existing_objects_matched(self) -> LoadStatus:
+        """Raises if an object has a value that was not saved."""
+        restored = self._require_restored()
+        unmatched = sorted(restored.held() - restored.saved)
+        if unmatched:
+            raise AssertionError(
+                "Everything that the objects hold must be in the checkpoint. Received: "
+                f"no values for {', '.join(unmatched)}. Make the objects as they were, "
+                "or leave this check out."
+            )
+        return self
+
+    def assert_nontrivial_match(self) -> LoadStatus:
+        """Raises if no object has a value that was saved."""
+        restored = self._require_restored()
+        if restored.saved.isdisjoint(restored.held()):
+            raise AssertionError(
+                "An object must have a value of the checkpoint. Received: one with "
+                f"{', '.join(sorted(restored.saved))}. Give the objects the names that "
+                "they had."
+            )
+        return self
+
+    def run_restore_ops(self, session: Any = None) -> None:
+        """Does nothing: `restore` has restored everything."""
+
+    initialize_or_restore = run_restore_ops
+
+    def expect_partial(self) -> LoadStatus:
+        """Does nothing: values without an object are allowed."""
+        return self
+
+    def _require_restored(self) -> DeferredRestore:
+        if self._restored is None:
+            raise AssertionError(
+                "There is nothing to check without a checkpoint. Received: "
+                "restore(None). Ask for `latest_checkpoint` first."
+            )
+        return self._restored
 
 
 def use_aliases(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import jax
@@ -21,18 +20,6 @@ from mirrax.variables.sync_on_read_variable import SyncOnReadVariable
 from mirrax.variables.variable import Variable
 
 
-def saved_dtype(value: Any) -> Any:
-    """Returns the dtype in which `value` is saved."""
-    return np.dtype(np.uint32) if is_prng_key(value) else np.dtype(value.dtype)
-
-
-def saved_shape(value: Any) -> tuple[int, ...]:
-    """Returns the shape in which `value` is saved."""
-    return (
-        jax.random.key_data(value).shape if is_prng_key(value) else tuple(value.shape)
-    )
-
-
 def to_host(value: Any) -> np.ndarray[Any, Any]:
     """Returns an array in the memory of the host, perhaps its own."""
     if is_array(value) and is_prng_key(value):
@@ -44,9 +31,17 @@ def to_host(value: Any) -> np.ndarray[Any, Any]:
     return np.asarray(value)
 
 
-def copies(values: Iterable[Any]) -> list[Any]:
-    """Returns values with copies of their arrays."""
-    return [np.array(v) if isinstance(v, np.ndarray) else v for v in values]
+def copy_array(
+    array: np.ndarray[Any, Any], buffer: np.ndarray[Any, Any] | None
+) -> np.ndarray[Any, Any]:
+    """Returns a copy of `array`, in the memory of `buffer` if it fits.
+
+    Fresh memory takes several times longer, because the system must provide the pages.
+    """
+    if buffer is None or (buffer.shape, buffer.dtype) != (array.shape, array.dtype):
+        return np.array(array)
+    np.copyto(buffer, array)
+    return buffer
 
 
 def restore_like(old: Any, value: Any) -> Any:

@@ -49,6 +49,9 @@ class HasLateContents(HasContents, Protocol):
         """Calls `then` after each change of the contents, until it returns True."""
 
 
+_STATEFUL = (Variable, HasContents, HasPosition)
+
+
 def is_stateful(value: Any) -> bool:
     """Returns whether a checkpoint restores `value` in place, not as a pytree.
 
@@ -57,7 +60,7 @@ def is_stateful(value: Any) -> bool:
     (True, False)
     """
     return (
-        isinstance(value, Variable | HasContents | HasPosition)
+        isinstance(value, _STATEFUL)
         or foreign_libraries.saved_arrays_of(value) is not None
     )
 
@@ -93,6 +96,8 @@ def has_state(value: Any) -> bool:
 
 def find_aliases(objects: Mapping[str, Any]) -> dict[str, str]:
     """Returns other names of saved values: alias -> name."""
+    if not foreign_libraries.connected():
+        return {}
     return {
         _join(name, alias): _join(name, inner)
         for key, value in objects.items()
@@ -227,10 +232,9 @@ def _walk(
 
 
 def _entries_of(name: str, leaf: Any, set_leaf: SetLeaf) -> Iterator[tuple[str, Entry]]:
-    kept = foreign_libraries.saved_arrays_of(leaf)
     if isinstance(leaf, Variable):
         yield name, VariableEntry(leaf)
-    elif kept is not None:
+    elif (kept := foreign_libraries.saved_arrays_of(leaf)) is not None:
         for inner, held in kept.items():
             yield _join(name, inner), ForeignEntry(held)
     elif isinstance(leaf, HasPosition):

@@ -6,6 +6,7 @@ import abc
 from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
+import jax
 import numpy as np
 from typing_extensions import override
 
@@ -62,8 +63,8 @@ class ArrayEntry(Entry):
     def difference(self, value: Any) -> str | None:
         if not isinstance(value, np.ndarray):
             return f"is an array, but {_describe(value)} was saved"
-        kind = self.kind
-        shape, dtype = host_transfer.saved_shape(kind), host_transfer.saved_dtype(kind)
+        kind = jax.random.key_data(self.kind) if is_prng_key(self.kind) else self.kind
+        shape, dtype = tuple(kind.shape), np.dtype(kind.dtype)
         if value.shape != shape:
             return f"has shape {shape}, but shape {value.shape} was saved"
         if value.dtype != dtype:
@@ -84,9 +85,9 @@ class VariableEntry(ArrayEntry):
 
     @override
     def get(self) -> Any:
+        kind = self.kind
         # Random keys are not NumPy arrays.
-        is_plain = self.kind is self._variable
-        return self._variable.host_view() if is_plain else on_host(self.kind)
+        return kind.host_view() if kind is self._variable else on_host(kind)
 
     @override
     def set(self, value: Any) -> None:

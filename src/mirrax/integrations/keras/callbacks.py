@@ -1,12 +1,14 @@
-"""Callbacks of Keras on several workers: those that write files run on the first."""
+"""Callbacks of Keras: on several workers, on SIGTERM, and without TensorFlow."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import pathlib
-from collections.abc import Sequence
-from typing import Any
+import types
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import keras
 import numpy as np
@@ -15,9 +17,15 @@ from typing_extensions import override
 from mirrax.cluster import step_record
 from mirrax.collectives import worker_exchange
 from mirrax.devices.topology import Topology
-from mirrax.integrations.keras import internals
-from mirrax.integrations.keras.chief import run_on_chief
+from mirrax.integrations.keras import hooks, internals, multi_worker
+from mirrax.lazy_modules import LazyModule
 from mirrax.train import worker_sync
+from mirrax.train.preemption import PreemptionWatcher
+
+if TYPE_CHECKING:
+    from mirrax import summary
+else:
+    summary = LazyModule("mirrax.summary")
 
 _BACKUP = keras.callbacks.BackupAndRestore
 _WRITERS = (
@@ -27,7 +35,24 @@ _WRITERS = (
     keras.callbacks.TensorBoard,
 )
 
+_SUMMARY_FUNCTIONS = (
+    "create_file_writer",
+    "histogram",
+    "image",
+    "record_if",
+    "scalar",
+    "write",
+)
+
 _HOOKS = [name for name in dir(keras.callbacks.Callback) if name.startswith("on_")]
+
+
+def install() -> None:
+    """Gives `TensorBoard` a writer where TensorFlow is not installed."""
+    callback = keras.callbacks.TensorBoard
+    get = callback.summary.fget
+    callback.summary = property(functools.partial(_summary, get))
+    hooks.wrap(*internals.WRITE_MODEL, _write_model)
 
 
 def callbacks_of(strategy: Any, callbacks: Any) -> Any:
@@ -91,7 +116,7 @@ class _OnChief(keras.callbacks.Callback):  # type: ignore[misc]
     def _call_together(self, name: str, *args: Any, **kwargs: Any) -> None:
         call = functools.partial(getattr(self._callback, name), *args, **kwargs)
         what = f"{type(self._callback).__name__}.{name}"
-        run_on_chief(self._strategy, self.model, what, call)
+        multi_worker.run_on_chief(self._strategy, self.model, what, call)
 
 
 def _make_directory(callback: Any) -> None:
@@ -126,3 +151,80 @@ class _FollowChief(keras.callbacks.Callback):  # type: ignore[misc]
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         self._num_steps += 1
         step_record.report_step(self._num_steps)
+
+
+@contextlib.contextmanager
+def saving_on_preemption(given: Any, callbacks: Any, strategy: Any) -> Iterator[Any]:
+    """Yields the callbacks for `fit`; with a `BackupAndRestore`, it saves on SIGTERM.
+
+    Args:
+        given: The user's callbacks.
+        callbacks: Those of this worker.
+    """
+    backups = [
+        callback
+        for callback in (given if isinstance(given, Sequence) else [given])
+        if isinstance(callback, _BACKUP)
+    ]
+    if not backups:
+        yield callbacks
+        return
+    own = callbacks if isinstance(callbacks, Sequence) else [callbacks]
+    watcher = PreemptionWatcher()
+    try:
+        yield [*own, _SaveOnPreemption(watcher, backups[0], strategy)]
+    finally:
+        watcher.close()
+
+
+class _SaveOnPreemption(keras.callbacks.Callback):  # type: ignore[misc]
+    def __init__(self, watcher: PreemptionWatcher, backup: Any, strategy: Any) -> None:
+        super().__init__()
+        self._watcher = watcher
+        self._backup = backup
+        self._strategy = strategy
+        self._epoch = 0
+
+    @override
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self._epoch = epoch
+
+    @override
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        if self._watcher.should_stop():
+            save = functools.partial(internals.save_backup, self._backup, self._epoch)
+            multi_worker.run_on_chief(self._strategy, self.model, "a backup", save)
+            self._watcher.exit()
+
+
+def _summary(original: Callable[[Any], Any], callback: Any) -> Any:
+    try:
+        return original(callback)
+    except ImportError:
+        internals.set_summary_module(callback, _ours())
+        return _ours()
+
+
+@functools.cache
+def _ours() -> types.SimpleNamespace:
+    """Returns our functions as the module `tf.summary` that the callback uses."""
+    used = {name: getattr(summary, name) for name in _SUMMARY_FUNCTIONS}
+    return types.SimpleNamespace(**used, trace_on=_nothing, trace_export=_nothing)
+
+
+def _nothing(*args: Any, **kwargs: Any) -> None:
+    """Does nothing: there is no graph of TensorFlow to trace."""
+
+
+def _write_model(original: Callable[[Any], None], callback: Any) -> None:
+    """Writes the model for TensorBoard's graph of layers."""
+    if callback.summary is not _ours():
+        original(callback)
+        return
+    if type(callback.model).__name__ not in ("Functional", "Sequential"):
+        return
+    metadata = summary.SummaryMetadata()
+    metadata.plugin_data.plugin_name = "graph_keras_model"
+    metadata.plugin_data.content = b"1"
+    with internals.summary_writer(callback).as_default():
+        summary.write("keras", callback.model.to_json(), 0, metadata)
