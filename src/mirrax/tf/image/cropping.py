@@ -8,9 +8,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from mirrax.tf.exports import defined_after
 from mirrax.tf.random.ambient import next_key
 from mirrax.tf.random.stateless import key_of
 from mirrax.tf.tensors.tensor import sizes, tensor
+
+_PRIVATE = frozenset(globals())
 
 
 def central_crop(image: Any, central_fraction: float) -> Any:
@@ -80,3 +83,6 @@ def _crop(value: Any, size: Any, key: Any) -> Any:
     room = jnp.array(array.shape) - jnp.array(wanted) + 1
     starts = jax.random.randint(key, (array.ndim,), 0, room)
     return jax.lax.dynamic_slice(array, starts, wanted)
+
+
+__all__ = list(defined_after(_PRIVATE, globals()))

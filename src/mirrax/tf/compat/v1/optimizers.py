@@ -9,9 +9,12 @@ import jax
 import jax.numpy as jnp
 
 import mirrax
+from mirrax.tf.exports import defined_after
 from mirrax.tf.functions.function import GradientTape
 from mirrax.tf.tensors.tensor import tensor
 from mirrax.tf.variables.variable_methods import make_variable
+
+_PRIVATE = frozenset(globals())
 
 
 class Optimizer(abc.ABC):
@@ -311,3 +314,6 @@ class FtrlOptimizer(Optimizer):
         linear.assign(total)
         curvature = (new**self._power + self._beta) / rate + 2 * self._l2
         return (jnp.clip(total, -self._l1, self._l1) - total) / curvature
+
+
+__all__ = list(defined_after(_PRIVATE, globals()))
