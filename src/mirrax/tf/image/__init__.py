@@ -7,7 +7,6 @@ from mirrax.tf.image.comparing import ssim as ssim
 from mirrax.tf.image.comparing import total_variation as total_variation
 from mirrax.tf.image.cropping import *  # noqa: F403
 from mirrax.tf.image.flipping import *  # noqa: F403
-from mirrax.tf.image.patches import extract_patches as extract_patches
 from mirrax.tf.image.resizing import *  # noqa: F403
 from mirrax.tf.io.images import *  # noqa: F403
 from mirrax.tf.missing_names import names_of

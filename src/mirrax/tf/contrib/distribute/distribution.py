@@ -10,7 +10,7 @@ from typing import Any
 import jax
 
 import mirrax
-from mirrax.tf.contrib.distribute.datasets import MapOutput, PerDeviceDataset
+from mirrax.tf.data.input_iterator import InputIterator
 from mirrax.tf.distribute.deprecated_methods import require_scope
 from mirrax.tf.distribute.steps import MultiStepContext
 
@@ -21,6 +21,32 @@ _REDUCTIONS = {
 _known: weakref.WeakValueDictionary[int, DistributionStrategy] = (
     weakref.WeakValueDictionary()
 )
+
+
+class PerDeviceDataset:
+    """A dataset whose elements go to the towers in turn."""
+
+    def __init__(self, dataset: Any) -> None:
+        self._dataset = dataset
+
+    def __iter__(self) -> Any:
+        return iter(self._dataset)
+
+    def make_one_shot_iterator(self) -> InputIterator:
+        return InputIterator(self._dataset)
+
+    def make_initializable_iterator(self) -> InputIterator:
+        return InputIterator(self._dataset)
+
+
+class MapOutput:
+    """The results of `map` on one device."""
+
+    def __init__(self, results: list[Any]) -> None:
+        self._results = results
+
+    def get(self) -> list[Any]:
+        return self._results
 
 
 class DistributionStrategy:
