@@ -157,14 +157,34 @@ class StaticHashTable:
         )
 
 
-class StaticVocabularyTable(StaticHashTable):
+class BucketTable(StaticHashTable):
     """A table of integers, with buckets for other keys.
 
     Args:
-        initializer: The keys and their numbers, from 0 on.
-        num_oov_buckets: The number of buckets. Which one a key gets differs from
+        initializer: The keys and their numbers.
+        buckets: The numbers of other keys. Which one a key gets differs from
             TensorFlow.
     """
+
+    def __init__(self, initializer: KeyValueTensorInitializer, buckets: range) -> None:
+        super().__init__(initializer, -1)
+        self._buckets = buckets
+
+    def _value(self, key: Any) -> Any:
+        if key in self._values:
+            return self._values[key]
+        if not self._buckets:
+            raise ValueError(
+                "Without numbers for unknown keys, all keys must be in the "
+                f"vocabulary. Received: {key!r}. Use `num_oov_indices=1`, or "
+                "`num_oov_buckets=1` of a table."
+            )
+        text = key if isinstance(key, bytes) else str(key).encode()
+        return self._buckets[zlib.crc32(text) % len(self._buckets)]
+
+
+class StaticVocabularyTable(BucketTable):
+    """A table of keys that are numbered from 0 on, with buckets for other keys."""
 
     def __init__(
         self,
@@ -173,18 +193,12 @@ class StaticVocabularyTable(StaticHashTable):
         lookup_key_dtype: Any = None,
         name: Any = None,
     ) -> None:
-        super().__init__(initializer, -1)
-        self._num_buckets = int(num_oov_buckets)
-
-    def _value(self, key: Any) -> Any:
-        if key in self._values:
-            return self._values[key]
-        text = key if isinstance(key, bytes) else str(key).encode()
-        return len(self._values) + zlib.crc32(text) % self._num_buckets
+        count = len(initializer.keys)
+        super().__init__(initializer, range(count, count + int(num_oov_buckets)))
 
     def size(self, name: Any = None) -> Any:
         """Returns how many keys and buckets there are."""
-        return host(np.int64(len(self._values) + self._num_buckets))
+        return host(np.int64(self._buckets.stop))
 
 
 def _plain(value: Any) -> Any:

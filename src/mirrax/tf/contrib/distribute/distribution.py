@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -35,8 +35,7 @@ class PerDeviceDataset:
     def make_one_shot_iterator(self) -> InputIterator:
         return InputIterator(self._dataset)
 
-    def make_initializable_iterator(self) -> InputIterator:
-        return InputIterator(self._dataset)
+    make_initializable_iterator = make_one_shot_iterator
 
 
 class MapOutput:
@@ -137,8 +136,10 @@ class DistributionStrategy:
     def finalize(self) -> None:
         """Does nothing: there is nothing to shut down."""
 
-    def scope(self) -> contextlib.AbstractContextManager[DistributionStrategy]:
-        return _Scope(self, self._strategy.scope())
+    @contextlib.contextmanager
+    def scope(self) -> Iterator[DistributionStrategy]:
+        with self._strategy.scope():
+            yield self
 
     # Running.
 
@@ -264,21 +265,6 @@ class DistributionStrategy:
                 f"{type(self).__name__} runs on one machine. Received: "
                 f"cluster_spec={cluster_spec!r}. Use MirroredStrategy."
             )
-
-
-class _Scope:
-    """The scope of a strategy; `as` binds the wrapper of TensorFlow 1.11."""
-
-    def __init__(self, distribution: DistributionStrategy, scope: Any) -> None:
-        self._distribution = distribution
-        self._scope = scope
-
-    def __enter__(self) -> DistributionStrategy:
-        self._scope.__enter__()
-        return self._distribution
-
-    def __exit__(self, *error: Any) -> None:
-        self._scope.__exit__(*error)
 
 
 def _next_of(iterator: Any) -> Any:
