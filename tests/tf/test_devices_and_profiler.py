@@ -79,15 +79,6 @@ def test_flags_are_those_of_absl():
     assert tf.compat.v1.flags is flags
 
 
-def test_candidates_are_drawn():
-    drawn, true, expected = tf.random.log_uniform_candidate_sampler(
-        [[0]], 1, 4, True, 5, seed=1
-    )
-    assert len(set(drawn.tolist())) == 4
-    assert true.shape == (1, 1)
-    assert expected.shape == (4,)
-
-
 def test_checkpoints_of_a_directory_are_listed(tmp_path):
     assert tf.train.get_checkpoint_state(tmp_path) is None
     checkpoint = tf.train.Checkpoint(v=tf.Variable(1.0))

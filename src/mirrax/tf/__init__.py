@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mirrax import TensorShape as TensorShape
 from mirrax import TensorSpec as TensorSpec
 from mirrax import variable_creator_scope as variable_creator_scope
 from mirrax.tf import autograph as autograph
@@ -32,7 +33,9 @@ from mirrax.tf import summary as summary
 from mirrax.tf import test as test
 from mirrax.tf import tpu as tpu
 from mirrax.tf import train as train
-from mirrax.tf.compat.v1.start import enable_eager_execution as enable_eager_execution
+from mirrax.tf.compat.v1.functions import (
+    enable_eager_execution as enable_eager_execution,
+)
 from mirrax.tf.contrib.distribute import get_tower_context as get_tower_context
 from mirrax.tf.debugging import Assert as Assert
 from mirrax.tf.debugging import assert_equal as assert_equal
@@ -51,62 +54,11 @@ from mirrax.tf.linalg import einsum as einsum
 from mirrax.tf.linalg import matmul as matmul
 from mirrax.tf.linalg import norm as norm
 from mirrax.tf.linalg import tensordot as tensordot
-from mirrax.tf.math import abs as abs
-from mirrax.tf.math import acos as acos
-from mirrax.tf.math import acosh as acosh
-from mirrax.tf.math import add as add
-from mirrax.tf.math import add_n as add_n
-from mirrax.tf.math import argmax as argmax
-from mirrax.tf.math import argmin as argmin
-from mirrax.tf.math import asin as asin
-from mirrax.tf.math import asinh as asinh
-from mirrax.tf.math import atan as atan
-from mirrax.tf.math import atan2 as atan2
-from mirrax.tf.math import atanh as atanh
-from mirrax.tf.math import cos as cos
-from mirrax.tf.math import cosh as cosh
-from mirrax.tf.math import cumsum as cumsum
-from mirrax.tf.math import divide as divide
-from mirrax.tf.math import equal as equal
-from mirrax.tf.math import exp as exp
-from mirrax.tf.math import floor as floor
-from mirrax.tf.math import greater as greater
-from mirrax.tf.math import greater_equal as greater_equal
-from mirrax.tf.math import less as less
-from mirrax.tf.math import less_equal as less_equal
-from mirrax.tf.math import logical_and as logical_and
-from mirrax.tf.math import logical_not as logical_not
-from mirrax.tf.math import logical_or as logical_or
-from mirrax.tf.math import maximum as maximum
-from mirrax.tf.math import minimum as minimum
-from mirrax.tf.math import multiply as multiply
-from mirrax.tf.math import negative as negative
-from mirrax.tf.math import not_equal as not_equal
-from mirrax.tf.math import pow as pow
-from mirrax.tf.math import reduce_all as reduce_all
-from mirrax.tf.math import reduce_any as reduce_any
-from mirrax.tf.math import reduce_logsumexp as reduce_logsumexp
-from mirrax.tf.math import reduce_max as reduce_max
-from mirrax.tf.math import reduce_mean as reduce_mean
-from mirrax.tf.math import reduce_min as reduce_min
-from mirrax.tf.math import reduce_prod as reduce_prod
-from mirrax.tf.math import reduce_sum as reduce_sum
-from mirrax.tf.math import round as round
-from mirrax.tf.math import scalar_mul as scalar_mul
-from mirrax.tf.math import sigmoid as sigmoid
-from mirrax.tf.math import sign as sign
-from mirrax.tf.math import sin as sin
-from mirrax.tf.math import sinh as sinh
-from mirrax.tf.math import sqrt as sqrt
-from mirrax.tf.math import square as square
-from mirrax.tf.math import subtract as subtract
-from mirrax.tf.math import tan as tan
-from mirrax.tf.math import tanh as tanh
 from mirrax.tf.math import truediv as realdiv  # noqa: F401
-from mirrax.tf.math import truediv as truediv
-from mirrax.tf.math import truncatediv as truncatediv
-from mirrax.tf.math import truncatemod as truncatemod
 from mirrax.tf.math.clipping import *  # noqa: F403
+from mirrax.tf.math.elementwise import *  # noqa: F403
+from mirrax.tf.math.reductions import *  # noqa: F403
+from mirrax.tf.math.segments import *  # noqa: F403
 from mirrax.tf.sparse import SparseTensor as SparseTensor
 from mirrax.tf.strings import as_string as as_string
 from mirrax.tf.tensors.creation import *  # noqa: F403

@@ -14,33 +14,6 @@ from mirrax.tf.errors import InvalidArgumentError
 from mirrax.tf.missing_names import names_of
 from mirrax.tf.tensors.tensor import is_traced, operands, tensor
 
-__all__ = [
-    "Assert",
-    "assert_all_finite",
-    "assert_equal",
-    "assert_greater",
-    "assert_greater_equal",
-    "assert_integer",
-    "assert_less",
-    "assert_less_equal",
-    "assert_near",
-    "assert_negative",
-    "assert_non_negative",
-    "assert_non_positive",
-    "assert_none_equal",
-    "assert_positive",
-    "assert_rank",
-    "assert_rank_at_least",
-    "assert_rank_in",
-    "assert_scalar",
-    "assert_shapes",
-    "assert_type",
-    "check_numerics",
-    "get_log_device_placement",
-    "is_numeric_tensor",
-    "set_log_device_placement",
-]
-
 
 def Assert(  # noqa: N802 - TensorFlow's name
     condition: Any, data: Any, summarize: Any = None, name: Any = None

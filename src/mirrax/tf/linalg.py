@@ -15,44 +15,6 @@ from mirrax.tf.missing_names import names_of
 from mirrax.tf.tensors.creation import eye as eye
 from mirrax.tf.tensors.tensor import axes, of_one, of_two, tensor
 
-__all__ = [
-    "adjoint",
-    "band_part",
-    "cholesky",
-    "cholesky_solve",
-    "cross",
-    "det",
-    "diag",
-    "diag_part",
-    "eigh",
-    "eigvalsh",
-    "einsum",
-    "expm",
-    "eye",
-    "global_norm",
-    "inv",
-    "l2_normalize",
-    "logdet",
-    "lstsq",
-    "matmul",
-    "matrix_rank",
-    "matrix_transpose",
-    "matvec",
-    "norm",
-    "normalize",
-    "pinv",
-    "qr",
-    "set_diag",
-    "slogdet",
-    "solve",
-    "svd",
-    "tensor_diag",
-    "tensor_diag_part",
-    "tensordot",
-    "trace",
-    "triangular_solve",
-]
-
 adjoint = of_one(lambda x: jnp.conj(jnp.swapaxes(x, -1, -2)))
 cholesky = of_one(jnp.linalg.cholesky)
 cross = of_two(jnp.cross)

@@ -12,14 +12,6 @@ import mirrax
 from mirrax.tf.missing_names import names_of
 from mirrax.tf.tensors.indexed_slices import IndexedSlices
 
-__all__ = [
-    "assert_same_structure",
-    "flatten",
-    "is_nested",
-    "map_structure",
-    "pack_sequence_as",
-]
-
 
 def flatten(structure: Any, expand_composites: bool = False) -> list[Any]:
     """Returns the leaves; dicts are sorted by key, and None is a leaf.

@@ -13,22 +13,6 @@ from mirrax.tf.missing_names import names_of
 from mirrax.tf.tensors.ragged_tensors import RaggedTensor, on_values
 from mirrax.tf.tensors.tensor import string_tensor, tensor
 
-__all__ = [
-    "as_string",
-    "join",
-    "length",
-    "lower",
-    "reduce_join",
-    "regex_full_match",
-    "regex_replace",
-    "split",
-    "strip",
-    "substr",
-    "to_number",
-    "unicode_split",
-    "upper",
-]
-
 
 def _each(values: Any, function: Callable[[bytes], Any]) -> Any:
     array = string_tensor(values)

@@ -6,6 +6,7 @@ they become part of the compiled program.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -120,26 +121,14 @@ def for_stmt(
     for item in iter_:
         goes_on = True if extra_test is None else truth(extra_test())
         if is_traced(goes_on):
-            _run_if(goes_on, item, body, get_state, set_state, symbol_names)
+            run = functools.partial(body, item)
+            state = (get_state, set_state, symbol_names, len(symbol_names))
+            if_stmt(goes_on, run, lambda: None, *state)
         elif goes_on:
             body(item)
         else:
             break
     return None
-
-
-def _run_if(
-    goes_on: Any,
-    item: Any,
-    body: Callable[[Any], None],
-    get_state: Get,
-    set_state: Set,
-    names: Sequence[str],
-) -> None:
-    count = len(names)
-    if_stmt(
-        goes_on, lambda: body(item), lambda: None, get_state, set_state, names, count
-    )
 
 
 def and_(a: Callable[[], Any], b: Callable[[], Any]) -> Any:

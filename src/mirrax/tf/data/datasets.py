@@ -89,8 +89,25 @@ class _Tensors:
         raise AttributeError(f"`mirrax.tf` has no `{full}`.{advice}", name=name)
 
 
+def _made_by(make: Callable[..., mirrax.data.Dataset]) -> Any:
+    """Returns a constructor of Mirrax, as one of a dataset of tensors."""
+
+    @functools.wraps(make)
+    def made(*args: Any, name: Any = None, **kwargs: Any) -> Dataset:
+        return as_tensors(make(*args, **kwargs))
+
+    return staticmethod(made)
+
+
 class Dataset(_Tensors, mirrax.data.Dataset):
     """`tf.data.Dataset`."""
+
+    choose_from_datasets = _made_by(mirrax.data.Dataset.choose_from_datasets)
+    counter = _made_by(mirrax.data.Dataset.counter)
+    from_tensor_slices = _made_by(mirrax.data.Dataset.from_tensor_slices)
+    from_tensors = _made_by(mirrax.data.Dataset.from_tensors)
+    random = _made_by(mirrax.data.Dataset.random)
+    sample_from_datasets = _made_by(mirrax.data.Dataset.sample_from_datasets)
 
     @staticmethod
     def range(*args: Any, output_type: Any = np.int64, name: Any = None) -> Dataset:
@@ -103,14 +120,6 @@ class Dataset(_Tensors, mirrax.data.Dataset):
     def load(path: Any, element_spec: Any = None, compression: Any = None) -> Dataset:
         """Returns the dataset that `save` wrote into a directory."""
         return as_tensors(mirrax.data.Dataset.load(path))
-
-    @staticmethod
-    def from_tensors(tensors: Any, name: Any = None) -> Dataset:
-        return as_tensors(mirrax.data.Dataset.from_tensors(tensors))
-
-    @staticmethod
-    def from_tensor_slices(tensors: Any, name: Any = None) -> Dataset:
-        return as_tensors(mirrax.data.Dataset.from_tensor_slices(tensors))
 
     @staticmethod
     def from_generator(  # type: ignore[override]
@@ -148,39 +157,6 @@ class Dataset(_Tensors, mirrax.data.Dataset):
     def zip(*args: Any, datasets: Any = None, name: Any = None) -> Dataset:
         given = args if datasets is None else (datasets,)
         return as_tensors(mirrax.data.Dataset.zip(*given))
-
-    @staticmethod
-    def counter(
-        start: Any = 0, step: Any = 1, dtype: Any = np.int64, name: Any = None
-    ) -> Dataset:
-        return as_tensors(mirrax.data.Dataset.counter(start, step, dtype))
-
-    @staticmethod
-    def random(
-        seed: Any = None, rerandomize_each_iteration: Any = None, name: Any = None
-    ) -> Dataset:
-        return as_tensors(mirrax.data.Dataset.random(seed, rerandomize_each_iteration))
-
-    @staticmethod
-    def choose_from_datasets(
-        datasets: Any, choice_dataset: Any, stop_on_empty_dataset: bool = True
-    ) -> Dataset:
-        made = mirrax.data.Dataset.choose_from_datasets
-        return as_tensors(made(datasets, choice_dataset, stop_on_empty_dataset))
-
-    @staticmethod
-    def sample_from_datasets(
-        datasets: Any,
-        weights: Any = None,
-        seed: Any = None,
-        stop_on_empty_dataset: bool = False,
-        rerandomize_each_iteration: Any = None,
-    ) -> Dataset:
-        made = mirrax.data.Dataset.sample_from_datasets
-        rerandomize = rerandomize_each_iteration
-        return as_tensors(
-            made(datasets, weights, seed, stop_on_empty_dataset, rerandomize)
-        )
 
 
 class TFRecordDataset(_Tensors, mirrax.data.TFRecordDataset):

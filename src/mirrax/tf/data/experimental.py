@@ -22,11 +22,6 @@ def cardinality(dataset: Dataset) -> Any:
     return dataset.cardinality()
 
 
-def assert_cardinality(expected_cardinality: Any) -> Transformation:
-    """Returns a transformation that checks the number of elements."""
-    return lambda dataset: dataset.assert_cardinality(expected_cardinality)
-
-
 def get_single_element(dataset: Dataset) -> Any:
     """Returns the only element of a dataset."""
     return dataset.get_single_element()
@@ -50,22 +45,27 @@ def load(path: Any, *_: Any, **__: Any) -> Dataset:
 # Transformations for `Dataset.apply`.
 
 
-def bucket_by_sequence_length(*args: Any, **kwargs: Any) -> Transformation:
-    return lambda dataset: dataset.bucket_by_sequence_length(*args, **kwargs)
+def _method(name: str) -> Callable[..., Transformation]:
+    """Returns a transformation that calls a method of the dataset."""
+    return lambda *args, **kwargs: (
+        lambda dataset: getattr(dataset, name)(*args, **kwargs)
+    )
+
+
+assert_cardinality = _method("assert_cardinality")
+bucket_by_sequence_length = _method("bucket_by_sequence_length")
+enumerate_dataset = _method("enumerate")
+group_by_window = _method("group_by_window")
+scan = _method("scan")
+take_while = _method("take_while")
+unbatch = _method("unbatch")
+unique = _method("unique")
 
 
 def dense_to_ragged_batch(
     batch_size: int, drop_remainder: bool = False, **_: Any
 ) -> Transformation:
     return lambda dataset: dataset.ragged_batch(batch_size, drop_remainder)
-
-
-def enumerate_dataset(start: int = 0) -> Transformation:
-    return lambda dataset: dataset.enumerate(start)
-
-
-def group_by_window(*args: Any, **kwargs: Any) -> Transformation:
-    return lambda dataset: dataset.group_by_window(*args, **kwargs)
 
 
 def map_and_batch(
@@ -102,26 +102,10 @@ def copy_to_device(target_device: Any, source_device: str = "") -> Transformatio
     return lambda dataset: dataset
 
 
-def scan(initial_state: Any, scan_func: Any) -> Transformation:
-    return lambda dataset: dataset.scan(initial_state, scan_func)
-
-
 def shuffle_and_repeat(
     buffer_size: int, count: Any = None, seed: Any = None
 ) -> Transformation:
     return lambda dataset: dataset.shuffle(buffer_size, seed).repeat(count)
-
-
-def take_while(predicate: Any) -> Transformation:
-    return lambda dataset: dataset.take_while(predicate)
-
-
-def unbatch() -> Transformation:
-    return lambda dataset: dataset.unbatch()
-
-
-def unique() -> Transformation:
-    return lambda dataset: dataset.unique()
 
 
 choose_from_datasets = Dataset.choose_from_datasets

@@ -19,7 +19,7 @@ from mirrax.tf.distribute import cluster_resolver as cluster_resolver
 from mirrax.tf.distribute import coordinator as coordinator
 from mirrax.tf.distribute import experimental as experimental
 from mirrax.tf.distribute.cross_device_ops import CrossDeviceOps as CrossDeviceOps
-from mirrax.tf.distribute.input_context import InputContext as InputContext
+from mirrax.tf.distribute.replica_context import InputContext as InputContext
 from mirrax.tf.distribute.replica_context import ReplicaContext as ReplicaContext
 from mirrax.tf.distribute.replica_context import (
     get_replica_context as get_replica_context,

@@ -1,4 +1,4 @@
-"""`tf.distribute.ReplicaContext`, with tensors where TensorFlow has them."""
+"""Contexts: `ReplicaContext` with tensors, `InputContext` printed as in TensorFlow."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 import mirrax
+from mirrax import InputContext as InputContext
 from mirrax.tf.tensors.indexed_slices import IndexedSlices, is_slices
 
 
@@ -78,3 +79,13 @@ def refuse_slices(method: str, value: Any) -> None:
             f"{method} does not support IndexedSlices. Received: {value!r}. Use "
             "`slices.to_dense()`."
         )
+
+
+def _str(context: InputContext) -> str:
+    return (
+        f"tf.distribute.InputContext(input pipeline id {context.input_pipeline_id}, "
+        f"total: {context.num_input_pipelines})"
+    )
+
+
+InputContext.__str__ = _str  # type: ignore[assignment, method-assign]

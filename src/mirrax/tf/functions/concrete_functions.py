@@ -100,28 +100,15 @@ def _names_of(arguments: dict[str, Any]) -> list[str]:
 class BoundFunction(functools.partial[Any]):
     """A `tf.function` that is a method, bound to its object."""
 
-    @property
-    def python_function(self) -> Callable[..., Any]:
-        """The Python function, without the object."""
-        return self.func.python_function  # type: ignore[attr-defined,no-any-return]
-
-    @property
-    def input_signature(self) -> tuple[Any, ...] | None:
-        """The required specs of the arguments after `self`."""
-        return self.func.input_signature  # type: ignore[attr-defined,no-any-return]
-
-    @property
-    def trace_count(self) -> int:
-        """How often the method was traced, for any object."""
-        return self.func.trace_count  # type: ignore[attr-defined,no-any-return]
+    def __getattr__(self, name: str) -> Any:
+        # Not `__wrapped__`, whose arguments include the object.
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.func, name)
 
     def traced_calls(self) -> list[tuple[Any, dict[str, Any]]]:
         """Returns the arguments that the method was traced with."""
         return self.func.traced_calls(*self.args)  # type: ignore[attr-defined,no-any-return]
-
-    def experimental_get_tracing_count(self) -> int:
-        """Returns how often the method was traced, for any object."""
-        return self.func.experimental_get_tracing_count()  # type: ignore[attr-defined,no-any-return]
 
     def get_concrete_function(self, *args: Any, **kwargs: Any) -> ConcreteFunction:
         """Returns the method for arguments of these shapes and dtypes."""

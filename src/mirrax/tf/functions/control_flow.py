@@ -12,25 +12,11 @@ import jax
 import jax.numpy as jnp
 
 import mirrax
+from mirrax.tf.exports import defined_after
 from mirrax.tf.tensors.tensor import is_traced, tensor
 from mirrax.tf.tensors.tensor_arrays import TensorArray
 
-__all__ = [
-    "case",
-    "cond",
-    "control_dependencies",
-    "foldl",
-    "foldr",
-    "group",
-    "init_scope",
-    "map_fn",
-    "no_op",
-    "scan",
-    "switch_case",
-    "tuple",
-    "vectorized_map",
-    "while_loop",
-]
+_PRIVATE = frozenset(globals())
 
 
 def cond(pred: Any, true_fn: Any = None, false_fn: Any = None, name: Any = None) -> Any:
@@ -272,3 +258,6 @@ def init_scope() -> Iterator[None]:
     """Evaluates code outside of the function that is traced."""
     with jax.ensure_compile_time_eval():
         yield
+
+
+__all__ = list(defined_after(_PRIVATE, globals()))

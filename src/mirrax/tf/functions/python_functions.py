@@ -17,23 +17,11 @@ import numpy as np
 
 import mirrax
 from mirrax.tf.errors import NotCompilable
+from mirrax.tf.exports import defined_after
 from mirrax.tf.tensors.host_tensors import HostTensor, host
 from mirrax.tf.tensors.tensor import is_traced, tensor
 
-__all__ = [
-    "custom_gradient",
-    "device",
-    "executing_eagerly",
-    "get_logger",
-    "grad_pass_through",
-    "inside_function",
-    "numpy_function",
-    "print",
-    "py_function",
-    "recompute_grad",
-    "stop_gradient",
-    "timestamp",
-]
+_PRIVATE = frozenset(globals())
 
 _FILE = "file://"
 # Looked up at each print: programs may replace them.
@@ -220,3 +208,6 @@ def get_logger() -> logging.Logger:
 def timestamp(name: Any = None) -> float:
     """Returns the time in seconds; in compiled code, the time of the trace."""
     return time.time()
+
+
+__all__ = list(defined_after(_PRIVATE, globals()))

@@ -9,9 +9,12 @@ import jax
 import jax.numpy as jnp
 
 from mirrax.tf.dtypes import canonical, limits
+from mirrax.tf.exports import defined_after
 from mirrax.tf.random.ambient import next_key
 from mirrax.tf.random.stateless import key_of
 from mirrax.tf.tensors.tensor import tensor
+
+_PRIVATE = frozenset(globals())
 
 
 def convert_image_dtype(
@@ -171,3 +174,6 @@ def hsv_to_rgb(images: Any, name: Any = None) -> Any:
     )
     rest = 1 - saturation
     return jnp.stack([(rest + saturation * x) * value for x in shares], -1)
+
+
+__all__ = list(defined_after(_PRIVATE, globals()))

@@ -1,4 +1,4 @@
-"""Cropping and padding of images."""
+"""Cropping and padding of images, and their patches."""
 
 from __future__ import annotations
 
@@ -8,9 +8,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from mirrax.tf.exports import defined_after
 from mirrax.tf.random.ambient import next_key
 from mirrax.tf.random.stateless import key_of
-from mirrax.tf.tensors.tensor import sizes, tensor
+from mirrax.tf.tensors.tensor import sizes as as_sizes
+from mirrax.tf.tensors.tensor import tensor
+
+_PRIVATE = frozenset(globals())
 
 
 def central_crop(image: Any, central_fraction: float) -> Any:
@@ -76,7 +80,36 @@ def stateless_random_crop(value: Any, size: Any, seed: Any, name: Any = None) ->
 
 
 def _crop(value: Any, size: Any, key: Any) -> Any:
-    array, wanted = tensor(value), sizes(size)
+    array, wanted = tensor(value), as_sizes(size)
     room = jnp.array(array.shape) - jnp.array(wanted) + 1
     starts = jax.random.randint(key, (array.ndim,), 0, room)
     return jax.lax.dynamic_slice(array, starts, wanted)
+
+
+def extract_patches(
+    images: Any, sizes: Any, strides: Any, rates: Any, padding: str, name: Any = None
+) -> Any:
+    """Returns the patches of images, with the values of each in the last dimension."""
+    array = tensor(images)
+    (height, width), steps, rate = (_inner(x) for x in (sizes, strides, rates))
+    patches = jax.lax.conv_general_dilated_patches(
+        array,
+        (height, width),
+        steps,
+        padding,
+        rhs_dilation=rate,
+        dimension_numbers=("NHWC", "HWIO", "NHWC"),
+        precision=jax.lax.Precision.HIGHEST,
+    )
+    # JAX puts the channels first.
+    shape = (*patches.shape[:-1], array.shape[-1], height, width)
+    moved = jnp.moveaxis(patches.reshape(shape), -3, -1)
+    return moved.reshape(patches.shape)
+
+
+def _inner(given: Any) -> tuple[int, int]:
+    _, first, second, _ = as_sizes(given)
+    return first, second
+
+
+__all__ = list(defined_after(_PRIVATE, globals()))

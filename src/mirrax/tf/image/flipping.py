@@ -7,9 +7,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from mirrax.tf.exports import defined_after
 from mirrax.tf.random.ambient import next_key
 from mirrax.tf.random.stateless import key_of
 from mirrax.tf.tensors.tensor import tensor
+
+_PRIVATE = frozenset(globals())
 
 _HEIGHT, _WIDTH = -3, -2
 
@@ -53,3 +56,6 @@ def _flipped(image: Any, key: Any, axis: int) -> Any:
     array = tensor(image)
     is_flipped = jax.random.bernoulli(key, shape=array.shape[:-3])
     return jnp.where(is_flipped[..., None, None, None], jnp.flip(array, axis), array)
+
+
+__all__ = list(defined_after(_PRIVATE, globals()))

@@ -8,7 +8,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from mirrax.tf.exports import defined_after
 from mirrax.tf.tensors.tensor import sizes, tensor
+
+_PRIVATE = frozenset(globals())
 
 
 class ResizeMethod:
@@ -112,3 +115,6 @@ def _padded(array: Any, axis: int, before: int, after: int) -> Any:
     widths = [(0, 0)] * array.ndim
     widths[axis] = (before, after)
     return jnp.pad(array, widths)
+
+
+__all__ = list(defined_after(_PRIVATE, globals()))

@@ -12,23 +12,6 @@ from mirrax.tf.errors import AlreadyExistsError, of_files
 from mirrax.tf.io.files import path_of
 from mirrax.tf.missing_names import names_of
 
-__all__ = [
-    "GFile",
-    "copy",
-    "exists",
-    "glob",
-    "isdir",
-    "join",
-    "listdir",
-    "makedirs",
-    "mkdir",
-    "remove",
-    "rename",
-    "rmtree",
-    "stat",
-    "walk",
-]
-
 
 @of_files()
 def GFile(name: Any, mode: str = "r") -> IO[Any]:  # noqa: N802 - TensorFlow's name

@@ -5,15 +5,17 @@ from __future__ import annotations
 import collections
 import itertools
 import pathlib
-import zlib
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
-from typing_extensions import override
 
 from mirrax.tf.keras_support import internals
-from mirrax.tf.lookup import KeyValueTensorInitializer, StaticHashTable
+from mirrax.tf.lookup import (
+    BucketTable,
+    KeyValueTensorInitializer,
+    StaticHashTable,
+)
 from mirrax.tf.tensors.host_tensors import host
 from mirrax.tf.tensors.ragged_tensors import RaggedTensor
 
@@ -89,7 +91,7 @@ class StringLookup:
             filled = KeyValueTensorInitializer(
                 np.delete(tokens, unknown), np.delete(indices, unknown)
             )
-            self._table = _IndexTable(filled, unknown)
+            self._table = BucketTable(filled, unknown)
 
     def get_vocabulary(self, include_special_tokens: bool = True) -> list[Any]:
         """Returns the strings, by index."""
@@ -156,28 +158,3 @@ def require_host(inputs: Any) -> None:
             "Strings are looked up on the host. Received: an input of a Keras model. "
             "Call the layer in `Dataset.map`, and give the model indices."
         )
-
-
-class _IndexTable(StaticHashTable):
-    """A table of the indices of strings.
-
-    Args:
-        initializer: The strings with an index.
-        unknown: The indices of others.
-    """
-
-    def __init__(self, initializer: KeyValueTensorInitializer, unknown: range) -> None:
-        super().__init__(initializer, -1)
-        self._unknown = unknown
-
-    @override
-    def _value(self, key: Any) -> Any:
-        if key in self._values:
-            return self._values[key]
-        if not self._unknown:
-            raise ValueError(
-                "Without indices for unknown strings, all strings must be in the "
-                f"vocabulary. Received: {key!r}. Use `num_oov_indices=1`."
-            )
-        text = key if isinstance(key, bytes) else str(key).encode()
-        return self._unknown[zlib.crc32(text) % len(self._unknown)]

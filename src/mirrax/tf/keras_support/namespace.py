@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
 import os
 from typing import Any
 
-from mirrax.tf.keras_support import backend, internals, layers, steps
-from mirrax.tf.missing_names import names_of
+from mirrax.tf.keras_support import backend, file_datasets, internals, steps
+from mirrax.tf.keras_support.lookup_layers import IntegerLookup, StringLookup
+from mirrax.tf.keras_support.text_layers import TextVectorization
+from mirrax.tf.missing_names import names_of, unavailable
 
 PARTS_OF_KERAS = ("initializers", "losses", "metrics", "optimizers")
 BACKEND = "KERAS_BACKEND"
+_LAYERS = (IntegerLookup, StringLookup, TextVectorization)
+_DATASETS = (
+    file_datasets.image_dataset_from_directory,
+    file_datasets.text_dataset_from_directory,
+    file_datasets.timeseries_dataset_from_array,
+)
+_MISSING = ("HashedCrossing", "Hashing")
 _missing = names_of("tf")
 
 
@@ -43,5 +54,16 @@ def keras() -> Any:
         )
     steps.install(module.Model)
     backend.install(module)
-    layers.install()
+    _install_layers()
     return internals.tensorflow_namespace()
+
+
+@functools.cache
+def _install_layers() -> None:
+    """Puts the layers that work on the host into `tf.keras.layers`."""
+    names = {layer.__name__: layer for layer in _LAYERS}
+    missing = {name: unavailable(f"tf.keras.layers.{name}") for name in _MISSING}
+    internals.replace("layers", {**names, **missing})
+    for part in ("utils", "preprocessing"):
+        internals.replace(part, {f.__name__: f for f in _DATASETS})
+    internals.let_layers_adapt_to_datasets(importlib.import_module("mirrax.tf"))

@@ -10,6 +10,7 @@ import numpy as np
 from jax import lax
 from jax.scipy import special
 
+from mirrax.tf.exports import defined_after
 from mirrax.tf.math import ties
 from mirrax.tf.tensors.host_tensors import host
 from mirrax.tf.tensors.tensor import (
@@ -21,97 +22,7 @@ from mirrax.tf.tensors.tensor import (
     tensor,
 )
 
-__all__ = [
-    "abs",
-    "accumulate_n",
-    "acos",
-    "acosh",
-    "add",
-    "add_n",
-    "angle",
-    "asin",
-    "asinh",
-    "atan",
-    "atan2",
-    "atanh",
-    "bessel_i0",
-    "bessel_i0e",
-    "bessel_i1",
-    "bessel_i1e",
-    "betainc",
-    "ceil",
-    "clip_by_value",
-    "conj",
-    "cos",
-    "cosh",
-    "digamma",
-    "divide",
-    "divide_no_nan",
-    "equal",
-    "erf",
-    "erfc",
-    "erfcinv",
-    "erfinv",
-    "exp",
-    "expm1",
-    "floor",
-    "floordiv",
-    "floormod",
-    "greater",
-    "greater_equal",
-    "igamma",
-    "igammac",
-    "imag",
-    "is_finite",
-    "is_inf",
-    "is_nan",
-    "less",
-    "less_equal",
-    "lgamma",
-    "log",
-    "log1p",
-    "log_sigmoid",
-    "logical_and",
-    "logical_not",
-    "logical_or",
-    "logical_xor",
-    "maximum",
-    "minimum",
-    "mod",
-    "multiply",
-    "multiply_no_nan",
-    "ndtri",
-    "negative",
-    "nextafter",
-    "not_equal",
-    "polygamma",
-    "polyval",
-    "pow",
-    "real",
-    "reciprocal",
-    "reciprocal_no_nan",
-    "rint",
-    "round",
-    "rsqrt",
-    "scalar_mul",
-    "sigmoid",
-    "sign",
-    "sin",
-    "sinh",
-    "sqrt",
-    "square",
-    "squared_difference",
-    "subtract",
-    "tan",
-    "tanh",
-    "truediv",
-    "truncatediv",
-    "truncatemod",
-    "xdivy",
-    "xlog1py",
-    "xlogy",
-    "zeta",
-]
+_PRIVATE = frozenset(globals())
 
 
 def _of_two_or_strings(function: Any, of_strings: Any) -> Any:
@@ -267,3 +178,6 @@ def _differentiable(function: Any, *values: Any) -> Any:
     """Calls a function of arrays of one floating dtype, whose gradients are its own."""
     dtype = jnp.result_type(*values)
     return function(*[jnp.asarray(value, dtype) for value in values])
+
+
+__all__ = list(defined_after(_PRIVATE, globals()))

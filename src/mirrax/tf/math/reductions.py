@@ -10,37 +10,11 @@ import jax.numpy as jnp
 from jax.scipy import special
 
 from mirrax.tf.dtypes import canonical, int64, limits
+from mirrax.tf.exports import defined_after
 from mirrax.tf.tensors.ragged_tensors import RaggedTensor
 from mirrax.tf.tensors.tensor import axes, tensor
 
-__all__ = [
-    "argmax",
-    "argmin",
-    "bincount",
-    "confusion_matrix",
-    "count_nonzero",
-    "cumprod",
-    "cumsum",
-    "cumulative_logsumexp",
-    "in_top_k",
-    "invert_permutation",
-    "is_non_decreasing",
-    "is_strictly_increasing",
-    "l2_normalize",
-    "lbeta",
-    "reduce_all",
-    "reduce_any",
-    "reduce_euclidean_norm",
-    "reduce_logsumexp",
-    "reduce_max",
-    "reduce_mean",
-    "reduce_min",
-    "reduce_prod",
-    "reduce_std",
-    "reduce_sum",
-    "reduce_variance",
-    "zero_fraction",
-]
+_PRIVATE = frozenset(globals())
 
 
 def _reduction(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -246,3 +220,6 @@ def l2_normalize(
     array = tensor(x)
     total = jnp.sum(jnp.square(array), axes(axis), keepdims=True)
     return array * jax.lax.rsqrt(jnp.maximum(total, epsilon))
+
+
+__all__ = list(defined_after(_PRIVATE, globals()))

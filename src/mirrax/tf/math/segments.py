@@ -9,21 +9,10 @@ import jax
 import jax.numpy as jnp
 
 from mirrax.tf.dtypes import limits
+from mirrax.tf.exports import defined_after
 from mirrax.tf.tensors.tensor import tensor
 
-__all__ = [
-    "segment_max",
-    "segment_mean",
-    "segment_min",
-    "segment_prod",
-    "segment_sum",
-    "unsorted_segment_max",
-    "unsorted_segment_mean",
-    "unsorted_segment_min",
-    "unsorted_segment_prod",
-    "unsorted_segment_sqrt_n",
-    "unsorted_segment_sum",
-]
+_PRIVATE = frozenset(globals())
 
 
 def _unsorted(reduce: Callable[..., Any], empty: str = "") -> Callable[..., Any]:
@@ -94,3 +83,6 @@ def _counts(found: Any, segment_ids: Any) -> Any:
     """Returns the number of rows of each group, in a shape that broadcasts."""
     counts = jnp.bincount(tensor(segment_ids).reshape(-1), length=found.shape[0])
     return counts.reshape(-1, *[1] * (found.ndim - 1))
+
+
+__all__ = list(defined_after(_PRIVATE, globals()))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
-import dataclasses
 from collections.abc import Iterator
 
+from mirrax.tf.migration.findings import DIFFERS, Finding
 from mirrax.tf.tensor_attributes import OF_DTYPES, OF_SHAPES
 
 _ABOUT_SHAPES = (
@@ -23,32 +23,23 @@ _ABOUT_GROWTH = (
 )
 
 
-@dataclasses.dataclass(frozen=True, order=True)
-class Habit:
-    """A use of a tensor that may fail, or differ."""
-
-    line: int
-    text: str
-    advice: str
+def find_habits(tree: ast.Module) -> list[Finding]:
+    """Returns such uses in a program."""
+    return [habit for node in ast.walk(tree) for habit in _habits(node)]
 
 
-def find_habits(tree: ast.Module) -> list[Habit]:
-    """Returns such uses in a program, by line."""
-    return sorted(habit for node in ast.walk(tree) for habit in _habits(node))
-
-
-def _habits(node: ast.AST) -> Iterator[Habit]:
+def _habits(node: ast.AST) -> Iterator[Finding]:
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Attribute):
         kind = node.value.attr
         if kind == "shape" and node.attr in OF_SHAPES:
-            yield Habit(node.lineno, f".shape.{node.attr}", _ABOUT_SHAPES)
+            yield Finding(node.lineno, DIFFERS, f".shape.{node.attr}", _ABOUT_SHAPES)
         elif kind == "dtype" and node.attr in OF_DTYPES:
-            yield Habit(node.lineno, f".dtype.{node.attr}", ABOUT_DTYPES)
+            yield Finding(node.lineno, DIFFERS, f".dtype.{node.attr}", ABOUT_DTYPES)
     elif isinstance(node, ast.BinOp):
         if _may_be_tensor_with_list(node) or _may_be_tensor_with_list(_swapped(node)):
-            yield Habit(node.lineno, ast.unparse(node), _ABOUT_LISTS)
+            yield Finding(node.lineno, DIFFERS, ast.unparse(node), _ABOUT_LISTS)
     elif isinstance(node, ast.keyword) and ast.unparse(node) == "dynamic_size=True":
-        yield Habit(node.lineno, "dynamic_size=True", _ABOUT_GROWTH)
+        yield Finding(node.lineno, DIFFERS, "dynamic_size=True", _ABOUT_GROWTH)
 
 
 def _may_be_tensor_with_list(node: ast.BinOp) -> bool:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import ast
-import dataclasses
 from collections.abc import Iterator
 
-from mirrax.tf.migration.edits import Edit
+from mirrax.tf.migration.findings import CHANGE, Edit, Finding
 
 _HOST = "it works in TensorFlow only; do it in Python or NumPy in `Dataset.map`"
 _FILES = "its result is a dataset of TensorFlow; use `tf.data.Dataset.list_files`"
@@ -42,31 +41,13 @@ _MODEL_SUFFIXES = (".keras", ".h5", ".hdf5")
 _WEIGHTS = ".weights.h5"
 
 
-@dataclasses.dataclass(frozen=True, order=True)
-class Change:
-    """A place where Keras 3 differs from Keras 2.
-
-    Args:
-        line: The line.
-        subject: What the program says.
-        advice: What to write instead.
-        edit: The edit that does so; None if it needs thought.
-    """
-
-    line: int
-    subject: str
-    advice: str
-    edit: Edit | None = None
-
-
-def find_changes(tree: ast.Module) -> list[Change]:
-    """Returns what a program must change for Keras 3, by line."""
+def find_changes(tree: ast.Module) -> list[Finding]:
+    """Returns what a program must change for Keras 3."""
     found = [change for node in ast.walk(tree) for change in _changes(node)]
-    found.extend(_strings_in_models(tree))
-    return sorted(found, key=lambda change: (change.line, change.subject))
+    return [*found, *_strings_in_models(tree)]
 
 
-def _strings_in_models(tree: ast.Module) -> Iterator[Change]:
+def _strings_in_models(tree: ast.Module) -> Iterator[Finding]:
     """Finds inputs of strings, and layers for strings in a Sequential model."""
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     made = {
@@ -80,12 +61,12 @@ def _strings_in_models(tree: ast.Module) -> Iterator[Change]:
         texts = [ast.unparse(k.value) for k in call.keywords if k.arg == "dtype"]
         is_input = name in ("Input", "InputLayer")
         if is_input and any("string" in text for text in texts):
-            yield Change(call.lineno, "Input of strings", _ABOUT_STRINGS)
+            yield Finding(call.lineno, CHANGE, "Input of strings", _ABOUT_STRINGS)
         if name == "Sequential" and call.args and isinstance(call.args[0], ast.List):
             for layer in call.args[0].elts:
                 if _called(layer) in _HOST_LAYERS or ast.unparse(layer) in made:
                     subject = f"Sequential([{ast.unparse(layer)}])"
-                    yield Change(layer.lineno, subject, _ABOUT_STRINGS)
+                    yield Finding(layer.lineno, CHANGE, subject, _ABOUT_STRINGS)
 
 
 def _called(node: ast.expr) -> str:
@@ -95,7 +76,7 @@ def _called(node: ast.expr) -> str:
     return ast.unparse(node.func).rpartition(".")[2]
 
 
-def _changes(node: ast.AST) -> Iterator[Change]:
+def _changes(node: ast.AST) -> Iterator[Finding]:
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         yield from _of_method(node, node.func)
         yield from _of_optimizer(node, node.func)
@@ -105,15 +86,17 @@ def _changes(node: ast.AST) -> Iterator[Change]:
             yield _renamed(node, "learning_rate")
 
 
-def _of_method(call: ast.Call, method: ast.Attribute) -> Iterator[Change]:
+def _of_method(call: ast.Call, method: ast.Attribute) -> Iterator[Finding]:
     name = method.attr
     if name in _RENAMED_METHODS:
         yield _renamed(method, _RENAMED_METHODS[name])
     elif name in _REMOVED_METHODS:
-        yield Change(call.lineno, f".{name}", f"write {_REMOVED_METHODS[name]}")
+        yield Finding(
+            call.lineno, CHANGE, f".{name}", f"write {_REMOVED_METHODS[name]}"
+        )
     elif name in ("save", "save_weights") and _names(call, "save_format"):
         advice = "leave it out, and let the file name end in '.keras' or '.weights.h5'"
-        yield Change(call.lineno, "save_format=", advice)
+        yield Finding(call.lineno, CHANGE, "save_format=", advice)
     elif name == "add_weight":
         yield from _of_weight(call)
     elif name in ("save_weights", "load_weights"):
@@ -131,7 +114,7 @@ def _names(call: ast.Call, argument: str) -> bool:
     return any(keyword.arg == argument for keyword in call.keywords)
 
 
-def _of_weight(call: ast.Call) -> Iterator[Change]:
+def _of_weight(call: ast.Call) -> Iterator[Finding]:
     """Finds a name in the first place, where Keras 3 has the shape."""
     first = next(iter(call.args), None)
     if isinstance(first, ast.Constant) and isinstance(first.value, str):
@@ -139,14 +122,18 @@ def _of_weight(call: ast.Call) -> Iterator[Change]:
         subject = f"add_weight({first.value!r})"
         # A positional argument cannot follow a named one.
         edit = Edit(at, at, "name=") if len(call.args) == 1 else None
-        yield Change(first.lineno, subject, "write `name=` before the name", edit)
+        yield Finding(
+            first.lineno, CHANGE, subject, "write `name=` before the name", edit
+        )
 
 
 def _is_model(value: ast.expr) -> bool:
     return "model" in ast.unparse(value).lower()
 
 
-def _of_path(call: ast.Call, allowed: tuple[str, ...], suffix: str) -> Iterator[Change]:
+def _of_path(
+    call: ast.Call, allowed: tuple[str, ...], suffix: str
+) -> Iterator[Finding]:
     """Finds a written file name without an extension that Keras 3 accepts."""
     named = [k.value for k in call.keywords if k.arg in ("filepath", "path")]
     path = next(iter([*call.args[:1], *named]), None)
@@ -161,31 +148,32 @@ def _of_path(call: ast.Call, allowed: tuple[str, ...], suffix: str) -> Iterator[
         # Before the quotation mark; a text of one line has a single one.
         at = (path.end_lineno, path.end_col_offset - 1)
         edit = Edit(at, at, suffix)
-    yield Change(
+    yield Finding(
         path.lineno,
+        CHANGE,
         ast.unparse(path),
         f"Keras 3 wants a file name that ends in {suffix!r}",
         edit,
     )
 
 
-def _of_optimizer(call: ast.Call, function: ast.Attribute) -> Iterator[Change]:
+def _of_optimizer(call: ast.Call, function: ast.Attribute) -> Iterator[Finding]:
     if ".optimizers." not in f"{ast.unparse(function)}.":
         return
     for keyword in call.keywords:
         if keyword.arg == "lr":
             at = (keyword.lineno, keyword.col_offset)
             edit = Edit(at, (at[0], at[1] + len("lr")), "learning_rate")
-            yield Change(keyword.lineno, "lr=", "write `learning_rate=`", edit)
+            yield Finding(keyword.lineno, CHANGE, "lr=", "write `learning_rate=`", edit)
         elif keyword.arg == "decay":
             advice = "pass a schedule of `tf.keras.optimizers.schedules` as the rate"
-            yield Change(keyword.lineno, "decay=", advice)
+            yield Finding(keyword.lineno, CHANGE, "decay=", advice)
 
 
-def _renamed(node: ast.Attribute, name: str) -> Change:
+def _renamed(node: ast.Attribute, name: str) -> Finding:
     edit = None
     if node.end_lineno is not None and node.end_col_offset is not None:
         end = (node.end_lineno, node.end_col_offset)
         edit = Edit((end[0], end[1] - len(node.attr)), end, name)
     line = node.end_lineno or node.lineno
-    return Change(line, f".{node.attr}", f"write `.{name}`", edit)
+    return Finding(line, CHANGE, f".{node.attr}", f"write `.{name}`", edit)

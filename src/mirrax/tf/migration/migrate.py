@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import ast
 import collections
-import dataclasses
 import itertools
 import pathlib
 import sys
@@ -24,30 +23,20 @@ import numpy as np
 
 import mirrax.tf
 from mirrax.tf.migration.differences import difference_of
-from mirrax.tf.migration.edits import Edit, apply
+from mirrax.tf.migration.findings import (
+    CHANGE,
+    DIFFERS,
+    IMPORT,
+    MISSING,
+    OK,
+    Finding,
+    apply,
+)
 from mirrax.tf.migration.habits import ABOUT_DTYPES, find_habits
 from mirrax.tf.migration.keras_changes import NEEDS_TENSORFLOW, find_changes
 from mirrax.tf.migration.replacements import NEEDING_PACKAGES
 from mirrax.tf.migration.source_names import ProgramNames
 from mirrax.tf.missing_names import lookup, replacement_of
-
-OK, DIFFERS, MISSING = "ok", "differs", "missing"
-IMPORT, CHANGE = "import", "change"
-
-
-@dataclasses.dataclass(frozen=True, order=True)
-class Finding:
-    """The result for one name at one line of a program."""
-
-    line: int
-    kind: str
-    subject: str
-    advice: str = ""
-    edit: Edit | None = dataclasses.field(default=None, compare=False)
-
-    def __str__(self) -> str:
-        text = f"{self.kind:<7} {self.subject}"
-        return f"{text}: {self.advice}" if self.advice else text
 
 
 def examine(source: str, filename: str = "<program>") -> list[Finding]:
@@ -59,7 +48,8 @@ def examine(source: str, filename: str = "<program>") -> list[Finding]:
     2 missing
     """
     names = ProgramNames(source, filename)
-    return sorted({*_imports(names), *_uses(names), *_habits(names), *_changes(names)})
+    others = (*find_habits(names.tree), *find_changes(names.tree))
+    return sorted({*_imports(names), *_uses(names), *others})
 
 
 def judge(name: str) -> tuple[str, str]:
@@ -179,17 +169,6 @@ def _uses(names: ProgramNames) -> Iterator[Finding]:
     for use in names.uses:
         kind, advice = judge(use.name)
         yield Finding(use.line, kind, use.name, advice)
-
-
-def _habits(names: ProgramNames) -> Iterator[Finding]:
-    for habit in find_habits(names.tree):
-        yield Finding(habit.line, DIFFERS, habit.text, habit.advice)
-
-
-def _changes(names: ProgramNames) -> Iterator[Finding]:
-    for change in find_changes(names.tree):
-        subject, advice = change.subject, change.advice
-        yield Finding(change.line, CHANGE, subject, advice, change.edit)
 
 
 def _is_stand_in(value: Any) -> bool:

@@ -133,6 +133,8 @@ REPLACEMENTS: dict[str, str] = {
     "tf.quantization": "`aqt`, or a cast",
     "tf.queue": "`queue.Queue`",
     "tf.ragged": _PADDED,
+    "tf.random.log_uniform_candidate_sampler": "`jax.random.choice` with `p=`",
+    "tf.random.uniform_candidate_sampler": "`jax.random.choice`",
     "tf.raw_ops": "`jax.lax`",
     "tf.saved_model": "`tf.saved_model.save` and `load` (`mirrax.train.export`)",
     "tf.sets": "`jnp.unique`, `jnp.intersect1d`",

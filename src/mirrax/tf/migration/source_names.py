@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 
-from mirrax.tf.migration.edits import Edit
+from mirrax.tf.migration.findings import Edit
 
 ROOT = "tensorflow"
 

@@ -8,23 +8,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from mirrax.tf.exports import defined_after
 from mirrax.tf.tensors.tensor import tensor
 
-__all__ = [
-    "crelu",
-    "elu",
-    "gelu",
-    "leaky_relu",
-    "log_softmax",
-    "relu",
-    "relu6",
-    "selu",
-    "silu",
-    "softmax",
-    "softplus",
-    "softsign",
-    "swish",
-]
+_PRIVATE = frozenset(globals())
 
 
 _SELU_SCALE = 1.0507009873554805
@@ -79,3 +66,6 @@ def softmax(logits: Any, axis: int | None = None, name: Any = None) -> Any:
 
 def log_softmax(logits: Any, axis: int | None = None, name: Any = None) -> Any:
     return jax.nn.log_softmax(tensor(logits), -1 if axis is None else axis)
+
+
+__all__ = list(defined_after(_PRIVATE, globals()))

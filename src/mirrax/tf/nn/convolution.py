@@ -8,22 +8,11 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from mirrax.tf.exports import defined_after
 from mirrax.tf.nn.windows import Windows, spatial, windows
 from mirrax.tf.tensors.tensor import sizes, tensor
 
-__all__ = [
-    "atrous_conv2d",
-    "conv1d",
-    "conv1d_transpose",
-    "conv2d",
-    "conv2d_transpose",
-    "conv3d",
-    "conv3d_transpose",
-    "conv_transpose",
-    "convolution",
-    "depthwise_conv2d",
-    "separable_conv2d",
-]
+_PRIVATE = frozenset(globals())
 
 
 def convolution(
@@ -156,3 +145,6 @@ def _whole_shape(
     first = data_format is not None and data_format.startswith("NC")
     inner = (channels, *shape) if first else (*shape, channels)
     return (array.shape[0], *inner)
+
+
+__all__ = list(defined_after(_PRIVATE, globals()))

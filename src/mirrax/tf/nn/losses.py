@@ -9,18 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 
 import mirrax
+from mirrax.tf.exports import defined_after
 from mirrax.tf.tensors.tensor import operands, tensor
 
-__all__ = [
-    "compute_average_loss",
-    "l2_loss",
-    "log_poisson_loss",
-    "scale_regularization_loss",
-    "sigmoid_cross_entropy_with_logits",
-    "softmax_cross_entropy_with_logits",
-    "sparse_softmax_cross_entropy_with_logits",
-    "weighted_cross_entropy_with_logits",
-]
+_PRIVATE = frozenset(globals())
 
 
 def sigmoid_cross_entropy_with_logits(
@@ -119,3 +111,6 @@ def _require_replica(name: str) -> None:
             f"`tf.nn.{name}` must be called inside `strategy.run`, where each replica "
             "has its own losses. Received: a call in cross-replica context."
         )
+
+
+__all__ = list(defined_after(_PRIVATE, globals()))

@@ -9,19 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from mirrax.tf.exports import defined_after
 from mirrax.tf.random.ambient import next_key
 from mirrax.tf.tensors.tensor import axes as to_axes
 from mirrax.tf.tensors.tensor import sizes, tensor
 
-__all__ = [
-    "batch_normalization",
-    "bias_add",
-    "dropout",
-    "local_response_normalization",
-    "lrn",
-    "moments",
-    "weighted_moments",
-]
+_PRIVATE = frozenset(globals())
 
 
 def moments(
@@ -110,3 +103,6 @@ def _shape(noise_shape: Any, array: Any) -> tuple[int, ...]:
     given = [-1 if size is None else size for size in noise_shape]
     pairs = zip(sizes(given), array.shape, strict=True)
     return tuple(size if want == -1 else want for want, size in pairs)
+
+
+__all__ = list(defined_after(_PRIVATE, globals()))

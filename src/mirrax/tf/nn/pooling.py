@@ -8,20 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from mirrax.tf.exports import defined_after
 from mirrax.tf.nn.windows import along_axes, windows
 from mirrax.tf.tensors.tensor import tensor
 
-__all__ = [
-    "avg_pool",
-    "avg_pool1d",
-    "avg_pool2d",
-    "avg_pool3d",
-    "max_pool",
-    "max_pool1d",
-    "max_pool2d",
-    "max_pool3d",
-    "pool",
-]
+_PRIVATE = frozenset(globals())
 
 
 def max_pool(
@@ -105,3 +96,6 @@ def _pool(
 
 def _with_others(numbers: tuple[int, ...], channels_first: bool) -> tuple[int, ...]:
     return (1, 1, *numbers) if channels_first else (1, *numbers, 1)
+
+
+__all__ = list(defined_after(_PRIVATE, globals()))

@@ -3,7 +3,6 @@
 from mirrax.tf.missing_names import names_of
 from mirrax.tf.random import experimental as experimental
 from mirrax.tf.random.ambient import set_seed as set_seed
-from mirrax.tf.random.candidates import *  # noqa: F403
 from mirrax.tf.random.generator import Algorithm as Algorithm
 from mirrax.tf.random.generator import Generator as Generator
 from mirrax.tf.random.generator import get_global_generator as get_global_generator

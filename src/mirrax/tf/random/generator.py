@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import enum
 import secrets
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 import mirrax
-from mirrax.tf.dtypes import canonical, float32, int32, uint32
+from mirrax.tf.dtypes import canonical, uint32
 from mirrax.tf.random import drawing
 
 
@@ -20,6 +21,13 @@ class Algorithm(enum.Enum):
     PHILOX = 1
     THREEFRY = 2
     AUTO_SELECT = 3
+
+
+def _method(draw: Callable[..., Any]) -> Callable[..., Any]:
+    def drawn(self: Generator, *args: Any, name: Any = None, **kwargs: Any) -> Any:
+        return draw(self._source.key(), *args, **kwargs)
+
+    return drawn
 
 
 class Generator:
@@ -96,15 +104,10 @@ class Generator:
         ahead = jax.random.fold_in(key, jnp.asarray(delta, jnp.uint32))
         self._source.state.assign(jax.random.key_data(ahead))
 
-    def uniform(
-        self,
-        shape: Any,
-        minval: Any = 0,
-        maxval: Any = None,
-        dtype: Any = float32,
-        name: Any = None,
-    ) -> Any:
-        return drawing.uniform(self._source.key(), shape, minval, maxval, dtype)
+    binomial = _method(drawing.binomial)
+    normal = _method(drawing.normal)
+    truncated_normal = _method(drawing.truncated_normal)
+    uniform = _method(drawing.uniform)
 
     def uniform_full_int(
         self, shape: Any, dtype: Any = uint32, name: Any = None
@@ -112,31 +115,6 @@ class Generator:
         return jax.random.bits(self._source.key(), tuple(shape)).astype(
             canonical(dtype)
         )
-
-    def normal(
-        self,
-        shape: Any,
-        mean: Any = 0.0,
-        stddev: Any = 1.0,
-        dtype: Any = float32,
-        name: Any = None,
-    ) -> Any:
-        return drawing.normal(self._source.key(), shape, mean, stddev, dtype)
-
-    def truncated_normal(
-        self,
-        shape: Any,
-        mean: Any = 0.0,
-        stddev: Any = 1.0,
-        dtype: Any = float32,
-        name: Any = None,
-    ) -> Any:
-        return drawing.truncated_normal(self._source.key(), shape, mean, stddev, dtype)
-
-    def binomial(
-        self, shape: Any, counts: Any, probs: Any, dtype: Any = int32, name: Any = None
-    ) -> Any:
-        return drawing.binomial(self._source.key(), shape, counts, probs, dtype)
 
     def make_seeds(self, count: int = 1) -> Any:
         """Returns seeds for stateless functions, in an array of shape [2, count]."""

@@ -6,7 +6,7 @@ The format is that of `mirrax.train.export`, not TensorFlow's.
 from mirrax.tf.missing_names import names_of
 from mirrax.tf.saved_model.loading import contains_saved_model as contains_saved_model
 from mirrax.tf.saved_model.loading import load as load
-from mirrax.tf.saved_model.names import (
+from mirrax.tf.saved_model.options import (
     DEFAULT_SERVING_SIGNATURE_DEF_KEY as DEFAULT_SERVING_SIGNATURE_DEF_KEY,
 )
 from mirrax.tf.saved_model.options import LoadOptions as LoadOptions

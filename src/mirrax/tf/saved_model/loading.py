@@ -11,7 +11,7 @@ import jax
 
 from mirrax import Variable, train
 from mirrax.tf import nest
-from mirrax.tf.saved_model.names import (
+from mirrax.tf.saved_model.options import (
     CALL,
     DEFAULT_SERVING_SIGNATURE_DEF_KEY,
     SIGNATURE,

@@ -1,9 +1,13 @@
-"""Options of `tf.saved_model`, which have no effect."""
+"""Names in a saved model, and options, which have no effect."""
 
 from __future__ import annotations
 
 import dataclasses
 from typing import Any
+
+DEFAULT_SERVING_SIGNATURE_DEF_KEY = "serving_default"
+SIGNATURE = "signatures."
+CALL = "__call__"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,7 +14,7 @@ from mirrax import TensorSpec, Variable, train
 from mirrax.tf import nest
 from mirrax.tf.functions.concrete_functions import BoundFunction, ConcreteFunction
 from mirrax.tf.functions.function import Function
-from mirrax.tf.saved_model.names import (
+from mirrax.tf.saved_model.options import (
     CALL,
     DEFAULT_SERVING_SIGNATURE_DEF_KEY,
     SIGNATURE,

@@ -1,5 +1,9 @@
 """`tf.summary`: the summaries of `mirrax.summary`."""
 
+from __future__ import annotations
+
+from typing import Any
+
 from mirrax.summary import SummaryWriter as SummaryWriter
 from mirrax.summary import audio as audio
 from mirrax.summary import create_file_writer as create_file_writer
@@ -14,8 +18,20 @@ from mirrax.summary import text as text
 from mirrax.summary import write as write
 from mirrax.tf.missing_names import names_of
 from mirrax.tf.summary import experimental as experimental
-from mirrax.tf.summary.traces import trace_export as trace_export
-from mirrax.tf.summary.traces import trace_off as trace_off
-from mirrax.tf.summary.traces import trace_on as trace_on
+
+# There are no graphs to trace; `tf.profiler` records what runs.
+
+
+def trace_on(*args: Any, **kwargs: Any) -> None:
+    """Does nothing."""
+
+
+def trace_off() -> None:
+    """Does nothing."""
+
+
+def trace_export(name: str, step: Any = None, profiler_outdir: Any = None) -> None:
+    """Writes nothing."""
+
 
 __getattr__ = names_of("tf.summary")

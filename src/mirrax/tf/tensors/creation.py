@@ -11,6 +11,7 @@ import numpy as np
 
 import mirrax
 from mirrax.tf.dtypes import canonical, float32, limits, string
+from mirrax.tf.exports import defined_after
 from mirrax.tf.tensors.ragged_tensors import on_values
 from mirrax.tf.tensors.tensor import (
     Tensor,
@@ -22,30 +23,7 @@ from mirrax.tf.tensors.tensor import (
     tensor,
 )
 
-__all__ = [
-    "bitcast",
-    "cast",
-    "complex",
-    "constant",
-    "convert_to_tensor",
-    "eye",
-    "fill",
-    "get_static_value",
-    "identity",
-    "identity_n",
-    "is_symbolic_tensor",
-    "is_tensor",
-    "linspace",
-    "meshgrid",
-    "one_hot",
-    "ones",
-    "ones_like",
-    "range",
-    "saturate_cast",
-    "sequence_mask",
-    "zeros",
-    "zeros_like",
-]
+_PRIVATE = frozenset(globals())
 
 
 def constant(value: Any, dtype: Any = None, shape: Any = None, name: Any = None) -> Any:
@@ -205,3 +183,6 @@ def is_symbolic_tensor(x: Any) -> builtins.bool:
 def get_static_value(tensor: Any, partial: Any = False) -> Any:
     """Returns the value as a NumPy array; None if it is traced."""
     return None if isinstance(tensor, jax.core.Tracer) else np.asarray(tensor)
+
+
+__all__ = list(defined_after(_PRIVATE, globals()))

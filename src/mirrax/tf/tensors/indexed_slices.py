@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import mirrax
-from mirrax.tf.tensors.shapes import TensorShape
+from mirrax import TensorShape
 from mirrax.tf.tensors.tensor import sizes, tensor
 
 

@@ -11,31 +11,31 @@ import jax.numpy as jnp
 import numpy as np
 
 from mirrax.tf.dtypes import canonical, int32
+from mirrax.tf.exports import defined_after
 from mirrax.tf.tensors.host_tensors import host
 from mirrax.tf.tensors.tensor import library_of, operands, sizes, tensor
 
-__all__ = [
-    "argsort",
-    "boolean_mask",
-    "dynamic_partition",
-    "dynamic_stitch",
-    "gather",
-    "gather_nd",
-    "histogram_fixed_width",
-    "reverse_sequence",
-    "scatter_nd",
-    "searchsorted",
-    "sort",
-    "tensor_scatter_nd_add",
-    "tensor_scatter_nd_max",
-    "tensor_scatter_nd_min",
-    "tensor_scatter_nd_sub",
-    "tensor_scatter_nd_update",
-    "unique",
-    "unique_with_counts",
-    "unravel_index",
-    "where",
-]
+
+class Unique(NamedTuple):
+    """Unique values in the order of their first occurrence."""
+
+    y: Any
+    idx: Any
+
+
+class UniqueWithCounts(NamedTuple):
+    """Unique values in the order of their first occurrence, with their counts."""
+
+    y: Any
+    idx: Any
+    count: Any
+
+
+def keys_of(indices: Any) -> tuple[Any, ...]:
+    return tuple(jnp.moveaxis(indices, -1, 0))
+
+
+_PRIVATE = frozenset(globals())
 
 
 def gather(
@@ -68,10 +68,6 @@ def gather_nd(
     for _ in range(batch_dims):
         pick = jax.vmap(pick)
     return pick(params, indices)
-
-
-def keys_of(indices: Any) -> tuple[Any, ...]:
-    return tuple(jnp.moveaxis(indices, -1, 0))
 
 
 def scatter_nd(indices: Any, updates: Any, shape: Any, name: Any = None) -> Any:
@@ -152,21 +148,6 @@ def searchsorted(
     return find(sequence, tensor(values)).astype(canonical(out_type))
 
 
-class Unique(NamedTuple):
-    """Unique values in the order of their first occurrence."""
-
-    y: Any
-    idx: Any
-
-
-class UniqueWithCounts(NamedTuple):
-    """Unique values in the order of their first occurrence, with their counts."""
-
-    y: Any
-    idx: Any
-    count: Any
-
-
 def unique(x: Any, out_idx: Any = int32, name: Any = None) -> Unique:
     found = unique_with_counts(x, out_idx)
     return Unique(found.y, found.idx)
@@ -240,3 +221,6 @@ def histogram_fixed_width(
 
 
 _tensor = tensor
+
+
+__all__ = list(defined_after(_PRIVATE, globals()))

@@ -13,6 +13,7 @@ import numpy as np
 
 from mirrax import TensorShape
 from mirrax.tf.dtypes import canonical, int32
+from mirrax.tf.exports import defined_after
 from mirrax.tf.tensors.host_tensors import host
 from mirrax.tf.tensors.ragged_tensors import RaggedTensor, join_rows
 from mirrax.tf.tensors.tensor import (
@@ -24,34 +25,7 @@ from mirrax.tf.tensors.tensor import (
     tensor,
 )
 
-__all__ = [
-    "TensorShape",
-    "broadcast_dynamic_shape",
-    "broadcast_static_shape",
-    "broadcast_to",
-    "concat",
-    "ensure_shape",
-    "expand_dims",
-    "newaxis",
-    "pad",
-    "parallel_stack",
-    "rank",
-    "repeat",
-    "reshape",
-    "reverse",
-    "roll",
-    "shape",
-    "shape_n",
-    "size",
-    "slice",
-    "split",
-    "squeeze",
-    "stack",
-    "strided_slice",
-    "tile",
-    "transpose",
-    "unstack",
-]
+_PRIVATE = frozenset(globals())
 
 newaxis = None
 
@@ -240,3 +214,6 @@ def _known_shape(value: Any) -> tuple[int, ...]:
 
 
 _tensor = tensor
+
+
+__all__ = list(defined_after(_PRIVATE, globals()))

@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mirrax import TensorShape
 from mirrax.tf.dtypes import canonical
 from mirrax.tf.errors import InvalidArgumentError, NotCompilable, OutOfRangeError
-from mirrax.tf.tensors.shapes import TensorShape
 from mirrax.tf.tensors.tensor import sizes, tensor
 
 

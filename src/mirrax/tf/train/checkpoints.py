@@ -9,14 +9,58 @@ from typing import Any
 import numpy as np
 
 from mirrax import train
+from mirrax.errors import NotFoundError
 from mirrax.tf.tensors.host_tensors import host
-from mirrax.tf.train.checkpoint_reader import CheckpointReader, full_name, own_name
+
+_SUFFIX = "/.ATTRIBUTES/VARIABLE_VALUE"
+
+
+class CheckpointReader:
+    """The tensors of a checkpoint by name, with or without TensorFlow's suffix."""
+
+    def __init__(self, tensors: dict[str, Any]) -> None:
+        self._tensors = tensors
+
+    def get_variable_to_shape_map(self) -> dict[str, list[int]]:
+        return {_full_name(n): list(t.shape) for n, t in self._tensors.items()}
+
+    def get_variable_to_dtype_map(self) -> dict[str, Any]:
+        return {_full_name(n): t.dtype for n, t in self._tensors.items()}
+
+    def has_tensor(self, tensor_name: str) -> bool:
+        return _own_name(tensor_name) in self._tensors
+
+    def get_tensor(self, tensor_name: str) -> Any:
+        if not self.has_tensor(tensor_name):
+            raise NotFoundError(
+                "A checkpoint has only what was saved. Received: "
+                f"{tensor_name!r}, for one with {', '.join(self._tensors)}."
+            )
+        return self._tensors[_own_name(tensor_name)]
+
+    def debug_string(self) -> bytes:
+        """Returns a line with the name, the dtype and the shape of each tensor."""
+        lines = (
+            f"{_full_name(n)} ({t.dtype}) {list(t.shape)}\n"
+            for n, t in self._tensors.items()
+        )
+        return "".join(lines).encode()
+
+
+def _full_name(name: str) -> str:
+    """Returns a name with the suffix that TensorFlow adds to it."""
+    return name + _SUFFIX
+
+
+def _own_name(name: str) -> str:
+    """Returns a name without the suffix that TensorFlow adds to it."""
+    return name.removesuffix(_SUFFIX)
 
 
 def list_variables(ckpt_dir_or_file: Any) -> list[tuple[str, list[int]]]:
     """Returns the names of all variables of a checkpoint, and their shapes."""
     found = train.list_variables(ckpt_dir_or_file)
-    return [(full_name(name), shape) for name, shape in found]
+    return [(_full_name(name), shape) for name, shape in found]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +88,7 @@ def get_checkpoint_state(
 
 def load_variable(ckpt_dir_or_file: Any, name: str) -> Any:
     """Returns the value of a name in a checkpoint; TensorFlow's suffix is ignored."""
-    return train.load_variable(ckpt_dir_or_file, own_name(name))
+    return train.load_variable(ckpt_dir_or_file, _own_name(name))
 
 
 def load_checkpoint(ckpt_dir_or_file: Any) -> CheckpointReader:

@@ -8,18 +8,13 @@ from typing import Any
 import jax.numpy as jnp
 
 from mirrax.tf.dtypes import canonical, float32
+from mirrax.tf.exports import defined_after
 from mirrax.tf.random import stateful
 from mirrax.tf.tensors.tensor import sizes
 
 Initializer = Callable[..., Any]
 
-__all__ = [
-    "constant_initializer",
-    "ones_initializer",
-    "random_normal_initializer",
-    "random_uniform_initializer",
-    "zeros_initializer",
-]
+_PRIVATE = frozenset(globals())
 
 
 def constant_initializer(value: Any = 0) -> Initializer:
@@ -53,3 +48,6 @@ def random_normal_initializer(
     return lambda shape, dtype=float32, **_: stateful.normal(
         shape, mean, stddev, dtype, seed
     )
+
+
+__all__ = list(defined_after(_PRIVATE, globals()))

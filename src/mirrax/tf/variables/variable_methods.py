@@ -11,10 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 
 import mirrax
+from mirrax import TensorShape
 from mirrax.tf.errors import OutOfRangeError
 from mirrax.tf.tensors.indexed_slices import IndexedSlices
 from mirrax.tf.tensors.indexing import gather, gather_nd, keys_of
-from mirrax.tf.tensors.shapes import TensorShape
 from mirrax.tf.tensors.tensor import tensor
 from mirrax.tf.variables.variable_reads import VariableSlice, VariableValue
 

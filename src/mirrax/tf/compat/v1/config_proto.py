@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import types
 from typing import Any
 
 import mirrax
@@ -30,30 +31,15 @@ class GPUOptions:
     force_gpu_compatible: bool = False
 
 
-class _Fields:
-    """A message whose fields are all ignored: any may be set."""
-
-    def __init__(self, **fields: Any) -> None:
-        self.__dict__.update(fields)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Fields) and self.__dict__ == other.__dict__
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.__dict__})"
-
-
-class GraphOptions(_Fields):
+class GraphOptions(types.SimpleNamespace):
     """Settings of TensorFlow's graphs; ignored, XLA has none of them."""
 
 
-class RPCOptions(_Fields):
+class RPCOptions(types.SimpleNamespace):
     """Settings of TensorFlow's RPC protocol; ignored, JAX does not use it."""
 
 
-class Experimental(_Fields):
+class Experimental(types.SimpleNamespace):
     """Experimental settings of TensorFlow; ignored."""
 
 

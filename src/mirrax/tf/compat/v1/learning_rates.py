@@ -8,9 +8,12 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from mirrax.tf.exports import defined_after
 from mirrax.tf.tensors.tensor import tensor
 
 Rate = Callable[[], Any]
+
+_PRIVATE = frozenset(globals())
 
 
 def _decay(formula: Callable[[Any, Any, Any], Any]) -> Callable[..., Rate]:
@@ -96,3 +99,6 @@ piecewise_constant_decay = piecewise_constant
 
 def _number(step: Any) -> Any:
     return tensor(step).astype(jnp.float32)
+
+
+__all__ = list(defined_after(_PRIVATE, globals()))

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import abc
+import dataclasses
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 import mirrax
+from mirrax.tf.exports import defined_after
 from mirrax.tf.functions.function import GradientTape
 from mirrax.tf.tensors.tensor import tensor
 from mirrax.tf.variables.variable_methods import make_variable
 
+_PRIVATE = frozenset(globals())
+
 
 class Optimizer(abc.ABC):
-    """Updates variables from gradients. Subclasses implement `_change`.
+    """Updates variables from gradients.
+
+    Subclasses are dataclasses, with TensorFlow's arguments in their order, and
+    implement `_change`.
 
     Args:
         learning_rate: A number, a tensor, or a function that returns one.
@@ -23,17 +30,17 @@ class Optimizer(abc.ABC):
         name: The prefix of the names of the optimizer's variables.
     """
 
+    learning_rate: Any
+    use_locking: bool
+    name: str
+
     GATE_NONE, GATE_OP, GATE_GRAPH = 0, 1, 2
 
-    def __init__(
-        self, learning_rate: Any, use_locking: bool = False, name: str = "Optimizer"
-    ) -> None:
-        self._learning_rate = learning_rate
-        self._name = name
+    def __post_init__(self) -> None:
         self._slots: dict[Any, dict[str, Any]] = {}
 
     def get_name(self) -> str:
-        return self._name
+        return self.name
 
     def minimize(
         self,
@@ -96,7 +103,7 @@ class Optimizer(abc.ABC):
         context.merge_call(merged, args=gradients)
 
     def _apply(self, gradients: Any, variables: Any, global_step: Any) -> None:
-        rate = self._learning_rate
+        rate = self.learning_rate
         rate = tensor(rate() if callable(rate) else rate)
         for gradient, variable in zip(gradients, variables, strict=True):
             given = tensor(gradient)
@@ -128,7 +135,7 @@ class Optimizer(abc.ABC):
             slots[name] = make_variable(
                 lambda: jnp.full(size, start, variable.dtype),
                 trainable=False,
-                name=f"{self._name}/{name}",
+                name=f"{self.name}/{name}",
             )
         return slots[name]
 
@@ -142,172 +149,147 @@ class Optimizer(abc.ABC):
         return average
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class GradientDescentOptimizer(Optimizer):
     """Gradient descent."""
 
-    def __init__(
-        self,
-        learning_rate: Any,
-        use_locking: bool = False,
-        name: str = "GradientDescent",
-    ) -> None:
-        super().__init__(learning_rate, use_locking, name)
+    learning_rate: Any
+    use_locking: bool = False
+    name: str = "GradientDescent"
 
     def _change(self, variable: Any, value: Any, gradient: Any, rate: Any) -> Any:
         return value - rate * gradient
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class MomentumOptimizer(Optimizer):
     """Gradient descent with momentum."""
 
-    def __init__(
-        self,
-        learning_rate: Any,
-        momentum: Any,
-        use_locking: bool = False,
-        name: str = "Momentum",
-        use_nesterov: bool = False,
-    ) -> None:
-        super().__init__(learning_rate, use_locking, name)
-        self._momentum = momentum
-        self._use_nesterov = use_nesterov
+    learning_rate: Any
+    momentum: Any
+    use_locking: bool = False
+    name: str = "Momentum"
+    use_nesterov: bool = False
 
     def _change(self, variable: Any, value: Any, gradient: Any, rate: Any) -> Any:
         slot = self._slot(variable, "momentum")
-        momentum = self._momentum() if callable(self._momentum) else self._momentum
+        momentum = self.momentum() if callable(self.momentum) else self.momentum
         total = tensor(slot) * momentum + gradient
         slot.assign(total)
-        ahead = gradient + momentum * total if self._use_nesterov else total
+        ahead = gradient + momentum * total if self.use_nesterov else total
         return value - rate * ahead
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class AdagradOptimizer(Optimizer):
     """Adagrad: scales steps by the sum of squared gradients."""
 
-    def __init__(
-        self,
-        learning_rate: Any,
-        initial_accumulator_value: float = 0.1,
-        use_locking: bool = False,
-        name: str = "Adagrad",
-    ) -> None:
-        super().__init__(learning_rate, use_locking, name)
-        self._start = initial_accumulator_value
+    learning_rate: Any
+    initial_accumulator_value: float = 0.1
+    use_locking: bool = False
+    name: str = "Adagrad"
 
     def _change(self, variable: Any, value: Any, gradient: Any, rate: Any) -> Any:
-        slot = self._slot(variable, "accumulator", self._start)
+        slot = self._slot(variable, "accumulator", self.initial_accumulator_value)
         squares = tensor(slot) + jnp.square(gradient)
         slot.assign(squares)
         return value - rate * gradient / jnp.sqrt(squares)
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class RMSPropOptimizer(Optimizer):
     """RMSProp: scales steps by the moving average of squared gradients."""
 
-    def __init__(
-        self,
-        learning_rate: Any,
-        decay: float = 0.9,
-        momentum: float = 0.0,
-        epsilon: float = 1e-10,
-        use_locking: bool = False,
-        centered: bool = False,
-        name: str = "RMSProp",
-    ) -> None:
-        super().__init__(learning_rate, use_locking, name)
-        self._decay, self._momentum = decay, momentum
-        self._epsilon, self._centered = epsilon, centered
+    learning_rate: Any
+    decay: float = 0.9
+    momentum: float = 0.0
+    epsilon: float = 1e-10
+    use_locking: bool = False
+    centered: bool = False
+    name: str = "RMSProp"
 
     def _change(self, variable: Any, value: Any, gradient: Any, rate: Any) -> Any:
         squares = jnp.square(gradient)
-        spread = self._average(variable, "rms", squares, self._decay, start=1.0)
-        if self._centered:
-            mean = self._average(variable, "mg", gradient, self._decay)
+        spread = self._average(variable, "rms", squares, self.decay, start=1.0)
+        if self.centered:
+            mean = self._average(variable, "mg", gradient, self.decay)
             spread -= jnp.square(mean)
         slot = self._slot(variable, "momentum")
-        step = rate * gradient / jnp.sqrt(spread + self._epsilon)
-        step = tensor(slot) * self._momentum + step
+        step = rate * gradient / jnp.sqrt(spread + self.epsilon)
+        step = tensor(slot) * self.momentum + step
         slot.assign(step)
         return value - step
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class AdamOptimizer(Optimizer):
     """Adam."""
 
-    def __init__(
-        self,
-        learning_rate: Any = 0.001,
-        beta1: float = 0.9,
-        beta2: float = 0.999,
-        epsilon: float = 1e-8,
-        use_locking: bool = False,
-        name: str = "Adam",
-    ) -> None:
-        super().__init__(learning_rate, use_locking, name)
-        self._beta1, self._beta2, self._epsilon = beta1, beta2, epsilon
+    learning_rate: Any = 0.001
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-8
+    use_locking: bool = False
+    name: str = "Adam"
 
     def _change(self, variable: Any, value: Any, gradient: Any, rate: Any) -> Any:
         count = self._slot(variable, "step", shape=())
         step = tensor(count) + 1
         count.assign(step)
-        mean = self._average(variable, "m", gradient, self._beta1)
-        spread = self._average(variable, "v", jnp.square(gradient), self._beta2)
-        rate = rate * jnp.sqrt(1 - self._beta2**step) / (1 - self._beta1**step)
-        return value - rate * mean / (jnp.sqrt(spread) + self._epsilon)
+        mean = self._average(variable, "m", gradient, self.beta1)
+        spread = self._average(variable, "v", jnp.square(gradient), self.beta2)
+        rate = rate * jnp.sqrt(1 - self.beta2**step) / (1 - self.beta1**step)
+        return value - rate * mean / (jnp.sqrt(spread) + self.epsilon)
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class AdadeltaOptimizer(Optimizer):
     """Adadelta: scales steps by the averages of squared steps and gradients."""
 
-    def __init__(
-        self,
-        learning_rate: Any = 0.001,
-        rho: float = 0.95,
-        epsilon: float = 1e-8,
-        use_locking: bool = False,
-        name: str = "Adadelta",
-    ) -> None:
-        super().__init__(learning_rate, use_locking, name)
-        self._rho, self._epsilon = rho, epsilon
+    learning_rate: Any = 0.001
+    rho: float = 0.95
+    epsilon: float = 1e-8
+    use_locking: bool = False
+    name: str = "Adadelta"
 
     def _change(self, variable: Any, value: Any, gradient: Any, rate: Any) -> Any:
-        spread = self._average(variable, "accum", jnp.square(gradient), self._rho)
+        spread = self._average(variable, "accum", jnp.square(gradient), self.rho)
         steps = tensor(self._slot(variable, "accum_update"))
-        step = jnp.sqrt((steps + self._epsilon) / (spread + self._epsilon)) * gradient
-        self._average(variable, "accum_update", jnp.square(step), self._rho)
+        step = jnp.sqrt((steps + self.epsilon) / (spread + self.epsilon)) * gradient
+        self._average(variable, "accum_update", jnp.square(step), self.rho)
         return value - rate * step
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class FtrlOptimizer(Optimizer):
     """Follow the regularized leader, with L1 and L2 regularization."""
 
-    def __init__(
-        self,
-        learning_rate: Any,
-        learning_rate_power: float = -0.5,
-        initial_accumulator_value: float = 0.1,
-        l1_regularization_strength: float = 0.0,
-        l2_regularization_strength: float = 0.0,
-        use_locking: bool = False,
-        name: str = "Ftrl",
-        accum_name: str | None = None,
-        linear_name: str | None = None,
-        l2_shrinkage_regularization_strength: float = 0.0,
-        beta: float | None = None,
-    ) -> None:
-        super().__init__(learning_rate, use_locking, name)
-        self._power, self._start = -learning_rate_power, initial_accumulator_value
-        self._l1, self._l2 = l1_regularization_strength, l2_regularization_strength
-        self._shrinkage, self._beta = l2_shrinkage_regularization_strength, beta or 0.0
+    learning_rate: Any
+    learning_rate_power: float = -0.5
+    initial_accumulator_value: float = 0.1
+    l1_regularization_strength: float = 0.0
+    l2_regularization_strength: float = 0.0
+    use_locking: bool = False
+    name: str = "Ftrl"
+    accum_name: str | None = None
+    linear_name: str | None = None
+    l2_shrinkage_regularization_strength: float = 0.0
+    beta: float | None = None
 
     def _change(self, variable: Any, value: Any, gradient: Any, rate: Any) -> Any:
-        squares = self._slot(variable, "accum", self._start)
+        squares = self._slot(variable, "accum", self.initial_accumulator_value)
         linear = self._slot(variable, "linear")
         old, new = tensor(squares), tensor(squares) + jnp.square(gradient)
-        growth = (new**self._power - old**self._power) / rate
-        pull = gradient + 2 * self._shrinkage * value
+        power = -self.learning_rate_power
+        growth = (new**power - old**power) / rate
+        pull = gradient + 2 * self.l2_shrinkage_regularization_strength * value
         total = tensor(linear) + pull - growth * value
         squares.assign(new)
         linear.assign(total)
-        curvature = (new**self._power + self._beta) / rate + 2 * self._l2
-        return (jnp.clip(total, -self._l1, self._l1) - total) / curvature
+        curvature = (new**power + (self.beta or 0.0)) / rate
+        curvature += 2 * self.l2_regularization_strength
+        l1 = self.l1_regularization_strength
+        return (jnp.clip(total, -l1, l1) - total) / curvature
+
+
+__all__ = list(defined_after(_PRIVATE, globals()))

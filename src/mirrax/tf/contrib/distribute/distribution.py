@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import jax
 
 import mirrax
-from mirrax.tf.contrib.distribute.datasets import MapOutput, PerDeviceDataset
+from mirrax.tf.data.input_iterator import InputIterator
 from mirrax.tf.distribute.deprecated_methods import require_scope
 from mirrax.tf.distribute.steps import MultiStepContext
 
@@ -21,6 +21,31 @@ _REDUCTIONS = {
 _known: weakref.WeakValueDictionary[int, DistributionStrategy] = (
     weakref.WeakValueDictionary()
 )
+
+
+class PerDeviceDataset:
+    """A dataset whose elements go to the towers in turn."""
+
+    def __init__(self, dataset: Any) -> None:
+        self._dataset = dataset
+
+    def __iter__(self) -> Any:
+        return iter(self._dataset)
+
+    def make_one_shot_iterator(self) -> InputIterator:
+        return InputIterator(self._dataset)
+
+    make_initializable_iterator = make_one_shot_iterator
+
+
+class MapOutput:
+    """The results of `map` on one device."""
+
+    def __init__(self, results: list[Any]) -> None:
+        self._results = results
+
+    def get(self) -> list[Any]:
+        return self._results
 
 
 class DistributionStrategy:
@@ -111,8 +136,10 @@ class DistributionStrategy:
     def finalize(self) -> None:
         """Does nothing: there is nothing to shut down."""
 
-    def scope(self) -> contextlib.AbstractContextManager[DistributionStrategy]:
-        return _Scope(self, self._strategy.scope())
+    @contextlib.contextmanager
+    def scope(self) -> Iterator[DistributionStrategy]:
+        with self._strategy.scope():
+            yield self
 
     # Running.
 
@@ -238,21 +265,6 @@ class DistributionStrategy:
                 f"{type(self).__name__} runs on one machine. Received: "
                 f"cluster_spec={cluster_spec!r}. Use MirroredStrategy."
             )
-
-
-class _Scope:
-    """The scope of a strategy; `as` binds the wrapper of TensorFlow 1.11."""
-
-    def __init__(self, distribution: DistributionStrategy, scope: Any) -> None:
-        self._distribution = distribution
-        self._scope = scope
-
-    def __enter__(self) -> DistributionStrategy:
-        self._scope.__enter__()
-        return self._distribution
-
-    def __exit__(self, *error: Any) -> None:
-        self._scope.__exit__(*error)
 
 
 def _next_of(iterator: Any) -> Any:

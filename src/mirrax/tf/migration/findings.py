@@ -1,9 +1,12 @@
-"""Edits of a program's source."""
+"""What is found in a program, and edits of its source."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
+
+OK, DIFFERS, MISSING = "ok", "differs", "missing"
+IMPORT, CHANGE = "import", "change"
 
 
 @dataclasses.dataclass(frozen=True, order=True)
@@ -19,6 +22,29 @@ class Edit:
     start: tuple[int, int]
     end: tuple[int, int]
     text: str
+
+
+@dataclasses.dataclass(frozen=True, order=True)
+class Finding:
+    """The result for one name, or another text, at one line of a program.
+
+    Args:
+        line: The line.
+        kind: One of the kinds above.
+        subject: What the program says.
+        advice: What to write instead.
+        edit: The edit that does so; None if it needs thought.
+    """
+
+    line: int
+    kind: str
+    subject: str
+    advice: str = ""
+    edit: Edit | None = dataclasses.field(default=None, compare=False)
+
+    def __str__(self) -> str:
+        text = f"{self.kind:<7} {self.subject}"
+        return f"{text}: {self.advice}" if self.advice else text
 
 
 def apply(source: str, edits: Iterable[Edit]) -> str:

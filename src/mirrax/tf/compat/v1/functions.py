@@ -1,11 +1,20 @@
-"""Start-up functions of version 1; execution is always eager, as in version 2."""
+"""Functions that only version 1 has; execution is always eager, as in version 2."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NoReturn
 
+import jax.numpy as jnp
+
 from mirrax.tf.compat.v1.config_proto import ConfigProto
+from mirrax.tf.dtypes import float32, float64, int32, int64
+from mirrax.tf.exports import defined_after
 from mirrax.tf.missing_names import replacement_of
+from mirrax.tf.tensors.creation import cast
+from mirrax.tf.tensors.tensor import operands
+
+_PRIVATE = frozenset(globals())
 
 
 def enable_eager_execution(
@@ -57,3 +66,25 @@ def reset_default_graph() -> None:
 
 def executing_eagerly_outside_functions() -> bool:
     return True
+
+
+def div(x: Any, y: Any, name: Any = None) -> Any:
+    """Divides as Python 2: integers without a remainder."""
+    x, y = operands(x, y)
+    is_whole = jnp.issubdtype(jnp.result_type(x, y), jnp.integer)
+    return x // y if is_whole else x / y
+
+
+def _method(name: str) -> Callable[..., Any]:
+    return lambda ref, value, *_, **__: getattr(ref, name)(value)
+
+
+def _to(dtype: Any) -> Callable[..., Any]:
+    return lambda x, name=None: cast(x, dtype)
+
+
+assign, assign_add, assign_sub = map(_method, ("assign", "assign_add", "assign_sub"))
+to_float, to_double, to_int32, to_int64 = map(_to, (float32, float64, int32, int64))
+
+
+__all__ = list(defined_after(_PRIVATE, globals()))
