@@ -12,10 +12,10 @@ from typing_extensions import override
 
 from mirrax.context import stack
 from mirrax.run import function_identity
-from mirrax.run.compiled.compiled_call import CallArguments, CompiledCall
+from mirrax.run.compiled.arguments import CallArguments
+from mirrax.run.compiled.compiled_call import CompiledCall
 from mirrax.run.compiled.donation import Donation
 from mirrax.run.compiled.input_signature import Signature
-from mirrax.run.compiled.placement import Placement
 from mirrax.run.compiled.program import trace_program
 from mirrax.run.compiled.program_cache import MAX_PROGRAMS
 from mirrax.run.compiled.replica_function import ReplicaFunction
@@ -240,20 +240,14 @@ class Function(CompiledCall, Generic[P, R]):
             self._inner.popitem(last=False)
 
     @override
-    def _trace(
-        self,
-        given: CallArguments,
-        stand_ins: Sequence[Any],
-        placements: Sequence[Placement],
-    ) -> Traced:
-        def body(*values: Any) -> Tree:
-            args, kwargs = given.filled(values)
+    def _trace(self, given: CallArguments) -> Traced:
+        def called(*args: Any, **kwargs: Any) -> Tree:
             result = self.fn(*args, **kwargs)
             for strategy in stack.overlay().strategies:
                 strategy.outer_functions.add(self)
             return result
 
-        return trace_program(body, stand_ins, placements)
+        return trace_program(called, given)
 
     @override
     def _call_python(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Tree:

@@ -20,7 +20,12 @@ from mirrax.collectives.shard_layout import ShardLayout, matching_layouts
 from mirrax.context import stack
 from mirrax.devices.topology import AXIS, Topology
 from mirrax.lazy_modules import LazyModule
-from mirrax.run.compiled.replica_arguments import Argument, argument_of
+from mirrax.run.compiled.arguments import (
+    CallArguments,
+    same_object,
+    traced_argument,
+)
+from mirrax.run.compiled.placement import PLAIN, Placement
 from mirrax.run.compiled.spmd_communicator import call_in_replica
 from mirrax.run.compiled.tracing import Traced, refuse_hidden_tracers, trace
 from mirrax.run.replica_context import ReplicaCall
@@ -33,7 +38,7 @@ from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import leave_to_python
 from mirrax.variables.mirrored_variable import MirroredVariable
-from mirrax.variables.sharded_variable import from_stored, layout_of, to_stored
+from mirrax.variables.sharded_variable import from_stored, to_stored
 from mirrax.variables.sync_on_read_variable import SyncOnReadVariable
 from mirrax.variables.variable import Variable
 
@@ -48,18 +53,21 @@ def run_traced(call: ReplicaCall) -> Tree:
     overlay = stack.overlay()
     overlay.note_run(call.strategy)
     leaves, structure = trees.flatten((call.args, call.kwargs))
-    inputs = [argument_of(leaf, call.topology) for leaf in leaves]
-    given = [item.value for item in inputs if item.is_dynamic]
-    # Those that are split are each worker's own anyway.
-    constants = [item.value for item in inputs if item.is_dynamic and not item.is_split]
-    constants = [x for x in constants if not isinstance(x, jax.core.Tracer)]
+    arguments = [traced_argument(leaf, call.topology) for leaf in leaves]
+    given = CallArguments(arguments, structure)
+    # Parts are each worker's own anyway.
+    constants = [
+        each.value
+        for each in given.inputs
+        if each.placement is PLAIN and not isinstance(each.value, jax.core.Tracer)
+    ]
     what = "arguments of a function"
     if any(worker_exchange.differing(call.topology, what, constants)):
         # Constants of the trace that differ between workers.
         leave_to_python()
-    mapped = trace_replica(call, inputs, structure)
+    mapped = trace_replica(call, given)
     held = [overlay.read(variable) for variable in mapped.reads]
-    outputs = mapped.evaluate(given, held)
+    outputs = mapped.evaluate(given.arrays, held)
     count = len(mapped.writes)
     for variable, value in zip(mapped.writes, outputs[:count], strict=True):
         overlay.write(variable, value)
@@ -77,14 +85,14 @@ class MappedTrace(Traced):
     """What one replica does, to be mapped over all of them.
 
     Args:
-        arguments: How the arguments reach the replicas.
+        placements: How the arguments lie on the devices.
         varying: Which results vary between them.
         layouts: How sharded results are cut; None for others.
         updates: Which new values of mirrored variables replicas may compute in parts.
     """
 
     topology: Topology
-    arguments: Sequence[Argument]
+    placements: Sequence[Placement]
     varying: Sequence[bool]
     layouts: Sequence[ShardLayout | None]
     updates: Sequence[bool]
@@ -108,38 +116,35 @@ class MappedTrace(Traced):
         return [*map(from_stored, self.writes, new), *results]
 
 
-def trace_replica(
-    call: ReplicaCall, inputs: Sequence[Argument], structure: Any
-) -> MappedTrace:
+def trace_replica(call: ReplicaCall, given: CallArguments) -> MappedTrace:
     """Returns what a replica does with such arguments."""
-    topology = call.topology
-    dynamic = [item for item in inputs if item.is_dynamic]
+    topology, placements = call.topology, given.placements
 
     def body(*values: Any) -> tuple[Sequence[jax.Array], Any]:
-        given = iter(values)
-        filled = [next(given) if item.is_dynamic else item.value for item in inputs]
-        args, kwargs = trees.unflatten(structure, filled)
+        args, kwargs = trees.map_leaves(same_object, given.filled(values))
         return split_result(call_in_replica(call, args, kwargs))
 
+    pairs = zip(placements, given.stand_ins, strict=True)
     traced = trace(
         body,
-        [item.local for item in dynamic],
+        [placement.of_replica(stand_in) for placement, stand_in in pairs],
         inside_replica=True,
         axis_env=[(AXIS, topology.num_replicas)],
     )
     traced = worker_agreement.with_per_replica_constants(traced, topology)
-    varying = find_varying_outputs(traced, [item.is_split for item in dynamic])
+    varying = find_varying_outputs(traced, [p.is_split for p in placements])
     refuse_varying_writes(traced.writes, varying)
     results = zip(traced.jaxpr.outvars, varying, strict=True)
     kinds = [None if varies else kind_of(atom) for atom, varies in results]
-    sharded = [(x.layout, x.local.dtype) for x in dynamic if x.layout is not None]
+    inputs = zip(placements, traced.jaxpr.invars, strict=False)
+    sharded = [(p.layout, kind_of(var)[1]) for p, var in inputs if p.layout is not None]
     return MappedTrace(
         traced.closed,
         traced.reads,
         traced.writes,
         traced.result,
         topology,
-        dynamic,
+        placements,
         varying[len(traced.writes) :],
         matching_layouts(sharded, kinds[len(traced.writes) :]),
         [_is_divided(*pair, call.collective) for pair in zip(traced.writes, kinds)],
@@ -148,7 +153,7 @@ def trace_replica(
 
 def _is_divided(variable: Variable, kind: Any, collective: Collective) -> bool:
     """Returns whether replicas may divide the update of a variable among them."""
-    is_mirrored = isinstance(variable, MirroredVariable) and not layout_of(variable)
+    is_mirrored = isinstance(variable, MirroredVariable) and not variable.layout
     if collective.update_bytes is None or not is_mirrored:
         return False
     shape, dtype = kind
@@ -170,13 +175,15 @@ def _map_over_replicas(traced: MappedTrace) -> Callable[..., Any]:
     varying_reads = _are_varying(traced.reads)
     varying_writes = _are_varying(traced.writes)
     count = len(traced.writes)
-    argument_cuts = [item.layout for item in traced.arguments]
-    cuts = [layout_of(variable) for variable in traced.reads]
-    new_cuts = [layout_of(variable) for variable in traced.writes]
-    is_split = [item.is_split for item in traced.arguments]
+    arguments = traced.jaxpr.invars[: len(traced.placements)]
+    local_shapes = [kind_of(var)[0] for var in arguments]
+    argument_cuts = [placement.layout for placement in traced.placements]
+    cuts = [variable.layout for variable in traced.reads]
+    new_cuts = [variable.layout for variable in traced.writes]
+    is_split = [placement.is_split for placement in traced.placements]
     names = (
         [
-            *(f"an argument of shape {item.local.shape}" for item in traced.arguments),
+            *(f"an argument of shape {shape}" for shape in local_shapes),
             *(repr(variable.name) for variable in traced.reads),
         ],
         [
@@ -189,8 +196,8 @@ def _map_over_replicas(traced: MappedTrace) -> Callable[..., Any]:
         consts: list[Any], values: list[Any], held: list[Any]
     ) -> tuple[list[Any], list[Any]]:
         arguments = [
-            value.reshape(item.local.shape) if item.is_split else value
-            for value, item in zip(values, traced.arguments, strict=True)
+            value.reshape(shape) if split else value
+            for value, shape, split in zip(values, local_shapes, is_split, strict=True)
         ]
         variables = [
             value.reshape(variable.shape) if varies else value

@@ -13,12 +13,12 @@ from typing_extensions import override
 from mirrax import trees
 from mirrax.collectives.shard_layout import ShardLayout
 from mirrax.devices.topology import Topology
-from mirrax.run.compiled.compiled_call import CallArguments, CompiledCall
+from mirrax.run.compiled.arguments import CallArguments
+from mirrax.run.compiled.compiled_call import CompiledCall
 from mirrax.run.compiled.donation import Donation
 from mirrax.run.compiled.mapped_trace import MappedTrace, trace_replica
 from mirrax.run.compiled.placement import Placement
 from mirrax.run.compiled.program import trace_program
-from mirrax.run.compiled.replica_arguments import Argument, argument_of
 from mirrax.run.compiled.spmd_communicator import call_alone
 from mirrax.run.compiled.tracing import Traced
 from mirrax.run.replica_context import ReplicaCall
@@ -56,31 +56,19 @@ class ReplicaFunction(CompiledCall):
         return ReplicaCall(strategy, collective, fn.fn, tuple(args), kwargs)
 
     @override
-    def _trace(
-        self,
-        given: CallArguments,
-        stand_ins: Sequence[Any],
-        placements: Sequence[Placement],
-    ) -> Traced:
+    def _trace(self, given: CallArguments) -> Traced:
         call = self._replica_call((), {})
         with call.strategy.scope():
             if call.topology.is_single:
 
-                def body(*values: Any) -> Tree:
-                    args, kwargs = given.filled(values)
+                def called(*args: Any, **kwargs: Any) -> Tree:
                     return call_alone(
                         dataclasses.replace(call, args=args, kwargs=kwargs)
                     )
 
-                return trace_program(body, stand_ins, placements)
-            pairs = zip(stand_ins, placements, strict=True)
-            dynamic = iter([Argument.of_input(*pair) for pair in pairs])
-            inputs = [
-                argument_of(leaf, call.topology) if layout is None else next(dynamic)
-                for leaf, (_, _, layout) in zip(given.leaves, given.keyed, strict=True)
-            ]
+                return trace_program(called, given)
             call = dataclasses.replace(call, fn=_with_arrays(call.fn))
-            return _as_program(trace_replica(call, inputs, given.structure))
+            return _as_program(trace_replica(call, given))
 
     @override
     def _call_python(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Tree:
