@@ -10,7 +10,7 @@ from mirrax.collectives.shard_layout import ShardLayout
 from mirrax.devices.topology import Topology
 from mirrax.variables.mirrored_variable import MirroredVariable
 from mirrax.variables.sync_on_read_variable import SyncOnReadVariable
-from mirrax.variables.variable import Variable, register_as_pytree
+from mirrax.variables.variable import Variable
 
 
 class ShardedVariable(MirroredVariable):
@@ -40,6 +40,3 @@ def sharding_of(variable: Variable, topology: Topology) -> NamedSharding:
         return variable.layout.sharding(topology)
     is_split = isinstance(variable, SyncOnReadVariable)
     return topology.split if is_split else topology.replicated
-
-
-register_as_pytree(ShardedVariable)

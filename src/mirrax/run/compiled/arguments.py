@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -26,7 +25,7 @@ from mirrax.trees import IdentityKey, NotTraceableLeaf
 from mirrax.values.array_like import as_arrays, is_array, is_array_like
 from mirrax.values.layouts import Joined, Parts, Replicated, join_parts
 from mirrax.values.mirrored import Mirrored
-from mirrax.values.per_replica import LocalPerReplica, PerReplica
+from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import refuse_captured
 
 NUMBERS = (int, float, complex)
@@ -119,20 +118,6 @@ class CallArguments:
         ]
         args, kwargs = trees.unflatten(self.structure, leaves)
         return args, kwargs
-
-
-def are_flat(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
-    """Returns whether no argument is a structure, by their types."""
-    return not kwargs and _FLAT.issuperset(map(type, args))
-
-
-@functools.cache
-def flat_structure(count: int) -> Any:
-    """Returns the structure of this many arguments that have none inside."""
-    return trees.flatten((tuple(range(count)), {}))[1]
-
-
-_FLAT = {ArrayImpl, np.ndarray, PerReplica, LocalPerReplica, *NUMBERS}
 
 
 def keyed_argument(leaf: Any, topology: Topology | None) -> Argument:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import operator
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -17,12 +18,10 @@ from mirrax.context.guards import NotTraceable
 from mirrax.devices.topology import Topology
 from mirrax.run.compiled.arguments import (
     CallArguments,
-    are_flat,
-    flat_structure,
     keyed_argument,
     topology_of_workers,
 )
-from mirrax.run.compiled.donation import Donation, refuse_donated
+from mirrax.run.compiled.donation import are_donated, refuse_donated
 from mirrax.run.compiled.last_call import LastCall
 from mirrax.run.compiled.program import Program
 from mirrax.run.compiled.program_cache import ProgramCache
@@ -52,20 +51,20 @@ class CompiledCall(abc.ABC):
 
     Args:
         name: The name of the function.
-        donation: Which arguments it may overwrite.
+        donated: Which positional arguments it may overwrite.
         topology: The devices, if it runs on replicas.
     """
 
     def __init__(
         self,
         name: str,
-        donation: Donation,
+        donated: Sequence[int],
         topology: Topology | None = None,
     ) -> None:
         self.name = name
         self.programs = ProgramCache(name)
         self.last_call: LastCall | None = None
-        self._donation = donation
+        self._donated = donated
         self._topology = topology
 
     @property
@@ -114,10 +113,8 @@ class CompiledCall(abc.ABC):
             # Part of the current derivative.
             return self._call_python(args, kwargs)
         foreign_libraries.connected()
-        if are_flat(args, kwargs):
-            leaves, structure = list(args), flat_structure(len(args))
-        else:
-            leaves, structure = trees.flatten((tuple(args), kwargs))
+        leaves, structure = trees.flatten((tuple(args), kwargs))
+        is_flat = len(leaves) == len(args) and all(map(operator.is_, leaves, args))
         topology = self._topology or topology_of_workers(leaves)
         is_local = topology is None or topology.job is None
         if topology is not None and not is_local:
@@ -141,7 +138,6 @@ class CompiledCall(abc.ABC):
             and place is None
             and not program.can_be_outdated
         ):
-            is_flat = structure == flat_structure(len(leaves))
             structures = None if is_flat else structure.children()[0].children()
             mirrored_on = None if is_local else self._topology
             is_run = self._topology is not None
@@ -167,13 +163,13 @@ class CompiledCall(abc.ABC):
         refuse_donated(leaves)
         if self._topology is None:
             return agreed_parts(leaves, topology)
-        flags = self._donation.flags(structure, len(leaves))
+        flags = are_donated(self._donated, structure, self.name)
         return agreed_arguments(leaves, topology, flags)
 
     def _build(self, given: CallArguments) -> Program | None:
         """Returns the program for arguments such as these, if there can be one."""
         foreign_libraries.check_arguments(given.filled(given.arrays))
-        flags = self._donation.flags(given.structure, len(given.arguments))
+        flags = are_donated(self._donated, given.structure, self.name)
         is_run = self._topology is not None
         self.programs.count_trace()
         try:

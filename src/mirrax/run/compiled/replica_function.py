@@ -15,7 +15,6 @@ from mirrax.collectives.shard_layout import ShardLayout
 from mirrax.devices.topology import Topology
 from mirrax.run.compiled.arguments import CallArguments
 from mirrax.run.compiled.compiled_call import CompiledCall
-from mirrax.run.compiled.donation import Donation
 from mirrax.run.compiled.mapped_trace import MappedTrace, trace_replica
 from mirrax.run.compiled.placement import Placement
 from mirrax.run.compiled.program import trace_program
@@ -39,11 +38,11 @@ class ReplicaFunction(CompiledCall):
     def __init__(
         self,
         fn: Any,
-        donation: Donation,
+        donated: Sequence[int],
         strategy: Any,
         run_uneven: Callable[[ReplicaCall, Any], Tree],
     ) -> None:
-        super().__init__(fn.name, donation, strategy.topology)
+        super().__init__(fn.name, donated, strategy.topology)
         self._fn = weakref.ref(fn)
         self._strategy = weakref.ref(strategy)
         self._run_uneven = run_uneven
