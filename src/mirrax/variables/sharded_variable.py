@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import jax
-from jax.sharding import NamedSharding
 from typing_extensions import override
 
 from mirrax.collectives.shard_layout import ShardLayout
-from mirrax.devices.topology import Topology
 from mirrax.variables.mirrored_variable import MirroredVariable
-from mirrax.variables.sync_on_read_variable import SyncOnReadVariable
 from mirrax.variables.variable import Variable
 
 
@@ -32,11 +29,3 @@ def to_stored(variable: Variable, value: jax.Array) -> jax.Array:
 def from_stored(variable: Variable, stored: jax.Array) -> jax.Array:
     """Returns, in a program, the value of a variable that stores this array."""
     return stored if variable.layout is None else variable.layout.trim(stored)
-
-
-def sharding_of(variable: Variable, topology: Topology) -> NamedSharding:
-    """Returns how the array of a variable lies in a program over several devices."""
-    if variable.layout is not None:
-        return variable.layout.sharding(topology)
-    is_split = isinstance(variable, SyncOnReadVariable)
-    return topology.split if is_split else topology.replicated

@@ -25,7 +25,7 @@ from mirrax.run.compiled.arguments import (
     same_object,
     traced_argument,
 )
-from mirrax.run.compiled.placement import PLAIN, Placement
+from mirrax.run.compiled.placement import PLAIN, Placement, placement_of_variable
 from mirrax.run.compiled.spmd_communicator import call_in_replica
 from mirrax.run.compiled.tracing import Traced, refuse_hidden_tracers, trace
 from mirrax.run.replica_context import ReplicaCall
@@ -39,7 +39,6 @@ from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import leave_to_python
 from mirrax.variables.mirrored_variable import MirroredVariable
 from mirrax.variables.sharded_variable import from_stored, to_stored
-from mirrax.variables.sync_on_read_variable import SyncOnReadVariable
 from mirrax.variables.variable import Variable
 
 if TYPE_CHECKING:
@@ -71,13 +70,14 @@ def run_traced(call: ReplicaCall) -> Tree:
     count = len(mapped.writes)
     for variable, value in zip(mapped.writes, outputs[:count], strict=True):
         overlay.write(variable, value)
-    wrapped = [
-        _wrap(value, varies, is_scalar, call.topology)
-        for value, varies, is_scalar in zip(
-            outputs[count:], mapped.varying, mapped.scalars, strict=True
-        )
+    pairs = zip(mapped.results, outputs[count:], strict=True)
+    results = [
+        PerReplica(Joined(value, placement.is_scalar, call.topology))
+        if placement.is_split
+        else Mirrored(value)
+        for placement, value in pairs
     ]
-    return join_result(mapped.result, wrapped)
+    return join_result(mapped.result, results)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,22 +86,14 @@ class MappedTrace(Traced):
 
     Args:
         placements: How the arguments lie on the devices.
-        varying: Which results vary between them.
-        layouts: How sharded results are cut; None for others.
+        results: How the results do.
         updates: Which new values of mirrored variables replicas may compute in parts.
     """
 
     topology: Topology
     placements: Sequence[Placement]
-    varying: Sequence[bool]
-    layouts: Sequence[ShardLayout | None]
+    results: Sequence[Placement]
     updates: Sequence[bool]
-
-    @property
-    def scalars(self) -> list[bool]:
-        """Which results are scalars on each replica."""
-        outputs = self.jaxpr.outvars[len(self.writes) :]
-        return [kind_of(atom)[0] == () for atom in outputs]
 
     @property
     @override
@@ -112,8 +104,9 @@ class MappedTrace(Traced):
     def evaluate(self, arguments: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
         mapped = _map_over_replicas(self)
         held = map(to_stored, self.reads, variables)
-        new, results = mapped(list(self.closed.consts), list(arguments), list(held))
-        return [*map(from_stored, self.writes, new), *results]
+        outputs = mapped(list(self.closed.consts), [*arguments, *held])
+        count = len(self.writes)
+        return [*map(from_stored, self.writes, outputs[:count]), *outputs[count:]]
 
 
 def trace_replica(call: ReplicaCall, given: CallArguments) -> MappedTrace:
@@ -134,10 +127,10 @@ def trace_replica(call: ReplicaCall, given: CallArguments) -> MappedTrace:
     traced = worker_agreement.with_per_replica_constants(traced, topology)
     varying = find_varying_outputs(traced, [p.is_split for p in placements])
     refuse_varying_writes(traced.writes, varying)
-    results = zip(traced.jaxpr.outvars, varying, strict=True)
-    kinds = [None if varies else kind_of(atom) for atom, varies in results]
     inputs = zip(placements, traced.jaxpr.invars, strict=False)
     sharded = [(p.layout, kind_of(var)[1]) for p, var in inputs if p.layout is not None]
+    kinds = [kind_of(atom) for atom in traced.jaxpr.outvars]
+    count = len(traced.writes)
     return MappedTrace(
         traced.closed,
         traced.reads,
@@ -145,10 +138,32 @@ def trace_replica(call: ReplicaCall, given: CallArguments) -> MappedTrace:
         traced.result,
         topology,
         placements,
-        varying[len(traced.writes) :],
-        matching_layouts(sharded, kinds[len(traced.writes) :]),
+        _result_placements(topology, sharded, kinds[count:], varying[count:]),
         [_is_divided(*pair, call.collective) for pair in zip(traced.writes, kinds)],
     )
+
+
+def _result_placements(
+    topology: Topology,
+    sharded: Sequence[tuple[ShardLayout, Any]],
+    kinds: Sequence[Any],
+    varying: Sequence[bool],
+) -> list[Placement]:
+    """Returns how results lie on the devices.
+
+    Args:
+        sharded: Layout and dtype of the sharded arguments.
+        kinds: Shape and dtype of each result on a replica.
+        varying: Which results vary between replicas.
+    """
+    pairs = list(zip(kinds, varying, strict=True))
+    layouts = matching_layouts(sharded, [None if v else kind for kind, v in pairs])
+    return [
+        Placement("joined", topology, is_scalar=kind[0] == ())
+        if varies
+        else Placement("mirrored" if layout is None else "sharded", layout=layout)
+        for (kind, varies), layout in zip(pairs, layouts, strict=True)
+    ]
 
 
 def _is_divided(variable: Variable, kind: Any, collective: Collective) -> bool:
@@ -163,92 +178,56 @@ def _is_divided(variable: Variable, kind: Any, collective: Collective) -> bool:
 
 def find_varying_outputs(traced: Traced, is_split: Sequence[bool]) -> list[bool]:
     """Returns which outputs of a replica's program vary between replicas."""
-    return find_varying(traced.jaxpr, [*is_split, *_are_varying(traced.reads)])
-
-
-def _are_varying(variables: Sequence[Variable]) -> list[bool]:
-    return [isinstance(variable, SyncOnReadVariable) for variable in variables]
+    reads = map(placement_of_variable, traced.reads)
+    return find_varying(traced.jaxpr, [*is_split, *(p.is_split for p in reads)])
 
 
 def _map_over_replicas(traced: MappedTrace) -> Callable[..., Any]:
     """Returns the traced work of one replica as a function over all of them."""
-    varying_reads = _are_varying(traced.reads)
-    varying_writes = _are_varying(traced.writes)
-    count = len(traced.writes)
-    arguments = traced.jaxpr.invars[: len(traced.placements)]
-    local_shapes = [kind_of(var)[0] for var in arguments]
-    argument_cuts = [placement.layout for placement in traced.placements]
-    cuts = [variable.layout for variable in traced.reads]
-    new_cuts = [variable.layout for variable in traced.writes]
-    is_split = [placement.is_split for placement in traced.placements]
+    given = [*traced.placements, *map(placement_of_variable, traced.reads)]
+    made = [*map(placement_of_variable, traced.writes), *traced.results]
+    local_shapes = [kind_of(var)[0] for var in traced.jaxpr.invars]
+    arguments = zip(traced.placements, local_shapes, strict=False)
     names = (
         [
-            *(f"an argument of shape {shape}" for shape in local_shapes),
+            *(f"an argument of shape {shape}" for _, shape in arguments),
             *(repr(variable.name) for variable in traced.reads),
         ],
         [
             *(repr(variable.name) for variable in traced.writes),
-            *("a result" for _ in traced.layouts),
+            *("a result" for _ in traced.results),
         ],
     )
 
-    def one_replica(
-        consts: list[Any], values: list[Any], held: list[Any]
-    ) -> tuple[list[Any], list[Any]]:
-        arguments = [
-            value.reshape(shape) if split else value
-            for value, shape, split in zip(values, local_shapes, is_split, strict=True)
-        ]
-        variables = [
-            value.reshape(variable.shape) if varies else value
-            for value, varies, variable in zip(
-                held, varying_reads, traced.reads, strict=True
-            )
-        ]
+    def one_replica(consts: list[Any], values: list[Any]) -> list[Any]:
         outputs = evaluate_in_parts(
             ClosedJaxpr(traced.jaxpr, consts),
-            [*arguments, *variables],
-            [*argument_cuts, *cuts],
-            [*is_split, *varying_reads],
-            [*new_cuts, *traced.layouts],
-            [*traced.updates, *(False for _ in traced.layouts)],
+            [
+                value.reshape(shape) if placement.is_split else value
+                for value, shape, placement in zip(
+                    values, local_shapes, given, strict=True
+                )
+            ],
+            [placement.layout for placement in given],
+            [placement.is_split for placement in given],
+            [placement.layout for placement in made],
+            [*traced.updates, *(False for _ in traced.results)],
             traced.topology.num_replicas,
             names,
         )
-        flags = [*varying_writes, *traced.varying]
-        outputs = [
-            jnp.atleast_1d(value) if flag else value
-            for value, flag in zip(outputs, flags, strict=True)
+        return [
+            jnp.atleast_1d(value) if placement.is_split else value
+            for value, placement in zip(outputs, made, strict=True)
         ]
-        return outputs[:count], outputs[count:]
 
+    whole = [PartitionSpec()] * len(traced.closed.consts)
     return jax.shard_map(
         one_replica,
         mesh=traced.topology.mesh,
-        in_specs=(
-            [PartitionSpec()] * len(traced.closed.consts),
-            list(map(_spec, is_split, argument_cuts)),
-            list(map(_spec, varying_reads, cuts)),
-        ),
-        out_specs=(
-            list(map(_spec, varying_writes, new_cuts)),
-            list(map(_spec, traced.varying, traced.layouts)),
-        ),
+        in_specs=(whole, [placement.spec for placement in given]),
+        out_specs=[placement.spec for placement in made],
         check_vma=False,
     )
-
-
-def _spec(is_split: bool, layout: ShardLayout | None) -> PartitionSpec:
-    """Returns how an input or output of all replicas is divided among them."""
-    if layout is not None:
-        return layout.spec
-    return PartitionSpec(AXIS) if is_split else PartitionSpec()
-
-
-def _wrap(value: jax.Array, varies: bool, is_scalar: bool, topology: Topology) -> Any:
-    if varies:
-        return PerReplica(Joined(value, is_scalar, topology))
-    return Mirrored(value)
 
 
 def split_result(result: Tree) -> tuple[list[jax.Array], Any]:

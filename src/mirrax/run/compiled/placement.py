@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import NamedSharding
+from jax.sharding import NamedSharding, PartitionSpec
 
 from mirrax import trees
 from mirrax._jax.arrays import shards, uncommitted
@@ -16,7 +16,7 @@ from mirrax.collectives import worker_exchange
 from mirrax.collectives.reduce import shapes_of
 from mirrax.collectives.shard_layout import ShardLayout
 from mirrax.context import stack
-from mirrax.devices.topology import Topology
+from mirrax.devices.topology import AXIS, Topology
 from mirrax.run.compiled.tracing import refuse_hidden_tracers
 from mirrax.trees import Tree
 from mirrax.values.array_like import as_array, as_arrays, is_array_like
@@ -24,6 +24,7 @@ from mirrax.values.layouts import Joined, Layout, Parts, Replicated, join_parts
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica, per_replica
 from mirrax.values.regroup import leave_to_python, refuse_captured
+from mirrax.variables.sync_on_read_variable import SyncOnReadVariable
 from mirrax.variables.variable import Variable
 
 
@@ -50,6 +51,13 @@ class Placement:
     def is_split(self) -> bool:
         """Whether the replicas get different parts."""
         return self.kind == "joined"
+
+    @property
+    def spec(self) -> PartitionSpec:
+        """How the array is divided among the replicas."""
+        if self.layout is not None:
+            return self.layout.spec
+        return PartitionSpec(AXIS) if self.is_split else PartitionSpec()
 
     def sharding(self, topology: Topology) -> NamedSharding:
         """Returns the sharding of the array in a program over several devices."""
@@ -85,6 +93,14 @@ def placement_of(layout: Layout) -> Placement:
         return Placement("joined", layout.topology, layout.is_scalar, layout.is_weak)
     assert isinstance(layout, Replicated)
     return Placement("replicated", layout.topology)
+
+
+def placement_of_variable(variable: Variable) -> Placement:
+    """Returns how the array of a variable lies on several devices."""
+    if variable.layout is not None:
+        return Placement("sharded", layout=variable.layout)
+    is_split = isinstance(variable, SyncOnReadVariable)
+    return Placement("joined" if is_split else "mirrored")
 
 
 def joined_parts(parts: Sequence[Any], topology: Topology) -> Joined:

@@ -11,12 +11,9 @@ import jax.numpy as jnp
 from typing_extensions import override
 
 from mirrax import trees
-from mirrax.collectives.shard_layout import ShardLayout
-from mirrax.devices.topology import Topology
 from mirrax.run.compiled.arguments import CallArguments
 from mirrax.run.compiled.compiled_call import CompiledCall
 from mirrax.run.compiled.mapped_trace import MappedTrace, trace_replica
-from mirrax.run.compiled.placement import Placement
 from mirrax.run.compiled.program import trace_program
 from mirrax.run.compiled.spmd_communicator import call_alone
 from mirrax.run.compiled.tracing import Traced
@@ -96,21 +93,10 @@ class ReplicaFunction(CompiledCall):
 def _as_program(mapped: MappedTrace) -> MappedTrace:
     """Returns the trace with the placements of its results."""
     structure, is_array, rest = mapped.result
-    arrays = iter(zip(mapped.varying, mapped.scalars, mapped.layouts, strict=True))
-    placements = [
-        _placement(mapped.topology, *next(arrays)) if flag else None
-        for flag in is_array
-    ]
+    results = iter(mapped.results)
+    placements = [next(results) if flag else None for flag in is_array]
     result = (structure, placements, rest, {mapped.topology})
     return dataclasses.replace(mapped, result=result)
-
-
-def _placement(
-    topology: Topology, varies: bool, is_scalar: bool, layout: ShardLayout | None
-) -> Placement:
-    if varies:
-        return Placement("joined", topology, is_scalar)
-    return Placement("mirrored" if layout is None else "sharded", layout=layout)
 
 
 def _with_arrays(fn: Callable[..., Any]) -> Callable[..., Any]:

@@ -72,20 +72,17 @@ def _agreed(
     )
     all_kinds, all_digests = zip(*answers, strict=True)
     columns = worker_exchange.merge_shapes(all_kinds)
-    differs = [len(set(column)) > 1 for column in zip(*all_digests, strict=True)]
-    differs_by_worker = dict.fromkeys(parts, True) | dict(
-        zip(plain, differs, strict=True)
-    )
+    rows = zip(plain, zip(*all_digests, strict=True), strict=True)
+    unequal = [i for i, digests_of_all in rows if len(set(digests_of_all)) > 1]
     result = list(leaves)
     for i, column in zip(held, columns, strict=True):
-        if differs_by_worker[i]:
-            layout = Parts(tuple(as_arrays(held[i])), topology, column)
-            if isinstance(leaves[i], PerReplica):
-                # Kept, because the same value is often given to several calls.
-                leaves[i].layout = layout
-            else:
-                result[i] = PerReplica(layout)
-    return result, [i for i in plain if differs_by_worker[i]]
+        if i in unequal:
+            arrays = tuple(as_arrays(held[i]))
+            result[i] = PerReplica(Parts(arrays, topology, column))
+        elif i in parts:
+            # Kept, because the same value is often given to several calls.
+            leaves[i].layout = Parts(held[i], topology, column)
+    return result, unequal
 
 
 def _plain(value: Any) -> Any:
