@@ -157,6 +157,20 @@ def evaluate(
     return [read_atom(values, atom) for atom in closed.jaxpr.outvars]
 
 
+def retraced(
+    closed: ClosedJaxpr,
+    rule: Rule,
+    axis_env: Sequence[tuple[str, int]],
+    read_atom: Callable[[Values, Any], Any] = read,
+) -> ClosedJaxpr:
+    """Returns a program, traced again with `rule` for some of its equations."""
+
+    def evaluated(*inputs: Any) -> list[Any]:
+        return evaluate(closed, inputs, rule, read_atom)
+
+    return jax.make_jaxpr(evaluated, axis_env=list(axis_env))(*stand_ins(closed.jaxpr))
+
+
 def rebuilt(
     like: Jaxpr,
     constants: Sequence[Var],

@@ -137,37 +137,30 @@ def _with_whole_arguments(
     call: ReplicaCall, run: Callable[[ReplicaCall], Tree]
 ) -> Tree:
     """Runs a call with its sharded arguments gathered, and shards the results again."""
-    leaves, structure = trees.flatten((call.args, call.kwargs))
-    layouts = [ShardLayout.of_array(leaf, call.topology) for leaf in leaves]
-    if not any(layouts):
-        return run(call)
     topology = call.topology
     given = [
         (layout, leaf.dtype)
-        for leaf, layout in zip(leaves, layouts, strict=True)
-        if layout is not None
+        for leaf in trees.leaves((call.args, call.kwargs))
+        if (layout := ShardLayout.of_array(leaf, topology)) is not None
     ]
-    leaves = [
-        leaf
-        if layout is None
-        else replicate(layout.load(leaf, topology, "gather arguments"), topology)
-        for leaf, layout in zip(leaves, layouts, strict=True)
-    ]
-    args, kwargs = trees.unflatten(structure, leaves)
+    if not given:
+        return run(call)
+
+    def gather(leaf: Any) -> Any:
+        layout = ShardLayout.of_array(leaf, topology)
+        if layout is None:
+            return leaf
+        return replicate(layout.load(leaf, topology, "gather arguments"), topology)
+
+    def shard(leaf: Any) -> Any:
+        is_mirrored = is_mirrored_array(leaf, topology)
+        kind = (leaf.shape, leaf.dtype) if is_mirrored else None
+        (layout,) = matching_layouts(given, [kind])
+        return leaf if layout is None else layout.store(leaf, topology)
+
+    args, kwargs = trees.map_leaves(gather, (call.args, call.kwargs))
     results = run(dataclasses.replace(call, args=args, kwargs=kwargs))
-    leaves, structure = trees.flatten(results)
-    kinds = [
-        (leaf.shape, leaf.dtype) if is_mirrored_array(leaf, topology) else None
-        for leaf in leaves
-    ]
-    new = matching_layouts(given, kinds)
-    return trees.unflatten(
-        structure,
-        [
-            leaf if layout is None else layout.store(leaf, topology)
-            for leaf, layout in zip(leaves, new, strict=True)
-        ],
-    )
+    return trees.map_leaves(shard, results)
 
 
 def _run_inside_trace(call: ReplicaCall) -> Tree:

@@ -15,7 +15,6 @@ from mirrax.variables.aggregation import aggregate
 from mirrax.variables.variable import (
     Change,
     Variable,
-    register_as_pytree,
     replace,
 )
 
@@ -58,6 +57,3 @@ class CentralVariable(Variable):
     def write_equal(self, value: Any) -> None:
         """Stores a value that all replicas have, in cross-replica context."""
         self._write(replace, value)
-
-
-register_as_pytree(CentralVariable)

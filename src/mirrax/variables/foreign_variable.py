@@ -33,7 +33,6 @@ from mirrax.values.per_replica import PerReplica
 from mirrax.values.tensor_spec import TensorShape
 from mirrax.variables import aliasing
 from mirrax.variables.mirrored_variable import MirroredVariable
-from mirrax.variables.sharded_variable import ShardedVariable
 from mirrax.variables.variable import Change, replace
 
 
@@ -41,7 +40,7 @@ class Outdated(Exception):  # noqa: N818 - a signal to `function`, not to the us
     """What a trace depends on has changed: a variable's shape or dtype, a library."""
 
 
-class ForeignVariable(ShardedVariable):
+class ForeignVariable(MirroredVariable):
     """A proxy of a variable of another library.
 
     It belongs to no strategy. Between programs its array is wherever the library or
@@ -122,14 +121,9 @@ class ForeignVariable(ShardedVariable):
 
     @property
     @override
-    def layout(self) -> ShardLayout | None:  # type: ignore[override]
-        """How its array is cut now; None if it is whole."""
+    def layout(self) -> ShardLayout | None:
+        """How its array is cut now; its library may replace it at any time."""
         return ShardLayout.of_array(self.get_array())
-
-    @property
-    def _kind(self) -> type[MirroredVariable]:
-        """What it is like now; its library may replace the array at any time."""
-        return MirroredVariable if self.layout is None else ShardedVariable
 
     def prepare(
         self, topology: Topology | None, aval: Any, layout: ShardLayout | None = None
@@ -186,27 +180,7 @@ class ForeignVariable(ShardedVariable):
         if not self._is_distributed():
             return self.get_array()
         self.prepare_for_reading(self.collective.topology)
-        return self._kind._shard(self, index)
-
-    @override
-    def _replicated(self) -> jax.Array:
-        return self._kind._replicated(self)
-
-    @override
-    def _peek_parts(self) -> Sequence[Any]:
-        return self._kind._peek_parts(self)
-
-    @override
-    def _placed(self, value: Any) -> jax.Array:
-        return self._kind._placed(self, value)
-
-    @override
-    def _old_for(self, change: Change) -> jax.Array:
-        return self._kind._old_for(self, change)
-
-    @override
-    def _written(self, new: Any) -> PerReplica:
-        return self._kind._written(self, new)
+        return super()._shard(index)
 
     @override
     def _own_index(self) -> int:

@@ -1,4 +1,9 @@
-"""Variables with one value, of which each replica has a copy."""
+"""Variables with one value, of which each replica has a copy, or stores a part.
+
+If its array is cut (`Variable.layout`), each replica stores a part. To all code the
+variable is the same. A compiled `run` computes its new value part by part where it can.
+Other reads gather the parts; with several workers, all of them read together.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +14,18 @@ import jax
 import numpy as np
 from typing_extensions import override
 
+from mirrax._jax.arrays import shards
 from mirrax.collectives import worker_exchange
+from mirrax.collectives.shard_layout import ShardLayout
 from mirrax.context import stack
-from mirrax.values.layouts import Replicated, Spmd, replicate
+from mirrax.values.layouts import Replicated, Spmd, replicate, to_device
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica
 from mirrax.variables import aliasing, derivative_writes
 from mirrax.variables.aggregation import aggregate, require_equal
 from mirrax.variables.distributed_variable import DistributedVariable
 from mirrax.variables.out_of_memory import SHARD_STATE, advise
-from mirrax.variables.variable import Change, register_as_pytree, replace
+from mirrax.variables.variable import Change, replace
 
 
 class MirroredVariable(DistributedVariable):
@@ -36,18 +43,43 @@ class MirroredVariable(DistributedVariable):
 
     def _replicated(self) -> jax.Array:
         """Returns the value as an array with a copy on every device."""
+        if self.layout is not None:
+            return replicate(self._gathered(self.layout), self.topology)
         with aliasing.lock:
             aliasing.mark_aliased(self)
             return self._readable()
+
+    def _gathered(self, layout: ShardLayout) -> Any:
+        """Returns the whole value of a cut array; all workers call this together."""
+        with aliasing.lock:
+            purpose = f"read of {self.shared_name} (sharded: all workers read together)"
+            return layout.load(self._readable(), self.topology, purpose)
 
     @override
     def part(self, index: int) -> jax.Array:
         return self.shared_view(index)
 
     @override
+    def shared_view(self, index: int) -> jax.Array:
+        return super().shared_view(index) if self.layout is None else self._shard(index)
+
+    @override
+    def _shard(self, index: int) -> jax.Array:
+        if self.layout is None:
+            return super()._shard(index)
+        whole = self._gathered(self.layout)
+        if not self.topology.is_local:
+            whole = shards(whole)[index]
+        return to_device(whole, self.topology.local_devices[index])
+
+    @override
     def _peek_parts(self) -> Sequence[Any]:
         count = len(self.topology.local_devices)
-        return [self._shard(index) for index in range(count)]
+        if self.layout is None:
+            return [self._shard(index) for index in range(count)]
+        if self.topology.is_local:
+            return [self._shard(0)] * count
+        return [jax.ShapeDtypeStruct(tuple(self.shape), self.dtype)] * count
 
     @override
     def read_stored(self) -> jax.Array:
@@ -77,6 +109,8 @@ class MirroredVariable(DistributedVariable):
 
     def _placed(self, value: Any) -> jax.Array:
         """Returns a whole value as the array to store."""
+        if self.layout is not None:
+            return self.layout.store(value, self.topology)
         try:
             return replicate(value, self.topology)
         except jax.errors.JaxRuntimeError as error:
@@ -143,11 +177,13 @@ class MirroredVariable(DistributedVariable):
         with aliasing.lock:
             new = change(self._old_for(change), given)
             self.store(self._placed(new))
-            return self._written(new)
+            if self.layout is None:
+                return self.copies()
+            # Not the parts: they would have to be gathered.
+            return PerReplica(Replicated(replicate(new, self.topology), self.topology))
 
-    def _written(self, new: Any) -> PerReplica:
-        """Returns the copies after a write of `new`."""
-        return self.copies()
-
-
-register_as_pytree(MirroredVariable)
+    def _old_for(self, change: Change) -> jax.Array:
+        """Returns the old value; hold the lock until the new one is stored."""
+        if change is replace:
+            return self.stored
+        return self._readable() if self.layout is None else self._replicated()

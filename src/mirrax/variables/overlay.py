@@ -64,21 +64,28 @@ class Overlay(abc.ABC):
     Args:
         inside_replica: Whether the trace is that of one replica, so that reads return
             its copy.
+        parent: The overlay around this one, if any.
+
+    Attributes:
         topologies: The sets of devices that the trace runs replicas on.
+        strategies: The strategies that they belong to.
         watchers: The tapes that record.
+        is_eager: Whether this is a derivative in eager code.
+        has_derivative: Whether this is a derivative by variables, not only a tape.
     """
 
-    def __init__(
-        self,
-        inside_replica: bool,
-        topologies: set[Topology],
-        watchers: list[TapeObserver],
-    ) -> None:
+    def __init__(self, inside_replica: bool, parent: Overlay | None = None) -> None:
         self.inside_replica = inside_replica
-        self.topologies = topologies
+        self.topologies: set[Topology] = set()
         # Weakly, because programs outlive strategies.
         self.strategies: weakref.WeakSet[Any] = weakref.WeakSet()
-        self.watchers = watchers
+        self.watchers: list[TapeObserver] = []
+        self.is_eager = self.has_derivative = False
+        if parent is not None:
+            self.topologies, self.strategies = parent.topologies, parent.strategies
+            self.watchers = parent.watchers
+            self.is_eager = parent.is_eager
+            self.has_derivative = parent.has_derivative
         self.values: dict[Variable, Any] = {}
         self.written: dict[Variable, None] = {}
         self._trace = current_trace()
@@ -87,16 +94,6 @@ class Overlay(abc.ABC):
         """Records that the trace runs replicas of a strategy."""
         self.topologies.add(strategy.topology)
         self.strategies.add(strategy)
-
-    @property
-    def is_eager(self) -> bool:
-        """Whether this is a derivative in eager code."""
-        return False
-
-    @property
-    def has_derivative(self) -> bool:
-        """Whether this is a derivative by variables, not only a tape."""
-        return False
 
     @property
     def is_current(self) -> bool:
@@ -154,8 +151,8 @@ class TraceOverlay(Overlay):
     In a `jax.ensure_compile_time_eval` block, a read gives the stored value.
     """
 
-    def __init__(self, inside_replica: bool) -> None:
-        super().__init__(inside_replica, set(), [])
+    def __init__(self, inside_replica: bool, parent: Overlay | None = None) -> None:
+        super().__init__(inside_replica, parent)
         self.inputs: list[Variable] = []
 
     @override
@@ -196,22 +193,10 @@ class BlockOverlay(TraceOverlay):
     """
 
     def __init__(self, parent: Overlay, around: Any) -> None:
-        super().__init__(parent.inside_replica)
-        self.topologies, self.watchers = parent.topologies, parent.watchers
-        self.strategies = parent.strategies
+        super().__init__(parent.inside_replica, parent)
         self.before: dict[Variable, Any] = {}
         self._parent = parent
         self._around = around
-
-    @property
-    @override
-    def is_eager(self) -> bool:
-        return self._parent.is_eager
-
-    @property
-    @override
-    def has_derivative(self) -> bool:
-        return self._parent.has_derivative
 
     @override
     def _aval(self, variable: Variable) -> Any:
@@ -224,23 +209,11 @@ class ValueOverlay(Overlay):
     """An overlay that replaces the values of some variables."""
 
     def __init__(self, values: dict[Variable, Any], parent: Overlay | None) -> None:
-        if parent is None:
-            super().__init__(False, set(), [])
-        else:
-            super().__init__(parent.inside_replica, parent.topologies, parent.watchers)
-            self.strategies = parent.strategies
+        super().__init__(parent is not None and parent.inside_replica, parent)
+        self.is_eager = parent is None or parent.is_eager
+        self.has_derivative = True
         self.values.update(values)
         self._parent = parent
-
-    @property
-    @override
-    def is_eager(self) -> bool:
-        return self._parent is None or self._parent.is_eager
-
-    @property
-    @override
-    def has_derivative(self) -> bool:
-        return True
 
     @override
     def knows(self, variable: Variable) -> bool:

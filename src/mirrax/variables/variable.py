@@ -15,6 +15,7 @@ from typing_extensions import override
 
 from mirrax._jax.arrays import shards, uncommitted, view, whole
 from mirrax._jax.traces import is_eager, is_staging
+from mirrax.collectives.shard_layout import ShardLayout
 from mirrax.context import stack
 from mirrax.devices.logical_devices import name_of
 from mirrax.options import VariableAggregation, VariableSynchronization
@@ -101,6 +102,10 @@ class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
                 array = to_device(array, device)
             self.store(self._store_initial(array))
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        register_as_pytree(cls)
+
     @property
     def name(self) -> str:
         """Its name, with TensorFlow's suffix `:0`."""
@@ -146,6 +151,11 @@ class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
     def dtype(self) -> np.dtype[Any]:
         """The type of its elements."""
         return self._dtype
+
+    @property
+    def layout(self) -> ShardLayout | None:
+        """How its array is cut over the replicas; None if it is whole."""
+        return None
 
     @property
     def device(self) -> str:
@@ -240,10 +250,6 @@ class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
 
     # Used by the engines, and overridden by subclasses.
 
-    def _old_for(self, change: Change) -> jax.Array:
-        """Returns the old value; hold the lock until the new one is stored."""
-        return self.stored if change is replace else self._readable()
-
     def _readable(self) -> jax.Array:
         """Returns the stored array, or raises if it is lost; hold the lock."""
         array = self.stored
@@ -319,7 +325,8 @@ class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
             with jax.default_device(device):
                 given = to_device(given, device)
                 with aliasing.lock:
-                    self.store(change(self._old_for(change), given))
+                    old = self.stored if change is replace else self._readable()
+                    self.store(change(old, given))
             return self
         if isinstance(frame, stack.Replica) and frame.context.num_replicas_in_sync > 1:
             raise RuntimeError(

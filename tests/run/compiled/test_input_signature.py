@@ -9,20 +9,20 @@ import pytest
 
 import mirrax
 from mirrax import PerReplica, TensorSpec
-from mirrax.run.compiled.input_signature import Signature
 from mirrax.values.tensor_spec import PerReplicaSpec
 
 ROWS = TensorSpec([None, 2])
 
 
 def signature(*specs, fn=lambda x, y=None: None):
-    return Signature("step", fn, specs)
+    fn.__name__ = "step"
+    return mirrax.function(fn, input_signature=specs)
 
 
 def test_without_a_signature_everything_fits():
-    free = Signature("step", lambda *_: None, None)
+    free = mirrax.function(lambda *_: None)
     free.fitted((object(), 1), {"x": "text"})
-    assert free.specs is None
+    assert free.input_signature is None
 
 
 def test_an_empty_signature_takes_no_arguments():

@@ -9,17 +9,17 @@ import pytest
 
 import mirrax
 from mirrax import trees
-from mirrax.run.compiled.arguments import keyed_arguments
-from mirrax.run.compiled.known_arguments import KnownArguments
-from mirrax.run.compiled.program_cache import LastCall, ProgramCache
+from mirrax.run.compiled.arguments import keyed_argument
+from mirrax.run.compiled.last_call import LastCall
+from mirrax.run.compiled.program_cache import ProgramCache
 from mirrax.variables import foreign_libraries
 
 
 def last_call_of(args, is_run=False):
     leaves, structure = jax.tree.flatten(args, is_leaf=trees.is_leaf)
     structures = None if leaves == args else structure.children()
-    keyed = keyed_arguments(leaves, None)
-    return LastCall("program", KnownArguments(leaves, keyed, structures), is_run)
+    keys = [keyed_argument(leaf, None).key for leaf in leaves]
+    return LastCall("program", leaves, keys, structures, is_run)
 
 
 def test_a_call_of_the_same_kind_gets_its_arrays():
@@ -61,7 +61,8 @@ def test_workers_compare_arguments_that_are_not_mirrored(two_replicas):
     mirrored = jax.device_put(jnp.ones(3), topology.replicated)
 
     def known(leaves):
-        return KnownArguments(leaves, keyed_arguments(leaves, None), None, topology)
+        keys = [keyed_argument(leaf, None).key for leaf in leaves]
+        return LastCall("program", leaves, keys, None, True, topology)
 
     for leaf in (jnp.ones(3), 1.0):
         assert known([mirrored]).arrays_of([leaf]) is None

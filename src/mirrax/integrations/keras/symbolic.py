@@ -25,7 +25,7 @@ def install() -> None:
 def _call(original: Callable[..., Any], layer: Any, *args: Any, **kw: Any) -> Any:
     if stack.overlay() is not None or not _holds_variables(layer):
         return original(layer, *args, **kw)
-    with stack.overlaid(_ShapesOnly(False, set(), [])):
+    with stack.overlaid(_ShapesOnly(inside_replica=False)):
         return original(layer, *args, **kw)
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import functools
+import dataclasses
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -15,59 +15,123 @@ from mirrax.collectives.shard_layout import ShardLayout
 from mirrax.collectives.worker_exchange import shape_dtype_of
 from mirrax.context import stack
 from mirrax.devices.topology import Topology
-from mirrax.run.compiled.placement import PLAIN, Placement, placement_of
-from mirrax.run.compiled.replica_arguments import stand_in
+from mirrax.run.compiled.placement import (
+    PLAIN,
+    Placement,
+    joined_parts,
+    placement_of,
+)
 from mirrax.trees import IdentityKey, NotTraceableLeaf
-from mirrax.values.array_like import as_arrays, is_array_like
-from mirrax.values.layouts import Joined, Layout, Parts, Replicated, join_parts
+from mirrax.values.array_like import as_arrays, is_array, is_array_like
+from mirrax.values.layouts import Joined, Parts, Replicated, join_parts
 from mirrax.values.mirrored import Mirrored
-from mirrax.values.per_replica import LocalPerReplica, PerReplica
-
-KeyedArgument = tuple[Any, Any, Layout | Placement | None]
-"""Cache key of an argument, input of the program, and how that is laid out.
-
-A static argument, which is part of the program, has no layout.
-"""
-
-NOT_TRACEABLE: KeyedArgument = (object(), None, None)
-"""For an argument that cannot be traced, such as parts of unequal shapes."""
+from mirrax.values.per_replica import PerReplica
+from mirrax.values.regroup import refuse_captured
 
 NUMBERS = (int, float, complex)
 
 
-def are_flat(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
-    """Returns whether no argument is a structure, by their types."""
-    return not kwargs and _FLAT.issuperset(map(type, args))
-
-
-@functools.cache
-def flat_structure(count: int) -> Any:
-    """Returns the structure of this many arguments that have none inside."""
-    return trees.flatten((tuple(range(count)), {}))[1]
-
-
-_FLAT = {ArrayImpl, np.ndarray, PerReplica, LocalPerReplica, *NUMBERS}
-
-
-def keyed_arguments(
-    leaves: Sequence[Any], topology: Topology | None
-) -> list[KeyedArgument]:
-    """Returns arguments with their cache keys and arrays.
+class Argument(NamedTuple):
+    """One leaf of the arguments of a call.
 
     Args:
-        leaves: The arguments.
+        value: The input of the program; or a static argument, which is part of it.
+        placement: How the input lies on the devices; None for a static argument.
+        key: Its part of the cache key.
+    """
+
+    value: Any
+    placement: Placement | None = None
+    key: Any = None
+
+    @property
+    def stand_in(self) -> Any:
+        """What to trace with in place of an input."""
+        value = self.value
+        if type(value) in NUMBERS:
+            return value
+        if isinstance(value, jax.Array):
+            weak = bool(value.aval.weak_type)
+            return jax.ShapeDtypeStruct(value.shape, value.dtype, weak_type=weak)
+        dtype = jax.dtypes.canonicalize_dtype(value.dtype)
+        return jax.ShapeDtypeStruct(value.shape, dtype)
+
+
+NOT_TRACEABLE = Argument(None, key=object())
+"""For an argument that cannot be traced, such as parts of unequal shapes."""
+
+
+@dataclasses.dataclass(frozen=True)
+class CallArguments:
+    """The arguments of a call.
+
+    Args:
+        arguments: The leaves.
+        structure: How they are nested in positional and keyword arguments.
+    """
+
+    arguments: Sequence[Argument]
+    structure: Any
+
+    @property
+    def are_traceable(self) -> bool:
+        """Whether none of them rules out a single program."""
+        return not any(each is NOT_TRACEABLE for each in self.arguments)
+
+    @property
+    def keys(self) -> tuple[Any, ...]:
+        """The cache keys."""
+        return tuple([argument.key for argument in self.arguments])
+
+    @property
+    def inputs(self) -> list[Argument]:
+        """Those that are inputs of the program."""
+        return [each for each in self.arguments if each.placement is not None]
+
+    @property
+    def arrays(self) -> list[Any]:
+        """The inputs of the program."""
+        return [each.value for each in self.inputs]
+
+    @property
+    def stand_ins(self) -> list[Any]:
+        """What to trace with in place of the inputs."""
+        return [each.stand_in for each in self.inputs]
+
+    @property
+    def placements(self) -> list[Placement]:
+        """How the inputs lie on the devices."""
+        found = [each.placement for each in self.arguments]
+        return [placement for placement in found if placement is not None]
+
+    def of_inputs(self, values: Sequence[Any]) -> list[Any]:
+        """Returns those of `values`, one for each argument, that belong to inputs."""
+        pairs = zip(values, self.arguments, strict=True)
+        return [value for value, each in pairs if each.placement is not None]
+
+    def filled(self, values: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Returns the arguments and keywords with `values` in place of the inputs."""
+        given = iter(values)
+        leaves = [
+            each.value if each.placement is None else next(given)
+            for each in self.arguments
+        ]
+        args, kwargs = trees.unflatten(self.structure, leaves)
+        return args, kwargs
+
+
+def keyed_argument(leaf: Any, topology: Topology | None) -> Argument:
+    """Returns an argument of a program, with its cache key.
+
+    Args:
         topology: The devices of the program, if it is the `run` of a strategy.
     """
-    return [_keyed(leaf, topology) for leaf in leaves]
-
-
-def _keyed(leaf: Any, topology: Topology | None) -> KeyedArgument:
     if isinstance(leaf, PerReplica):
         layout = leaf.layout
         if isinstance(layout, Parts):
             return _keyed_parts(leaf, layout, topology)
         assert isinstance(layout, Joined | Replicated)
-        return keyed_layout(layout)
+        return Argument(layout.array, placement_of(layout), layout_key(layout))
     if isinstance(leaf, np.ndarray | np.generic):
         if leaf.dtype.kind in "OUS":
             raise TypeError(
@@ -75,37 +139,32 @@ def _keyed(leaf: Any, topology: Topology | None) -> KeyedArgument:
                 f"Received: an array of dtype {leaf.dtype}."
             )
         dtype = jax.dtypes.canonicalize_dtype(leaf.dtype)
-        return (leaf.shape, dtype, False), leaf, PLAIN
+        return Argument(leaf, PLAIN, (leaf.shape, dtype, False))
     if type(leaf) in NUMBERS:
-        return ("number", type(leaf)), leaf, PLAIN
+        return Argument(leaf, PLAIN, ("number", type(leaf)))
     if isinstance(leaf, jax.Array):
         key = (leaf.shape, leaf.dtype, leaf.aval.weak_type)
         cut = ShardLayout.of_array(leaf, topology)
         if cut is None:
             is_of_other_replicas = ShardLayout.of_array(leaf) is not None
-            return key, np.asarray(leaf) if is_of_other_replicas else leaf, PLAIN
-        return (*key, leaf.sharding), leaf, Placement("sharded", layout=cut)
+            value = np.asarray(leaf) if is_of_other_replicas else leaf
+            return Argument(value, PLAIN, key)
+        placement = Placement("sharded", layout=cut)
+        return Argument(leaf, placement, (*key, leaf.sharding))
     if isinstance(leaf, Mirrored):
-        return (leaf.shape, leaf.dtype, "mirrored"), leaf.array, PLAIN
+        return Argument(leaf.array, PLAIN, (leaf.shape, leaf.dtype, "mirrored"))
     if isinstance(leaf, NotTraceableLeaf):
         return NOT_TRACEABLE
-    return static_key(leaf), None, None
+    return Argument(leaf, key=static_key(leaf))
 
 
-def placement_of_argument(argument: KeyedArgument) -> Placement:
-    """Returns how an input of the program lies on the devices."""
-    _, _, layout = argument
-    assert layout is not None
-    return layout if isinstance(layout, Placement) else placement_of(layout)
-
-
-def keyed_layout(layout: Joined | Replicated) -> KeyedArgument:
-    """Returns the key of a per-replica value that is one array, and that array."""
+def layout_key(layout: Joined | Replicated) -> Any:
+    """Returns the cache key of a per-replica value that is one array."""
     aval = layout.array.aval
     kind: Any = layout.topology
     if type(layout) is Joined:
         kind = (layout.is_scalar, layout.is_weak, layout.topology)
-    return (aval.shape, aval.dtype, kind), layout.array, layout
+    return aval.shape, aval.dtype, kind
 
 
 def static_key(leaf: Any) -> Any:
@@ -121,10 +180,10 @@ def static_key(leaf: Any) -> Any:
 
 def _keyed_parts(
     value: PerReplica, layout: Parts, topology: Topology | None
-) -> KeyedArgument:
+) -> Argument:
     topology = topology or layout.topology or _find_topology(layout.held)
     if topology is None or not all(is_array_like(part) for part in layout.held):
-        return IdentityKey(value), None, None
+        return Argument(value, key=IdentityKey(value))
     parts = as_arrays(layout.held)
     kinds = layout.shapes or [shape_dtype_of(part) for part in parts]
     if any(kind != kinds[0] for kind in kinds):
@@ -136,13 +195,41 @@ def _keyed_parts(
     if not is_weak:
         # Cached, because the same batch is often given to several functions.
         value.layout = joined
-    return keyed_layout(joined)
+    return Argument(joined.array, placement_of(joined), layout_key(joined))
 
 
-def stand_in_of(argument: KeyedArgument) -> Any:
-    """Returns what to trace with in place of an argument."""
-    _, array, _ = argument
-    return array if type(array) in NUMBERS else stand_in(array)
+def traced_argument(leaf: Any, topology: Topology) -> Argument:
+    """Returns an argument of a `run` inside a trace."""
+    if isinstance(leaf, Mirrored):
+        return Argument(leaf.array, PLAIN)
+    if not isinstance(leaf, PerReplica):
+        return Argument(leaf, PLAIN if is_array(leaf) else None)
+    refuse_captured(leaf, topology)
+    layout = leaf.layout
+    if isinstance(layout, Replicated):
+        return Argument(layout.array, PLAIN)
+    if not isinstance(layout, Joined):
+        parts = layout.parts
+        if not is_array_like(parts[0]):
+            return Argument(leaf)
+        if topology.is_local and all(part is parts[0] for part in parts):
+            return traced_argument(parts[0], topology)
+        layout = joined_parts(parts, topology)
+    return Argument(layout.array, placement_of(layout))
+
+
+def same_object(leaf: Any) -> Any:
+    """Returns what all replicas get for a static argument; raises if they differ."""
+    if not isinstance(leaf, PerReplica):
+        return leaf
+    parts = leaf.layout.parts
+    if any(part != parts[0] for part in parts):
+        raise TypeError(
+            "A function that is compiled once for all replicas can be given different "
+            "numbers and arrays on each, but no other objects. Received: "
+            f"{parts!r}. Use arrays, or call `strategy.run` with a plain function."
+        )
+    return parts[0]
 
 
 def topology_of_workers(leaves: Sequence[Any]) -> Topology | None:

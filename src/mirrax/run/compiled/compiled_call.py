@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-import dataclasses
+import operator
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -17,20 +17,14 @@ from mirrax.context import stack
 from mirrax.context.guards import NotTraceable
 from mirrax.devices.topology import Topology
 from mirrax.run.compiled.arguments import (
-    NOT_TRACEABLE,
-    KeyedArgument,
-    are_flat,
-    flat_structure,
-    keyed_arguments,
-    placement_of_argument,
-    stand_in_of,
+    CallArguments,
+    keyed_argument,
     topology_of_workers,
 )
-from mirrax.run.compiled.donation import Donation, refuse_donated
-from mirrax.run.compiled.known_arguments import KnownArguments
-from mirrax.run.compiled.placement import Placement
+from mirrax.run.compiled.donation import are_donated, refuse_donated
+from mirrax.run.compiled.last_call import LastCall
 from mirrax.run.compiled.program import Program
-from mirrax.run.compiled.program_cache import LastCall, ProgramCache
+from mirrax.run.compiled.program_cache import ProgramCache
 from mirrax.run.compiled.tracing import Traced
 from mirrax.run.compiled.workers.worker_arguments import agreed_arguments, agreed_parts
 from mirrax.trees import IdentityKey, Tree
@@ -52,64 +46,25 @@ _HINT = (
 )
 
 
-@dataclasses.dataclass(frozen=True)
-class CallArguments:
-    """The arguments of a call, as a program takes them.
-
-    Args:
-        leaves: The arguments.
-        structure: How they are nested.
-        keyed: The same with their keys and arrays.
-    """
-
-    leaves: Sequence[Any]
-    structure: Any
-    keyed: Sequence[KeyedArgument]
-
-    @property
-    def arrays(self) -> list[Any]:
-        """The inputs of the program."""
-        return [array for _, array, layout in self.keyed if layout is not None]
-
-    @property
-    def dynamic(self) -> list[KeyedArgument]:
-        """The arguments that are inputs."""
-        return [keyed for keyed in self.keyed if keyed[2] is not None]
-
-    def of_dynamic(self, values: Sequence[Any]) -> list[Any]:
-        """Returns those of `values`, one for each argument, that belong to inputs."""
-        pairs = zip(values, self.keyed, strict=True)
-        return [value for value, (_, _, layout) in pairs if layout is not None]
-
-    def filled(self, values: Sequence[Any]) -> Any:
-        """Returns the arguments and keywords with `values` in place of the inputs."""
-        given = iter(values)
-        pairs = zip(self.leaves, self.keyed, strict=True)
-        leaves = [
-            leaf if layout is None else next(given) for leaf, (_, _, layout) in pairs
-        ]
-        return trees.unflatten(self.structure, leaves)
-
-
 class CompiledCall(abc.ABC):
     """Finds or builds the program of a call: of a function, or of one on replicas.
 
     Args:
         name: The name of the function.
-        donation: Which arguments it may overwrite.
+        donated: Which positional arguments it may overwrite.
         topology: The devices, if it runs on replicas.
     """
 
     def __init__(
         self,
         name: str,
-        donation: Donation,
+        donated: Sequence[int],
         topology: Topology | None = None,
     ) -> None:
         self.name = name
         self.programs = ProgramCache(name)
         self.last_call: LastCall | None = None
-        self._donation = donation
+        self._donated = donated
         self._topology = topology
 
     @property
@@ -118,19 +73,8 @@ class CompiledCall(abc.ABC):
         return self.programs.trace_count
 
     @abc.abstractmethod
-    def _trace(
-        self,
-        given: CallArguments,
-        stand_ins: Sequence[Any],
-        placements: Sequence[Placement],
-    ) -> Traced:
-        """Returns what the Python function does with such arguments.
-
-        Args:
-            given: The arguments.
-            stand_ins: What to trace with in place of those that are inputs.
-            placements: How these lie on the devices.
-        """
+    def _trace(self, given: CallArguments) -> Traced:
+        """Returns what the Python function does with such arguments."""
 
     @abc.abstractmethod
     def _call_python(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Tree:
@@ -169,39 +113,37 @@ class CompiledCall(abc.ABC):
             # Part of the current derivative.
             return self._call_python(args, kwargs)
         foreign_libraries.connected()
-        if are_flat(args, kwargs):
-            leaves, structure = list(args), flat_structure(len(args))
-        else:
-            leaves, structure = trees.flatten((tuple(args), kwargs))
+        leaves, structure = trees.flatten((tuple(args), kwargs))
+        is_flat = len(leaves) == len(args) and all(map(operator.is_, leaves, args))
         topology = self._topology or topology_of_workers(leaves)
         is_local = topology is None or topology.job is None
         if topology is not None and not is_local:
             leaves = self._agree(leaves, structure, topology)
-        keyed = keyed_arguments(leaves, self._topology)
-        keys = tuple([key for key, _, _ in keyed])
-        if NOT_TRACEABLE[0] in keys:
+        arguments = [keyed_argument(leaf, self._topology) for leaf in leaves]
+        given = CallArguments(arguments, structure)
+        if not given.are_traceable:
             args, kwargs = trees.unflatten(structure, leaves)
             return self._run_untraced(args, kwargs)
         fingerprint = self._fingerprint(leaves)
         # The `run` of a strategy does the same inside and outside of its scope.
         place = _place() if self._topology is None else None
-        key = (structure, keys, fingerprint, place, config_fingerprint())
-        given = CallArguments(leaves, structure, keyed)
+        key = (structure, given.keys, fingerprint, place, config_fingerprint())
         count = self.programs.trace_count
         program = self.programs.get(key, self._build, given)
         if program is None:
             return self._run_untraced(args, kwargs)
         if (
             not kwargs
-            and None not in [layout for _, _, layout in keyed]
+            and len(given.inputs) == len(leaves)
             and place is None
             and not program.can_be_outdated
         ):
-            is_flat = structure == flat_structure(len(leaves))
             structures = None if is_flat else structure.children()[0].children()
             mirrored_on = None if is_local else self._topology
-            known = KnownArguments(leaves, keyed, structures, mirrored_on)
-            self.last_call = LastCall(program, known, self._topology is not None)
+            is_run = self._topology is not None
+            self.last_call = LastCall(
+                program, leaves, given.keys, structures, is_run, mirrored_on
+            )
         started = time.perf_counter()
         try:
             result = program(given.arrays)
@@ -221,21 +163,17 @@ class CompiledCall(abc.ABC):
         refuse_donated(leaves)
         if self._topology is None:
             return agreed_parts(leaves, topology)
-        flags = self._donation.flags(structure, len(leaves))
+        flags = are_donated(self._donated, structure, self.name)
         return agreed_arguments(leaves, topology, flags)
 
     def _build(self, given: CallArguments) -> Program | None:
         """Returns the program for arguments such as these, if there can be one."""
-        foreign_libraries.check_arguments(
-            trees.unflatten(given.structure, given.leaves)
-        )
-        stand_ins = [stand_in_of(argument) for argument in given.dynamic]
-        placements = [placement_of_argument(argument) for argument in given.dynamic]
-        flags = self._donation.flags(given.structure, len(given.leaves))
+        foreign_libraries.check_arguments(given.filled(given.arrays))
+        flags = are_donated(self._donated, given.structure, self.name)
         is_run = self._topology is not None
         self.programs.count_trace()
         try:
-            traced = self._trace(given, stand_ins, placements)
+            traced = self._trace(given)
         except NotTraceable:
             return None
         except Exception as error:
@@ -244,7 +182,8 @@ class CompiledCall(abc.ABC):
             if isinstance(error, _REFUSALS):
                 error.add_note(_HINT)
             raise
-        return Program(traced, placements, given.of_dynamic(flags), self.name, is_run)
+        donated = given.of_inputs(flags)
+        return Program(traced, given.placements, donated, self.name, is_run)
 
 
 def _place() -> Any:

@@ -12,39 +12,37 @@ from mirrax._jax.arrays import ArrayImpl, donated_error
 from mirrax.variables import aliasing
 
 
-class Donation:
-    """Which arguments of a function are donated.
+def donated_numbers(argnums: Any) -> tuple[int, ...]:
+    """Returns the numbers of the positional arguments that a function may overwrite."""
+    numbers = (argnums,) if isinstance(argnums, int) else argnums
+    is_list = isinstance(numbers, tuple | list)
+    if not is_list or not all(type(n) is int and n >= 0 for n in numbers):
+        raise ValueError(
+            "`donate_argnums` is the number of a positional argument, from 0, or a "
+            f"tuple of them. Received: donate_argnums={argnums!r}."
+        )
+    return tuple(numbers)
+
+
+def are_donated(numbers: Sequence[int], structure: Any, name: str) -> list[bool]:
+    """Returns which leaves of the arguments of a call of function `name` are donated.
 
     Args:
-        argnums: The number of a positional argument, or several.
+        numbers: The positional arguments that the function may overwrite.
+        structure: How the leaves are nested.
     """
-
-    def __init__(self, name: str, argnums: Any) -> None:
-        numbers = (argnums,) if isinstance(argnums, int) else argnums
-        is_list = isinstance(numbers, tuple | list)
-        if not is_list or not all(type(n) is int and n >= 0 for n in numbers):
-            raise ValueError(
-                "`donate_argnums` is the number of a positional argument, from 0, or a "
-                f"tuple of them. Received: donate_argnums={argnums!r}."
-            )
-        self._name = name
-        self.numbers = tuple(numbers)
-
-    def flags(self, structure: Any, num_leaves: int) -> list[bool]:
-        """Returns which leaves of the arguments of a call are donated."""
-        if not self.numbers:
-            return [False] * num_leaves
-        args, _ = trees.unflatten(structure, list(range(num_leaves)))
-        if max(self.numbers) >= len(args):
-            raise ValueError(
-                "`donate_argnums` counts the arguments that are given by position. "
-                f"Received: donate_argnums={self.numbers} for a call of {self._name} "
-                f"with {len(args)} of them. Give what is donated by position."
-            )
-        donated = {
-            index for number in self.numbers for index in trees.leaves(args[number])
-        }
-        return [index in donated for index in range(num_leaves)]
+    num_leaves = structure.num_leaves
+    if not numbers:
+        return [False] * num_leaves
+    args, _ = trees.unflatten(structure, list(range(num_leaves)))
+    if max(numbers) >= len(args):
+        raise ValueError(
+            "`donate_argnums` counts the arguments that are given by position. "
+            f"Received: donate_argnums={tuple(numbers)} for a call of {name} "
+            f"with {len(args)} of them. Give what is donated by position."
+        )
+    donated = {index for number in numbers for index in trees.leaves(args[number])}
+    return [index in donated for index in range(num_leaves)]
 
 
 def refuse_donated(arrays: Sequence[Any]) -> None:

@@ -12,10 +12,10 @@ from typing_extensions import override
 
 from mirrax.context import stack
 from mirrax.run import function_identity
-from mirrax.run.compiled.compiled_call import CallArguments, CompiledCall
-from mirrax.run.compiled.donation import Donation
-from mirrax.run.compiled.input_signature import Signature
-from mirrax.run.compiled.placement import Placement
+from mirrax.run.compiled.arguments import CallArguments
+from mirrax.run.compiled.compiled_call import CompiledCall
+from mirrax.run.compiled.donation import donated_numbers
+from mirrax.run.compiled.input_signature import fitted_arguments, required_specs
 from mirrax.run.compiled.program import trace_program
 from mirrax.run.compiled.program_cache import MAX_PROGRAMS
 from mirrax.run.compiled.replica_function import ReplicaFunction
@@ -109,10 +109,13 @@ class Function(CompiledCall, Generic[P, R]):
             raise TypeError(f"`mirrax.function` takes a function. Received: {fn!r}.")
         functools.update_wrapper(self, fn)
         name = getattr(fn, "__name__", repr(fn))
-        super().__init__(name, Donation(name, donate_argnums))
+        super().__init__(name, donated_numbers(donate_argnums))
         self.fn = fn
-        self._signature = Signature(name, fn, input_signature)
-        self.input_signature = self._signature.specs
+        self.input_signature = (
+            None if input_signature is None else required_specs(input_signature)
+        )
+        # Whether the first argument is the object that it is called on.
+        self.is_method = False
         # Read and written as one, because several threads may call.
         self.last_replica_function: tuple[Callable[[], Any], Callable[[], Any]] = (
             lambda: None,
@@ -172,7 +175,7 @@ class Function(CompiledCall, Generic[P, R]):
         return functools.partial(self, instance)
 
     def __set_name__(self, owner: type, name: str) -> None:
-        self._signature.is_method = True
+        self.is_method = True
 
     def __getstate__(self) -> dict[str, Any]:
         """Returns the state for a copy or a pickle, without compiled programs."""
@@ -180,17 +183,16 @@ class Function(CompiledCall, Generic[P, R]):
         names = ("programs", "last_call", "last_replica_function", "_inner", "_over")
         return {**vars(self), **{name: vars(fresh)[name] for name in names}}
 
-    @property
-    def is_method(self) -> bool:
-        """Whether the first argument is the object that it is called on."""
-        return self._signature.is_method
-
     def fitted(self, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         """Returns the arguments of a call as the program takes them, or raises.
 
         They must fit the input signature.
         """
-        return self._signature.fitted(args, kwargs)
+        if self.input_signature is None:
+            return args, kwargs
+        return fitted_arguments(
+            self.fn, self.input_signature, args, kwargs, self.is_method
+        )
 
     def over(self, strategy: Any, run_uneven: Callable[..., Tree]) -> ReplicaFunction:
         """Returns this function on every replica of `strategy`.
@@ -207,7 +209,7 @@ class Function(CompiledCall, Generic[P, R]):
             return found
         found = strategy.functions.get(self)
         if found is None:
-            found = ReplicaFunction(self, self._donation, strategy, run_uneven)
+            found = ReplicaFunction(self, self._donated, strategy, run_uneven)
             strategy.functions[self] = found
             self._over.add(found)
         self.last_replica_function = (weakref.ref(strategy), weakref.ref(found))
@@ -240,20 +242,14 @@ class Function(CompiledCall, Generic[P, R]):
             self._inner.popitem(last=False)
 
     @override
-    def _trace(
-        self,
-        given: CallArguments,
-        stand_ins: Sequence[Any],
-        placements: Sequence[Placement],
-    ) -> Traced:
-        def body(*values: Any) -> Tree:
-            args, kwargs = given.filled(values)
+    def _trace(self, given: CallArguments) -> Traced:
+        def called(*args: Any, **kwargs: Any) -> Tree:
             result = self.fn(*args, **kwargs)
             for strategy in stack.overlay().strategies:
                 strategy.outer_functions.add(self)
             return result
 
-        return trace_program(body, stand_ins, placements)
+        return trace_program(called, given)
 
     @override
     def _call_python(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Tree:

@@ -15,45 +15,8 @@ from mirrax.values.regroup import select
 from mirrax.values.tensor_spec import PerReplicaSpec, TensorSpec
 
 
-class Signature:
-    """The specs that the arguments of a function must match.
-
-    Args:
-        specs: Descriptions that its arguments must fit; None if there are none.
-
-    Attributes:
-        is_method: Whether the first argument is the object that it is called on.
-    """
-
-    def __init__(
-        self, name: str, fn: Callable[..., Any], specs: Sequence[Any] | None
-    ) -> None:
-        self._name = name
-        self._fn = fn
-        self.specs = None if specs is None else _required_specs(specs)
-        self.is_method = False
-
-    def fitted(self, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        """Returns these arguments, lists as arrays; raises unless they fit."""
-        if self.specs is None:
-            return args, kwargs
-        if kwargs:
-            try:
-                bound = inspect.signature(self._fn).bind(*args, **kwargs)
-            except TypeError as error:
-                raise TypeError(f"{self._name}: {error}") from None
-            args, kwargs = bound.args, bound.kwargs
-        first = int(self.is_method)
-        if len(args) - first != len(self.specs):
-            raise TypeError(
-                f"{self._name} takes {len(self.specs)} argument(s), as its "
-                f"`input_signature` says. Received: {len(args) - first}."
-            )
-        own = [_fitted(s, a) for s, a in zip(self.specs, args[first:], strict=True)]
-        return (*args[:first], *own), kwargs
-
-
-def _required_specs(specs: Any) -> tuple[Any, ...]:
+def required_specs(specs: Any) -> tuple[Any, ...]:
+    """Returns the descriptions in an `input_signature`; raises if it has others."""
     is_list = isinstance(specs, list | tuple)
     if not is_list or any(isinstance(s, int | float | str | type) for s in specs):
         raise TypeError(
@@ -61,6 +24,35 @@ def _required_specs(specs: Any) -> tuple[Any, ...]:
             f"[TensorSpec([None, 2])]. Received: {specs!r}."
         )
     return tuple(specs)
+
+
+def fitted_arguments(
+    fn: Callable[..., Any],
+    specs: Sequence[Any],
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    is_method: bool,
+) -> tuple[Any, dict[str, Any]]:
+    """Returns arguments of `fn`, lists as arrays; raises unless they fit the specs.
+
+    Args:
+        is_method: Whether the first argument is the object that it is called on.
+    """
+    name = getattr(fn, "__name__", repr(fn))
+    if kwargs:
+        try:
+            bound = inspect.signature(fn).bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{name}: {error}") from None
+        args, kwargs = bound.args, bound.kwargs
+    first = int(is_method)
+    if len(args) - first != len(specs):
+        raise TypeError(
+            f"{name} takes {len(specs)} argument(s), as its `input_signature` says. "
+            f"Received: {len(args) - first}."
+        )
+    own = [_fitted(spec, arg) for spec, arg in zip(specs, args[first:], strict=True)]
+    return (*args[:first], *own), kwargs
 
 
 def _fitted(spec: Any, arg: Any) -> Any:

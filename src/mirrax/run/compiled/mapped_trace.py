@@ -20,7 +20,12 @@ from mirrax.collectives.shard_layout import ShardLayout, matching_layouts
 from mirrax.context import stack
 from mirrax.devices.topology import AXIS, Topology
 from mirrax.lazy_modules import LazyModule
-from mirrax.run.compiled.replica_arguments import Argument, argument_of
+from mirrax.run.compiled.arguments import (
+    CallArguments,
+    same_object,
+    traced_argument,
+)
+from mirrax.run.compiled.placement import PLAIN, Placement, placement_of_variable
 from mirrax.run.compiled.spmd_communicator import call_in_replica
 from mirrax.run.compiled.tracing import Traced, refuse_hidden_tracers, trace
 from mirrax.run.replica_context import ReplicaCall
@@ -33,8 +38,7 @@ from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import leave_to_python
 from mirrax.variables.mirrored_variable import MirroredVariable
-from mirrax.variables.sharded_variable import from_stored, layout_of, to_stored
-from mirrax.variables.sync_on_read_variable import SyncOnReadVariable
+from mirrax.variables.sharded_variable import from_stored, to_stored
 from mirrax.variables.variable import Variable
 
 if TYPE_CHECKING:
@@ -48,28 +52,32 @@ def run_traced(call: ReplicaCall) -> Tree:
     overlay = stack.overlay()
     overlay.note_run(call.strategy)
     leaves, structure = trees.flatten((call.args, call.kwargs))
-    inputs = [argument_of(leaf, call.topology) for leaf in leaves]
-    given = [item.value for item in inputs if item.is_dynamic]
-    # Those that are split are each worker's own anyway.
-    constants = [item.value for item in inputs if item.is_dynamic and not item.is_split]
-    constants = [x for x in constants if not isinstance(x, jax.core.Tracer)]
+    arguments = [traced_argument(leaf, call.topology) for leaf in leaves]
+    given = CallArguments(arguments, structure)
+    # Parts are each worker's own anyway.
+    constants = [
+        each.value
+        for each in given.inputs
+        if each.placement is PLAIN and not isinstance(each.value, jax.core.Tracer)
+    ]
     what = "arguments of a function"
     if any(worker_exchange.differing(call.topology, what, constants)):
         # Constants of the trace that differ between workers.
         leave_to_python()
-    mapped = trace_replica(call, inputs, structure)
+    mapped = trace_replica(call, given)
     held = [overlay.read(variable) for variable in mapped.reads]
-    outputs = mapped.evaluate(given, held)
+    outputs = mapped.evaluate(given.arrays, held)
     count = len(mapped.writes)
     for variable, value in zip(mapped.writes, outputs[:count], strict=True):
         overlay.write(variable, value)
-    wrapped = [
-        _wrap(value, varies, is_scalar, call.topology)
-        for value, varies, is_scalar in zip(
-            outputs[count:], mapped.varying, mapped.scalars, strict=True
-        )
+    pairs = zip(mapped.results, outputs[count:], strict=True)
+    results = [
+        PerReplica(Joined(value, placement.is_scalar, call.topology))
+        if placement.is_split
+        else Mirrored(value)
+        for placement, value in pairs
     ]
-    return join_result(mapped.result, wrapped)
+    return join_result(mapped.result, results)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,23 +85,15 @@ class MappedTrace(Traced):
     """What one replica does, to be mapped over all of them.
 
     Args:
-        arguments: How the arguments reach the replicas.
-        varying: Which results vary between them.
-        layouts: How sharded results are cut; None for others.
+        placements: How the arguments lie on the devices.
+        results: How the results do.
         updates: Which new values of mirrored variables replicas may compute in parts.
     """
 
     topology: Topology
-    arguments: Sequence[Argument]
-    varying: Sequence[bool]
-    layouts: Sequence[ShardLayout | None]
+    placements: Sequence[Placement]
+    results: Sequence[Placement]
     updates: Sequence[bool]
-
-    @property
-    def scalars(self) -> list[bool]:
-        """Which results are scalars on each replica."""
-        outputs = self.jaxpr.outvars[len(self.writes) :]
-        return [kind_of(atom)[0] == () for atom in outputs]
 
     @property
     @override
@@ -104,51 +104,71 @@ class MappedTrace(Traced):
     def evaluate(self, arguments: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
         mapped = _map_over_replicas(self)
         held = map(to_stored, self.reads, variables)
-        new, results = mapped(list(self.closed.consts), list(arguments), list(held))
-        return [*map(from_stored, self.writes, new), *results]
+        outputs = mapped(list(self.closed.consts), [*arguments, *held])
+        count = len(self.writes)
+        return [*map(from_stored, self.writes, outputs[:count]), *outputs[count:]]
 
 
-def trace_replica(
-    call: ReplicaCall, inputs: Sequence[Argument], structure: Any
-) -> MappedTrace:
+def trace_replica(call: ReplicaCall, given: CallArguments) -> MappedTrace:
     """Returns what a replica does with such arguments."""
-    topology = call.topology
-    dynamic = [item for item in inputs if item.is_dynamic]
+    topology, placements = call.topology, given.placements
 
     def body(*values: Any) -> tuple[Sequence[jax.Array], Any]:
-        given = iter(values)
-        filled = [next(given) if item.is_dynamic else item.value for item in inputs]
-        args, kwargs = trees.unflatten(structure, filled)
+        args, kwargs = trees.map_leaves(same_object, given.filled(values))
         return split_result(call_in_replica(call, args, kwargs))
 
+    pairs = zip(placements, given.stand_ins, strict=True)
     traced = trace(
         body,
-        [item.local for item in dynamic],
+        [placement.of_replica(stand_in) for placement, stand_in in pairs],
         inside_replica=True,
         axis_env=[(AXIS, topology.num_replicas)],
     )
     traced = worker_agreement.with_per_replica_constants(traced, topology)
-    varying = find_varying_outputs(traced, [item.is_split for item in dynamic])
+    varying = find_varying_outputs(traced, [p.is_split for p in placements])
     refuse_varying_writes(traced.writes, varying)
-    results = zip(traced.jaxpr.outvars, varying, strict=True)
-    kinds = [None if varies else kind_of(atom) for atom, varies in results]
-    sharded = [(x.layout, x.local.dtype) for x in dynamic if x.layout is not None]
+    inputs = zip(placements, traced.jaxpr.invars, strict=False)
+    sharded = [(p.layout, kind_of(var)[1]) for p, var in inputs if p.layout is not None]
+    kinds = [kind_of(atom) for atom in traced.jaxpr.outvars]
+    count = len(traced.writes)
     return MappedTrace(
         traced.closed,
         traced.reads,
         traced.writes,
         traced.result,
         topology,
-        dynamic,
-        varying[len(traced.writes) :],
-        matching_layouts(sharded, kinds[len(traced.writes) :]),
+        placements,
+        _result_placements(topology, sharded, kinds[count:], varying[count:]),
         [_is_divided(*pair, call.collective) for pair in zip(traced.writes, kinds)],
     )
 
 
+def _result_placements(
+    topology: Topology,
+    sharded: Sequence[tuple[ShardLayout, Any]],
+    kinds: Sequence[Any],
+    varying: Sequence[bool],
+) -> list[Placement]:
+    """Returns how results lie on the devices.
+
+    Args:
+        sharded: Layout and dtype of the sharded arguments.
+        kinds: Shape and dtype of each result on a replica.
+        varying: Which results vary between replicas.
+    """
+    pairs = list(zip(kinds, varying, strict=True))
+    layouts = matching_layouts(sharded, [None if v else kind for kind, v in pairs])
+    return [
+        Placement("joined", topology, is_scalar=kind[0] == ())
+        if varies
+        else Placement("mirrored" if layout is None else "sharded", layout=layout)
+        for (kind, varies), layout in zip(pairs, layouts, strict=True)
+    ]
+
+
 def _is_divided(variable: Variable, kind: Any, collective: Collective) -> bool:
     """Returns whether replicas may divide the update of a variable among them."""
-    is_mirrored = isinstance(variable, MirroredVariable) and not layout_of(variable)
+    is_mirrored = isinstance(variable, MirroredVariable) and not variable.layout
     if collective.update_bytes is None or not is_mirrored:
         return False
     shape, dtype = kind
@@ -158,90 +178,56 @@ def _is_divided(variable: Variable, kind: Any, collective: Collective) -> bool:
 
 def find_varying_outputs(traced: Traced, is_split: Sequence[bool]) -> list[bool]:
     """Returns which outputs of a replica's program vary between replicas."""
-    return find_varying(traced.jaxpr, [*is_split, *_are_varying(traced.reads)])
-
-
-def _are_varying(variables: Sequence[Variable]) -> list[bool]:
-    return [isinstance(variable, SyncOnReadVariable) for variable in variables]
+    reads = map(placement_of_variable, traced.reads)
+    return find_varying(traced.jaxpr, [*is_split, *(p.is_split for p in reads)])
 
 
 def _map_over_replicas(traced: MappedTrace) -> Callable[..., Any]:
     """Returns the traced work of one replica as a function over all of them."""
-    varying_reads = _are_varying(traced.reads)
-    varying_writes = _are_varying(traced.writes)
-    count = len(traced.writes)
-    argument_cuts = [item.layout for item in traced.arguments]
-    cuts = [layout_of(variable) for variable in traced.reads]
-    new_cuts = [layout_of(variable) for variable in traced.writes]
-    is_split = [item.is_split for item in traced.arguments]
+    given = [*traced.placements, *map(placement_of_variable, traced.reads)]
+    made = [*map(placement_of_variable, traced.writes), *traced.results]
+    local_shapes = [kind_of(var)[0] for var in traced.jaxpr.invars]
+    arguments = zip(traced.placements, local_shapes, strict=False)
     names = (
         [
-            *(f"an argument of shape {item.local.shape}" for item in traced.arguments),
+            *(f"an argument of shape {shape}" for _, shape in arguments),
             *(repr(variable.name) for variable in traced.reads),
         ],
         [
             *(repr(variable.name) for variable in traced.writes),
-            *("a result" for _ in traced.layouts),
+            *("a result" for _ in traced.results),
         ],
     )
 
-    def one_replica(
-        consts: list[Any], values: list[Any], held: list[Any]
-    ) -> tuple[list[Any], list[Any]]:
-        arguments = [
-            value.reshape(item.local.shape) if item.is_split else value
-            for value, item in zip(values, traced.arguments, strict=True)
-        ]
-        variables = [
-            value.reshape(variable.shape) if varies else value
-            for value, varies, variable in zip(
-                held, varying_reads, traced.reads, strict=True
-            )
-        ]
+    def one_replica(consts: list[Any], values: list[Any]) -> list[Any]:
         outputs = evaluate_in_parts(
             ClosedJaxpr(traced.jaxpr, consts),
-            [*arguments, *variables],
-            [*argument_cuts, *cuts],
-            [*is_split, *varying_reads],
-            [*new_cuts, *traced.layouts],
-            [*traced.updates, *(False for _ in traced.layouts)],
+            [
+                value.reshape(shape) if placement.is_split else value
+                for value, shape, placement in zip(
+                    values, local_shapes, given, strict=True
+                )
+            ],
+            [placement.layout for placement in given],
+            [placement.is_split for placement in given],
+            [placement.layout for placement in made],
+            [*traced.updates, *(False for _ in traced.results)],
             traced.topology.num_replicas,
             names,
         )
-        flags = [*varying_writes, *traced.varying]
-        outputs = [
-            jnp.atleast_1d(value) if flag else value
-            for value, flag in zip(outputs, flags, strict=True)
+        return [
+            jnp.atleast_1d(value) if placement.is_split else value
+            for value, placement in zip(outputs, made, strict=True)
         ]
-        return outputs[:count], outputs[count:]
 
+    whole = [PartitionSpec()] * len(traced.closed.consts)
     return jax.shard_map(
         one_replica,
         mesh=traced.topology.mesh,
-        in_specs=(
-            [PartitionSpec()] * len(traced.closed.consts),
-            list(map(_spec, is_split, argument_cuts)),
-            list(map(_spec, varying_reads, cuts)),
-        ),
-        out_specs=(
-            list(map(_spec, varying_writes, new_cuts)),
-            list(map(_spec, traced.varying, traced.layouts)),
-        ),
+        in_specs=(whole, [placement.spec for placement in given]),
+        out_specs=[placement.spec for placement in made],
         check_vma=False,
     )
-
-
-def _spec(is_split: bool, layout: ShardLayout | None) -> PartitionSpec:
-    """Returns how an input or output of all replicas is divided among them."""
-    if layout is not None:
-        return layout.spec
-    return PartitionSpec(AXIS) if is_split else PartitionSpec()
-
-
-def _wrap(value: jax.Array, varies: bool, is_scalar: bool, topology: Topology) -> Any:
-    if varies:
-        return PerReplica(Joined(value, is_scalar, topology))
-    return Mirrored(value)
 
 
 def split_result(result: Tree) -> tuple[list[jax.Array], Any]:

@@ -8,21 +8,23 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import NamedSharding
+from jax.sharding import NamedSharding, PartitionSpec
 
 from mirrax import trees
 from mirrax._jax.arrays import shards, uncommitted
+from mirrax.collectives import worker_exchange
+from mirrax.collectives.reduce import shapes_of
 from mirrax.collectives.shard_layout import ShardLayout
 from mirrax.context import stack
-from mirrax.devices.topology import Topology
-from mirrax.run.compiled.replica_arguments import joined_parts
+from mirrax.devices.topology import AXIS, Topology
 from mirrax.run.compiled.tracing import refuse_hidden_tracers
 from mirrax.trees import Tree
 from mirrax.values.array_like import as_array, as_arrays, is_array_like
-from mirrax.values.layouts import Joined, Layout, Parts, Replicated
+from mirrax.values.layouts import Joined, Layout, Parts, Replicated, join_parts
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica, per_replica
-from mirrax.values.regroup import refuse_captured
+from mirrax.values.regroup import leave_to_python, refuse_captured
+from mirrax.variables.sync_on_read_variable import SyncOnReadVariable
 from mirrax.variables.variable import Variable
 
 
@@ -45,17 +47,38 @@ class Placement:
     is_weak: bool = False
     layout: ShardLayout | None = None
 
+    @property
+    def is_split(self) -> bool:
+        """Whether the replicas get different parts."""
+        return self.kind == "joined"
+
+    @property
+    def spec(self) -> PartitionSpec:
+        """How the array is divided among the replicas."""
+        if self.layout is not None:
+            return self.layout.spec
+        return PartitionSpec(AXIS) if self.is_split else PartitionSpec()
+
     def sharding(self, topology: Topology) -> NamedSharding:
         """Returns the sharding of the array in a program over several devices."""
         if self.layout is not None:
             return self.layout.sharding(topology)
-        return topology.split if self.kind == "joined" else topology.replicated
+        return topology.split if self.is_split else topology.replicated
+
+    def of_replica(self, stand_in: Any) -> Any:
+        """Returns what stands for one replica's part, given the stand-in of all."""
+        if not self.is_split:
+            return stand_in
+        assert self.topology is not None
+        rows = stand_in.shape[0] // self.topology.num_replicas
+        shape = () if self.is_scalar else (rows, *stand_in.shape[1:])
+        return jax.ShapeDtypeStruct(shape, stand_in.dtype, weak_type=self.is_weak)
 
     def wrap(self, array: jax.Array) -> Any:
         """Returns the value that the user sees for `array`."""
         if self.topology is None:
             return array
-        if self.kind == "joined":
+        if self.is_split:
             layout = Joined(array, self.is_scalar, self.topology, self.is_weak)
             return per_replica(layout, self.topology)
         return per_replica(Replicated(array, self.topology), self.topology)
@@ -70,6 +93,25 @@ def placement_of(layout: Layout) -> Placement:
         return Placement("joined", layout.topology, layout.is_scalar, layout.is_weak)
     assert isinstance(layout, Replicated)
     return Placement("replicated", layout.topology)
+
+
+def placement_of_variable(variable: Variable) -> Placement:
+    """Returns how the array of a variable lies on several devices."""
+    if variable.layout is not None:
+        return Placement("sharded", layout=variable.layout)
+    is_split = isinstance(variable, SyncOnReadVariable)
+    return Placement("joined" if is_split else "mirrored")
+
+
+def joined_parts(parts: Sequence[Any], topology: Topology) -> Joined:
+    """Returns parts as one value; raises if their shapes differ."""
+    arrays = tuple(as_arrays(parts))
+    (layout,) = worker_exchange.with_shapes(topology, [Parts(arrays)])
+    shapes, dtypes = map(set, zip(*shapes_of(layout), strict=True))
+    # In one process, parts are converted to a common dtype.
+    if len(shapes) > 1 or (len(dtypes) > 1 and not topology.is_local):
+        leave_to_python()
+    return Joined(join_parts(arrays, topology), arrays[0].ndim == 0, topology)
 
 
 def split_outputs(result: Tree) -> tuple[list[jax.Array], tuple[Any, ...]]:

@@ -11,11 +11,16 @@ from typing import TYPE_CHECKING, Any
 import jax
 
 from mirrax._jax.config import checks_results, is_jit_disabled
+from mirrax.collectives.worker_guard import guarded
 from mirrax.context import stack
 from mirrax.devices.topology import Topology
 from mirrax.lazy_modules import LazyModule
 from mirrax.run.compiled import variable_io
-from mirrax.run.compiled.arguments import jit_key, refuse_foreign_parts
+from mirrax.run.compiled.arguments import (
+    CallArguments,
+    jit_key,
+    refuse_foreign_parts,
+)
 from mirrax.run.compiled.callbacks import (
     Failures,
     catch_failures,
@@ -37,7 +42,7 @@ from mirrax.run.compiled.placement import (
 from mirrax.run.compiled.program_jit import compiled
 from mirrax.run.compiled.tracing import Traced, trace
 from mirrax.run.compiled.variable_io import VariableIO
-from mirrax.run.compiled.workers.worker_arguments import on_all_workers
+from mirrax.run.compiled.workers.worker_arguments import with_local_inputs
 from mirrax.trees import Tree
 from mirrax.variables import aliasing
 from mirrax.variables.distributed_variable import DistributedVariable
@@ -60,25 +65,16 @@ else:
 _MAX_KNOWN_INPUTS = 16
 
 
-def trace_program(
-    body: Callable[..., Tree], arguments: Sequence[Any], placements: Sequence[Placement]
-) -> Traced:
-    """Returns the trace of `body`; its `result` has structure and placements.
+def trace_program(fn: Callable[..., Tree], given: CallArguments) -> Traced:
+    """Returns the trace of `fn`; its `result` has structure and placements."""
 
-    Args:
-        body: The user's function, of the dynamic arguments alone.
-        arguments: Stand-ins for those arguments.
-        placements: How they lie on the devices.
-    """
-
-    def wrapped(*arrays: Any) -> tuple[Sequence[jax.Array], Any]:
-        values = [
-            placement.wrap(a) for placement, a in zip(placements, arrays, strict=True)
-        ]
-        arrays_out, result = split_outputs(body(*values))
+    def body(*arrays: Any) -> tuple[Sequence[jax.Array], Any]:
+        pairs = zip(given.placements, arrays, strict=True)
+        args, kwargs = given.filled([placement.wrap(a) for placement, a in pairs])
+        arrays_out, result = split_outputs(fn(*args, **kwargs))
         return arrays_out, (*result, stack.overlay().topologies)
 
-    return trace(wrapped, arguments, inside_replica=False)
+    return trace(body, given.stand_ins, inside_replica=False)
 
 
 class Program:
@@ -101,9 +97,24 @@ class Program:
     ) -> None:
         structure, result_placements, rest, used = traced.result
         topology = _topology_of(traced, used, placements)
-        is_over_many = topology is not None and not topology.is_single
+        many = None if topology is None or topology.is_single else topology
+        self._name = name
+        self._is_over_many = many is not None
         # Errors in other processes are not known here.
         self._is_local = topology is None or topology.is_local
+        self._calls_back = has_callbacks(traced.jaxpr)
+        self._can_raise = self._calls_back or checks_results()
+        self._failures = Failures()
+        self._variable_io = VariableIO(traced, many, not self._can_raise)
+        self._lock: contextlib.AbstractContextManager[Any] = aliasing.lock
+        if self._calls_back:
+            # Takes `aliasing.lock` itself, and releases it while callbacks run.
+            writes = bool(self._variable_io.written)
+            self._lock = aliasing.callback_lock if writes else contextlib.nullcontext()
+        if self._calls_back and self._is_local:
+            closed = catch_failures(traced.closed, self._failures)
+            traced = dataclasses.replace(traced, closed=closed)
+        self._placements = placements
         self._donated_arguments = [i for i, flag in enumerate(donated) if flag]
         self._kept_arguments = [i for i, flag in enumerate(donated) if not flag]
         # Per-replica arguments have the right sharding already.
@@ -112,30 +123,12 @@ class Program:
             for number, index in enumerate(self._kept_arguments)
             if placements[index].topology is None
         ]
-        self._calls_back = calls_back = has_callbacks(traced.jaxpr)
-        self._can_raise = calls_back or checks_results()
-        self._failures = Failures()
-        self._build_result = result_builder(
-            structure, result_placements, rest, is_over_many
-        )
-        many = topology if is_over_many else None
-        self._plain = [
-            index
-            for index, placement in enumerate(placements)
-            if is_over_many and placement.kind == "plain"
-        ]
-        self._variable_io = VariableIO(traced, many, not self._can_raise)
-        self._lock: contextlib.AbstractContextManager[Any] = aliasing.lock
-        if calls_back:
-            # Takes `aliasing.lock` itself, and releases it while callbacks run.
-            writes = bool(self._variable_io.written)
-            self._lock = aliasing.callback_lock if writes else contextlib.nullcontext()
-        if calls_back and self._is_local:
-            closed = catch_failures(traced.closed, self._failures)
-            traced = dataclasses.replace(traced, closed=closed)
         of_results = [x for x in result_placements if x is not None]
         self._num_results = len(of_results)
-        self._run = compiled(
+        self._build_result = result_builder(
+            structure, result_placements, rest, self._is_over_many
+        )
+        self._jitted = self._run = compiled(
             traced,
             self._variable_io,
             many,
@@ -144,19 +137,21 @@ class Program:
             self._donated_arguments,
             self._kept_arguments,
         )
-        self._jitted, self._name = self._run, name
-        self._first_inputs: Any = None
-        has_own_inputs = False
+        has_local_inputs = False
         if not self._is_local and topology is not None:
             mark = worker_agreement.require_same_program(traced.closed, topology)
-            name = f"{name} {mark}"
-            plain = self._plain_inputs(placements, is_run)
-            self._run = on_all_workers(self._run, topology, name, *plain)
-            has_own_inputs = bool(plain[0])
+            self._run = guarded(topology, f"{name} {mark}", self._run)
+            has_local_inputs = self._variable_io.reads_plain or any(
+                placement.kind == "plain" for placement in placements
+            )
+            if has_local_inputs:
+                # The arguments of a `run` were compared before.
+                self._run = with_local_inputs(self._run, topology, not is_run)
         is_single = topology is not None and topology.is_single
         self._device = topology.devices[0] if is_single and topology else None
         # Without jit, an argument can be the array that a variable stores.
         self._is_unjitted = is_jit_disabled()
+        self._first_inputs: Any = None
         self._known_inputs: list[Any] = []
         # Whether a call has no variables to handle and nothing to check.
         self._is_pure = (
@@ -166,7 +161,7 @@ class Program:
         # Whether a call only exchanges the arrays of variables.
         self._is_simple = (
             self._variable_io.are_simple
-            and not has_own_inputs
+            and not has_local_inputs
             and self._device is None
             and not self._is_unjitted
             and not self._donated_arguments
@@ -205,8 +200,11 @@ class Program:
                     with aliasing.lock:
                         results = self._call_locked(arrays)
             except Exception as error:
-                refuse_foreign_parts(map(arrays.__getitem__, self._plain), error)
-                donated = map(arrays.__getitem__, self._donated_arguments)
+                if self._is_over_many:
+                    pairs = zip(arrays, self._placements, strict=True)
+                    plain = [array for array, place in pairs if place.kind == "plain"]
+                    refuse_foreign_parts(plain, error)
+                donated = [arrays[i] for i in self._donated_arguments]
                 explain(error, self._variable_io.changed, donated)
                 raise
         return self._build_result(results)
@@ -277,28 +275,6 @@ class Program:
         _, read_only, _, _ = inputs
         self._variable_io.refuse_concurrent_writes(read_only)
         return self._variable_io.store(outputs, self._num_results)
-
-    def _plain_inputs(
-        self, placements: Sequence[Placement], is_run: bool
-    ) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-        """Returns which inputs are local arrays, and which of them workers compare."""
-        held = (self._variable_io.changed, self._variable_io.read_only)
-        variables = [
-            (group, index)
-            for group, variables in enumerate(held)
-            for index, variable in enumerate(variables)
-            if not isinstance(variable, DistributedVariable)
-        ]
-        given = (self._donated_arguments, self._kept_arguments)
-        arguments = [
-            (group + len(held), index)
-            for group, numbers in enumerate(given)
-            for index, number in enumerate(numbers)
-            if placements[number].kind == "plain"
-        ]
-        everything = [*variables, *arguments]
-        # The arguments of a `run` were compared before.
-        return everything, variables if is_run else everything
 
 
 def _topology_of(

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import collections
 import logging
-import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from mirrax._jax.config import eager_fingerprint
-from mirrax.context import stack
-from mirrax.run.compiled.known_arguments import KnownArguments
 from mirrax.run.compiled.program import Program
-from mirrax.variables import foreign_libraries
 
 _logger = logging.getLogger(__name__)
 
@@ -79,54 +74,3 @@ class ProgramCache:
                 self.trace_count,
                 self.seconds,
             )
-
-
-class LastCall:
-    """The program of the last call, for calls with the same shapes and dtypes.
-
-    Most calls are like the one before, and then need no key.
-
-    Args:
-        is_run: Whether it is the `run` of a strategy, which does the same inside and
-            outside of a scope.
-    """
-
-    __slots__ = (
-        "_arguments",
-        "_fingerprints",
-        "_is_run",
-        "_num_libraries",
-        "_num_modules",
-        "_settings",
-        "program",
-    )
-
-    def __init__(
-        self, program: Program, arguments: KnownArguments, is_run: bool
-    ) -> None:
-        self.program = program
-        self._arguments = arguments
-        self._is_run = is_run
-        self._settings = eager_fingerprint()
-        self._fingerprints = foreign_libraries.counters.fingerprints
-        self._num_libraries = len(foreign_libraries.connected())
-        self._num_modules = len(sys.modules)
-
-    def arrays_of(self, args: Sequence[Any]) -> list[Any] | None:
-        """Returns the inputs of the program; None if the call may need another one."""
-        if (
-            eager_fingerprint() != self._settings
-            or foreign_libraries.counters.fingerprints != self._fingerprints
-            or (len(sys.modules) != self._num_modules and self._are_libraries_new())
-            or not (self._is_run or stack.frame() is None)
-        ):
-            return None
-        return self._arguments.arrays_of(args)
-
-    def _are_libraries_new(self) -> bool:
-        """Returns whether a library that takes part was imported since."""
-        num_modules = len(sys.modules)
-        if len(foreign_libraries.connected()) != self._num_libraries:
-            return True
-        self._num_modules = num_modules
-        return False

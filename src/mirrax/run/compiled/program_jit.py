@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import jax
 
 from mirrax._jax.config import without_nan_rerun
 from mirrax.devices.topology import Topology
-from mirrax.run.compiled.placement import Placement
+from mirrax.run.compiled.placement import Placement, placement_of_variable
 from mirrax.run.compiled.tracing import Traced
 from mirrax.run.compiled.variable_io import VariableIO
-from mirrax.variables.sharded_variable import from_stored, sharding_of, to_stored
-from mirrax.variables.variable import Variable
+from mirrax.variables.sharded_variable import from_stored, to_stored
 
 
 def compiled(
@@ -61,10 +60,7 @@ def compiled(
     if topology is None:
         return jax.jit(flat, donate_argnums=(0, 2))
 
-    def of_variables(variables: Sequence[Variable]) -> list[Any]:
-        return [sharding_of(variable, topology) for variable in variables]
-
-    def of_placements(placements: Sequence[Placement]) -> list[Any]:
+    def shardings(placements: Iterable[Placement]) -> list[Any]:
         return [placement.sharding(topology) for placement in placements]
 
     without_nan_rerun(
@@ -74,14 +70,14 @@ def compiled(
         flat,
         donate_argnums=(0, 2),
         in_shardings=(
-            of_variables(variable_io.changed),
-            of_variables(variable_io.read_only),
-            of_placements([placements[i] for i in donated]),
-            of_placements([placements[i] for i in kept]),
+            shardings(map(placement_of_variable, variable_io.changed)),
+            shardings(map(placement_of_variable, variable_io.read_only)),
+            shardings(placements[i] for i in donated),
+            shardings(placements[i] for i in kept),
         ),
         out_shardings=[
-            *of_variables(variable_io.written),
-            *of_placements(result_placements),
+            *shardings(map(placement_of_variable, variable_io.written)),
+            *shardings(result_placements),
         ],
     )
 

@@ -11,14 +11,10 @@ import jax.numpy as jnp
 from typing_extensions import override
 
 from mirrax import trees
-from mirrax.collectives.shard_layout import ShardLayout
-from mirrax.devices.topology import Topology
-from mirrax.run.compiled.compiled_call import CallArguments, CompiledCall
-from mirrax.run.compiled.donation import Donation
+from mirrax.run.compiled.arguments import CallArguments
+from mirrax.run.compiled.compiled_call import CompiledCall
 from mirrax.run.compiled.mapped_trace import MappedTrace, trace_replica
-from mirrax.run.compiled.placement import Placement
 from mirrax.run.compiled.program import trace_program
-from mirrax.run.compiled.replica_arguments import Argument, argument_of
 from mirrax.run.compiled.spmd_communicator import call_alone
 from mirrax.run.compiled.tracing import Traced
 from mirrax.run.replica_context import ReplicaCall
@@ -39,11 +35,11 @@ class ReplicaFunction(CompiledCall):
     def __init__(
         self,
         fn: Any,
-        donation: Donation,
+        donated: Sequence[int],
         strategy: Any,
         run_uneven: Callable[[ReplicaCall, Any], Tree],
     ) -> None:
-        super().__init__(fn.name, donation, strategy.topology)
+        super().__init__(fn.name, donated, strategy.topology)
         self._fn = weakref.ref(fn)
         self._strategy = weakref.ref(strategy)
         self._run_uneven = run_uneven
@@ -56,31 +52,19 @@ class ReplicaFunction(CompiledCall):
         return ReplicaCall(strategy, collective, fn.fn, tuple(args), kwargs)
 
     @override
-    def _trace(
-        self,
-        given: CallArguments,
-        stand_ins: Sequence[Any],
-        placements: Sequence[Placement],
-    ) -> Traced:
+    def _trace(self, given: CallArguments) -> Traced:
         call = self._replica_call((), {})
         with call.strategy.scope():
             if call.topology.is_single:
 
-                def body(*values: Any) -> Tree:
-                    args, kwargs = given.filled(values)
+                def called(*args: Any, **kwargs: Any) -> Tree:
                     return call_alone(
                         dataclasses.replace(call, args=args, kwargs=kwargs)
                     )
 
-                return trace_program(body, stand_ins, placements)
-            pairs = zip(stand_ins, placements, strict=True)
-            dynamic = iter([Argument.of_input(*pair) for pair in pairs])
-            inputs = [
-                argument_of(leaf, call.topology) if layout is None else next(dynamic)
-                for leaf, (_, _, layout) in zip(given.leaves, given.keyed, strict=True)
-            ]
+                return trace_program(called, given)
             call = dataclasses.replace(call, fn=_with_arrays(call.fn))
-            return _as_program(trace_replica(call, inputs, given.structure))
+            return _as_program(trace_replica(call, given))
 
     @override
     def _call_python(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Tree:
@@ -109,21 +93,10 @@ class ReplicaFunction(CompiledCall):
 def _as_program(mapped: MappedTrace) -> MappedTrace:
     """Returns the trace with the placements of its results."""
     structure, is_array, rest = mapped.result
-    arrays = iter(zip(mapped.varying, mapped.scalars, mapped.layouts, strict=True))
-    placements = [
-        _placement(mapped.topology, *next(arrays)) if flag else None
-        for flag in is_array
-    ]
+    results = iter(mapped.results)
+    placements = [next(results) if flag else None for flag in is_array]
     result = (structure, placements, rest, {mapped.topology})
     return dataclasses.replace(mapped, result=result)
-
-
-def _placement(
-    topology: Topology, varies: bool, is_scalar: bool, layout: ShardLayout | None
-) -> Placement:
-    if varies:
-        return Placement("joined", topology, is_scalar)
-    return Placement("mirrored" if layout is None else "sharded", layout=layout)
 
 
 def _with_arrays(fn: Callable[..., Any]) -> Callable[..., Any]:

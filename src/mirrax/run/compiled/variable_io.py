@@ -54,21 +54,19 @@ class VariableIO:
         # overwritten.
         own = [v for v in traced.reads if not isinstance(v, ForeignVariable)]
         changed = [
-            v
-            for v in own
-            if v in writes and (isinstance(v, DistributedVariable) or not is_over_many)
+            v for v in own if v in writes and not (is_over_many and _is_plain(v))
         ]
         self.changed = in_storage_order(changed)
         self.read_only = [v for v in traced.reads if v not in set(changed)]
         others = [v for v in traced.writes if v not in set(changed)]
         self.written = [*self.changed, *others]
-        # Variables of other libraries, which a program calls to get and to set.
-        self._fetched = _with_cells(v for v in traced.reads if v.slot() is None)
-        self._handed_on = _with_cells(v for v in traced.writes if v.slot() is None)
-        # Plain variables stay on one device, whatever the program runs on.
-        self._localized = _with_cells(
-            v for v in others if is_over_many and not isinstance(v, DistributedVariable)
-        )
+        # Their new arrays come into cells first: they belong to other libraries, or
+        # stay on one device, whatever the program runs on.
+        self._by_cells: list[tuple[Variable, list[Any]]] = [
+            (variable, [None])
+            for variable in self.written
+            if variable.slot() is None or (is_over_many and _is_plain(variable))
+        ]
         inputs = traced.variable_inputs
         self._foreign = [
             (v, var.aval, v.layout if is_over_many else None)
@@ -90,9 +88,14 @@ class VariableIO:
         return bool(self._foreign)
 
     @property
+    def reads_plain(self) -> bool:
+        """Whether it reads variables that belong to no replicas."""
+        return any(map(_is_plain, self.read_only))
+
+    @property
     def are_simple(self) -> bool:
         """Whether it writes just `changed`, and all arrays are in our own storage."""
-        special = self._fetched or self._handed_on or self._localized or self._forwarded
+        special = self._foreign or self._by_cells or self._forwarded
         return not special and len(self.written) == len(self.changed) > 0
 
     def arrays(self) -> tuple[list[Any], list[Any]]:
@@ -100,29 +103,23 @@ class VariableIO:
         for foreign, aval, layout in self._foreign:
             foreign.prepare(self._topology, aval, layout)
         self._prepare()
-        for variable, cell in self._fetched:
-            cell[0] = variable.stored
-        changed, read_only = self._changed_at.read(), self._read()
-        for _, cell in self._fetched:
-            cell[0] = None
-        return changed, read_only
+        return _arrays_of(self.changed, self._changed_at), self._read()
 
     def store(self, outputs: Iterable[jax.Array], num_rest: int) -> Sequence[jax.Array]:
         """Gives variables their new arrays; returns what comes after them."""
         # A callback of the program may have moved them.
         if self._moves != aliasing.counters.moves:
             self._find()
-        if not self._handed_on and not self._localized:
+        if not self._by_cells:
+            return self._written_at.write(outputs, num_rest)
+        with deferred():
             results = self._written_at.write(outputs, num_rest)
-        else:
-            with deferred():
-                results = self._written_at.write(outputs, num_rest)
-                for variable, cell in self._handed_on:
-                    variable.stored, cell[0] = cell[0], None
-                for variable, cell in self._localized:
-                    local = shards(cell[0])[0]
-                    variable.store(view(local))
-                    cell[0] = None
+            for variable, cell in self._by_cells:
+                array, cell[0] = cell[0], None
+                if _is_plain(variable):
+                    variable.store(view(shards(array)[0]))
+                else:
+                    variable.stored = array
         return results
 
     def exchange(
@@ -179,7 +176,7 @@ class VariableIO:
 
     def _read(self) -> list[Any]:
         """Returns the arrays of `read_only`, which users may have donated."""
-        arrays = self._read_only_at.read()
+        arrays = _arrays_of(self.read_only, self._read_only_at)
         if self._reads_aliased and any(map(_is_deleted, arrays)):
             for variable, array in zip(self.read_only, arrays, strict=True):
                 aliasing.require_alive(variable, array)
@@ -188,9 +185,11 @@ class VariableIO:
     def _find(self) -> None:
         """Looks up the slots of the variables."""
         self._storage = storage_list_of(self.changed)
-        self._changed_at = _places(self.changed, self._fetched)
-        self._read_only_at = _places(self.read_only, self._fetched)
-        self._written_at = _places(self.written, self._localized + self._handed_on)
+        self._changed_at = _slots_of(self.changed)
+        self._read_only_at = _slots_of(self.read_only)
+        cells = {variable: (cell, 0) for variable, cell in self._by_cells}
+        slots = [cells.get(variable) or variable.slot() for variable in self.written]
+        self._written_at = Slots([slot for slot in slots if slot is not None])
         self._moves = aliasing.counters.moves
 
 
@@ -265,18 +264,22 @@ def refuse_concurrent_writes(
             )
 
 
-def _with_cells(variables: Iterable[Variable]) -> list[tuple[Variable, list[Any]]]:
-    """Returns variables without a slot, each with a cell for its array."""
-    return [(variable, [None]) for variable in variables]
+def _is_plain(variable: Variable) -> bool:
+    """Returns whether a variable belongs to no replicas."""
+    return not isinstance(variable, DistributedVariable)
 
 
-def _places(
-    variables: Sequence[Variable], cells: Sequence[tuple[Variable, list[Any]]]
-) -> Slots:
-    """Returns where the arrays of variables are, with `cells` in place of some."""
-    instead = {variable: (cell, 0) for variable, cell in cells}
-    places = [instead.get(variable) or variable.slot() for variable in variables]
-    return Slots([place for place in places if place is not None])
+def _slots_of(variables: Sequence[Variable]) -> Slots | None:
+    """Returns where variables store their arrays; None if other libraries do."""
+    slots = [variable.slot() for variable in variables]
+    found = [slot for slot in slots if slot is not None]
+    return Slots(found) if len(found) == len(slots) else None
+
+
+def _arrays_of(variables: Sequence[Variable], slots: Slots | None) -> list[Any]:
+    if slots is None:
+        return [variable.stored for variable in variables]
+    return slots.read()
 
 
 @contextlib.contextmanager

@@ -163,12 +163,7 @@ class _Reads(ValueOverlay):
         super().__init__({}, parent)
         self._watcher = watcher
         self._recording = trace
-        self._is_in_derivative = parent is not None and parent.has_derivative
-
-    @property
-    @override
-    def has_derivative(self) -> bool:
-        return self._is_in_derivative
+        self.has_derivative = parent is not None and parent.has_derivative
 
     @override
     def knows(self, variable: Variable) -> bool:

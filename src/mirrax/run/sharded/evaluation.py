@@ -126,9 +126,7 @@ class _Evaluation:
             self._loop(equation, *self._plan.inner[number])
         elif mode == "scatter":
             (given,), (made,) = equation.invars, equation.outvars
-            layout = self._plan.layout(made)
-            assert layout is not None
-            self._parts[made] = layout.sum_part(self.whole(given))
+            self._parts[made] = self._plan.layout(made).sum_part(self.whole(given))
         elif mode == "reduce":
             self._reduce(equation)
         elif not self._add_summands(equation):
@@ -146,16 +144,12 @@ class _Evaluation:
                     self._summands[atom], lax.axis_size(AXIS)
                 )
             else:
-                layout = self._plan.layout(atom)
-                assert layout is not None
-                self._whole[atom] = layout.gather(self._parts[atom])
+                self._whole[atom] = self._plan.layout(atom).gather(self._parts[atom])
         return self._whole[atom]
 
     def _part(self, atom: Any) -> Any:
         if isinstance(atom, Literal) or atom not in self._parts:
-            layout = self._plan.layout(atom)
-            assert layout is not None
-            part = layout.own_part(jnp.asarray(self.whole(atom)))
+            part = self._plan.layout(atom).own_part(jnp.asarray(self.whole(atom)))
             if isinstance(atom, Literal):
                 return part
             self._parts[atom] = part
@@ -169,10 +163,9 @@ class _Evaluation:
             for atom in equation.invars
         ]
         if equation.primitive.name == "broadcast_in_dim":
-            layout = self._plan.layout(made)
-            assert layout is not None
             inputs = [jnp.reshape(inputs[0], ())]
-            params = {**params, "shape": layout.part_shape, "broadcast_dimensions": ()}
+            shape = self._plan.layout(made).part_shape
+            params = {**params, "shape": shape, "broadcast_dimensions": ()}
         (self._parts[made],) = bind(equation, inputs, params)
 
     def _branch(self, equation: JaxprEqn, plans: Sequence[Plan]) -> None:
@@ -253,10 +246,8 @@ class _Evaluation:
 
     def _reduce(self, equation: JaxprEqn) -> None:
         (given,), (made,) = equation.invars, equation.outvars
-        layout = self._plan.layout(given)
-        assert layout is not None
         neutral = REDUCTIONS[equation.primitive.name](kind_of(given)[1])
-        part = layout.filled(self._part(given), neutral)
+        part = self._plan.layout(given).filled(self._part(given), neutral)
         (reduced,) = bind(equation, [part], equation.params)
         if equation.primitive.name == "reduce_sum":
             self._summands[made] = reduced

@@ -12,7 +12,6 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -23,7 +22,7 @@ from mirrax._jax.jaxprs import (
     called_jaxpr,
     evaluate,
     kind_of,
-    stand_ins,
+    retraced,
 )
 from mirrax.collectives.shard_layout import ShardLayout
 from mirrax.collectives.spmd import promise_p
@@ -43,10 +42,6 @@ _ELEMENTWISE = frozenset(
     "shift_right_arithmetic shift_right_logical sign sin sinh sqrt square "
     f"stop_gradient sub tan tanh xor {promise_p.name}".split()
 )
-_INLINED = frozenset(
-    ["jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call"]
-)
-_REMAT = frozenset({"remat", "remat2", "checkpoint"})
 _SUMS = frozenset({"psum", "psum_invariant", sum_p.name})
 
 
@@ -96,7 +91,7 @@ class Plan:
         is_part: Sequence[bool],
         num_replicas: int,
     ) -> None:
-        self.closed = _inlined(closed, num_replicas)
+        self.closed = retraced(closed, _inlined, [(AXIS, num_replicas)])
         self.is_part = list(is_part)
         self._num_replicas = num_replicas
         jaxpr = self._jaxpr = self.closed.jaxpr
@@ -106,7 +101,6 @@ class Plan:
         self._cut_inputs = {var for var, flag in inputs if flag}
         new = {atom for atom, flag in self._outputs if flag and isinstance(atom, Var)}
         self._cut_shapes = {kind_of(var)[0] for var in self._cut_inputs | new}
-        self._layouts: dict[tuple[int, ...], ShardLayout | None] = {}
         self._uncut: list[str] = []
         self.inner: dict[int, list[Plan]] = {}
         # Whether a reduction uses parts depends on what else is needed of its operand.
@@ -116,12 +110,11 @@ class Plan:
         self._reduced = self._reductions_of_parts(whole, parts)
         self.whole, self.parts, self.modes = self._needs()
 
-    def layout(self, atom: Any) -> ShardLayout | None:
+    def layout(self, atom: Any) -> ShardLayout:
         """Returns how values of this shape are cut."""
-        shape = kind_of(atom)[0]
-        if shape not in self._layouts:
-            self._layouts[shape] = ShardLayout.of(shape, self._num_replicas)
-        return self._layouts[shape]
+        layout = ShardLayout.of(kind_of(atom)[0], self._num_replicas)
+        assert layout is not None
+        return layout
 
     def operands(self, needed: set[Var], atoms: Sequence[Any]) -> list[Any]:
         """Returns those of `atoms`, its first inputs, that stand for `needed`."""
@@ -374,24 +367,10 @@ def _is_full_reduction(equation: JaxprEqn) -> bool:
     return is_fitting and is_real and len(equation.params["axes"]) == len(shape) > 0
 
 
-def _is_inlined(equation: JaxprEqn) -> bool:
-    if equation.primitive.name in _REMAT:
-        # In a derivative, it makes XLA compute values again instead of storing them.
-        return not equation.params["differentiated"]
-    return equation.primitive.name in _INLINED
-
-
-def _inlined(closed: ClosedJaxpr, num_replicas: int) -> ClosedJaxpr:
-    """Returns the program without inner `jit`, such as that of `jnp.where`."""
-
-    def inline(equation: JaxprEqn, given: list[Any]) -> list[Any] | None:
-        if not _is_inlined(equation):
-            return None
-        called = called_jaxpr(equation)
-        return None if called is None else evaluate(called, given, inline)
-
-    def inlined(*inputs: Any) -> list[Any]:
-        return evaluate(closed, inputs, inline)
-
-    axis_env = [(AXIS, num_replicas)]
-    return jax.make_jaxpr(inlined, axis_env=axis_env)(*stand_ins(closed.jaxpr))
+def _inlined(equation: JaxprEqn, given: list[Any]) -> list[Any] | None:
+    """Computes what an inner `jit` calls, such as that of `jnp.where`."""
+    if equation.params.get("differentiated"):
+        # A remat in a derivative: XLA computes values again instead of storing them.
+        return None
+    called = called_jaxpr(equation)
+    return None if called is None else evaluate(called, given, _inlined)

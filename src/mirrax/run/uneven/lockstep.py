@@ -28,7 +28,6 @@ from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import merge
 from mirrax.variables import aliasing
 from mirrax.variables.distributed_variable import DistributedVariable
-from mirrax.variables.sharded_variable import layout_of
 from mirrax.variables.sync_on_read_variable import SyncOnReadVariable
 from mirrax.variables.variable import Variable
 
@@ -175,7 +174,7 @@ class Lockstep:
         if isinstance(variable, SyncOnReadVariable):
             return join_parts(tuple(parts), self.topology)
         whole = replicate_parts(parts, self.topology)
-        layout = layout_of(variable)
+        layout = variable.layout
         return whole if layout is None else layout.store(whole, self.topology)
 
     def _on_devices(self, parts: Sequence[Any]) -> tuple[jax.Array, ...]:
@@ -193,7 +192,7 @@ def _as_scalar(vector: jax.Array) -> jax.Array:
 
 def _parts(variable: Variable, array: jax.Array, count: int) -> Sequence[jax.Array]:
     """Returns what each local replica reads of a variable with this array."""
-    is_sharded = layout_of(variable) is not None
+    is_sharded = variable.layout is not None
     if isinstance(variable, SyncOnReadVariable) or is_sharded:
         return variable.copies().values  # type: ignore[attr-defined, no-any-return]
     if isinstance(variable, DistributedVariable):

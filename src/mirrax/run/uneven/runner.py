@@ -21,9 +21,8 @@ from mirrax.collectives import spmd
 from mirrax.collectives.worker_exchange import exchange
 from mirrax.context.guards import NotTraceable
 from mirrax.devices.topology import AXIS, Topology
-from mirrax.run.compiled.arguments import NOT_TRACEABLE, keyed_arguments, stand_in_of
+from mirrax.run.compiled.arguments import CallArguments, keyed_argument
 from mirrax.run.compiled.callbacks import Failures, catch_failures, has_callbacks
-from mirrax.run.compiled.compiled_call import CallArguments
 from mirrax.run.compiled.donation import refuse_donated
 from mirrax.run.compiled.function import AnyFunction
 from mirrax.run.compiled.mapped_trace import (
@@ -57,8 +56,8 @@ _ADVICE = (
 def run_uneven(call: ReplicaCall, fn: AnyFunction) -> Tree:
     """Returns the merged results of `fn`; eagerly if its program cannot be cut."""
     given = _arguments_of_replicas(call)
-    keys = tuple(key for each in given for key, _, _ in each.keyed)
-    if NOT_TRACEABLE[0] in keys:
+    keys = tuple(each.keys for each in given)
+    if not all(each.are_traceable for each in given):
         return run_eager(call, _ADVICE)
     structures = (given[0].structure, keys, _kinds_of_all(call))
     key = ("uneven", call.collective, structures, config_fingerprint())
@@ -76,7 +75,10 @@ def _arguments_of_replicas(call: ReplicaCall) -> list[CallArguments]:
         [parts[index] for parts in columns]
         for index in range(len(call.topology.local_devices))
     ]
-    return [CallArguments(row, structure, keyed_arguments(row, None)) for row in rows]
+    return [
+        CallArguments([keyed_argument(leaf, None) for leaf in row], structure)
+        for row in rows
+    ]
 
 
 def _kinds_of_all(call: ReplicaCall) -> Any:
@@ -113,7 +115,7 @@ def _build(call: ReplicaCall, given: Sequence[CallArguments], fn: AnyFunction) -
         # The eager engine says what differs, and gathers unequal parts.
         return _EAGER
     leaves = trees.leaves((call.args, call.kwargs))
-    is_varying = given[0].of_dynamic([_is_varying(leaf) for leaf in leaves])
+    is_varying = given[0].of_inputs([_is_varying(leaf) for leaf in leaves])
     varying = [
         varies or differs
         for varies, differs in zip(
@@ -153,8 +155,7 @@ def _trace_all(call: ReplicaCall, given: Sequence[CallArguments]) -> list[Traced
             )
             return split_result(call_in_replica(call, args, kwargs, communicator))
 
-        stand_ins = [stand_in_of(argument) for argument in own.dynamic]
-        return trace(body, stand_ins, inside_replica=True, axis_env=axis_env)
+        return trace(body, own.stand_ins, inside_replica=True, axis_env=axis_env)
 
     while True:
         traces = []

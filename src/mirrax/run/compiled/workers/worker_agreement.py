@@ -25,8 +25,8 @@ from mirrax._jax.jaxprs import (
     evaluate,
     inner_programs,
     read,
+    retraced,
     source_of,
-    stand_ins,
 )
 from mirrax.collectives import worker_exchange
 from mirrax.devices.topology import AXIS, Topology
@@ -90,11 +90,8 @@ def with_per_replica_constants(traced: Traced, topology: Topology) -> Traced:
             )
         return evaluate(called, given, inline, read_atom)
 
-    def with_tables(*inputs: Any) -> list[Any]:
-        return evaluate(traced.closed, inputs, inline, read_atom)
-
     axis_env = [(AXIS, topology.num_replicas)]
-    closed = jax.make_jaxpr(with_tables, axis_env=axis_env)(*stand_ins(traced.jaxpr))
+    closed = retraced(traced.closed, inline, axis_env, read_atom)
     return dataclasses.replace(traced, closed=closed)
 
 

@@ -10,7 +10,6 @@ import numpy as np
 
 from mirrax.collectives import worker_exchange
 from mirrax.collectives.shard_layout import ShardLayout
-from mirrax.collectives.worker_guard import guarded
 from mirrax.devices.topology import Topology
 from mirrax.values.array_like import as_arrays, is_array_like, is_prng_key
 from mirrax.values.layouts import Parts, replicate
@@ -73,20 +72,17 @@ def _agreed(
     )
     all_kinds, all_digests = zip(*answers, strict=True)
     columns = worker_exchange.merge_shapes(all_kinds)
-    differs = [len(set(column)) > 1 for column in zip(*all_digests, strict=True)]
-    differs_by_worker = dict.fromkeys(parts, True) | dict(
-        zip(plain, differs, strict=True)
-    )
+    rows = zip(plain, zip(*all_digests, strict=True), strict=True)
+    unequal = [i for i, digests_of_all in rows if len(set(digests_of_all)) > 1]
     result = list(leaves)
     for i, column in zip(held, columns, strict=True):
-        if differs_by_worker[i]:
-            layout = Parts(tuple(as_arrays(held[i])), topology, column)
-            if isinstance(leaves[i], PerReplica):
-                # Kept, because the same value is often given to several calls.
-                leaves[i].layout = layout
-            else:
-                result[i] = PerReplica(layout)
-    return result, [i for i in plain if differs_by_worker[i]]
+        if i in unequal:
+            arrays = tuple(as_arrays(held[i]))
+            result[i] = PerReplica(Parts(arrays, topology, column))
+        elif i in parts:
+            # Kept, because the same value is often given to several calls.
+            leaves[i].layout = Parts(held[i], topology, column)
+    return result, unequal
 
 
 def _plain(value: Any) -> Any:
@@ -104,26 +100,23 @@ def _has_unknown_kinds(leaf: Any) -> bool:
     )
 
 
-def on_all_workers(
-    run: Callable[..., Any],
-    topology: Topology,
-    name: str,
-    plain: Sequence[tuple[int, int]],
-    compared: Sequence[tuple[int, int]],
+def with_local_inputs(
+    run: Callable[..., Any], topology: Topology, compares_arguments: bool
 ) -> Callable[..., Any]:
     """Returns a program that replicates this worker's local inputs on its devices.
 
-    Args:
-        plain: Which arrays may be this worker's own: list, and index in it.
-        compared: Which of those must be the same on all workers.
-    """
-    guarded_run = guarded(topology, name, run)
-    if not plain:
-        return guarded_run
+    Variables must be the same on all workers.
 
-    def run_everywhere(*inputs: list[Any]) -> Any:
-        own = [inputs[group][i] for group, i in compared]
-        own = [array for array in own if not _is_of_all_workers(array)]
+    Args:
+        run: A program of four lists, as `program_jit` makes it.
+        compares_arguments: Whether arguments must be the same, too.
+    """
+
+    def run_everywhere(
+        changed: list[Any], read_only: list[Any], donated: list[Any], kept: list[Any]
+    ) -> Any:
+        arguments = [*donated, *kept] if compares_arguments else []
+        own = [x for x in (*read_only, *arguments) if not _is_of_all_workers(x)]
         if any(worker_exchange.differing(topology, "values of arguments", own)):
             raise ValueError(
                 "What a function takes from outside must be the same on all workers. "
@@ -131,10 +124,11 @@ def on_all_workers(
                 "differs between workers. Give it to `strategy.run` directly, or use "
                 "`experimental_distribute_values_from_function`."
             )
-        for group, i in plain:
-            if not _is_of_all_workers(inputs[group][i]):
-                inputs[group][i] = replicate(inputs[group][i], topology)
-        return guarded_run(*inputs)
+        inputs = [
+            [x if _is_of_all_workers(x) else replicate(x, topology) for x in arrays]
+            for arrays in (read_only, donated, kept)
+        ]
+        return run(changed, *inputs)
 
     return run_everywhere
 
