@@ -33,7 +33,7 @@ help: ## Shows this list.
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
 
 demo: $(DEMO)/.installed ## Trains a small model three ways, kills a worker, and writes a report.
-	$(DEMO)/bin/python demo/demo.py $(ARGS)
+	@$(DEMO)/bin/python demo/demo.py $(ARGS)
 
 test: $(INSTALLED) ## Runs the tests, then the conformance cases; ARGS are options.
 	$(BIN)/pytest $(PARALLEL) $(ARGS)
@@ -102,9 +102,9 @@ $(INSTALLED): pyproject.toml
 
 $(DEMO)/.installed: pyproject.toml
 	$(REQUIRE_PYTHON)
-	@echo "==> Creating $(DEMO)"
-	$(PYTHON) -m venv $(DEMO)
-	$(DEMO)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[demo]'
+	@echo "==> Installing what the demo needs into $(DEMO) (800 MB, only this once)"
+	@$(PYTHON) -m venv $(DEMO)
+	@$(DEMO)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[demo]'
 	@touch $@
 
 $(OLDEST)/.installed: pyproject.toml

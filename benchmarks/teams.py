@@ -97,7 +97,6 @@ class Team:
         if constants_of(entry.contender).get("HAS_A_PROCESS_FOR_EACH_REPLICA"):
             count, replicas = count * replicas, 1
         self.entry = entry
-        start = time.perf_counter()
         ports = find_ports(count)
         self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115
         self._processes = []
@@ -122,12 +121,10 @@ class Team:
         self._answers = [queue.Queue() for _ in self._processes]
         for process, answers in zip(self._processes, self._answers, strict=True):
             threading.Thread(target=_read, args=(process, answers), daemon=True).start()
-        self._start = start
 
     def wait_until_ready(self):
-        """Waits for the start of all processes; returns the seconds since."""
+        """Waits for the start of all processes, which tell their versions."""
         self.versions = self._gather(START_SECONDS)[0]["versions"]
-        return time.perf_counter() - self._start
 
     def ask(self, row, workload, repeats, timeout=120):
         """Returns the seconds of one repeat on the slowest worker, and the value."""

@@ -62,10 +62,11 @@ class Run:
     @property
     def seconds_to_resume(self):
         """The seconds from the kill to the end of the next step."""
-        # The survivor may end a step right after the kill: the longest gap counts.
-        times = [step["time"] for step in self.steps]
-        after = max(range(1, len(times)), key=lambda i: times[i] - times[i - 1])
-        return times[after] - self.killed
+        # The survivor may end a step after the kill, so the next one is that of a new
+        # process.
+        first = self.steps[0]["process"]
+        resumed = next(step for step in self.steps if step["process"] != first)
+        return resumed["time"] - self.killed
 
     def difference(self, other):
         """Returns the largest difference between the parameters of two runs."""
@@ -121,7 +122,8 @@ def describe_recovery(run):
         f"Worker 1 got SIGKILL. The launcher started the job again, which restored the "
         f"newest checkpoint and repeated <b>{run.num_repeated}</b> steps. The next "
         f"step was done <b>{run.seconds_to_resume:.1f} s</b> after the kill. The chart "
-        "shows how many steps were done at each moment."
+        "shows how many steps were done at each moment; it is flat while XLA compiles "
+        "for the smaller last batch."
     )
 
 

@@ -123,12 +123,12 @@ class Training:
             loss = float(self.strategy.run(self.step, args=batch))
             checkpoint.num_done += 1
             if self.strategy.is_chief:
-                facts = {"loss": loss, "time": time.time(), "input": waited}
-                self.record(step=checkpoint.num_done, **facts)
+                self.record(step=checkpoint.num_done, loss=loss, input=waited)
             progress.show(loss=loss)
             before = time.perf_counter()
 
     def record(self, **facts):
+        facts |= {"process": os.getpid(), "time": time.time()}
         with open(self.folder / "steps.jsonl", "a") as file:
             file.write(json.dumps(facts) + "\n")
 

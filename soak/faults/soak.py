@@ -41,16 +41,13 @@ ONE_WORKER = {
 # Faults that hit all workers at the same time; the job must end.
 ALL_WORKERS = ("kill", "raise", "stop", "sleep")
 ALL_MOMENTS = ("compile", "step", "save")
+ATTACKS = ("garbage", "half-open", "replay", "flood")
 # What a job must survive, and when it happens.
 HARMLESS = {
     "late": ("start-up",),
     "pause": ("start-up", "step", "save"),
-    "garbage": ("start-up", "step"),
-    "half-open": ("start-up", "step"),
-    "replay": ("start-up", "step"),
-    "flood": ("start-up", "step"),
+    **dict.fromkeys(ATTACKS, ("start-up", "step")),
 }
-ATTACKS = ("garbage", "half-open", "replay", "flood")
 ALL = -1
 # Short, so that a round does not take an hour; users can set all of them.
 LIMITS = {

@@ -11,7 +11,9 @@ E = TypeVar("E", bound=enum.Enum)
 
 
 class ReduceOp(enum.Enum):
-    """How values of several replicas become one.
+    """How values of several replicas become one: SUM or MEAN.
+
+    Functions also take the name: `"SUM"`.
 
     >>> strategy = mirrax.OneDeviceStrategy("CPU:0")
     >>> strategy.reduce(ReduceOp.SUM, strategy.run(lambda: 2.0), axis=None)
@@ -24,6 +26,10 @@ class ReduceOp(enum.Enum):
 
 class VariableAggregation(enum.Enum):
     """How the writes of several replicas to one variable become one value.
+
+    - NONE: all replicas must write the same value; anything else is an error.
+    - SUM, MEAN: the sum or mean of what they write is stored.
+    - ONLY_FIRST_REPLICA: what the first replica writes is stored.
 
     >>> strategy = mirrax.MirroredStrategy(["CPU:0"])
     >>> with strategy.scope():
@@ -40,6 +46,11 @@ class VariableAggregation(enum.Enum):
 
 class VariableSynchronization(enum.Enum):
     """When the copies of a variable are synchronized.
+
+    - ON_WRITE: all copies are equal after each write. AUTO means the same.
+    - ON_READ: each replica writes a copy of its own; reading the variable outside of
+      `run` combines them, as its aggregation says.
+    - NONE: for a variable on one device only.
 
     >>> with mirrax.MirroredStrategy(["CPU:0"]).scope():
     ...     count = mirrax.Variable(

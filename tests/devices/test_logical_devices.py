@@ -80,6 +80,8 @@ def test_resolve_refuses_devices_of_another_process():
 def test_resolve_names_what_exists_when_a_device_is_unknown():
     with pytest.raises(ValueError, match=r"Received: 'GPU:0'. Use one of CPU:0, CPU:1"):
         resolve(["GPU:0"])
+    with pytest.raises(ValueError, match="To use a TPU, install JAX with support"):
+        resolve(["TPU:0"])
 
 
 @pytest.mark.parametrize("count", [0, -1, 1025])

@@ -192,6 +192,11 @@ def test_a_spec_is_static_only_where_parts_are(two_replicas, size, drop, rows):
     assert spec == PerReplicaSpec((TensorSpec((rows,), np.int64),) * 2)
 
 
+def test_distributed_dataset_shows_its_elements(two_replicas):
+    shown = repr(distribute(two_replicas, Dataset.range(6).batch(3)))
+    assert shown.startswith("<mirrax.DistributedDataset element_spec=PerReplicaSpec(")
+
+
 def test_one_replica_has_the_spec_of_the_dataset():
     dataset = Dataset.range(4).batch(2)
     assert distribute(mirrored(1), dataset).element_spec == dataset.element_spec

@@ -1,5 +1,6 @@
 """The demo's page shows what its runs did."""
 
+import importlib
 import json
 import pathlib
 import re
@@ -27,6 +28,18 @@ def page(tmp_path_factory):
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     return folder / "report.html"
+
+
+def test_a_slow_step_before_the_kill_is_no_recovery(monkeypatch):
+    monkeypatch.syspath_prepend(DEMO)
+    report = importlib.import_module("report")
+    moments = [(10, 0.0), (10, 9.0), (10, 10.1), (20, 12.5)]
+    steps = [
+        {"step": step, "loss": 0.0, "process": process, "time": seconds}
+        for step, (process, seconds) in enumerate(moments)
+    ]
+    run = report.Run("killed", steps, [], [], [], 1.0, {}, killed=10.0)
+    assert run.seconds_to_resume == 2.5
 
 
 @pytest.mark.slow

@@ -19,6 +19,11 @@ def test_run_takes_a_function_only(strategy, fn):
         strategy.run(fn)
 
 
+def test_arguments_outside_of_a_tuple_are_refused(strategy):
+    with pytest.raises(TypeError, match=r"`args` of `run` is a tuple.*args=\(x,\)"):
+        strategy.run(context, jnp.ones(3), jnp.ones(3))
+
+
 def test_a_plain_function_runs_as_python_once_for_each_replica(strategy):
     calls = []
     strategy.run(lambda: calls.append(context().replica_id_in_sync_group))

@@ -261,7 +261,8 @@ def test_function_without_source_is_run_by_python(warnings):
 def test_without_the_package_python_runs_and_says_what_to_install(
     warnings, monkeypatch
 ):
-    for name in [name for name in sys.modules if name.partition(".")[0] == "malt"]:
+    imported = [name for name in sys.modules if name.partition(".")[0] == "malt"]
+    for name in {"malt", *imported}:
         monkeypatch.setitem(sys.modules, name, None)
 
     @tf.function
@@ -273,6 +274,8 @@ def test_without_the_package_python_runs_and_says_what_to_install(
     assert [int(fn(tf.constant(x))) for x in (1, -2)] == [1, 2]
     (record,) = warnings.records
     assert "pip install mirrax[tf]" in record.getMessage()
+    with pytest.raises(ImportError, match=r"pip install mirrax\[tf\]"):
+        tf.autograph.to_graph(fn)
 
 
 def test_run_in_a_function_that_python_runs_is_compiled(strategy, warnings):

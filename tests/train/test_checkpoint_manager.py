@@ -30,6 +30,11 @@ def names(manager):
     return [path.rsplit("/", 1)[1] for path in manager.checkpoints]
 
 
+def test_manager_takes_a_checkpoint_only(tmp_path, weight):
+    with pytest.raises(TypeError, match=r"Write Checkpoint\(model=...\)"):
+        CheckpointManager(weight, tmp_path)
+
+
 def test_only_the_newest_are_kept(tmp_path, weight):
     manager = manage(weight, tmp_path, max_to_keep=2)
     for _ in range(4):

@@ -32,7 +32,7 @@ def test_what_was_not_saved_cannot_be_loaded(path):
 
 
 def test_a_place_without_a_checkpoint_is_refused(tmp_path):
-    with pytest.raises(FileNotFoundError, match="no whole checkpoint"):
+    with pytest.raises(FileNotFoundError, match="no complete checkpoint"):
         list_variables(tmp_path / "none")
 
 

@@ -69,7 +69,7 @@ class NcclAllReduce(_PackedAllReduce):
 
 
 class HierarchicalCopyAllReduce(_PackedAllReduce):
-    """All-reduce that follows the links between devices, as XLA's does by itself.
+    """XLA's all-reduce, which knows the links between devices by itself.
 
     Args:
         num_packs: Into how many messages to pack the values of one call; 0 sends each

@@ -136,9 +136,10 @@ def _find_device(name: DeviceName) -> jax.Device:
     existing = [
         f"{kind}:{index}" for kind in KINDS for index in range(len(local_devices(kind)))
     ]
+    hint = "" if devices else f" To use a {name.kind}, install JAX with support for it."
     raise ConfigurationError(
         "A device must be one that this process has. "
-        f"Received: {name.short!r}. Use one of {', '.join(existing)}."
+        f"Received: {name.short!r}. Use one of {', '.join(existing)}.{hint}"
     )
 
 

@@ -59,6 +59,9 @@ class DistributedDataset(NotTraceableLeaf):
         """The number of batches of the dataset; -1 if infinite, -2 if unknown."""
         return self._count()
 
+    def __repr__(self) -> str:
+        return f"<mirrax.DistributedDataset element_spec={self.element_spec}>"
+
     def _repr_html_(self) -> str:
         rows = [
             ("element of all replicas", self.element_spec),

@@ -220,13 +220,21 @@ class Strategy:
         Results that differ between replicas become `PerReplica`. If `fn` is a
         `mirrax.function`, all replicas run as one compiled program, and equal results
         become one replicated array. One replica returns results unwrapped.
+
+        >>> import mirrax
+        >>> strategy = mirrax.MirroredStrategy(["CPU:0", "CPU:1"])
+        >>> rows = mirrax.PerReplica((np.ones(3), np.ones(2)))
+        >>> def count(rows):
+        ...     return mirrax.get_replica_context().all_reduce("SUM", len(rows))
+        >>> int(strategy.run(mirrax.function(count), args=(rows,)))
+        5
         """
         frame = stack.frame()
         if frame is not None and frame is not self._frame:
             guards.require_cross_replica("`strategy.run`")
             guards.require_same_strategy("`strategy.run`", self)
         try:
-            result: R = dispatch.run(self, fn, args, kwargs or {})
+            result: R = dispatch.run(self, fn, args, {} if kwargs is None else kwargs)
         except Exception as error:
             shorten_traceback(error)
             raise

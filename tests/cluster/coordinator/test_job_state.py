@@ -370,7 +370,7 @@ def test_compilation_is_named_and_has_a_longer_limit():
     job_state.tick(0.1)
     assert job_state.failure is None
     (*_, (_, report)) = told(job_state)
-    assert "all workers are there, and worker 1 compiling" in report["text"]
+    assert "all workers are there, and compiling: worker 1" in report["text"]
     for index in range(3):
         tell(job_state, index, 1, **{**wait, "waiting": 901.0}, is_compiling=True)
     job_state.tick(1.1)

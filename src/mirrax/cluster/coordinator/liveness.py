@@ -129,8 +129,10 @@ def _describe_others(
     """Returns text on the workers that are waited for, and where they are."""
     if not behind:
         compiling = [s.worker.name for s in states if s.progress.is_compiling]
+        if not compiling:
+            return "; all workers are there"
         names = list_names(compiling, len(compiling))
-        return f"; all workers are there{names and f', and {names} compiling'}"
+        return f"; all workers are there, and compiling: {names}"
     missing = (_describe_missing(state, now) for state in behind)
     return f" for {list_names(missing, len(behind), '; ')}"
 

@@ -188,8 +188,8 @@ def _transformed(function: types.FunctionType) -> Callable[..., Any] | None:
         return None
     try:
         return transpiler.transformed(function, operators_namespace)
-    except ImportError:
-        reason = "AutoGraph needs `pip install mirrax[tf]`."
+    except ImportError as error:
+        reason = str(error)
     except Exception as error:
         reason = f"AutoGraph could not convert it: {str(error).strip()}"
     _failures[function.__code__] = reason

@@ -57,9 +57,12 @@ def _transformed_source(
     function: types.FunctionType,
 ) -> tuple[str, str, Mapping[int, int]]:
     """Returns the transformed source, the name in it, and the line of each line."""
-    from malt.core import converter
-    from malt.impl import api
-    from malt.pyct import origin_info, parser, transpiler
+    try:
+        from malt.core import converter
+        from malt.impl import api
+        from malt.pyct import origin_info, parser, transpiler
+    except ImportError as error:
+        raise ImportError("AutoGraph needs `pip install mirrax[tf]`.") from error
 
     options = converter.ConversionOptions(
         recursive=True,

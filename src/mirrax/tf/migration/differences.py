@@ -8,6 +8,9 @@ _VALUES = "in `tf.function` its Python runs on every call: the shape depends on 
 _CALLED = "in `tf.function` its Python runs on every call, unless `Tout` is empty"
 _HOST = "only on the host: in `Dataset.map`, not in models"
 _RANDOM = "the same seed gives other numbers than in TensorFlow (they are JAX's)"
+_FORMAT = (
+    "a format of its own: it reads no files of TensorFlow, nor TensorFlow its files"
+)
 
 DIFFERENCES: dict[str, str] = {
     "tf.Variable": "values have 32 bits, and gradients are dense",
@@ -23,6 +26,10 @@ DIFFERENCES: dict[str, str] = {
     "tf.keras.layers.IntegerLookup": _HOST,
     "tf.keras.layers.StringLookup": _HOST,
     "tf.keras.layers.TextVectorization": _HOST,
+    "tf.saved_model": _FORMAT,
+    "tf.train.Checkpoint": _FORMAT,
+    "tf.train.load_checkpoint": _FORMAT,
+    "tf.data.Dataset.load": _FORMAT,
     "tf.py_function": _CALLED,
     "tf.numpy_function": _CALLED,
     "tf.random": _RANDOM,

@@ -192,9 +192,9 @@ def _read_any_manifest(path: pathlib.Path) -> Any:
         line, end, body = (path / _MANIFEST).read_bytes().partition(b"\n")
     except (FileNotFoundError, NotADirectoryError):
         raise NotFoundError(
-            f"There is no whole checkpoint at '{path}'. Received: a path that "
+            f"There is no complete checkpoint at '{path}'. Received: a path that "
             f"{'is no directory' if not path.is_dir() else 'was not completed'}. "
-            "`mirrax.train.latest_checkpoint(directory)` finds the newest whole one."
+            "`mirrax.train.latest_checkpoint(directory)` finds the newest one."
         ) from None
     except OSError as error:
         raise _damaged_error(path, str(error)) from error

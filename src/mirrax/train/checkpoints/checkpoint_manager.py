@@ -54,6 +54,11 @@ class CheckpointManager:
         asynchronous: bool = False,
         init_fn: Callable[[], object] | None = None,
     ) -> None:
+        if not isinstance(checkpoint, Checkpoint):
+            raise TypeError(
+                "`checkpoint` must be a `mirrax.train.Checkpoint`. Received: "
+                f"{checkpoint!r}. Write Checkpoint(model=...)."
+            )
         if max_to_keep is not None and not _is_whole(max_to_keep, 1):
             raise ValueError(
                 "`max_to_keep` is how many checkpoints are kept: a whole number from 1 "
