@@ -478,6 +478,13 @@ def test_constants_come_back_as_arrays():
     assert [part.tolist() for part in result.values] == [[0, 1, 2], [0]]
 
 
+def test_the_index_along_the_axis_of_replicas_is_refused_with_a_fix():
+    step = mirrax.function(lambda x: x.sum() + jax.lax.axis_index("replica"))
+    message = r"axis_index\('replica'\)` at .*Use `mirrax.get_replica_context"
+    with pytest.raises(ValueError, match=message):
+        strategy_for((2, 1)).run(step, args=(uneven(rows(3), (2, 1)),))
+
+
 def test_an_all_reduce_of_unequal_shapes_is_refused():
     strategy = strategy_for((3, 1))
     step = mirrax.function(all_reduce)

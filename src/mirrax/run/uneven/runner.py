@@ -37,7 +37,7 @@ from mirrax.run.replica_context import ReplicaCall
 from mirrax.run.uneven.digests import differing_columns, find_digests
 from mirrax.run.uneven.gather_sizes import GatheredSizes, UnknownSizes
 from mirrax.run.uneven.lockstep import Lockstep
-from mirrax.run.uneven.segments import Cut, NotSegmentable, cut
+from mirrax.run.uneven.segments import Cut, NotSegmentable, cut, refuse_axis_index
 from mirrax.run.varying import refuse_varying_writes
 from mirrax.trees import Tree
 from mirrax.values.layouts import Parts, Replicated
@@ -176,6 +176,8 @@ def _cut_all(
     """Returns the traces and their segments; none if that is impossible."""
     try:
         traces = _trace_all(call, given)
+        for traced in traces:
+            refuse_axis_index(traced.closed)
         if has_callbacks(traces[0].jaxpr) and call.topology.is_local:
             traces = [
                 dataclasses.replace(t, closed=catch_failures(t.closed, failures))
