@@ -37,7 +37,8 @@ from mirrax.run.replica_context import ReplicaCall
 from mirrax.run.uneven.digests import differing_columns, find_digests
 from mirrax.run.uneven.gather_sizes import GatheredSizes, UnknownSizes
 from mirrax.run.uneven.lockstep import Lockstep
-from mirrax.run.uneven.segments import Cut, NotSegmentable, cut, refuse_axis_index
+from mirrax.run.uneven.replica_number import with_replica_number
+from mirrax.run.uneven.segments import Cut, NotSegmentable, cut
 from mirrax.run.varying import refuse_varying_writes
 from mirrax.trees import Tree
 from mirrax.values.layouts import Parts, Replicated
@@ -154,7 +155,9 @@ def _trace_all(call: ReplicaCall, given: Sequence[CallArguments]) -> list[Traced
             return split_result(call_in_replica(call, args, kwargs, communicator))
 
         stand_ins = [stand_in_of(argument) for argument in own.dynamic]
-        return trace(body, stand_ins, inside_replica=True, axis_env=axis_env)
+        traced = trace(body, stand_ins, inside_replica=True, axis_env=axis_env)
+        closed = with_replica_number(traced.closed, number, topology)
+        return dataclasses.replace(traced, closed=closed)
 
     while True:
         traces = []
@@ -176,8 +179,6 @@ def _cut_all(
     """Returns the traces and their segments; none if that is impossible."""
     try:
         traces = _trace_all(call, given)
-        for traced in traces:
-            refuse_axis_index(traced.closed)
         if has_callbacks(traces[0].jaxpr) and call.topology.is_local:
             traces = [
                 dataclasses.replace(t, closed=catch_failures(t.closed, failures))

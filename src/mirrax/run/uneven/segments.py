@@ -19,7 +19,6 @@ from mirrax._jax.jaxprs import (
     Jaxpr,
     JaxprEqn,
     Var,
-    all_equations,
     bind,
     called_jaxpr,
     evaluate,
@@ -27,7 +26,6 @@ from mirrax._jax.jaxprs import (
     is_reference,
     kind_of,
     rebuilt,
-    source_of,
     stand_ins,
 )
 from mirrax.collectives.worker_guard import guarded, replica_program
@@ -103,18 +101,6 @@ def cut(closed: ClosedJaxpr, topology: Topology) -> Cut:
         made = {var for eqn in work for var in eqn.outvars}
         needed = (needed - made) | set(segment.inputs)
     return Cut(closed, tuple(reversed(segments)))
-
-
-def refuse_axis_index(closed: ClosedJaxpr) -> None:
-    """Raises if a program asks JAX for its place along the axis of the replicas."""
-    for eqn in all_equations(closed.jaxpr):
-        if eqn.primitive.name == "axis_index" and eqn.params["axis_name"] == AXIS:
-            raise ValueError(
-                "Where parts have different shapes, such as in a last partial batch, "
-                "each replica has a program of its own, without the axis. Received: "
-                f"`lax.axis_index({AXIS!r})` at {source_of(eqn)}. Use "
-                "`mirrax.get_replica_context().replica_id_in_sync_group`."
-            )
 
 
 def _programs_of_block(eqn: JaxprEqn) -> tuple[ClosedJaxpr, ...]:
