@@ -433,3 +433,59 @@ def test_all_equations_are_found_at_any_depth():
 def test_numbers_that_a_device_draws_by_itself_vary(wrap):
     draw = wrap(lambda: lax.rng_uniform(0.0, 1.0, (2,)))
     assert varying(lambda x: (x, draw()), MIRRORED) == [MIRRORED, VARYING]
+
+
+# References.
+
+
+def test_a_reference_varies_once_something_varying_was_written():
+    def fn(x, y):
+        first, second = jax.new_ref(y), jax.new_ref(y)
+        before = first[...]
+        first[...] = x
+        second[...] = total(x)
+        return before, first[...], second[...]
+
+    assert varying(fn, VARYING, MIRRORED) == [MIRRORED, VARYING, MIRRORED]
+
+
+def test_a_reference_that_a_loop_writes_varies_with_what_the_loop_is_given():
+    def fn(x, y):
+        reference = jax.new_ref(y)
+
+        def body(_, row):
+            seen = reference[...]
+            reference[...] = row
+            return None, seen
+
+        return lax.scan(body, None, jnp.stack([x, x]))[1], reference[...]
+
+    assert varying(fn, VARYING, MIRRORED) == [VARYING, VARYING]
+    assert varying(fn, MIRRORED, MIRRORED) == [MIRRORED, MIRRORED]
+
+
+def test_a_reference_that_a_branch_writes_varies_with_the_condition():
+    def fn(x, y):
+        reference = jax.new_ref(y)
+
+        def write():
+            reference[...] = y + 1
+
+        lax.cond(x > 0, write, lambda: None)
+        return reference[...]
+
+    assert varying(fn, VARYING, MIRRORED) == [VARYING]
+
+
+def test_a_reference_to_the_number_of_the_replica_varies():
+    def fn(y):
+        reference = jax.new_ref(y)
+
+        def write(_, __):
+            reference[...] += lax.axis_index("replica")
+            return None, None
+
+        lax.scan(write, None, None, length=2)
+        return reference[...]
+
+    assert varying(fn, MIRRORED) == [VARYING]

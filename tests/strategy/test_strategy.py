@@ -332,3 +332,18 @@ def test_value_context_prints_as_in_tensorflow():
     assert str(mirrax.ValueContext(1, 2)) == (
         "tf.distribute.ValueContext(replica id 1,  total replicas in sync: 2)"
     )
+
+
+def test_values_from_a_function_are_copies_of_its_arrays(two_replicas):
+    memory = np.zeros(4096 + 16, np.float32)
+    # JAX shares memory that begins at a multiple of 64 bytes.
+    start = -memory.ctypes.data % 64 // 4
+    array = memory[start : start + 4096]
+
+    def make(context):
+        array[:] = context.replica_id_in_sync_group
+        return array
+
+    value = two_replicas.experimental_distribute_values_from_function(make)
+    array[:] = 7
+    assert [float(part[0]) for part in value.values] == [0, 1]

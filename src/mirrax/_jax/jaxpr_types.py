@@ -18,7 +18,9 @@ _traces: list[Any] = []
 
 def _example(x: jax.Array) -> tuple[jax.Array, float]:
     _traces.append(trace_state.value)
-    return jax.lax.neg(x), 1.0
+    result = jax.lax.neg(x)
+    jax.new_ref(x)
+    return result, 1.0
 
 
 _closed = jax.make_jaxpr(_example)(jax.ShapeDtypeStruct((), np.float32))
@@ -36,6 +38,9 @@ else:
     JaxprEqn = type(_closed.eqns[0])
     Primitive = type(_closed.eqns[0].primitive)
     Var, Literal = map(type, _closed.jaxpr.outvars)
+
+AbstractRef: type = type(_closed.eqns[1].outvars[0].aval)
+"""The type of the abstract value of a `jax.Ref`."""
 
 ProgramTrace: type = type(_traces.pop())
 """The type of the traces that make programs: those of jit, scan, cond, ..."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 
+from mirrax._jax.jaxpr_types import AbstractRef
 from mirrax._jax.jaxpr_types import ClosedJaxpr as ClosedJaxpr
 from mirrax._jax.jaxpr_types import Jaxpr as Jaxpr
 from mirrax._jax.jaxpr_types import JaxprEqn as JaxprEqn
@@ -88,6 +89,11 @@ def opaque_parameters(equation: JaxprEqn) -> Iterator[Any]:
 
 
 _KNOWN_BY_TEXT = {"builtins", "jax", "jaxlib", "ml_dtypes", "numpy"}
+
+
+def is_reference(atom: Any) -> bool:
+    """Returns whether a variable of a jaxpr stands for a `jax.Ref`, not for a value."""
+    return isinstance(atom.aval, AbstractRef)
 
 
 def map_programs(parameter: Any, change: Callable[[ClosedJaxpr], ClosedJaxpr]) -> Any:

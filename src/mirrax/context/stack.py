@@ -6,7 +6,7 @@ import contextlib
 import contextvars
 import dataclasses
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
@@ -189,6 +189,20 @@ def separate_traces(*key: int) -> Any:
     A jitted function may ask which replica it runs on, and of how many.
     """
     return _trace_key(key)
+
+
+@contextlib.contextmanager
+def separate_traces_inside(*key: int) -> Iterator[None]:
+    """Does the same inside of an overlay, whose own key stays part of the key.
+
+    Jitted functions have read its variables, which the block may write.
+    """
+    own = (_trace_key.value, key)
+    with _trace_key(own):
+        yield
+        is_outdated = _trace_key.value != own
+    if is_outdated:
+        invalidate_traces()
 
 
 def running_untraced(function: Any) -> _Set:

@@ -20,6 +20,7 @@ from mirrax._jax.jaxprs import (
     all_equations,
     called_jaxpr,
     inner_jaxprs,
+    is_reference,
     source_of,
 )
 from mirrax.collectives.spmd import promise_p
@@ -53,10 +54,30 @@ def varying_values(jaxpr: Jaxpr, inputs: Sequence[bool]) -> dict[Var, bool]:
         return [not isinstance(a, Literal) and varying.get(a, False) for a in atoms]
 
     for equation in jaxpr.eqns:
+        if any(map(is_reference, equation.invars)):
+            varying.update(_references(equation, of(equation.invars)))
         varying.update(
             zip(equation.outvars, _outputs(equation, of(equation.invars)), strict=True)
         )
     return varying
+
+
+def _references(equation: JaxprEqn, inputs: list[bool]) -> dict[Var, bool]:
+    """Returns whether what an equation may write to its references varies."""
+    varies = any(inputs) or _is_always_varying_inside(equation)
+    return {
+        atom: varies
+        for atom in equation.invars
+        if isinstance(atom, Var) and is_reference(atom)
+    }
+
+
+def _is_always_varying_inside(equation: JaxprEqn) -> bool:
+    return any(
+        inner_equation.primitive.name in _ALWAYS_VARYING
+        for inner in inner_jaxprs(equation)
+        for inner_equation in all_equations(inner)
+    )
 
 
 def refuse_varying_writes(
@@ -103,12 +124,7 @@ def _outputs(equation: JaxprEqn, inputs: list[bool]) -> list[bool]:
     called = called_jaxpr(equation)
     if called is not None:
         return find_varying(called.jaxpr, inputs)
-    inside = any(
-        inner_equation.primitive.name in _ALWAYS_VARYING
-        for inner in inner_jaxprs(equation)
-        for inner_equation in all_equations(inner)
-    )
-    return [any(inputs) or inside] * count
+    return [any(inputs) or _is_always_varying_inside(equation)] * count
 
 
 def _of_cond(equation: JaxprEqn, inputs: list[bool]) -> list[bool]:

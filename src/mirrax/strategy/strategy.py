@@ -404,4 +404,7 @@ def _at(device: jax.Device, leaf: Any) -> Any:
     is_array = isinstance(leaf, jax.Array | np.ndarray | np.generic)
     # Devices store numbers only; strings stay in host memory.
     is_text = is_array and getattr(leaf.dtype, "kind", "") in ("O", "S", "U")
-    return to_device(leaf, device) if is_array and not is_text else leaf
+    if not is_array or is_text:
+        return leaf
+    # A device may share the memory of a NumPy array, which the user may write again.
+    return to_device(leaf.copy() if isinstance(leaf, np.ndarray) else leaf, device)

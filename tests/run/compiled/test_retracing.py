@@ -44,6 +44,34 @@ def test_a_jitted_helper_reads_variables_in_every_trace(weight):
     assert [float(grads(3.0)), float(grads(jnp.float32(4)))] == [3, 4]
 
 
+def test_a_jitted_helper_on_one_replica_reads_variables_in_every_trace():
+    strategy = mirrax.OneDeviceStrategy("CPU:0")
+    with strategy.scope():
+        weight = mirrax.Variable(2.0)
+    helper = jax.jit(lambda x: x * weight.value)
+    step = mirrax.function(lambda x, y: helper(x) * len(y))
+    assert float(strategy.run(step, args=(3.0, jnp.ones(1)))) == 6
+    assert float(strategy.run(step, args=(3.0, jnp.ones(2)))) == 12
+
+
+def test_a_jitted_helper_sees_what_runs_on_one_replica_wrote():
+    strategy = mirrax.OneDeviceStrategy("CPU:0")
+    with strategy.scope():
+        weight = mirrax.Variable(1.0)
+    helper = jax.jit(lambda x: x + weight.value)
+
+    @mirrax.function
+    def steps():
+        seen = []
+        for _ in range(3):
+            strategy.run(lambda: weight.assign(helper(1.0)))
+            seen.append(helper(0.0))
+        return seen
+
+    assert [float(value) for value in steps()] == [2, 3, 4]
+    assert float(weight) == 4
+
+
 def test_a_jitted_helper_knows_how_many_replicas_there_are():
     helper = jax.jit(lambda x: x / context().num_replicas_in_sync)
     for count in (1, 2, 4):

@@ -478,6 +478,54 @@ def test_constants_come_back_as_arrays():
     assert [part.tolist() for part in result.values] == [[0, 1, 2], [0]]
 
 
+def plainly(index):
+    return index()
+
+
+def in_a_loop(index):
+    return jax.lax.scan(lambda c, _: (c + index(), None), 0, None, length=3)[0]
+
+
+def in_a_branch(index):
+    return jax.lax.cond(index() > 0, lambda: 5 * index(), lambda: -1)
+
+
+@pytest.mark.parametrize(
+    ("wrap", "expected"),
+    [
+        (plainly, [0, 1]),
+        (lambda index: jax.jit(index)(), [0, 1]),
+        (in_a_loop, [0, 3]),
+        (in_a_branch, [-1, 5]),
+    ],
+    ids=["plain", "jit", "scan", "cond"],
+)
+def test_the_index_along_the_axis_of_replicas_is_known(wrap, expected):
+    @mirrax.function
+    def step(x):
+        own = wrap(lambda: jax.lax.axis_index("replica"))
+        return own, all_reduce(own + x.sum())
+
+    strategy = strategy_for((2, 1))
+    own, total = strategy.run(step, args=(uneven(np.ones(3, np.float32), (2, 1)),))
+    assert [int(part) for part in own.values] == expected
+    assert float(parts(strategy, total)[0]) == 3 + sum(expected)
+
+
+def test_a_run_in_a_merge_function_knows_its_replica():
+    @mirrax.function
+    def step(x):
+        def merge(strategy, x):
+            own = strategy.run(lambda y: y * context().replica_id_in_sync_group, (x,))
+            return strategy.reduce("SUM", own, axis=None)
+
+        return context().merge_call(merge, args=(x.sum(),))
+
+    strategy = strategy_for((2, 1))
+    total = strategy.run(step, args=(uneven(np.ones(3, np.float32), (2, 1)),))
+    assert float(parts(strategy, total)[0]) == 1
+
+
 def test_an_all_reduce_of_unequal_shapes_is_refused():
     strategy = strategy_for((3, 1))
     step = mirrax.function(all_reduce)

@@ -13,7 +13,7 @@ from jax.sharding import PartitionSpec
 from typing_extensions import override
 
 from mirrax import trees
-from mirrax._jax.jaxprs import ClosedJaxpr, kind_of
+from mirrax._jax.jaxprs import ClosedJaxpr, is_reference, kind_of
 from mirrax.collectives import worker_exchange
 from mirrax.collectives.reduce import Collective
 from mirrax.collectives.shard_layout import ShardLayout, matching_layouts
@@ -124,6 +124,11 @@ def trace_replica(call: ReplicaCall, given: CallArguments) -> MappedTrace:
         inside_replica=True,
         axis_env=[(AXIS, topology.num_replicas)],
     )
+    if any(map(is_reference, traced.jaxpr.constvars)):
+        raise TypeError(
+            "Replicas cannot share a `jax.Ref`. Received: one from outside of the "
+            f"function {call.fn!r}. Use a `mirrax.Variable`."
+        )
     traced = worker_agreement.with_per_replica_constants(traced, topology)
     varying = find_varying_outputs(traced, [p.is_split for p in placements])
     refuse_varying_writes(traced.writes, varying)

@@ -61,10 +61,12 @@ def run_within(call: ReplicaCall) -> Tree:
 
 def call_alone(call: ReplicaCall) -> Tree:
     """Calls the function on the only replica."""
-    if stack.overlay() is not None:
+    if stack.overlay() is None:
+        place = stack.separate_traces(0, 1)
+    else:
+        place = stack.separate_traces_inside(0, 1)
         stack.overlay().note_run(call.strategy)
     context = ReplicaContext(call.strategy, SingleReplica(call.strategy))
-    place = stack.separate_traces(0, 1)
     with place, stack.entered(stack.Replica(call.strategy, context, index=0)):
         args, kwargs = select((call.args, call.kwargs), 0)
         return call.fn(*args, **kwargs)

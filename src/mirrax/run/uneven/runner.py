@@ -36,6 +36,7 @@ from mirrax.run.replica_context import ReplicaCall
 from mirrax.run.uneven.digests import differing_columns, find_digests
 from mirrax.run.uneven.gather_sizes import GatheredSizes, UnknownSizes
 from mirrax.run.uneven.lockstep import Lockstep
+from mirrax.run.uneven.replica_number import with_replica_number
 from mirrax.run.uneven.segments import Cut, NotSegmentable, cut
 from mirrax.run.varying import refuse_varying_writes
 from mirrax.trees import Tree
@@ -155,7 +156,9 @@ def _trace_all(call: ReplicaCall, given: Sequence[CallArguments]) -> list[Traced
             )
             return split_result(call_in_replica(call, args, kwargs, communicator))
 
-        return trace(body, own.stand_ins, inside_replica=True, axis_env=axis_env)
+        traced = trace(body, own.stand_ins, inside_replica=True, axis_env=axis_env)
+        closed = with_replica_number(traced.closed, number, topology)
+        return dataclasses.replace(traced, closed=closed)
 
     while True:
         traces = []

@@ -6,6 +6,7 @@ A loop or a branch with collectives ends a segment too; what is inside is cut li
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,6 +23,7 @@ from mirrax._jax.jaxprs import (
     called_jaxpr,
     evaluate,
     inner_jaxprs,
+    is_reference,
     kind_of,
     rebuilt,
     stand_ins,
@@ -86,6 +88,9 @@ def cut(closed: ClosedJaxpr, topology: Topology) -> Cut:
     """Returns the program in pieces, or raises `NotSegmentable`."""
     closed = _open_calls(closed, topology)
     jaxpr = closed.jaxpr
+    made_here = itertools.chain.from_iterable(eqn.outvars for eqn in jaxpr.eqns)
+    if any(map(is_reference, itertools.chain(jaxpr.constvars, made_here))):
+        raise NotSegmentable  # One piece cannot hand a reference to another.
     segments: list[Segment] = []
     needed = {atom for atom in jaxpr.outvars if isinstance(atom, Var)}
     for work, joint_eqns in reversed(_group(jaxpr.eqns)):

@@ -1,0 +1,58 @@
+"""A `jax.Ref` in a replica function, in every engine."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax import lax
+
+import mirrax
+from tests.programs import parts
+
+EVEN = jnp.array([1.0, 2.0]), jnp.array([3.0, 4.0])
+UNEVEN = jnp.array([1.0, 2.0, 4.0]), jnp.array([3.0])
+
+
+def add_up(x):
+    reference = jax.new_ref(jnp.float32(0))
+
+    def body(_, value):
+        reference[...] += value
+        return None, None
+
+    lax.scan(body, None, x)
+    total = mirrax.get_replica_context().all_reduce("SUM", reference[...])
+    reference[...] += total
+    return reference[...]
+
+
+@pytest.mark.parametrize("x", [EVEN, UNEVEN], ids=["even", "uneven"])
+@pytest.mark.parametrize("wrap", [lambda fn: fn, mirrax.function], ids=["eager", "F"])
+def test_replicas_have_references_of_their_own(two_replicas, wrap, x):
+    result = two_replicas.run(wrap(add_up), args=(mirrax.PerReplica(x),))
+    assert parts(two_replicas, result) == [sum(map(sum, x)) + sum(own) for own in x]
+
+
+@pytest.mark.parametrize("x", [EVEN, UNEVEN], ids=["even", "uneven"])
+@pytest.mark.parametrize("wrap", [lambda fn: fn, mirrax.function], ids=["eager", "F"])
+def test_a_varying_write_through_a_reference_is_refused(two_replicas, wrap, x):
+    with two_replicas.scope():
+        weight = mirrax.Variable(0.0)
+
+    def step(x):
+        reference = jax.new_ref(jnp.float32(0))
+        reference[...] = x.sum()
+        weight.assign(reference[...])
+
+    with pytest.raises(ValueError, match=r"assign the same value|assigned the same"):
+        two_replicas.run(wrap(step), args=(mirrax.PerReplica(x),))
+
+
+def test_a_reference_from_outside_is_refused(two_replicas):
+    reference = jax.new_ref(jnp.float32(0))
+
+    @mirrax.function
+    def step(x):
+        reference[...] += x.sum()
+
+    with pytest.raises(TypeError, match=r"cannot share a `jax.Ref`"):
+        two_replicas.run(step, args=(mirrax.PerReplica(EVEN),))
