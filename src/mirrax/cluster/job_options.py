@@ -76,7 +76,9 @@ def read_options(environment: Mapping[str, str] = os.environ) -> JobOptions:
             if text:
                 values[field.name] = kind(text)
         except ValueError:
-            rule = "an exit code" if kind is int else "a number of seconds"
+            rule = "a number of seconds"
+            if kind is int:
+                rule = "an exit code from 0 to 255"
             raise ConfigurationError(
                 f"{variable} must be {rule}. Received: {text!r}."
             ) from None

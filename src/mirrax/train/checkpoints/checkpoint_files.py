@@ -117,8 +117,14 @@ def remove_partial(path: pathlib.Path) -> None:
 
 
 def remove(path: pathlib.Path) -> None:
-    """Removes a checkpoint, the manifest first, unless its version is unknown."""
+    """Removes a checkpoint, the manifest first, unless its version is unknown.
+
+    Of a link only the link: others may use what it leads to.
+    """
     try:
+        if path.is_symlink():
+            path.unlink()
+            return
         with locked(path, _LOCK_SECONDS):
             if _has_other_version(path):
                 return
