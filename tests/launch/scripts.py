@@ -92,6 +92,14 @@ def import_nothing():
     import no_such_module  # noqa: F401
 
 
+def import_nothing_on_the_second():
+    if worker() == "1":
+        import_nothing()
+    import mirrax
+
+    mirrax.MultiWorkerMirroredStrategy()
+
+
 def differ():
     """Ends as a worker does whose program is another one."""
     from mirrax.cluster.worker import exit

@@ -89,6 +89,43 @@ def test_cause_on_another_machine_is_found(lead, follow):
     assert leader.collect(result_of(STOPPED, 75), ()).cause == KILLED
 
 
+def test_ends_of_other_machines_are_known_during_an_attempt(lead, follow):
+    machines = dataclasses.replace(make_machines(count=4), num_workers=2)
+    leader = lead(machines)
+    first, second, third = (follow(machines, index) for index in (1, 2, 3))
+    leader.start_attempt(())
+    assert leader.ended_workers() == {}
+    first.report(result_of(KILLED, 137), is_leaving=False)
+    second.close()
+    while len(ended := leader.ended_workers()) < 4:
+        time.sleep(0.01)
+    assert ended == {
+        2: "killed by SIGKILL",
+        3: "killed by SIGKILL",
+        4: "its launcher is gone",
+        5: "its launcher is gone",
+    }
+    third.report(result_of(), is_leaving=False)
+    while len(ended := leader.ended_workers()) < 6:
+        time.sleep(0.01)
+    assert ended[7] == "exit code 0"
+
+
+def test_launcher_that_comes_back_takes_part_in_the_next_attempt(lead, follow):
+    machines = make_machines()
+    leader = lead(machines)
+    follow(machines, 1)
+    leader.start_attempt(())
+    before = leader._connections[1]
+    again = follow(machines, 1)
+    while leader._connections[1] is before:
+        time.sleep(0.01)
+    cause = leader.collect(result_of(STOPPED, 75), ()).cause
+    assert cause.kind == "LauncherLost"
+    leader.start_attempt(())
+    assert isinstance(again.next_attempt(()), LaunchPlan)
+
+
 def test_machine_that_is_gone_is_left_out_of_an_elastic_job(lead, follow):
     machines = make_machines(count=3, minimum=2)
     leader = lead(machines)
@@ -237,6 +274,17 @@ def test_job_of_two_launchers_is_started_again(tmp_path):
     assert "worker 1: KeyError: 'the cause'. Restart 1 of 1 in 1 s." in first
     assert first.count("[worker 0] done") >= 1
     assert "[worker 1] done" in second
+
+
+def test_worker_that_ends_before_it_joins_ends_the_attempt_on_all_machines():
+    program = ("--max-restarts", "1", SCRIPT, "import_nothing_on_the_second")
+    with launchers(find_hosts(2), *program, count=2) as processes:
+        # Less than the time that workers have to join.
+        outputs = [process.communicate(timeout=240)[0] for process in processes]
+    assert [process.returncode for process in processes] == [1, 1]
+    error = "ModuleNotFoundError: No module named 'no_such_module'"
+    assert f"ended before it joined: {error}" in outputs[0]
+    assert f"worker 1: {error}. Not started again" in outputs[0]
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 import copy
 import json
 import resource
+import threading
 
 import equinox
 import jax
@@ -20,6 +21,7 @@ from mirrax.errors import (
     NotFoundError,
 )
 from mirrax.train import Checkpoint, worker_sync
+from mirrax.train.checkpoints import checkpoint_files
 from tests.programs import create, cut_in_two, mirrored, parts, replica_id
 
 SUM = mirrax.VariableAggregation.SUM
@@ -413,6 +415,24 @@ def test_background_save_keeps_the_values_of_its_moment(tmp_path, two_replicas, 
     assert not mirrored.numpy().any()
     assert not plain.numpy().any()
     assert not saved.host.any()
+
+
+def test_background_save_reads_other_checkpoints_in_the_background(
+    tmp_path, monkeypatch
+):
+    run = Checkpoint(v=mirrax.Variable(1.0))
+    run.save(tmp_path / "ckpt")
+    readers = []
+
+    def order_of(path, order_of=checkpoint_files.order_of):
+        readers.append(threading.current_thread())
+        return order_of(path)
+
+    monkeypatch.setattr(checkpoint_files, "order_of", order_of)
+    run.save(tmp_path / "ckpt", asynchronous=True)
+    run.wait()
+    assert readers
+    assert threading.current_thread() not in readers
 
 
 def test_save_needs_no_thread(tmp_path, monkeypatch):

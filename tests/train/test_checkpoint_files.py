@@ -305,6 +305,7 @@ def test_save_gives_up_on_a_path_that_another_writer_never_leaves(
         pytest.raises(
             CheckpointWriteError, match=r"another process is writing there.*Let it end"
         ),
+        checkpoint_files.write_errors(path),
     ):
         checkpoint_files.write(path, saved, order=1)
 

@@ -125,6 +125,17 @@ def test_removing_leaves_what_others_put_there(tmp_path, weight):
         manager.save(1)
 
 
+def test_checkpoint_behind_a_link_is_not_removed(tmp_path, weight):
+    manage(weight, tmp_path / "shared").save(1)
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "ckpt-1").symlink_to(tmp_path / "shared" / "ckpt-1")
+    manager = manage(weight, tmp_path / "own", max_to_keep=1)
+    assert manager.restore_or_initialize() == str(tmp_path / "own" / "ckpt-1")
+    manager.save(2)
+    assert names(manager) == ["ckpt-2"]
+    assert latest_checkpoint(tmp_path / "shared") == str(tmp_path / "shared" / "ckpt-1")
+
+
 def test_folders_without_files_of_ours_stay(tmp_path, weight, caplog):
     (tmp_path / "ckpt-7").mkdir()
     note = tmp_path / "ckpt-8" / "mirrax-arrays-notes.txt"

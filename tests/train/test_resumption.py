@@ -103,6 +103,22 @@ def test_sigterm_saves_the_step_and_exits(tmp_path, capfd):
     assert "SIGTERM: stopping after this step" in capfd.readouterr().err
 
 
+@pytest.mark.parametrize("is_finished", [False, True], ids=["save", "restore"])
+def test_sigterm_while_no_step_is_left_ends_the_program(
+    tmp_path, monkeypatch, is_finished
+):
+    _, manager = manage(tmp_path, save_interval=100)
+    if is_finished:
+        list(mirrax.train.resumable(manager, 10))
+
+    def wait():
+        signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(manager, "wait", wait)
+    assert exit_code_of_sigterm(manager, at_step=None) == 75
+    assert numbers_in(tmp_path) == [10]
+
+
 def test_second_sigterm_while_the_program_ends_is_ignored(tmp_path):
     seen = []
     signal.signal(signal.SIGTERM, lambda *_: seen.append("handled"))

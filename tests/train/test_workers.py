@@ -37,6 +37,8 @@ def test_failure_to_write_is_raised_on_all_workers(tmp_path):
             answer, ["nothing but another", "/proc/ckpt", "too large", "too large"]
         ):
             assert part in message
+            # The cause is relayed without another error around it.
+            assert message.count("Received:") == 1
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
 
 

@@ -16,7 +16,8 @@ from mirrax.launch.worker_plan import LaunchPlan
 from mirrax.launch.worker_process import WorkerProcess, describe_code
 
 _KILLED = 128 + signal.SIGKILL
-_MAX_TEXT = 160
+# Enough for an error of Mirrax, which ends with the fix.
+_MAX_TEXT = 500
 _USAGE = "exit code 2"
 STOPPED = "LauncherStopped"
 """The kind of a cause: a user has stopped the launcher of another machine."""

@@ -45,6 +45,8 @@ class Leader:
         self._members: list[int] = []
         self._has_started = False
         self._connections: dict[int, socket.socket] = {}
+        # Those of the current attempt; a launcher may have come back since.
+        self._started: dict[int, socket.socket] = {}
         self._reports: dict[int, Message] = {}
         self._strangers: set[str] = set()
         self._changed = threading.Condition()
@@ -60,10 +62,21 @@ class Leader:
         token = secrets.token_hex(16)
         self._members = self._gather(signals)
         self._reports.clear()
+        self._started = dict(self._connections)
         fields = {"members": self._members, "token": token}
         for index in self._members[1:]:
             self._send(index, Message("attempt", fields))
         return self._machines.plan(self._members, 0, token)
+
+    def ended_workers(self) -> dict[int, str]:
+        """Returns how the workers of other machines have ended, by their index."""
+        size = self._machines.num_workers
+        return {
+            position * size + rank: self._describe_end(index)
+            for position, index in enumerate(self._members)
+            if position > 0 and not self._missing([index])
+            for rank in range(size)
+        }
 
     def collect(self, result: JobResult, signals: Sequence[int]) -> JobResult:
         """Waits until the attempt has ended everywhere; returns the whole result.
@@ -136,7 +149,18 @@ class Leader:
         return present
 
     def _missing(self, others: Collection[int]) -> list[int]:
-        return [i for i in others if i in self._connections and i not in self._reports]
+        """Returns the machines that still run the attempt."""
+        return [
+            index
+            for index in others
+            if index not in self._reports
+            and index in self._connections
+            and self._connections[index] is self._started.get(index)
+        ]
+
+    def _describe_end(self, index: int) -> str:
+        cause = self._cause_of(index, can_go_on=True)
+        return "exit code 0" if cause is None else cause.text
 
     def _is_gone(self, index: int) -> bool:
         report = self._reports.get(index)

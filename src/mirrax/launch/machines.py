@@ -67,6 +67,10 @@ class Alone:
         """Returns the workers of an attempt."""
         return self._make_plan()
 
+    def ended_workers(self) -> dict[int, str]:
+        """Returns nothing: there are no other machines."""
+        return {}
+
     def collect(self, result: JobResult, signals: Sequence[int]) -> JobResult:
         """Returns the result."""
         return result

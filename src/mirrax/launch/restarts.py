@@ -101,6 +101,7 @@ def run_job(
                 record=record,
                 signals=signals,
                 poll=functools.partial(next, watch, None),
+                ended_elsewhere=launchers.ended_workers,
                 scratch=(*scratch, folder),
                 **options,
             )

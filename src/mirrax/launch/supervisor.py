@@ -46,6 +46,7 @@ class Supervisor:
         record: The file for the steps of the first worker here.
         signals: The signals received so far, see `received_signals`.
         poll: Called repeatedly while the workers run.
+        ended_elsewhere: Returns how workers of other machines have ended, by index.
     """
 
     plan: LaunchPlan
@@ -64,6 +65,7 @@ class Supervisor:
     record: pathlib.Path | None = None
     signals: Sequence[int] = ()
     poll: Callable[[], object] = lambda: None
+    ended_elsewhere: Callable[[], Mapping[int, str]] = dict
 
     def __post_init__(self) -> None:
         self.failed_at: float | None = None
@@ -163,6 +165,7 @@ class Supervisor:
         """Waits for all workers to end; returns whether the timeout expired first."""
         running = set(range(len(self._processes)))
         num_forwarded = 0
+        reported: set[int] = set()
         while True:
             for position in sorted(running):
                 if self._processes[position].exit_code is not None:
@@ -173,6 +176,11 @@ class Supervisor:
                 # Schedulers repeat SIGTERM; only a user who insists sends SIGINT.
                 is_urgent = num_forwarded > 1 and number == signal.SIGINT
                 self._forward_signal(number, 0.0 if is_urgent else self.grace)
+            if coordinator is not None:
+                ended = self.ended_elsewhere()
+                for index in ended.keys() - reported:
+                    coordinator.report_exit(index, ended[index], has_failed=False)
+                reported |= ended.keys()
             if coordinator is not None and (
                 coordinator.exit_code or coordinator.has_failure()
             ):

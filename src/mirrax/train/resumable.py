@@ -105,6 +105,9 @@ def _left(
         if num_saved != count.value:
             manager.save(count.value, check_interval=False)
         manager.wait()
+        # SIGTERM may have come after the last step, or when none was left.
+        if watcher.should_stop():
+            watcher.exit()
     finally:
         watcher.close()
 

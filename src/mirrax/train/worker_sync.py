@@ -172,11 +172,11 @@ def write_on_chief(
             write()
         except Exception as error:
             cause = error
-    own = "" if cause is None else f"{type(cause).__name__}: {cause}"
+    own = "" if cause is None else f"Received: {type(cause).__name__}: {cause}"
+    if isinstance(cause, CheckpointWriteError):
+        own = str(cause)
     problem = workers.exchange("writing a checkpoint", own.encode())[0].decode()
     if cause is not None:
         raise cause
     if problem:
-        raise CheckpointWriteError(
-            f"The chief could not write '{what}'. Received: {problem}"
-        )
+        raise CheckpointWriteError(f"The chief could not write '{what}'. {problem}")

@@ -267,6 +267,15 @@ def test_sigterm_saves_a_backup_and_ends_the_program(tmp_path):
     assert len(losses) == 3
 
 
+def test_sigterm_after_the_last_batch_ends_the_program(tmp_path):
+    with pytest.raises(SystemExit) as ended:
+        interrupted.train(str(tmp_path), terminated_epoch=3)
+    assert ended.value.code == 75
+    assert interrupted.load(str(tmp_path)) == {"epoch": 4, "iterations": 8}
+    losses, _ = interrupted.train(str(tmp_path))
+    assert losses == []
+
+
 def test_a_step_written_for_tensorflow_is_refused():
     # In a process of its own: `tf.keras` of `mirrax.tf` lets such steps run.
     output = run_fresh(

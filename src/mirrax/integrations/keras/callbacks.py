@@ -190,7 +190,16 @@ class _SaveOnPreemption(keras.callbacks.Callback):  # type: ignore[misc]
         self._epoch = epoch
 
     @override
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        # SIGTERM may have come during the evaluation.
+        self._epoch = epoch + 1
+        self._stop_if_asked()
+
+    @override
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        self._stop_if_asked()
+
+    def _stop_if_asked(self) -> None:
         if self._watcher.should_stop():
             save = functools.partial(internals.save_backup, self._backup, self._epoch)
             multi_worker.run_on_chief(self._strategy, self.model, "a backup", save)

@@ -56,12 +56,10 @@ def remove_partial(directory: pathlib.Path, name: str) -> None:
 
 def require_writable(directory: pathlib.Path) -> None:
     """Makes the directory; raises unless a checkpoint can be written there."""
-    try:
+    with checkpoint_files.write_errors(directory):
         directory.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=directory):
             pass
-    except OSError as error:
-        raise checkpoint_files.write_error(directory, error) from error
 
 
 def _find_numbered(directory: pathlib.Path, name: str | None) -> list[pathlib.Path]:

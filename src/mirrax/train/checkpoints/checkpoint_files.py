@@ -17,7 +17,7 @@ import logging
 import os
 import pathlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import google_crc32c
@@ -67,19 +67,16 @@ def write(path: pathlib.Path, saved: CheckpointData, order: int) -> None:
         order: A number that is higher than those of all earlier checkpoints.
     """
     file = _arrays_file(path, order)
-    try:
-        with locked(path, _LOCK_SECONDS, make=True):
-            try:
-                described = array_file.write(file, saved.arrays)
-                _replace_manifest(path, order, described, saved)
-            except Exception:
-                _remove_files(path, [file])
-                raise
-            _sync_folder(path)
-            _sync_folder(path.parent)
-            _remove_files(path, [old for old in _arrays_in(path) if old != file])
-    except Exception as error:
-        raise write_error(path, error) from error
+    with locked(path, _LOCK_SECONDS, make=True):
+        try:
+            described = array_file.write(file, saved.arrays)
+            _replace_manifest(path, order, described, saved)
+        except Exception:
+            _remove_files(path, [file])
+            raise
+        _sync_folder(path)
+        _sync_folder(path.parent)
+        _remove_files(path, [old for old in _arrays_in(path) if old != file])
 
 
 def read(path: pathlib.Path) -> CheckpointData:
@@ -120,8 +117,14 @@ def remove_partial(path: pathlib.Path) -> None:
 
 
 def remove(path: pathlib.Path) -> None:
-    """Removes a checkpoint, the manifest first, unless its version is unknown."""
+    """Removes a checkpoint, the manifest first, unless its version is unknown.
+
+    Of a link only the link: others may use what it leads to.
+    """
     try:
+        if path.is_symlink():
+            path.unlink()
+            return
         with locked(path, _LOCK_SECONDS):
             if _has_other_version(path):
                 return
@@ -271,8 +274,18 @@ def _remove_files(path: pathlib.Path, arrays: Iterable[pathlib.Path]) -> None:
         path.rmdir()
 
 
-def write_error(path: pathlib.Path, error: Exception) -> CheckpointWriteError:
-    """Returns the error of a save that failed."""
+@contextlib.contextmanager
+def write_errors(path: pathlib.Path) -> Iterator[None]:
+    """Turns errors of a save in the `with` block into `CheckpointWriteError`."""
+    try:
+        yield
+    except CheckpointWriteError:
+        raise
+    except Exception as error:
+        raise _write_error(path, error) from error
+
+
+def _write_error(path: pathlib.Path, error: Exception) -> CheckpointWriteError:
     older = " The older checkpoint there is still whole." if is_complete(path) else ""
     # With an `errno` it is one of the file system.
     if isinstance(error, TimeoutError) and error.errno is None:

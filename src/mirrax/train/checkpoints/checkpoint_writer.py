@@ -9,7 +9,6 @@ import sys
 import threading
 from collections.abc import Callable
 
-from mirrax.errors import CheckpointWriteError
 from mirrax.train.checkpoints import checkpoint_directory, checkpoint_files
 from mirrax.train.checkpoints.checkpoint_files import CheckpointData
 
@@ -34,18 +33,16 @@ class Writer:
             then: Called in the thread once the checkpoint is complete.
         """
         self.wait()
-        try:
+        with checkpoint_files.write_errors(path):
             checkpoint_files.check_replaceable(path)
-            order = checkpoint_directory.next_order(path.parent)
             path.mkdir(parents=True, exist_ok=True)
-        except CheckpointWriteError:
-            raise
-        except OSError as error:
-            raise checkpoint_files.write_error(path, error) from error
 
         def write() -> None:
             try:
-                checkpoint_files.write(path, saved, order)
+                with checkpoint_files.write_errors(path):
+                    # Reads all checkpoints of the folder.
+                    order = checkpoint_directory.next_order(path.parent)
+                    checkpoint_files.write(path, saved, order)
                 if then is not None:
                     then()
             except Exception as error:
