@@ -87,6 +87,12 @@ def test_slices_of_a_dataset_are_rows_and_batches_are_ragged(ragged):
     assert [batch.shape for batch in padded] == [(2, 5), (1, 5)]
 
 
+def test_slices_of_a_ragged_tensor_are_batched_by_ragged_batch(ragged):
+    dataset = tf.data.Dataset.from_tensor_slices((ragged, [0, 1, 2]))
+    (first, _), (last, _) = dataset.ragged_batch(2)
+    assert (first.to_list(), last.to_list()) == (ROWS[:2], ROWS[2:])
+
+
 def test_elements_of_many_lengths_are_batched():
     signature = tf.TensorSpec([None], tf.int32)
     dataset = tf.data.Dataset.from_generator(lambda: ROWS, output_signature=signature)

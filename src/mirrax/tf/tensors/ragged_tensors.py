@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeGuard
 
 import jax
 import jax.numpy as jnp
@@ -225,15 +225,15 @@ def join_rows(tensors: Any, axis: int) -> RaggedTensor:
 
 def element(tree: Any) -> Any:
     """Returns an element of a dataset as tensors; a row of a ragged tensor as one."""
-    return jax.tree.map(_tensor, tree, is_leaf=_is_ragged)
+    return jax.tree.map(_tensor, tree, is_leaf=is_ragged_tensor)
 
 
-def _is_ragged(value: Any) -> bool:
+def is_ragged_tensor(value: Any) -> TypeGuard[RaggedTensor]:
     return isinstance(value, RaggedTensor)
 
 
 def _tensor(value: Any) -> Any:
-    if not _is_ragged(value):
+    if not is_ragged_tensor(value):
         return host(value)
     padded, lengths = host(value.padded), host(value.lengths)
     return RaggedTensor(padded, lengths) if lengths.ndim else padded[: int(lengths)]
