@@ -141,6 +141,19 @@ def test_optimizer_differentiates_by_what_it_is_given_also_if_not_trainable():
     assert float(gradient) == 6.0
 
 
+def test_slots_of_an_optimizer_are_restored_before_they_are_created(tmp_path):
+    def step(optimizer, variable):
+        optimizer.apply_gradients([(tf.constant([1.0]), variable)])
+        return float(variable[0])
+
+    first, weight = v1.train.MomentumOptimizer(1.0, 0.5), tf.Variable([0.0])
+    assert step(first, weight) == -1.0
+    path = v1.train.Checkpoint(optimizer=first, weight=weight).save(tmp_path / "c")
+    second, other = v1.train.MomentumOptimizer(1.0, 0.5), tf.Variable([0.0])
+    v1.train.Checkpoint(optimizer=second, weight=other).restore(path)
+    assert step(second, other) == step(first, weight) == -2.5
+
+
 def test_variable_scopes_prefix_names(strategy):
     with strategy.scope(), v1.variable_scope("main") as main:
         with v1.variable_scope(None, "layer", reuse=v1.AUTO_REUSE):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -38,6 +39,7 @@ class Optimizer(abc.ABC):
 
     def __post_init__(self) -> None:
         self._slots: dict[Any, dict[str, Any]] = {}
+        self._observers: list[Callable[[], bool]] = []
 
     def get_name(self) -> str:
         return self.name
@@ -126,6 +128,18 @@ class Optimizer(abc.ABC):
     def variables(self) -> list[Any]:
         return [x for slots in self._slots.values() for x in slots.values()]
 
+    def checkpoint_contents(self) -> dict[str, Any]:
+        """Returns what a checkpoint saves, named in the order of the variables."""
+        return {
+            f"{name}_{index}": slot
+            for index, slots in enumerate(self._slots.values())
+            for name, slot in slots.items()
+        }
+
+    def when_contents_change(self, then: Callable[[], bool]) -> None:
+        """Calls `then` when a slot is created, until it returns True."""
+        self._observers.append(then)
+
     def _slot(
         self, variable: Any, name: str, start: float = 0.0, shape: Any = None
     ) -> Any:
@@ -137,6 +151,7 @@ class Optimizer(abc.ABC):
                 trainable=False,
                 name=f"{self.name}/{name}",
             )
+            self._observers = [then for then in self._observers if not then()]
         return slots[name]
 
     def _average(
