@@ -58,3 +58,10 @@ def test_custom_loss_trains():
 def test_missing_function_names_a_replacement():
     with pytest.raises(NotImplementedError, match=r"Use `tf.GradientTape`"):
         tf.keras.backend.gradients(X, [X])
+
+
+@pytest.mark.parametrize("part", ["losses", "metrics"])
+def test_names_of_keras_that_its_namespace_for_tensorflow_lacks(part):
+    module = getattr(tf.keras, part)
+    assert module.mean_squared_error(X, X).tolist() == [0, 0]
+    assert module.mean_absolute_error is module.MAE

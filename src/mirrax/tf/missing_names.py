@@ -22,8 +22,8 @@ def replacement_of(name: str) -> str:
     if found is not None:
         return f"Use {found}."
     return (
-        f"Look for it in `jax.numpy`, `jax.nn`, `jax.lax` or `mirrax`; {DOCUMENT} "
-        "lists what is available."
+        "Names of release 1 are in `tf.compat.v1`. Look for others in `jax.numpy`, "
+        f"`jax.nn`, `jax.lax` or `mirrax`; {DOCUMENT} lists what is available."
     )
 
 

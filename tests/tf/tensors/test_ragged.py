@@ -23,8 +23,6 @@ def test_lengths_and_values(ragged):
     assert ragged.row_lengths().numpy().tolist() == [4, 0, 2]
     assert ragged.row_splits.numpy().tolist() == [0, 4, 4, 6]
     assert ragged.values.numpy().tolist() == [3, 1, 4, 1, 5, 9]
-    assert ragged.value_rowids().numpy().tolist() == [0, 0, 0, 0, 2, 2]
-    assert ragged.bounding_shape().numpy().tolist() == [3, 4]
     assert int(ragged.nrows()) == 3
 
 
@@ -33,7 +31,6 @@ def test_lengths_and_values(ragged):
     [
         tf.RaggedTensor.from_row_lengths([3, 1, 4, 1, 5, 9], [4, 0, 2]),
         tf.RaggedTensor.from_row_splits([3, 1, 4, 1, 5, 9], [0, 4, 4, 6]),
-        tf.RaggedTensor.from_value_rowids([3, 1, 4, 1, 5, 9], [0, 0, 0, 0, 2, 2]),
         tf.RaggedTensor.from_tensor(
             [[3, 1, 4, 1], [0, 0, 0, 0], [5, 9, 0, 0]], padding=0
         ),
@@ -88,6 +85,12 @@ def test_slices_of_a_dataset_are_rows_and_batches_are_ragged(ragged):
     assert (first.to_list(), last.to_list()) == (ROWS[:2], ROWS[2:])
     padded = dataset.batch(2).map(lambda rows, _: rows.to_tensor(shape=[None, 5]))
     assert [batch.shape for batch in padded] == [(2, 5), (1, 5)]
+
+
+def test_slices_of_a_ragged_tensor_are_batched_by_ragged_batch(ragged):
+    dataset = tf.data.Dataset.from_tensor_slices((ragged, [0, 1, 2]))
+    (first, _), (last, _) = dataset.ragged_batch(2)
+    assert (first.to_list(), last.to_list()) == (ROWS[:2], ROWS[2:])
 
 
 def test_elements_of_many_lengths_are_batched():

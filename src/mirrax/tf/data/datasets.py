@@ -13,7 +13,7 @@ import mirrax
 from mirrax.tf.data.input_iterator import InputIterator
 from mirrax.tf.missing_names import replacement_of
 from mirrax.tf.tensors.host_tensors import host
-from mirrax.tf.tensors.ragged_tensors import RaggedTensor, element
+from mirrax.tf.tensors.ragged_tensors import RaggedTensor, element, is_ragged_tensor
 
 
 class DatasetIterator(mirrax.data.DatasetIterator):
@@ -41,10 +41,11 @@ class _Tensors:
         self: Any, batch_size: int, drop_remainder: bool = False, **_: Any
     ) -> Any:
         """Batches elements of different lengths: they become ragged tensors."""
-        is_ragged = jax.tree.map(_varies, self.element_spec)
+        spec = self.element_spec
+        is_ragged = jax.tree.map(_varies, spec, is_leaf=is_ragged_tensor)
 
         def with_lengths(*values: Any) -> Any:
-            given = values if isinstance(self.element_spec, tuple) else values[0]
+            given = values if isinstance(spec, tuple) else values[0]
             return jax.tree.map(_row, is_ragged, given)
 
         return self.map(with_lengths).padded_batch(
@@ -181,8 +182,10 @@ def _on_tensors(function: Callable[..., Any]) -> Callable[..., Any]:
     return called
 
 
-def _varies(spec: mirrax.TensorSpec) -> bool:
+def _varies(spec: mirrax.TensorSpec | RaggedTensor) -> bool:
     """Returns whether elements may differ in length; texts in lists usually do."""
+    if is_ragged_tensor(spec):
+        return True
     is_texts = spec.dtype == object and spec.shape != ()
     return spec.shape is None or spec.shape[:1] == (None,) or is_texts
 

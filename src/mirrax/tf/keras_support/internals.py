@@ -28,6 +28,12 @@ def replace(part: str, names: Mapping[str, Any]) -> None:
     vars(getattr(tensorflow_namespace(), part)).update(names)
 
 
+def add_names_of_keras(part: str) -> None:
+    """Adds what a module of `tf.keras` lacks, such as `mean_squared_error`."""
+    own = vars(importlib.import_module(f"keras.{part}"))
+    replace(part, own | vars(getattr(tensorflow_namespace(), part)))
+
+
 def replace_backend(tf: Any, functions: Mapping[str, Any]) -> None:
     """Sets what `tf.keras.backend` takes for TensorFlow, and some of its functions."""
     legacy = importlib.import_module("keras.src.legacy.backend")

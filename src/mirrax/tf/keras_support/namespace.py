@@ -66,4 +66,6 @@ def _install_layers() -> None:
     internals.replace("layers", {**names, **missing})
     for part in ("utils", "preprocessing"):
         internals.replace(part, {f.__name__: f for f in _DATASETS})
+    for part in ("losses", "metrics"):
+        internals.add_names_of_keras(part)
     internals.let_layers_adapt_to_datasets(importlib.import_module("mirrax.tf"))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeGuard
 
 import jax
 import jax.numpy as jnp
@@ -67,13 +67,6 @@ class RaggedTensor:
         return cls.from_row_lengths(values, np.diff(np.asarray(row_splits)))
 
     @classmethod
-    def from_value_rowids(
-        cls, values: Any, value_rowids: Any, nrows: Any = None, **_: Any
-    ) -> RaggedTensor:
-        counts = np.bincount(np.asarray(value_rowids), minlength=int(nrows or 0))
-        return cls.from_row_lengths(values, counts)
-
-    @classmethod
     def from_tensor(
         cls, tensor: Any, lengths: Any = None, padding: Any = None, **_: Any
     ) -> RaggedTensor:
@@ -114,17 +107,8 @@ class RaggedTensor:
     def row_lengths(self, axis: int = 1, name: Any = None) -> Any:
         return self.lengths
 
-    def value_rowids(self, name: Any = None) -> Any:
-        """Returns the number of the row of each value."""
-        return host(np.repeat(np.arange(len(self.lengths)), self.lengths))
-
     def nrows(self, out_type: Any = np.int64, name: Any = None) -> Any:
         return host(np.asarray(self.padded.shape[0], out_type))
-
-    def bounding_shape(self, axis: Any = None, *_: Any, **__: Any) -> Any:
-        """Returns the shape of `to_tensor`."""
-        shape = host(np.asarray(self.to_tensor().shape, np.int64))
-        return shape if axis is None else shape[axis]
 
     def to_tensor(
         self, default_value: Any = None, name: Any = None, shape: Any = None
@@ -241,15 +225,15 @@ def join_rows(tensors: Any, axis: int) -> RaggedTensor:
 
 def element(tree: Any) -> Any:
     """Returns an element of a dataset as tensors; a row of a ragged tensor as one."""
-    return jax.tree.map(_tensor, tree, is_leaf=_is_ragged)
+    return jax.tree.map(_tensor, tree, is_leaf=is_ragged_tensor)
 
 
-def _is_ragged(value: Any) -> bool:
+def is_ragged_tensor(value: Any) -> TypeGuard[RaggedTensor]:
     return isinstance(value, RaggedTensor)
 
 
 def _tensor(value: Any) -> Any:
-    if not _is_ragged(value):
+    if not is_ragged_tensor(value):
         return host(value)
     padded, lengths = host(value.padded), host(value.lengths)
     return RaggedTensor(padded, lengths) if lengths.ndim else padded[: int(lengths)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -38,6 +39,7 @@ class Optimizer(abc.ABC):
 
     def __post_init__(self) -> None:
         self._slots: dict[Any, dict[str, Any]] = {}
+        self._observers: list[Callable[[], bool]] = []
 
     def get_name(self) -> str:
         return self.name
@@ -126,6 +128,18 @@ class Optimizer(abc.ABC):
     def variables(self) -> list[Any]:
         return [x for slots in self._slots.values() for x in slots.values()]
 
+    def checkpoint_contents(self) -> dict[str, Any]:
+        """Returns what a checkpoint saves, named in the order of the variables."""
+        return {
+            f"{name}_{index}": slot
+            for index, slots in enumerate(self._slots.values())
+            for name, slot in slots.items()
+        }
+
+    def when_contents_change(self, then: Callable[[], bool]) -> None:
+        """Calls `then` when a slot is created, until it returns True."""
+        self._observers.append(then)
+
     def _slot(
         self, variable: Any, name: str, start: float = 0.0, shape: Any = None
     ) -> Any:
@@ -137,6 +151,7 @@ class Optimizer(abc.ABC):
                 trainable=False,
                 name=f"{self.name}/{name}",
             )
+            self._observers = [then for then in self._observers if not then()]
         return slots[name]
 
     def _average(
@@ -240,56 +255,6 @@ class AdamOptimizer(Optimizer):
         spread = self._average(variable, "v", jnp.square(gradient), self.beta2)
         rate = rate * jnp.sqrt(1 - self.beta2**step) / (1 - self.beta1**step)
         return value - rate * mean / (jnp.sqrt(spread) + self.epsilon)
-
-
-@dataclasses.dataclass(eq=False, repr=False)
-class AdadeltaOptimizer(Optimizer):
-    """Adadelta: scales steps by the averages of squared steps and gradients."""
-
-    learning_rate: Any = 0.001
-    rho: float = 0.95
-    epsilon: float = 1e-8
-    use_locking: bool = False
-    name: str = "Adadelta"
-
-    def _change(self, variable: Any, value: Any, gradient: Any, rate: Any) -> Any:
-        spread = self._average(variable, "accum", jnp.square(gradient), self.rho)
-        steps = tensor(self._slot(variable, "accum_update"))
-        step = jnp.sqrt((steps + self.epsilon) / (spread + self.epsilon)) * gradient
-        self._average(variable, "accum_update", jnp.square(step), self.rho)
-        return value - rate * step
-
-
-@dataclasses.dataclass(eq=False, repr=False)
-class FtrlOptimizer(Optimizer):
-    """Follow the regularized leader, with L1 and L2 regularization."""
-
-    learning_rate: Any
-    learning_rate_power: float = -0.5
-    initial_accumulator_value: float = 0.1
-    l1_regularization_strength: float = 0.0
-    l2_regularization_strength: float = 0.0
-    use_locking: bool = False
-    name: str = "Ftrl"
-    accum_name: str | None = None
-    linear_name: str | None = None
-    l2_shrinkage_regularization_strength: float = 0.0
-    beta: float | None = None
-
-    def _change(self, variable: Any, value: Any, gradient: Any, rate: Any) -> Any:
-        squares = self._slot(variable, "accum", self.initial_accumulator_value)
-        linear = self._slot(variable, "linear")
-        old, new = tensor(squares), tensor(squares) + jnp.square(gradient)
-        power = -self.learning_rate_power
-        growth = (new**power - old**power) / rate
-        pull = gradient + 2 * self.l2_shrinkage_regularization_strength * value
-        total = tensor(linear) + pull - growth * value
-        squares.assign(new)
-        linear.assign(total)
-        curvature = (new**power + (self.beta or 0.0)) / rate
-        curvature += 2 * self.l2_regularization_strength
-        l1 = self.l1_regularization_strength
-        return (jnp.clip(total, -l1, l1) - total) / curvature
 
 
 __all__ = list(defined_after(_PRIVATE, globals()))
