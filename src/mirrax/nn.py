@@ -38,6 +38,15 @@ def compute_average_loss(
     >>> float(compute_average_loss(jnp.array([1.0, 3.0]), global_batch_size=8))
     0.5
     """
+    frame = stack.frame()
+    if isinstance(frame, stack.Replica) and frame.is_in_piece:
+        raise ValueError(
+            "In `accumulate_gradients` a loss is the plain mean of its piece: pieces "
+            "and replicas are weighted by their rows, and added up. Received: "
+            "`compute_average_loss`, a replica's share of a sum. Use "
+            "`jnp.mean(losses)`; with weights, `jnp.sum(losses * w) / jnp.sum(w)` and "
+            "`weight=`. Do not reduce the result."
+        )
     loss = _as_float(per_example_loss)
     if loss.ndim == 0:
         raise ValueError(

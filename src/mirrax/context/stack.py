@@ -32,6 +32,7 @@ class Replica:
         index: Which local replica this is; None where one trace stands for all.
         pending: Its writes to variables of other libraries, in eager code.
         call: The function that all replicas call, and its arguments.
+        is_in_piece: Whether it is one of several, in a piece of an accumulated step.
     """
 
     strategy: Any
@@ -39,6 +40,7 @@ class Replica:
     index: int | None
     pending: dict[Any, Any] = dataclasses.field(default_factory=dict, compare=False)
     call: Any = dataclasses.field(default=None, compare=False)
+    is_in_piece: bool = dataclasses.field(default=False, compare=False)
 
 
 @dataclasses.dataclass(frozen=True)

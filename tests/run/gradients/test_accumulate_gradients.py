@@ -52,6 +52,17 @@ def test_uneven_parts_are_weighted_by_their_rows(engine, two_replicas, sizes):
     np.testing.assert_allclose(first(gradient)[0], expected[1], rtol=1e-5)
 
 
+@engines
+def test_shares_of_a_mean_are_refused_in_pieces(engine, two_replicas):
+    # Each piece would divide by its own rows: wrong where the parts are uneven.
+    def train(y):
+        return mirrax.accumulate_gradients(mirrax.nn.compute_average_loss, 2)(y)
+
+    y = mirrax.PerReplica((Y[:7], Y[7:]))
+    with pytest.raises(ValueError, match=r"plain mean of its piece.*`jnp.mean"):
+        two_replicas.run(engine(train), args=(y,))
+
+
 def test_replicas_meet_once(two_replicas, monkeypatch):
     calls = []
     all_reduce = mirrax.ReplicaContext.all_reduce

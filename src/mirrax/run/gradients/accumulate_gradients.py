@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -30,7 +31,8 @@ def accumulate_gradients(
     one piece: a loss, gradients, counts, nested as you like. The new function cuts its
     arguments into pieces, and gives the mean over all examples of all replicas, as if
     there had been one big batch; whole numbers are added up instead. The replicas
-    communicate once, after the last piece; do not reduce the result again.
+    communicate once, after the last piece; do not reduce the result again. A loss is
+    the plain mean of its piece.
 
     Args:
         step: The function of one piece.
@@ -56,11 +58,17 @@ def accumulate_gradients(
     def accumulated(*args: Any, **kwargs: Any) -> Tree:
         leaves, structure = trees.flatten((args, kwargs))
         rows = _rows(leaves)
+        frame = stack.frame()
+        inside = frame
+        if isinstance(frame, stack.Replica):
+            several = frame.context.num_replicas_in_sync > 1
+            inside = dataclasses.replace(frame, is_in_piece=several)
         dtypes: list[Any] = []
 
         def contribution(piece: Sequence[Any], size: int) -> Any:
             own_args, own_kwargs = trees.unflatten(structure, piece)
-            result = step(*own_args, **own_kwargs)
+            with stack.entered(inside):
+                result = step(*own_args, **own_kwargs)
             dtypes[:] = [jnp.asarray(leaf).dtype for leaf in jax.tree.leaves(result)]
             factor = size if weight is None else weight(*own_args, **own_kwargs)
             return _scaled(result, jnp.asarray(factor, jnp.float32))
@@ -70,7 +78,6 @@ def accumulate_gradients(
             for group in _groups(rows, micro_batches)
         ]
         sums, factor = functools.reduce(_add, totals)
-        frame = stack.frame()
         if isinstance(frame, stack.Replica):
             sums, factor = frame.context.all_reduce(ReduceOp.SUM, (sums, factor))
         return _divided(sums, factor, dtypes)
