@@ -36,7 +36,7 @@ from mirrax.run.eager.scheduler import run_eager
 from mirrax.run.replica_context import ReplicaCall
 from mirrax.run.uneven.digests import differing_columns, find_digests
 from mirrax.run.uneven.gather_sizes import GatheredSizes, UnknownSizes
-from mirrax.run.uneven.lockstep import Lockstep
+from mirrax.run.uneven.lockstep import ADVICE, Lockstep
 from mirrax.run.uneven.segments import Cut, NotSegmentable, cut
 from mirrax.run.varying import refuse_varying_writes
 from mirrax.trees import Tree
@@ -46,25 +46,18 @@ from mirrax.values.regroup import parts_of
 
 _EAGER = object()
 
-_ADVICE = (
-    "With parts of different shapes, such as a last partial batch, all replicas must "
-    "make the same calls in loops and branches of JAX. Let these not depend on the "
-    "size of a part, use `mirrax.scan`, `mirrax.cond`, ... in place of JAX's, or make "
-    "the parts equal."
-)
-
 
 def run_uneven(call: ReplicaCall, fn: AnyFunction) -> Tree:
     """Returns the merged results of `fn`; eagerly if its program cannot be cut."""
     given = _arguments_of_replicas(call)
     keys = tuple(key for each in given for key, _, _ in each.keyed)
     if NOT_TRACEABLE[0] in keys:
-        return run_eager(call, _ADVICE)
+        return run_eager(call, ADVICE)
     structures = (given[0].structure, keys, _kinds_of_all(call))
     key = ("uneven", call.collective, structures, config_fingerprint())
     plan = fn.programs.get(key, _build, call, given, fn)
     if plan is _EAGER:
-        return run_eager(call, _ADVICE)
+        return run_eager(call, ADVICE)
     return plan([each.arrays for each in given])
 
 
@@ -101,12 +94,8 @@ def _build(call: ReplicaCall, given: Sequence[CallArguments], fn: AnyFunction) -
         if not fn.falls_back_to_python(error):
             raise
         traces, cuts = [], []
-    digests = [find_digests(piece) for piece in cuts]
-    outputs = [own.outputs for own in digests]
-    plans = {
-        repr((piece.collectives, own.decisions))
-        for piece, own in zip(cuts, digests, strict=True)
-    }
+    outputs = [find_digests(piece) for piece in cuts]
+    plans = {repr(piece.collectives) for piece in cuts}
     if not call.topology.is_local:
         plans, outputs = _of_all_workers(call.topology, plans, outputs)
     if len(plans) != 1:
