@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -88,29 +89,32 @@ def _build(call: ReplicaCall, given: Sequence[CallArguments], fn: AnyFunction) -
     """Returns the `Lockstep` for arguments of these shapes, or `_EAGER`."""
     fn.programs.count_trace()
     failures = Failures()
+    traces: list[Traced] = []
+    cuts: list[Cut] = []
     try:
-        traces, cuts = _cut_all(call, given, failures)
+        traces = _trace_all(call, given, failures)
+        cuts = [cut(traced.closed, call.topology) for traced in traces]
+    except (NotSegmentable, NotTraceable):
+        pass
     except Exception as error:
         if not fn.falls_back_to_python(error):
             raise
-        traces, cuts = [], []
-    outputs = [find_digests(piece) for piece in cuts]
-    plans = {repr(piece.collectives) for piece in cuts}
+    plans = sorted({repr(piece.collectives) for piece in cuts})
+    digests = [find_digests(piece) for piece in cuts]
     if not call.topology.is_local:
-        plans, outputs = _of_all_workers(call.topology, plans, outputs)
+        own = [plans, digests]
+        answers = exchange(call.topology, "pieces of an uneven program", own)
+        found = [each for each, _ in answers]
+        plans = sorted(set().union(*found)) if all(found) else []
+        digests = list(itertools.chain.from_iterable(each for _, each in answers))
     if len(plans) != 1:
         # The eager engine says what differs, and gathers unequal parts.
         return _EAGER
     leaves = trees.leaves((call.args, call.kwargs))
     is_varying = given[0].of_dynamic([_is_varying(leaf) for leaf in leaves])
-    varying = [
-        varies or differs
-        for varies, differs in zip(
-            find_varying_outputs(traces[0], is_varying),
-            differing_columns(outputs),
-            strict=True,
-        )
-    ]
+    varying = find_varying_outputs(traces[0], is_varying)
+    differing = differing_columns(digests)
+    varying = list(map(operator.or_, varying, differing))
     refuse_varying_writes(traces[0].writes, varying)
     return Lockstep(
         call.topology,
@@ -121,8 +125,10 @@ def _build(call: ReplicaCall, given: Sequence[CallArguments], fn: AnyFunction) -
     )
 
 
-def _trace_all(call: ReplicaCall, given: Sequence[CallArguments]) -> list[Traced]:
-    """Returns the trace of each local replica.
+def _trace_all(
+    call: ReplicaCall, given: Sequence[CallArguments], failures: Failures
+) -> list[Traced]:
+    """Returns the trace of each local replica; raises if they differ in variables.
 
     They are traced again for each `all_gather` of parts whose sizes differ, because
     what follows it depends on the sizes of all.
@@ -143,7 +149,12 @@ def _trace_all(call: ReplicaCall, given: Sequence[CallArguments]) -> list[Traced
             return split_result(call_in_replica(call, args, kwargs, communicator))
 
         stand_ins = [stand_in_of(argument) for argument in own.dynamic]
-        return trace(body, stand_ins, inside_replica=True, axis_env=axis_env)
+        traced = trace(body, stand_ins, inside_replica=True, axis_env=axis_env)
+        if not topology.is_local or not has_callbacks(traced.jaxpr):
+            return traced
+        return dataclasses.replace(
+            traced, closed=catch_failures(traced.closed, failures)
+        )
 
     while True:
         traces = []
@@ -151,45 +162,13 @@ def _trace_all(call: ReplicaCall, given: Sequence[CallArguments]) -> list[Traced
             with contextlib.suppress(UnknownSizes):
                 traces.append(trace_replica(own, number))
         if len(traces) == len(given):
-            return traces
+            break
         if traces or not gathers.learn():
             # Some replicas do not call it: the eager engine says which.
             raise NotSegmentable
-
-
-def _cut_all(
-    call: ReplicaCall,
-    given: Sequence[CallArguments],
-    failures: Failures,
-) -> tuple[list[Traced], list[Cut]]:
-    """Returns the traces and their segments; none if that is impossible."""
-    try:
-        traces = _trace_all(call, given)
-        if has_callbacks(traces[0].jaxpr) and call.topology.is_local:
-            traces = [
-                dataclasses.replace(t, closed=catch_failures(t.closed, failures))
-                for t in traces
-            ]
-        cuts = [cut(traced.closed, call.topology) for traced in traces]
-    except (NotSegmentable, NotTraceable):
-        return [], []
     if any(_shape(traced) != _shape(traces[0]) for traced in traces):
-        return [], []
-    return traces, cuts
-
-
-def _of_all_workers(
-    topology: Topology, plans: set[str], outputs: list[list[str]]
-) -> tuple[set[str], list[list[str]]]:
-    """Returns the plans and the digests of the outputs of all replicas.
-
-    There is no plan if a worker has none.
-    """
-    own = [sorted(plans), outputs]
-    answers = exchange(topology, "pieces of an uneven program", own)
-    found = [set(each) for each, _ in answers]
-    rows = itertools.chain.from_iterable(each for _, each in answers)
-    return set().union(*found) if all(found) else set(), list(rows)
+        raise NotSegmentable
+    return traces
 
 
 def _shape(traced: Traced) -> Any:
