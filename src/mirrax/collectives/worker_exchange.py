@@ -42,10 +42,10 @@ def with_shapes(
     unknown = [x for x in layouts if isinstance(x, Parts) and x.shapes is None]
     if not unknown:
         return list(layouts)
-    own = [[shape_dtype_of(part) for part in layout.held] for layout in unknown]
+    own = [[shape_dtype_of(part) for part in layout.parts] for layout in unknown]
     kinds = iter(merge_shapes(exchange(topology, topic, own)))
     return [
-        Parts(layout.held, topology, next(kinds))
+        Parts(layout.parts, topology, next(kinds))
         if isinstance(layout, Parts) and layout.shapes is None
         else layout
         for layout in layouts

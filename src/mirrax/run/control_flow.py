@@ -42,7 +42,6 @@ def cond(
     >>> count_positive(2.0), count_positive(-2.0), int(count)
     (None, None, 1)
     """
-
     branches = (true_fun, false_fun)
     if stack.overlay() is None and _is_concrete((pred, operands)):
         return _called(branches[0 if pred else 1], operands)
@@ -59,7 +58,6 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
     >>> float(switch(1, [lambda x: x, lambda x: -x], 3.0))
     -3.0
     """
-
     if stack.overlay() is None and _is_concrete((index, operands)):
         number = min(max(int(index), 0), len(branches) - 1)
         return _called(branches[number], operands)
@@ -86,7 +84,6 @@ def while_loop(
     >>> add_up(4), int(total)
     (None, 10)
     """
-
     if stack.overlay() is None:
         functions = (cond_fun, body_fun)
         if not _is_concrete(init_val) or not _needs_python(functions, init_val):

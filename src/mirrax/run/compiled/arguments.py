@@ -122,10 +122,10 @@ def static_key(leaf: Any) -> Any:
 def _keyed_parts(
     value: PerReplica, layout: Parts, topology: Topology | None
 ) -> KeyedArgument:
-    topology = topology or layout.topology or _find_topology(layout.held)
-    if topology is None or not all(is_array_like(part) for part in layout.held):
+    topology = topology or layout.topology or _find_topology(layout.parts)
+    if topology is None or not all(is_array_like(part) for part in layout.parts):
         return IdentityKey(value), None, None
-    parts = as_arrays(layout.held)
+    parts = as_arrays(layout.parts)
     kinds = layout.shapes or [shape_dtype_of(part) for part in parts]
     if any(kind != kinds[0] for kind in kinds):
         return NOT_TRACEABLE

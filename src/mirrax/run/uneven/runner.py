@@ -21,7 +21,7 @@ from mirrax._jax.config import config_fingerprint
 from mirrax.collectives import spmd
 from mirrax.collectives.worker_exchange import exchange
 from mirrax.context.guards import NotTraceable
-from mirrax.devices.topology import AXIS, Topology
+from mirrax.devices.topology import AXIS
 from mirrax.run.compiled.arguments import NOT_TRACEABLE, keyed_arguments, stand_in_of
 from mirrax.run.compiled.callbacks import Failures, catch_failures, has_callbacks
 from mirrax.run.compiled.compiled_call import CallArguments
