@@ -310,12 +310,7 @@ def _only(values: list[Any]) -> Any:
 
 def _weighted_sum(target: Tree, weights: Tree) -> jax.Array:
     targets = as_arrays(trees.leaves(target))
-    if weights is None:
-        return sum((jnp.sum(value) for value in targets), start=jnp.zeros(()))
-    return sum(
-        (
-            jnp.sum(value * weight)
-            for value, weight in zip(targets, trees.leaves(weights), strict=True)
-        ),
-        start=jnp.zeros(()),
-    )
+    if weights is not None:
+        pairs = zip(targets, trees.leaves(weights), strict=True)
+        targets = [value * weight for value, weight in pairs]
+    return sum(map(jnp.sum, targets), start=jnp.zeros(()))
