@@ -194,18 +194,15 @@ class GradientTape:
     def _traced(
         self, weigh: _Weigh, targets: list[Any], groups: Sequence[Sequence[Any]]
     ) -> list[Any]:
-        trace = self._trace
-        arrays = as_arrays([*targets, *(x for group in groups for x in group)])
-        for array in arrays:
-            self._require_here(array)
-        with set_current_trace(trace):
+        with set_current_trace(self._trace):
+            used = [as_arrays(group) for group in groups]
+            flat = [x for group in used for x in group]
+            for value in as_arrays([*targets, *flat]):
+                self._require_here(value)
             before = self._state
             self._mark("resume")
             total = weigh(targets)
             self._mark(before)
-            sources = iter(as_arrays([x for group in groups for x in group]))
-            used = [[next(sources) for _ in group] for group in groups]
-            flat = [x for group in used for x in group]
             for value in flat:
                 _require_traced(value)
             known = self._connected(total, flat)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import zlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -114,16 +115,18 @@ class Lockstep:
     def _require_same(self, waiting: Sequence[Segment]) -> None:
         """Raises unless all replicas, of all workers, wait in the same collectives."""
         ended = ["no more"] * (len(self.cuts) - len(waiting))
-        calls = [*(segment.collectives for segment in waiting), *ended]
+        texts = [*(segment.collectives for segment in waiting), *ended]
+        calls = [zlib.crc32(text.encode()) for text in texts]
         if not self.topology.is_local:
             answers = exchange(self.topology, "steps of an uneven program", calls)
             calls = list(itertools.chain.from_iterable(answers))
         if len(set(calls)) > 1:
-            found = {source_of(s.joint_eqns[0]): s.collectives for s in waiting}
-            shown = "; ".join(f"{what} at {place}" for place, what in found.items())
+            first = [segment.joint_eqns[0] for segment in waiting]
+            places = {f"{eqn.primitive.name} at {source_of(eqn)}" for eqn in first}
+            shown = " and ".join(sorted(places)) or "a call on another worker"
             raise ReplicaError(
                 "All replicas must make the same collective calls. Received: "
-                f"{shown}, which not all replicas reach. {ADVICE}"
+                f"{shown}, which not all of them reach. {ADVICE}"
             )
 
     def _combine(self, asked: Sequence[tuple[Segment, list[Any]]]) -> list[list[Any]]:

@@ -133,16 +133,14 @@ def _trace_all(
     They are traced again for each `all_gather` of parts whose sizes differ, because
     what follows it depends on the sizes of all.
     """
-    gathers = GatheredSizes()
     topology = call.topology
+    gathers = GatheredSizes(topology.num_replicas)
     axis_env = [(AXIS, topology.num_replicas)]
 
     def trace_replica(own: CallArguments, number: int) -> Traced:
         def body(*values: Any) -> tuple[Sequence[jax.Array], Any]:
             args, kwargs = own.filled(values)
-            gather = gathers.seen_by(number, topology.num_replicas)
-            if not topology.is_local:
-                gather = spmd.all_gather
+            gather = gathers.seen_by(number) if topology.is_local else spmd.all_gather
             communicator = SpmdCommunicator(
                 call.strategy, call.collective, number, gather
             )
