@@ -44,8 +44,6 @@ class GatheredSizes:
             columns = zip(*(sizes[i] for i in sorted(sizes)), strict=True)
             return [
                 spmd.all_gather_uneven(value, axis, column)
-                if len(set(column)) > 1
-                else spmd.all_gather([value], axis)[0]
                 for value, column in zip(values, columns, strict=True)
             ]
 
