@@ -55,7 +55,7 @@ def test_parts_get_the_kinds_of_all_workers():
     job = others_say([[[[5], "float32"]]])
     (layout,) = with_shapes(topology_of(job), [Parts((np.ones(2, np.float32),))])
     assert layout.shapes == (((2,), "float32"), ((5,), "float32"))
-    assert layout.held[0].tolist() == [1, 1]
+    assert layout.parts[0].tolist() == [1, 1]
     assert layout.topology.job is job
 
 

@@ -192,9 +192,3 @@ def test_count_requested_follows_jax(num_cpu_devices, xla_flags, expected):
 )
 def test_jax_makes_as_many_devices_as_counted(environment, expected):
     assert run_fresh(COMPARE, **environment) == expected
-
-
-def test_flags_are_read_from_a_file_as_jax_does(tmp_path):
-    path = tmp_path / "flags"
-    path.write_text(f"{FLAG}=3\n")
-    assert run_fresh(COMPARE, XLA_FLAGS=str(path)) == "3 3"

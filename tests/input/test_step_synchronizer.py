@@ -99,10 +99,10 @@ def kinds_after(element):
 
 def test_parts_stay_as_they_are():
     element = batch(2, 1)
-    held = element.layout.held
+    held = element.layout.parts
     after, _ = StepSynchronizer(FakeJob(), no_rows)(Step(element))
     assert after is element
-    assert after.layout.held is held
+    assert after.layout.parts is held
     assert after.layout.topology.num_replicas == 2
 
 

@@ -74,7 +74,7 @@ def reduce(
     layouts = [with_arrays(value.layout) for value in values]
     for layout in layouts:
         if isinstance(layout, Parts):
-            require_parts(layout.held, collective.topology)
+            require_parts(layout.parts, collective.topology)
     layouts = worker_exchange.with_shapes(
         collective.topology, layouts, f"reduce {op.name}, axis {axis}"
     )
@@ -95,9 +95,9 @@ def _reduce_even(
     purpose: str,
 ) -> list[jax.Array]:
     topology = collective.topology
-    if all(isinstance(layout, Spmd) for layout in layouts):
-        values = [layout.value for layout in layouts]  # type: ignore[attr-defined]
-        return _reduce_within(collective, op, values, axis)
+    traced = [layout.value for layout in layouts if isinstance(layout, Spmd)]
+    if len(traced) == len(layouts):
+        return _reduce_within(collective, op, traced, axis)
     if topology.is_single:
         return [reduce_one(op, layout.parts[0], axis) for layout in layouts]
     joined = [_joined(layout, topology) for layout in layouts]
@@ -182,9 +182,9 @@ def with_arrays(layout: Layout) -> Layout:
     """Returns `layout` with Python numbers and variables as arrays."""
     if not isinstance(layout, Parts):
         return layout
-    if all(isinstance(part, jax.Array) for part in layout.held):
+    if all(isinstance(part, jax.Array) for part in layout.parts):
         return layout
-    return dataclasses.replace(layout, held=tuple(as_arrays(layout.held)))
+    return dataclasses.replace(layout, parts=tuple(as_arrays(layout.parts)))
 
 
 def _joined(layout: Layout, topology: Topology) -> Joined | Replicated:
@@ -228,8 +228,6 @@ def ndim_of(layout: Layout) -> int:
             return array.ndim
         case Joined(array=array, is_scalar=is_scalar):
             return 0 if is_scalar else array.ndim
-        case _:
-            raise AssertionError(layout)
 
 
 def require_axes(axis: Axis, ndim: int) -> None:

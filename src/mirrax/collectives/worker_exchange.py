@@ -37,15 +37,13 @@ def with_shapes(
     topology: Topology, layouts: Sequence[Layout], topic: str = "shapes"
 ) -> list[Layout]:
     """Returns layouts with the shapes and dtypes of the parts on all workers."""
-    if topology.is_local:
-        return list(layouts)
     unknown = [x for x in layouts if isinstance(x, Parts) and x.shapes is None]
-    if not unknown:
+    if topology.is_local or not unknown:
         return list(layouts)
-    own = [[shape_dtype_of(part) for part in layout.held] for layout in unknown]
+    own = [[shape_dtype_of(part) for part in layout.parts] for layout in unknown]
     kinds = iter(merge_shapes(exchange(topology, topic, own)))
     return [
-        Parts(layout.held, topology, next(kinds))
+        Parts(layout.parts, topology, next(kinds))
         if isinstance(layout, Parts) and layout.shapes is None
         else layout
         for layout in layouts

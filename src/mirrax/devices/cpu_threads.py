@@ -7,7 +7,6 @@ aborts the process after 40 s. The backend sizes its pool once, when it starts.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import pathlib
@@ -144,7 +143,7 @@ def requested_cpu_devices() -> int:
     """Returns how many CPU devices JAX would create now; does not start JAX."""
     return count_requested(
         num_cpu_devices=int(jax.config.jax_num_cpu_devices),  # type: ignore[attr-defined]
-        xla_flags=_read_xla_flags(os.environ.get("XLA_FLAGS", "")),
+        xla_flags=os.environ.get("XLA_FLAGS", ""),
     )
 
 
@@ -163,14 +162,3 @@ def count_requested(num_cpu_devices: int, xla_flags: str) -> int:
         return max(1, num_cpu_devices)
     counts = _FORCED_COUNT.findall(xla_flags)
     return max(1, int(counts[-1])) if counts else 1
-
-
-def _read_xla_flags(value: str) -> str:
-    # A value that does not start with "--" names a file of flags.
-    path = value.strip()
-    if not path or path.startswith("--"):
-        return value
-    # XLA itself reports an unreadable file when it starts.
-    with contextlib.suppress(OSError):
-        return pathlib.Path(path).read_text()
-    return ""

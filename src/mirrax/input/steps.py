@@ -130,7 +130,8 @@ class StepSynchronizer:
             kinds = tuple(
                 (tuple(shape), dtype) for own in column for shape, dtype in own
             )
-            leaf.layout = dataclasses.replace(leaf.layout, shapes=kinds)  # type: ignore[type-var]
+            assert isinstance(leaf.layout, Parts)
+            leaf.layout = dataclasses.replace(leaf.layout, shapes=kinds)
         return step
 
 
@@ -144,6 +145,4 @@ def _kind(part: Any) -> ShapeDtype:
 
 
 def _distributed(element: Tree) -> list[PerReplica]:
-    leaves = [leaf for leaf in trees.leaves(element) if isinstance(leaf, PerReplica)]
-    assert all(isinstance(leaf.layout, Parts) for leaf in leaves)
-    return leaves
+    return [leaf for leaf in trees.leaves(element) if isinstance(leaf, PerReplica)]

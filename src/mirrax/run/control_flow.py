@@ -42,14 +42,14 @@ def cond(
     >>> count_positive(2.0), count_positive(-2.0), int(count)
     (None, None, 1)
     """
+    branches = (true_fun, false_fun)
+    if stack.overlay() is None and _is_concrete((pred, operands)):
+        return _called(branches[0 if pred else 1], operands)
 
     def choose(branches: Sequence[Any], *given: Any) -> Tree:
         return jax.lax.cond(pred, *branches, *given)
 
-    def number() -> int:
-        return 0 if pred else 1
-
-    return _choose(choose, pred, number, (true_fun, false_fun), operands)
+    return _choose(choose, branches, operands)
 
 
 def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Tree:
@@ -58,14 +58,14 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
     >>> float(switch(1, [lambda x: x, lambda x: -x], 3.0))
     -3.0
     """
+    if stack.overlay() is None and _is_concrete((index, operands)):
+        number = min(max(int(index), 0), len(branches) - 1)
+        return _called(branches[number], operands)
 
     def choose(branches: Sequence[Any], *given: Any) -> Tree:
         return jax.lax.switch(index, branches, *given)
 
-    def number() -> int:
-        return min(max(int(index), 0), len(branches) - 1)
-
-    return _choose(choose, index, number, branches, operands)
+    return _choose(choose, branches, operands)
 
 
 def while_loop(
@@ -84,22 +84,16 @@ def while_loop(
     >>> add_up(4), int(total)
     (None, 10)
     """
-
-    def by_xla() -> Tree:
-        return jax.lax.while_loop(cond_fun, body_fun, init_val)
-
-    def by_python() -> Tree:
+    if stack.overlay() is None:
+        functions = (cond_fun, body_fun)
+        if not _is_concrete(init_val) or not _needs_python(functions, init_val):
+            return jax.lax.while_loop(cond_fun, body_fun, init_val)
         value = jax.tree.map(jnp.asarray, init_val)
         if not _is_concrete(cond_fun(value)):
-            return by_xla()
+            return jax.lax.while_loop(cond_fun, body_fun, init_val)
         while cond_fun(value):
             value = body_fun(value)
         return value
-
-    if stack.overlay() is None:
-        functions = (cond_fun, body_fun)
-        is_for_python = _is_concrete(init_val) and _needs_python(functions, init_val)
-        return by_python() if is_for_python else by_xla()
     test, body = _trace(cond_fun, init_val), _trace(body_fun, init_val)
     if test.writes:
         raise RuntimeError(
@@ -179,22 +173,16 @@ def eval_shape(fun: Callable[..., Any], *args: Any) -> Tree:
 
 def _choose(
     choose: Callable[..., Any],
-    index: Any,
-    number: Callable[[], int],
     branches: Sequence[Callable[..., Any]],
     operands: Sequence[Any],
 ) -> Tree:
-    """Returns the result of a branch.
+    """Returns the result of a branch, which XLA chooses.
 
     Args:
         choose: Calls a function of JAX with branches and their arguments.
-        index: The predicate or the index of the branch.
-        number: Returns the number of the branch, if `index` is no tracer.
     """
     if stack.overlay() is None:
-        if not _is_concrete((index, operands)):
-            return choose(branches, *operands)
-        return branches[number()](*jax.tree.map(jnp.asarray, operands))
+        return choose(branches, *operands)
     blocks = [_trace(branch, *operands) for branch in branches]
     written = list(dict.fromkeys(v for block in blocks for v in block.writes))
 
@@ -209,6 +197,10 @@ def _choose(
     held, result = choose([branch_of(b) for b in blocks], _read(written), *operands)
     _write(written, held)
     return result
+
+
+def _called(branch: Callable[..., Any], operands: Sequence[Any]) -> Tree:
+    return branch(*jax.tree.map(jnp.asarray, operands))
 
 
 def _is_concrete(tree: Tree) -> bool:
@@ -248,13 +240,12 @@ def _scan_by_python(
     count = length if length is not None else len(jax.tree.leaves(arrays)[0])
     if count == 0:
         return jax.lax.scan(f, init, xs, length, reverse)
-    outputs = []
-    for index in reversed(range(count)) if reverse else range(count):
+    outputs = {}
+    for index in range(count)[:: -1 if reverse else 1]:
         row = jax.tree.map(operator.itemgetter(index), arrays)
-        carry, output = f(carry, row)
-        outputs.append(output)
-    outputs = outputs[::-1] if reverse else outputs
-    return carry, jax.tree.map(lambda *parts: jnp.stack(parts), *outputs)
+        carry, outputs[index] = f(carry, row)
+    rows = [outputs[index] for index in range(count)]
+    return carry, jax.tree.map(lambda *parts: jnp.stack(parts), *rows)
 
 
 @dataclasses.dataclass(frozen=True)

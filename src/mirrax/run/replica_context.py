@@ -56,7 +56,7 @@ class ReplicaCall:
                 layout = leaf.layout
                 shapes = [shape for shape, _ in layout.shapes or ()]
                 shapes = shapes or [
-                    np.shape(p) for p in layout.held if is_array_like(p)
+                    np.shape(p) for p in layout.parts if is_array_like(p)
                 ]
                 rows = [shape[0] for shape in shapes if shape]
                 if len(set(rows)) > 1:

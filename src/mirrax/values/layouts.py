@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import abc
 import dataclasses
 import functools
 from collections.abc import Sequence
@@ -11,7 +10,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import lax
-from typing_extensions import override
 
 from mirrax._jax.arrays import assembled, is_stored, shards, uncommitted, whole
 from mirrax._jax.traces import evaluated, is_eager
@@ -21,17 +19,8 @@ ShapeDtype = tuple[tuple[int, ...], str]
 """Shape and dtype of an array."""
 
 
-class Layout(abc.ABC):
-    """How the parts of a per-replica value are held."""
-
-    @property
-    @abc.abstractmethod
-    def parts(self) -> tuple[Any, ...]:
-        """One value per local replica."""
-
-
 @dataclasses.dataclass(frozen=True, eq=False)
-class Parts(Layout):
+class Parts:
     """One value per local replica, of any type.
 
     Args:
@@ -40,18 +29,13 @@ class Parts(Layout):
             workers have exchanged them.
     """
 
-    held: tuple[Any, ...]
+    parts: tuple[Any, ...]
     topology: Topology | None = None
     shapes: tuple[ShapeDtype, ...] | None = None
 
-    @property
-    @override
-    def parts(self) -> tuple[Any, ...]:
-        return self.held
-
 
 @dataclasses.dataclass(eq=False)  # not frozen: that takes three times as long
-class Joined(Layout):
+class Joined:
     """One array over all replicas, sharded along its first axis.
 
     It concatenates the parts; scalar parts form a vector. `is_weak` marks Python
@@ -81,7 +65,7 @@ class Joined(Layout):
 
 
 @dataclasses.dataclass(eq=False)
-class Replicated(Layout):
+class Replicated:
     """One replicated array: the parts of all replicas are equal."""
 
     array: jax.Array
@@ -95,7 +79,7 @@ class Replicated(Layout):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Spmd(Layout):
+class Spmd:
     """One traced value that stands for the part of each replica."""
 
     value: jax.Array
@@ -103,6 +87,10 @@ class Spmd(Layout):
     @functools.cached_property
     def parts(self) -> tuple[Any, ...]:
         return tuple(lax.all_gather(self.value, AXIS))
+
+
+Layout = Parts | Joined | Replicated | Spmd
+"""How the parts of a per-replica value are held: `parts` has one per local replica."""
 
 
 def join_parts(parts: tuple[Any, ...], topology: Topology) -> jax.Array:

@@ -87,7 +87,7 @@ def refuse_captured(value: PerReplica, topology: Topology) -> None:
     layout = value.layout
     if is_eager() or isinstance(layout, Spmd):
         return
-    held = layout.held if isinstance(layout, Parts) else (layout.array,)  # type: ignore[attr-defined]
+    held = layout.parts if isinstance(layout, Parts) else (layout.array,)
     is_traced = any(isinstance(array, jax.core.Tracer) for array in held)
     if is_program_traced():
         is_complete = topology.is_local or not isinstance(layout, Parts)

@@ -53,7 +53,7 @@ def side_by_side(strategy, fn, rows):
     topology = strategy.topology
     traces = traces_of(strategy, fn, rows)
     cuts = [cut(traced.closed, topology) for traced in traces]
-    return list(zip(*Lockstep(topology, (), cuts, ())._run(cuts, rows), strict=True))
+    return list(zip(*Lockstep(topology, (), cuts, ())._run(rows), strict=True))
 
 
 def lockstep(strategy, fn, rows, varying=(), failures=None):

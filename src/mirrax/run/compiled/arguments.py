@@ -181,10 +181,10 @@ def static_key(leaf: Any) -> Any:
 def _keyed_parts(
     value: PerReplica, layout: Parts, topology: Topology | None
 ) -> Argument:
-    topology = topology or layout.topology or _find_topology(layout.held)
-    if topology is None or not all(is_array_like(part) for part in layout.held):
+    topology = topology or layout.topology or _find_topology(layout.parts)
+    if topology is None or not all(is_array_like(part) for part in layout.parts):
         return Argument(value, key=IdentityKey(value))
-    parts = as_arrays(layout.held)
+    parts = as_arrays(layout.parts)
     kinds = layout.shapes or [shape_dtype_of(part) for part in parts]
     if any(kind != kinds[0] for kind in kinds):
         return NOT_TRACEABLE

@@ -130,7 +130,7 @@ def _output(leaf: Any) -> tuple[Any, Placement | None]:
             return leaf, None
         case Mirrored():
             return leaf.array, Placement("mirrored")
-        case PerReplica(layout=Parts(held=parts)):
+        case PerReplica(layout=Parts(parts=parts)):
             if not all(is_array_like(as_array(part)) for part in parts):
                 return leaf, None
             topology = only_topology(stack.overlay().topologies)

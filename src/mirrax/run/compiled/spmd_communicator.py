@@ -128,7 +128,7 @@ def _own_part(leaf: Any, topology: Topology) -> Any:
             return leaf.array
         case PerReplica(layout=Spmd(value=value)):
             return value
-        case PerReplica(layout=Parts(held=parts)):
+        case PerReplica(layout=Parts(parts=parts)):
             refuse_captured(leaf, topology)
             return jnp.stack(as_arrays(parts))[lax.axis_index(AXIS)]
         case _:

@@ -277,10 +277,13 @@ class _EagerCommunicator:
     ) -> list[jax.Array]:
         if self._is_differentiated("all_gather", values):
             add_up = functools.partial(
-                self.all_reduce, ReduceOp.SUM, options=self._collective.options
+                self.all_reduce,
+                ReduceOp.SUM,
+                options=self._collective.options,
+                structure=structure,
             )
-            again = functools.partial(self.all_gather, structure=structure)
-            return differentiable_gather(again, add_up, values, axis, self.replica_id)
+            number = self.replica_id
+            return differentiable_gather(self.all_gather, add_up, values, axis, number)
         request = AllGather(values, axis, structure)
         answer: list[jax.Array] = self._replica.ask(request)
         return answer

@@ -194,18 +194,15 @@ class GradientTape:
     def _traced(
         self, weigh: _Weigh, targets: list[Any], groups: Sequence[Sequence[Any]]
     ) -> list[Any]:
-        trace = self._trace
-        arrays = as_arrays([*targets, *(x for group in groups for x in group)])
-        for array in arrays:
-            self._require_here(array)
-        with set_current_trace(trace):
+        with set_current_trace(self._trace):
+            used = [as_arrays(group) for group in groups]
+            flat = [x for group in used for x in group]
+            for value in as_arrays([*targets, *flat]):
+                self._require_here(value)
             before = self._state
             self._mark("resume")
             total = weigh(targets)
             self._mark(before)
-            sources = iter(as_arrays([x for group in groups for x in group]))
-            used = [[next(sources) for _ in group] for group in groups]
-            flat = [x for group in used for x in group]
             for value in flat:
                 _require_traced(value)
             known = self._connected(total, flat)
@@ -310,12 +307,7 @@ def _only(values: list[Any]) -> Any:
 
 def _weighted_sum(target: Tree, weights: Tree) -> jax.Array:
     targets = as_arrays(trees.leaves(target))
-    if weights is None:
-        return sum((jnp.sum(value) for value in targets), start=jnp.zeros(()))
-    return sum(
-        (
-            jnp.sum(value * weight)
-            for value, weight in zip(targets, trees.leaves(weights), strict=True)
-        ),
-        start=jnp.zeros(()),
-    )
+    if weights is not None:
+        pairs = zip(targets, trees.leaves(weights), strict=True)
+        targets = [value * weight for value, weight in pairs]
+    return sum(map(jnp.sum, targets), start=jnp.zeros(()))

@@ -31,29 +31,14 @@ def differing_columns(digests: Sequence[Sequence[str]]) -> list[bool]:
     return [any(digest != column[0] for digest in column) for column in columns]
 
 
-@dataclasses.dataclass(frozen=True)
-class Digests:
-    """How the values of a program are computed.
+def find_digests(program: Cut) -> list[str]:
+    """Returns a digest of how each output of a program is computed.
 
     What comes out of a collective counts as the same in all programs.
-
-    Args:
-        outputs: A digest for each output.
-        decisions: Digests of all that decides which programs inside of loops and
-            branches with collectives run, and how often.
     """
-
-    outputs: list[str]
-    decisions: list[str]
-
-
-def find_digests(program: Cut) -> Digests:
-    """Returns the digests of a program that was cut."""
     count = len(program.closed.in_avals)
     inputs = [_Digest(f"input {index}") for index in range(count)]
-    decisions: list[_Digest] = []
-    outputs = _outputs(program, inputs, itertools.count(), decisions)
-    return Digests(*([each.text for each in found] for found in (outputs, decisions)))
+    return [each.text for each in _outputs(program, inputs, itertools.count())]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,16 +54,12 @@ class _Digest:
 
 
 def _outputs(
-    program: Cut,
-    inputs: Sequence[_Digest],
-    numbers: Iterator[int],
-    decisions: list[_Digest],
+    program: Cut, inputs: Sequence[_Digest], numbers: Iterator[int]
 ) -> list[_Digest]:
     """Returns the digests of the outputs for those of the inputs.
 
     Args:
         numbers: Counts the collectives and loops of the whole program.
-        decisions: Where the digests of its decisions are added.
     """
     jaxpr = program.closed.jaxpr
     blocks = {id(s.joint_eqns[0]): s.inner for s in program.segments if s.inner}
@@ -97,7 +78,7 @@ def _outputs(
             made = [_Digest(f"collective {next(numbers)}")]
         elif id(eqn) in blocks:
             given = of(eqn.invars)
-            made = _of_block(eqn, blocks[id(eqn)], given, numbers, decisions)
+            made = _of_block(eqn, blocks[id(eqn)], given, numbers)
         else:
             made = [_combined([_text_of(eqn)], of(eqn.invars))]
         if len(made) != len(eqn.outvars):
@@ -111,13 +92,11 @@ def _of_block(
     programs: Sequence[Cut],
     inputs: list[_Digest],
     numbers: Iterator[int],
-    decisions: list[_Digest],
 ) -> list[_Digest]:
     """Returns the digests of the outputs of a loop or branch with collectives."""
     texts, params = [describe_params(eqn)], eqn.params
     if eqn.primitive.name == "cond":
-        decisions.append(_combined(texts, inputs[:1]))
-        rows = [_outputs(each, inputs[1:], numbers, decisions) for each in programs]
+        rows = [_outputs(each, inputs[1:], numbers) for each in programs]
         columns = zip(*rows, strict=True)
         return [_combined(texts, [inputs[0], *column]) for column in columns]
     num_test = params.get("cond_nconsts", 0)
@@ -128,11 +107,10 @@ def _of_block(
     carry = [_Digest(name, frozenset([name])) for name in names]
     items = inputs[num_fixed + len(start) :]
     given = [*inputs[num_test:num_fixed], *carry, *items]
-    inside: list[_Digest] = []
-    after = _outputs(programs[-1], given, numbers, inside)
+    after = _outputs(programs[-1], given, numbers)
     test = []
     if eqn.primitive.name == "while":
-        test = _outputs(programs[0], [*inputs[:num_test], *carry], numbers, inside)
+        test = _outputs(programs[0], [*inputs[:num_test], *carry], numbers)
     steps = dict(zip(names, zip(start, after, strict=False), strict=True))
 
     def of_all_steps(value: _Digest) -> _Digest:
@@ -145,7 +123,6 @@ def _of_block(
         combined = _combined(texts, used)
         return _Digest(combined.text, combined.carried - steps.keys())
 
-    decisions += map(of_all_steps, [_Digest("steps"), *inside])
     results = [*carry, *after[len(start) :]]
     return [of_all_steps(value) for value in results]
 

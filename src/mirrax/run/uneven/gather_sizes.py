@@ -23,15 +23,14 @@ class UnknownSizes(Exception):  # noqa: N818 - a signal to the engine
 class GatheredSizes:
     """The sizes of the parts in each `all_gather` of one replica function."""
 
-    def __init__(self) -> None:
+    def __init__(self, num_replicas: int) -> None:
+        self._num_replicas = num_replicas
         # For each call: for each replica, the size of each value of the call.
         self._known: list[dict[int, list[int]]] = []
         self._reported: dict[int, list[int]] = {}
-        self._num_replicas = 0
 
-    def seen_by(self, number: int, num_replicas: int) -> Gather:
+    def seen_by(self, number: int) -> Gather:
         """Returns the `all_gather` of replica `number`, for one trace of it."""
-        self._num_replicas = num_replicas
         num_calls = 0
 
         def gather(values: list[jax.Array], axis: int) -> list[jax.Array]:
@@ -42,11 +41,9 @@ class GatheredSizes:
                 raise UnknownSizes
             sizes = self._known[num_calls]
             num_calls += 1
-            columns = zip(*(sizes[i] for i in range(num_replicas)), strict=True)
+            columns = zip(*(sizes[i] for i in sorted(sizes)), strict=True)
             return [
                 spmd.all_gather_uneven(value, axis, column)
-                if len(set(column)) > 1
-                else spmd.all_gather([value], axis)[0]
                 for value, column in zip(values, columns, strict=True)
             ]
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import zlib
 from collections.abc import Sequence
 from typing import Any
 
 import jax
 
 from mirrax._jax.arrays import shards
-from mirrax._jax.jaxprs import Values, initial_values, kind_of, read
+from mirrax._jax.jaxprs import kind_of, source_of
+from mirrax.collectives.worker_exchange import exchange
 from mirrax.devices.topology import Topology
+from mirrax.errors import ReplicaError
 from mirrax.run.compiled.callbacks import Failures, refuse_in_callback
 from mirrax.run.compiled.mapped_trace import join_result
 from mirrax.run.compiled.tracing import Traced
@@ -20,7 +24,7 @@ from mirrax.run.compiled.variable_io import (
     refuse_concurrent_writes,
     replace,
 )
-from mirrax.run.uneven.blocks import ReplicaValues, run_block
+from mirrax.run.uneven.replica_steps import steps_of
 from mirrax.run.uneven.segments import Cut, Segment
 from mirrax.trees import Tree
 from mirrax.values.layouts import join_parts, replicate_parts, to_device
@@ -30,6 +34,13 @@ from mirrax.variables import aliasing
 from mirrax.variables.distributed_variable import DistributedVariable
 from mirrax.variables.sync_on_read_variable import SyncOnReadVariable
 from mirrax.variables.variable import Variable
+
+ADVICE = (
+    "With parts of different shapes, such as a last partial batch, all replicas must "
+    "make the same calls in loops and branches of JAX. Let these not depend on the "
+    "size of a part, use `mirrax.scan`, `mirrax.cond`, ... in place of JAX's, or make "
+    "the parts equal."
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,10 +74,10 @@ class Lockstep:
         held = read_shared(reads, self.topology)
         inputs = self._inputs(arrays, held)
         if self.failures is None:
-            rows = self._run(self.cuts, inputs)
+            rows = self._run(inputs)
         else:
             with aliasing.lock_released():
-                rows = jax.block_until_ready(self._run(self.cuts, inputs))
+                rows = jax.block_until_ready(self._run(inputs))
                 self.failures.raise_first()
             refuse_concurrent_writes(reads, held, read_and_written(self.traces[0]))
         columns = list(zip(*rows, strict=True))
@@ -79,71 +90,63 @@ class Lockstep:
         )
         return self._wrap_results(columns[count:])
 
-    def _run(self, cuts: Sequence[Cut], inputs: ReplicaValues) -> ReplicaValues:
+    def _run(self, inputs: Sequence[Sequence[Any]]) -> list[list[Any]]:
         """Returns what each replica computes with its program from its inputs."""
-        states = [
-            initial_values(piece.closed, own)
-            for piece, own in zip(cuts, inputs, strict=True)
+        replicas = [
+            steps_of(program, own, device)
+            for program, own, device in zip(
+                self.cuts, inputs, self.topology.local_devices, strict=True
+            )
         ]
-        for segments in zip(*(piece.segments for piece in cuts), strict=True):
-            self._advance(segments, states)
-        return [
-            [read(values, atom) for atom in piece.closed.jaxpr.outvars]
-            for piece, values in zip(cuts, states, strict=True)
-        ]
+        answers: Sequence[Any] = [None] * len(replicas)
+        while True:
+            asked, results = [], []
+            for replica, answer in zip(replicas, answers, strict=True):
+                try:
+                    asked.append(replica.send(answer))
+                except StopIteration as ended:
+                    results.append(ended.value)
+            self._require_same([segment for segment, _ in asked])
+            if not asked:
+                return results
+            answers = self._combine(asked)
 
-    def _advance(self, segments: Sequence[Segment], states: Sequence[Values]) -> None:
-        """Runs a segment on each replica, and what is after it on all together."""
-        for segment, values, device in zip(
-            segments, states, self.topology.local_devices, strict=True
-        ):
-            if segment.run is not None:
-                with jax.default_device(device):
-                    outputs = segment.run(*(read(values, v) for v in segment.inputs))
-                values.update(zip(segment.outputs, outputs, strict=True))
-        first = segments[0]
-        if not first.joint_eqns:
-            return
-        inputs = [
-            [read(values, atom) for eqn in segment.joint_eqns for atom in eqn.invars]
-            for segment, values in zip(segments, states, strict=True)
-        ]
-        run = self._run_block if first.inner else self._run_collectives
-        rows = run(segments, inputs)
-        for segment, values, row in zip(segments, states, rows, strict=True):
-            made = [var for eqn in segment.joint_eqns for var in eqn.outvars]
-            values.update(zip(made, row, strict=True))
+    def _require_same(self, waiting: Sequence[Segment]) -> None:
+        """Raises unless all replicas, of all workers, wait in the same collectives."""
+        ended = ["no more"] * (len(self.cuts) - len(waiting))
+        texts = [*(segment.collectives for segment in waiting), *ended]
+        calls = [zlib.crc32(text.encode()) for text in texts]
+        if not self.topology.is_local:
+            answers = exchange(self.topology, "steps of an uneven program", calls)
+            calls = list(itertools.chain.from_iterable(answers))
+        if len(set(calls)) > 1:
+            first = [segment.joint_eqns[0] for segment in waiting]
+            places = {f"{eqn.primitive.name} at {source_of(eqn)}" for eqn in first}
+            shown = " and ".join(sorted(places)) or "a call on another worker"
+            raise ReplicaError(
+                "All replicas must make the same collective calls. Received: "
+                f"{shown}, which not all of them reach. {ADVICE}"
+            )
 
-    def _run_collectives(
-        self, segments: Sequence[Segment], inputs: ReplicaValues
-    ) -> ReplicaValues:
-        joined = [
-            join_parts(tuple(parts), self.topology)
-            for parts in zip(*inputs, strict=True)
-        ]
-        columns = [shards(output) for output in segments[0].exchange(*joined)]
-        made = [var for eqn in segments[0].joint_eqns for var in eqn.outvars]
+    def _combine(self, asked: Sequence[tuple[Segment, list[Any]]]) -> list[list[Any]]:
+        """Returns the outputs of collectives on each replica."""
+        segment, _ = asked[0]
+        inputs = zip(*(given for _, given in asked), strict=True)
+        joined = [join_parts(parts, self.topology) for parts in inputs]
+        columns = [shards(output) for output in segment.exchange(*joined)]
+        made = [var for eqn in segment.joint_eqns for var in eqn.outvars]
         are_scalars = [kind_of(var)[0] == () for var in made]
         return [
             [
                 _as_scalar(column[index]) if is_scalar else column[index]
                 for column, is_scalar in zip(columns, are_scalars, strict=True)
             ]
-            for index in range(len(segments))
+            for index in range(len(asked))
         ]
-
-    def _run_block(
-        self, segments: Sequence[Segment], inputs: ReplicaValues
-    ) -> ReplicaValues:
-        def run(number: int, rows: ReplicaValues) -> ReplicaValues:
-            return self._run([segment.inner[number] for segment in segments], rows)
-
-        blocks = [segment.joint_eqns[0] for segment in segments]
-        return run_block(blocks, inputs, run, self.topology.local_devices)
 
     def _inputs(
         self, arrays: Sequence[Sequence[Any]], held: Sequence[jax.Array]
-    ) -> ReplicaValues:
+    ) -> list[list[Any]]:
         """Returns the arguments and the parts of variables of each replica."""
         devices = self.topology.local_devices
         parts_of_held = [

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,7 +21,7 @@ from mirrax._jax.config import config_fingerprint
 from mirrax.collectives import spmd
 from mirrax.collectives.worker_exchange import exchange
 from mirrax.context.guards import NotTraceable
-from mirrax.devices.topology import AXIS, Topology
+from mirrax.devices.topology import AXIS
 from mirrax.run.compiled.arguments import CallArguments, keyed_argument
 from mirrax.run.compiled.callbacks import Failures, catch_failures, has_callbacks
 from mirrax.run.compiled.donation import refuse_donated
@@ -35,7 +36,7 @@ from mirrax.run.eager.scheduler import run_eager
 from mirrax.run.replica_context import ReplicaCall
 from mirrax.run.uneven.digests import differing_columns, find_digests
 from mirrax.run.uneven.gather_sizes import GatheredSizes, UnknownSizes
-from mirrax.run.uneven.lockstep import Lockstep
+from mirrax.run.uneven.lockstep import ADVICE, Lockstep
 from mirrax.run.uneven.replica_number import with_replica_number
 from mirrax.run.uneven.segments import Cut, NotSegmentable, cut
 from mirrax.run.varying import refuse_varying_writes
@@ -46,25 +47,18 @@ from mirrax.values.regroup import parts_of
 
 _EAGER = object()
 
-_ADVICE = (
-    "With parts of different shapes, such as a last partial batch, all replicas must "
-    "make the same calls in loops and branches of JAX. Let these not depend on the "
-    "size of a part, use `mirrax.scan`, `mirrax.cond`, ... in place of JAX's, or make "
-    "the parts equal."
-)
-
 
 def run_uneven(call: ReplicaCall, fn: AnyFunction) -> Tree:
     """Returns the merged results of `fn`; eagerly if its program cannot be cut."""
     given = _arguments_of_replicas(call)
     keys = tuple(each.keys for each in given)
     if not all(each.are_traceable for each in given):
-        return run_eager(call, _ADVICE)
+        return run_eager(call, ADVICE)
     structures = (given[0].structure, keys, _kinds_of_all(call))
     key = ("uneven", call.collective, structures, config_fingerprint())
     plan = fn.programs.get(key, _build, call, given, fn)
     if plan is _EAGER:
-        return run_eager(call, _ADVICE)
+        return run_eager(call, ADVICE)
     return plan([each.arrays for each in given])
 
 
@@ -98,33 +92,32 @@ def _build(call: ReplicaCall, given: Sequence[CallArguments], fn: AnyFunction) -
     """Returns the `Lockstep` for arguments of these shapes, or `_EAGER`."""
     fn.programs.count_trace()
     failures = Failures()
+    traces: list[Traced] = []
+    cuts: list[Cut] = []
     try:
-        traces, cuts = _cut_all(call, given, failures)
+        traces = _trace_all(call, given, failures)
+        cuts = [cut(traced.closed, call.topology) for traced in traces]
+    except (NotSegmentable, NotTraceable):
+        pass
     except Exception as error:
         if not fn.falls_back_to_python(error):
             raise
-        traces, cuts = [], []
+    plans = sorted({repr(piece.collectives) for piece in cuts})
     digests = [find_digests(piece) for piece in cuts]
-    outputs = [own.outputs for own in digests]
-    plans = {
-        repr((piece.collectives, own.decisions))
-        for piece, own in zip(cuts, digests, strict=True)
-    }
     if not call.topology.is_local:
-        plans, outputs = _of_all_workers(call.topology, plans, outputs)
+        own = [plans, digests]
+        answers = exchange(call.topology, "pieces of an uneven program", own)
+        found = [each for each, _ in answers]
+        plans = sorted(set().union(*found)) if all(found) else []
+        digests = list(itertools.chain.from_iterable(each for _, each in answers))
     if len(plans) != 1:
         # The eager engine says what differs, and gathers unequal parts.
         return _EAGER
     leaves = trees.leaves((call.args, call.kwargs))
     is_varying = given[0].of_inputs([_is_varying(leaf) for leaf in leaves])
-    varying = [
-        varies or differs
-        for varies, differs in zip(
-            find_varying_outputs(traces[0], is_varying),
-            differing_columns(outputs),
-            strict=True,
-        )
-    ]
+    varying = find_varying_outputs(traces[0], is_varying)
+    differing = differing_columns(digests)
+    varying = list(map(operator.or_, varying, differing))
     refuse_varying_writes(traces[0].writes, varying)
     return Lockstep(
         call.topology,
@@ -135,22 +128,22 @@ def _build(call: ReplicaCall, given: Sequence[CallArguments], fn: AnyFunction) -
     )
 
 
-def _trace_all(call: ReplicaCall, given: Sequence[CallArguments]) -> list[Traced]:
-    """Returns the trace of each local replica.
+def _trace_all(
+    call: ReplicaCall, given: Sequence[CallArguments], failures: Failures
+) -> list[Traced]:
+    """Returns the trace of each local replica; raises if they differ in variables.
 
     They are traced again for each `all_gather` of parts whose sizes differ, because
     what follows it depends on the sizes of all.
     """
-    gathers = GatheredSizes()
     topology = call.topology
+    gathers = GatheredSizes(topology.num_replicas)
     axis_env = [(AXIS, topology.num_replicas)]
 
     def trace_replica(own: CallArguments, number: int) -> Traced:
         def body(*values: Any) -> tuple[Sequence[jax.Array], Any]:
             args, kwargs = own.filled(values)
-            gather = gathers.seen_by(number, topology.num_replicas)
-            if not topology.is_local:
-                gather = spmd.all_gather
+            gather = gathers.seen_by(number) if topology.is_local else spmd.all_gather
             communicator = SpmdCommunicator(
                 call.strategy, call.collective, number, gather
             )
@@ -158,6 +151,8 @@ def _trace_all(call: ReplicaCall, given: Sequence[CallArguments]) -> list[Traced
 
         traced = trace(body, own.stand_ins, inside_replica=True, axis_env=axis_env)
         closed = with_replica_number(traced.closed, number, topology)
+        if topology.is_local and has_callbacks(closed.jaxpr):
+            closed = catch_failures(closed, failures)
         return dataclasses.replace(traced, closed=closed)
 
     while True:
@@ -166,45 +161,13 @@ def _trace_all(call: ReplicaCall, given: Sequence[CallArguments]) -> list[Traced
             with contextlib.suppress(UnknownSizes):
                 traces.append(trace_replica(own, number))
         if len(traces) == len(given):
-            return traces
+            break
         if traces or not gathers.learn():
             # Some replicas do not call it: the eager engine says which.
             raise NotSegmentable
-
-
-def _cut_all(
-    call: ReplicaCall,
-    given: Sequence[CallArguments],
-    failures: Failures,
-) -> tuple[list[Traced], list[Cut]]:
-    """Returns the traces and their segments; none if that is impossible."""
-    try:
-        traces = _trace_all(call, given)
-        if has_callbacks(traces[0].jaxpr) and call.topology.is_local:
-            traces = [
-                dataclasses.replace(t, closed=catch_failures(t.closed, failures))
-                for t in traces
-            ]
-        cuts = [cut(traced.closed, call.topology) for traced in traces]
-    except (NotSegmentable, NotTraceable):
-        return [], []
     if any(_shape(traced) != _shape(traces[0]) for traced in traces):
-        return [], []
-    return traces, cuts
-
-
-def _of_all_workers(
-    topology: Topology, plans: set[str], outputs: list[list[str]]
-) -> tuple[set[str], list[list[str]]]:
-    """Returns the plans and the digests of the outputs of all replicas.
-
-    There is no plan if a worker has none.
-    """
-    own = [sorted(plans), outputs]
-    answers = exchange(topology, "pieces of an uneven program", own)
-    found = [set(each) for each, _ in answers]
-    rows = itertools.chain.from_iterable(each for _, each in answers)
-    return set().union(*found) if all(found) else set(), list(rows)
+        raise NotSegmentable
+    return traces
 
 
 def _shape(traced: Traced) -> Any:

@@ -6,6 +6,7 @@ A loop or a branch with collectives ends a segment too; what is inside is cut li
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 from collections.abc import Sequence
 from typing import Any
@@ -14,6 +15,7 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import PartitionSpec
 
+from mirrax._jax.jaxpr_text import describe_params
 from mirrax._jax.jaxprs import (
     ClosedJaxpr,
     Jaxpr,
@@ -58,17 +60,19 @@ class Segment:
     exchange: Any
     inner: tuple[Cut, ...]
 
-    @property
-    def collectives(self) -> Any:
-        """What the replicas must agree on: operation and shapes of each collective."""
-        if not self.inner:
-            return [
-                (eqn.primitive.name, [kind_of(a) for a in eqn.invars])
-                for eqn in self.joint_eqns
-            ]
-        (block,) = self.joint_eqns
-        inside = [each.collectives for each in self.inner]
-        return block.primitive.name, block.params.get("length"), inside
+    @functools.cached_property
+    def collectives(self) -> str:
+        """What the replicas must agree on: the collectives, and the shapes in them."""
+        texts = [
+            f"{eqn.primitive.name} of {[kind_of(atom) for atom in eqn.invars]} "
+            f"{describe_params(eqn)}"
+            for eqn in self.joint_eqns
+        ]
+        if self.inner:
+            (block,) = self.joint_eqns
+            inside = [each.collectives for each in self.inner]
+            texts = [f"{block.primitive.name} {block.params.get('length')} {inside}"]
+        return ", ".join(texts)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,7 +83,7 @@ class Cut:
     segments: tuple[Segment, ...]
 
     @property
-    def collectives(self) -> list[Any]:
+    def collectives(self) -> list[str]:
         """What the replicas must agree on."""
         return [segment.collectives for segment in self.segments]
 

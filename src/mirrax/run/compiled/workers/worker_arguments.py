@@ -96,7 +96,7 @@ def _has_unknown_kinds(leaf: Any) -> bool:
         isinstance(leaf, PerReplica)
         and isinstance(leaf.layout, Parts)
         and leaf.layout.shapes is None
-        and all(is_array_like(part) for part in leaf.layout.held)
+        and all(is_array_like(part) for part in leaf.layout.parts)
     )
 
 
