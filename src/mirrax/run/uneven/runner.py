@@ -101,7 +101,7 @@ def _build(call: ReplicaCall, given: Sequence[CallArguments], fn: AnyFunction) -
         if not fn.falls_back_to_python(error):
             raise
         traces, cuts = [], []
-    digests = [find_digests(piece) for piece in cuts]
+    digests = [find_digests(piece.closed) for piece in cuts]
     outputs = [own.outputs for own in digests]
     plans = {
         repr((piece.collectives, own.decisions))
