@@ -259,7 +259,6 @@ def _save(original: Callable[..., Any], model: Any, *args: Any, **kw: Any) -> An
     return multi_worker.write_on_chief(strategy, model, what, write)
 
 
-@functools.lru_cache(maxsize=16)
 def _distribution_of(strategy: Any) -> Any:
     """Returns Keras' distribution for a strategy."""
     devices = [f"{d.platform}:{d.id}" for d in strategy.topology.devices]
