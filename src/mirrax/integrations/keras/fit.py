@@ -110,16 +110,12 @@ def _over_batches(
         with _without_scope(), quiet:
             return original(**{"self": model, **given, **extra})
     topology = strategy.topology
-    given_callbacks = given.get("callbacks")
-    own = callbacks.callbacks_of(strategy, given_callbacks)
     if not strategy.is_chief:
         given["verbose"] = 0
     name = original.__name__
     is_fit = name == "fit"
-    watched = callbacks.saving_on_preemption(
-        given_callbacks if is_fit else None, own, strategy
-    )
-    with _fitting(model, strategy, name), watched as given["callbacks"], quiet:
+    own = callbacks.prepared(given.get("callbacks"), strategy, is_fit)
+    with _fitting(model, strategy, name), own as given["callbacks"], quiet:
         if is_fit:
             multi_worker.sync_numpy_random(topology)
         result = original(**{"self": model, **given, **extra})
