@@ -123,7 +123,7 @@ class Strategy:
         self.functions: weakref.WeakKeyDictionary[Any, Any] = (
             weakref.WeakKeyDictionary()
         )
-        # Compiled functions with a `run` inside.
+        # Compiled functions with a `run` inside, and compiled steps of Keras' `fit`.
         self.outer_functions: weakref.WeakSet[Any] = weakref.WeakSet()
 
     @property

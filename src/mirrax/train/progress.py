@@ -132,11 +132,10 @@ class Progress(Generic[T]):
         After the end of the loop, or `break`, its rates are those of the whole loop.
         """
         meter = self._meter
-        if self._has_ended and meter.whole.num_steps:
-            return self._make_report(meter.whole, self._read_metrics())
-        if meter.recent.num_steps:
-            return self._make_report(meter.recent, self._read_metrics())
-        return self._last_report
+        times = meter.whole if self._has_ended else meter.recent
+        if not times.num_steps:
+            return self._last_report
+        return self._make_report(times, self._read_metrics())
 
     def show(self, **metrics: Any) -> None:
         """Remembers what to show with the next report: numbers and scalar arrays."""

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import mirrax
-from mirrax.integrations.keras.step_memory import CompiledStep, ModelSteps
 from mirrax.integrations.keras.variable_hooks import proxy_of
 from mirrax.testing import launch_processes
 from tests.integrations.keras.worker_programs import Stops
@@ -109,13 +108,13 @@ def test_memory_report_knows_the_steps_of_fit():
     assert names == {"train_step", "test_step"}
 
 
-def test_memory_report_keeps_no_step_of_a_model_alive():
-    steps = ModelSteps()
-    step = CompiledStep(lambda state, data: None, "model.train_step")
-    steps.add("train_step", step)
-    assert steps.programs == [step]
-    del step
-    assert steps.programs == []
+def test_memory_report_forgets_the_steps_before_compile():
+    strategy, model = build(1000)
+    for _ in range(2):
+        model.fit(X, Y, batch_size=BATCH, epochs=1, verbose=0)
+        model.compile("sgd", "sparse_categorical_crossentropy")
+    model.fit(X, Y, batch_size=BATCH, epochs=1, verbose=0)
+    assert len(strategy.memory_report().programs) == 1
 
 
 def test_seeds_of_random_numbers_are_not_sharded():

@@ -7,9 +7,7 @@ import pytest
 from jax import lax
 from jax.extend.core import Primitive
 
-from mirrax.devices.topology import Topology
 from mirrax.run.uneven.digests import differing_columns, find_digests
-from mirrax.run.uneven.segments import cut
 
 # Too many to be printed; they differ in one.
 MANY_KEYS = [
@@ -17,13 +15,11 @@ MANY_KEYS = [
     jax.random.split(jax.random.key(0), 2000).at[999].set(jax.random.key(1)),
 ]
 AXIS_ENV = [("replica", 2)]
-TOPOLOGY = Topology(tuple(jax.devices()[:2]))
 
 
 def program(function, *shapes):
     stand_ins = [jax.ShapeDtypeStruct(shape, np.float32) for shape in shapes]
-    closed = jax.make_jaxpr(function, axis_env=AXIS_ENV)(*stand_ins)
-    return cut(closed, TOPOLOGY)
+    return jax.make_jaxpr(function, axis_env=AXIS_ENV)(*stand_ins)
 
 
 def compare(function, *shapes):
@@ -97,6 +93,37 @@ def test_each_output_is_judged_on_its_own():
 def test_shapes_that_go_into_a_result_count():
     sizes = [program(lambda x: jnp.ones_like(x).sum(), (n,)) for n in (2, 3)]
     assert differing_columns([find_digests(each) for each in sizes]) == [True]
+
+
+def pass_on(i, w, x):
+    return w, x * i
+
+
+def call(i, w, x):
+    return jax.jit(lambda w, x: pass_on(i, w, x))(w, x)
+
+
+def rematerialized(i, w, x):
+    return jax.checkpoint(lambda w, x: pass_on(i, w, x))(w, x)
+
+
+def branch(i, w, x):
+    both = (lambda w, x: pass_on(i, w, x)), (lambda w, x: (w, x))
+    return lax.cond(w[0] > 0, *both, w, x)
+
+
+def loop(i, w, x):
+    def body(carry, row):
+        row, carry = rematerialized(i, row, carry)
+        return carry, row
+
+    carry, rows = lax.scan(body, x, w)
+    return rows, carry
+
+
+@pytest.mark.parametrize("function", [call, rematerialized, branch, loop])
+def test_what_is_passed_through_does_not_differ(function):
+    assert compare(function, (3,), (3,)) == [False, True]
 
 
 # Loops and branches with collectives.

@@ -761,3 +761,23 @@ def test_a_value_that_somebody_holds_stays():
         mirrax.function(model.step), args=(uneven(rows(3, 3), (1, 2)), 3.0)
     )
     np.testing.assert_array_equal(held, np.ones((3, 2)))
+
+
+def test_calls_may_return_parameters_that_they_only_read():
+    strategy = strategy_for((2, 1))
+    with strategy.scope():
+        weights = mirrax.Variable(np.ones(3, np.float32))
+
+    @jax.checkpoint
+    def layer(w, x):
+        return w, x @ w
+
+    @mirrax.function
+    def step(x):
+        same, scores = layer(weights[...], x)
+        weights.assign(same)
+        return all_reduce(scores.sum())
+
+    x = rows(3, 3)
+    result = strategy.run(step, (uneven(x, (2, 1)),))
+    np.testing.assert_allclose(result, x.sum(), rtol=1e-6)

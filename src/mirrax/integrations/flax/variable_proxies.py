@@ -19,10 +19,6 @@ from mirrax.options import VariableAggregation
 from mirrax.variables import foreign_libraries
 from mirrax.variables.foreign_variable import ForeignVariable
 
-_AGGREGATIONS = {
-    nnx.BatchStat: VariableAggregation.MEAN,
-}
-
 is_adding: contextvars.ContextVar[bool] = contextvars.ContextVar(
     "mirrax_is_adding", default=False
 )
@@ -160,7 +156,5 @@ def _aggregation_of(variable: Any) -> VariableAggregation:
     named = variable.get_metadata().get("aggregation")
     if named is not None:
         return VariableAggregation[getattr(named, "name", str(named)).upper()]
-    return next(
-        (how for kind, how in _AGGREGATIONS.items() if isinstance(variable, kind)),
-        VariableAggregation.NONE,
-    )
+    is_statistic = isinstance(variable, nnx.BatchStat)
+    return VariableAggregation.MEAN if is_statistic else VariableAggregation.NONE

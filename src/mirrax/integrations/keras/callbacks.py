@@ -55,18 +55,29 @@ def install() -> None:
     hooks.wrap(*internals.WRITE_MODEL, _write_model)
 
 
-def callbacks_of(strategy: Any, callbacks: Any) -> Any:
-    """Returns this worker's callbacks; those that write files run on the first."""
-    is_ready = isinstance(callbacks, keras.callbacks.CallbackList)
-    if strategy.topology.is_local or callbacks is None or is_ready:
-        return callbacks
-    callbacks = callbacks if isinstance(callbacks, Sequence) else [callbacks]
-    restores = any(isinstance(callback, _BACKUP) for callback in callbacks)
-    own = [
-        _OnChief(callback, strategy) if isinstance(callback, _WRITERS) else callback
-        for callback in callbacks
-    ]
-    return [*own, _FollowChief(strategy.topology)] if restores else own
+@contextlib.contextmanager
+def prepared(callbacks: Any, strategy: Any, is_fit: bool) -> Iterator[Any]:
+    """Yields this worker's callbacks; those that write files run on the first.
+
+    With a `BackupAndRestore`, `fit` saves on SIGTERM.
+    """
+    if callbacks is None or isinstance(callbacks, keras.callbacks.CallbackList):
+        yield callbacks
+        return
+    given = callbacks if isinstance(callbacks, Sequence) else [callbacks]
+    backups = [callback for callback in given if isinstance(callback, _BACKUP)]
+    own = list(given)
+    if not strategy.topology.is_local:
+        own = [_OnChief(c, strategy) if isinstance(c, _WRITERS) else c for c in given]
+        own += [_FollowChief(strategy.topology)] if backups else []
+    if not backups or not is_fit:
+        yield own
+        return
+    watcher = PreemptionWatcher()
+    try:
+        yield [*own, _SaveOnPreemption(watcher, backups[0], strategy)]
+    finally:
+        watcher.close()
 
 
 class _OnChief(keras.callbacks.Callback):  # type: ignore[misc]
@@ -151,30 +162,6 @@ class _FollowChief(keras.callbacks.Callback):  # type: ignore[misc]
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         self._num_steps += 1
         step_record.report_step(self._num_steps)
-
-
-@contextlib.contextmanager
-def saving_on_preemption(given: Any, callbacks: Any, strategy: Any) -> Iterator[Any]:
-    """Yields the callbacks for `fit`; with a `BackupAndRestore`, it saves on SIGTERM.
-
-    Args:
-        given: The user's callbacks.
-        callbacks: Those of this worker.
-    """
-    backups = [
-        callback
-        for callback in (given if isinstance(given, Sequence) else [given])
-        if isinstance(callback, _BACKUP)
-    ]
-    if not backups:
-        yield callbacks
-        return
-    own = callbacks if isinstance(callbacks, Sequence) else [callbacks]
-    watcher = PreemptionWatcher()
-    try:
-        yield [*own, _SaveOnPreemption(watcher, backups[0], strategy)]
-    finally:
-        watcher.close()
 
 
 class _SaveOnPreemption(keras.callbacks.Callback):  # type: ignore[misc]

@@ -110,16 +110,12 @@ def _over_batches(
         with _without_scope(), quiet:
             return original(**{"self": model, **given, **extra})
     topology = strategy.topology
-    given_callbacks = given.get("callbacks")
-    own = callbacks.callbacks_of(strategy, given_callbacks)
     if not strategy.is_chief:
         given["verbose"] = 0
     name = original.__name__
     is_fit = name == "fit"
-    watched = callbacks.saving_on_preemption(
-        given_callbacks if is_fit else None, own, strategy
-    )
-    with _fitting(model, strategy, name), watched as given["callbacks"], quiet:
+    own = callbacks.prepared(given.get("callbacks"), strategy, is_fit)
+    with _fitting(model, strategy, name), own as given["callbacks"], quiet:
         if is_fit:
             multi_worker.sync_numpy_random(topology)
         result = original(**{"self": model, **given, **extra})
@@ -259,7 +255,6 @@ def _save(original: Callable[..., Any], model: Any, *args: Any, **kw: Any) -> An
     return multi_worker.write_on_chief(strategy, model, what, write)
 
 
-@functools.lru_cache(maxsize=16)
 def _distribution_of(strategy: Any) -> Any:
     """Returns Keras' distribution for a strategy."""
     devices = [f"{d.platform}:{d.id}" for d in strategy.topology.devices]

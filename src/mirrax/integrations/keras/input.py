@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import jax
+import keras
 import numpy as np
 from jax.experimental.sparse import JAXSparse
 from typing_extensions import override
@@ -143,7 +144,7 @@ class DatasetAdapter(internals.DataAdapter):  # type: ignore[misc]
     partial_batch_size = None
 
     def _weighted(self, batch: Tree) -> Tree:
-        x, y, sample_weight = internals.unpack_x_y_sample_weight(batch)
+        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(batch)
         if sample_weight is not None:
             raise ValueError(
                 "`class_weight` and the weights of rows exclude each other. Received: "

@@ -28,9 +28,6 @@ try:
     from keras.src.trainers.data_adapters.data_adapter_utils import (
         class_weight_to_sample_weights as class_weight_to_sample_weights,
     )
-    from keras.src.trainers.data_adapters.data_adapter_utils import (
-        unpack_x_y_sample_weight as unpack_x_y_sample_weight,
-    )
     from keras.src.utils.module_utils import tensorflow as _tensorflow
 
     # Methods and functions that Mirrax replaces: the owner and the name.

@@ -2,33 +2,12 @@
 
 from __future__ import annotations
 
-import weakref
 from typing import Any
 
 import jax
 
 from mirrax.run.compiled.memory import ProgramMemory, described, memory_of
 from mirrax.variables.out_of_memory import SHARD_STATE, advise
-
-
-class ModelSteps:
-    """The compiled steps of a model, which owns them.
-
-    A strategy keeps this while the model exists, so it must not keep the model alive.
-    """
-
-    def __init__(self) -> None:
-        self._steps: weakref.WeakValueDictionary[str, CompiledStep] = (
-            weakref.WeakValueDictionary()
-        )
-
-    @property
-    def programs(self) -> list[CompiledStep]:
-        return list(self._steps.values())
-
-    def add(self, name: str, step: CompiledStep) -> None:
-        """Takes a step, in place of an earlier one of this name."""
-        self._steps[name] = step
 
 
 class CompiledStep:
@@ -56,6 +35,11 @@ class CompiledStep:
             advise(error, arrays, SHARD_STATE, "A smaller batch needs less, too")
             raise
 
+    @property
+    def programs(self) -> list[CompiledStep]:
+        """The one program, for the report."""
+        return [self]
+
     def analyzed(self) -> tuple[ProgramMemory, Any] | None:
         """Returns its memory and what XLA compiled; None before the first call."""
         if self._first_inputs is None:
@@ -68,9 +52,6 @@ class CompiledStep:
 
 def remembered(step: Any, model: Any, strategy: Any) -> CompiledStep:
     """Returns a compiled step of a model; the strategy's memory report will have it."""
-    steps = strategy.functions.get(model)
-    if steps is None:
-        steps = strategy.functions[model] = ModelSteps()
     made = CompiledStep(step, f"{model.name}.{step.__name__}")
-    steps.add(step.__name__, made)
+    strategy.outer_functions.add(made)
     return made

@@ -43,6 +43,8 @@ class KerasProxy(Variable):
         # Not `super().__init__`: the array is there already.
         self.original = original
         self.owner = strategy
+        if strategy is not None:
+            self.collective = strategy.collective
         self._name = original.path
         self._aggregation = _aggregation_of(original)
         self._shape = tuple(original.shape)
@@ -111,10 +113,6 @@ class PlainProxy(_KerasStoredProxy):
 class MirroredProxy(_KerasStoredProxy, MirroredVariable):
     """The proxy of a Keras variable that is replicated."""
 
-    def __init__(self, original: Any, strategy: Any) -> None:
-        self.collective = strategy.collective
-        super().__init__(original, strategy)
-
     @override
     def put(self, array: Any) -> None:
         super().put(to_replicated(array, self.topology))
@@ -122,10 +120,6 @@ class MirroredProxy(_KerasStoredProxy, MirroredVariable):
 
 class ShardedProxy(_KerasStoredProxy, ShardedVariable):
     """The proxy of a Keras variable of which each replica stores a part."""
-
-    def __init__(self, original: Any, strategy: Any) -> None:
-        self.collective = strategy.collective
-        super().__init__(original, strategy)
 
     @override
     def whole(self) -> jax.Array:
@@ -154,10 +148,7 @@ class SyncOnReadProxy(KerasProxy, SyncOnReadVariable):
 
     _synchronization = VariableSynchronization.ON_READ
 
-    def __init__(self, original: Any, strategy: Any) -> None:
-        self.collective = strategy.collective
-        self._joined: jax.Array | None = None
-        super().__init__(original, strategy)
+    _joined: jax.Array | None = None
 
     @property
     @override

@@ -14,14 +14,16 @@ from typing import Any
 
 from mirrax._jax.jaxpr_text import describe_lines, describe_params, find_constants
 from mirrax._jax.jaxprs import (
+    ClosedJaxpr,
     JaxprEqn,
     Var,
     all_equations,
+    called_jaxpr,
     inner_programs,
     opaque_parameters,
 )
 from mirrax.collectives.worker_exchange import digest
-from mirrax.run.uneven.segments import Cut
+from mirrax.run.uneven.segments import BLOCKS, programs_of_block
 from mirrax.run.varying import is_collective
 
 
@@ -31,13 +33,12 @@ def differing_columns(digests: Sequence[Sequence[str]]) -> list[bool]:
     return [any(digest != column[0] for digest in column) for column in columns]
 
 
-def find_digests(program: Cut) -> list[str]:
+def find_digests(program: ClosedJaxpr) -> list[str]:
     """Returns a digest of how each output of a program is computed.
 
     What comes out of a collective counts as the same in all programs.
     """
-    count = len(program.closed.in_avals)
-    inputs = [_Digest(f"input {index}") for index in range(count)]
+    inputs = [_Digest(f"input {index}") for index in range(len(program.in_avals))]
     return [each.text for each in _outputs(program, inputs, itertools.count())]
 
 
@@ -54,17 +55,20 @@ class _Digest:
 
 
 def _outputs(
-    program: Cut, inputs: Sequence[_Digest], numbers: Iterator[int]
+    program: ClosedJaxpr,
+    inputs: Sequence[_Digest],
+    numbers: Iterator[int],
+    depth: int = 0,
 ) -> list[_Digest]:
     """Returns the digests of the outputs for those of the inputs.
 
     Args:
-        numbers: Counts the collectives and loops of the whole program.
+        numbers: Counts the collectives of the whole program.
+        depth: How many loops are around it.
     """
-    jaxpr = program.closed.jaxpr
-    blocks = {id(s.joint_eqns[0]): s.inner for s in program.segments if s.inner}
+    jaxpr = program.jaxpr
     digests = dict(zip(jaxpr.invars, inputs, strict=True))
-    for var, value in zip(jaxpr.constvars, program.closed.consts, strict=True):
+    for var, value in zip(jaxpr.constvars, program.consts, strict=True):
         digests[var] = _Digest(digest(value))
 
     def of(atoms: Iterable[Any]) -> list[_Digest]:
@@ -74,13 +78,15 @@ def _outputs(
         ]
 
     for eqn in jaxpr.eqns:
+        given, called = of(eqn.invars), called_jaxpr(eqn)
         if is_collective(eqn):
             made = [_Digest(f"collective {next(numbers)}")]
-        elif id(eqn) in blocks:
-            given = of(eqn.invars)
-            made = _of_block(eqn, blocks[id(eqn)], given, numbers)
+        elif called is not None:
+            made = _outputs(called, given, numbers, depth)
+        elif eqn.primitive.name in BLOCKS:
+            made = _of_block(eqn, given, numbers, depth)
         else:
-            made = [_combined([_text_of(eqn)], of(eqn.invars))]
+            made = [_combined([_text_of(eqn)], given)]
         if len(made) != len(eqn.outvars):
             made = [_combined([str(i)], made) for i in range(len(eqn.outvars))]
         digests.update(zip(eqn.outvars, made, strict=True))
@@ -89,28 +95,27 @@ def _outputs(
 
 def _of_block(
     eqn: JaxprEqn,
-    programs: Sequence[Cut],
     inputs: list[_Digest],
     numbers: Iterator[int],
+    depth: int,
 ) -> list[_Digest]:
-    """Returns the digests of the outputs of a loop or branch with collectives."""
-    texts, params = [describe_params(eqn)], eqn.params
+    """Returns the digests of the outputs of a loop or branch."""
+    texts, params, programs = [describe_params(eqn)], eqn.params, programs_of_block(eqn)
     if eqn.primitive.name == "cond":
-        rows = [_outputs(each, inputs[1:], numbers) for each in programs]
+        rows = [_outputs(each, inputs[1:], numbers, depth + 1) for each in programs]
         columns = zip(*rows, strict=True)
         return [_combined(texts, [inputs[0], *column]) for column in columns]
     num_test = params.get("cond_nconsts", 0)
     num_fixed = num_test + params.get("body_nconsts", params.get("num_consts", 0))
     start = inputs[num_fixed : num_fixed + params.get("num_carry", len(inputs))]
-    number = next(numbers)
-    names = [f"carried {number} {index}" for index in range(len(start))]
+    names = [f"carried {depth} {index}" for index in range(len(start))]
     carry = [_Digest(name, frozenset([name])) for name in names]
     items = inputs[num_fixed + len(start) :]
     given = [*inputs[num_test:num_fixed], *carry, *items]
-    after = _outputs(programs[-1], given, numbers)
+    after = _outputs(programs[-1], given, numbers, depth + 1)
     test = []
     if eqn.primitive.name == "while":
-        test = _outputs(programs[0], [*inputs[:num_test], *carry], numbers)
+        test = _outputs(programs[0], [*inputs[:num_test], *carry], numbers, depth + 1)
     steps = dict(zip(names, zip(start, after, strict=False), strict=True))
 
     def of_all_steps(value: _Digest) -> _Digest:

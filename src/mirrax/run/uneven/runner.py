@@ -103,7 +103,7 @@ def _build(call: ReplicaCall, given: Sequence[CallArguments], fn: AnyFunction) -
         if not fn.falls_back_to_python(error):
             raise
     plans = sorted({repr(piece.collectives) for piece in cuts})
-    digests = [find_digests(piece) for piece in cuts]
+    digests = [find_digests(piece.closed) for piece in cuts]
     if not call.topology.is_local:
         own = [plans, digests]
         answers = exchange(call.topology, "pieces of an uneven program", own)

@@ -107,7 +107,11 @@ def cut(closed: ClosedJaxpr, topology: Topology) -> Cut:
     return Cut(closed, tuple(reversed(segments)))
 
 
-def _programs_of_block(eqn: JaxprEqn) -> tuple[ClosedJaxpr, ...]:
+BLOCKS = ("cond", "while", "scan")
+"""The loops and branches of JAX."""
+
+
+def programs_of_block(eqn: JaxprEqn) -> tuple[ClosedJaxpr, ...]:
     """Returns the branches of a cond, condition and body of a while, body of a scan."""
     params = eqn.params
     match eqn.primitive.name:
@@ -131,14 +135,14 @@ def _group(
     for eqn in eqns:
         _, joint_eqns = groups[-1]
         made = {var for other in joint_eqns for var in other.outvars}
-        is_block = _hides_collective(eqn)
+        is_block = hides_collective(eqn)
         if not is_block and not is_collective(eqn):
             if joint_eqns:
                 groups.append(([], []))
             groups[-1][0].append(eqn)
         elif joint_eqns and (
             is_block
-            or _hides_collective(joint_eqns[0])
+            or hides_collective(joint_eqns[0])
             or not made.isdisjoint(a for a in eqn.invars if isinstance(a, Var))
         ):
             groups.append(([], [eqn]))
@@ -170,8 +174,8 @@ def _segment(
     def piece(*values: Any) -> list[Any]:
         return jax.core.eval_jaxpr(jaxpr, (), *values)
 
-    is_block = bool(joint_eqns) and _hides_collective(joint_eqns[0])
-    inside = _programs_of_block(joint_eqns[0]) if is_block else ()
+    is_block = bool(joint_eqns) and hides_collective(joint_eqns[0])
+    inside = programs_of_block(joint_eqns[0]) if is_block else ()
     return Segment(
         piece if work else None,
         inputs,
@@ -200,11 +204,11 @@ def _exchange(eqns: tuple[JaxprEqn, ...], topology: Topology) -> Any:
 
 def _open_calls(closed: ClosedJaxpr, topology: Topology) -> ClosedJaxpr:
     """Returns the program with the calls that contain collectives inlined."""
-    if not any(map(_hides_collective, closed.jaxpr.eqns)):
+    if not any(map(hides_collective, closed.jaxpr.eqns)):
         return closed
 
     def inline(eqn: JaxprEqn, inputs: list[Any]) -> list[Any] | None:
-        called = called_jaxpr(eqn) if _hides_collective(eqn) else None
+        called = called_jaxpr(eqn) if hides_collective(eqn) else None
         return None if called is None else evaluate(called, inputs, inline)
 
     def opened(*inputs: Any) -> list[Any]:
@@ -214,6 +218,6 @@ def _open_calls(closed: ClosedJaxpr, topology: Topology) -> ClosedJaxpr:
     return jax.make_jaxpr(opened, axis_env=axis_env)(*stand_ins(closed.jaxpr))
 
 
-def _hides_collective(eqn: JaxprEqn) -> bool:
+def hides_collective(eqn: JaxprEqn) -> bool:
     """Returns whether a collective is inside of this equation."""
     return any(has_collective(inner) for inner in inner_jaxprs(eqn))
