@@ -12,11 +12,7 @@ from mirrax.context import stack
 from mirrax.values.layouts import to_device
 from mirrax.variables import derivative_writes
 from mirrax.variables.aggregation import aggregate
-from mirrax.variables.variable import (
-    Change,
-    Variable,
-    replace,
-)
+from mirrax.variables.variable import Change, Variable, register_as_pytree, replace
 
 
 class CentralVariable(Variable):
@@ -57,3 +53,6 @@ class CentralVariable(Variable):
     def write_equal(self, value: Any) -> None:
         """Stores a value that all replicas have, in cross-replica context."""
         self._write(replace, value)
+
+
+register_as_pytree(CentralVariable)

@@ -25,7 +25,7 @@ from mirrax.variables import aliasing, derivative_writes
 from mirrax.variables.aggregation import aggregate, require_equal
 from mirrax.variables.distributed_variable import DistributedVariable
 from mirrax.variables.out_of_memory import SHARD_STATE, advise
-from mirrax.variables.variable import Change, replace
+from mirrax.variables.variable import Change, register_as_pytree, replace
 
 
 class MirroredVariable(DistributedVariable):
@@ -187,3 +187,6 @@ class MirroredVariable(DistributedVariable):
         if change is replace:
             return self.stored
         return self._readable() if self.layout is None else self._replicated()
+
+
+register_as_pytree(MirroredVariable)

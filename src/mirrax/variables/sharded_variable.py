@@ -7,7 +7,7 @@ from typing_extensions import override
 
 from mirrax.collectives.shard_layout import ShardLayout
 from mirrax.variables.mirrored_variable import MirroredVariable
-from mirrax.variables.variable import Variable
+from mirrax.variables.variable import Variable, register_as_pytree
 
 
 class ShardedVariable(MirroredVariable):
@@ -19,6 +19,9 @@ class ShardedVariable(MirroredVariable):
         layout = ShardLayout.of(self._shape, self.topology.num_replicas)
         assert layout is not None
         return layout
+
+
+register_as_pytree(ShardedVariable)
 
 
 def to_stored(variable: Variable, value: jax.Array) -> jax.Array:

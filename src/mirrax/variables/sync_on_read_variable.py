@@ -23,7 +23,7 @@ from mirrax.values.per_replica import PerReplica
 from mirrax.variables import aliasing
 from mirrax.variables.aggregation import REDUCTIONS
 from mirrax.variables.distributed_variable import DistributedVariable
-from mirrax.variables.variable import Change
+from mirrax.variables.variable import Change, register_as_pytree
 
 
 class SyncOnReadVariable(DistributedVariable):
@@ -187,3 +187,6 @@ class SyncOnReadVariable(DistributedVariable):
             "Read it inside `strategy.run`, use `experimental_local_results`, or give "
             "it an `aggregation`."
         )
+
+
+register_as_pytree(SyncOnReadVariable)

@@ -102,10 +102,6 @@ class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
                 array = to_device(array, device)
             self.store(self._store_initial(array))
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        register_as_pytree(cls)
-
     @property
     def name(self) -> str:
         """Its name, with TensorFlow's suffix `:0`."""

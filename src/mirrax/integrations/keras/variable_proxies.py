@@ -26,7 +26,7 @@ from mirrax.variables.array_storage import Slot
 from mirrax.variables.mirrored_variable import MirroredVariable
 from mirrax.variables.sharded_variable import ShardedVariable
 from mirrax.variables.sync_on_read_variable import SyncOnReadVariable
-from mirrax.variables.variable import Change, Variable
+from mirrax.variables.variable import Change, Variable, register_as_pytree
 
 _AGGREGATIONS = {
     "none": VariableAggregation.NONE,
@@ -257,3 +257,7 @@ def _aggregation_of(variable: Any) -> VariableAggregation:
         # Statistics of a layer, such as moving averages; Keras does not mark them.
         return VariableAggregation.MEAN
     return aggregation
+
+
+for _kind in (PlainProxy, MirroredProxy, ShardedProxy, SyncOnReadProxy):
+    register_as_pytree(_kind)
