@@ -154,6 +154,42 @@ def test_slots_of_an_optimizer_are_restored_before_they_are_created(tmp_path):
     assert step(second, other) == step(first, weight) == -2.5
 
 
+@pytest.mark.parametrize(
+    ("make", "expected"),
+    [
+        (lambda t: t.AdadeltaOptimizer(0.5), [0.99932, 2.00068]),
+        (lambda t: t.AdadeltaOptimizer(1.0, 0.5, 1e-2), [0.53658, 2.4791]),
+        (lambda t: t.FtrlOptimizer(0.5), [-0.55101, 2.50272]),
+        (
+            lambda t: t.FtrlOptimizer(
+                0.5, l1_regularization_strength=0.1, l2_regularization_strength=0.2
+            ),
+            [-0.402, 2.09179],
+        ),
+        (
+            lambda t: t.FtrlOptimizer(
+                0.5, -0.3, 0.5, l2_shrinkage_regularization_strength=0.1
+            ),
+            [-0.67827, 1.40897],
+        ),
+        (lambda t: t.FtrlOptimizer(0.5, beta=1.0), [-0.25501, 1.34444]),
+    ],
+    ids=[
+        "adadelta",
+        "adadelta_rho",
+        "ftrl",
+        "ftrl_l1_l2",
+        "ftrl_shrinkage",
+        "ftrl_beta",
+    ],
+)
+def test_optimizers_take_tensorflows_steps(make, expected):
+    variable, optimizer = tf.Variable([1.0, 2.0]), make(v1.train)
+    for _ in range(3):
+        optimizer.apply_gradients([(tf.constant([0.5, -1.0]), variable)])
+    assert variable.numpy() == pytest.approx(expected, abs=1e-5)
+
+
 def test_variable_scopes_prefix_names(strategy):
     with strategy.scope(), v1.variable_scope("main") as main:
         with v1.variable_scope(None, "layer", reuse=v1.AUTO_REUSE):

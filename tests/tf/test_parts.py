@@ -34,6 +34,7 @@ def test_structures_must_fit():
         (tf.debugging.assert_greater_equal, (1, 1), (0, 1)),
         (tf.debugging.assert_less, (0, 1), (1, 1)),
         (tf.debugging.assert_less_equal, (1, 1), (2, 1)),
+        (tf.debugging.assert_near, (1.0, 1.0 + 1e-7), (1.0, 1.1)),
         (tf.debugging.assert_positive, (1,), (0,)),
         (tf.debugging.assert_negative, (-1,), (0,)),
         (tf.debugging.assert_non_negative, (0,), (-1,)),
@@ -61,16 +62,30 @@ def test_checks_in_programs_raise_when_they_run():
 
 
 @pytest.mark.parametrize(
-    "check",
+    ("check", "error"),
     [
-        lambda: tf.debugging.assert_rank([1.0], 2),
-        lambda: tf.debugging.assert_rank_at_least([1.0], 2),
+        (lambda: tf.debugging.assert_rank([1.0], 2), ValueError),
+        (lambda: tf.debugging.assert_rank_at_least([1.0], 2), ValueError),
+        (lambda: tf.debugging.assert_scalar([1.0]), ValueError),
+        (lambda: tf.debugging.assert_type([1.0], tf.int32), TypeError),
+        (lambda: tf.debugging.assert_integer([1.0]), TypeError),
+        (
+            lambda: tf.debugging.assert_shapes(
+                [(tf.zeros([2, 3]), ("N", "D")), (tf.zeros([4]), ("D",))]
+            ),
+            ValueError,
+        ),
     ],
-    ids=["rank", "rank_at_least"],
+    ids=["rank", "rank_at_least", "scalar", "type", "integer", "shapes"],
 )
-def test_checks_of_ranks_raise_at_once(check):
-    with pytest.raises(ValueError, match=r"Expected .* Received: "):
+def test_checks_of_shapes_raise_at_once(check, error):
+    with pytest.raises(error, match=r"Expected .* Received: "):
         check()
+
+
+def test_shapes_with_letters_are_accepted():
+    tf.debugging.assert_shapes([(tf.zeros([2, 3]), ("N", 3)), (tf.zeros([2]), ["N"])])
+    assert tf.debugging.is_numeric_tensor(tf.zeros([1]))
 
 
 def test_errors_are_those_that_are_raised(tmp_path):

@@ -49,10 +49,17 @@ def test_seeds_of_operations_set_them_apart():
             2,
             marks=pytest.mark.slow,
         ),
+        (lambda n: tf.random.stateless_binomial([n], [1, 2], 10.0, 0.5), 5, 1.58),
         (lambda n: tf.random.stateless_categorical([[0.0, 0.0]], n, [1, 2]), 0.5, 0.5),
         (lambda n: tf.random.Generator.from_seed(1).normal([n], 5.0, 2.0), 5, 2),
         (lambda n: tf.random.Generator.from_seed(1).uniform([n], 1.0, 3.0), 2, 0.577),
         (lambda n: tf.random.Generator.from_seed(1).truncated_normal([n]), 0, 0.88),
+        pytest.param(
+            lambda n: tf.random.Generator.from_seed(1).binomial([n], 10.0, 0.5),
+            5,
+            1.58,
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=lambda value: "" if callable(value) else str(value),
 )

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mirrax.tf.dtypes import limits
 from mirrax.tf.errors import InvalidArgumentError
 from mirrax.tf.missing_names import names_of
 from mirrax.tf.tensors.tensor import is_traced, operands, tensor
@@ -69,6 +70,26 @@ assert_non_negative = _against_zero(jnp.greater_equal, ">=")
 assert_non_positive = _against_zero(jnp.less_equal, "<=")
 
 
+def assert_near(
+    x: Any,
+    y: Any,
+    rtol: Any = None,
+    atol: Any = None,
+    message: Any = None,
+    summarize: Any = None,
+    name: Any = None,
+) -> None:
+    left, right = operands(x, y)
+    tolerance = 10 * float(limits(tensor(left).dtype).eps)
+    near = jnp.isclose(
+        left,
+        right,
+        rtol=tolerance if rtol is None else rtol,
+        atol=tolerance if atol is None else atol,
+    )
+    _require(near, message, "Expected x and y to be near", left, right)
+
+
 def assert_all_finite(x: Any, message: Any, name: Any = None) -> Any:
     array = tensor(x)
     _require(jnp.isfinite(array), message, "Expected finite values", array)
@@ -104,6 +125,51 @@ def set_log_device_placement(enabled: bool) -> None:
 
 def get_log_device_placement() -> bool:
     return False
+
+
+def assert_scalar(tensor: Any, message: Any = None, name: Any = None) -> Any:
+    assert_rank(tensor, 0, message)
+    return tensor
+
+
+def assert_type(
+    tensor: Any, tf_type: Any, message: Any = None, name: Any = None
+) -> None:
+    found = _tensor(tensor)
+    wanted = jax.dtypes.canonicalize_dtype(tf_type)
+    if found.dtype != wanted:
+        raise TypeError(f"{message or ''} Expected {wanted}. Received: {found.dtype}.")
+
+
+def assert_integer(x: Any, message: Any = None, name: Any = None) -> None:
+    found = tensor(x)
+    if not jnp.issubdtype(found.dtype, jnp.integer):
+        raise TypeError(f"{message or ''} Expected integers. Received: {found.dtype}.")
+
+
+def assert_shapes(
+    shapes: Any,
+    data: Any = None,
+    summarize: Any = None,
+    message: Any = None,
+    name: Any = None,
+) -> None:
+    """Raises unless each tensor has its shape; equal letters mean equal sizes."""
+    known: dict[Any, int] = {}
+    for value, symbols in shapes.items() if hasattr(shapes, "items") else shapes:
+        found = tensor(value)
+        wanted = list(symbols) if not isinstance(symbols, int) else [symbols]
+        _require_known(len(wanted) == found.ndim, message, f"shape {wanted}", found)
+        for symbol, size in zip(wanted, found.shape, strict=True):
+            is_name = isinstance(symbol, str) and not symbol.isdigit()
+            expected = known.setdefault(symbol, size) if is_name else symbol
+            is_free = symbol in (None, ".", "*")
+            fits = is_free or int(expected) == size
+            _require_known(fits, message, f"shape {wanted}", found)
+
+
+def is_numeric_tensor(tensor: Any) -> bool:
+    return isinstance(tensor, jax.Array) and tensor.dtype != bool
 
 
 def _require_known(holds: bool, message: Any, rule: str, found: Any) -> None:

@@ -7,6 +7,8 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import jax.scipy.linalg as scipy_linalg
+from jax import lax
 
 from mirrax.tf.math.reductions import l2_normalize as l2_normalize
 from mirrax.tf.missing_names import names_of
@@ -17,7 +19,10 @@ adjoint = of_one(lambda x: jnp.conj(jnp.swapaxes(x, -1, -2)))
 cholesky = of_one(jnp.linalg.cholesky)
 cross = of_two(jnp.cross)
 det = of_one(jnp.linalg.det)
+eigvalsh = of_one(jnp.linalg.eigvalsh)
+expm = of_one(scipy_linalg.expm)
 logdet = of_one(lambda x: jnp.linalg.slogdet(x)[1])
+slogdet = of_one(jnp.linalg.slogdet)
 trace = of_one(lambda x: jnp.trace(x, axis1=-2, axis2=-1))
 
 
@@ -75,8 +80,44 @@ def inv(input: Any, adjoint: bool = False, name: Any = None) -> Any:
     return jnp.linalg.inv(_turned(tensor(input), adjoint, adjoint))
 
 
+def pinv(
+    a: Any, rcond: Any = None, validate_args: bool = False, name: Any = None
+) -> Any:
+    return jnp.linalg.pinv(tensor(a), rtol=rcond)
+
+
 def solve(matrix: Any, rhs: Any, adjoint: bool = False, name: Any = None) -> Any:
     return jnp.linalg.solve(_turned(tensor(matrix), adjoint, adjoint), tensor(rhs))
+
+
+def triangular_solve(
+    matrix: Any, rhs: Any, lower: bool = True, adjoint: bool = False, name: Any = None
+) -> Any:
+    return lax.linalg.triangular_solve(
+        tensor(matrix),
+        tensor(rhs),
+        left_side=True,
+        lower=lower,
+        transpose_a=adjoint,
+        conjugate_a=adjoint,
+    )
+
+
+def cholesky_solve(chol: Any, rhs: Any, name: Any = None) -> Any:
+    return scipy_linalg.cho_solve((tensor(chol), True), tensor(rhs))
+
+
+def lstsq(
+    matrix: Any,
+    rhs: Any,
+    l2_regularizer: float = 0.0,
+    fast: bool = True,
+    name: Any = None,
+) -> Any:
+    matrix, rhs = tensor(matrix), tensor(rhs)
+    turned = jnp.swapaxes(matrix, -1, -2)
+    square = turned @ matrix + l2_regularizer * jnp.eye(matrix.shape[-1])
+    return jnp.linalg.solve(square, turned @ rhs)
 
 
 def eigh(tensor: Any, name: Any = None) -> tuple[Any, Any]:
@@ -97,6 +138,12 @@ def svd(
         return jnp.linalg.svd(array, full_matrices, compute_uv=False)
     u, s, vh = jnp.linalg.svd(array, full_matrices)
     return s, u, _turned(vh, False, True)
+
+
+def matrix_rank(
+    a: Any, tol: Any = None, validate_args: bool = False, name: Any = None
+) -> Any:
+    return jnp.linalg.matrix_rank(tensor(a), tol)
 
 
 def norm(
@@ -152,6 +199,32 @@ def diag_part(
     align: str = "RIGHT_LEFT",
 ) -> Any:
     return jnp.diagonal(tensor(input), k, -2, -1)
+
+
+def tensor_diag(diagonal: Any, name: Any = None) -> Any:
+    array = tensor(diagonal)
+    return jnp.diag(array.reshape(-1)).reshape(array.shape * 2)
+
+
+def tensor_diag_part(input: Any, name: Any = None) -> Any:
+    array = tensor(input)
+    shape = array.shape[: array.ndim // 2]
+    size = 1
+    for length in shape:
+        size *= length
+    return jnp.diagonal(array.reshape(size, size)).reshape(shape)
+
+
+def set_diag(
+    input: Any,
+    diagonal: Any,
+    name: str = "set_diag",
+    k: int = 0,
+    align: str = "RIGHT_LEFT",
+) -> Any:
+    array, line = tensor(input), tensor(diagonal)
+    rows = jnp.arange(line.shape[-1]) + max(-k, 0)
+    return array.at[..., rows, rows + k].set(line)
 
 
 def band_part(input: Any, num_lower: int, num_upper: int, name: Any = None) -> Any:

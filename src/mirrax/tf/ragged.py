@@ -21,6 +21,19 @@ def stack(values: Any, axis: int = 0, name: Any = None) -> RaggedTensor:
     return RaggedTensor.from_rows([np.asarray(value) for value in values])
 
 
+def boolean_mask(data: Any, mask: Any, name: Any = None) -> RaggedTensor:
+    """Returns the values of each row at which the mask is true."""
+    pairs = zip(data, mask, strict=True)
+    return stack([np.asarray(row)[np.asarray(kept)] for row, kept in pairs])
+
+
+def range(starts: Any, limits: Any = None, deltas: Any = 1, **_: Any) -> RaggedTensor:
+    """Returns a row of numbers for each start and limit."""
+    first, last = (0, starts) if limits is None else (starts, limits)
+    rows = np.broadcast_arrays(*map(np.asarray, (first, last, deltas)))
+    return stack([np.arange(*row) for row in zip(*rows, strict=True)])
+
+
 def map_flat_values(op: Callable[..., Any], ragged: Any, *others: Any) -> RaggedTensor:
     """Returns a function of the values; it must not depend on the rows."""
     return ragged.map(op, *others)  # type: ignore[no-any-return]

@@ -28,11 +28,11 @@ NAMES = {
 
 _UNARY = """abs acos acosh asin asinh atan atanh ceil cos cosh digamma erf erfc erfinv
     exp expm1 floor is_finite is_inf is_nan lgamma log log1p log_sigmoid ndtri negative
-    reciprocal rint round rsqrt sigmoid sign sin sinh sqrt square tan
+    reciprocal reciprocal_no_nan rint round rsqrt sigmoid sign sin sinh sqrt square tan
     tanh softplus softsign softmax log_softmax bessel_i0 bessel_i0e bessel_i1 bessel_i1e
     reduce_euclidean_norm reduce_logsumexp reduce_max reduce_mean reduce_min reduce_prod
-    reduce_std reduce_sum reduce_variance zero_fraction
-    cumsum cumprod"""
+    reduce_std reduce_sum reduce_variance zero_fraction is_non_decreasing
+    is_strictly_increasing cumsum cumprod lbeta"""
 _BINARY = """add divide divide_no_nan equal floordiv floormod greater greater_equal less
     less_equal maximum minimum mod multiply multiply_no_nan not_equal
     squared_difference subtract truediv xdivy atan2 nextafter"""
@@ -40,7 +40,7 @@ _ON_INTEGERS = """abs negative sign square reduce_sum reduce_mean reduce_max red
     reduce_prod argmax argmin cumsum"""
 _REDUCTIONS = """reduce_sum reduce_mean reduce_max reduce_min reduce_prod reduce_std
     reduce_variance reduce_logsumexp reduce_euclidean_norm"""
-_ACTIVATIONS = """relu relu6 elu selu gelu leaky_relu silu swish softplus softsign
+_ACTIVATIONS = """relu relu6 crelu elu selu gelu leaky_relu silu swish softplus softsign
     softmax log_softmax sigmoid tanh"""
 
 CALLS = [
@@ -61,9 +61,11 @@ CALLS = [
     "tf.math.xlog1py(p, p)",
     "tf.math.igamma(p, p)",
     "tf.math.igammac(p, p)",
+    "tf.math.betainc(p, p, p)",
     "tf.math.zeta([2.0, 3.0], [1.0, 2.0])",
     "tf.math.polygamma([1.0, 2.0], [1.5, 2.5])",
     "tf.math.acosh(p + 1)",
+    "tf.math.polyval([1.0, 2.0, 3.0], x)",
     "tf.truncatediv(i, j)",
     "tf.truncatemod(i, j)",
     "tf.math.logical_and(b, c)",
@@ -71,6 +73,7 @@ CALLS = [
     "tf.math.logical_xor(b, c)",
     "tf.math.logical_not(b)",
     "tf.math.add_n([x, y, x])",
+    "tf.math.accumulate_n([x, y])",
     "tf.math.scalar_mul(3.0, x)",
     "tf.math.reduce_all(b)",
     "tf.math.reduce_any(b, axis=0)",
@@ -84,12 +87,14 @@ CALLS = [
     "tf.math.cumsum(x, axis=-1, reverse=True)",
     "tf.math.cumsum(x, exclusive=True, reverse=True)",
     "tf.math.cumprod(x, axis=1, exclusive=True, reverse=True)",
+    "tf.math.cumulative_logsumexp(x, axis=1)",
     "tf.math.bincount([1, 1, 3])",
     "tf.math.bincount([1, 1, 3], minlength=6)",
     "tf.math.bincount([1, 1, 3], weights=[0.5, 1.0, 2.0])",
     "tf.math.confusion_matrix([0, 1, 2, 1], [0, 2, 2, 1])",
     "tf.math.confusion_matrix([0, 1], [1, 1], num_classes=3)",
     "tf.math.in_top_k([1, 0], x, 1)",
+    "tf.math.invert_permutation([2, 0, 1])",
     "tf.math.l2_normalize(x, axis=1)",
     "tf.math.top_k(x, 2)",
     "tf.math.conj(z)",
@@ -108,6 +113,7 @@ CALLS = [
     "tf.math.unsorted_segment_max(x, [1, 1], 2)",
     "tf.math.unsorted_segment_min(i, [1, 1], 2)",
     "tf.math.unsorted_segment_prod(x, [1, 1], 2)",
+    "tf.math.unsorted_segment_sqrt_n(x, [1, 1], 2)",
     "tf.math.unsorted_segment_sum(x, [[0, 1, 0], [1, 1, 0]], 2)",
     "tf.clip_by_value(x, -1.0, 1.0)",
     "tf.clip_by_norm(x, 2.0)",
@@ -164,6 +170,7 @@ CALLS = [
     "tf.transpose(t, [1, 0, 2])",
     "tf.transpose(t, perm=(0, 2, 1))",
     "tf.broadcast_to(v, [2, 3])",
+    "tf.broadcast_dynamic_shape([2, 1], [3])",
     "tf.ensure_shape(x, [None, 3])",
     "tf.concat([x, y], 0)",
     "tf.concat([x, y], axis=-1)",
@@ -182,6 +189,8 @@ CALLS = [
     "tf.roll(t, 1, 2)",
     "tf.roll(t, [1, -1], [0, 2])",
     "tf.slice(t, [0, 1, 1], [2, 1, -1])",
+    "tf.strided_slice(t, [0, 0, 1], [2, 3, 4], [1, 2, 2])",
+    "tf.strided_slice(t, [1, 0], [2, 2], shrink_axis_mask=1, begin_mask=2)",
     # picking and placing
     "tf.gather(t, [1, 0])",
     "tf.gather(t, [[2], [0]], axis=1)",
@@ -210,8 +219,12 @@ CALLS = [
     "tf.searchsorted([1.0, 3.0, 5.0], [0.0, 3.0, 6.0], side='right')",
     "tf.unique([3, 1, 3, 2, 1]).y",
     "tf.unique([3, 1, 3, 2, 1]).idx",
+    "tf.unique_with_counts([3, 1, 3]).count",
+    "tf.unravel_index([2, 5], [2, 3])",
     "tf.dynamic_partition([1, 2, 3, 4], [0, 1, 0, 1], 2)",
     "tf.dynamic_stitch([[0, 2], [1]], [[10, 30], [20]])",
+    "tf.reverse_sequence(t, [2, 3], seq_axis=1, batch_axis=0)",
+    "tf.histogram_fixed_width([-1.0, 0.0, 1.5, 2.0, 5.0], [0.0, 5.0], nbins=5)",
     # linear algebra
     "tf.matmul(x, y, transpose_b=True)",
     "tf.matmul(t, t, transpose_a=True)",
@@ -221,17 +234,26 @@ CALLS = [
     "tf.tensordot(x, m, 1)",
     "tf.tensordot(x, y, [[0], [0]])",
     "tf.linalg.inv(m)",
+    "tf.linalg.pinv(x)",
     "tf.linalg.det(m)",
+    "tf.linalg.slogdet(m)",
     "tf.linalg.logdet(m)",
     "tf.linalg.trace(m)",
     "tf.linalg.cholesky(m)",
+    "tf.linalg.cholesky_solve(tf.linalg.cholesky(m), m)",
     "tf.linalg.solve(m, m)",
+    "tf.linalg.triangular_solve(m, m)",
+    "tf.linalg.triangular_solve(m, m, lower=False, adjoint=True)",
+    "tf.linalg.lstsq(m, m)",
     "tf.linalg.eigh(m)[0]",
+    "tf.linalg.eigvalsh(m)",
     "tf.linalg.svd(m)[0]",
     "tf.abs(tf.linalg.svd(m)[1])",
     "tf.abs(tf.linalg.svd(m)[2])",
     "tf.linalg.svd(m, compute_uv=False)",
     "tf.abs(tf.linalg.qr(m)[1])",
+    "tf.linalg.expm(m)",
+    "tf.linalg.matrix_rank(m)",
     "tf.norm(x)",
     "tf.norm(x, axis=1)",
     "tf.norm(x, ord=1, axis=0)",
@@ -242,6 +264,9 @@ CALLS = [
     "tf.linalg.diag(x)",
     "tf.linalg.diag(v, k=1)",
     "tf.linalg.diag_part(m)",
+    "tf.linalg.tensor_diag(v)",
+    "tf.linalg.tensor_diag_part(m)",
+    "tf.linalg.set_diag(m, v)",
     "tf.linalg.band_part(m, 0, -1)",
     "tf.linalg.band_part(m, 1, 0)",
     "tf.linalg.cross(v, v[::-1])",
@@ -258,6 +283,8 @@ CALLS = [
     "tf.nn.softmax_cross_entropy_with_logits(labels=p, logits=x, axis=0)",
     "tf.nn.sparse_softmax_cross_entropy_with_logits(labels=[2, 0], logits=x)",
     "tf.nn.l2_loss(x)",
+    "tf.nn.log_poisson_loss(p * 5, x)",
+    "tf.nn.log_poisson_loss(p * 5, x, compute_full_loss=True)",
     "tf.nn.compute_average_loss(v)",
     "tf.nn.compute_average_loss(v, sample_weight=[1.0, 0.0, 2.0], global_batch_size=8)",
     "tf.nn.compute_average_loss(x, sample_weight=[1.0, 2.0])",
@@ -271,6 +298,7 @@ CALLS = [
     "tf.nn.bias_add(tf.transpose(image, [0, 3, 1, 2]), v, data_format='NCHW')",
     "tf.nn.moments(image, [0, 1, 2])",
     "tf.nn.moments(image, axes=[1, 2], keepdims=True)",
+    "tf.nn.weighted_moments(x, [0], p)",
     "tf.nn.batch_normalization(x, v, v * v + 1, v, v, 1e-3)",
     "tf.nn.batch_normalization(x, 0.5, 2.0, None, None, 1e-3)",
     "tf.nn.local_response_normalization(image, 1, 1.0, 0.5, 0.75)",
@@ -285,6 +313,7 @@ CALLS = [
     "tf.nn.convolution(image, kernel, padding='SAME')",
     "tf.nn.conv3d(volume, kernel.reshape(3, 2, 1, 2, 6), [1, 1, 2, 1, 1], 'SAME')",
     "tf.nn.depthwise_conv2d(image, kernel, [1, 1, 1, 1], 'SAME')",
+    "tf.nn.separable_conv2d(image, kernel, kernel.reshape(1, 1, 12, 6), [1] * 4, 'SAME')",
     "tf.nn.conv2d_transpose(image, kernel.reshape(3, 2, 4, 3), [2, 10, 12, 4], 2)",
     "tf.nn.conv2d_transpose(image, kernel.reshape(3, 2, 4, 3), [2, 7, 7, 4], 1, 'VALID')",
     "tf.nn.conv1d_transpose(signal, kernel[0].reshape(2, 4, 3), [2, 14, 4], 2)",

@@ -23,6 +23,8 @@ def test_lengths_and_values(ragged):
     assert ragged.row_lengths().numpy().tolist() == [4, 0, 2]
     assert ragged.row_splits.numpy().tolist() == [0, 4, 4, 6]
     assert ragged.values.numpy().tolist() == [3, 1, 4, 1, 5, 9]
+    assert ragged.value_rowids().numpy().tolist() == [0, 0, 0, 0, 2, 2]
+    assert ragged.bounding_shape().numpy().tolist() == [3, 4]
     assert int(ragged.nrows()) == 3
 
 
@@ -31,6 +33,7 @@ def test_lengths_and_values(ragged):
     [
         tf.RaggedTensor.from_row_lengths([3, 1, 4, 1, 5, 9], [4, 0, 2]),
         tf.RaggedTensor.from_row_splits([3, 1, 4, 1, 5, 9], [0, 4, 4, 6]),
+        tf.RaggedTensor.from_value_rowids([3, 1, 4, 1, 5, 9], [0, 0, 0, 0, 2, 2]),
         tf.RaggedTensor.from_tensor(
             [[3, 1, 4, 1], [0, 0, 0, 0], [5, 9, 0, 0]], padding=0
         ),

@@ -133,10 +133,11 @@ def test_sort_needs_a_direction():
         (lambda: tf.nn.dropout([1.0], 1.0), "below 1"),
         (lambda: tf.nn.compute_average_loss(1.0), "one loss for each example"),
         (lambda: tf.nn.compute_average_loss([1.0], global_batch_size=[2]), "a scalar"),
+        (lambda: tf.nn.pool(tf.zeros([1, 4, 1]), [2], "MIN"), "'MAX' or 'AVG'"),
         (lambda: tf.random.uniform([1], dtype=tf.int32), "an upper limit"),
         (lambda: tf.random.stateless_normal([1], seed=1), "two integers"),
     ],
-    ids=["padding", "strides", "rate", "scalar", "batch_size", "limit", "seed"],
+    ids=["padding", "strides", "rate", "scalar", "batch_size", "pool", "limit", "seed"],
 )  # fmt: skip
 def test_wrong_arguments_are_refused(call, message):
     with pytest.raises(ValueError, match=message):

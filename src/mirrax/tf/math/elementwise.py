@@ -126,6 +126,10 @@ def atan2(y: Any, x: Any, name: Any = None) -> Any:
     return jnp.arctan2(*operands(y, x))
 
 
+def betainc(a: Any, b: Any, x: Any, name: Any = None) -> Any:
+    return special.betainc(*operands(a, b, x))
+
+
 def divide_no_nan(x: Any, y: Any, name: Any = None) -> Any:
     x, y = operands(x, y)
     is_zero = jnp.equal(y, 0)
@@ -137,6 +141,10 @@ def multiply_no_nan(x: Any, y: Any, name: Any = None) -> Any:
     return jnp.where(jnp.equal(y, 0), 0, x * y)
 
 
+def reciprocal_no_nan(x: Any, name: Any = None) -> Any:
+    return divide_no_nan(jnp.ones_like(tensor(x)), x)
+
+
 def scalar_mul(scalar: Any, x: Any, name: Any = None) -> Any:
     return multiply(scalar, x)
 
@@ -144,6 +152,20 @@ def scalar_mul(scalar: Any, x: Any, name: Any = None) -> Any:
 def add_n(inputs: Any, name: Any = None) -> Any:
     first, *rest = [tensor(value) for value in inputs]
     return sum(rest, start=first)
+
+
+def accumulate_n(
+    inputs: Any, shape: Any = None, tensor_dtype: Any = None, name: Any = None
+) -> Any:
+    return add_n(inputs)
+
+
+def polyval(coeffs: Any, x: Any, name: Any = None) -> Any:
+    x = tensor(x)
+    total = jnp.zeros_like(x)
+    for coefficient in coeffs:
+        total = total * x + coefficient
+    return total
 
 
 def clip_by_value(

@@ -148,6 +148,9 @@ def _cumulative(
 
 cumsum = _cumulative(jnp.cumsum, lambda _: 0)
 cumprod = _cumulative(jnp.cumprod, lambda _: 1)
+cumulative_logsumexp = _cumulative(
+    jax.lax.cumlogsumexp, lambda dtype: limits(dtype).min
+)
 
 
 def bincount(
@@ -190,6 +193,25 @@ def in_top_k(targets: Any, predictions: Any, k: int, name: Any = None) -> Any:
     predictions = tensor(predictions)
     chosen = jnp.take_along_axis(predictions, tensor(targets)[:, None], axis=1)
     return jnp.sum(predictions > chosen, axis=1) < k
+
+
+def invert_permutation(x: Any, name: Any = None) -> Any:
+    return jnp.argsort(tensor(x)).astype(tensor(x).dtype)
+
+
+def is_non_decreasing(x: Any, name: Any = None) -> Any:
+    array = tensor(x).reshape(-1)
+    return jnp.all(array[1:] >= array[:-1])
+
+
+def is_strictly_increasing(x: Any, name: Any = None) -> Any:
+    array = tensor(x).reshape(-1)
+    return jnp.all(array[1:] > array[:-1])
+
+
+def lbeta(x: Any, name: Any = None) -> Any:
+    array = tensor(x)
+    return jnp.sum(special.gammaln(array), -1) - special.gammaln(jnp.sum(array, -1))
 
 
 def l2_normalize(

@@ -53,6 +53,14 @@ def unsorted_segment_mean(
     return total / jnp.maximum(_counts(total, segment_ids), 1).astype(total.dtype)
 
 
+def unsorted_segment_sqrt_n(
+    data: Any, segment_ids: Any, num_segments: int, name: Any = None
+) -> Any:
+    total = unsorted_segment_sum(data, segment_ids, num_segments)
+    counts = jnp.maximum(_counts(total, segment_ids), 1).astype(total.dtype)
+    return total / jnp.sqrt(counts)
+
+
 def _sorted(
     unsorted: Callable[..., Any], zero_if_empty: bool = False
 ) -> Callable[..., Any]:

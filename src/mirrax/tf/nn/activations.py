@@ -31,6 +31,11 @@ softplus = _activation(jax.nn.softplus)
 softsign = _activation(jax.nn.soft_sign)
 
 
+def crelu(features: Any, axis: int = -1, name: Any = None) -> Any:
+    array = tensor(features)
+    return jax.nn.relu(jnp.concatenate([array, -array], axis))
+
+
 def gelu(features: Any, approximate: bool = False, name: Any = None) -> Any:
     return jax.nn.gelu(tensor(features), approximate=approximate)
 

@@ -44,6 +44,12 @@ def conv1d(
 conv2d = conv3d = convolution
 
 
+def atrous_conv2d(
+    value: Any, filters: Any, rate: int, padding: Any, name: Any = None
+) -> Any:
+    return convolution(value, filters, 1, padding, "NHWC", rate)
+
+
 def depthwise_conv2d(
     input: Any,
     filter: Any,
@@ -59,6 +65,22 @@ def depthwise_conv2d(
     return _convolve(
         tensor(input), kernel, strides, padding, data_format, dilations, channels
     )
+
+
+def separable_conv2d(
+    input: Any,
+    depthwise_filter: Any,
+    pointwise_filter: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str | None = None,
+    dilations: Any = None,
+    name: Any = None,
+) -> Any:
+    between = depthwise_conv2d(
+        input, depthwise_filter, strides, padding, data_format, dilations
+    )
+    return convolution(between, pointwise_filter, 1, "VALID", data_format)
 
 
 def conv_transpose(

@@ -56,6 +56,19 @@ def l2_loss(t: Any, name: Any = None) -> Any:
     return jnp.sum(jnp.square(tensor(t))) / 2
 
 
+def log_poisson_loss(
+    targets: Any, log_input: Any, compute_full_loss: bool = False, name: Any = None
+) -> Any:
+    targets, log_input = operands(targets, log_input)
+    loss = jnp.exp(log_input) - log_input * targets
+    if not compute_full_loss:
+        return loss
+    safe = jnp.where(targets == 0, 1, targets)
+    stirling = safe * jnp.log(safe) - safe + 0.5 * jnp.log(2 * jnp.pi * safe)
+    is_small = (targets >= 0) & (targets <= 1)
+    return loss + jnp.where(is_small, 0, stirling)
+
+
 def compute_average_loss(
     per_example_loss: Any, sample_weight: Any = None, global_batch_size: Any = None
 ) -> Any:

@@ -26,6 +26,19 @@ def moments(
     return mean, jnp.var(array, where, keepdims=keepdims)
 
 
+def weighted_moments(
+    x: Any, axes: Any, frequency_weights: Any, keepdims: bool = False, name: Any = None
+) -> tuple[Any, Any]:
+    array, where = tensor(x), to_axes(axes)
+    weights = jnp.broadcast_to(tensor(frequency_weights), array.shape)
+    total = jnp.sum(weights, where, keepdims=True)
+    mean = jnp.sum(weights * array, where, keepdims=True) / total
+    spread = jnp.sum(weights * jnp.square(array - mean), where, keepdims=True) / total
+    if keepdims:
+        return mean, spread
+    return jnp.squeeze(mean, where), jnp.squeeze(spread, where)
+
+
 def batch_normalization(
     x: Any,
     mean: Any,

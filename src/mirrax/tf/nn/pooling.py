@@ -45,6 +45,25 @@ def avg_pool(
     return _pool(array, *options) / _pool(jnp.ones_like(array), *options)
 
 
+def pool(
+    input: Any,
+    window_shape: Any,
+    pooling_type: str,
+    strides: Any = None,
+    padding: Any = "VALID",
+    data_format: str | None = None,
+    dilations: Any = None,
+    name: Any = None,
+) -> Any:
+    kinds = {"MAX": max_pool, "AVG": avg_pool}
+    if pooling_type not in kinds or dilations not in (None, 1):
+        raise ValueError(
+            "`pooling_type` must be 'MAX' or 'AVG', without dilations. Received: "
+            f"pooling_type={pooling_type!r}, dilations={dilations!r}."
+        )
+    return kinds[pooling_type](input, window_shape, strides or 1, padding, data_format)
+
+
 max_pool1d = max_pool2d = max_pool3d = max_pool
 avg_pool1d = avg_pool2d = avg_pool3d = avg_pool
 

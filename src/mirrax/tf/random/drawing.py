@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from mirrax.tf.dtypes import canonical, float32, int64
+from mirrax.tf.dtypes import canonical, float32, int32, int64
 from mirrax.tf.tensors.tensor import sizes, tensor
 
 Key = jax.Array
@@ -97,6 +97,12 @@ def gamma(
 def poisson(key: Key, shape: Any, lam: Any, dtype: Any = float32) -> Any:
     lam = tensor(lam)
     drawn = jax.random.poisson(key, lam, (*sizes(shape), *lam.shape))
+    return drawn.astype(canonical(dtype))
+
+
+def binomial(key: Key, shape: Any, counts: Any, probs: Any, dtype: Any = int32) -> Any:
+    counts, probs = tensor(counts), tensor(probs)
+    drawn = jax.random.binomial(key, counts, probs, sizes(shape))
     return drawn.astype(canonical(dtype))
 
 

@@ -104,6 +104,7 @@ class Generator:
         ahead = jax.random.fold_in(key, jnp.asarray(delta, jnp.uint32))
         self._source.state.assign(jax.random.key_data(ahead))
 
+    binomial = _method(drawing.binomial)
     normal = _method(drawing.normal)
     truncated_normal = _method(drawing.truncated_normal)
     uniform = _method(drawing.uniform)

@@ -38,8 +38,15 @@ def _poisson(key: Any, shape: Any, lam: Any, dtype: Any = int32) -> Any:
     return drawing.poisson(key, (), lam, dtype)
 
 
+def _binomial(
+    key: Any, shape: Any, counts: Any, probs: Any, output_dtype: Any = int32
+) -> Any:
+    return drawing.binomial(key, shape, counts, probs, output_dtype)
+
+
 _PRIVATE = frozenset(globals())
 
+stateless_binomial = drawing.taking_seed(_binomial, key_of, 1)
 stateless_categorical = drawing.taking_seed(drawing.categorical, key_of, 2)
 stateless_gamma = drawing.taking_seed(_gamma, key_of, 1)
 stateless_normal = drawing.taking_seed(drawing.normal, key_of, 1)

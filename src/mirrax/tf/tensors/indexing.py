@@ -23,6 +23,14 @@ class Unique(NamedTuple):
     idx: Any
 
 
+class UniqueWithCounts(NamedTuple):
+    """Unique values in the order of their first occurrence, with their counts."""
+
+    y: Any
+    idx: Any
+    count: Any
+
+
 def keys_of(indices: Any) -> tuple[Any, ...]:
     return tuple(jnp.moveaxis(indices, -1, 0))
 
@@ -141,14 +149,28 @@ def searchsorted(
 
 
 def unique(x: Any, out_idx: Any = int32, name: Any = None) -> Unique:
-    values, first, inverse = np.unique(
-        np.asarray(x), return_index=True, return_inverse=True
+    found = unique_with_counts(x, out_idx)
+    return Unique(found.y, found.idx)
+
+
+def unique_with_counts(
+    x: Any, out_idx: Any = int32, name: Any = None
+) -> UniqueWithCounts:
+    values, first, inverse, counts = np.unique(
+        np.asarray(x), return_index=True, return_inverse=True, return_counts=True
     )
     order = np.argsort(first)
     place = np.argsort(order)
-    return Unique(
-        tensor(values[order]), jnp.asarray(place[inverse], canonical(out_idx))
+    kind = canonical(out_idx)
+    return UniqueWithCounts(
+        tensor(values[order]),
+        jnp.asarray(place[inverse], kind),
+        jnp.asarray(counts[order], kind),
     )
+
+
+def unravel_index(indices: Any, dims: Any, name: Any = None) -> Any:
+    return jnp.stack(jnp.unravel_index(tensor(indices), sizes(dims)))
 
 
 def dynamic_partition(
@@ -167,6 +189,35 @@ def dynamic_stitch(indices: Any, data: Any, name: Any = None) -> Any:
     for place, value in zip(places, values, strict=True):
         merged = merged.at[place.reshape(-1)].set(value.reshape(-1, *rest))
     return merged
+
+
+def reverse_sequence(
+    input: Any,
+    seq_lengths: Any,
+    seq_axis: int = 0,
+    batch_axis: int = 0,
+    name: Any = None,
+) -> Any:
+    array = jnp.moveaxis(tensor(input), (batch_axis, seq_axis), (0, 1))
+    steps = jnp.arange(array.shape[1])[None]
+    lengths = tensor(seq_lengths)[:, None]
+    order = jnp.where(steps < lengths, lengths - 1 - steps, steps)
+    swapped = jax.vmap(lambda row, at: row[at])(array, order)
+    return jnp.moveaxis(swapped, (0, 1), (batch_axis, seq_axis))
+
+
+def histogram_fixed_width(
+    values: Any,
+    value_range: Any,
+    nbins: int = 100,
+    dtype: Any = int32,
+    name: Any = None,
+) -> Any:
+    values = tensor(values)
+    low, high = tensor(value_range)
+    scaled = jnp.floor((values - low) / (high - low) * nbins)
+    bins = jnp.clip(scaled, 0, nbins - 1).astype(jnp.int32)
+    return jnp.bincount(bins.reshape(-1), length=nbins).astype(canonical(dtype))
 
 
 _tensor = tensor

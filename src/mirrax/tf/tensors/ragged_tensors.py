@@ -67,6 +67,13 @@ class RaggedTensor:
         return cls.from_row_lengths(values, np.diff(np.asarray(row_splits)))
 
     @classmethod
+    def from_value_rowids(
+        cls, values: Any, value_rowids: Any, nrows: Any = None, **_: Any
+    ) -> RaggedTensor:
+        counts = np.bincount(np.asarray(value_rowids), minlength=int(nrows or 0))
+        return cls.from_row_lengths(values, counts)
+
+    @classmethod
     def from_tensor(
         cls, tensor: Any, lengths: Any = None, padding: Any = None, **_: Any
     ) -> RaggedTensor:
@@ -107,8 +114,17 @@ class RaggedTensor:
     def row_lengths(self, axis: int = 1, name: Any = None) -> Any:
         return self.lengths
 
+    def value_rowids(self, name: Any = None) -> Any:
+        """Returns the number of the row of each value."""
+        return host(np.repeat(np.arange(len(self.lengths)), self.lengths))
+
     def nrows(self, out_type: Any = np.int64, name: Any = None) -> Any:
         return host(np.asarray(self.padded.shape[0], out_type))
+
+    def bounding_shape(self, axis: Any = None, *_: Any, **__: Any) -> Any:
+        """Returns the shape of `to_tensor`."""
+        shape = host(np.asarray(self.to_tensor().shape, np.int64))
+        return shape if axis is None else shape[axis]
 
     def to_tensor(
         self, default_value: Any = None, name: Any = None, shape: Any = None

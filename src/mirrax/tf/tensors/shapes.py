@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import builtins
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -31,6 +33,10 @@ newaxis = None
 def shape(input: Any, out_type: Any = int32, name: Any = None) -> Any:
     """Returns the shape as a host tensor, also while a function is traced."""
     return host(np.array(_known_shape(input), canonical(out_type)))
+
+
+def shape_n(input: Any, out_type: Any = int32, name: Any = None) -> list[Any]:
+    return [shape(value, out_type) for value in input]
 
 
 def rank(input: Any, name: Any = None) -> Any:
@@ -71,6 +77,14 @@ def broadcast_to(input: Any, shape: Any, name: Any = None) -> Any:
     return jnp.broadcast_to(tensor(input), sizes(shape))
 
 
+def broadcast_static_shape(shape_x: Any, shape_y: Any) -> TensorShape:
+    return TensorShape(np.broadcast_shapes(sizes(shape_x), sizes(shape_y)))
+
+
+def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Any:
+    return host(np.array(broadcast_static_shape(shape_x, shape_y), np.int32))
+
+
 def ensure_shape(x: Any, shape: Any, name: Any = None) -> Any:
     array = tensor(x)
     wanted = TensorShape(shape)
@@ -92,6 +106,10 @@ def concat(values: Any, axis: Any, name: Any = None) -> Any:
 def stack(values: Any, axis: int = 0, name: Any = None) -> Any:
     arrays = [tensor(value) for value in values]
     return host(library_of(*arrays).stack(arrays, axis))
+
+
+def parallel_stack(values: Any, name: Any = None) -> Any:
+    return stack(values)
 
 
 def unstack(
@@ -157,6 +175,36 @@ def slice(input_: Any, begin: Any, size: Any, name: Any = None) -> Any:
         for i, s in enumerate(size)
     ]
     return jax.lax.dynamic_slice(array, starts, wanted)
+
+
+def strided_slice(
+    input_: Any,
+    begin: Any,
+    end: Any,
+    strides: Any = None,
+    begin_mask: int = 0,
+    end_mask: int = 0,
+    ellipsis_mask: int = 0,
+    new_axis_mask: int = 0,
+    shrink_axis_mask: int = 0,
+    var: Any = None,
+    name: Any = None,
+) -> Any:
+    steps: Sequence[int] = [1] * len(begin) if strides is None else strides
+    keys: list[Any] = []
+    for index, (first, last, step) in enumerate(zip(begin, end, steps, strict=True)):
+        bit = 1 << index
+        if ellipsis_mask & bit:
+            keys.append(...)
+        elif new_axis_mask & bit:
+            keys.append(None)
+        elif shrink_axis_mask & bit:
+            keys.append(int(first))
+        else:
+            start = None if begin_mask & bit else int(first)
+            stop = None if end_mask & bit else int(last)
+            keys.append(builtins.slice(start, stop, int(step)))
+    return tensor(input_)[tuple(keys)]
 
 
 def _known_shape(value: Any) -> tuple[int, ...]:

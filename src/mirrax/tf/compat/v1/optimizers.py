@@ -257,4 +257,54 @@ class AdamOptimizer(Optimizer):
         return value - rate * mean / (jnp.sqrt(spread) + self.epsilon)
 
 
+@dataclasses.dataclass(eq=False, repr=False)
+class AdadeltaOptimizer(Optimizer):
+    """Adadelta: scales steps by the averages of squared steps and gradients."""
+
+    learning_rate: Any = 0.001
+    rho: float = 0.95
+    epsilon: float = 1e-8
+    use_locking: bool = False
+    name: str = "Adadelta"
+
+    def _change(self, variable: Any, value: Any, gradient: Any, rate: Any) -> Any:
+        spread = self._average(variable, "accum", jnp.square(gradient), self.rho)
+        steps = tensor(self._slot(variable, "accum_update"))
+        step = jnp.sqrt((steps + self.epsilon) / (spread + self.epsilon)) * gradient
+        self._average(variable, "accum_update", jnp.square(step), self.rho)
+        return value - rate * step
+
+
+@dataclasses.dataclass(eq=False, repr=False)
+class FtrlOptimizer(Optimizer):
+    """Follow the regularized leader, with L1 and L2 regularization."""
+
+    learning_rate: Any
+    learning_rate_power: float = -0.5
+    initial_accumulator_value: float = 0.1
+    l1_regularization_strength: float = 0.0
+    l2_regularization_strength: float = 0.0
+    use_locking: bool = False
+    name: str = "Ftrl"
+    accum_name: str | None = None
+    linear_name: str | None = None
+    l2_shrinkage_regularization_strength: float = 0.0
+    beta: float | None = None
+
+    def _change(self, variable: Any, value: Any, gradient: Any, rate: Any) -> Any:
+        squares = self._slot(variable, "accum", self.initial_accumulator_value)
+        linear = self._slot(variable, "linear")
+        old, new = tensor(squares), tensor(squares) + jnp.square(gradient)
+        power = -self.learning_rate_power
+        growth = (new**power - old**power) / rate
+        pull = gradient + 2 * self.l2_shrinkage_regularization_strength * value
+        total = tensor(linear) + pull - growth * value
+        squares.assign(new)
+        linear.assign(total)
+        curvature = (new**power + (self.beta or 0.0)) / rate
+        curvature += 2 * self.l2_regularization_strength
+        l1 = self.l1_regularization_strength
+        return (jnp.clip(total, -l1, l1) - total) / curvature
+
+
 __all__ = list(defined_after(_PRIVATE, globals()))

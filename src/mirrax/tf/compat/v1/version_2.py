@@ -25,6 +25,7 @@ _RENAMED = {
     "matrix_diag_part": "linalg.diag_part",
     "matrix_inverse": "linalg.inv",
     "matrix_solve": "linalg.solve",
+    "matrix_triangular_solve": "linalg.triangular_solve",
     "orthogonal_initializer": "keras.initializers.Orthogonal",
     "py_func": "numpy_function",
     "random_crop": "image.random_crop",
