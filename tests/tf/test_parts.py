@@ -164,7 +164,7 @@ def test_dtypes_are_those_of_numpy():
         ("signal.fft", "jax.numpy.fft"),
         ("raw_ops.Add", "jax.lax"),
         ("no_such_thing", "docs/migration.md"),
-        ("train.no_such_thing", "docs/migration.md"),
+        ("math.no_such_thing", "docs/migration.md"),
     ],
 )
 def test_names_that_are_left_out_name_a_replacement(name, advice):
