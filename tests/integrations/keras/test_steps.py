@@ -282,3 +282,69 @@ def test_first_trace_does_not_keep_the_scale_of_an_unbuilt_optimizer(two_replica
     for value in (2.0, jnp.inf, 4.0):
         two_replicas.run(step, args=(jnp.full((1, 1), value),))
     np.testing.assert_allclose(layer.kernel, [[1 - 0.2 * 2 - 0.2 * 4]], 1e-6)
+
+
+X = np.arange(12, dtype=np.float32).reshape(4, 3)
+
+
+def scaled():
+    """Returns a linear model, an optimizer whose loss scale grows, and their step."""
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
+    model.set_weights([np.ones((3, 1)), np.zeros(1)])
+    optimizer = keras.optimizers.LossScaleOptimizer(
+        keras.optimizers.SGD(0.1), initial_scale=8.0, dynamic_growth_steps=2
+    )
+    weights = model.trainable_variables
+
+    def step(x):
+        def loss():
+            return optimizer.scale_loss(mirrax.nn.compute_average_loss(model(x)[:, 0]))
+
+        _, gradients = mirrax.value_and_grad(loss, weights)()
+        optimizer.apply(gradients, weights)
+
+    return model, optimizer, step
+
+
+def require_trained(model, optimizer, num_steps):
+    expected = 1 - 0.1 * num_steps * X.mean(axis=0)
+    np.testing.assert_allclose(model.get_weights()[0][:, 0], expected, rtol=1e-5)
+    assert float(optimizer.dynamic_scale) == 8.0 * 2 ** (num_steps // 2)
+    assert int(optimizer.inner_optimizer.iterations) == num_steps
+
+
+def strategy_of(num_replicas):
+    return mirrored(num_replicas) if num_replicas else mirrax.get_strategy()
+
+
+@pytest.mark.parametrize("num_replicas", [0, 1, 2], ids=["default", "1", "2"])
+@pytest.mark.parametrize("is_built", [False, True], ids=["unbuilt", "built"])
+@engines
+def test_a_loss_scale_grows_without_a_scope(engine, is_built, num_replicas):
+    strategy, (model, optimizer, step) = strategy_of(num_replicas), scaled()
+    if is_built:
+        optimizer.build(model.trainable_variables)
+    step = engine(step)
+    batches = strategy.experimental_distribute_dataset(
+        Dataset.from_tensors(X).repeat(3)
+    )
+    for batch in batches:
+        strategy.run(step, args=(batch,))
+    require_trained(model, optimizer, 3)
+
+
+@pytest.mark.parametrize("num_replicas", [0, 1, 2], ids=["default", "1", "2"])
+def test_a_variable_read_before_run_is_the_one_that_run_writes(num_replicas):
+    strategy, (model, optimizer, step) = strategy_of(num_replicas), scaled()
+    optimizer.build(model.trainable_variables)
+    (batch,) = strategy.experimental_distribute_dataset(Dataset.from_tensors(X))
+
+    @mirrax.function
+    def train():
+        before = optimizer.dynamic_scale + model.trainable_variables[1].value.sum()
+        strategy.run(step, args=(batch,))
+        strategy.run(step, args=(batch,))
+        return before, optimizer.dynamic_scale + 0
+
+    assert [float(scale) for scale in train()] == [8.0, 16.0]
+    require_trained(model, optimizer, 2)

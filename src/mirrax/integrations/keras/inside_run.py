@@ -57,7 +57,9 @@ def _apply(
     if not isinstance(replica, stack.Replica) or internals.stateless_scope():
         _apply_outside(original, optimizer, list(grads), trainable_variables)
         return
-    adopt(optimizer.variables, replica.strategy)
+    strategy = hooks.current_strategy()
+    if strategy is not None:
+        adopt(optimizer.variables, strategy)
     # `merge_call` passes lists of shared objects unchanged.
     arguments = (original, optimizer, list(grads), trainable_variables)
     replica.context.merge_call(_apply_merged, arguments)

@@ -23,6 +23,7 @@ from mirrax.integrations.keras.variable_proxies import (
     PlainProxy,
     make_proxy,
 )
+from mirrax.variables.foreign_variable import Outdated
 from mirrax.variables.variable import Variable
 
 _PROXY = "_mirrax_proxy"
@@ -76,6 +77,7 @@ def is_initialized(variable: Any) -> bool:
 
 def adopt(variables: Iterable[Any], strategy: Any) -> None:
     """Assigns variables to `strategy`, wherever they were created."""
+    is_replaced = False
     for variable in variables:
         proxy = variable.__dict__.get(_PROXY)
         if proxy is not None and proxy.owner is not None:
@@ -83,9 +85,13 @@ def adopt(variables: Iterable[Any], strategy: Any) -> None:
             with jax.ensure_compile_time_eval():
                 proxy.put(proxy.held())
         elif internals.array_of(variable) is not None:
+            is_replaced |= proxy is not None
             proxy = attach(variable, make_proxy(variable, strategy))
             with jax.ensure_compile_time_eval():
                 proxy.put(from_chief(strategy.topology, variable, proxy.held()))
+    if is_replaced and stack.overlay() is not None:
+        # The trace may have read a variable through the proxy that it had before.
+        raise Outdated
 
 
 def _create(original: Callable[..., None], self: Any, *args: Any, **kw: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import contextlib
 import operator
 import time
 from collections.abc import Sequence
@@ -99,11 +100,10 @@ class CompiledCall(abc.ABC):
             arrays = last_call.arrays_of(args)
             if arrays is not None:
                 return last_call.program(arrays)
-        try:
-            return self._call_by_key(args, kwargs)
-        except Outdated:
-            # The trace itself changed a library's state that it depends on.
-            return self._call_by_key(args, kwargs)
+        while True:
+            # Again if the trace itself changed a library's state that it depends on.
+            with contextlib.suppress(Outdated):
+                return self._call_by_key(args, kwargs)
 
     def _call_by_key(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Tree:
         """Returns what the program for the key of such arguments returns."""
