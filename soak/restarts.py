@@ -100,7 +100,7 @@ def kill(directory, num_workers, steps, choices):
     for number, (what, killed_at) in enumerate(killed, start=1):
         text = launched.output[launched.output.index(f"Restart {number} of") :]
         resumed_at = re.search(r"step \d+ ([\d.]+)$", text, re.MULTILINE)[1]
-        (lost,) = re.findall(rf"Restart {number} resumed .*\((\d+) steps lost\)", text)
+        (lost,) = re.findall(rf"Restart {number} resumed .*\(steps lost: (\d+)\)", text)
         results.append((what, float(resumed_at) - killed_at, int(lost)))
     return digest, results
 

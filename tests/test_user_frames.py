@@ -9,6 +9,7 @@ import pytest
 
 import mirrax
 from mirrax import user_frames
+from mirrax.errors import ConfigurationError
 
 
 def this_line():
@@ -137,3 +138,11 @@ def test_an_error_of_mirrax_shows_where_it_was_raised(two_replicas):
     names = [frame.name for frame in traceback.extract_tb(info.value.__traceback__)]
     assert names[1] == "run"
     assert len(names) == 3
+
+
+def test_an_error_of_the_configuration_shows_where_it_was_raised(monkeypatch):
+    monkeypatch.setenv("TF_CONFIG", '{"cluster": {"worker": ["host"]}}')
+    with pytest.raises(ConfigurationError) as info:
+        mirrax.MultiWorkerMirroredStrategy()
+    names = [frame.name for frame in traceback.extract_tb(info.value.__traceback__)]
+    assert names[1:] == ["__init__", "_read_addresses"]

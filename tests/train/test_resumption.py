@@ -226,6 +226,6 @@ def test_killed_job_resumes_with_the_same_result(tmp_path, undisturbed, state):
     assert launched.digests() == {undisturbed}
     said = r"killed by SIGKILL, after step \d+. Restart [12] of 2."
     assert len(re.findall(said, launched.output)) == 2
-    lost = re.findall(r"resumed after step \d+ \((\d+) steps lost\)", launched.output)
+    lost = re.findall(r"resumed after step \d+ \(steps lost: (\d+)\)", launched.output)
     assert len(lost) == 2
     assert all(int(count) <= INTERVAL for count in lost)

@@ -242,7 +242,7 @@ def _watch_restart(
         yield
     seconds = time.monotonic() - failed_at
     reached = failed[-1].steps.done
-    lost = "" if reached is None else f" ({reached - (steps.first or 0)} steps lost)"
+    lost = "" if reached is None else f" (steps lost: {reached - (steps.first or 0)})"
     show(
         f"mirrax launch: Restart {len(failed)} resumed after step {steps.first}{lost}, "
         f"{seconds:.1f} s after the failure was noticed."

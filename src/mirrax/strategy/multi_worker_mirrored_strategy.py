@@ -24,6 +24,7 @@ from mirrax.options import CollectiveCommunication as Choice
 from mirrax.options import CommunicationOptions
 from mirrax.strategy.scope_variables import create_mirrored
 from mirrax.strategy.strategy import Strategy
+from mirrax.user_frames import shorten_traceback
 
 # For each device type, the transport that JAX uses and the options that name it.
 _TRANSPORTS = {
@@ -84,15 +85,19 @@ class MultiWorkerMirroredStrategy(Strategy):
         shard_state: bool | int | str = False,
     ) -> None:
         options = communication_options or CommunicationOptions()
-        resolver = cluster_resolver or find_cluster_resolver()
-        _reserve_cpu_devices(devices)
-        job = join.join_job(resolver, options=_job_options(options))
-        local = _own_devices(devices)
-        topology: Topology = (
-            local_topology(local) if job is None else job_topology(job, local)
-        )
-        kind = device_kind(local[0])
-        check_choice(options.implementation, kind)
+        try:
+            resolver = cluster_resolver or find_cluster_resolver()
+            _reserve_cpu_devices(devices)
+            job = join.join_job(resolver, options=_job_options(options))
+            local = _own_devices(devices)
+            topology: Topology = (
+                local_topology(local) if job is None else job_topology(job, local)
+            )
+            kind = device_kind(local[0])
+            check_choice(options.implementation, kind)
+        except Exception as error:
+            shorten_traceback(error)
+            raise
         ops = WorkerAllReduce() if job and kind == "CPU" else XlaAllReduce()
         super().__init__(topology, ops, create_mirrored, resolver, options, shard_state)
 

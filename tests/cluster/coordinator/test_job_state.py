@@ -295,26 +295,42 @@ def test_worker_that_left_and_ends_with_a_failure_code_has_failed(has_failed):
     assert (job_state.failure is not None) == has_failed
 
 
-@pytest.mark.parametrize(
-    ("code", "error"), [(0, "ProgramMismatch"), (3, "WorkerFailed")]
+WAITS = pytest.mark.parametrize(
+    ("kind", "waiting"), [("broken", None), ("progress", 6.0)]
 )
-def test_broken_connection_to_a_worker_that_left_is_explained_by_its_exit(code, error):
-    job_state = JobState(
-        WORKERS,
-        limits(),
-        now=0,
-        reported=[0, 1],
-    )
+
+
+def start_with_waiting_worker(kind, waiting):
+    """A job in which worker 0 misses worker 1, which has left but not ended."""
+    job_state = JobState(WORKERS, limits(), now=0, reported=[0, 1])
     for index in range(3):
         job_state.add_worker(index, body(index), now=0)
     job_state.receive(1, Message("leave"), 0)
-    broken = PhaseReport(count=5, phase="run").as_fields()
-    job_state.receive(0, Message("broken", broken), 0)
-    job_state.tick(0.6)
+    missing = PhaseReport(count=5, phase="run", waiting=waiting).as_fields()
+    job_state.receive(0, Message(kind, missing), 0)
+    return job_state
+
+
+@WAITS
+@pytest.mark.parametrize(
+    ("code", "error"), [(0, "ProgramMismatch"), (3, "WorkerFailed")]
+)
+def test_wait_for_a_worker_that_left_is_explained_by_its_exit(
+    kind, waiting, code, error
+):
+    job_state = start_with_waiting_worker(kind, waiting)
+    job_state.tick(7.0)
     assert job_state.failure is None
     job_state.report_exit(1, f"exit code {code}", has_failed=code != 0)
-    job_state.tick(0.7)
+    job_state.tick(7.1)
     assert job_state.failure.error == error
+
+
+@WAITS
+def test_wait_for_a_worker_that_left_and_does_not_end_is_a_mismatch(kind, waiting):
+    job_state = start_with_waiting_worker(kind, waiting)
+    job_state.tick(8.0)
+    assert job_state.failure.error == "ProgramMismatch"
 
 
 def test_workers_that_all_hang_are_found():

@@ -7,9 +7,11 @@ import re
 import signal
 import time
 
+import jax
 import pytest
 
 from mirrax import errors
+from mirrax.cluster.worker import heartbeat
 
 
 @pytest.fixture
@@ -89,6 +91,20 @@ def test_guard_leaves_other_errors_alone(make_cluster):
     with pytest.raises(ValueError, match="my own"), job.guard("run", 1):
         raise ValueError("my own")
     assert job._progress.inside is None
+
+
+def test_explanation_of_an_error_of_jax_is_awaited_once(make_cluster, monkeypatch):
+    monkeypatch.setattr(heartbeat, "_EXPLAIN_SECONDS", 0.01)
+    job, _ = make_cluster(2).start()
+    kinds = []
+    monkeypatch.setattr(
+        job.heartbeat, "send_progress", lambda kind="progress": kinds.append(kind)
+    )
+    error = jax.errors.JaxRuntimeError("out of memory")
+    for _ in range(2):
+        with pytest.raises(jax.errors.JaxRuntimeError), job.guard("run", 1):
+            raise error
+    assert kinds.count("broken") == 1
 
 
 def test_stuck_worker_is_named_with_its_stack(make_cluster, pool):

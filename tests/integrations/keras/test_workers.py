@@ -120,4 +120,4 @@ def test_backup_is_restored_after_a_restart(tmp_path):
     assert said[0] == (
         "mirrax launch: worker 1: killed by SIGKILL, after step 4. Restart 1 of 1."
     )
-    assert "resumed after step 4 (0 steps lost)" in said[1]
+    assert "resumed after step 4 (steps lost: 0)" in said[1]

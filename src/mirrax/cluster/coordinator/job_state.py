@@ -26,7 +26,8 @@ _STACK_SECONDS = 1.0
 # How long to wait for the launcher's report of a worker's exit.
 _EXIT_REPORT_SECONDS = 0.5
 # How long a worker that left may take to end, and its launcher to report its exit code.
-_END_SECONDS = 2.0
+# Less than a worker waits for the explanation of an error of JAX.
+_END_SECONDS = 8.0
 _MAX_REFUSED = 5
 
 
@@ -124,13 +125,13 @@ class JobState:
         state.last_heard = now
         if message.kind == "leave":
             state.state = "left"
+            state.end_deadline = now + _END_SECONDS * (index in self._reported)
         elif self.failure is not None:
             # The sender did not know of the failure yet.
             return
         elif message.kind in ("progress", "broken", "stuck"):
             state.progress = PhaseReport(**message.fields)
-            if message.kind == "broken":
-                state.explain_break_at = now + _END_SECONDS * bool(self._reported)
+            state.has_broken_connection |= message.kind == "broken"
             state.has_given_up |= message.kind == "stuck"
         elif message.kind == "exchange":
             self._add_payload(state, message)
@@ -156,9 +157,7 @@ class JobState:
         """Handles the launcher's report of how a worker ended: `killed by SIGKILL`."""
         state = self.states[index]
         state.exit_report = how
-        for each in self.states:
-            if each.explain_break_at is not None:
-                each.explain_break_at = 0.0
+        state.end_deadline = 0.0
         if state.report_loss_at is not None:
             state.report_loss_at = 0.0
         elif not state.has_joined:
@@ -175,15 +174,13 @@ class JobState:
         if now >= self._next_heartbeat:
             self._next_heartbeat = now + _HEARTBEAT_SECONDS
             self._broadcast(Message("heartbeat"))
-        broken = []
         for state in self.states:
             if state.report_loss_at is not None and state.report_loss_at <= now:
                 state.report_loss_at = None
                 text = _describe_death(state)
                 self._set_failure(state.make_failure(WorkerLost, text))
-            if state.explain_break_at is not None and state.explain_break_at <= now:
-                broken.append(state)
-        self._set_failure(liveness.find_finished(self.states, broken))
+        broken = [state for state in self.states if state.has_broken_connection]
+        self._set_failure(liveness.find_finished(self.states, broken, now))
         if self.failure is not None:
             return
         if self.has_started:

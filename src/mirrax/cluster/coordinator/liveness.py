@@ -61,7 +61,7 @@ def find_failure(
         return None
     return (
         find_silent(states, now, silence_timeout)
-        or find_finished(states, waiting)
+        or find_finished(states, waiting, now)
         or _find_divergent(waiting)
         or _find_stuck(states, waiting, now, compile_timeout)
     )
@@ -85,14 +85,14 @@ def find_silent(
 
 
 def find_finished(
-    states: Sequence[WorkerState], waiting: Sequence[WorkerState]
+    states: Sequence[WorkerState], waiting: Sequence[WorkerState], now: float
 ) -> Failure | None:
     """Returns a failure if a waiting worker waits for one that has finished."""
-    left = [state for state in states if state.state == "left"]
-    if not left or not waiting:
+    ended = [state for state in states if state.has_finished(now)]
+    if not ended or not waiting:
         return None
     waiter = max(waiting, key=lambda state: state.progress.count)
-    finished = min(left, key=lambda state: state.progress.count)
+    finished = min(ended, key=lambda state: state.progress.count)
     if finished.progress.count >= waiter.progress.count:
         return None
     text = (

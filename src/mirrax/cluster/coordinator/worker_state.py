@@ -16,7 +16,8 @@ class WorkerState:
 
     Args:
         report_loss_at: When its loss becomes the job's failure; None if it is not lost.
-        explain_break_at: When a connection that it found broken is explained, if any.
+        end_deadline: Until when its exit is awaited, after it left.
+        has_broken_connection: Whether its connection to another worker broke.
         next_report: When it is next told for whom it waits.
         next_stack_request: When it is next asked for its current line.
         stack_deadline: Until when a failure waits for its stack, if it was asked.
@@ -35,7 +36,8 @@ class WorkerState:
     line: str = ""
     exit_report: str = ""
     report_loss_at: float | None = None
-    explain_break_at: float | None = None
+    end_deadline: float = 0.0
+    has_broken_connection: bool = False
     next_report: float = 0.0
     next_stack_request: float = 0.0
     stack_deadline: float | None = None
@@ -49,6 +51,10 @@ class WorkerState:
     def is_connected(self) -> bool:
         """Whether it is connected."""
         return self.state == "connected"
+
+    def has_finished(self, now: float) -> bool:
+        """Returns whether it left and ended; until then its exit may be a failure."""
+        return self.state == "left" and now >= self.end_deadline
 
     def join(self, body: dict[str, Any], now: float) -> None:
         """Records the worker's handshake."""

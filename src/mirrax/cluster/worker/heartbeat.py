@@ -26,6 +26,8 @@ _HEARTBEAT_SECONDS = 0.5
 _RETRY_SECONDS = 0.2
 # How long to wait for the coordinator to explain an error of JAX.
 _EXPLAIN_SECONDS = 10.0
+# The attribute of an error for which that wait is over.
+_MARK = "_mirrax_was_awaited"
 # How long to try to interrupt the main thread's wait before exiting.
 _UNBLOCK_SECONDS = 5.0
 _LOGGER = logging.getLogger(__name__)
@@ -109,10 +111,12 @@ class Heartbeat:
         """Returns the `JobError` behind an error of JAX, or the error itself."""
         if isinstance(error, JobError) or not gloo.is_broken_connection(error):
             return error
-        if self.failure is None:
+        if self.failure is None and not hasattr(error, _MARK):
             # JAX may notice a lost worker before the coordinator reports it.
             self.send_progress("broken")
             self._wait(lambda: False, _EXPLAIN_SECONDS)
+            # The next guard, or the end of the program, need not wait again.
+            setattr(error, _MARK, True)
         return error if self.failure is None else self.make_error()
 
     def on_failure(self, interrupt: Callable[[], object]) -> None:
