@@ -28,7 +28,7 @@ from mirrax._jax.jaxprs import (
     is_reference,
     kind_of,
     rebuilt,
-    stand_ins,
+    retraced,
 )
 from mirrax.collectives.worker_guard import guarded, replica_program
 from mirrax.devices.topology import AXIS, Topology
@@ -220,11 +220,7 @@ def _open_calls(closed: ClosedJaxpr, topology: Topology) -> ClosedJaxpr:
         called = called_jaxpr(eqn) if hides_collective(eqn) else None
         return None if called is None else evaluate(called, inputs, inline)
 
-    def opened(*inputs: Any) -> list[Any]:
-        return evaluate(closed, inputs, inline)
-
-    axis_env = [(AXIS, topology.num_replicas)]
-    return jax.make_jaxpr(opened, axis_env=axis_env)(*stand_ins(closed.jaxpr))
+    return retraced(closed, inline, [(AXIS, topology.num_replicas)])
 
 
 def hides_collective(eqn: JaxprEqn) -> bool:
