@@ -47,6 +47,31 @@ def test_a_varying_write_through_a_reference_is_refused(two_replicas, wrap, x):
         two_replicas.run(wrap(step), args=(mirrax.PerReplica(x),))
 
 
+def in_a_jit(write):
+    return jax.jit(write)()
+
+
+def in_a_scan(write):
+    return lax.scan(lambda *_: (None, write()), None, length=1)[1][0]
+
+
+@pytest.mark.parametrize("inside", [in_a_jit, in_a_scan])
+def test_the_size_of_a_part_that_is_written_through_a_reference_varies(
+    two_replicas, inside
+):
+    @mirrax.function
+    def step(x):
+        def write():
+            reference = jax.new_ref(jnp.float32(0))
+            reference[...] = float(x.shape[0])
+            return reference[...]
+
+        return inside(write)
+
+    result = two_replicas.run(step, args=(mirrax.PerReplica(UNEVEN),))
+    assert [float(part) for part in result.values] == [3, 1]
+
+
 def test_a_reference_from_outside_is_refused(two_replicas):
     reference = jax.new_ref(jnp.float32(0))
 

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from unittest import mock
 
 import jax
 import jax.numpy as jnp
@@ -265,6 +266,15 @@ def own_values():
         is_small = jnp.asarray(x.shape[0] == 1)
         return mirrax.cond(is_small, total, lambda y: total(y) + 100, 1.0)
 
+    @mirrax.function
+    def add_once(x):
+        return total(jnp.sum(x))
+
+    strategy.run(add_once, args=(uneven,))
+    job = strategy.topology.job
+    with mock.patch.object(type(job), "exchange", side_effect=job.exchange) as exchange:
+        strategy.run(add_once, args=(uneven,))
+
     donated = jnp.ones(2)
     donated.delete()
 
@@ -286,6 +296,7 @@ def own_values():
         "even": plain(add_up(even)),
         "even_again": plain(add_up(even)),
         "uneven": plain(add_up(uneven)),
+        "uneven_topics": [call.args[0] for call in exchange.call_args_list],
         "uneven_loop": plain(strategy.run(add_twice, args=(uneven,))),
         "uneven_branch": plain(
             strategy.reduce("SUM", strategy.run(choose_by_size, args=(uneven,)), None)

@@ -182,6 +182,7 @@ def test_functions_around_run_take_values_of_workers_own(shape):
     for answer in answers_of("own_values", *shape):
         assert answer["even"] == answer["even_again"] == 6.0 * sum(range(count + 1))
         assert answer["uneven"] == 3.0 * sum(range(count + 1))
+        assert not any("uneven" in topic for topic in answer["uneven_topics"])
         assert answer["uneven_loop"] == 2 * answer["uneven"]
         assert answer["uneven_branch"] == count * count + 100 * (count - 1)
         assert answer["scaled"] == 2.0 * answer["even"]

@@ -337,6 +337,20 @@ def test_a_collective_in_a_branch_that_only_some_replicas_take_is_refused():
         strategy_for((2, 1)).run(step, args=(uneven(rows(3), (2, 1)),))
 
 
+def test_a_call_in_a_branch_is_not_joined_with_a_later_call_of_others():
+    @mirrax.function
+    def step(x):
+        is_large = jnp.asarray(x.shape[0] == 2)
+        one, keep = jnp.float32(1), lambda y: y
+        jax.lax.cond(is_large, lambda y: all_reduce(y * 10), keep, one)
+        total = all_reduce(one)
+        jax.lax.cond(is_large, keep, lambda y: all_reduce(y * 100), one)
+        return total
+
+    with pytest.raises(mirrax.errors.ReplicaError, match="same collective calls"):
+        strategy_for((2, 1)).run(step, args=(uneven(rows(3), (2, 1)),))
+
+
 def steps_of_the_size(x, body):
     return jax.lax.fori_loop(0, jnp.asarray(x.shape[0]), body, 0.0)
 

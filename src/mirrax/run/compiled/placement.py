@@ -78,7 +78,7 @@ class Placement:
         """Returns the value that the user sees for `array`."""
         if self.topology is None:
             return array
-        if self.is_split:
+        if self.kind == "joined":
             layout = Joined(array, self.is_scalar, self.topology, self.is_weak)
             return per_replica(layout, self.topology)
         return per_replica(Replicated(array, self.topology), self.topology)

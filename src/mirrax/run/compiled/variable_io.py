@@ -103,7 +103,7 @@ class VariableIO:
         for foreign, aval, layout in self._foreign:
             foreign.prepare(self._topology, aval, layout)
         self._prepare()
-        return _arrays_of(self.changed, self._changed_at), self._read()
+        return self._arrays_of_changed(), self._read()
 
     def store(self, outputs: Iterable[jax.Array], num_rest: int) -> Sequence[jax.Array]:
         """Gives variables their new arrays; returns what comes after them."""
@@ -176,7 +176,7 @@ class VariableIO:
 
     def _read(self) -> list[Any]:
         """Returns the arrays of `read_only`, which users may have donated."""
-        arrays = _arrays_of(self.read_only, self._read_only_at)
+        arrays = self._arrays_of_read_only()
         if self._reads_aliased and any(map(_is_deleted, arrays)):
             for variable, array in zip(self.read_only, arrays, strict=True):
                 aliasing.require_alive(variable, array)
@@ -185,8 +185,8 @@ class VariableIO:
     def _find(self) -> None:
         """Looks up the slots of the variables."""
         self._storage = storage_list_of(self.changed)
-        self._changed_at = _slots_of(self.changed)
-        self._read_only_at = _slots_of(self.read_only)
+        self._arrays_of_changed = _reader_of(self.changed)
+        self._arrays_of_read_only = _reader_of(self.read_only)
         cells = {variable: (cell, 0) for variable, cell in self._by_cells}
         slots = [cells.get(variable) or variable.slot() for variable in self.written]
         self._written_at = Slots([slot for slot in slots if slot is not None])
@@ -269,17 +269,14 @@ def _is_plain(variable: Variable) -> bool:
     return not isinstance(variable, DistributedVariable)
 
 
-def _slots_of(variables: Sequence[Variable]) -> Slots | None:
-    """Returns where variables store their arrays; None if other libraries do."""
+def _reader_of(variables: Sequence[Variable]) -> Callable[[], list[Any]]:
+    """Returns a function that returns the arrays of variables; it runs on each call."""
     slots = [variable.slot() for variable in variables]
     found = [slot for slot in slots if slot is not None]
-    return Slots(found) if len(found) == len(slots) else None
-
-
-def _arrays_of(variables: Sequence[Variable], slots: Slots | None) -> list[Any]:
-    if slots is None:
-        return [variable.stored for variable in variables]
-    return slots.read()
+    if len(found) < len(slots):
+        # Other libraries store them.
+        return lambda: [variable.stored for variable in variables]
+    return Slots(found).read
 
 
 @contextlib.contextmanager

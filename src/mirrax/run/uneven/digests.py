@@ -20,6 +20,7 @@ from mirrax._jax.jaxprs import (
     all_equations,
     called_jaxpr,
     inner_programs,
+    is_reference,
     opaque_parameters,
 )
 from mirrax.collectives.worker_exchange import digest
@@ -79,7 +80,12 @@ def _outputs(
 
     for eqn in jaxpr.eqns:
         given, called = of(eqn.invars), called_jaxpr(eqn)
-        if is_collective(eqn):
+        references = [atom for atom in eqn.invars if is_reference(atom)]
+        if references:
+            # It may write what it is given to any of them.
+            made = [_combined([_text_of(eqn)], given)]
+            digests.update((atom, made[0]) for atom in references)
+        elif is_collective(eqn):
             made = [_Digest(f"collective {next(numbers)}")]
         elif called is not None:
             made = _outputs(called, given, numbers, depth)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import zlib
 from collections.abc import Sequence
@@ -106,10 +107,19 @@ class Lockstep:
                     asked.append(replica.send(answer))
                 except StopIteration as ended:
                     results.append(ended.value)
-            self._require_same([segment for segment, _ in asked])
+            if self._can_differ:
+                self._require_same([segment for segment, _ in asked])
             if not asked:
                 return results
             answers = self._combine(asked)
+
+    @functools.cached_property
+    def _can_differ(self) -> bool:
+        """Whether replicas may reach different collectives, in loops and branches.
+
+        The others were compared when the programs were built.
+        """
+        return any(segment.inner for segment in self.cuts[0].segments)
 
     def _require_same(self, waiting: Sequence[Segment]) -> None:
         """Raises unless all replicas, of all workers, wait in the same collectives."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
 import numpy as np
 
 from mirrax._jax.jaxprs import (
@@ -16,10 +15,9 @@ from mirrax._jax.jaxprs import (
     JaxprEqn,
     all_equations,
     bind,
-    evaluate,
     inner_jaxprs,
     map_programs,
-    stand_ins,
+    retraced,
 )
 from mirrax.devices.topology import AXIS, Topology
 
@@ -42,11 +40,7 @@ def with_replica_number(
         params = {key: map_programs(value, inside) for key, value in eqn.params.items()}
         return bind(eqn, inputs, params)
 
-    def numbered(*inputs: Any) -> list[Any]:
-        return evaluate(closed, inputs, replaced)
-
-    axis_env = [(AXIS, topology.num_replicas)]
-    return jax.make_jaxpr(numbered, axis_env=axis_env)(*stand_ins(closed.jaxpr))
+    return retraced(closed, replaced, [(AXIS, topology.num_replicas)])
 
 
 def _has_index(jaxpr: Jaxpr) -> bool:

@@ -28,7 +28,7 @@ from mirrax._jax.jaxprs import (
     is_reference,
     kind_of,
     rebuilt,
-    stand_ins,
+    retraced,
 )
 from mirrax.collectives.worker_guard import guarded, replica_program
 from mirrax.devices.topology import AXIS, Topology
@@ -51,6 +51,7 @@ class Segment:
             loop or branch with collectives inside.
         exchange: The collectives as a program over all replicas.
         inner: The programs of the loop or branch, cut likewise.
+        place: Its number in the program, after those of the loops and branches around.
     """
 
     run: Any
@@ -59,10 +60,11 @@ class Segment:
     joint_eqns: tuple[JaxprEqn, ...]
     exchange: Any
     inner: tuple[Cut, ...]
+    place: tuple[int, ...]
 
     @functools.cached_property
     def collectives(self) -> str:
-        """What the replicas must agree on: the collectives, and the shapes in them."""
+        """What the replicas must agree on: the collectives, their shapes and place."""
         texts = [
             f"{eqn.primitive.name} of {[kind_of(atom) for atom in eqn.invars]} "
             f"{describe_params(eqn)}"
@@ -72,7 +74,7 @@ class Segment:
             (block,) = self.joint_eqns
             inside = [each.collectives for each in self.inner]
             texts = [f"{block.primitive.name} {block.params.get('length')} {inside}"]
-        return ", ".join(texts)
+        return f"{self.place}: {', '.join(texts)}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,8 +90,12 @@ class Cut:
         return [segment.collectives for segment in self.segments]
 
 
-def cut(closed: ClosedJaxpr, topology: Topology) -> Cut:
-    """Returns the program in pieces, or raises `NotSegmentable`."""
+def cut(closed: ClosedJaxpr, topology: Topology, place: tuple[int, ...] = ()) -> Cut:
+    """Returns the program in pieces, or raises `NotSegmentable`.
+
+    Args:
+        place: Where the loop or branch is that the program is in.
+    """
     closed = _open_calls(closed, topology)
     jaxpr = closed.jaxpr
     made_here = itertools.chain.from_iterable(eqn.outvars for eqn in jaxpr.eqns)
@@ -97,10 +103,11 @@ def cut(closed: ClosedJaxpr, topology: Topology) -> Cut:
         raise NotSegmentable  # One piece cannot hand a reference to another.
     segments: list[Segment] = []
     needed = {atom for atom in jaxpr.outvars if isinstance(atom, Var)}
-    for work, joint_eqns in reversed(_group(jaxpr.eqns)):
+    for number, (work, joint_eqns) in reversed(list(enumerate(_group(jaxpr.eqns)))):
         needed -= {var for eqn in joint_eqns for var in eqn.outvars}
         needed |= {a for eqn in joint_eqns for a in eqn.invars if isinstance(a, Var)}
-        segment = _segment(jaxpr, work, joint_eqns, needed, topology)
+        own_place = (*place, number)
+        segment = _segment(jaxpr, work, joint_eqns, needed, topology, own_place)
         segments.append(segment)
         made = {var for eqn in work for var in eqn.outvars}
         needed = (needed - made) | set(segment.inputs)
@@ -157,6 +164,7 @@ def _segment(
     joint_eqns: Sequence[JaxprEqn],
     needed: set[Var],
     topology: Topology,
+    place: tuple[int, ...],
 ) -> Segment:
     made = dict.fromkeys(var for eqn in work for var in eqn.outvars)
     inputs = tuple(
@@ -182,7 +190,8 @@ def _segment(
         outputs,
         tuple(joint_eqns),
         None if is_block else _exchange(tuple(joint_eqns), topology),
-        tuple(cut(program, topology) for program in inside),
+        tuple(cut(program, topology, place) for program in inside),
+        place,
     )
 
 
@@ -211,11 +220,7 @@ def _open_calls(closed: ClosedJaxpr, topology: Topology) -> ClosedJaxpr:
         called = called_jaxpr(eqn) if hides_collective(eqn) else None
         return None if called is None else evaluate(called, inputs, inline)
 
-    def opened(*inputs: Any) -> list[Any]:
-        return evaluate(closed, inputs, inline)
-
-    axis_env = [(AXIS, topology.num_replicas)]
-    return jax.make_jaxpr(opened, axis_env=axis_env)(*stand_ins(closed.jaxpr))
+    return retraced(closed, inline, [(AXIS, topology.num_replicas)])
 
 
 def hides_collective(eqn: JaxprEqn) -> bool:
