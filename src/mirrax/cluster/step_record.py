@@ -72,7 +72,8 @@ def _update(change: Callable[[int, int], tuple[int, int, int]]) -> None:
     file = _open_own()
     if file is not None:
         first, done, _ = _FORMAT.unpack_from(file)
-        _FORMAT.pack_into(file, 0, *change(first, done))
+        # `pack_into` would write zeros first, which a killed worker would leave.
+        file[:] = _FORMAT.pack(*change(first, done))
 
 
 @functools.cache

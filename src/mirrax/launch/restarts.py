@@ -117,17 +117,17 @@ def run_job(
             failed.append(
                 FailedAttempt(result.cause, step_record.read(record), seconds)
             )
+            done = failed[-1].steps.done
+            what = f"{result.cause}{'' if done is None else f', after step {done}'}"
             reason = find_reason_to_stop(failed, max_restarts)
             if reason:
-                show(f"mirrax launch: {result.cause}. Not started again: {reason}.")
+                show(f"mirrax launch: {what}. Not started again: {reason}.")
                 result = _forbid_requeue(result, requeue_code)
                 break
             delay = choose_delay(failed)
-            done = failed[-1].steps.done
             show(
-                f"mirrax launch: {result.cause}"
-                f"{'' if done is None else f', after step {done}'}. Restart "
-                f"{len(failed)} of {max_restarts}{f' in {delay:g} s' if delay else ''}."
+                f"mirrax launch: {what}. Restart {len(failed)} of {max_restarts}"
+                f"{f' in {delay:g} s' if delay else ''}."
             )
             if not _sleep(delay, end, signals):
                 if signals:
