@@ -48,6 +48,25 @@ def test_initial_value_is_a_number_an_array_or_a_callable(strategy, initial_valu
     assert parts(strategy, v) == [1.0] * strategy.num_replicas_in_sync
 
 
+@pytest.mark.parametrize("make", [np.ones, jnp.ones], ids=["numpy", "jax"])
+def test_creation_compiles_nothing(strategy, make):
+    values = [make((size, 3), np.float32) for size in range(11, 15)]
+    compiled = []
+
+    def listen(event, _, **__):
+        compiled.append(event)
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    try:
+        with strategy.scope():
+            variables = [mirrax.Variable(value) for value in values]
+    finally:
+        jax.monitoring.unregister_event_duration_listener(listen)
+    assert compiled == []
+    variables[0].assign(np.zeros((11, 3), np.float32))
+    assert values[0].sum() == 33
+
+
 def test_callable_initial_value_is_called_once(strategy):
     calls = []
 

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mirrax._jax.arrays import is_stored
 from mirrax._jax.traces import evaluated
 from mirrax.context import stack
 from mirrax.errors import LossyConversion, TracedInitialValue
@@ -63,9 +64,21 @@ def initial_array(initial_value: Any, dtype: Any) -> jax.Array:
         wanted = None if dtype is None else jax.dtypes.canonicalize_dtype(dtype)
         if wanted is not None:
             _require_safe(value, wanted)
-        # A copy, because the variable will be donated. With a weak type, assignments
-        # could change the dtype of the variable.
-        return without_weak_type(jnp.array(value, dtype=wanted, copy=True))
+        # With a weak type, assignments could change the dtype of the variable.
+        return without_weak_type(_copied(value, wanted))
+
+
+def _copied(value: Any, dtype: Any) -> jax.Array:
+    """Returns a copy as an array, because the variable will be donated.
+
+    Where possible without `jnp.array`, which compiles a copy for each shape.
+    """
+    if is_stored(value) and dtype in (None, value.dtype):
+        return jax.device_put(value, may_alias=False)
+    if type(value) is np.ndarray and value.dtype.kind in "fiub":
+        kind: Any = jax.dtypes.canonicalize_dtype(dtype or value.dtype)
+        return jax.device_put(np.array(value, kind))
+    return jnp.array(value, dtype=dtype, copy=True)
 
 
 def _called(initial_value: Callable[[], Any]) -> Any:
