@@ -73,12 +73,15 @@ def _copied(value: Any, dtype: Any) -> jax.Array:
 
     Where possible without `jnp.array`, which compiles a copy for each shape.
     """
+    array: jax.Array
     if is_stored(value) and dtype in (None, value.dtype):
-        return jax.device_put(value, may_alias=False)
-    if type(value) is np.ndarray and value.dtype.kind in "fiub":
+        array = jax.device_put(value, may_alias=False)
+    elif type(value) is np.ndarray and value.dtype.kind in "fiub":
         kind: Any = jax.dtypes.canonicalize_dtype(dtype or value.dtype)
-        return jax.device_put(np.array(value, kind))
-    return jnp.array(value, dtype=dtype, copy=True)
+        array = jax.device_put(np.array(value, kind))
+    else:
+        array = jnp.array(value, dtype=dtype, copy=True)
+    return array
 
 
 def _called(initial_value: Callable[[], Any]) -> Any:
