@@ -65,11 +65,11 @@ def initial_array(initial_value: Any, dtype: Any) -> jax.Array:
         if wanted is not None:
             _require_safe(value, wanted)
         # With a weak type, assignments could change the dtype of the variable.
-        return without_weak_type(_copied(value, wanted))
+        return without_weak_type(new_array(value, wanted))
 
 
-def _copied(value: Any, dtype: Any) -> jax.Array:
-    """Returns a copy as an array, because the variable will be donated.
+def new_array(value: Any, dtype: Any = None) -> jax.Array:
+    """Returns a copy of `value` as an array, for a variable that may be donated.
 
     Where possible without `jnp.array`, which compiles a copy for each shape.
     """

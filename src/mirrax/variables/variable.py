@@ -356,7 +356,7 @@ def describe_variable(variable: Any, value: Any) -> str:
 
 def replace(old: Any, given: Any) -> Any:
     """The change of `assign`; copies, because JAX may share memory with `given`."""
-    return given if isinstance(given, jax.core.Tracer) else jnp.array(given, copy=True)
+    return given if isinstance(given, jax.core.Tracer) else validation.new_array(given)
 
 
 def register_as_pytree(kind: type[ArrayLike]) -> None:
