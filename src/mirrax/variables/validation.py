@@ -74,7 +74,8 @@ def new_array(value: Any, dtype: Any = None) -> jax.Array:
     Where possible without `jnp.array`, which compiles a copy for each shape.
     """
     array: jax.Array
-    if is_stored(value) and dtype in (None, value.dtype):
+    is_local = is_stored(value) and value.is_fully_addressable
+    if is_local and dtype in (None, value.dtype):
         array = jax.device_put(value, may_alias=False)
     elif type(value) is np.ndarray and value.dtype.kind in "fiub":
         kind: Any = jax.dtypes.canonicalize_dtype(dtype or value.dtype)
