@@ -37,7 +37,7 @@ class ReplicaFunction(CompiledCall):
         fn: Any,
         donated: Sequence[int],
         strategy: Any,
-        run_uneven: Callable[[ReplicaCall, Any], Tree],
+        run_uneven: Callable[[ReplicaCall, CompiledCall], Tree],
     ) -> None:
         super().__init__(fn.name, donated, strategy.topology)
         self._fn = weakref.ref(fn)
@@ -81,7 +81,7 @@ class ReplicaFunction(CompiledCall):
     def _run_untraced(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Tree:
         call = self._replica_call(args, kwargs)
         with call.strategy.scope():
-            return self._run_uneven(call, self._fn())
+            return self._run_uneven(call, self)
 
     @override
     def _fingerprint(self, leaves: list[Any]) -> Any:

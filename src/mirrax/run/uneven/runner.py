@@ -23,8 +23,8 @@ from mirrax.context.guards import NotTraceable
 from mirrax.devices.topology import AXIS
 from mirrax.run.compiled.arguments import CallArguments, keyed_argument
 from mirrax.run.compiled.callbacks import Failures, catch_failures, has_callbacks
+from mirrax.run.compiled.compiled_call import CompiledCall
 from mirrax.run.compiled.donation import refuse_donated
-from mirrax.run.compiled.function import AnyFunction
 from mirrax.run.compiled.mapped_trace import (
     find_varying_outputs,
     split_result,
@@ -51,15 +51,19 @@ _ADVICE = (
 _EAGER = object()
 
 
-def run_uneven(call: ReplicaCall, fn: AnyFunction) -> Tree:
-    """Returns the merged results of `fn`; eagerly if its program cannot be cut."""
+def run_uneven(call: ReplicaCall, compiled: CompiledCall) -> Tree:
+    """Returns the merged results of a call; eagerly if its program cannot be cut.
+
+    Args:
+        compiled: The function on the replicas, which caches what is compiled.
+    """
     given = _arguments_of_replicas(call)
     keys = tuple(each.keys for each in given)
     if not all(each.are_traceable for each in given):
         return _run_eagerly(call)
     structures = (given[0].structure, keys, _kinds_of_all(call))
-    key = ("uneven", call.collective, structures, config_fingerprint())
-    plan = fn.programs.get(key, _build, call, given, fn)
+    key = ("uneven", structures, config_fingerprint())
+    plan = compiled.programs.get(key, _build, call, given, compiled)
     if plan is _EAGER:
         return _run_eagerly(call)
     return plan([each.arrays for each in given])
@@ -114,9 +118,11 @@ def _kinds_of_all(call: ReplicaCall) -> Any:
     return tuple(layout.shapes for layout in layouts if isinstance(layout, Parts))
 
 
-def _build(call: ReplicaCall, given: Sequence[CallArguments], fn: AnyFunction) -> Any:
+def _build(
+    call: ReplicaCall, given: Sequence[CallArguments], compiled: CompiledCall
+) -> Any:
     """Returns the `Lockstep` for arguments of these shapes, or `_EAGER`."""
-    fn.programs.count_trace()
+    compiled.programs.count_trace()
     failures = Failures()
     traces: list[Traced] = []
     cuts: list[Cut] = []
@@ -126,7 +132,7 @@ def _build(call: ReplicaCall, given: Sequence[CallArguments], fn: AnyFunction) -
     except (NotSegmentable, NotTraceable):
         pass
     except Exception as error:
-        if not fn.falls_back_to_python(error):
+        if not compiled.falls_back_to_python(error):
             raise
     plans = sorted({str([*map(str, piece.segments)]) for piece in cuts})
     digests = [find_digests(piece.closed) for piece in cuts]
