@@ -12,7 +12,7 @@ from jax.experimental import io_callback
 import mirrax
 from mirrax import PerReplica
 from mirrax.run.compiled.callbacks import Failures, catch_failures
-from mirrax.run.compiled.mapped_trace import split_result
+from mirrax.run.compiled.results import split_results_of_replica
 from mirrax.run.compiled.spmd_communicator import call_in_replica
 from mirrax.run.compiled.tracing import trace
 from mirrax.run.replica_context import ReplicaCall
@@ -37,7 +37,8 @@ def traces_of(strategy, fn, rows):
     call = ReplicaCall(strategy, strategy.collective, fn, (), {})
 
     def body(*values):
-        return split_result(call_in_replica(call, values, {}, has_equal_parts=False))
+        found = call_in_replica(call, values, {}, has_equal_parts=False)
+        return split_results_of_replica(found)
 
     return [trace(body, row, inside_replica=True, axis_env=AXIS_ENV) for row in rows]
 

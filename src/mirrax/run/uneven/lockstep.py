@@ -12,7 +12,6 @@ from mirrax._jax.arrays import shards
 from mirrax._jax.jaxprs import initial_values, kind_of, read
 from mirrax.devices.topology import Topology
 from mirrax.run.compiled.callbacks import Failures, refuse_in_callback
-from mirrax.run.compiled.mapped_trace import join_result
 from mirrax.run.compiled.tracing import Traced
 from mirrax.run.compiled.variable_io import (
     read_and_written,
@@ -139,9 +138,8 @@ class Lockstep:
             else replicate_parts(parts, self.topology)
             for parts, varies in zip(columns, self.varying, strict=True)
         ]
-        structure, is_array, _ = self.traces[0].result
-        rest = [merge(parts) for parts in zip(*(t.result[2] for t in self.traces))]
-        return join_result((structure, is_array, rest), results)
+        rest = [merge(parts) for parts in zip(*(t.result.rest for t in self.traces))]
+        return dataclasses.replace(self.traces[0].result, rest=rest).filled(results)
 
     def _stored(self, variable: Variable, parts: Sequence[Any]) -> jax.Array:
         if isinstance(variable, SyncOnReadVariable):

@@ -25,10 +25,8 @@ from mirrax.run.compiled.arguments import CallArguments, keyed_argument
 from mirrax.run.compiled.callbacks import Failures, catch_failures, has_callbacks
 from mirrax.run.compiled.compiled_call import CompiledCall
 from mirrax.run.compiled.donation import refuse_donated
-from mirrax.run.compiled.mapped_trace import (
-    find_varying_outputs,
-    split_result,
-)
+from mirrax.run.compiled.mapped_trace import find_varying_outputs
+from mirrax.run.compiled.results import Results, split_results_of_replica
 from mirrax.run.compiled.spmd_communicator import call_in_replica
 from mirrax.run.compiled.tracing import Traced, trace
 from mirrax.run.eager.scheduler import run_eager
@@ -177,7 +175,7 @@ def _trace_all(
     def trace_replica(own: CallArguments, number: int) -> Traced:
         def body(*values: Any) -> tuple[Sequence[jax.Array], Any]:
             args, kwargs = own.filled(values)
-            return split_result(
+            return split_results_of_replica(
                 call_in_replica(call, args, kwargs, has_equal_parts=False)
             )
 
@@ -195,9 +193,9 @@ def _trace_all(
 
 def _shape(traced: Traced) -> Any:
     """Returns what must be equal on all replicas: variables and result structure."""
-    structure, flags, _ = traced.result
+    results: Results = traced.result
     variables = (*traced.reads, None, *traced.writes)
-    return structure, flags, [id(variable) for variable in variables]
+    return results.structure, results.placements, [id(each) for each in variables]
 
 
 def _is_varying(leaf: Any) -> bool:
