@@ -11,7 +11,6 @@ import jax
 from jax import lax
 from typing_extensions import override
 
-from mirrax.collectives import packing
 from mirrax.collectives.cross_device_ops import CrossDeviceOps
 from mirrax.devices.topology import AXIS
 from mirrax.options import CommunicationOptions
@@ -27,14 +26,11 @@ class XlaAllReduce(CrossDeviceOps):
         num_replicas: int,
         options: CommunicationOptions,
     ) -> list[jax.Array]:
-        if not options.bytes_per_pack:
-            return psum(values)
-        groups = packing.groups_by_bytes(values, options.bytes_per_pack)
-        return packing.in_packs(values, groups, psum)
+        return psum(values)
 
 
-class _PackedAllReduce(CrossDeviceOps):
-    """XLA's all-reduce, in a number of messages that the user chooses."""
+class _NamedAllReduce(XlaAllReduce):
+    """XLA's all-reduce under another name, with the argument that TensorFlow has."""
 
     def __init__(self, num_packs: int = 1) -> None:
         if num_packs < 0:
@@ -42,38 +38,23 @@ class _PackedAllReduce(CrossDeviceOps):
                 "`num_packs` must be 0 (no packing) or the number of messages. "
                 f"Received: num_packs={num_packs}."
             )
-        self._num_packs = num_packs
-
-    @override
-    def sum_over_replicas(
-        self,
-        values: Sequence[jax.Array],
-        num_replicas: int,
-        options: CommunicationOptions,
-    ) -> list[jax.Array]:
-        if not self._num_packs:
-            return psum(values)
-        groups = packing.groups_by_count(len(values), self._num_packs)
-        return packing.in_packs(values, groups, psum)
 
 
-class NcclAllReduce(_PackedAllReduce):
+class NcclAllReduce(_NamedAllReduce):
     """All-reduce with NCCL, which XLA uses on GPUs; elsewhere XLA's own.
 
     Args:
-        num_packs: Into how many messages to pack the values of one call; 0 sends each
-            separately.
+        num_packs: Accepted for ported programs. XLA packs values into messages itself.
 
     >>> strategy = mirrax.MirroredStrategy(cross_device_ops=NcclAllReduce(num_packs=2))
     """
 
 
-class HierarchicalCopyAllReduce(_PackedAllReduce):
+class HierarchicalCopyAllReduce(_NamedAllReduce):
     """XLA's all-reduce, which knows the links between devices by itself.
 
     Args:
-        num_packs: Into how many messages to pack the values of one call; 0 sends each
-            separately.
+        num_packs: Accepted for ported programs. XLA packs values into messages itself.
 
     >>> strategy = mirrax.MirroredStrategy(cross_device_ops=HierarchicalCopyAllReduce())
     """
@@ -124,5 +105,5 @@ class ReductionToOneDevice(CrossDeviceOps):
 
 
 def psum(values: Sequence[jax.Array]) -> list[jax.Array]:
-    """Returns the sums over the replicas; XLA may pack them into one message."""
+    """Returns the sums over the replicas."""
     return list(lax.psum(tuple(values), AXIS))

@@ -15,6 +15,7 @@ from mirrax.collectives.shard_layout import ShardLayout, matching_layouts
 from mirrax.context import stack
 from mirrax.lazy_modules import LazyModule
 from mirrax.run import function_identity
+from mirrax.run.compiled.compiled_call import CompiledCall
 from mirrax.run.compiled.function import AnyFunction, Function
 from mirrax.run.compiled.mapped_trace import run_traced
 from mirrax.run.compiled.spmd_communicator import call_alone, run_within
@@ -128,9 +129,9 @@ def _run_inside_untraced(
     return result
 
 
-def _run_uneven(call: ReplicaCall, fn: AnyFunction) -> Tree:
+def _run_uneven(call: ReplicaCall, compiled: CompiledCall) -> Tree:
     """Runs a call that has no single program: one per replica, or eagerly."""
-    return _with_whole_arguments(call, lambda whole: runner.run_uneven(whole, fn))
+    return _with_whole_arguments(call, lambda whole: runner.run_uneven(whole, compiled))
 
 
 def _with_whole_arguments(

@@ -572,7 +572,7 @@ def test_threads_get_programs_of_their_own():
 
 
 @mirrax.function
-def increase_all():
+def increase_all(_parts):
     for variable in created:
         variable.assign_add(jnp.ones(2))
 
@@ -580,12 +580,14 @@ def increase_all():
 created = []
 
 
-def test_a_function_keeps_no_strategy_alive_that_it_ran_on():
+@pytest.mark.parametrize("sizes", [(2, 2), (2, 1)], ids=["even", "uneven"])
+def test_a_function_keeps_no_strategy_alive_that_it_ran_on(sizes):
     def train():
         strategy = mirrax.MirroredStrategy(["CPU:0", "CPU:1"])
         with strategy.scope():
             created.append(mirrax.Variable(jnp.ones(2)))
-        strategy.run(increase_all)
+        parts = mirrax.PerReplica([np.ones(size) for size in sizes])
+        strategy.run(increase_all, args=(parts,))
         return weakref.ref(strategy), weakref.ref(created.pop())
 
     references = [train() for _ in range(2)]

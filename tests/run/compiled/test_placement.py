@@ -15,8 +15,8 @@ from mirrax.run.compiled.placement import (
     Placement,
     only_topology,
     placement_of,
-    split_outputs,
 )
+from mirrax.run.compiled.results import split_results
 from mirrax.values.layouts import Joined, Replicated, join_parts, replicate
 from mirrax.values.mirrored import Mirrored
 from mirrax.variables.overlay import TraceOverlay
@@ -33,7 +33,7 @@ def traced_outputs(result, *topologies):
     overlay = TraceOverlay(inside_replica=False)
     overlay.topologies.update(topologies)
     with stack.overlaid(overlay):
-        return split_outputs(result)
+        return split_results(result)
 
 
 def test_a_plain_array_is_itself():
@@ -68,42 +68,42 @@ def test_the_form_of_a_value_makes_it_again(pair):
 
 def test_arrays_and_numbers_are_outputs():
     result = {"a": jnp.ones(2), "b": [np.arange(2), np.float16(1), 2.5, True, 1j]}
-    arrays, (structure, placements, rest) = split_outputs(result)
+    arrays, found = split_results(result)
     assert all(isinstance(array, jax.Array) for array in arrays)
     assert [array.tolist() for array in arrays] == [[1, 1], [0, 1], 1, 2.5, True, 1j]
     assert str(arrays[2].dtype) == "float16"
-    assert placements == [PLAIN] * 6
-    assert rest == [None] * 6
-    assert structure.unflatten("abcdef") == {"a": "a", "b": list("bcdef")}
+    assert found.placements == [PLAIN] * 6
+    assert found.rest == [None] * 6
+    assert found.structure.unflatten("abcdef") == {"a": "a", "b": list("bcdef")}
 
 
 def test_numbers_of_python_stay_weak():
-    (number, array), _ = split_outputs((2, jnp.int32(2)))
+    (number, array), _ = split_results((2, jnp.int32(2)))
     assert (number.weak_type, array.weak_type) == (True, False)
 
 
 @pytest.mark.parametrize("result", [None, (), {"a": []}], ids=repr)
 def test_a_result_without_leaves_has_no_outputs(result):
-    arrays, (structure, placements, rest) = split_outputs(result)
-    assert (arrays, placements, rest) == ([], [], [])
-    assert structure.unflatten([]) == result
+    arrays, found = split_results(result)
+    assert (arrays, found.placements, found.rest) == ([], [], [])
+    assert found.structure.unflatten([]) == result
 
 
 def test_other_objects_are_no_outputs():
     variable, given = mirrax.Variable(1.0), object()
-    arrays, (_, placements, rest) = split_outputs([variable, "text", given, 3])
+    arrays, found = split_results([variable, "text", given, 3])
     assert [int(array) for array in arrays] == [3]
-    assert placements == [None, None, None, PLAIN]
-    assert rest[0] is variable
-    assert rest[1:] == ["text", given, None]
+    assert found.placements == [None, None, None, PLAIN]
+    assert found.rest[0] is variable
+    assert found.rest[1:] == ["text", given, None]
 
 
 def test_values_of_replicas_are_outputs_in_their_form(pair):
     def body(first, second, third):
         joined, alike = Joined(first, True, pair), Replicated(second, pair)
         result = [PerReplica(joined), PerReplica(alike), Mirrored(third)]
-        arrays, (_, placements, _) = split_outputs(result)
-        assert placements == [
+        arrays, found = split_results(result)
+        assert found.placements == [
             placement_of(joined),
             placement_of(alike),
             Placement("mirrored"),
@@ -117,20 +117,23 @@ def test_values_of_replicas_are_outputs_in_their_form(pair):
 def test_values_of_replicas_from_outside_stay_what_they_are(pair):
     joined = PerReplica(Joined(join_parts((1.0, 2.0), pair), True, pair))
     alike = PerReplica(Replicated(replicate(1.0, pair), pair))
-    arrays, (_, placements, rest) = split_outputs([joined, alike])
+    arrays, found = split_results([joined, alike])
     assert arrays == []
-    assert placements == [None, None]
-    assert [a is b for a, b in zip(rest, [joined, alike], strict=True)] == [True, True]
+    assert found.placements == [None, None]
+    assert [a is b for a, b in zip(found.rest, [joined, alike], strict=True)] == [
+        True,
+        True,
+    ]
 
 
 def test_parts_that_were_put_together_in_a_function_are_joined(pair):
     value = PerReplica((jnp.ones(2), Mirrored(jnp.array([3.0, 4.0]))))
-    (array,), (_, placements, _) = traced_outputs(value, pair)
+    (array,), found = traced_outputs(value, pair)
     assert array.tolist() == [1, 1, 3, 4]
-    assert placements == [Placement("joined", pair)]
-    (array,), (_, placements, _) = traced_outputs(PerReplica((1.0, 2.5)), pair)
+    assert found.placements == [Placement("joined", pair)]
+    (array,), found = traced_outputs(PerReplica((1.0, 2.5)), pair)
     assert array.tolist() == [1, 2.5]
-    assert placements == [Placement("joined", pair, is_scalar=True)]
+    assert found.placements == [Placement("joined", pair, is_scalar=True)]
 
 
 def test_parts_of_unequal_shapes_are_left_to_python(pair):
@@ -141,15 +144,15 @@ def test_parts_of_unequal_shapes_are_left_to_python(pair):
 
 def test_parts_are_no_output_where_no_replicas_run_or_they_are_no_arrays(pair):
     texts, numbers = PerReplica(("a", "b")), PerReplica((1, 2))
-    _, (_, placements, rest) = traced_outputs([texts], pair)
-    assert (placements, rest[0] is texts) == ([None], True)
-    _, (_, placements, rest) = traced_outputs([numbers])
-    assert (placements, rest[0] is numbers) == ([None], True)
+    _, found = traced_outputs([texts], pair)
+    assert (found.placements, found.rest[0] is texts) == ([None], True)
+    _, found = traced_outputs([numbers])
+    assert (found.placements, found.rest[0] is numbers) == ([None], True)
 
 
 def test_an_object_that_hides_a_tracer_is_refused():
     with pytest.raises(TypeError, match=r"a function with a traced value in `func"):
-        jax.make_jaxpr(lambda x: split_outputs([lambda: x])[0])(1.0)
+        jax.make_jaxpr(lambda x: split_results([lambda: x])[0])(1.0)
 
 
 def test_the_only_devices_are_found(pair):

@@ -7,6 +7,7 @@ import pytest
 
 import mirrax
 from mirrax import PerReplica
+from mirrax.context.guards import NotTraceable
 from mirrax.options import CommunicationOptions, ReduceOp
 from mirrax.run.compiled.spmd_communicator import (
     SpmdCommunicator,
@@ -44,12 +45,6 @@ def test_the_number_is_that_of_whoever_runs_the_trace(communicator):
     assert on_replicas(lambda _: communicator.replica_id, [0, 0]) == [0, 1]
 
 
-def test_the_number_of_a_single_replica_is_a_constant(two_replicas):
-    alone = SpmdCommunicator(two_replicas, two_replicas.collective, number=1)
-    assert int(alone.replica_id) == 1
-    assert alone.replica_id.dtype == jnp.int32
-
-
 @pytest.mark.parametrize(
     ("op", "expected"),
     [(ReduceOp.SUM, [[3, 3], [30, 30]]), (ReduceOp.MEAN, [[1.5, 1.5], [15, 15]])],
@@ -72,16 +67,10 @@ def test_parts_are_joined_along_the_axis(communicator):
     assert tens == [[[10, 30], [20, 40]]] * 2
 
 
-def test_another_way_to_gather_can_be_given(two_replicas):
-    asked = []
-
-    def gather(values, axis):
-        asked.append((values, axis))
-        return ["gathered"]
-
-    own = SpmdCommunicator(two_replicas, two_replicas.collective, 0, gather)
-    assert own.all_gather(["value"], 3) == ["gathered"]
-    assert asked == [(["value"], 3)]
+def test_parts_that_may_be_unequal_are_not_gathered_in_a_trace(two_replicas):
+    own = SpmdCommunicator(two_replicas, two_replicas.collective, False)
+    with pytest.raises(NotTraceable):
+        own.all_gather([jnp.ones(2)], 0)
 
 
 # Merge functions.
@@ -147,12 +136,6 @@ def test_a_function_is_called_in_the_context_of_a_replica(two_replicas):
 
     assert on_replicas(fn, [1.0, 2.0]) == {"sum": [30, 30], "id": [0, 1]}
     assert not mirrax.has_strategy()
-
-
-def test_a_replica_can_be_given_a_communicator_of_its_own(two_replicas):
-    alone = SpmdCommunicator(two_replicas, two_replicas.collective, number=1)
-    found = call_in_replica(call(two_replicas, replica_id), (), {}, alone)
-    assert int(found) == 1
 
 
 def test_an_error_in_a_function_leaves_the_context(two_replicas):

@@ -12,8 +12,8 @@ from jax.experimental import io_callback
 import mirrax
 from mirrax import PerReplica
 from mirrax.run.compiled.callbacks import Failures, catch_failures
-from mirrax.run.compiled.mapped_trace import split_result
-from mirrax.run.compiled.spmd_communicator import SpmdCommunicator, call_in_replica
+from mirrax.run.compiled.results import split_results_of_replica
+from mirrax.run.compiled.spmd_communicator import call_in_replica
 from mirrax.run.compiled.tracing import trace
 from mirrax.run.replica_context import ReplicaCall
 from mirrax.run.uneven.lockstep import Lockstep
@@ -34,18 +34,13 @@ def total(x):
 
 def traces_of(strategy, fn, rows):
     """Returns what `fn` does on each replica with its arguments."""
-    collective = strategy.collective
-    call = ReplicaCall(strategy, collective, fn, (), {})
+    call = ReplicaCall(strategy, strategy.collective, fn, (), {})
 
-    def traced(number, row):
-        communicator = SpmdCommunicator(strategy, collective, number)
+    def body(*values):
+        found = call_in_replica(call, values, {}, has_equal_parts=False)
+        return split_results_of_replica(found)
 
-        def body(*values):
-            return split_result(call_in_replica(call, values, {}, communicator))
-
-        return trace(body, row, inside_replica=True, axis_env=AXIS_ENV)
-
-    return [traced(number, row) for number, row in enumerate(rows)]
+    return [trace(body, row, inside_replica=True, axis_env=AXIS_ENV) for row in rows]
 
 
 def side_by_side(strategy, fn, rows):

@@ -26,13 +26,13 @@ from mirrax.run.compiled.arguments import (
     traced_argument,
 )
 from mirrax.run.compiled.placement import PLAIN, Placement, placement_of_variable
+from mirrax.run.compiled.results import split_results_of_replica
 from mirrax.run.compiled.spmd_communicator import call_in_replica
-from mirrax.run.compiled.tracing import Traced, refuse_hidden_tracers, trace
+from mirrax.run.compiled.tracing import Traced, trace
 from mirrax.run.replica_context import ReplicaCall
 from mirrax.run.sharded.evaluation import evaluate_in_parts
 from mirrax.run.varying import find_varying, refuse_varying_writes
 from mirrax.trees import Tree
-from mirrax.values.array_like import as_arrays, is_array
 from mirrax.values.layouts import Joined
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica
@@ -70,14 +70,14 @@ def run_traced(call: ReplicaCall) -> Tree:
     count = len(mapped.writes)
     for variable, value in zip(mapped.writes, outputs[:count], strict=True):
         overlay.write(variable, value)
-    pairs = zip(mapped.results, outputs[count:], strict=True)
+    pairs = zip(mapped.result.of_outputs, outputs[count:], strict=True)
     results = [
         PerReplica(Joined(value, placement.is_scalar, call.topology))
         if placement.is_split
         else Mirrored(value)
         for placement, value in pairs
     ]
-    return join_result(mapped.result, results)
+    return mapped.result.filled(results)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,13 +86,11 @@ class MappedTrace(Traced):
 
     Args:
         placements: How the arguments lie on the devices.
-        results: How the results do.
         updates: Which new values of mirrored variables replicas may compute in parts.
     """
 
     topology: Topology
     placements: Sequence[Placement]
-    results: Sequence[Placement]
     updates: Sequence[bool]
 
     @property
@@ -115,7 +113,7 @@ def trace_replica(call: ReplicaCall, given: CallArguments) -> MappedTrace:
 
     def body(*values: Any) -> tuple[Sequence[jax.Array], Any]:
         args, kwargs = trees.map_leaves(same_object, given.filled(values))
-        return split_result(call_in_replica(call, args, kwargs))
+        return split_results_of_replica(call_in_replica(call, args, kwargs))
 
     pairs = zip(placements, given.stand_ins, strict=True)
     traced = trace(
@@ -136,14 +134,15 @@ def trace_replica(call: ReplicaCall, given: CallArguments) -> MappedTrace:
     sharded = [(p.layout, kind_of(var)[1]) for p, var in inputs if p.layout is not None]
     kinds = [kind_of(atom) for atom in traced.jaxpr.outvars]
     count = len(traced.writes)
+    results = _result_placements(topology, sharded, kinds[count:], varying[count:])
     return MappedTrace(
         traced.closed,
         traced.reads,
         traced.writes,
-        traced.result,
+        traced.result.placed(results),
+        {topology},
         topology,
         placements,
-        _result_placements(topology, sharded, kinds[count:], varying[count:]),
         [_is_divided(*pair, call.collective) for pair in zip(traced.writes, kinds)],
     )
 
@@ -190,7 +189,8 @@ def find_varying_outputs(traced: Traced, is_split: Sequence[bool]) -> list[bool]
 def _map_over_replicas(traced: MappedTrace) -> Callable[..., Any]:
     """Returns the traced work of one replica as a function over all of them."""
     given = [*traced.placements, *map(placement_of_variable, traced.reads)]
-    made = [*map(placement_of_variable, traced.writes), *traced.results]
+    results = traced.result.of_outputs
+    made = [*map(placement_of_variable, traced.writes), *results]
     local_shapes = [kind_of(var)[0] for var in traced.jaxpr.invars]
     arguments = zip(traced.placements, local_shapes, strict=False)
     names = (
@@ -200,7 +200,7 @@ def _map_over_replicas(traced: MappedTrace) -> Callable[..., Any]:
         ],
         [
             *(repr(variable.name) for variable in traced.writes),
-            *("a result" for _ in traced.results),
+            *("a result" for _ in results),
         ],
     )
 
@@ -216,7 +216,7 @@ def _map_over_replicas(traced: MappedTrace) -> Callable[..., Any]:
             [placement.layout for placement in given],
             [placement.is_split for placement in given],
             [placement.layout for placement in made],
-            [*traced.updates, *(False for _ in traced.results)],
+            [*traced.updates, *(False for _ in results)],
             traced.topology.num_replicas,
             names,
         )
@@ -232,26 +232,4 @@ def _map_over_replicas(traced: MappedTrace) -> Callable[..., Any]:
         in_specs=(whole, [placement.spec for placement in given]),
         out_specs=[placement.spec for placement in made],
         check_vma=False,
-    )
-
-
-def split_result(result: Tree) -> tuple[list[jax.Array], Any]:
-    """Returns the arrays in a result, and what is needed to put it together again."""
-    leaves, structure = trees.flatten(result)
-    leaves = [x.array if isinstance(x, Mirrored) else x for x in leaves]
-    flags = [is_array(x) for x in leaves]
-    arrays = as_arrays([x for x in leaves if is_array(x)])
-    rest = [None if is_array(x) else x for x in leaves]
-    for leaf in rest:
-        refuse_hidden_tracers(leaf)
-    return arrays, (structure, flags, rest)
-
-
-def join_result(result: Any, values: Sequence[Any]) -> Tree:
-    """Returns the structure that `split_result` took apart, with these arrays."""
-    structure, flags, rest = result
-    given = iter(values)
-    return trees.unflatten(
-        structure,
-        [next(given) if flag else x for flag, x in zip(flags, rest, strict=True)],
     )

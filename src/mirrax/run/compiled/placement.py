@@ -1,29 +1,22 @@
-"""How inputs and outputs of a program lie on devices, and what users get."""
+"""How inputs and outputs of a program lie on devices."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
-import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
-from mirrax import trees
-from mirrax._jax.arrays import shards, uncommitted
 from mirrax.collectives import worker_exchange
 from mirrax.collectives.reduce import shapes_of
 from mirrax.collectives.shard_layout import ShardLayout
-from mirrax.context import stack
 from mirrax.devices.topology import AXIS, Topology
-from mirrax.run.compiled.tracing import refuse_hidden_tracers
-from mirrax.trees import Tree
-from mirrax.values.array_like import as_array, as_arrays, is_array_like
+from mirrax.values.array_like import as_arrays
 from mirrax.values.layouts import Joined, Layout, Parts, Replicated, join_parts
-from mirrax.values.mirrored import Mirrored
-from mirrax.values.per_replica import PerReplica, per_replica
-from mirrax.values.regroup import leave_to_python, refuse_captured
+from mirrax.values.per_replica import per_replica
+from mirrax.values.regroup import leave_to_python
 from mirrax.variables.sync_on_read_variable import SyncOnReadVariable
 from mirrax.variables.variable import Variable
 
@@ -114,46 +107,6 @@ def joined_parts(parts: Sequence[Any], topology: Topology) -> Joined:
     return Joined(join_parts(arrays, topology), arrays[0].ndim == 0, topology)
 
 
-def split_outputs(result: Tree) -> tuple[list[jax.Array], tuple[Any, ...]]:
-    """Returns the arrays in a function's result, and how to put it together again."""
-    leaves, structure = trees.flatten(result)
-    split = [_output(leaf) for leaf in leaves]
-    arrays = as_arrays([value for value, placement in split if placement is not None])
-    placements = [placement for _, placement in split]
-    rest = [value if placement is None else None for value, placement in split]
-    return arrays, (structure, placements, rest)
-
-
-def _output(leaf: Any) -> tuple[Any, Placement | None]:
-    match leaf:
-        case Variable():
-            return leaf, None
-        case Mirrored():
-            return leaf.array, Placement("mirrored")
-        case PerReplica(layout=Parts(parts=parts)):
-            if not all(is_array_like(as_array(part)) for part in parts):
-                return leaf, None
-            topology = only_topology(stack.overlay().topologies)
-            if topology is None:
-                return leaf, None
-            refuse_captured(leaf, topology)
-            layout = joined_parts(parts, topology)
-            return layout.array, placement_of(layout)
-        case PerReplica(layout=layout):
-            assert isinstance(layout, Joined | Replicated)
-            if not isinstance(layout.array, jax.core.Tracer):
-                # From outside of the trace: returned as it is.
-                return leaf, None
-            return layout.array, placement_of(layout)
-        case bool() | int() | float() | complex() | np.ndarray() | np.generic():
-            return leaf, PLAIN
-        case jax.Array():
-            return leaf, PLAIN
-        case _:
-            refuse_hidden_tracers(leaf)
-            return leaf, None
-
-
 def only_topology(topologies: set[Topology]) -> Topology | None:
     """Returns the devices that a program runs on."""
     many = {topology for topology in topologies if not topology.is_single}
@@ -165,58 +118,3 @@ def only_topology(topologies: set[Topology]) -> Topology | None:
             + ". Split the function, or use one strategy."
         )
     return next(iter(many or topologies), None)
-
-
-def result_builder(
-    structure: Any,
-    placements: Sequence[Placement | None],
-    rest: Sequence[Any],
-    is_over_many: bool,
-) -> Callable[[Sequence[jax.Array]], Tree]:
-    """Returns a function of a program's outputs that gives what the user gets.
-
-    Args:
-        structure: How it is nested.
-        placements: How each array in it lies on the devices; None for what is no array.
-        rest: The leaves, where they are no arrays.
-        is_over_many: Whether the program runs on several devices.
-    """
-    others = [(i, rest[i]) for i, place in enumerate(placements) if place is None]
-    wrappers = [
-        (index, wrap)
-        for index, placement in enumerate(placements)
-        if (wrap := _wrapper_of(placement, is_over_many)) is not None
-    ]
-    unflatten: Callable[[Sequence[Any]], Tree] = structure.unflatten
-    if not others and not wrappers:
-        return unflatten
-
-    def build(arrays: Sequence[jax.Array]) -> Tree:
-        leaves: list[Any] = list(arrays)
-        for index, leaf in others:
-            leaves.insert(index, leaf)
-        for index, wrap in wrappers:
-            leaves[index] = wrap(leaves[index])
-        return unflatten(leaves)
-
-    return build
-
-
-def _wrapper_of(
-    placement: Placement | None, is_over_many: bool
-) -> Callable[[jax.Array], Any] | None:
-    """Returns what turns an output into what the user gets; None if it is the same."""
-    if placement is None:
-        return None
-    topology = placement.topology
-    if topology is None:
-        is_copied = placement.kind == "plain" and is_over_many
-        return _first_part if is_copied else None
-    if len(topology.local_devices) == 1:
-        # As an eager `run` gives it to a worker with one replica.
-        return lambda array: placement.wrap(array).values[0]
-    return placement.wrap
-
-
-def _first_part(array: jax.Array) -> jax.Array:
-    return uncommitted(shards(array)[0])

@@ -12,7 +12,6 @@ import jax
 
 from mirrax._jax.config import checks_results, is_jit_disabled
 from mirrax.collectives.worker_guard import guarded
-from mirrax.context import stack
 from mirrax.devices.topology import Topology
 from mirrax.lazy_modules import LazyModule
 from mirrax.run.compiled import variable_io
@@ -36,10 +35,9 @@ from mirrax.run.compiled.memory import (
 from mirrax.run.compiled.placement import (
     Placement,
     only_topology,
-    result_builder,
-    split_outputs,
 )
 from mirrax.run.compiled.program_jit import compiled
+from mirrax.run.compiled.results import Results, split_results
 from mirrax.run.compiled.tracing import Traced, trace
 from mirrax.run.compiled.variable_io import VariableIO
 from mirrax.run.compiled.workers.worker_arguments import with_local_inputs
@@ -66,13 +64,12 @@ _MAX_KNOWN_INPUTS = 16
 
 
 def trace_program(fn: Callable[..., Tree], given: CallArguments) -> Traced:
-    """Returns the trace of `fn`; its `result` has structure and placements."""
+    """Returns the trace of `fn`, with `Results`."""
 
-    def body(*arrays: Any) -> tuple[Sequence[jax.Array], Any]:
+    def body(*arrays: Any) -> tuple[Sequence[jax.Array], Results]:
         pairs = zip(given.placements, arrays, strict=True)
         args, kwargs = given.filled([placement.wrap(a) for placement, a in pairs])
-        arrays_out, result = split_outputs(fn(*args, **kwargs))
-        return arrays_out, (*result, stack.overlay().topologies)
+        return split_results(fn(*args, **kwargs))
 
     return trace(body, given.stand_ins, inside_replica=False)
 
@@ -95,8 +92,8 @@ class Program:
         name: str,
         is_run: bool = False,
     ) -> None:
-        structure, result_placements, rest, used = traced.result
-        topology = _topology_of(traced, used, placements)
+        results: Results = traced.result
+        topology = _topology_of(traced, placements)
         many = None if topology is None or topology.is_single else topology
         self._name = name
         self._is_over_many = many is not None
@@ -123,17 +120,14 @@ class Program:
             for number, index in enumerate(self._kept_arguments)
             if placements[index].topology is None
         ]
-        of_results = [x for x in result_placements if x is not None]
-        self._num_results = len(of_results)
-        self._build_result = result_builder(
-            structure, result_placements, rest, self._is_over_many
-        )
+        self._num_results = len(results.of_outputs)
+        self._build_result = results.builder(self._is_over_many)
         self._jitted = self._run = compiled(
             traced,
             self._variable_io,
             many,
             placements,
-            of_results,
+            results.of_outputs,
             self._donated_arguments,
             self._kept_arguments,
         )
@@ -277,14 +271,12 @@ class Program:
         return self._variable_io.store(outputs, self._num_results)
 
 
-def _topology_of(
-    traced: Traced, used: set[Topology], placements: Sequence[Placement]
-) -> Topology | None:
+def _topology_of(traced: Traced, placements: Sequence[Placement]) -> Topology | None:
     """Returns the devices that a program runs on; None if on any."""
     variables = (*traced.reads, *traced.writes)
     of_variables = [_topology_of_variable(variable) for variable in variables]
     of_arguments = [placement.topology for placement in placements]
-    found = {*used, *of_arguments, *of_variables}
+    found = {*traced.topologies, *of_arguments, *of_variables}
     return only_topology({topology for topology in found if topology is not None})
 
 

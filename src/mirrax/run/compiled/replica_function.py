@@ -13,7 +13,7 @@ from typing_extensions import override
 from mirrax import trees
 from mirrax.run.compiled.arguments import CallArguments
 from mirrax.run.compiled.compiled_call import CompiledCall
-from mirrax.run.compiled.mapped_trace import MappedTrace, trace_replica
+from mirrax.run.compiled.mapped_trace import trace_replica
 from mirrax.run.compiled.program import trace_program
 from mirrax.run.compiled.spmd_communicator import call_alone
 from mirrax.run.compiled.tracing import Traced
@@ -37,7 +37,7 @@ class ReplicaFunction(CompiledCall):
         fn: Any,
         donated: Sequence[int],
         strategy: Any,
-        run_uneven: Callable[[ReplicaCall, Any], Tree],
+        run_uneven: Callable[[ReplicaCall, CompiledCall], Tree],
     ) -> None:
         super().__init__(fn.name, donated, strategy.topology)
         self._fn = weakref.ref(fn)
@@ -64,7 +64,7 @@ class ReplicaFunction(CompiledCall):
 
                 return trace_program(called, given)
             call = dataclasses.replace(call, fn=_with_arrays(call.fn))
-            return _as_program(trace_replica(call, given))
+            return trace_replica(call, given)
 
     @override
     def _call_python(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Tree:
@@ -81,22 +81,13 @@ class ReplicaFunction(CompiledCall):
     def _run_untraced(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Tree:
         call = self._replica_call(args, kwargs)
         with call.strategy.scope():
-            return self._run_uneven(call, self._fn())
+            return self._run_uneven(call, self)
 
     @override
     def _fingerprint(self, leaves: list[Any]) -> Any:
         fn = self._fn()
         assert fn is not None
         return foreign_libraries.fingerprint(fn, leaves)
-
-
-def _as_program(mapped: MappedTrace) -> MappedTrace:
-    """Returns the trace with the placements of its results."""
-    structure, is_array, rest = mapped.result
-    results = iter(mapped.results)
-    placements = [next(results) if flag else None for flag in is_array]
-    result = (structure, placements, rest, {mapped.topology})
-    return dataclasses.replace(mapped, result=result)
 
 
 def _with_arrays(fn: Callable[..., Any]) -> Callable[..., Any]:

@@ -14,6 +14,7 @@ from mirrax import trees
 from mirrax._jax.jaxprs import ClosedJaxpr, Jaxpr, Var
 from mirrax._jax.traces import current_trace, is_traced_in
 from mirrax.context import stack
+from mirrax.devices.topology import Topology
 from mirrax.lazy_modules import LazyModule
 from mirrax.trees import Leaf
 from mirrax.variables import foreign_libraries
@@ -36,12 +37,14 @@ class Traced:
         reads: The variables whose value the program needs.
         writes: The variables that it changes.
         result: What `body` returned beside the arrays.
+        topologies: The sets of devices that it runs replicas on.
     """
 
     closed: ClosedJaxpr
     reads: tuple[Variable, ...]
     writes: tuple[Variable, ...]
     result: Any
+    topologies: set[Topology]
 
     @property
     def jaxpr(self) -> Jaxpr:
@@ -83,13 +86,15 @@ def trace(
         with foreign_libraries.routed(), stack.overlaid(overlay):
             arrays, captured["result"] = body(*values)
         captured["writes"] = tuple(overlay.written)
-        captured["inputs"] = overlay.inputs
+        captured["inputs"], captured["topologies"] = overlay.inputs, overlay.topologies
         return [*(overlay.values[v] for v in overlay.written), *arrays]
 
     closed = jax.make_jaxpr(flat, axis_env=list(axis_env))(*arguments)
     closed, numbers = lift_reads(tape_rewrite.differentiate(closed, axis_env))
     reads = tuple(captured["inputs"][number] for number in numbers)
-    return Traced(closed, reads, captured["writes"], captured["result"])
+    return Traced(
+        closed, reads, captured["writes"], captured["result"], captured["topologies"]
+    )
 
 
 _OPAQUE = (Leaf, jax.Array, type, types.ModuleType, str, bytes)
