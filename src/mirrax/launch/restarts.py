@@ -170,8 +170,11 @@ def find_reason_to_stop(failed: Sequence[FailedAttempt], max_restarts: int) -> s
     last = failed[-1]
     if not last.cause.is_curable:
         return "the same program fails again"
-    if len(failed) > 1 and _is_repeated(failed[-2], last):
-        return "the same error came twice without a step of progress"
+    pairs = itertools.pairwise(reversed(failed))
+    times = 1 + len(list(itertools.takewhile(_is_repetition, pairs)))
+    if times >= last.cause.max_repeats:
+        often = "twice" if times == 2 else f"{times} times"
+        return f"the same error came {often} without a step of progress"
     if len(failed) > max_restarts:
         return f"all {max_restarts} restarts are used (--max-restarts)"
     return ""
@@ -221,7 +224,8 @@ def _has_not_resumed(
     return is_resumable and is_terminated and steps.first is None
 
 
-def _is_repeated(before: FailedAttempt, last: FailedAttempt) -> bool:
+def _is_repetition(pair: tuple[FailedAttempt, FailedAttempt]) -> bool:
+    last, before = pair
     if before.cause.kind != last.cause.kind:
         return False
     if not last.has_advanced:
