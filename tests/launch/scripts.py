@@ -63,6 +63,18 @@ def fail_at_first():
     print("done", os.environ["JAX_COMPILATION_CACHE_DIR"])
 
 
+def exit_at_first():
+    """Ends the last of four workers with 4 while a file is missing."""
+    import mirrax
+
+    strategy = mirrax.MultiWorkerMirroredStrategy()
+    mark = pathlib.Path(sys.argv[2])
+    if worker() == "3" and not mark.exists():
+        mark.touch()
+        raise SystemExit(4)
+    strategy.reduce("SUM", 1.0, axis=None)
+
+
 def start_again_slowly():
     """Fails after a step while a file is missing; then it takes long to start."""
     mark = pathlib.Path(sys.argv[2])

@@ -156,8 +156,15 @@ def follow_job(
             if isinstance(plan, int):
                 return plan
             record = _make_record(folder, attempt)
-            each = Supervisor(plan, command, attempt=attempt, record=record, **options)
-            result = each.run()
+            supervisor = Supervisor(
+                plan,
+                command,
+                attempt=attempt,
+                record=record,
+                report_exit=follower.report_exit,
+                **options,
+            )
+            result = supervisor.run()
             follower.report(result, is_leaving=bool(signals))
             if signals:
                 follower.close()
