@@ -88,6 +88,17 @@ def start_again_slowly():
     raise KeyError("the cause")
 
 
+def die_in_a_save():
+    """Has saved a step, and dies while it saves another, when it is told to end."""
+    from mirrax.cluster import step_record
+
+    step_record.report_step(1)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: kill_itself())
+    print("ready", flush=True)
+    time.sleep(600)
+
+
 def kill_itself():
     os.kill(os.getpid(), signal.SIGKILL)
 

@@ -245,6 +245,33 @@ def test_sigterm_before_a_restarted_job_has_resumed_lets_it_be_requeued(tmp_path
     assert result.exit_code == 75
 
 
+@pytest.mark.parametrize(
+    ("program", "number", "code"),
+    [
+        ("die_in_a_save", signal.SIGTERM, 75),
+        ("die_in_a_save", signal.SIGINT, 128 + signal.SIGINT),
+        ("die_in_a_save", signal.SIGHUP, 128 + signal.SIGHUP),
+        ("tidy", signal.SIGHUP, 7),
+    ],
+)
+def test_signal_lets_workers_save_and_what_was_saved_before_be_requeued(
+    program, number, code
+):
+    signals = []
+
+    def show(line):
+        if line == "[worker 0] ready":
+            signals.append(number)
+
+    result = run_job(
+        Alone(lambda: plan_local(1)),
+        [sys.executable, SCRIPT, program],
+        show=show,
+        signals=signals,
+    )
+    assert result.exit_code == code
+
+
 def test_function_is_run_again(tmp_path):
     lines = []
     results = mirrax.launch.run(

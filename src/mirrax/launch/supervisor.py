@@ -242,7 +242,8 @@ class Supervisor:
 
     def _forward_signal(self, number: int, grace: float) -> None:
         for process in self._processes:
-            process.signal(number)
+            # After a hang-up they save as well.
+            process.signal(signal.SIGTERM if number == signal.SIGHUP else number)
         self._set_deadline(grace)
         self._reminder = time.monotonic() + _REMINDER_SECONDS
 
