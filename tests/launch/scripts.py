@@ -63,6 +63,18 @@ def fail_at_first():
     print("done", os.environ["JAX_COMPILATION_CACHE_DIR"])
 
 
+def exit_at_first():
+    """Ends the last of four workers with 4 while a file is missing."""
+    import mirrax
+
+    strategy = mirrax.MultiWorkerMirroredStrategy()
+    mark = pathlib.Path(sys.argv[2])
+    if worker() == "3" and not mark.exists():
+        mark.touch()
+        raise SystemExit(4)
+    strategy.reduce("SUM", 1.0, axis=None)
+
+
 def start_again_slowly():
     """Fails after a step while a file is missing; then it takes long to start."""
     mark = pathlib.Path(sys.argv[2])
@@ -74,6 +86,17 @@ def start_again_slowly():
 
     step_record.report_step(1)
     raise KeyError("the cause")
+
+
+def die_in_a_save():
+    """Has saved a step, and dies while it saves another, when it is told to end."""
+    from mirrax.cluster import step_record
+
+    step_record.report_step(1)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: kill_itself())
+    print("ready", flush=True)
+    time.sleep(600)
 
 
 def kill_itself():

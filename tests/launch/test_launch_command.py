@@ -306,6 +306,23 @@ def test_subcommands_are_listed(capsys):
     assert cli.main([]) == 2
 
 
+@pytest.mark.parametrize("words", [["--help"], ["doctor"], ["launch", "--help"]])
+def test_reader_that_wants_no_more_is_no_error(words):
+    reader, writer = os.pipe()
+    os.close(reader)
+    ended = subprocess.run(
+        [sys.executable, "-m", "mirrax", *words],
+        env={n: v for n, v in os.environ.items() if n != "PYTHONUNBUFFERED"},
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    os.close(writer)
+    assert (ended.returncode, ended.stderr) == (128 + signal.SIGPIPE, "")
+
+
 def test_the_command_tells_its_version(capsys):
     assert cli.main(["--version"]) == 0
     assert capsys.readouterr().out == f"mirrax {mirrax.__version__}\n"

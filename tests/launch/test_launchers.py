@@ -90,25 +90,25 @@ def test_cause_on_another_machine_is_found(lead, follow):
 
 
 def test_ends_of_other_machines_are_known_during_an_attempt(lead, follow):
-    machines = dataclasses.replace(make_machines(count=4), num_workers=2)
+    machines = dataclasses.replace(make_machines(count=4, minimum=3), num_workers=2)
     leader = lead(machines)
     first, second, third = (follow(machines, index) for index in (1, 2, 3))
     leader.start_attempt(())
     assert leader.ended_workers() == {}
-    first.report(result_of(KILLED, 137), is_leaving=False)
+    first.report_exit(3, "killed by SIGKILL", has_failed=True)
     second.close()
-    while len(ended := leader.ended_workers()) < 4:
+    while len(ended := leader.ended_workers()) < 3:
         time.sleep(0.01)
     assert ended == {
-        2: "killed by SIGKILL",
-        3: "killed by SIGKILL",
-        4: "its launcher is gone",
-        5: "its launcher is gone",
+        3: ("killed by SIGKILL", True),
+        4: ("its launcher is gone", False),
+        5: ("its launcher is gone", False),
     }
-    third.report(result_of(), is_leaving=False)
-    while len(ended := leader.ended_workers()) < 6:
-        time.sleep(0.01)
-    assert ended[7] == "exit code 0"
+    for follower in (first, third):
+        follower.report(result_of(), is_leaving=False)
+    leader.collect(result_of(), ())
+    leader.start_attempt(())
+    assert 3 not in leader.ended_workers()
 
 
 def test_launcher_that_comes_back_takes_part_in_the_next_attempt(lead, follow):
@@ -283,8 +283,21 @@ def test_worker_that_ends_before_it_joins_ends_the_attempt_on_all_machines():
         outputs = [process.communicate(timeout=240)[0] for process in processes]
     assert [process.returncode for process in processes] == [1, 1]
     error = "ModuleNotFoundError: No module named 'no_such_module'"
-    assert f"ended before it joined: {error}" in outputs[0]
+    assert "ended before it joined: exit code 1" in outputs[0]
     assert f"worker 1: {error}. Not started again" in outputs[0]
+
+
+@pytest.mark.slow
+def test_raised_system_exit_on_another_machine_is_a_failure_that_is_tried_again(
+    tmp_path,
+):
+    program = ("-n", "2", "--max-restarts", "1", SCRIPT, "exit_at_first")
+    program += (str(tmp_path / "mark"),)
+    with launchers(find_hosts(2), *program, count=2) as processes:
+        outputs = [process.communicate(timeout=240)[0] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0]
+    assert "worker 3: exit code 4. Restart 1 of 1" in outputs[0]
+    assert "mirrax.errors.WorkerFailed: worker 3 (" in outputs[0]
 
 
 @pytest.mark.slow

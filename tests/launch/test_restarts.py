@@ -87,8 +87,9 @@ def test_log_files_keep_the_output_of_all_attempts(tmp_path):
             137,
             [
                 "worker 0: killed by SIGKILL. Restart 1 of 5 in 1 s.",
+                "worker 0: killed by SIGKILL. Restart 2 of 5 in 2 s.",
                 "worker 0: killed by SIGKILL. Not started again: the same error came "
-                "twice without a step of progress.",
+                "3 times without a step of progress.",
             ],
         ),
         (
@@ -164,17 +165,34 @@ def test_failure_of_the_other_kind_is_tried_again_until_the_budget_is_used():
 @pytest.mark.parametrize(
     ("before", "last", "goes_on"),
     [
-        (failed(first=0, done=7), failed(first=5, done=6), True),
-        (failed(first=0, done=7), failed(first=5, done=7), False),
-        (failed(first=0, done=7), failed(first=5, done=5), False),
+        (failed("KeyError", 0, 7), failed("KeyError", 5, 6), True),
+        (failed("KeyError", 0, 7), failed("KeyError", 5, 7), False),
+        (failed("KeyError", 0, 7), failed("KeyError", 5, 5), False),
         (failed("KeyError", 0, 7), failed("SIGKILL", 5, 7), True),
-        (failed(), failed(), False),
-        (failed(), failed(seconds=3600.0), True),
+        (failed("KeyError"), failed("KeyError"), False),
+        (failed("KeyError"), failed("KeyError", seconds=3600.0), True),
     ],
     ids=["another step", "same step", "no step", "another error", "short", "long"],
 )
 def test_same_error_without_progress_ends_the_job(before, last, goes_on):
     assert (find_reason_to_stop([before, last], 5) == "") is goes_on
+
+
+@pytest.mark.parametrize(
+    "again", [failed(first=45, done=49), failed(first=45, done=45)]
+)
+def test_kill_from_outside_may_hit_the_same_step_twice_but_not_three_times(again):
+    attempts = [failed(first=0, done=49), again]
+    assert find_reason_to_stop(attempts, 5) == ""
+    assert find_reason_to_stop([*attempts, failed(first=45, done=51)], 5) == ""
+    assert find_reason_to_stop([*attempts, again], 5) == (
+        "the same error came 3 times without a step of progress"
+    )
+
+
+@pytest.mark.parametrize("kind", ["LauncherLost", "LauncherLeft"])
+def test_machines_may_go_one_after_the_other(kind):
+    assert find_reason_to_stop([failed(kind)] * 5, 5) == ""
 
 
 def test_delay_grows_up_to_a_limit_while_there_is_no_progress():
@@ -225,6 +243,33 @@ def test_sigterm_before_a_restarted_job_has_resumed_lets_it_be_requeued(tmp_path
     )
     assert result.exit_codes == [128 + signal.SIGTERM]
     assert result.exit_code == 75
+
+
+@pytest.mark.parametrize(
+    ("program", "number", "code"),
+    [
+        ("die_in_a_save", signal.SIGTERM, 75),
+        ("die_in_a_save", signal.SIGINT, 128 + signal.SIGINT),
+        ("die_in_a_save", signal.SIGHUP, 128 + signal.SIGHUP),
+        ("tidy", signal.SIGHUP, 7),
+    ],
+)
+def test_signal_lets_workers_save_and_what_was_saved_before_be_requeued(
+    program, number, code
+):
+    signals = []
+
+    def show(line):
+        if line == "[worker 0] ready":
+            signals.append(number)
+
+    result = run_job(
+        Alone(lambda: plan_local(1)),
+        [sys.executable, SCRIPT, program],
+        show=show,
+        signals=signals,
+    )
+    assert result.exit_code == code
 
 
 def test_function_is_run_again(tmp_path):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import pathlib
+import signal
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -47,6 +49,21 @@ class CommandParser(argparse.ArgumentParser):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs `mirrax SUBCOMMAND ...` and returns the exit code."""
     words = sys.argv[1:] if arguments is None else list(arguments)
+    if words[:1] == ["tf"]:
+        # A user's program, whose errors are its own.
+        return _run(words)
+    try:
+        try:
+            return _run(words)
+        finally:
+            print(end="", flush=True)
+    except BrokenPipeError:
+        # Whoever reads the output, such as `head`, wants no more of it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 128 + signal.SIGPIPE
+
+
+def _run(words: Sequence[str]) -> int:
     if words and words[0] in SUBCOMMANDS:
         module, _ = SUBCOMMANDS[words[0]]
         code: int = importlib.import_module(module).main(words[1:])

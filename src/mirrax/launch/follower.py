@@ -59,6 +59,12 @@ class Follower:
         """Leaves the job."""
         self._client.close()
 
+    def report_exit(self, worker_index: int, how: str, has_failed: bool) -> None:
+        """Tells the leader how a worker here has ended."""
+        fields = {"worker": worker_index, "how": how, "has_failed": has_failed}
+        with contextlib.suppress(OSError):
+            self._client.send(Message("exit", fields))
+
     def report(self, result: JobResult, is_leaving: bool) -> None:
         """Tells the leader how the attempt ended here.
 

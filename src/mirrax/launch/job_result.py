@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import signal
 import textwrap
 from collections.abc import Sequence
@@ -40,6 +41,12 @@ _INCURABLE = frozenset(
 )
 
 
+# How often an error may come without progress: twice, unless others may cause it. The
+# kernel kills what takes all memory, at the same step again; people and schedulers kill
+# at any step. A machine that is gone takes no part in the next attempt.
+_MAX_REPEATS = {"SIGKILL": 3, "LauncherLeft": math.inf, "LauncherLost": math.inf}
+
+
 @dataclasses.dataclass(frozen=True)
 class Cause:
     """Why an attempt failed.
@@ -65,6 +72,11 @@ class Cause:
     def is_curable(self) -> bool:
         """Whether another attempt may succeed."""
         return self.kind not in _INCURABLE
+
+    @property
+    def max_repeats(self) -> float:
+        """How often it may come without progress until a restart is of no use."""
+        return _MAX_REPEATS.get(self.kind, 2)
 
     def __str__(self) -> str:
         return f"{self.who}: {self.text.removesuffix('.')}"

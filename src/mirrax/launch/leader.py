@@ -48,6 +48,7 @@ class Leader:
         # Those of the current attempt; a launcher may have come back since.
         self._started: dict[int, socket.socket] = {}
         self._reports: dict[int, Message] = {}
+        self._exits: dict[int, tuple[str, bool]] = {}
         self._strangers: set[str] = set()
         self._changed = threading.Condition()
         host = machines.options.bind or find_own_host(machines.hosts)
@@ -62,21 +63,23 @@ class Leader:
         token = secrets.token_hex(16)
         self._members = self._gather(signals)
         self._reports.clear()
+        self._exits.clear()
         self._started = dict(self._connections)
         fields = {"members": self._members, "token": token}
         for index in self._members[1:]:
             self._send(index, Message("attempt", fields))
         return self._machines.plan(self._members, 0, token)
 
-    def ended_workers(self) -> dict[int, str]:
-        """Returns how the workers of other machines have ended, by their index."""
+    def ended_workers(self) -> dict[int, tuple[str, bool]]:
+        """Returns how workers of other machines have ended, and whether they failed."""
         size = self._machines.num_workers
-        return {
-            position * size + rank: self._describe_end(index)
+        gone = {
+            position * size + rank: ("its launcher is gone", False)
             for position, index in enumerate(self._members)
-            if position > 0 and not self._missing([index])
+            if position > 0 and self._is_lost(index)
             for rank in range(size)
         }
+        return gone | self._exits
 
     def collect(self, result: JobResult, signals: Sequence[int]) -> JobResult:
         """Waits until the attempt has ended everywhere; returns the whole result.
@@ -158,9 +161,9 @@ class Leader:
             and self._connections[index] is self._started.get(index)
         ]
 
-    def _describe_end(self, index: int) -> str:
-        cause = self._cause_of(index, can_go_on=True)
-        return "exit code 0" if cause is None else cause.text
+    def _is_lost(self, index: int) -> bool:
+        """Returns whether a launcher has left the attempt without a report."""
+        return index not in self._reports and not self._missing([index])
 
     def _is_gone(self, index: int) -> bool:
         report = self._reports.get(index)
@@ -219,11 +222,18 @@ class Leader:
                         if index is None:
                             index = int(message["host"])
                             self._connections[index] = connection
-                        else:
-                            self._reports[index] = message
+                        elif self._connections.get(index) is connection:
+                            self._take(index, message)
                         self._changed.notify_all()
             if index is not None and self._connections.get(index) is connection:
                 self._forget(index)
+
+    def _take(self, index: int, message: Message) -> None:
+        if message.kind == "exit":
+            how = message["how"], message["has_failed"]
+            self._exits[message["worker"]] = how
+        else:
+            self._reports[index] = message
 
     def _report_stranger(self, host: str) -> None:
         if host not in self._strangers:

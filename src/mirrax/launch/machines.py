@@ -67,7 +67,7 @@ class Alone:
         """Returns the workers of an attempt."""
         return self._make_plan()
 
-    def ended_workers(self) -> dict[int, str]:
+    def ended_workers(self) -> dict[int, tuple[str, bool]]:
         """Returns nothing: there are no other machines."""
         return {}
 

@@ -109,8 +109,9 @@ def run_job(
             result = supervisor.run(None if end is None else end - time.monotonic())
             result = launchers.collect(result, signals)
             failed_at = supervisor.failed_at or time.monotonic()
-            if signals and _has_not_resumed(failed, step_record.read(record), result):
-                result = dataclasses.replace(result, exit_code=requeue_code)
+            if signals:
+                steps = [step_record.read(record), *(each.steps for each in failed)]
+                result = _requeue(result, steps, requeue_code)
             if result.cause is None or result.timed_out or not max_restarts or signals:
                 break
             seconds = time.monotonic() - start
@@ -156,12 +157,21 @@ def follow_job(
             if isinstance(plan, int):
                 return plan
             record = _make_record(folder, attempt)
-            each = Supervisor(plan, command, attempt=attempt, record=record, **options)
-            result = each.run()
+            supervisor = Supervisor(
+                plan,
+                command,
+                attempt=attempt,
+                record=record,
+                report_exit=follower.report_exit,
+                **options,
+            )
+            result = supervisor.run()
             follower.report(result, is_leaving=bool(signals))
             if signals:
                 follower.close()
-                return result.exit_code
+                requeue_code = read_options(options["environment"]).requeue_code
+                steps = [step_record.read(record)]
+                return _requeue(result, steps, requeue_code).exit_code
     raise AssertionError("unreachable")
 
 
@@ -170,8 +180,11 @@ def find_reason_to_stop(failed: Sequence[FailedAttempt], max_restarts: int) -> s
     last = failed[-1]
     if not last.cause.is_curable:
         return "the same program fails again"
-    if len(failed) > 1 and _is_repeated(failed[-2], last):
-        return "the same error came twice without a step of progress"
+    pairs = itertools.pairwise(reversed(failed))
+    times = 1 + len(list(itertools.takewhile(_is_repetition, pairs)))
+    if times >= last.cause.max_repeats:
+        often = "twice" if times == 2 else f"{times} times"
+        return f"the same error came {often} without a step of progress"
     if len(failed) > max_restarts:
         return f"all {max_restarts} restarts are used (--max-restarts)"
     return ""
@@ -212,16 +225,21 @@ def _forbid_requeue(result: JobResult, requeue_code: int) -> JobResult:
     return dataclasses.replace(result, exit_code=1)
 
 
-def _has_not_resumed(
-    failed: Sequence[FailedAttempt], steps: AttemptSteps, result: JobResult
-) -> bool:
-    """Returns whether SIGTERM ended an attempt before it could go on from a step."""
-    is_resumable = any(attempt.steps.done is not None for attempt in failed)
-    is_terminated = result.exit_code == 128 + signal.SIGTERM
-    return is_resumable and is_terminated and steps.first is None
+def _requeue(
+    result: JobResult, attempts: Sequence[AttemptSteps], requeue_code: int
+) -> JobResult:
+    """Returns the result of a job that SIGTERM ended, which may go on from a step.
+
+    For example, a worker was killed while it saved.
+    """
+    is_resumable = any(steps.done is not None for steps in attempts)
+    if not is_resumable or result.exit_code != 128 + signal.SIGTERM:
+        return result
+    return dataclasses.replace(result, exit_code=requeue_code)
 
 
-def _is_repeated(before: FailedAttempt, last: FailedAttempt) -> bool:
+def _is_repetition(pair: tuple[FailedAttempt, FailedAttempt]) -> bool:
+    last, before = pair
     if before.cause.kind != last.cause.kind:
         return False
     if not last.has_advanced:

@@ -46,7 +46,10 @@ class Supervisor:
         record: The file for the steps of the first worker here.
         signals: The signals received so far, see `received_signals`.
         poll: Called repeatedly while the workers run.
-        ended_elsewhere: Returns how workers of other machines have ended, by index.
+        ended_elsewhere: Returns how workers of other machines have ended, and whether
+            they failed, by index.
+        report_exit: Called with the same of a worker here, if the coordinator is
+            elsewhere.
     """
 
     plan: LaunchPlan
@@ -65,7 +68,8 @@ class Supervisor:
     record: pathlib.Path | None = None
     signals: Sequence[int] = ()
     poll: Callable[[], object] = lambda: None
-    ended_elsewhere: Callable[[], Mapping[int, str]] = dict
+    ended_elsewhere: Callable[[], Mapping[int, tuple[str, bool]]] = dict
+    report_exit: Callable[[int, str, bool], object] = lambda *_: None
 
     def __post_init__(self) -> None:
         self.failed_at: float | None = None
@@ -126,7 +130,7 @@ class Supervisor:
             ),
             workers=self.plan.workers,
             options=options,
-            reported=self.plan.local,
+            reported=self.plan.reported,
         )
 
     def _start(self, guard: OrphanGuard, coordinator: Coordinator | None) -> None:
@@ -179,7 +183,7 @@ class Supervisor:
             if coordinator is not None:
                 ended = self.ended_elsewhere()
                 for index in ended.keys() - reported:
-                    coordinator.report_exit(index, ended[index], has_failed=False)
+                    coordinator.report_exit(index, *ended[index])
                 reported |= ended.keys()
             if coordinator is not None and (
                 coordinator.exit_code or coordinator.has_failure()
@@ -222,11 +226,10 @@ class Supervisor:
 
     def _record_exit(self, position: int, coordinator: Coordinator | None) -> None:
         process = self._processes[position]
-        if coordinator is not None:
-            index = self.plan.local[position]
-            has_failed = process.exit_code != 0
-            coordinator.report_exit(index, process.describe_exit(), has_failed)
-        if process.exit_code != 0:
+        has_failed = process.exit_code != 0
+        report = self.report_exit if coordinator is None else coordinator.report_exit
+        report(self.plan.local[position], process.describe_exit(), has_failed)
+        if has_failed:
             self._failed.append(position)
             is_planned = self._read_steps().is_preempted
             self._notice_failure(
@@ -239,7 +242,8 @@ class Supervisor:
 
     def _forward_signal(self, number: int, grace: float) -> None:
         for process in self._processes:
-            process.signal(number)
+            # After a hang-up they save as well.
+            process.signal(signal.SIGTERM if number == signal.SIGHUP else number)
         self._set_deadline(grace)
         self._reminder = time.monotonic() + _REMINDER_SECONDS
 

@@ -39,6 +39,11 @@ class LaunchPlan:
         """Whether the coordinator is started here."""
         return 0 in self.local
 
+    @property
+    def reported(self) -> Sequence[int]:
+        """The workers whose launchers tell this one how they end."""
+        return range(len(self.workers)) if self.token else self.local
+
 
 def plan_local(num_workers: int) -> LaunchPlan:
     """Returns a plan for workers on this machine only."""

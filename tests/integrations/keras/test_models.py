@@ -111,11 +111,14 @@ def test_model_that_is_first_called_outside_the_scope_belongs_to_it():
     assert model.weights[0].value.sharding == strategy.topology.replicated
 
 
-def test_model_outside_of_every_scope_is_untouched(trained):
+@pytest.mark.parametrize("train", ["fit", "train_on_batch"])
+def test_model_outside_of_every_scope_is_untouched_with_a_warning(trained, train):
     model = programs.build("linear")
     x, y = programs.data_for(model, rows=8)
-    with trained[0].scope():
-        model.fit(x, y, batch_size=8, verbose=0)
+    rule = "on all replicas must be created in the scope of the strategy. Received: "
+    with trained[0].scope(), pytest.warns(UserWarning, match=rule) as warned:
+        getattr(model, train)(x, y)
+    assert warned[0].filename == __file__
     assert model.weights[0].value.devices() == {jax.devices()[0]}
     assert "_mirrax_proxy" not in vars(model.weights[0])
 
@@ -132,15 +135,15 @@ def test_without_a_strategy_keras_gives_the_bits_that_it_gives_alone():
     assert programs.bits_of_training() == alone
 
 
-def test_model_outside_may_be_used_while_another_trains(trained):
+def test_model_outside_may_train_while_another_trains(trained):
     _, model, x, y = trained
     other = programs.build("linear")
 
-    class Predicts(keras.callbacks.Callback):
+    class Trains(keras.callbacks.Callback):
         def on_epoch_end(self, epoch, logs=None):
-            other.predict(x, verbose=0)
+            other.fit(x, y, verbose=0)
 
-    model.fit(x, y, batch_size=8, verbose=0, callbacks=[Predicts()])
+    model.fit(x, y, batch_size=8, verbose=0, callbacks=[Trains()])
     assert other.weights[0].value.devices() == {jax.devices()[0]}
 
 

@@ -107,6 +107,8 @@ def _over_batches(
         given["validation_data"] = held_out
     quiet = _without_warning() if isinstance(x, DatasetAdapter) else _NOTHING
     if strategy is None:
+        if original.__name__ == "fit":
+            _warn_of_scope(model, "fit")
         with _without_scope(), quiet:
             return original(**{"self": model, **given, **extra})
     topology = strategy.topology
@@ -127,6 +129,8 @@ def _over_batches(
 def _on_batch(original: Callable[..., Any], model: Any, *args: Any, **kw: Any) -> Any:
     strategy = strategy_of(model)
     if strategy is None:
+        if original.__name__ == "train_on_batch":
+            _warn_of_scope(model, "train_on_batch")
         with _without_scope():
             return original(model, *args, **kw)
     arguments = inspect.signature(original).bind(model, *args, **kw).arguments
@@ -138,6 +142,19 @@ def _on_batch(original: Callable[..., Any], model: Any, *args: Any, **kw: Any) -
         arguments["x"] = shard_batch(arguments["x"], topology)
     with _fitting(model, strategy, original.__name__):
         return original(**{"self": model, **arguments})
+
+
+def _warn_of_scope(model: Any, name: str) -> None:
+    """Warns if a model that belongs to no strategy is trained in a scope."""
+    frame = stack.frame()
+    if type(frame) is stack.CrossReplica and not frame.strategy.topology.is_single:
+        warnings.warn(
+            "A model that trains on all replicas must be created in the scope of the "
+            f"strategy. Received: `{name}` in a scope, of {model.name!r}, which was "
+            "created in none and trains on one device. Create it inside `with "
+            "strategy.scope():`.",
+            stacklevel=4,
+        )
 
 
 @contextlib.contextmanager
