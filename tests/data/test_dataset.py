@@ -16,6 +16,11 @@ def policy_of(dataset):
     return dataset.options().experimental_distribute.auto_shard_policy
 
 
+def test_data_in_place_of_a_pipeline_is_refused():
+    with pytest.raises(TypeError, match=r"Received: data of type tuple. .*as_dataset"):
+        Dataset((np.zeros(3), np.zeros(3)))
+
+
 def test_methods_leave_a_dataset_as_it_was():
     dataset = Dataset.range(3)
     dataset.map(lambda x: x + 1).batch(2).repeat(2).shuffle(2)

@@ -1,5 +1,6 @@
 """The communicator of a single replica, and what every communicator requires."""
 
+import jax
 import jax.numpy as jnp
 import pytest
 
@@ -99,3 +100,27 @@ def test_a_value_without_the_axis_is_refused(one, shape, axis):
 
     with pytest.raises(ValueError, match=rf"all_gather.*axis={axis}"):
         one.run(gather)
+
+
+@pytest.mark.parametrize("whole", [False, True], ids=["run", "run in a function"])
+def test_the_axis_of_the_replicas_has_size_one(one, whole):
+    with one.scope():
+        weight = mirrax.Variable(2.0)
+
+    @mirrax.function
+    def step(x):
+        number = jax.lax.axis_index("replica")
+        total, slope = jax.value_and_grad(lambda x: jax.lax.psum(x, "replica"))(x)
+        weight.assign_add(jax.lax.pmean(number + slope, "replica"))
+        jax.debug.print("{}", number)
+        return total, jax.lax.all_gather(weight, "replica"), x
+
+    run = mirrax.function(lambda x: one.run(step, (x,)))
+    total, gathered, same = run(3.0) if whole else one.run(step, (3.0,))
+    assert (total, gathered.tolist(), same, weight) == (3, [3], 3, 3)
+
+
+def test_the_axis_of_the_replicas_is_unknown_between_them(two_replicas):
+    outside = mirrax.function(lambda x: jax.lax.psum(x, "replica"))
+    with two_replicas.scope(), pytest.raises(NameError, match="replica"):
+        outside(1.0)

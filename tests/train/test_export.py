@@ -193,6 +193,14 @@ def test_a_function_without_signature_is_refused(path):
         train.export(path, predict=mirrax.function(lambda x: x))
 
 
+def test_a_signature_of_other_descriptions_is_refused(path):
+    spec = jax.ShapeDtypeStruct((2, 3), jnp.float32)
+    with pytest.raises(
+        ValueError, match=r"Write mirrax\.TensorSpec\(\[None, 3\], dtype"
+    ):
+        train.export(path, f=(lambda x: x, [spec]))
+
+
 def test_a_copy_for_each_replica_is_refused(path):
     with mirrored(2).scope():
         seen = mirrax.Variable(

@@ -237,8 +237,12 @@ def test_profile_of_too_few_steps_warns(tmp_path):
 
 def test_metric_that_is_no_number_is_refused_where_it_is_shown():
     progress = Progress(range(3), file=io.StringIO())
-    with pytest.raises(TypeError, match=r"numbers and scalar arrays.*loss of type"):
-        progress.show(loss=jnp.ones(3))
+    for value, kind in [
+        (jnp.ones(3), r"type ArrayImpl, shape \(3,\)"),
+        (mirrax.PerReplica((1.0, 2.0)), "type PerReplica"),
+    ]:
+        with pytest.raises(TypeError, match=rf"scalar arrays.*loss of {kind}\. Reduce"):
+            progress.show(loss=value)
 
 
 def test_profile_refuses_an_unusable_folder_before_the_first_step(tmp_path):

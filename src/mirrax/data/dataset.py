@@ -48,10 +48,11 @@ _SAVED_ROWS = 64
 class Dataset(GroupingOperations["Dataset"], NotTraceableLeaf):
     """A sequence of elements, each a structure of arrays.
 
-    A dataset is immutable: its methods return new ones. Each iteration restarts.
+    Made by `as_dataset`, or by a class method such as `range`. A dataset is immutable:
+    its methods return new ones. Each iteration restarts.
 
     Args:
-        plan: The nodes of the pipeline.
+        plan: The nodes of the pipeline, of another dataset.
         options: Sharding and execution options.
 
     >>> dataset = Dataset.range(5).map(lambda x: x * 2).batch(3)
@@ -63,6 +64,12 @@ class Dataset(GroupingOperations["Dataset"], NotTraceableLeaf):
     """The type of iterators; a subclass may convert elements."""
 
     def __init__(self, plan: Node, options: Options | None = None) -> None:
+        if not isinstance(plan, Node):
+            raise TypeError(
+                "A dataset is made of data by `mirrax.data.as_dataset`, or by a class "
+                "method such as `Dataset.from_tensor_slices`. Received: data of type "
+                f"{type(plan).__name__}. Write mirrax.data.as_dataset(data)."
+            )
         self._plan = plan
         self._options = options or Options()
         self._iterations = itertools.count()

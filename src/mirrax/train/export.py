@@ -231,7 +231,8 @@ def _stand_ins(specs: tuple[Any, ...]) -> tuple[Any, ...]:
         if not isinstance(spec, TensorSpec) or spec.shape is None:
             raise ValueError(
                 "The signature of an exported function has a `TensorSpec` with a known "
-                f"rank for each argument. Received: {spec!r}."
+                f"rank for each argument. Received: {spec!r}. Write "
+                "mirrax.TensorSpec([None, 3], dtype), with None for any size."
             )
         symbols = []
         for axis, size in enumerate(spec.shape):

@@ -142,10 +142,12 @@ class Progress(Generic[T]):
         for name, value in metrics.items():
             shape = getattr(value, "shape", None)
             if not isinstance(value, numbers.Real) and shape != ():
+                kind = f"type {type(value).__name__}"
+                kind = kind if shape is None else f"{kind}, shape {shape}"
                 raise TypeError(
                     "`Progress.show` takes numbers and scalar arrays. Received: "
-                    f"{name} of type {type(value).__name__}, shape {shape}. Reduce it "
-                    "first, for example with `strategy.reduce` or `jnp.mean`."
+                    f"{name} of {kind}. Reduce it first, for example with "
+                    "`strategy.reduce` or `jnp.mean`."
                 )
         self._metrics = metrics
 

@@ -50,9 +50,10 @@ def train_nnx(strategy, **options):
     return [np.asarray(v[...]) for v in (model.layers[0].kernel, norm.mean, norm.var)]
 
 
-def test_nnx_with_the_axis_trains_as_one_device():
+@pytest.mark.parametrize("count", [1, 4])
+def test_nnx_with_the_axis_trains_as_one_device(count):
     expected = train_nnx(mirrored(1))
-    for found, wanted in zip(train_nnx(mirrored(4), axis_name="replica"), expected):
+    for found, wanted in zip(train_nnx(mirrored(count), axis_name="replica"), expected):
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
 
 

@@ -26,7 +26,9 @@ def train(folder, killed_worker):
     strategy = mirrax.MultiWorkerMirroredStrategy()
     folder = pathlib.Path(folder)
     with strategy.scope():
-        model = programs.build("linear", keras.optimizers.Adam())
+        # It counts updates, not batches.
+        optimizer = keras.optimizers.Adam(gradient_accumulation_steps=2)
+        model = programs.build("linear", optimizer)
     x, y = programs.data_for(model, rows=12)
     callbacks = [keras.callbacks.BackupAndRestore(folder / "backup")]
     if strategy.topology.worker_index == killed_worker:

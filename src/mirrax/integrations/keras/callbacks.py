@@ -155,7 +155,9 @@ class _FollowChief(keras.callbacks.Callback):  # type: ignore[misc]
         own = np.asarray(internals.initial_epoch(self.model), np.int64)
         epoch = worker_exchange.from_first(self._topology, "first epoch", own)
         internals.set_initial_epoch(self.model, int(epoch))
-        self._num_steps = int(self.model.optimizer.iterations.numpy())
+        optimizer = self.model.optimizer
+        batches_per_update = optimizer.gradient_accumulation_steps or 1
+        self._num_steps = int(optimizer.iterations) * batches_per_update
         step_record.report_start(self._num_steps)
 
     @override

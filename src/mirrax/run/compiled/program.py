@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -11,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 import jax
 
 from mirrax._jax.config import checks_results, is_jit_disabled
+from mirrax._jax.jaxprs import stand_ins
 from mirrax.collectives.worker_guard import guarded
-from mirrax.devices.topology import Topology
+from mirrax.context import stack
+from mirrax.devices.topology import AXIS, Topology
 from mirrax.lazy_modules import LazyModule
 from mirrax.run.compiled import variable_io
 from mirrax.run.compiled.arguments import (
@@ -71,7 +74,23 @@ def trace_program(fn: Callable[..., Tree], given: CallArguments) -> Traced:
         args, kwargs = given.filled([placement.wrap(a) for placement, a in pairs])
         return split_results(fn(*args, **kwargs))
 
-    return trace(body, given.stand_ins, inside_replica=False)
+    frame = stack.frame()
+    is_alone = frame is None or frame.strategy.topology.is_single
+    axis_env = [(AXIS, 1)] if is_alone else []
+    traced = trace(body, given.stand_ins, inside_replica=False, axis_env=axis_env)
+    effects = traced.jaxpr.effects
+    uses_axis = any(getattr(effect, "name", None) == AXIS for effect in effects)
+    return _with_axis_of_one(traced) if uses_axis else traced
+
+
+def _with_axis_of_one(traced: Traced) -> Traced:
+    """Returns a trace that needs no axis of the replicas, as there is one replica."""
+    run = functools.partial(jax.core.eval_jaxpr, traced.jaxpr, traced.closed.consts)
+    alone = jax.vmap(run, in_axes=None, axis_name=AXIS, axis_size=1)
+    closed = jax.make_jaxpr(lambda *inputs: [output[0] for output in alone(*inputs)])(
+        *stand_ins(traced.jaxpr)
+    )
+    return dataclasses.replace(traced, closed=closed)
 
 
 class Program:
