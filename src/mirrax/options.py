@@ -98,8 +98,9 @@ class CommunicationOptions:
     """Hints for collectives.
 
     Args:
-        bytes_per_pack: Accepted for ported programs. XLA packs values into messages
-            itself; CPU workers send those of up to 512 KiB in one.
+        bytes_per_pack: Pack the values of one call into messages of about this size;
+            0 leaves the choice to XLA, or between CPU workers packs those of up to
+            512 KiB into one message.
         timeout_seconds: How long a collective may take before it counts as stuck.
         implementation: The transport between workers; AUTO works on all devices.
             Between CPU workers, RING is short for `cpu_sum="ALL_REDUCE"`.
@@ -108,8 +109,8 @@ class CommunicationOptions:
             "ALL_REDUCE": by XLA, over Gloo's ring, in an order that depends on the
             number of workers. "AUTO" chooses by size and number of replicas.
 
-    >>> CommunicationOptions(timeout_seconds=60).timeout_seconds
-    60
+    >>> CommunicationOptions(bytes_per_pack=50 * 1024 * 1024).bytes_per_pack
+    52428800
     """
 
     bytes_per_pack: int = 0
@@ -121,7 +122,7 @@ class CommunicationOptions:
         size = self.bytes_per_pack
         if not _is_number(size) or size < 0 or size != int(size):
             raise ValueError(
-                "`bytes_per_pack` must be 0 or a number of bytes. "
+                "`bytes_per_pack` must be 0 (XLA decides) or a number of bytes. "
                 f"Received: bytes_per_pack={self.bytes_per_pack!r}."
             )
         seconds = self.timeout_seconds

@@ -1,4 +1,4 @@
-"""XLA's all-reduce, under all its names."""
+"""XLA's all-reduce, and how values are packed into messages."""
 
 import jax
 import jax.numpy as jnp
@@ -6,11 +6,13 @@ import pytest
 
 import mirrax
 from mirrax.collectives import XlaAllReduce
+from tests.programs import engines, mirrored, parts, replica_id
+
+NO_OPTIONS = mirrax.CommunicationOptions()
 
 
-def messages(ops, values):
+def messages(ops, values, options=NO_OPTIONS):
     """Returns how many elements go into each psum of a program."""
-    options = mirrax.CommunicationOptions()
     jaxpr = jax.make_jaxpr(
         lambda *xs: ops.sum_over_replicas(xs, 2, options), axis_env=[("replica", 2)]
     )(*values)
@@ -30,9 +32,23 @@ def test_all_reduce_leaves_packing_to_xla(values):
     assert messages(XlaAllReduce(), values) == [[2], [2], [4], [2]]
 
 
-@pytest.mark.parametrize("num_packs", [0, 1, 2])
-def test_num_packs_is_left_to_xla(values, num_packs):
-    assert messages(mirrax.NcclAllReduce(num_packs), values) == [[2], [2], [4], [2]]
+def test_bytes_per_pack_bounds_the_messages(values):
+    options = mirrax.CommunicationOptions(bytes_per_pack=16)
+    assert messages(XlaAllReduce(), values, options) == [[4], [4], [2]]
+
+
+@pytest.mark.parametrize(
+    ("num_packs", "sizes"),
+    [
+        (1, [[10]]),
+        (2, [[4], [6]]),
+        (9, [[2], [2], [4], [2]]),
+        (0, [[2], [2], [4], [2]]),
+    ],
+    ids=["one", "two", "more_than_values", "none"],
+)
+def test_num_packs_bounds_the_messages(values, num_packs, sizes):
+    assert messages(mirrax.NcclAllReduce(num_packs), values) == sizes
 
 
 @pytest.mark.parametrize(
@@ -43,3 +59,19 @@ def test_num_packs_is_left_to_xla(values, num_packs):
 def test_negative_num_packs_is_refused(kind):
     with pytest.raises(ValueError, match=r"must be 0 \(no packing\).*num_packs=-1"):
         kind(num_packs=-1)
+
+
+@engines
+@pytest.mark.parametrize("bytes_per_pack", [1, 8, 1 << 20])
+def test_packed_sums_are_right(bytes_per_pack, engine):
+    strategy = mirrored(2)
+    options = mirrax.CommunicationOptions(bytes_per_pack=bytes_per_pack)
+
+    def step():
+        values = [jnp.ones(2) * replica_id(), jnp.int32(3), jnp.ones((1, 2))]
+        return mirrax.get_replica_context().all_reduce("SUM", values, options)
+
+    first, second, third = strategy.run(engine(step))
+    assert parts(strategy, first) == [[1.0, 1.0]] * 2
+    assert parts(strategy, second) == [6] * 2
+    assert parts(strategy, third) == [[[2.0, 2.0]]] * 2

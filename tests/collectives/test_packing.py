@@ -6,15 +6,34 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirrax.collectives.packing import groups_of_small, in_packs
+from mirrax.collectives.packing import groups_by_bytes, groups_by_count, in_packs
+
+SIZES = st.lists(st.integers(0, 50), max_size=30)
 
 
-@given(sizes=st.lists(st.integers(0, 50), max_size=30))
-def test_small_values_are_one_group_and_the_others_one_each(sizes):
-    groups = groups_of_small([np.zeros(size, np.int8) for size in sizes], 20)
-    small = [i for i, size in enumerate(sizes) if size <= 20]
-    large = [[i] for i, size in enumerate(sizes) if size > 20]
-    assert groups == [small] * bool(small) + large
+def flatten(groups):
+    return [index for group in groups for index in group]
+
+
+@given(sizes=SIZES, bytes_per_pack=st.integers(1, 100))
+def test_groups_by_bytes_are_closed_once_they_are_full(sizes, bytes_per_pack):
+    values = [np.zeros(size, np.int8) for size in sizes]
+    groups = groups_by_bytes(values, bytes_per_pack)
+    assert flatten(groups) == list(range(len(sizes)))
+    assert all(groups)
+    before_the_last = [sum(sizes[i] for i in group[:-1]) for group in groups]
+    assert all(held < bytes_per_pack for held in before_the_last)
+    totals = [sum(sizes[i] for i in group) for group in groups[:-1]]
+    assert all(total >= bytes_per_pack for total in totals)
+
+
+@given(num_values=st.integers(0, 40), num_packs=st.integers(1, 50))
+def test_groups_by_count_are_as_many_as_asked_and_even(num_values, num_packs):
+    groups = groups_by_count(num_values, num_packs)
+    assert flatten(groups) == list(range(num_values))
+    lengths = [len(group) for group in groups]
+    assert len(lengths) == max(1, min(num_values, num_packs))
+    assert max(lengths) - min(lengths) <= 1
 
 
 @pytest.fixture

@@ -79,6 +79,11 @@ def test_options_choose_how_to_add_up(size, options, expected):
     assert [name for name, _ in found] == expected
 
 
+def test_bytes_per_pack_bounds_the_messages():
+    found = messages([jnp.ones(2)] * 3, 2, bytes_per_pack=16)
+    assert found == [("all_to_all", 8), ("all_to_all", 4)]
+
+
 def numbers(seed, size, dtype):
     values = np.random.default_rng(seed).standard_normal(size) * 100
     return jnp.asarray(values).astype(dtype)

@@ -11,6 +11,7 @@ import jax
 from jax import lax
 from typing_extensions import override
 
+from mirrax.collectives import packing
 from mirrax.collectives.cross_device_ops import CrossDeviceOps
 from mirrax.devices.topology import AXIS
 from mirrax.options import CommunicationOptions
@@ -26,11 +27,14 @@ class XlaAllReduce(CrossDeviceOps):
         num_replicas: int,
         options: CommunicationOptions,
     ) -> list[jax.Array]:
-        return psum(values)
+        if not options.bytes_per_pack:
+            return psum(values)
+        groups = packing.groups_by_bytes(values, options.bytes_per_pack)
+        return packing.in_packs(values, groups, psum)
 
 
-class _NamedAllReduce(XlaAllReduce):
-    """XLA's all-reduce under another name, with the argument that TensorFlow has."""
+class _PackedAllReduce(CrossDeviceOps):
+    """XLA's all-reduce, in a number of messages that the user chooses."""
 
     def __init__(self, num_packs: int = 1) -> None:
         if num_packs < 0:
@@ -38,23 +42,38 @@ class _NamedAllReduce(XlaAllReduce):
                 "`num_packs` must be 0 (no packing) or the number of messages. "
                 f"Received: num_packs={num_packs}."
             )
+        self._num_packs = num_packs
+
+    @override
+    def sum_over_replicas(
+        self,
+        values: Sequence[jax.Array],
+        num_replicas: int,
+        options: CommunicationOptions,
+    ) -> list[jax.Array]:
+        if not self._num_packs:
+            return psum(values)
+        groups = packing.groups_by_count(len(values), self._num_packs)
+        return packing.in_packs(values, groups, psum)
 
 
-class NcclAllReduce(_NamedAllReduce):
+class NcclAllReduce(_PackedAllReduce):
     """All-reduce with NCCL, which XLA uses on GPUs; elsewhere XLA's own.
 
     Args:
-        num_packs: Accepted for ported programs. XLA packs values into messages itself.
+        num_packs: Into how many messages to pack the values of one call; 0 sends each
+            separately.
 
     >>> strategy = mirrax.MirroredStrategy(cross_device_ops=NcclAllReduce(num_packs=2))
     """
 
 
-class HierarchicalCopyAllReduce(_NamedAllReduce):
+class HierarchicalCopyAllReduce(_PackedAllReduce):
     """XLA's all-reduce, which knows the links between devices by itself.
 
     Args:
-        num_packs: Accepted for ported programs. XLA packs values into messages itself.
+        num_packs: Into how many messages to pack the values of one call; 0 sends each
+            separately.
 
     >>> strategy = mirrax.MirroredStrategy(cross_device_ops=HierarchicalCopyAllReduce())
     """
@@ -105,5 +124,5 @@ class ReductionToOneDevice(CrossDeviceOps):
 
 
 def psum(values: Sequence[jax.Array]) -> list[jax.Array]:
-    """Returns the sums over the replicas."""
+    """Returns the sums over the replicas; XLA may pack them into one message."""
     return list(lax.psum(tuple(values), AXIS))

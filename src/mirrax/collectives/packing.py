@@ -6,8 +6,28 @@ from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 Reduce = Callable[[list[jax.Array]], list[jax.Array]]
+
+
+def groups_by_bytes(
+    values: Sequence[jax.Array], bytes_per_pack: int
+) -> list[list[int]]:
+    """Returns indices in packs, each closed once it holds `bytes_per_pack` bytes.
+
+    >>> groups_by_bytes([jnp.int32(1), jnp.int32(2), jnp.zeros(2), jnp.int32(3)], 8)
+    [[0, 1], [2], [3]]
+    """
+    groups: list[list[int]] = []
+    filled = bytes_per_pack
+    for index, value in enumerate(values):
+        if filled >= bytes_per_pack:
+            groups.append([])
+            filled = 0
+        groups[-1].append(index)
+        filled += value.nbytes
+    return groups
 
 
 def groups_of_small(values: Sequence[jax.Array], small_bytes: int) -> list[list[int]]:
@@ -19,6 +39,16 @@ def groups_of_small(values: Sequence[jax.Array], small_bytes: int) -> list[list[
     small = [i for i, value in enumerate(values) if value.nbytes <= small_bytes]
     large = [[i] for i, value in enumerate(values) if value.nbytes > small_bytes]
     return [small, *large] if small else large
+
+
+def groups_by_count(num_values: int, num_packs: int) -> list[list[int]]:
+    """Returns indices in at most `num_packs` packs of nearly equal length.
+
+    >>> groups_by_count(5, num_packs=2)
+    [[0, 1, 2], [3, 4]]
+    """
+    num_packs = max(1, min(num_packs, num_values))
+    return [pack.tolist() for pack in np.array_split(range(num_values), num_packs)]
 
 
 def in_packs(

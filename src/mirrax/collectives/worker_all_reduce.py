@@ -43,7 +43,10 @@ class WorkerAllReduce(CrossDeviceOps):
         way = options.cpu_sum
         if options.implementation is CollectiveCommunication.RING:
             way = CpuSum.ALL_REDUCE
-        groups = packing.groups_of_small(values, worker_costs.PACKED_BYTES)
+        if options.bytes_per_pack:
+            groups = packing.groups_by_bytes(values, options.bytes_per_pack)
+        else:
+            groups = packing.groups_of_small(values, worker_costs.PACKED_BYTES)
         sum_each = functools.partial(_sum_each, num_replicas=num_replicas, way=way)
         return packing.in_packs(values, groups, sum_each)
 
