@@ -148,6 +148,40 @@ def test_a_generator_needs_a_description():
         Dataset.from_generator(lambda: iter([1]))
 
 
+def test_generators_may_yield_strings_in_lists_and_tensors():
+    signature = (tf.TensorSpec([], tf.string), tf.TensorSpec([None], tf.string))
+    yielded = [(tf.constant("a"), ["b", "c"]), (b"d", np.array(["e"]))]
+    dataset = Dataset.from_generator(lambda: yielded, output_signature=signature)
+    found = [(one.numpy(), several.numpy().tolist()) for one, several in dataset]
+    assert found == [(b"a", [b"b", b"c"]), (b"d", [b"e"])]
+
+
+@pytest.mark.parametrize(("value", "dtype"), [(1, tf.string), ("a", tf.int32)])
+def test_generators_must_yield_what_they_were_said_to(value, dtype):
+    spec = tf.TensorSpec([], dtype)
+    dataset = Dataset.from_generator(lambda: [value], output_signature=spec)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="must fit"):
+        list(dataset)
+
+
+def test_every_operation_takes_a_name(tmp_path):
+    path = tmp_path / "lines.txt"
+    path.write_text("one\n")
+    (line,) = tf.data.TextLineDataset(str(path), name="lines").take(1, name="take")
+    dataset = Dataset.range(4, name="range").map(lambda x: x + 1, name="map")
+    dataset = dataset.filter(lambda x: x > 2, name="filter").batch(2, name="batch")
+    assert line.numpy() == b"one"
+    assert dataset.get_single_element(name="only").numpy().tolist() == [3, 4]
+
+
+def test_a_list_returned_by_map_is_a_tuple_of_components():
+    dataset = Dataset.range(3).map(
+        lambda x: [x, "text"], synchronous=False, use_unbounded_threadpool=True
+    )
+    assert isinstance(dataset.element_spec, tuple)
+    assert [int(x) for x in dataset.map(lambda x, text: x * 2)] == [0, 2, 4]
+
+
 def test_a_range_may_have_another_type():
     (last,) = Dataset.range(2, 3, output_type=tf.float32)
     assert last.dtype == tf.float32

@@ -13,7 +13,8 @@ def test_shapes_and_dtypes_in_a_function():
     def flattened(x):
         rows, columns = x.shape.as_list()
         low = tf.cast(x.dtype.min, tf.float32)
-        return tf.reshape(tf.maximum(x, low), [rows * columns]), x.shape.rank
+        shape = x.shape
+        return tf.reshape(tf.maximum(x, low), [rows * columns]), shape.rank
 
     flat, rank = flattened(tf.ones([2, 3]))
     assert flat.shape == (6,)
@@ -30,6 +31,10 @@ def test_shapes_and_dtypes_in_a_function():
         ("x.dtype.is_integer", False),
         ("x.dtype.as_numpy_dtype(1.5)", 1.5),
         ("tf.int32.max", 2**31 - 1),
+        ("[shape.as_list() for shape in (x.shape,)]", [[2, 3]]),
+        ("[dtype.is_floating for dtype in (x.dtype, tf.int32)]", [True, False]),
+        ("[dtype.as_numpy_dtype(1) for dtype in (tf.float16,)]", [1]),
+        ("tf.rank(x).numpy()", 2),
         ("x.shape", (2, 3)),
     ],
 )

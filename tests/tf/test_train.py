@@ -251,6 +251,7 @@ def test_generator_of_a_module_is_saved(tmp_path):
 def test_checkpoint_takes_options(tmp_path):
     options = tf.train.CheckpointOptions(experimental_io_device="/job:localhost")
     assert options.experimental_io_device == "/job:localhost"
+    options.enable_async = True
     checkpoint = tf.train.Checkpoint(w=tf.Variable(1.0))
     path = checkpoint.save(tmp_path / "ckpt", options=options)
     checkpoint.restore(path, options=options).assert_consumed()

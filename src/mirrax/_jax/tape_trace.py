@@ -98,6 +98,11 @@ class Operation:
     params: dict[str, Any]
 
     def __call__(self, *values: Any) -> Any:
+        # JAX's functions with a derivative of their own keep the structure of their
+        # result, and refuse to be called again.
+        for function in self.params.get("subfuns", ()):
+            for store in filter(None, getattr(function, "stores", ())):
+                store.reset()
         return self.primitive.bind(*values, **self.params)
 
 

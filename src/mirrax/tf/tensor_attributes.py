@@ -17,7 +17,8 @@ from mirrax import TensorShape
 from mirrax.tf.dtypes import limits
 
 OF_SHAPES = ("as_list", "dims", "is_fully_defined", "ndims", "num_elements", "rank")
-OF_DTYPES = ("as_numpy_dtype", "base_dtype", "is_floating", "is_integer", "max", "min")
+OF_DTYPES = ("as_numpy_dtype", "base_dtype", "is_floating", "is_integer")
+LIMITS = ("max", "min")
 _DTYPES = ("bfloat16", "float16", "float32", "float64", "int32", "int64", "uint8")
 
 
@@ -34,11 +35,12 @@ class TensorAttributes(ast.NodeTransformer):
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         owner = node.value
         self.generic_visit(node)
-        if isinstance(owner, ast.Attribute):
-            if owner.attr == "shape" and node.attr in OF_SHAPES:
-                node.value = self._call("shape_of", owner)
-            elif owner.attr in ("dtype", *_DTYPES) and node.attr in OF_DTYPES:
-                node.value = self._call("dtype_of", owner)
+        if not isinstance(node.ctx, ast.Load):
+            return node
+        if node.attr in OF_SHAPES:
+            node.value = self._call("shape_of", owner)
+        elif node.attr in OF_DTYPES or (node.attr in LIMITS and _is_dtype(owner)):
+            node.value = self._call("dtype_of", owner)
         return node
 
     def _call(self, name: str, argument: ast.expr) -> ast.expr:
@@ -48,6 +50,10 @@ class TensorAttributes(ast.NodeTransformer):
         for node in (made, *ast.walk(made.func)):
             ast.copy_location(node, argument)
         return made
+
+
+def _is_dtype(owner: ast.expr) -> bool:
+    return isinstance(owner, ast.Attribute) and owner.attr in ("dtype", *_DTYPES)
 
 
 def shape_of(shape: Any) -> Any:

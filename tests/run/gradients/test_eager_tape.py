@@ -175,7 +175,9 @@ def test_functions_with_a_derivative_of_their_own():
         y = odd(x) * 2
         z = jax.nn.silu(x)
         stopped = jax.lax.stop_gradient(x) * x
+        hidden = odd(jax.lax.stop_gradient(x)) * x
     assert float(tape.gradient(stopped, x)) == 1
+    assert float(tape.gradient(hidden, x)) == 1
     assert float(tape.gradient(y, x)) == 14
     assert float(tape.gradient(y, x)) == 14
     np.testing.assert_allclose(tape.gradient(z, x), jax.grad(jax.nn.silu)(1.0))

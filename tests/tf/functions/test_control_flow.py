@@ -171,11 +171,11 @@ def test_unconnected_gradients_can_be_zero():
 @everywhere
 def test_print_shows_values(place, capsys):
     tf.function(lambda: None)
-    place(lambda x: tf.print("loss:", x, [1], sep="|"))(tf.constant(1.5))
+    place(lambda x: tf.print("loss:", x, [1], {"a": "b"}, sep="|"))(tf.constant(1.5))
     import jax
 
     jax.effects_barrier()
-    assert capsys.readouterr().err.strip() == "loss:|1.5|[array(1)]"
+    assert capsys.readouterr().err.strip() == "loss:|1.5|[1]|{'a': 'b'}"
 
 
 def test_print_goes_to_other_streams(capsys):

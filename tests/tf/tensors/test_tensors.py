@@ -219,3 +219,25 @@ def test_sum_of_booleans_is_their_number():
 
 def test_mask_of_no_sequences_is_empty():
     assert tf.sequence_mask(tf.zeros((0,), tf.int32)).shape == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("make", "dtype"),
+    [
+        (lambda: tf.constant(1.0), tf.float32),
+        (lambda: tf.constant([[1, 2]]), tf.int32),
+        (lambda: tf.constant(2**40), tf.int64),
+        (lambda: tf.constant([]), tf.float32),
+        (lambda: tf.constant([True]), tf.bool),
+        (lambda: tf.constant(np.float64(1)), tf.float64),
+        (lambda: tf.constant(1, tf.float64), tf.float64),
+        (lambda: tf.range(3), tf.int32),
+        (lambda: tf.range(3, dtype=tf.int64), tf.int64),
+        (lambda: tf.Variable(0.0), tf.float32),
+        (lambda: tf.Variable([1]), tf.int32),
+        (lambda: tf.constant(1.0) * 2.5, tf.float32),
+    ],
+)
+def test_python_numbers_have_32_bits_where_64_are_enabled(make, dtype):
+    with jax.enable_x64(True):
+        assert make().dtype == dtype

@@ -25,6 +25,7 @@ from mirrax.data.plan.node import (
     as_count,
 )
 from mirrax.data.plan.seeds import Seeded, random_for
+from mirrax.errors import InvalidArgumentError
 from mirrax.values.tensor_spec import TensorSpec
 
 
@@ -236,7 +237,7 @@ class _GeneratedStream(ReplayedStream):
             pairs = zip(leaves, self._specs, strict=True)
             return [_fitted(leaf, spec) for leaf, spec in pairs]
         except (TypeError, ValueError) as error:
-            raise ValueError(
+            raise InvalidArgumentError(
                 "What a generator yields must fit its `output_signature`. Received: "
                 f"element {self._taken}, {element!r}, for "
                 f"{jax.tree.unflatten(self.structure, self._specs)}."
@@ -244,12 +245,11 @@ class _GeneratedStream(ReplayedStream):
 
 
 def _fitted(leaf: Any, spec: TensorSpec) -> Any:
-    if spec.dtype == STRING:
-        if not isinstance(leaf, bytes | str):
-            raise TypeError
-        return leaf.encode() if isinstance(leaf, str) else leaf
-    array = np.asarray(leaf)
-    if array.size and not np.can_cast(array.dtype, spec.dtype, "same_kind"):
+    array = as_array(leaf)
+    is_other_kind = (array.dtype == STRING) != (spec.dtype == STRING)
+    if array.size and (
+        is_other_kind or not np.can_cast(array.dtype, spec.dtype, "same_kind")
+    ):
         raise TypeError
     if not spec.allows(array.shape):
         raise ValueError

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -28,13 +29,24 @@ class _Tensors:
 
     iterator_type: type[mirrax.data.DatasetIterator] = DatasetIterator
 
+    def __init__(self, *args: Any, name: Any = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+
     def _with_plan(self: Any, plan: Any) -> Dataset:
         return Dataset(plan, self.options())
 
-    def map(self, map_func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        return super().map(_on_tensors(map_func), *args, **kwargs)  # type: ignore[misc]
+    def map(
+        self,
+        map_func: Callable[..., Any],
+        num_parallel_calls: Any = None,
+        deterministic: bool | None = None,
+        synchronous: Any = None,
+        use_unbounded_threadpool: bool = False,
+    ) -> Any:
+        function = _on_tensors(map_func)
+        return super().map(function, num_parallel_calls, deterministic)  # type: ignore[misc]
 
-    def filter(self, predicate: Callable[..., Any], name: Any = None) -> Any:
+    def filter(self, predicate: Callable[..., Any]) -> Any:
         return super().filter(_on_tensors(predicate))  # type: ignore[misc]
 
     def ragged_batch(
@@ -59,7 +71,7 @@ class _Tensors:
         state = jax.tree.map(host, initial_state)
         return jax.tree.map(host, super().reduce(state, reduce_func))  # type: ignore[misc]
 
-    def get_single_element(self: Any, name: str | None = None) -> Any:
+    def get_single_element(self: Any) -> Any:
         """Returns the only element."""
         found = list(self.take(2))
         if len(found) != 1:
@@ -90,14 +102,24 @@ class _Tensors:
         raise AttributeError(f"`mirrax.tf` has no `{full}`.{advice}", name=name)
 
 
+def _named(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a function that also takes TensorFlow's `name`, which has no effect."""
+
+    @functools.wraps(function)
+    def called(*args: Any, name: Any = None, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    return called
+
+
 def _made_by(make: Callable[..., mirrax.data.Dataset]) -> Any:
     """Returns a constructor of Mirrax, as one of a dataset of tensors."""
 
     @functools.wraps(make)
-    def made(*args: Any, name: Any = None, **kwargs: Any) -> Dataset:
+    def made(*args: Any, **kwargs: Any) -> Dataset:
         return as_tensors(make(*args, **kwargs))
 
-    return staticmethod(made)
+    return staticmethod(_named(made))
 
 
 class Dataset(_Tensors, mirrax.data.Dataset):
@@ -160,6 +182,11 @@ class Dataset(_Tensors, mirrax.data.Dataset):
         return as_tensors(mirrax.data.Dataset.zip(*given))
 
 
+for _name, _method in inspect.getmembers_static(Dataset, inspect.isfunction):
+    if not _name.startswith("_"):
+        setattr(_Tensors, _name, _named(_method))
+
+
 class TFRecordDataset(_Tensors, mirrax.data.TFRecordDataset):
     """`tf.data.TFRecordDataset`."""
 
@@ -173,11 +200,15 @@ class FixedLengthRecordDataset(_Tensors, mirrax.data.FixedLengthRecordDataset):
 
 
 def _on_tensors(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a function that gets strings and other values on the host as tensors."""
+    """Returns a function of tensors whose result, if a list, is a tuple of components.
+
+    Strings and other values on the host become tensors.
+    """
 
     @functools.wraps(function)
     def called(*values: Any) -> Any:
-        return function(*element(values))
+        made = function(*element(values))
+        return tuple(made) if isinstance(made, list) else made
 
     return called
 

@@ -177,7 +177,8 @@ def _opened(stream: Any) -> Iterator[Any]:
 
 
 def _shown(item: Any) -> Any:
-    return item if isinstance(item, str) else jax.tree.map(np.asarray, item)
+    plain = str | bytes | bool | int | float
+    return jax.tree.map(lambda x: x if isinstance(x, plain) else np.asarray(x), item)
 
 
 @contextlib.contextmanager

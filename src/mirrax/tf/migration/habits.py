@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from mirrax.tf.migration.findings import DIFFERS, Finding
-from mirrax.tf.tensor_attributes import OF_DTYPES, OF_SHAPES
+from mirrax.tf.tensor_attributes import LIMITS, OF_DTYPES, OF_SHAPES
 
 _ABOUT_SHAPES = (
     "`mirrax tf` and `tf.function` provide it; elsewhere only variables and elements "
@@ -33,7 +33,7 @@ def _habits(node: ast.AST) -> Iterator[Finding]:
         kind = node.value.attr
         if kind == "shape" and node.attr in OF_SHAPES:
             yield Finding(node.lineno, DIFFERS, f".shape.{node.attr}", _ABOUT_SHAPES)
-        elif kind == "dtype" and node.attr in OF_DTYPES:
+        elif kind == "dtype" and node.attr in (*OF_DTYPES, *LIMITS):
             yield Finding(node.lineno, DIFFERS, f".dtype.{node.attr}", ABOUT_DTYPES)
     elif isinstance(node, ast.BinOp):
         if _may_be_tensor_with_list(node) or _may_be_tensor_with_list(_swapped(node)):

@@ -15,6 +15,7 @@ from mirrax.tf.exports import defined_after
 from mirrax.tf.tensors.ragged_tensors import on_values
 from mirrax.tf.tensors.tensor import (
     Tensor,
+    dtype_of_numbers,
     is_row_stand_in,
     is_traced,
     operands,
@@ -120,7 +121,8 @@ def range(
     start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name: Any = None
 ) -> Any:
     first, last = (0, start) if limit is None else (start, limit)
-    return jnp.arange(first, last, delta, dtype=canonical(dtype))
+    kind = dtype_of_numbers([first, last, delta]) if dtype is None else dtype
+    return jnp.arange(first, last, delta, dtype=canonical(kind))
 
 
 def linspace(start: Any, stop: Any, num: Any, name: Any = None, axis: int = 0) -> Any:

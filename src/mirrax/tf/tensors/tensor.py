@@ -15,7 +15,7 @@ import numpy as np
 
 import mirrax
 from mirrax import TensorShape
-from mirrax.tf.dtypes import canonical, string
+from mirrax.tf.dtypes import canonical, float32, int32, int64, string
 from mirrax.tf.tensors.host_tensors import HostTensor
 from mirrax.tf.tensors.ragged_tensors import RaggedTensor, on_values
 
@@ -57,9 +57,25 @@ def tensor(value: Any, dtype: Any = None) -> Any:
         )
     if holds_strings(value):
         return string_tensor(value)
-    array = jnp.asarray(value)
+    array = jnp.asarray(value, dtype_of_numbers(value))
     # With an explicit dtype, so that it is not weakly typed.
     return jnp.asarray(array, canonical(array.dtype if dtype is None else dtype))
+
+
+def dtype_of_numbers(value: Any) -> Any:
+    """Returns TensorFlow's dtype of Python numbers or lists of them; None for others.
+
+    It has 32 bits, also where `jax_enable_x64` is set.
+    """
+    if hasattr(value, "dtype") or canonical(int64) == int32:
+        return None
+    numbers = jax.tree.leaves(value)
+    kinds = set(map(type, numbers))
+    if not kinds <= {bool, int, float} or kinds == {bool}:
+        return None
+    if float in kinds or not kinds:
+        return float32
+    return int32 if all(-(2**31) <= x < 2**31 for x in numbers) else int64
 
 
 def operands(*values: Any) -> list[Any]:

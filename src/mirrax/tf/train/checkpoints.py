@@ -96,7 +96,7 @@ def load_checkpoint(ckpt_dir_or_file: Any) -> CheckpointReader:
     return CheckpointReader(train.load_checkpoint(ckpt_dir_or_file))
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass
 class CheckpointOptions:
     """`tf.train.CheckpointOptions`: only `enable_async` has an effect.
 

@@ -15,15 +15,16 @@ from mirrax import TensorShape
 from mirrax.tf.errors import OutOfRangeError
 from mirrax.tf.tensors.indexed_slices import IndexedSlices
 from mirrax.tf.tensors.indexing import gather, gather_nd, keys_of
-from mirrax.tf.tensors.tensor import tensor
+from mirrax.tf.tensors.tensor import dtype_of_numbers, tensor
 from mirrax.tf.variables.variable_reads import VariableSlice, VariableValue
 
 _COMBINING = (mirrax.VariableAggregation.SUM, mirrax.VariableAggregation.MEAN)
 
 
-def make_variable(*args: Any, **kwargs: Any) -> Any:
+def make_variable(initial_value: Any, dtype: Any = None, **kwargs: Any) -> Any:
     """Returns a new Mirrax variable with TensorFlow's methods."""
-    return with_methods(mirrax.Variable(*args, **kwargs))
+    kind = dtype_of_numbers(initial_value) if dtype is None else dtype
+    return with_methods(mirrax.Variable(initial_value, dtype=kind, **kwargs))
 
 
 def with_methods(variable: Any) -> Any:
