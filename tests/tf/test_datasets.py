@@ -1,5 +1,7 @@
 """`tf.data`: datasets whose elements are tensors."""
 
+import gzip
+
 import numpy as np
 import pytest
 
@@ -265,3 +267,27 @@ def test_datasets_that_others_are_made_of_have_tensors_as_elements():
 def test_missing_operations_name_what_to_use(name, advice):
     with pytest.raises(AttributeError, match=f"has no.*{name}.*Use {advice}"):
         getattr(tf.data.Dataset.range(1), name)
+
+
+def test_csv_files_are_decompressed(tmp_path):
+    path = str(tmp_path / "rows.csv.gz")
+    with gzip.open(path, "wt") as file:
+        file.write("label,x,y\n1,2.0,3.0\n0,5.0,6.0\n")
+
+    rows = tf.data.experimental.CsvDataset(
+        path, [tf.int32, tf.float32], "GZIP", header=True, exclude_cols=[1]
+    )
+    assert [(int(a), float(b)) for a, b in rows] == [(1, 3.0), (0, 6.0)]
+    batches = tf.data.experimental.make_csv_dataset(
+        path,
+        2,
+        label_name="label",
+        shuffle=False,
+        num_epochs=1,
+        compression_type="GZIP",
+    )
+    features, labels = next(iter(batches))
+    assert features["y"].numpy().tolist() == [3.0, 6.0]
+    assert labels.numpy().tolist() == [1, 0]
+    with pytest.raises(ValueError, match="Decompress the files"):
+        list(tf.data.experimental.CsvDataset(path, [tf.int32], "ZLIB"))

@@ -130,3 +130,35 @@ def test_normalization_adapts_to_a_dataset():
     rows = np.array([[0.0], [2.0], [4.0], [6.0]], np.float32)
     layer.adapt(tf.data.Dataset.from_tensor_slices(rows).batch(2))
     np.testing.assert_allclose(layer(rows[:2]), [[-1.3416408], [-0.4472136]], 1e-5)
+
+
+def test_sequential_model_begins_with_texts():
+    texts, labels = np.array(["good film", "bad film", "good", "bad"]), [1, 0, 1, 0]
+    words = layers.TextVectorization(output_sequence_length=3)
+    words.adapt(texts)
+    core = tf.keras.Sequential(
+        [layers.Embedding(5, 4), layers.GlobalAveragePooling1D(), layers.Dense(1)]
+    )
+    source = tf.keras.Input(shape=(1,), dtype=tf.string)
+    model = tf.keras.Sequential([source, words, core])
+    model.compile("sgd", "mse")
+    raw = tf.data.Dataset.from_tensor_slices((texts, labels)).batch(2)
+
+    history = model.fit(raw, validation_data=(texts, np.array(labels)), verbose=0)
+    core.compile("sgd", "mse")
+    expected = core.evaluate(raw.map(lambda x, y: (words(x), y)), verbose=0)
+    assert history.history["val_loss"] == [pytest.approx(expected)]
+    assert model.evaluate(raw, verbose=0) == pytest.approx(expected)
+    predicted = core(words(texts)).numpy()
+    np.testing.assert_allclose(model(tf.constant(texts)), predicted, 1e-6)
+    for given in (texts, raw.map(lambda x, y: x)):
+        np.testing.assert_allclose(model.predict(given, verbose=0), predicted, 1e-6)
+    with pytest.raises(NotImplementedError, match="Save the layers after it"):
+        model.save("model.keras")
+
+
+def test_words_of_texts_may_stay_ragged():
+    words = layers.TextVectorization(vocabulary=["a", "b"], ragged=True)
+    found = words(["a b a", "b"])
+    assert found.to_list() == [[2, 3, 2], [3]]
+    assert found[:, :-1].to_tensor().numpy().tolist() == [[2, 3], [0, 0]]

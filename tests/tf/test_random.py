@@ -138,3 +138,24 @@ def test_initializers_draw_from_the_seed():
         tf.random_uniform_initializer(-1.0, 1.0)([50], tf.float32),
     ]
     assert all(np.std(values.numpy()) > 0.3 for values in made)
+
+
+def test_candidates_are_drawn_by_rank():
+    given = tf.constant([[0], [9]], tf.int64)
+    sampled, expected, counts = tf.random.log_uniform_candidate_sampler(
+        given, 1, 4000, False, 10
+    )
+    shares = np.log(np.arange(2, 12) / np.arange(1, 11)) / np.log(11)
+    found = np.bincount(sampled.numpy(), minlength=10) / 4000
+    np.testing.assert_allclose(found, shares, atol=0.03)
+    np.testing.assert_allclose(expected.numpy(), 4000 * shares[[0, 9]][:, None], 1e-4)
+    assert counts.shape == (4000,)
+
+
+def test_unique_candidates_differ():
+    # Of 20 classes of 40, each is expected with its chance to be among them.
+    uniform = tf.random.uniform_candidate_sampler
+    draws = [uniform([[0]], 1, 20, True, 40) for _ in range(50)]
+    assert all(len(set(one[0].numpy().tolist())) == 20 for one in draws)
+    mean = np.mean([float(one.true_expected_count[0, 0]) for one in draws])
+    assert mean == pytest.approx(0.5, abs=0.05)

@@ -5,7 +5,12 @@ import ast
 import pytest
 
 from mirrax import tf
-from mirrax.tf.tensor_attributes import TensorAttributes, dtype_of, shape_of
+from mirrax.tf.tensor_attributes import (
+    Operand,
+    TensorAttributes,
+    dtype_of,
+    shape_of,
+)
 
 
 def test_shapes_and_dtypes_in_a_function():
@@ -36,10 +41,15 @@ def test_shapes_and_dtypes_in_a_function():
         ("[dtype.as_numpy_dtype(1) for dtype in (tf.float16,)]", [1]),
         ("tf.rank(x).numpy()", 2),
         ("x.shape", (2, 3)),
+        ("(x * [1.0, 2.0, 3.0] - [1, 1, 1]).numpy().tolist()", [[0, 1, 2]] * 2),
+        ("([1.0, 2.0, 3.0] / x)[0].numpy().tolist()", [1, 2, 3]),
+        ("(tf.Variable(2.0) * [1.0, 2.0]).numpy().tolist()", [2, 4]),
+        ("([3, 4] * tf.constant(2)).numpy().tolist()", [6, 8]),
+        ("[0] * 2 + [1]", [0, 0, 1]),
     ],
 )
 def test_rewritten_expressions(expression, expected):
     tree = TensorAttributes("_").visit(ast.parse(expression, mode="eval"))
-    names = {"_shape_of": shape_of, "_dtype_of": dtype_of}
+    names = {"_shape_of": shape_of, "_dtype_of": dtype_of, "_Operand": Operand}
     code = compile(tree, "program", "eval")
     assert eval(code, {"tf": tf, "x": tf.ones([2, 3]), **names}) == expected

@@ -27,12 +27,14 @@ from mirrax.tf import profiler as profiler
 from mirrax.tf import ragged as ragged
 from mirrax.tf import random as random
 from mirrax.tf import saved_model as saved_model
+from mirrax.tf import signal as signal
 from mirrax.tf import sparse as sparse
 from mirrax.tf import strings as strings
 from mirrax.tf import summary as summary
 from mirrax.tf import test as test
 from mirrax.tf import tpu as tpu
 from mirrax.tf import train as train
+from mirrax.tf import version as version
 from mirrax.tf.compat.v1.functions import (
     enable_eager_execution as enable_eager_execution,
 )
@@ -80,7 +82,7 @@ from mirrax.tf.variables.variable import (
 )
 from mirrax.tf.variables.variable import get_variable as get_variable
 
-__version__ = "2.21.0"
+__version__ = version.VERSION
 """The TensorFlow release whose API this follows."""
 
 __getattr__ = load

@@ -12,7 +12,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from mirrax.tf.tensor_attributes import TensorAttributes, dtype_of, shape_of
+from mirrax.tf.tensor_attributes import Operand, TensorAttributes, dtype_of, shape_of
 
 _PREFIX = "_mirrax_"
 
@@ -27,8 +27,8 @@ def run_file(path: pathlib.Path) -> None:
 
 def rewrite_imports(folder: pathlib.Path) -> None:
     """Lets modules below a folder be rewritten when they are imported."""
-    for function in (shape_of, dtype_of):
-        setattr(builtins, f"{_PREFIX}{function.__name__}", function)
+    for helper in (shape_of, dtype_of, Operand):
+        setattr(builtins, f"{_PREFIX}{helper.__name__}", helper)
     root = folder.resolve()
 
     def finder_of(entry: str) -> Any:

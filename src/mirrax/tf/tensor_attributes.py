@@ -1,20 +1,27 @@
-"""What TensorFlow's shapes and dtypes have, and those of JAX's arrays do not.
+"""What TensorFlow's tensors, shapes and dtypes have, and those of JAX do not.
 
 A program that is run unchanged, and what AutoGraph converts, is rewritten:
-`x.shape.as_list()` becomes `shape_of(x.shape).as_list()`, and so on.
+`x.shape.as_list()` becomes `shape_of(x.shape).as_list()`, `x * [1.0, 2.0]` becomes
+`x * Operand([1.0, 2.0])`, and so on.
 """
 
 from __future__ import annotations
 
 import ast
 import dataclasses
+import operator
+from collections.abc import Callable
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
+import mirrax
 from mirrax import TensorShape
 from mirrax.tf.dtypes import limits
+from mirrax.tf.tensors.host_tensors import HostTensor
+from mirrax.tf.tensors.tensor import tensor
 
 OF_SHAPES = ("as_list", "dims", "is_fully_defined", "ndims", "num_elements", "rank")
 OF_DTYPES = ("as_numpy_dtype", "base_dtype", "is_floating", "is_integer")
@@ -26,7 +33,7 @@ class TensorAttributes(ast.NodeTransformer):
     """Rewrites such attributes.
 
     Args:
-        prefix: What stands before the names `shape_of` and `dtype_of`.
+        prefix: What stands before the names `shape_of`, `dtype_of` and `Operand`.
     """
 
     def __init__(self, prefix: str) -> None:
@@ -41,6 +48,14 @@ class TensorAttributes(ast.NodeTransformer):
             node.value = self._call("shape_of", owner)
         elif node.attr in OF_DTYPES or (node.attr in LIMITS and _is_dtype(owner)):
             node.value = self._call("dtype_of", owner)
+        return node
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        self.generic_visit(node)
+        if isinstance(node.left, ast.List):
+            node.left = self._call("Operand", node.left)
+        if isinstance(node.right, ast.List):
+            node.right = self._call("Operand", node.right)
         return node
 
     def _call(self, name: str, argument: ast.expr) -> ast.expr:
@@ -97,3 +112,41 @@ class _DType:
     @property
     def min(self) -> Any:
         return self.base_dtype.type(limits(self.base_dtype).min)
+
+
+class Operand(list[Any]):
+    """A list that is a tensor where the other operand is one.
+
+    >>> (jnp.ones(2) * Operand([1.0, 2.0])).tolist(), Operand([0]) * 2
+    ([1.0, 2.0], [0, 0])
+    """
+
+
+_TENSORS = jax.Array | HostTensor | mirrax.Variable
+
+
+def _forward(name: str) -> Callable[[Operand, Any], Any]:
+    of_lists = getattr(list, f"__{name}__", lambda *_: NotImplemented)
+
+    def method(self: Operand, other: Any) -> Any:
+        if isinstance(other, _TENSORS):
+            return getattr(operator, name)(tensor(self, other.dtype), other)
+        return of_lists(self, other)
+
+    return method
+
+
+def _reflected(name: str) -> Callable[[Operand, Any], Any]:
+    of_lists = getattr(list, f"__r{name}__", lambda *_: NotImplemented)
+
+    def method(self: Operand, other: Any) -> Any:
+        if isinstance(other, _TENSORS):
+            return getattr(operator, name)(other, tensor(self, other.dtype))
+        return of_lists(self, other)
+
+    return method
+
+
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul"):
+    setattr(Operand, f"__{_name}__", _forward(_name))
+    setattr(Operand, f"__r{_name}__", _reflected(_name))

@@ -14,7 +14,7 @@ from mirrax.tf.autograph import operators, python_builtins, transpiler
 from mirrax.tf.autograph.ranges import tensor_range
 from mirrax.tf.autograph.state import is_undefined
 from mirrax.tf.functions.python_functions import inside_function
-from mirrax.tf.tensor_attributes import dtype_of, shape_of
+from mirrax.tf.tensor_attributes import Operand, dtype_of, shape_of
 from mirrax.tf.tensors.creation import range as tf_range
 
 _LIBRARIES = {
@@ -170,7 +170,7 @@ def operators_namespace() -> types.SimpleNamespace:
 
     made = types.SimpleNamespace(**vars(malt_operators))
     vars(made).update({name: getattr(operators, name) for name in operators.__all__})
-    vars(made).update(shape_of=shape_of, dtype_of=dtype_of)
+    vars(made).update(shape_of=shape_of, dtype_of=dtype_of, Operand=Operand)
     made.ConversionOptions = converter.ConversionOptions
     made.Feature = converter.Feature
     made.STD = converter.STANDARD_OPTIONS

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import csv
 import glob
+import gzip
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -38,20 +39,16 @@ def CsvDataset(  # noqa: N802 - TensorFlow's name
         filenames: One file, or several.
         record_defaults: For each selected column its dtype, or a list with the default
             for empty fields.
+        compression_type: "GZIP" for compressed files.
         header: Whether the first line of each file is skipped.
         select_cols: The indices of the columns to read; all by default.
+        exclude_cols: The indices of the columns to leave out.
     """
-    if compression_type or exclude_cols is not None:
-        raise NotImplementedError(
-            "`compression_type` and `exclude_cols` are not supported. Received: "
-            f"compression_type={compression_type!r}, exclude_cols={exclude_cols!r}. "
-            "Decompress the files, and use `select_cols`."
-        )
     paths = [path_of(name) for name in np.asarray(filenames, object).reshape(-1)]
 
     def lines() -> Iterator[Any]:
         for path in paths:
-            with open(path, newline="") as file:
+            with _open(path, compression_type) as file:
                 # A quoted field may contain newlines.
                 for index, fields in enumerate(
                     csv.reader(file, delimiter=field_delim)
@@ -62,7 +59,8 @@ def CsvDataset(  # noqa: N802 - TensorFlow's name
                         yield decoded(fields)
 
     def decoded(fields: Sequence[str]) -> tuple[Any, ...]:
-        chosen = fields if select_cols is None else [fields[i] for i in select_cols]
+        numbers = range(len(fields)) if select_cols is None else select_cols
+        chosen = [fields[i] for i in numbers if i not in (exclude_cols or ())]
         quoted = ",".join('"' + field.replace('"', '""') + '"' for field in chosen)
         columns = decode_csv(quoted, record_defaults, na_value=na_value)
         arrays = [np.asarray(column) for column in columns]
@@ -99,6 +97,7 @@ def make_csv_dataset(
     num_parallel_reads: Any = None,
     sloppy: bool = False,
     num_rows_for_inference: int | None = 100,
+    compression_type: Any = None,
     **_: Any,
 ) -> Dataset:
     """Returns batches of CSV files as dicts of columns, with labels if `label_name`.
@@ -108,16 +107,19 @@ def make_csv_dataset(
     """
     paths = _files(file_pattern)
     if column_names is None:
-        with open(paths[0], newline="") as file:
+        with _open(paths[0], compression_type) as file:
             column_names = next(csv.reader(file, delimiter=field_delim))
     chosen = list(column_names if select_columns is None else select_columns)
     numbers = [list(column_names).index(name) for name in chosen]
     if column_defaults is None:
-        rows = _first_rows(paths, header, field_delim, num_rows_for_inference)
+        rows = _first_rows(
+            paths, compression_type, header, field_delim, num_rows_for_inference
+        )
         column_defaults = [_inferred([row[i] for row in rows]) for i in numbers]
     lines: Any = CsvDataset(
         paths,
         column_defaults,
+        compression_type,
         header=header,
         field_delim=field_delim,
         use_quote_delim=use_quote_delim,
@@ -143,10 +145,21 @@ def _files(pattern: Any) -> list[str]:
     return found
 
 
-def _first_rows(paths: Any, header: bool, delimiter: str, count: Any) -> list[Any]:
+def _open(path: str, compression: Any) -> IO[str]:
+    if compression not in (None, "", "GZIP"):
+        raise ValueError(
+            '`compression_type` must be None, "" or "GZIP" for CSV files. Received: '
+            f"{compression!r}. Decompress the files."
+        )
+    return (gzip.open if compression else open)(path, "rt", newline="")
+
+
+def _first_rows(
+    paths: Any, compression: Any, header: bool, delimiter: str, count: Any
+) -> list[Any]:
     rows: list[Any] = []
     for path in paths:
-        with open(path, newline="") as file:
+        with _open(path, compression) as file:
             rows += list(csv.reader(file, delimiter=delimiter))[int(header) :]
     return rows[:count]
 

@@ -48,6 +48,12 @@ def let_layers_adapt_to_datasets(tf: Any) -> None:
         vars(module)["tf"] = tf
 
 
+def accept_string_dtype(dtype: Any) -> None:
+    """Lets an input of a model have this dtype as that of strings."""
+    dtypes = importlib.import_module("keras.src.backend.common.dtypes")
+    dtypes.PYTHON_DTYPES_MAP[dtype] = "string"
+
+
 def is_symbolic(value: Any) -> bool:
     """Returns whether this is an input of a model of Keras that is being built."""
     return type(value).__name__ == "KerasTensor"

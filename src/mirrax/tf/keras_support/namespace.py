@@ -7,7 +7,14 @@ import importlib
 import os
 from typing import Any
 
-from mirrax.tf.keras_support import backend, file_datasets, internals, steps
+from mirrax.tf.dtypes import string
+from mirrax.tf.keras_support import (
+    backend,
+    file_datasets,
+    internals,
+    steps,
+    text_models,
+)
 from mirrax.tf.keras_support.lookup_layers import IntegerLookup, StringLookup
 from mirrax.tf.keras_support.text_layers import TextVectorization
 from mirrax.tf.missing_names import names_of, unavailable
@@ -53,6 +60,7 @@ def keras() -> Any:
             f"{found!r}. Set KERAS_BACKEND=jax, or import `mirrax.tf` first."
         )
     steps.install(module.Model)
+    text_models.install(module.Sequential)
     backend.install(module)
     _install_layers()
     return internals.tensorflow_namespace()
@@ -68,4 +76,5 @@ def _install_layers() -> None:
         internals.replace(part, {f.__name__: f for f in _DATASETS})
     for part in ("losses", "metrics"):
         internals.add_names_of_keras(part)
+    internals.accept_string_dtype(string)
     internals.let_layers_adapt_to_datasets(importlib.import_module("mirrax.tf"))

@@ -23,15 +23,21 @@ Step = Callable[[Any], Any]
 @functools.cache
 def install(model_type: type) -> None:
     """Lets models of Keras have steps of TensorFlow's kind."""
-    trainer = next(base for base in model_type.__mro__ if "fit" in vars(base))
+    trainer = trainer_of(model_type)
     for kind, default in _DEFAULTS.items():
-        _wrap(trainer, f"make_{kind}_function", functools.partial(_make, kind))
+        wrap(trainer, f"make_{kind}_function", functools.partial(_make, kind))
         # For `super().train_step(data)` in such a step.
-        _wrap(trainer, f"{kind}_step", functools.partial(_call_default, default))
-    _wrap(trainer, "get_metrics_result", _read_results)
+        wrap(trainer, f"{kind}_step", functools.partial(_call_default, default))
+    wrap(trainer, "get_metrics_result", _read_results)
 
 
-def _wrap(owner: Any, name: str, around: Callable[..., Any]) -> None:
+def trainer_of(model_type: type) -> type:
+    """Returns the class in which Keras defines `fit`."""
+    return next(base for base in model_type.__mro__ if "fit" in vars(base))
+
+
+def wrap(owner: Any, name: str, around: Callable[..., Any]) -> None:
+    """Replaces a method by a function that gets it as its first argument."""
     original = getattr(owner, name)
 
     @functools.wraps(original)

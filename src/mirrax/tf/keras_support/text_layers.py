@@ -32,6 +32,7 @@ class TextVectorization:
         output_sequence_length: The length of the rows; else that of the longest one.
         pad_to_max_tokens: Whether "multi_hot" and "count" have `max_tokens` columns.
         vocabulary: The words, or a file with one on each line.
+        ragged: Whether "int" gives a ragged tensor, whose rows are not padded.
 
     >>> layer = TextVectorization(vocabulary=["the", "cat"])
     >>> layer(["The cat!", "dog"]).tolist()
@@ -48,6 +49,7 @@ class TextVectorization:
         output_sequence_length: int | None = None,
         pad_to_max_tokens: bool = False,
         vocabulary: Any = None,
+        ragged: bool = False,
         name: str = "text_vectorization",
         **_: Any,
     ) -> None:
@@ -57,6 +59,7 @@ class TextVectorization:
         self._widths = range(1, ngrams + 1) if isinstance(ngrams, int) else ngrams
         self._is_int = output_mode == "int"
         self._length = output_sequence_length
+        self._ragged = ragged
         self._columns = max_tokens if pad_to_max_tokens else None
         self._lookup = StringLookup(
             max_tokens,
@@ -79,6 +82,8 @@ class TextVectorization:
     def __call__(self, inputs: Any) -> Any:
         require_host(inputs)
         words = self._words(inputs)
+        if self._is_int and self._ragged:
+            return self._lookup(words)
         if self._is_int:
             shape = None if self._length is None else (None, self._length)
             found = self._lookup(words).to_tensor(shape=shape)

@@ -94,6 +94,8 @@ def complex(real: Any, imag: Any, name: Any = None) -> Any:
 def zeros(
     shape: Any, dtype: Any = float32, name: Any = None, layout: Any = None
 ) -> Any:
+    if dtype == string:
+        return string_tensor(np.full(sizes(shape), b"", object))
     return jnp.zeros(sizes(shape), canonical(dtype))
 
 

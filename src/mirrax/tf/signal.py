@@ -1,0 +1,97 @@
+"""`tf.signal`: Fourier transforms, frames and windows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+
+from mirrax.tf.dtypes import canonical, float32
+from mirrax.tf.missing_names import names_of
+from mirrax.tf.tensors.tensor import of_one, tensor
+
+fft = of_one(jnp.fft.fft)
+fft2d = of_one(jnp.fft.fft2)
+ifft = of_one(jnp.fft.ifft)
+ifft2d = of_one(jnp.fft.ifft2)
+
+
+def rfft(input_tensor: Any, fft_length: Any = None, name: Any = None) -> Any:
+    return jnp.fft.rfft(tensor(input_tensor), _size(fft_length))
+
+
+def irfft(input_tensor: Any, fft_length: Any = None, name: Any = None) -> Any:
+    return jnp.fft.irfft(tensor(input_tensor), _size(fft_length))
+
+
+def _size(length: Any) -> int | None:
+    """Returns a length that may be given as a list of one."""
+    return None if length is None else int(jnp.ravel(jnp.asarray(length))[0])
+
+
+def hann_window(
+    window_length: int, periodic: bool = True, dtype: Any = float32, name: Any = None
+) -> Any:
+    return _raised_cosine(0.5, window_length, periodic, dtype)
+
+
+def hamming_window(
+    window_length: int, periodic: bool = True, dtype: Any = float32, name: Any = None
+) -> Any:
+    return _raised_cosine(0.54, window_length, periodic, dtype)
+
+
+def _raised_cosine(mean: float, length: int, periodic: bool, dtype: Any) -> Any:
+    # A window of one value, or a symmetric one of an odd length, ends where it began.
+    period = max(1, length - 1 + (periodic and length % 2 == 0))
+    angles = 2 * jnp.pi * jnp.arange(length) / period
+    window = mean - (1 - mean) * jnp.cos(angles) if length > 1 else jnp.ones(length)
+    return window.astype(canonical(dtype))
+
+
+def frame(
+    signal: Any,
+    frame_length: int,
+    frame_step: int,
+    pad_end: bool = False,
+    pad_value: Any = 0,
+    axis: int = -1,
+    name: Any = None,
+) -> Any:
+    """Returns overlapping parts of a signal, as a new axis before `axis`."""
+    values = jnp.moveaxis(tensor(signal), axis, -1)
+    size = values.shape[-1]
+    count = (
+        -(-size // frame_step) if pad_end else 1 + (size - frame_length) // frame_step
+    )
+    count = max(0, count)
+    missing = max(0, (count - 1) * frame_step + frame_length - size)
+    padding = [(0, 0)] * (values.ndim - 1) + [(0, missing)]
+    padded = jnp.pad(values, padding, constant_values=pad_value)
+    starts = frame_step * jnp.arange(count)[:, None]
+    frames = padded[..., starts + jnp.arange(frame_length)]
+    first = axis if axis >= 0 else values.ndim + axis
+    return jnp.moveaxis(frames, (-2, -1), (first, first + 1))
+
+
+def stft(
+    signals: Any,
+    frame_length: int,
+    frame_step: int,
+    fft_length: int | None = None,
+    window_fn: Callable[..., Any] | None = hann_window,
+    pad_end: bool = False,
+    name: Any = None,
+) -> Any:
+    """Returns the spectra of the frames of a signal.
+
+    By default, `fft_length` is the next power of two.
+    """
+    frames = frame(signals, frame_length, frame_step, pad_end)
+    if window_fn is not None:
+        frames = frames * window_fn(frame_length, dtype=frames.dtype)
+    return rfft(frames, fft_length or 1 << (frame_length - 1).bit_length())
+
+
+__getattr__ = names_of("tf.signal")
