@@ -41,7 +41,7 @@ from mirrax.strategy import (
 )
 from mirrax.values import DistributedValues, Mirrored, PerReplica
 from mirrax.values.array_like import ArrayLike
-from mirrax.values.tensor_spec import TensorShape, TensorSpec
+from mirrax.values.tensor_spec import TensorSpec
 from mirrax.variables import Variable, variable_creator_scope
 
 if TYPE_CHECKING:
@@ -89,7 +89,6 @@ __all__ = [
     "RunOptions",
     "Strategy",
     "StrategyExtended",
-    "TensorShape",
     "TensorSpec",
     "ValueContext",
     "Variable",

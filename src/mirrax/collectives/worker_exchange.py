@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -86,9 +87,18 @@ def differing(topology: Topology, topic: str, values: Sequence[Any]) -> list[boo
     """Returns which values differ between workers."""
     if topology.is_local or not values:
         return [False] * len(values)
-    own = [digest(value) for value in values]
-    columns = zip(*exchange(topology, topic, own), strict=True)
-    return [len(set(column)) > 1 for column in columns]
+    are_equal = equal_on_all(topology, topic, [[value] for value in values])
+    return [not is_equal for is_equal in are_equal]
+
+
+def equal_on_all(
+    topology: Topology, topic: str, values: Sequence[Sequence[Any]]
+) -> list[bool]:
+    """Returns which values have only equal parts, on all workers."""
+    own = [[digest(part) for part in parts] for parts in values]
+    answers = [own] if topology.is_local else exchange(topology, topic, own)
+    columns = zip(*answers, strict=True)
+    return [len(set(itertools.chain(*column))) == 1 for column in columns]
 
 
 def require_equal(topology: Topology, variable: Any, value: Any) -> None:

@@ -12,19 +12,19 @@ import jax
 from mirrax import trees
 from mirrax.collectives.destinations import devices_of, put_on_destinations
 from mirrax.collectives.reduce import Collective
+from mirrax.collectives.worker_exchange import equal_on_all
 from mirrax.context import guards, stack
 from mirrax.context.guards import NotTraceable
 from mirrax.devices.topology import Topology
 from mirrax.options import CommunicationOptions, ReduceOp, parse_reduce_op
 from mirrax.strategy.reduce_tree import as_per_replica, reduce_tree
 from mirrax.trees import IdentityKey, Tree
-from mirrax.values.array_like import as_array, on_host
+from mirrax.values.array_like import as_array
 from mirrax.values.layouts import Replicated, Spmd, replicate
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import is_program_traced, regroup, select
 from mirrax.variables import derivative_writes
-from mirrax.variables.aggregation import are_equal
 from mirrax.variables.distributed_variable import DistributedVariable, VariablePart
 from mirrax.variables.sync_on_read_variable import SyncOnReadVariable
 from mirrax.variables.variable import Variable
@@ -290,13 +290,8 @@ def _mirrored(leaf: Any, topology: Topology | None) -> Any:
     parts = leaf.values
     if not all(isinstance(part, jax.Array) for part in parts):
         return leaf
-    first = on_host(parts[0])
-    for part in map(on_host, parts):
-        if (part.shape, part.dtype) != (first.shape, first.dtype):
-            return leaf
-        if not are_equal(first, part):
-            return leaf
-    return Mirrored(replicate(parts[0], topology))
+    (is_equal,) = equal_on_all(topology, "results of an update", [parts])
+    return Mirrored(replicate(parts[0], topology)) if is_equal else leaf
 
 
 def _value_of(leaf: Any) -> Any:

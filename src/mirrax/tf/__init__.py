@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from mirrax import TensorShape as TensorShape
 from mirrax import TensorSpec as TensorSpec
 from mirrax import variable_creator_scope as variable_creator_scope
 from mirrax.tf import autograph as autograph
@@ -72,6 +71,7 @@ from mirrax.tf.tensors.tensor import Tensor as Tensor
 from mirrax.tf.tensors.tensor import TypeSpec as TypeSpec
 from mirrax.tf.tensors.tensor import type_spec_from_value as type_spec_from_value
 from mirrax.tf.tensors.tensor_arrays import TensorArray as TensorArray
+from mirrax.tf.tensors.tensor_shape import TensorShape as TensorShape
 from mirrax.tf.variables.initializers import *  # noqa: F403
 from mirrax.tf.variables.module import Module as Module
 from mirrax.tf.variables.name_scopes import name_scope as name_scope

@@ -7,10 +7,10 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from mirrax import TensorShape
 from mirrax.tf.missing_names import names_of
 from mirrax.tf.tensors.host_tensors import host
 from mirrax.tf.tensors.tensor import sizes, tensor
+from mirrax.tf.tensors.tensor_shape import TensorShape
 
 
 class SparseTensor:

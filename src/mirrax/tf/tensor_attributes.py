@@ -18,10 +18,10 @@ import jax.numpy as jnp
 import numpy as np
 
 import mirrax
-from mirrax import TensorShape
 from mirrax.tf.dtypes import limits
 from mirrax.tf.tensors.host_tensors import HostTensor
 from mirrax.tf.tensors.tensor import tensor
+from mirrax.tf.tensors.tensor_shape import TensorShape
 
 OF_SHAPES = ("as_list", "dims", "is_fully_defined", "ndims", "num_elements", "rank")
 OF_DTYPES = ("as_numpy_dtype", "base_dtype", "is_floating", "is_integer")

@@ -1,10 +1,10 @@
-"""`TensorSpec` and `TensorShape`: descriptions of arrays."""
+"""`TensorSpec`: the description of an array."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import jax
 import numpy as np
@@ -36,8 +36,9 @@ class TensorSpec:
         dtype: Any = np.float32,
         name: str | None = None,
     ) -> None:
-        sizes = None if isinstance(shape, _UnknownShape) else shape
-        object.__setattr__(self, "shape", None if sizes is None else tuple(sizes))
+        # A shape without a known rank, as TensorFlow has, is no sequence.
+        is_unknown = shape is None or getattr(shape, "rank", 0) is None
+        object.__setattr__(self, "shape", None if is_unknown else tuple(shape))  # type: ignore[arg-type]
         object.__setattr__(self, "dtype", np.dtype(dtype))
         object.__setattr__(self, "name", name)
 
@@ -83,138 +84,3 @@ class PerReplicaSpec:
 
     def __repr__(self) -> str:
         return f"PerReplicaSpec({', '.join(map(repr, self.parts))})"
-
-
-class TensorShape(tuple[int | None, ...]):
-    """A tuple of sizes; None is an unknown size. `TensorShape(None)` has no known rank.
-
-    >>> shape = TensorShape([2, 3])
-    >>> shape.as_list(), shape.rank, shape.num_elements(), shape == (2, 3)
-    ([2, 3], 2, 6, True)
-    """
-
-    __slots__ = ()
-
-    def __new__(cls, dims: Any = ()) -> TensorShape:
-        if dims is None or isinstance(dims, _UnknownShape):
-            return super().__new__(_UnknownShape)
-        dims = (dims,) if isinstance(dims, int) else dims
-        return super().__new__(cls, [None if d is None else int(d) for d in dims])
-
-    def __getitem__(self, key: Any) -> Any:
-        found = super().__getitem__(key)
-        return TensorShape(found) if isinstance(key, slice) else found
-
-    @property
-    def rank(self) -> int | None:
-        """The number of dimensions."""
-        return len(self)
-
-    ndims = rank
-
-    @property
-    def dims(self) -> list[int | None] | None:
-        """The sizes as a list."""
-        return list(self)
-
-    def as_list(self) -> list[int | None]:
-        """Returns the sizes as a list."""
-        return list(self)
-
-    def is_fully_defined(self) -> bool:
-        """Returns whether all sizes are known."""
-        return None not in self
-
-    def num_elements(self) -> int | None:
-        """Returns the product of the sizes; None if one is unknown."""
-        return int(np.prod(np.array(self, int))) if self.is_fully_defined() else None
-
-    def is_compatible_with(self, other: Any) -> bool:
-        """Returns whether an array can have both shapes."""
-        other = TensorShape(other)
-        if other.rank is None:
-            return True
-        pairs = zip(self, other)
-        same_rank = len(self) == len(other)
-        return same_rank and all(None in pair or pair[0] == pair[1] for pair in pairs)
-
-    def assert_is_compatible_with(self, other: Any) -> None:
-        """Raises unless an array can have both shapes."""
-        if not self.is_compatible_with(other):
-            raise ValueError(f"Shapes {self} and {TensorShape(other)} are incompatible")
-
-    def merge_with(self, other: Any) -> TensorShape:
-        """Returns this shape with its unknown sizes taken from the other."""
-        other = TensorShape(other)
-        self.assert_is_compatible_with(other)
-        if other.rank is None:
-            return self
-        pairs = zip(self, other, strict=True)
-        return TensorShape([b if a is None else a for a, b in pairs])
-
-    def with_rank(self, rank: int) -> TensorShape:
-        """Returns this shape; raises unless it has this rank."""
-        return self.merge_with([None] * rank)
-
-    def concatenate(self, other: Any) -> TensorShape:
-        """Returns the sizes of this shape, then those of the other."""
-        other = TensorShape(other)
-        return other if other.rank is None else TensorShape((*self, *other))
-
-
-class _UnknownShape(TensorShape):
-    """A shape of which not even the number of dimensions is known."""
-
-    __slots__ = ()
-
-    rank = ndims = dims = None
-
-    def as_list(self) -> NoReturn:
-        raise ValueError(
-            "The sizes of a shape are known only if its rank is. Received: "
-            "TensorShape(None). Look at `shape.rank` first."
-        )
-
-    __iter__ = __len__ = as_list
-
-    def __bool__(self) -> bool:
-        return False
-
-    def __getitem__(self, key: Any) -> Any:
-        return self if isinstance(key, slice) else None
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _UnknownShape)
-
-    def __ne__(self, other: object) -> bool:
-        return not self == other
-
-    def __hash__(self) -> int:
-        return hash(_UnknownShape)
-
-    def __repr__(self) -> str:
-        return "TensorShape(None)"
-
-    def __str__(self) -> str:
-        return "<unknown>"
-
-    def is_fully_defined(self) -> bool:
-        return False
-
-    def is_compatible_with(self, other: Any) -> bool:
-        return True
-
-    def merge_with(self, other: Any) -> TensorShape:
-        return TensorShape(other)
-
-    def concatenate(self, other: Any) -> TensorShape:
-        return self
-
-
-# JAX flattens tuples, so it must flatten this subclass. `tuple.__new__` skips the
-# conversion to int: inside a trace or a tree map, the leaves can be anything.
-jax.tree_util.register_pytree_node(
-    TensorShape,
-    lambda shape: (tuple[Any, ...](shape), None),
-    lambda _, sizes: tuple.__new__(TensorShape, sizes),
-)

@@ -30,7 +30,6 @@ from mirrax.options import ReduceOp, VariableAggregation, VariableSynchronizatio
 from mirrax.trees import IdentityKey
 from mirrax.values.layouts import replicate
 from mirrax.values.per_replica import PerReplica
-from mirrax.values.tensor_spec import TensorShape
 from mirrax.variables import aliasing
 from mirrax.variables.mirrored_variable import MirroredVariable
 from mirrax.variables.variable import Change, replace
@@ -104,7 +103,7 @@ class ForeignVariable(MirroredVariable):
     @property
     @override
     def shape(self) -> tuple[int, ...]:
-        return TensorShape(self.get_array().shape)  # type: ignore[return-value]
+        return self.get_array().shape
 
     @property
     @override
@@ -158,7 +157,7 @@ class ForeignVariable(MirroredVariable):
 
     @override
     def traced_aval(self, inside_replica: bool) -> Any:
-        return jax.core.ShapedArray(tuple(self.shape), self.dtype)
+        return jax.core.ShapedArray(self.shape, self.dtype)
 
     @override
     def shared_view(self, index: int) -> jax.Array:
@@ -194,7 +193,7 @@ class ForeignVariable(MirroredVariable):
 
     @override
     def _fitting(self, given: Any) -> Any:
-        self._shape, self._dtype = tuple(self.shape), self.dtype
+        self._shape, self._dtype = self.shape, self.dtype
         return super()._fitting(given)
 
     @override

@@ -79,7 +79,7 @@ class MirroredVariable(DistributedVariable):
             return [self._shard(index) for index in range(count)]
         if self.topology.is_local:
             return [self._shard(0)] * count
-        return [jax.ShapeDtypeStruct(tuple(self.shape), self.dtype)] * count
+        return [jax.ShapeDtypeStruct(self.shape, self.dtype)] * count
 
     @override
     def read_stored(self) -> jax.Array:

@@ -23,7 +23,6 @@ from mirrax.trees import IdentityKey, Leaf
 from mirrax.values.array_like import ArrayLike, on_host
 from mirrax.values.distributed_values import html_parts
 from mirrax.values.layouts import to_device
-from mirrax.values.tensor_spec import TensorShape
 from mirrax.variables import aliasing, creator_scope, validation
 from mirrax.variables.array_storage import Stored
 from mirrax.variables.out_of_memory import LESS_TEMPORARY, SHARD_STATE, advise
@@ -135,12 +134,8 @@ class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
     @property
     @override
     def shape(self) -> tuple[int, ...]:
-        """The sizes, as a `TensorShape`."""
-        return TensorShape(self._shape)  # type: ignore[return-value]
-
-    def get_shape(self) -> tuple[int, ...]:
-        """Returns the shape."""
-        return self.shape
+        """The sizes."""
+        return self._shape
 
     @property
     @override

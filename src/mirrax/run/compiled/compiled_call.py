@@ -101,7 +101,8 @@ class CompiledCall(abc.ABC):
             if arrays is not None:
                 return last_call.program(arrays)
         while True:
-            # Again if the trace itself changed a library's state that it depends on.
+            # Again if a variable of another library has changed its shape, or the trace
+            # itself a library's state that it depends on.
             with contextlib.suppress(Outdated):
                 return self._call_by_key(args, kwargs)
 
@@ -148,9 +149,8 @@ class CompiledCall(abc.ABC):
         try:
             result = program(given.arrays)
         except Outdated:
-            # Another thread may have found out as well.
             self.programs.drop(key)
-            return self.call(args, kwargs)
+            raise
         if self.programs.trace_count != count:
             # JAX compiles in the first call.
             self.programs.seconds += time.perf_counter() - started

@@ -201,13 +201,7 @@ class Function(CompiledCall, Generic[P, R]):
             strategy: The strategy.
             run_uneven: Runs calls that have no single program.
         """
-        strategy_of, replica_function = self.last_replica_function
-        found: ReplicaFunction | None = (
-            replica_function() if strategy_of() is strategy else None
-        )
-        if found is not None:
-            return found
-        found = strategy.functions.get(self)
+        found: ReplicaFunction | None = strategy.functions.get(self)
         if found is None:
             found = ReplicaFunction(self, self._donated, strategy, run_uneven)
             strategy.functions[self] = found

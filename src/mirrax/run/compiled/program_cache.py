@@ -57,7 +57,7 @@ class ProgramCache:
         return iter(found)
 
     def drop(self, key: Any) -> None:
-        """Forgets what was built for this key."""
+        """Forgets what was built for this key, unless another thread has."""
         self._built.pop(key, None)
 
     def count_trace(self) -> None:

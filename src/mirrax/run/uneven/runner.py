@@ -18,7 +18,7 @@ import jax
 
 from mirrax import trees
 from mirrax._jax.config import config_fingerprint
-from mirrax.collectives.worker_exchange import digest, exchange
+from mirrax.collectives.worker_exchange import equal_on_all, exchange
 from mirrax.context.guards import NotTraceable
 from mirrax.devices.topology import AXIS
 from mirrax.run.compiled.arguments import CallArguments, keyed_argument
@@ -80,12 +80,10 @@ def _run_eagerly(call: ReplicaCall) -> Tree:
         if isinstance(leaf, PerReplica)
         and all(isinstance(part, jax.Array) for part in leaf.values)
     }
-    digests = [[digest(part) for part in parts] for parts in found.values()]
-    if not topology.is_local:
-        answers = exchange(topology, "results of an uneven step", digests)
-        digests = [list(itertools.chain(*rows)) for rows in zip(*answers, strict=True)]
-    for (index, parts), of_all in zip(found.items(), digests, strict=True):
-        if len(set(of_all)) == 1:
+    topic = "results of an uneven step"
+    are_equal = equal_on_all(topology, topic, [*found.values()])
+    for (index, parts), is_equal in zip(found.items(), are_equal, strict=True):
+        if is_equal:
             leaves[index] = replicate_parts(parts, topology)
     return trees.unflatten(structure, leaves)
 

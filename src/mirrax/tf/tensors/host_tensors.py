@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mirrax import TensorShape
+from mirrax.tf.tensors.tensor_shape import TensorShape
 
 
 class HostTensor(np.ndarray[Any, Any]):

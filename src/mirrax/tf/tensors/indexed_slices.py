@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import mirrax
-from mirrax import TensorShape
 from mirrax.tf.tensors.tensor import sizes, tensor
+from mirrax.tf.tensors.tensor_shape import TensorShape
 
 
 class IndexedSlices:

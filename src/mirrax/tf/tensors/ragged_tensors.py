@@ -14,8 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mirrax import TensorShape
 from mirrax.tf.tensors.host_tensors import host
+from mirrax.tf.tensors.tensor_shape import TensorShape
 
 
 @jax.tree_util.register_pytree_node_class

@@ -11,7 +11,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mirrax import TensorShape
 from mirrax.tf.dtypes import canonical, int32
 from mirrax.tf.exports import defined_after
 from mirrax.tf.tensors.host_tensors import host
@@ -24,6 +23,7 @@ from mirrax.tf.tensors.tensor import (
     sizes,
     tensor,
 )
+from mirrax.tf.tensors.tensor_shape import TensorShape
 
 _PRIVATE = frozenset(globals())
 

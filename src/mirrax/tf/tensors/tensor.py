@@ -14,10 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 
 import mirrax
-from mirrax import TensorShape
 from mirrax.tf.dtypes import canonical, float32, int32, int64, string
 from mirrax.tf.tensors.host_tensors import HostTensor
 from mirrax.tf.tensors.ragged_tensors import RaggedTensor, on_values
+from mirrax.tf.tensors.tensor_shape import TensorShape
 
 _NUMBERS = (bool, int, float, complex)
 

@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mirrax import TensorShape
 from mirrax.tf.dtypes import canonical
 from mirrax.tf.errors import InvalidArgumentError, NotCompilable, OutOfRangeError
 from mirrax.tf.tensors.tensor import sizes, tensor
+from mirrax.tf.tensors.tensor_shape import TensorShape
 
 
 class TensorArray:

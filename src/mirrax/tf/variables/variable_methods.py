@@ -11,11 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 
 import mirrax
-from mirrax import TensorShape
 from mirrax.tf.errors import OutOfRangeError
 from mirrax.tf.tensors.indexed_slices import IndexedSlices
 from mirrax.tf.tensors.indexing import gather, gather_nd, keys_of
 from mirrax.tf.tensors.tensor import dtype_of_numbers, tensor
+from mirrax.tf.tensors.tensor_shape import TensorShape
 from mirrax.tf.variables.variable_reads import VariableSlice, VariableValue
 
 _COMBINING = (mirrax.VariableAggregation.SUM, mirrax.VariableAggregation.MEAN)
@@ -117,6 +117,14 @@ class _Methods:
     shown_as = "tf.Variable"
 
     @property
+    def shape(self) -> Any:
+        """The sizes, as a `TensorShape`."""
+        return TensorShape(super().shape)  # type: ignore[misc]
+
+    def get_shape(self) -> Any:
+        return self.shape
+
+    @property
     def value(self) -> Any:
         """The array; TensorFlow programs call it, JAX programs do not."""
         return VariableValue(self.read_value(), self)
@@ -208,7 +216,7 @@ class _Methods:
 
     def set_shape(self: Any, shape: Any) -> None:
         """Raises unless the variable has this shape."""
-        TensorShape(self.shape).assert_is_compatible_with(shape)
+        self.shape.assert_is_compatible_with(shape)
 
     def sparse_read(self, indices: Any, name: Any = None) -> Any:
         """Returns the rows at these indices."""

@@ -5,15 +5,16 @@ import jax.numpy as jnp
 import pytest
 
 import mirrax
-from mirrax import TensorShape, TensorSpec
+from mirrax import TensorSpec, tf
+from mirrax.tf import TensorShape
 
 
 @pytest.fixture(params=["plain", "mirrored"])
 def variable(request):
     if request.param == "plain":
-        return mirrax.Variable([[1.0, 2.0]])
+        return tf.Variable([[1.0, 2.0]])
     with mirrax.MirroredStrategy().scope():
-        return mirrax.Variable([[1.0, 2.0]])
+        return tf.Variable([[1.0, 2.0]])
 
 
 def test_the_shape_of_a_variable_answers_as_tensorflows_does(variable):
