@@ -88,6 +88,21 @@ def start_again_slowly():
     raise KeyError("the cause")
 
 
+def evaluate_beside():
+    """Fails after step 5, and after a program that restores a checkpoint."""
+    from mirrax.cluster import step_record
+
+    step_record.report_step(5)
+    subprocess.run([sys.executable, __file__, "restore"], check=True)
+    raise KeyError("the cause")
+
+
+def restore():
+    from mirrax.cluster import step_record
+
+    step_record.report_start(0)
+
+
 def die_in_a_save():
     """Has saved a step, and dies while it saves another, when it is told to end."""
     from mirrax.cluster import step_record

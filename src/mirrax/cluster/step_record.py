@@ -78,7 +78,8 @@ def _update(change: Callable[[int, int], tuple[int, int, int]]) -> None:
 
 @functools.cache
 def _open_own() -> mmap.mmap | None:
-    path = os.environ.get(VARIABLE, "")
+    # Programs that this one starts, such as an evaluation, do no steps of the job.
+    path = os.environ.pop(VARIABLE, "")
     if not path:
         return None
     with open(path, "r+b") as file:
