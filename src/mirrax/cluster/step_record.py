@@ -59,8 +59,17 @@ def report_start(step: int) -> None:
 
 
 def report_step(step: int) -> None:
-    """Tells the launcher that a step is completed."""
-    _update(lambda first, done: (step - 1 if first == _UNKNOWN else first, step, 0))
+    """Tells the launcher that a step is completed.
+
+    A lower one is ignored: a second manager may count the best checkpoints only.
+    """
+    _update(
+        lambda first, done: (
+            step - 1 if first == _UNKNOWN else first,
+            max(step, done),
+            0,
+        )
+    )
 
 
 def report_preemption() -> None:
