@@ -88,6 +88,33 @@ def start_again_slowly():
     raise KeyError("the cause")
 
 
+def evaluate_beside():
+    """Fails after step 5, and after a program that restores a checkpoint."""
+    from mirrax.cluster import step_record
+
+    step_record.report_step(5)
+    subprocess.run([sys.executable, __file__, "restore"], check=True)
+    raise KeyError("the cause")
+
+
+def restore():
+    from mirrax.cluster import step_record
+
+    step_record.report_start(0)
+
+
+def keep_the_best():
+    """Saves five steps, and the best model under a number of its own."""
+    import mirrax
+
+    run, model = (mirrax.train.Checkpoint(value=1.0) for _ in range(2))
+    manager = mirrax.train.CheckpointManager(run, f"{sys.argv[2]}/all")
+    for step in range(1, 6):
+        manager.save(step)
+    mirrax.train.CheckpointManager(model, f"{sys.argv[2]}/best").save()
+    raise KeyError("the cause")
+
+
 def die_in_a_save():
     """Has saved a step, and dies while it saves another, when it is told to end."""
     from mirrax.cluster import step_record

@@ -272,6 +272,18 @@ def test_signal_lets_workers_save_and_what_was_saved_before_be_requeued(
     assert result.exit_code == code
 
 
+def test_programs_that_a_worker_starts_report_no_steps_of_the_job():
+    _, said, _ = run_script(SCRIPT, "evaluate_beside", max_restarts=1, num_workers=1)
+    error = "mirrax launch: worker 0: KeyError: 'the cause', after step 5."
+    assert said[0] == f"{error} Restart 1 of 1."
+
+
+def test_second_manager_does_not_take_steps_back(tmp_path):
+    arguments = (SCRIPT, "keep_the_best", str(tmp_path))
+    _, said, _ = run_script(*arguments, max_restarts=1, num_workers=1)
+    assert "KeyError: 'the cause', after step 5. Restart 1 of 1." in said[0]
+
+
 def test_function_is_run_again(tmp_path):
     lines = []
     results = mirrax.launch.run(

@@ -59,8 +59,17 @@ def report_start(step: int) -> None:
 
 
 def report_step(step: int) -> None:
-    """Tells the launcher that a step is completed."""
-    _update(lambda first, done: (step - 1 if first == _UNKNOWN else first, step, 0))
+    """Tells the launcher that a step is completed.
+
+    A lower one is ignored: a second manager may count the best checkpoints only.
+    """
+    _update(
+        lambda first, done: (
+            step - 1 if first == _UNKNOWN else first,
+            max(step, done),
+            0,
+        )
+    )
 
 
 def report_preemption() -> None:
@@ -78,7 +87,8 @@ def _update(change: Callable[[int, int], tuple[int, int, int]]) -> None:
 
 @functools.cache
 def _open_own() -> mmap.mmap | None:
-    path = os.environ.get(VARIABLE, "")
+    # Programs that this one starts, such as an evaluation, do no steps of the job.
+    path = os.environ.pop(VARIABLE, "")
     if not path:
         return None
     with open(path, "r+b") as file:

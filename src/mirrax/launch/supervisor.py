@@ -144,6 +144,8 @@ class Supervisor:
                 self.environment,
                 self.devices_per_worker,
             )
+            # A worker of another job may have started this one.
+            environment.pop(step_record.VARIABLE, None)
             if index == self.plan.local[0] and self.record is not None:
                 environment[step_record.VARIABLE] = str(self.record)
             process = WorkerProcess(
