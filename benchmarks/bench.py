@@ -123,7 +123,7 @@ class Bench:
             self._budget.finish_row()
         self._results.add(row)
         for replicas, entries in START_UPS.items():
-            row = {"group": START_UP, "name": f"first step, {replicas} replicas"}
+            row = {"group": START_UP, "name": f"first step, replicas: {replicas}"}
             row |= {"x": replicas, "seconds": {}}
             for label, entry in entries.items():
                 with self._noting(f"first step of {entry}"):

@@ -33,12 +33,13 @@ def performance_tables(results, plots):
     for record in results["skipped"]:
         skipped.setdefault((record["name"], record["why"]), []).append(record["group"])
     for (name, why), groups in skipped.items():
-        lines.append(f"\nLeft out of {', '.join(groups)}: {name} ({why}).")
+        titles = ", ".join(f'"{title(group)}"' for group in groups)
+        lines.append(f"\nNot measured under {titles}: {name} ({why}).")
     groups = {}
     for row in results["rows"]:
         groups.setdefault(row["group"], []).append(row)
     for group, rows in groups.items():
-        lines += ["", f"## {group[0].upper()}{group[1:]}", ""]
+        lines += ["", f"## {title(group)}", ""]
         plot = f"{group.replace(' ', '_').lower()}.svg"
         if (plots / plot).exists():
             lines += [f"![{group}](plots/{plot})", ""]
@@ -49,6 +50,15 @@ def performance_tables(results, plots):
         else:
             lines += seconds_table(rows)
     return "\n".join(lines)
+
+
+def title(group):
+    """Returns the heading of a group.
+
+    >>> title("by workers")
+    'By workers'
+    """
+    return f"{group[0].upper()}{group[1:]}"
 
 
 def short_table(results):
