@@ -247,6 +247,7 @@ def test_no_strings_are_a_tensor_of_strings():
     empty = tf.constant([], dtype=tf.string)
     assert empty.numpy().tolist() == []
     assert empty.dtype == tf.string
+    assert tf.fill([2], "a").numpy().tolist() == [b"a", b"a"]
 
 
 def test_shapes_are_compared_with_and_joined_to_lists():
