@@ -2,6 +2,7 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from mirrax import tf
@@ -209,3 +210,27 @@ def test_variable_scopes_share_nothing(options):
 def test_division_of_version_1():
     assert v1.div(7, 2) == 3
     assert v1.div(7.0, 2) == 3.5
+
+
+def test_dropout_of_version_1_takes_what_is_kept():
+    nn = tf.compat.v1.nn
+    for dropped in (
+        nn.dropout(tf.ones([1000]), 0.9),
+        nn.dropout(tf.ones([1000]), rate=0.1),
+    ):
+        assert 800 < np.count_nonzero(dropped) < 980
+    np.testing.assert_array_equal(nn.dropout(tf.ones([9]), 1), np.ones(9))
+    np.testing.assert_array_equal(tf.nn.dropout(tf.ones([9]), 0), np.ones(9))
+    with pytest.raises(ValueError, match="Received: keep_prob=None, rate=None"):
+        nn.dropout(tf.ones([2]))
+    assert nn.relu is tf.nn.relu
+
+
+_SCATTERED = {"add": 4, "div": 1, "max": 2, "min": 2, "mul": 4, "sub": 0, "update": 2}
+
+
+@pytest.mark.parametrize(("name", "expected"), _SCATTERED.items())
+def test_scatter_functions_change_rows(name, expected):
+    variable = tf.Variable([2.0, 2.0])
+    getattr(tf.compat.v1, f"scatter_{name}")(variable, [0], [2])
+    assert variable.numpy().tolist() == [expected, 2]

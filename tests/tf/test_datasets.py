@@ -184,6 +184,28 @@ def test_a_list_returned_by_map_is_a_tuple_of_components():
     assert [int(x) for x in dataset.map(lambda x, text: x * 2)] == [0, 2, 4]
 
 
+def test_one_padding_value_is_for_all_components():
+    lists = Dataset.from_generator(
+        lambda: [([1], [2.0, 3.0]), ([4, 5], [6.0])],
+        output_types=(tf.int32, tf.float32),
+        output_shapes=([None], [None]),
+    )
+    ((x, y),) = lists.padded_batch(2, padding_values=-1)
+    assert x.numpy().tolist() == [[1, -1], [4, 5]]
+    assert y.numpy().tolist() == [[2, 3], [6, -1]]
+
+
+@pytest.mark.parametrize("is_indexed", [True, False])
+def test_a_shuffle_of_unknown_size_draws_from_all_elements(is_indexed):
+    dataset = Dataset.range(200)
+    if not is_indexed:
+        dataset = dataset.filter(lambda x: True)
+    shuffled = dataset.shuffle(tf.data.UNKNOWN_CARDINALITY, seed=3)
+    found = [int(x) for x in shuffled]
+    assert sorted(found) == list(range(200))
+    assert min(found[:20]) < 100 < max(found[:20])
+
+
 def test_a_range_may_have_another_type():
     (last,) = Dataset.range(2, 3, output_type=tf.float32)
     assert last.dtype == tf.float32

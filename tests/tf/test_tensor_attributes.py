@@ -39,6 +39,10 @@ def test_shapes_and_dtypes_in_a_function():
         ("[shape.as_list() for shape in (x.shape,)]", [[2, 3]]),
         ("[dtype.is_floating for dtype in (x.dtype, tf.int32)]", [True, False]),
         ("[dtype.as_numpy_dtype(1) for dtype in (tf.float16,)]", [1]),
+        (
+            "[x.dtype.is_complex, tf.uint8.is_unsigned, x.dtype.is_bool]",
+            [False, True, False],
+        ),
         ("tf.rank(x).numpy()", 2),
         ("x.shape", (2, 3)),
         ("(x * [1.0, 2.0, 3.0] - [1, 1, 1]).numpy().tolist()", [[0, 1, 2]] * 2),

@@ -286,3 +286,17 @@ def test_everything_is_restored_before_the_operations_of_version_1(tmp_path):
     status = checkpoint.restore(path)
     assert status.run_restore_ops() is status.initialize_or_restore() is None
     assert float(variable) == 1.0
+
+
+def test_checkpoints_are_yielded_as_they_appear(tmp_path):
+    checkpoint = tf.train.Checkpoint(w=tf.Variable(1.0))
+    path, later = str(tmp_path / "ckpt"), []
+
+    def save_twice():
+        later.append(checkpoint.save(path))
+        return len(later) > 2
+
+    first = checkpoint.save(path)
+    paths = tf.train.checkpoints_iterator(tmp_path, timeout=0, timeout_fn=save_twice)
+    assert list(paths) == [first, *later[:2]]
+    assert not list(tf.train.checkpoints_iterator(tmp_path / "none", timeout=0))

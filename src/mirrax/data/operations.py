@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import functools
 import operator
+import sys
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
@@ -22,7 +23,7 @@ from mirrax.data.nodes.mapping import Map, Scan
 from mirrax.data.nodes.ordering import Limit, Repeat, Shard, Shuffle
 from mirrax.data.nodes.sources import Counter, slices_of_columns
 from mirrax.data.plan.columns import Columns
-from mirrax.data.plan.node import Node
+from mirrax.data.plan.node import UNKNOWN, Node
 from mirrax.data.plan.seeds import random_seed
 from mirrax.data.thread_pool import AUTOTUNE as AUTOTUNE
 from mirrax.data.thread_pool import num_threads
@@ -139,8 +140,12 @@ class Operations(abc.ABC, Iterable[Tree], Generic[D]):
         seed: int | None = None,
         reshuffle_each_iteration: bool = True,
     ) -> D:
-        """Returns elements in random order, drawn from a buffer of this size."""
-        size = _count("buffer_size", buffer_size, least=1)
+        """Returns elements in random order, drawn from a buffer of this size.
+
+        `UNKNOWN_CARDINALITY` is a buffer for all elements.
+        """
+        is_known = buffer_size != UNKNOWN
+        size = _count("buffer_size", buffer_size, least=1) if is_known else sys.maxsize
         is_random = seed is None
         seed = random_seed() if seed is None else int(seed)
         arguments = (size, seed, reshuffle_each_iteration, is_random)
@@ -203,7 +208,8 @@ class Operations(abc.ABC, Iterable[Tree], Generic[D]):
         Args:
             batch_size: The number of elements of a batch.
             padded_shapes: The shapes to pad to. None or -1 is the longest of a batch.
-            padding_values: The values to pad with; 0, or empty text, by default.
+            padding_values: The values to pad with, or one for all components; 0, or
+                empty text, by default.
             drop_remainder: Whether a smaller last batch is dropped.
             few_lengths: Whether unknown sizes are rounded up to a power of two, at
                 least 16. A step is compiled once for each shape that it gets.

@@ -24,7 +24,14 @@ from mirrax.tf.tensors.tensor import tensor
 from mirrax.tf.tensors.tensor_shape import TensorShape
 
 OF_SHAPES = ("as_list", "dims", "is_fully_defined", "ndims", "num_elements", "rank")
-OF_DTYPES = ("as_numpy_dtype", "base_dtype", "is_floating", "is_integer")
+_KINDS = {
+    "is_bool": jnp.bool_,
+    "is_complex": jnp.complexfloating,
+    "is_floating": jnp.floating,
+    "is_integer": jnp.integer,
+    "is_unsigned": jnp.unsignedinteger,
+}
+OF_DTYPES = ("as_numpy_dtype", "base_dtype", *_KINDS)
 LIMITS = ("max", "min")
 _DTYPES = ("bfloat16", "float16", "float32", "float64", "int32", "int64", "uint8")
 
@@ -97,13 +104,10 @@ class _DType:
     def as_numpy_dtype(self) -> type:
         return self.base_dtype.type
 
-    @property
-    def is_floating(self) -> bool:
-        return jnp.issubdtype(self.base_dtype, jnp.floating)
-
-    @property
-    def is_integer(self) -> bool:
-        return jnp.issubdtype(self.base_dtype, jnp.integer)
+    def __getattr__(self, name: str) -> bool:
+        if name not in _KINDS:
+            raise AttributeError(f"A dtype has no `{name}`.", name=name)
+        return jnp.issubdtype(self.base_dtype, _KINDS[name])
 
     @property
     def max(self) -> Any:

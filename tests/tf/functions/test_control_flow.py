@@ -94,6 +94,8 @@ def test_python_functions_get_values():
     many = tf.py_function(lambda: (1, 2.5), [], [tf.int32, tf.float32])
     assert [x.dtype for x in many] == [np.int32, np.float32]
     assert tf.numpy_function(lambda: None, [], []) is None
+    (only,) = tf.numpy_function(lambda: np.arange(3), [], [tf.int32])
+    assert only.numpy().tolist() == [0, 1, 2]
 
 
 @pytest.mark.parametrize("autograph", [True, False])

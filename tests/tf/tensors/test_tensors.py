@@ -241,3 +241,26 @@ def test_mask_of_no_sequences_is_empty():
 def test_python_numbers_have_32_bits_where_64_are_enabled(make, dtype):
     with jax.enable_x64(True):
         assert make().dtype == dtype
+
+
+def test_no_strings_are_a_tensor_of_strings():
+    empty = tf.constant([], dtype=tf.string)
+    assert empty.numpy().tolist() == []
+    assert empty.dtype == tf.string
+    assert tf.fill([2], "a").numpy().tolist() == [b"a", b"a"]
+
+
+def test_shapes_are_compared_with_and_joined_to_lists():
+    shape = tf.ones([2, 3]).get_shape()
+    assert shape == [2, 3]
+    assert shape != [2, 4]
+    last = [4]
+    assert (shape + last).as_list() == [2, 3, 4]
+    assert (last + shape[:1]).as_list() == [4, 2]
+    assert (shape + tf.TensorShape(None)).rank is None
+
+
+def test_the_average_loss_of_no_examples_is_0():
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    losses = strategy.run(lambda: tf.nn.compute_average_loss(tf.zeros([0])))
+    assert float(strategy.reduce("SUM", losses, axis=None)) == 0

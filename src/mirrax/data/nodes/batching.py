@@ -110,7 +110,11 @@ class _PaddedBatchStream(CountedStream):
             return None
         leaves = list(zip(*rows, strict=True))
         shapes = self._per_leaf(self._node.shapes, len(leaves))
-        values = self._per_leaf(self._node.values, len(leaves))
+        values = self._node.values
+        if jax.tree_util.all_leaves([values]):
+            values = [values] * len(leaves)
+        else:
+            values = self._per_leaf(values, len(leaves))
         given = zip(leaves, shapes, self._known_shapes, values, strict=True)
         return [_padded(*leaf, self._node.round_up)[None] for leaf in given]
 

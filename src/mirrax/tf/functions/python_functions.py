@@ -93,9 +93,10 @@ def _called(func: Callable[..., Any], inputs: Any, types: Any) -> Any:
 
 
 def _typed(result: Any, types: Any) -> Any:
-    if isinstance(types, list | tuple):
-        return [tensor(x, _dtype(t)) for x, t in zip(result, types, strict=True)]
-    return tensor(result, _dtype(types))
+    if not isinstance(types, list | tuple):
+        return tensor(result, _dtype(types))
+    results = result if isinstance(result, list | tuple) else [result]
+    return [tensor(x, _dtype(t)) for x, t in zip(results, types, strict=True)]
 
 
 def _dtype(kind: Any) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 
 import mirrax
 from mirrax.tf.exports import defined_after
+from mirrax.tf.math.elementwise import divide_no_nan
 from mirrax.tf.tensors.tensor import operands, tensor
 
 _PRIVATE = frozenset(globals())
@@ -92,7 +93,7 @@ def compute_average_loss(
             "`global_batch_size` must be a scalar. Received: "
             f"global_batch_size={global_batch_size!r}."
         )
-    return jnp.sum(losses) / global_batch_size
+    return divide_no_nan(jnp.sum(losses), global_batch_size)
 
 
 def scale_regularization_loss(regularization_loss: Any) -> Any:

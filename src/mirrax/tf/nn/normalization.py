@@ -95,7 +95,7 @@ def dropout(
             f"`rate` must be at least 0 and below 1. Received: rate={rate}."
         )
     shape = array.shape if noise_shape is None else _shape(noise_shape, array)
-    is_kept = jax.random.bernoulli(next_key(seed), 1 - rate, shape)
+    is_kept = jax.random.bernoulli(next_key(seed), 1.0 - rate, shape)
     return jnp.where(is_kept, array / (1 - rate), 0).astype(array.dtype)
 
 

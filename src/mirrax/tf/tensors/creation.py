@@ -12,12 +12,14 @@ import numpy as np
 import mirrax
 from mirrax.tf.dtypes import canonical, float32, limits, string
 from mirrax.tf.exports import defined_after
+from mirrax.tf.tensors.host_tensors import host
 from mirrax.tf.tensors.ragged_tensors import on_values
 from mirrax.tf.tensors.tensor import (
     Tensor,
     dtype_of_numbers,
     is_row_stand_in,
     is_traced,
+    library_of,
     operands,
     sizes,
     string_tensor,
@@ -116,7 +118,8 @@ def ones_like(
 
 
 def fill(dims: Any, value: Any, name: Any = None, layout: Any = None) -> Any:
-    return jnp.full(sizes(dims), tensor(value))
+    value = tensor(value)
+    return host(library_of(value).full(sizes(dims), value))
 
 
 def range(

@@ -55,7 +55,7 @@ def tensor(value: Any, dtype: Any = None) -> Any:
             f"is not inside a replica context. Received: {value!r}. Use it inside "
             "`strategy.run`, or combine it with `strategy.reduce`."
         )
-    if holds_strings(value):
+    if holds_strings(value) or (dtype is not None and np.dtype(dtype) == string):
         return string_tensor(value)
     array = jnp.asarray(value, dtype_of_numbers(value))
     # With an explicit dtype, so that it is not weakly typed.

@@ -28,6 +28,20 @@ class TensorShape(tuple[int | None, ...]):
         found = super().__getitem__(key)
         return TensorShape(found) if isinstance(key, slice) else found
 
+    def __eq__(self, other: object) -> bool:
+        return super().__eq__(tuple(other) if isinstance(other, list) else other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = tuple.__hash__
+
+    def __add__(self, other: Any) -> TensorShape:
+        return self.concatenate(other)
+
+    def __radd__(self, other: Any) -> TensorShape:
+        return TensorShape(other).concatenate(self)
+
     @property
     def rank(self) -> int | None:
         """The number of dimensions."""
@@ -108,9 +122,6 @@ class _UnknownShape(TensorShape):
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _UnknownShape)
-
-    def __ne__(self, other: object) -> bool:
-        return not self == other
 
     def __hash__(self) -> int:
         return hash(_UnknownShape)

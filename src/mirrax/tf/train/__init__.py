@@ -8,6 +8,7 @@ from mirrax.tf.missing_names import names_of
 from mirrax.tf.train.checkpoints import Checkpoint as Checkpoint
 from mirrax.tf.train.checkpoints import CheckpointManager as CheckpointManager
 from mirrax.tf.train.checkpoints import CheckpointOptions as CheckpointOptions
+from mirrax.tf.train.checkpoints import checkpoints_iterator as checkpoints_iterator
 from mirrax.tf.train.checkpoints import get_checkpoint_state as get_checkpoint_state
 from mirrax.tf.train.checkpoints import list_variables as list_variables
 from mirrax.tf.train.checkpoints import load_checkpoint as load_checkpoint

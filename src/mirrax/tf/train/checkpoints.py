@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import glob
+import math
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -13,6 +16,7 @@ from mirrax.errors import NotFoundError
 from mirrax.tf.tensors.host_tensors import host
 
 _SUFFIX = "/.ATTRIBUTES/VARIABLE_VALUE"
+_POLL_SECONDS = 1.0
 
 
 class CheckpointReader:
@@ -84,6 +88,43 @@ def get_checkpoint_state(
     complete = [path for path in paths if path.rpartition("-")[2].isdigit()]
     ordered = sorted(complete, key=lambda path: int(path.rpartition("-")[2]))
     return CheckpointState(newest, ordered)
+
+
+def checkpoints_iterator(
+    checkpoint_dir: Any,
+    min_interval_secs: float = 0,
+    timeout: float | None = None,
+    timeout_fn: Callable[[], bool] | None = None,
+) -> Iterator[str]:
+    """Yields the newest checkpoint of a directory, then newer ones when they appear.
+
+    Args:
+        checkpoint_dir: The directory, which another program may write.
+        min_interval_secs: The least time between two checkpoints.
+        timeout: How many seconds to wait for the next one; by default forever.
+        timeout_fn: Called when the time is over; true ends the iteration, which is also
+            the default.
+    """
+    last = None
+    while True:
+        found = _newer_than(last, checkpoint_dir, timeout)
+        if found is not None:
+            began, last = time.monotonic(), found
+            yield found
+            time.sleep(max(0.0, began + min_interval_secs - time.monotonic()))
+        elif timeout_fn is None or timeout_fn():
+            return
+
+
+def _newer_than(last: str | None, folder: Any, timeout: float | None) -> str | None:
+    end = math.inf if timeout is None else time.monotonic() + timeout
+    while True:
+        newest = train.latest_checkpoint(folder)
+        if newest not in (None, last):
+            return newest
+        if time.monotonic() + _POLL_SECONDS > end:
+            return None
+        time.sleep(_POLL_SECONDS)
 
 
 def load_variable(ckpt_dir_or_file: Any, name: str) -> Any:

@@ -6,6 +6,7 @@ from mirrax.tf.compat.v1 import data as data
 from mirrax.tf.compat.v1 import distribute as distribute
 from mirrax.tf.compat.v1 import logging as logging
 from mirrax.tf.compat.v1 import losses as losses
+from mirrax.tf.compat.v1 import nn as nn
 from mirrax.tf.compat.v1 import train as train
 from mirrax.tf.compat.v1.config_proto import ConfigProto as ConfigProto
 from mirrax.tf.compat.v1.config_proto import GPUOptions as GPUOptions

@@ -12,7 +12,8 @@ from mirrax.tf.dtypes import float32, float64, int32, int64
 from mirrax.tf.exports import defined_after
 from mirrax.tf.missing_names import replacement_of
 from mirrax.tf.tensors.creation import cast
-from mirrax.tf.tensors.tensor import operands
+from mirrax.tf.tensors.indexed_slices import IndexedSlices
+from mirrax.tf.tensors.tensor import operands, tensor
 
 _PRIVATE = frozenset(globals())
 
@@ -79,11 +80,21 @@ def _method(name: str) -> Callable[..., Any]:
     return lambda ref, value, *_, **__: getattr(ref, name)(value)
 
 
+def _scatter(name: str) -> Callable[..., Any]:
+    return lambda ref, indices, updates, *_, **__: getattr(ref, name)(
+        IndexedSlices(tensor(updates, ref.dtype), tensor(indices))
+    )
+
+
 def _to(dtype: Any) -> Callable[..., Any]:
     return lambda x, name=None: cast(x, dtype)
 
 
 assign, assign_add, assign_sub = map(_method, ("assign", "assign_add", "assign_sub"))
+scatter_add, scatter_sub = map(_scatter, ("scatter_add", "scatter_sub"))
+scatter_mul, scatter_div = map(_scatter, ("scatter_mul", "scatter_div"))
+scatter_max, scatter_min = map(_scatter, ("scatter_max", "scatter_min"))
+scatter_update = _scatter("scatter_update")
 to_float, to_double, to_int32, to_int64 = map(_to, (float32, float64, int32, int64))
 
 
