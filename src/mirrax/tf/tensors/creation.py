@@ -12,11 +12,13 @@ import numpy as np
 import mirrax
 from mirrax.tf.dtypes import canonical, float32, limits, string
 from mirrax.tf.exports import defined_after
+from mirrax.tf.tensors.host_tensors import host
 from mirrax.tf.tensors.ragged_tensors import on_values
 from mirrax.tf.tensors.tensor import (
     Tensor,
     is_row_stand_in,
     is_traced,
+    library_of,
     operands,
     sizes,
     string_tensor,
@@ -115,7 +117,8 @@ def ones_like(
 
 
 def fill(dims: Any, value: Any, name: Any = None, layout: Any = None) -> Any:
-    return jnp.full(sizes(dims), tensor(value))
+    filled = tensor(value)
+    return host(library_of(filled).full(sizes(dims), filled))
 
 
 def range(
