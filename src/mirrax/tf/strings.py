@@ -68,14 +68,20 @@ def length(input: Any, unit: str = "BYTE", name: Any = None) -> Any:
     return tensor(_each(input, count).astype(np.int32))
 
 
+def _on_text(function: Callable[[str], str]) -> Callable[[bytes], bytes]:
+    """Returns a function of texts as one of bytes, which may be no valid UTF-8."""
+    kind = "utf-8", "surrogateescape"
+    return lambda text: function(text.decode(*kind)).encode(*kind)
+
+
 @on_values
 def lower(input: Any, encoding: str = "", name: Any = None) -> Any:
-    return string_tensor(_each(input, bytes.lower))
+    return string_tensor(_each(input, _on_text(str.lower) if encoding else bytes.lower))
 
 
 @on_values
 def upper(input: Any, encoding: str = "", name: Any = None) -> Any:
-    return string_tensor(_each(input, bytes.upper))
+    return string_tensor(_each(input, _on_text(str.upper) if encoding else bytes.upper))
 
 
 @on_values
@@ -97,13 +103,18 @@ def regex_replace(
     name: Any = None,
 ) -> Any:
     count = 0 if replace_global else 1
-    old, new = pattern.encode(), rewrite.encode()
-    return string_tensor(_each(input, lambda text: re.sub(old, new, text, count=count)))
+    # Python reads `\0` as a character, not as the whole match.
+    new = re.sub(r"\\(\d)", r"\\g<\1>", rewrite)
+    replace = _on_text(lambda text: re.sub(pattern, new, text, count=count))
+    return string_tensor(_each(input, replace))
 
 
 @on_values
 def regex_full_match(input: Any, pattern: str, name: Any = None) -> Any:
-    found = _each(input, lambda text: re.fullmatch(pattern.encode(), text) is not None)
+    matches = re.compile(pattern).fullmatch
+    found = _each(
+        input, lambda text: matches(text.decode(errors="surrogateescape")) is not None
+    )
     return tensor(found.astype(bool))
 
 

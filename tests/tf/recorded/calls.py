@@ -398,4 +398,9 @@ CALLS = [
     "tf.signal.frame(signal[0, :, 0], 3, 2, pad_end=True)",
     "tf.signal.stft(signal[0, :, 0], 4, 2)",
     "tf.zeros([1, 2], tf.string)",
+    "tf.fill([2], 'a')",
+    "tf.strings.regex_replace('a?¿b', '[?¿]', r' \\0 ')",
+    "tf.strings.regex_replace('ab', '(a)(b)', r'\\2\\1')",
+    "tf.strings.regex_full_match(['¿', '¿?'], '.')",
+    "tf.strings.lower(['ÄB'], encoding='utf-8')",
 ]
