@@ -17,6 +17,9 @@ DEPENDENT = {
     "31_scatter_add": "It adds up one row for each replica.",
     "32_losses_of_version_1": "It has one loss for each replica.",
     "33_autograph": "Each replica takes a branch of its own.",
+    "34_extended_on_own_devices": "It adds up one number for each replica.",
+    "35_autoshard_hint": "It lists the parts of each replica.",
+    "36_data_in_loops": "It lists the parts of each replica.",
     "12_datasets_from_function": "A batch of 6 has no equal parts for 4 replicas.",
 }
 """The programs of which nothing can be compared, and why."""

@@ -5,7 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirrax.data import AutoShardPolicy, Dataset, TextLineDataset
+from mirrax.data import (
+    SHARD_HINT,
+    UNKNOWN_CARDINALITY,
+    AutoShardPolicy,
+    Dataset,
+    TextLineDataset,
+)
 from mirrax.input.auto_shard import auto_shard, resolve_policy
 from tests.data.plans import quick
 
@@ -136,3 +142,23 @@ def test_auto_means_files_where_there_are_any(files, policy, expected):
 def test_auto_means_data_where_there_are_no_files():
     plan = Dataset.range(4).plan
     assert resolve_policy(plan, AutoShardPolicy.AUTO) is AutoShardPolicy.DATA
+
+
+HINTED = {
+    "first": lambda d: d.shard(SHARD_HINT, SHARD_HINT).batch(2),
+    "after_others": lambda d: d.map(lambda x: x).shard(SHARD_HINT, SHARD_HINT),
+    "cached": lambda d: d.shard(SHARD_HINT, SHARD_HINT).cache().repeat(1),
+}
+
+
+@pytest.mark.parametrize("then", HINTED.values(), ids=HINTED.keys())
+def test_a_hint_becomes_the_shard_of_each_worker(then):
+    found = shares(then(Dataset.range(7)), AutoShardPolicy.HINT, 3)
+    assert [rows([part]) for part in found] == [[0, 3, 6], [1, 4], [2, 5]]
+
+
+def test_a_hint_that_no_policy_fills_in_is_refused():
+    hinted = Dataset.range(4).shard(SHARD_HINT, SHARD_HINT)
+    with pytest.raises(RuntimeError, match="which a strategy fills in"):
+        list(hinted)
+    assert hinted.cardinality() == UNKNOWN_CARDINALITY

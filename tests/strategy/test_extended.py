@@ -561,6 +561,13 @@ def test_colocate_vars_with_a_foreign_variable_is_refused(strategy, make):
         strategy.extended.colocate_vars_with(theirs).__enter__()
 
 
+def test_colocate_vars_with_needs_the_scope(strategy):
+    v = create(strategy, 1.0)
+    message = "must be called inside the scope.*Received: a call in no strategy's scope"
+    with pytest.raises(RuntimeError, match=message):
+        strategy.extended.colocate_vars_with(v).__enter__()
+
+
 def test_colocate_vars_with_keeps_the_kind(two_replicas):
     v = create(two_replicas, 1.0)
     with two_replicas.scope(), two_replicas.extended.colocate_vars_with(v):

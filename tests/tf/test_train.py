@@ -42,7 +42,32 @@ def test_managers_keep_the_newest(tmp_path):
         saved.append(manager.save())
     assert [path is not None for path in saved] == [True, False] * 3
     assert manager.checkpoints == [saved[2], saved[4]]
+    assert [path[-6:] for path in saved[::2]] == ["ckpt-1", "ckpt-2", "ckpt-3"]
+    assert manager.checkpoint_interval == 2
     assert manager.save(check_interval=False) is not None
+    assert manager.save(check_interval=False) is None
+
+
+def test_managers_count_the_interval_from_what_they_restored(tmp_path):
+    step = tf.Variable(6, dtype=tf.int32)
+    checkpoint = tf.train.Checkpoint(step=step)
+    make = lambda: tf.train.CheckpointManager(  # noqa: E731
+        checkpoint, str(tmp_path), 2, step_counter=step, checkpoint_interval=3
+    )
+    make().save()
+    manager = make()
+    manager.restore_or_initialize()
+    step.assign_add(2)
+    assert manager.save() is None
+    step.assign_add(1)
+    assert manager.save() is not None
+
+
+def test_managers_need_a_counter_for_an_interval(tmp_path):
+    with pytest.raises(ValueError, match="checkpoint_interval=2 alone"):
+        tf.train.CheckpointManager(
+            tf.train.Checkpoint(), str(tmp_path), 1, checkpoint_interval=2
+        )
 
 
 def test_managers_do_not_count_hours(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import jax
@@ -49,9 +50,9 @@ def devices_of(destinations: Any, topology: Topology) -> tuple[jax.Device, ...]:
         case DistributedValues():
             return topology.devices
         case str():
-            return resolve([destinations])
+            return _named([destinations], topology)
         case list() | tuple():
-            return resolve(list(destinations))
+            return _named(destinations, topology)
         case jax.Array():
             if len(destinations.devices()) == 1:
                 return tuple(destinations.devices())
@@ -61,6 +62,13 @@ def devices_of(destinations: Any, topology: Topology) -> tuple[jax.Device, ...]:
                 "`destinations` must be a variable, a distributed value, a device "
                 f"name or a list of names. Received: {destinations!r}."
             )
+
+
+def _named(names: Sequence[Any], topology: Topology) -> tuple[jax.Device, ...]:
+    """Returns devices by name: in a job, also by the names that its strategy shows."""
+    shown = [topology.names[index] for index in topology.local_replicas]
+    own = dict(zip(shown, topology.local_devices, strict=True))
+    return tuple(own[name] if name in own else resolve([name])[0] for name in names)
 
 
 def host_view(array: Any) -> Any:

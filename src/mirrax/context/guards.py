@@ -34,6 +34,17 @@ def require_same_strategy(what: str, strategy: object) -> None:
         )
 
 
+def require_scope(what: str, strategy: object) -> None:
+    """Raises outside the scope of `strategy`."""
+    frame = stack.frame()
+    if frame is None or frame.strategy is not strategy:
+        raise RuntimeError(
+            f"{what} must be called inside the scope of {strategy!r}. Received: a call "
+            f"in {describe() if frame is None else repr(frame.strategy)}. Write it in "
+            "`with strategy.scope()`."
+        )
+
+
 def require_replica(what: str) -> None:
     """Raises outside `run`, where `what` cannot be called."""
     if not isinstance(stack.frame(), stack.Replica):

@@ -4,6 +4,7 @@ from mirrax.data.adapters import as_dataset as as_dataset
 from mirrax.data.dataset import INFINITE_CARDINALITY as INFINITE_CARDINALITY
 from mirrax.data.dataset import UNKNOWN_CARDINALITY as UNKNOWN_CARDINALITY
 from mirrax.data.dataset import Dataset as Dataset
+from mirrax.data.dataset_options import SHARD_HINT as SHARD_HINT
 from mirrax.data.dataset_options import AutoShardPolicy as AutoShardPolicy
 from mirrax.data.dataset_options import DistributeOptions as DistributeOptions
 from mirrax.data.dataset_options import Options as Options

@@ -20,6 +20,10 @@ class AutoShardPolicy(enum.IntEnum):
     HINT = 3
 
 
+SHARD_HINT = -1
+"""In `shard(SHARD_HINT, SHARD_HINT)`: the shard of each worker, with HINT."""
+
+
 # With slots, a misspelt option is an error.
 @dataclasses.dataclass(slots=True)
 class DistributeOptions:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from mirrax.context import stack
 from mirrax.context.guards import NotTraceable
@@ -32,9 +33,9 @@ class OptionalElement(NotTraceableLeaf):
         """Shapes and dtypes of an element."""
         return self._describe()
 
-    def has_value(self, name: str | None = None) -> bool:
+    def has_value(self, name: str | None = None) -> jax.Array:
         """Returns whether there is an element; `name` is ignored."""
-        return bool(self._held)
+        return jnp.asarray(bool(self._held))
 
     def get_value(self, name: str | None = None) -> Tree:
         """Returns the element; raises if there is none. `name` is ignored."""

@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 import jax
 import numpy as np
 
+from mirrax.data.dataset_options import SHARD_HINT
 from mirrax.data.nodes.batching import Batch, PaddedBatch, Rebatch, Unbatch, few_length
 from mirrax.data.nodes.buffered import Prefetch
 from mirrax.data.nodes.caching import Cache
@@ -20,7 +21,7 @@ from mirrax.data.nodes.filtering import AssertCardinality, Filter, TakeWhile, Un
 from mirrax.data.nodes.grouping import Window
 from mirrax.data.nodes.interleaving import Interleave
 from mirrax.data.nodes.mapping import Map, Scan
-from mirrax.data.nodes.ordering import Limit, Repeat, Shard, Shuffle
+from mirrax.data.nodes.ordering import HintedShard, Limit, Repeat, Shard, Shuffle
 from mirrax.data.nodes.sources import Counter, slices_of_columns
 from mirrax.data.plan.columns import Columns
 from mirrax.data.plan.node import UNKNOWN, Node
@@ -157,7 +158,12 @@ class Operations(abc.ABC, Iterable[Tree], Generic[D]):
         return self._append(Repeat, times)
 
     def shard(self, num_shards: int, index: int) -> D:
-        """Returns every `num_shards`th element, from the one at `index` on."""
+        """Returns every `num_shards`th element, from the one at `index` on.
+
+        With `SHARD_HINT` for both and AutoShardPolicy.HINT, the shard of each worker.
+        """
+        if num_shards == index == SHARD_HINT:
+            return self._append(HintedShard)
         if not 0 <= index < num_shards:
             raise InvalidArgumentError(
                 "`index` must be one of the shards, from 0 on. Received: "

@@ -9,7 +9,7 @@ from mirrax.data.nodes.caching import Cache, CachedColumns
 from mirrax.data.nodes.combining import Choose
 from mirrax.data.nodes.files import FileNode
 from mirrax.data.nodes.interleaving import Interleave
-from mirrax.data.nodes.ordering import Shard
+from mirrax.data.nodes.ordering import HintedShard, Shard
 from mirrax.data.nodes.sources import Counter
 from mirrax.data.plan.node import Node, replace_inputs
 
@@ -26,9 +26,11 @@ def auto_shard(
 ) -> Node:
     """Returns the plan for worker `index`.
 
-    With FILE, each worker reads some of the files. Otherwise each reads everything:
-    with DATA it then takes its rows of every batch.
+    With FILE, each worker reads some of the files; with HINT, what `shard` leaves.
+    Otherwise each reads everything: with DATA it then takes its rows of every batch.
     """
+    if policy is AutoShardPolicy.HINT:
+        return _fill_hints(plan, num_workers, index)
     if num_workers == 1 or resolve_policy(plan, policy) is not AutoShardPolicy.FILE:
         return plan
     if not reads_files(plan):
@@ -65,11 +67,24 @@ def _shard_files(plan: Node, num_workers: int, index: int) -> Node:
             node if node is choices else _shard_files(node, num_workers, index)
         ),
     )
-    if isinstance(own, Cache):
-        # Each worker caches its own shard.
-        file = own.file and f"{own.file}.{index}-of-{num_workers}"
-        return dataclasses.replace(own, file=file, memory=CachedColumns())
-    return own
+    return _with_own_cache(own, num_workers, index)
+
+
+def _fill_hints(plan: Node, num_workers: int, index: int) -> Node:
+    if isinstance(plan, HintedShard):
+        return Shard(plan.source, num_workers, index)
+    own = replace_inputs(plan, lambda node: _fill_hints(node, num_workers, index))
+    if own.inputs == plan.inputs:
+        return plan
+    return _with_own_cache(own, num_workers, index)
+
+
+def _with_own_cache(node: Node, num_workers: int, index: int) -> Node:
+    """Returns a node that, if it is a cache, holds the shard of one worker."""
+    if not isinstance(node, Cache):
+        return node
+    file = node.file and f"{node.file}.{index}-of-{num_workers}"
+    return dataclasses.replace(node, file=file, memory=CachedColumns())
 
 
 def _require_enough(num_files: int, num_workers: int) -> None:

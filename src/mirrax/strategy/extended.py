@@ -185,11 +185,12 @@ class StrategyExtended:
 
     @contextlib.contextmanager
     def colocate_vars_with(self, colocate_with_variable: Any) -> Iterator[None]:
-        """Creates new variables on the devices of that variable.
+        """Creates new variables on the devices of that variable, inside the scope.
 
         All variables of a strategy share their devices, so this only checks that the
         strategy has created it.
         """
+        guards.require_scope("`colocate_vars_with`", self._strategy)
         if not self.variable_created_in_scope(colocate_with_variable):
             name = getattr(colocate_with_variable, "name", colocate_with_variable)
             raise ValueError(

@@ -83,4 +83,4 @@ class PerReplicaSpec:
     parts: tuple[TensorSpec, ...]
 
     def __repr__(self) -> str:
-        return f"PerReplicaSpec({', '.join(map(repr, self.parts))})"
+        return f"PerReplicaSpec{self.parts!r}"

@@ -129,6 +129,27 @@ class Shard(OrderingNode):
         return inner if inner < 0 else -(-(inner - self.index) // self.num_shards)
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class HintedShard(OrderingNode):
+    """The place of a `Shard` whose worker is not known yet."""
+
+    source: Node
+
+    @property
+    @override
+    def cardinality(self) -> int:
+        return UNKNOWN
+
+    @override
+    def reorder(self, open_source: OpenSource, epoch: Epoch) -> Stream:
+        raise RuntimeError(
+            "`shard(SHARD_HINT, SHARD_HINT)` stands for the shard of a worker, which a "
+            "strategy fills in. Received: a dataset that is not distributed, or whose "
+            "auto-shard policy is not HINT. Use AutoShardPolicy.HINT, or give the "
+            "number of shards and the index."
+        )
+
+
 class _LimitStream(CountedStream):
     _node: Limit
 

@@ -176,8 +176,7 @@ class GradientTape:
             found = self._traced(weigh, targets, groups)
         else:
             found = self._recording.gradients(weigh, targets, groups)
-        choice = getattr(unconnected, "value", unconnected)
-        if str(choice).lower() == "zero":
+        if _is_zero(unconnected):
             shape = targets[0].shape if weigh is _only else ()
             found = [
                 jnp.zeros((*shape, *leaf.shape), leaf.dtype) if one is None else one
@@ -299,6 +298,16 @@ def _require_traced(value: Any) -> None:
 
 def _array(leaf: Any) -> foreign_libraries.Sources:
     return foreign_libraries.Sources([leaf], lambda gradients: gradients[0])
+
+
+def _is_zero(unconnected: Any) -> bool:
+    """Returns whether sources without a gradient get zeros in place of None."""
+    choice = str(getattr(unconnected, "value", unconnected)).lower()
+    if choice not in ("none", "zero"):
+        raise ValueError(
+            f'`unconnected_gradients` must be "none" or "zero". Received: {choice!r}.'
+        )
+    return choice == "zero"
 
 
 def _only(values: list[Any]) -> Any:

@@ -19,8 +19,13 @@ _REFUSALS = (
     jax.errors.TracerArrayConversionError,
     jax.errors.NonConcreteBooleanIndexError,
 )
-# Of sizes that are traced, and of loops of unknown length; JAX has no class for them.
-_TEXTS = ("Shapes must be 1D sequences", "Reverse-mode differentiation does not work")
+# Of sizes that are traced, of loops of unknown length, and of strings, which are on
+# the host; JAX has no class for them.
+_TEXTS = (
+    "Shapes must be 1D sequences",
+    "Reverse-mode differentiation does not work",
+    "tensors.host_tensors.HostTensor'>",
+)
 _LIBRARIES = (str(pathlib.Path(__file__).parents[2]), "-packages/")
 
 
@@ -28,7 +33,8 @@ def needs_python(error: Exception) -> bool:
     """Returns whether a trace failed because it needs the values of tensors."""
     if isinstance(error, (NotCompilable, *_REFUSALS)):
         return True
-    return isinstance(error, TypeError | ValueError) and str(error).startswith(_TEXTS)
+    is_refusal = isinstance(error, TypeError | ValueError)
+    return is_refusal and any(text in str(error) for text in _TEXTS)
 
 
 def warn(func: Any, error: Exception, unconverted: str) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 from mirrax.data import AUTOTUNE as AUTOTUNE
 from mirrax.data import INFINITE_CARDINALITY as INFINITE_CARDINALITY
+from mirrax.data import SHARD_HINT as SHARD_HINT
 from mirrax.data import UNKNOWN_CARDINALITY as UNKNOWN_CARDINALITY
 from mirrax.data import AutoShardPolicy as AutoShardPolicy
 from mirrax.data import DistributeOptions as DistributeOptions

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import mirrax
@@ -11,15 +12,17 @@ class MultiStepContext:
     """Collects the outputs of a step function that runs several times.
 
     Args:
-        strategy: The strategy whose `reduce` combines outputs.
+        reduce: Combines an output over the replicas, given how and the output.
         initial_values: `last_step_outputs` before the first step.
     """
 
     run_op: None = None
     """None: the steps have already run."""
 
-    def __init__(self, strategy: Any, initial_values: Any = None) -> None:
-        self._strategy = strategy
+    def __init__(
+        self, reduce: Callable[[Any, Any], Any], initial_values: Any = None
+    ) -> None:
+        self._reduce = reduce
         self.last_step_outputs: dict[str, Any] = dict(initial_values or {})
         self.non_tensor_outputs: dict[str, Any] = {}
 
@@ -47,7 +50,7 @@ class MultiStepContext:
 
     def _set_output(self, name: str, output: Any, reduce_op: Any) -> None:
         if reduce_op is not None:
-            output = self._strategy.reduce(reduce_op, output, axis=None)
+            output = self._reduce(reduce_op, output)
         self.last_step_outputs[name] = output
 
     def _set_all(self, name: str, strategy: Any, value: Any) -> None:

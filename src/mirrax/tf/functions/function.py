@@ -27,7 +27,7 @@ from mirrax.tf.functions.call_arguments import (
 from mirrax.tf.functions.concrete_functions import BoundFunction, ConcreteFunction
 from mirrax.tf.functions.python_functions import inside_function
 from mirrax.tf.missing_names import replacement_of
-from mirrax.tf.tensors.tensor import is_string_tensor, is_traced
+from mirrax.tf.tensors.tensor import is_string_tensor, is_traced, tensor
 
 __all__ = ["GradientTape", "UnconnectedGradients", "function"]
 
@@ -188,7 +188,7 @@ class Function(mirrax.Function[..., Any]):
             if is_traced(leaves):
                 self._signatures.add(tuple(str(getattr(x, "aval", x)) for x in leaves))
             self._note_call(args, kwargs)
-            return _with_values(body(*args, **kwargs))
+            return _as_tensors(body(*args, **kwargs))
 
         call.__name__ = getattr(fn, "__name__", repr(fn))
         return call
@@ -264,10 +264,14 @@ def _described(leaf: Any) -> Any:
     return leaf.value if isinstance(leaf, StaticNumber) else leaf
 
 
-def _with_values(result: Any) -> Any:
-    """Returns a function's result with the values of variables in their place."""
+def _as_tensors(result: Any) -> Any:
+    """Returns a function's result with tensors for its variables and numbers."""
+    # A trace gives tensors for numbers by itself, and knows their values until then.
+    plain = () if inside_function() else (bool, int, float, str, bytes)
 
     def value_of(leaf: Any) -> Any:
+        if isinstance(leaf, plain):
+            return tensor(leaf)
         if isinstance(leaf, mirrax.Variable):
             return leaf.read_value()
         return leaf.value if _is_variable(leaf) else leaf

@@ -226,8 +226,20 @@ class CheckpointManager(train.CheckpointManager):
             checkpoint_name,
             init_fn=init_fn,
         )
+        if checkpoint_interval is not None and step_counter is None:
+            raise ValueError(
+                "`checkpoint_interval` is a number of steps, so `step_counter` must be "
+                f"given with it. Received: checkpoint_interval={checkpoint_interval!r} "
+                "alone. Pass the variable that counts the steps."
+            )
         self._step_counter = step_counter
         self._checkpoint_interval = checkpoint_interval
+        self._last_step: int | None = None
+
+    @property
+    def checkpoint_interval(self) -> int | None:
+        """How many steps are between two checkpoints; None if `save` always saves."""
+        return self._checkpoint_interval
 
     def save(
         self,
@@ -235,14 +247,28 @@ class CheckpointManager(train.CheckpointManager):
         check_interval: bool = True,
         options: Any = None,
     ) -> str | None:
-        if checkpoint_number is None and self._step_counter is not None:
-            checkpoint_number = int(self._step_counter)
-        return super().save(checkpoint_number, check_interval)
+        """Writes a checkpoint, unless it is too early; returns its path.
 
-    def _is_due(self, number: int) -> bool:
-        # At the first call, and `interval` steps after the last save.
-        last, interval = self._last_saved, self._checkpoint_interval
-        return last is None or interval is None or number - last >= interval
+        With an interval, the first call saves, and later ones once so many steps have
+        passed; with `check_interval=False`, once the step is another one.
+        """
+        interval = self._checkpoint_interval
+        if interval is not None:
+            step, last = int(self._step_counter), self._last_step
+            if last is not None and step - last < (interval if check_interval else 1):
+                return None
+            self._last_step = step
+        return super().save(checkpoint_number, check_interval=False)
+
+    def restore_or_initialize(self) -> str | None:
+        """Restores the newest readable checkpoint; returns its path.
+
+        If there is none, calls `init_fn` and returns None.
+        """
+        path = super().restore_or_initialize()
+        if path is not None and self._checkpoint_interval is not None:
+            self._last_step = int(self._step_counter)
+        return path
 
 
 def _is_async(options: Any) -> bool:

@@ -135,7 +135,7 @@ class _Methods:
     def __jax_array__(self) -> Any:
         return self.read_value()
 
-    # There is nothing to lock or to name, and the variable is returned in any case.
+    # There is nothing to lock or to name.
     def assign(
         self,
         value: Any,
@@ -143,7 +143,8 @@ class _Methods:
         name: Any = None,
         read_value: Any = True,
     ) -> Any:
-        return super().assign(value)  # type: ignore[misc]
+        written = super().assign(value)  # type: ignore[misc]
+        return written if read_value else None
 
     def assign_add(
         self,
@@ -152,7 +153,8 @@ class _Methods:
         name: Any = None,
         read_value: Any = True,
     ) -> Any:
-        return super().assign_add(delta)  # type: ignore[misc]
+        written = super().assign_add(delta)  # type: ignore[misc]
+        return written if read_value else None
 
     def assign_sub(
         self,
@@ -161,7 +163,8 @@ class _Methods:
         name: Any = None,
         read_value: Any = True,
     ) -> Any:
-        return super().assign_sub(delta)  # type: ignore[misc]
+        written = super().assign_sub(delta)  # type: ignore[misc]
+        return written if read_value else None
 
     def __getitem__(self, key: Any) -> Any:
         return VariableSlice(self.read_value()[key], self, key)

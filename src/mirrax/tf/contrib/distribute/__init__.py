@@ -1,6 +1,9 @@
 """`tf.contrib.distribute` of TensorFlow 1.11, where a replica is called a tower."""
 
 import mirrax
+from mirrax.tf.contrib.distribute.distribution import (
+    MultiStepContext as MultiStepContext,
+)
 from mirrax.tf.contrib.distribute.strategies import (
     DistributionStrategy as DistributionStrategy,
 )
@@ -24,7 +27,6 @@ from mirrax.tf.contrib.distribute.tower_context import (
 from mirrax.tf.contrib.distribute.tower_context import (
     in_cross_tower_context as in_cross_tower_context,
 )
-from mirrax.tf.distribute.steps import MultiStepContext as MultiStepContext
 from mirrax.tf.missing_names import names_of
 
 CrossTowerOps = mirrax.CrossDeviceOps

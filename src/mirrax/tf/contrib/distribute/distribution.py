@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import jax
+from typing_extensions import override
 
 import mirrax
 from mirrax.tf.data.input_iterator import InputIterator
+from mirrax.tf.distribute import steps
 from mirrax.tf.distribute.deprecated_methods import require_scope
-from mirrax.tf.distribute.steps import MultiStepContext
 
 _REDUCTIONS = {
     mirrax.VariableAggregation.SUM: mirrax.ReduceOp.SUM,
@@ -46,6 +47,21 @@ class MapOutput:
 
     def get(self) -> list[Any]:
         return self._results
+
+
+class MultiStepContext(steps.MultiStepContext):
+    """Collects the outputs of `run_steps_on_dataset`."""
+
+    @override
+    def set_last_step_output(
+        self,
+        name: str,
+        output: Any,
+        aggregation: Any = mirrax.VariableAggregation.NONE,
+    ) -> None:
+        """Stores `output`, reduced if `aggregation` is given."""
+        is_kept = aggregation is mirrax.VariableAggregation.NONE
+        super().set_last_step_output(name, output, None if is_kept else aggregation)
 
 
 class DistributionStrategy:
@@ -159,7 +175,7 @@ class DistributionStrategy:
         initial_loop_values: Any = None,
     ) -> MultiStepContext:
         """Calls `fn(context, *inputs)` `iterations` times, in cross-tower context."""
-        context = MultiStepContext(self._strategy, initial_loop_values)
+        context = MultiStepContext(self._reduced_to_host, initial_loop_values)
         with self._strategy.scope():
             for _ in range(iterations):
                 inputs = _next_of(iterator)
@@ -206,6 +222,9 @@ class DistributionStrategy:
                 )
             op = _REDUCTIONS[aggregation]
             return extended.batch_reduce_to(op, value_destination_pairs)
+
+    def _reduced_to_host(self, aggregation: Any, value: Any) -> Any:
+        return self.unwrap(self.reduce(aggregation, value, "CPU:0"))[0]
 
     def broadcast(self, tensor: Any, destinations: Any = None) -> Any:
         with self._strategy.scope():

@@ -38,7 +38,7 @@ class StrategyExtended:
         iterations: int = 1,
         initial_loop_values: Any = None,
     ) -> MultiStepContext:
-        context = MultiStepContext(self._strategy, initial_loop_values)
+        context = MultiStepContext(self._strategy.reduce, initial_loop_values)
         for _ in range(iterations):
             fn(context, iterator.get_next())
         return context
