@@ -214,7 +214,7 @@ def test_all_gather_takes_structures(strategy, engine):
 
 
 @engines
-@pytest.mark.parametrize("axis", [1, -2, None])
+@pytest.mark.parametrize("axis", [1, -2, None, True, 0.0])
 def test_all_gather_refuses_an_axis_that_is_not_there(strategy, engine, axis):
     with pytest.raises(ValueError, match=r"`axis` of all_gather.*1 dimension"):
         strategy.run(engine(lambda: context().all_gather(jnp.ones(2), axis)))
@@ -263,6 +263,28 @@ def test_each_replica_gets_its_part_of_what_merge_call_returns(strategy, engine)
         return same - number
 
     assert parts(strategy, strategy.run(engine(step))) == [0] * len(numbers(strategy))
+
+
+@engines
+def test_merge_call_can_return_parts_of_its_own(two_replicas, engine):
+    def merge(_):
+        return {"own": mirrax.PerReplica((10, 20)), "all": 7}
+
+    def step():
+        answer = context().merge_call(merge)
+        return answer["own"] + answer["all"]
+
+    assert parts(two_replicas, two_replicas.run(engine(step))) == [17, 27]
+
+
+@engines
+def test_an_error_in_a_merge_function_leaves_the_strategy(strategy, engine):
+    def merge(_):
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        strategy.run(engine(lambda: context().merge_call(merge)))
+    assert not mirrax.has_strategy()
 
 
 @engines

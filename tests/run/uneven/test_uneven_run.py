@@ -415,6 +415,16 @@ def test_calls_with_collectives_inside_loops_and_branches_work(wrap, block):
     assert float(result) == 3
 
 
+def test_a_collective_in_an_operation_that_cannot_be_cut_is_refused():
+    @mirrax.function
+    def step(x):
+        solve = lambda matvec, b: b  # noqa: E731
+        return jax.lax.custom_linear_solve(all_reduce, x.sum(), solve)
+
+    with pytest.raises(RuntimeError, match="inside a JAX transformation"):
+        strategy_for((2, 1)).run(step, args=(uneven(rows(3), (2, 1)),))
+
+
 # All-gather of unequal parts.
 
 
