@@ -246,14 +246,6 @@ def test_a_replicated_array_reaches_each_replica_on_its_device(two_replicas):
     assert seen == [{device} for device in two_replicas.topology.devices]
 
 
-def test_a_variable_reaches_every_replica_as_itself(two_replicas):
-    with two_replicas.scope():
-        variable = mirrax.Variable(1.0)
-    seen = []
-    two_replicas.run(seen.append, args=(variable,))
-    assert [item is variable for item in seen] == [True, True]
-
-
 def test_the_same_object_comes_back_bare(two_replicas):
     shared = jnp.ones(2)
     assert two_replicas.run(lambda: shared) is shared
@@ -292,12 +284,6 @@ def test_none_beside_a_value_comes_back_per_replica(two_replicas):
 def test_different_structures_are_refused(two_replicas):
     with pytest.raises(AssertionError, match=r"same structure.*replica 0.*replica 1"):
         two_replicas.run(lambda: (1, 2) if replica_id() else [1, 2])
-
-
-def test_a_variable_comes_back_as_itself(two_replicas):
-    with two_replicas.scope():
-        variable = mirrax.Variable(1.0)
-    assert two_replicas.run(lambda: variable) is variable
 
 
 # Errors.
@@ -477,12 +463,6 @@ def test_assigning_different_variables_is_refused(two_replicas):
     with pytest.raises(ReplicaError, match="the same collective calls"):
         two_replicas.run(step)
     assert (left.numpy(), right.numpy()) == (0, 0)
-
-
-def test_different_shapes_are_refused(two_replicas):
-    message = r"same shape and dtype on each.*float32\[1\].*float32\[2\]"
-    with pytest.raises(mirrax.errors.InvalidArgumentError, match=message):
-        two_replicas.run(lambda: all_reduce(jnp.ones(replica_id() + 1)))
 
 
 def test_collectives_work_after_different_shapes_were_refused(two_replicas):
