@@ -384,22 +384,6 @@ def test_unequal_shapes_are_refused_with_the_place(two_replicas):
         two_replicas.run(step)
 
 
-@pytest.mark.parametrize(
-    "use",
-    [
-        lambda strategy: strategy.run(lambda: None),
-        lambda strategy: strategy.reduce("SUM", 1.0, axis=None),
-        lambda strategy: strategy.gather(jnp.ones(1), axis=0),
-        lambda strategy: strategy.scope(),
-    ],
-    ids=["run", "reduce", "gather", "scope"],
-)
-@engines
-def test_methods_of_the_strategy_are_refused_in_a_replica(strategy, engine, use):
-    with pytest.raises(RuntimeError, match=r"cross-replica context.*replica context"):
-        strategy.run(engine(lambda: use(strategy)))
-
-
 def test_all_gather_of_unequal_parts_joins_them(two_replicas):
     def step():
         size = context().replica_id_in_sync_group + 1
