@@ -55,12 +55,6 @@ class Written:
         return self.collective.topology
 
 
-# Values of replicas.
-
-
-# Values inside a trace that stands for every replica.
-
-
 # Values of several workers.
 
 
