@@ -92,11 +92,8 @@ def test_compiled_step_equals_one_device(optimizer, uses_tape):
     assert_same(found, expected)
 
 
-@pytest.mark.parametrize(
-    "uses_tape",
-    [pytest.param(False, id="function", marks=pytest.mark.slow), True],
-    ids=["function", "tape"],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("uses_tape", [False, True], ids=["function", "tape"])
 def test_eager_step_equals_compiled_step(uses_tape):
     eager = Trainer(mirrored(2), programs.linear, uses_tape=uses_tape).train(
         2 * BATCH, decorate=lambda fn: fn
