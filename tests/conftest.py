@@ -80,11 +80,14 @@ def pytest_collection_finish():
         pytest.param(lambda: mirrax.OneDeviceStrategy("CPU:0"), id="one_device"),
         pytest.param(lambda: mirrored(1), id="mirrored_1", marks=pytest.mark.slow),
         pytest.param(lambda: mirrored(2), id="mirrored_2"),
-        pytest.param(lambda: mirrored(4), id="mirrored_4", marks=pytest.mark.slow),
     ],
 )
 def strategy(request):
-    """Each strategy of one process in turn: the same test body must hold for all."""
+    """Each strategy of one process in turn: the same test body must hold for all.
+
+    What more than two replicas could change is in tests with `four_replicas`, and in
+    random programs.
+    """
     return request.param()
 
 

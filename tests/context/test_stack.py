@@ -1,15 +1,13 @@
 """All ambient state: set for a block, for a thread, and for what JAX keeps."""
 
 import contextvars
-import dataclasses
-import threading
 import types
 
 import jax
 import pytest
 
 from mirrax.context import stack
-from mirrax.context.stack import CrossReplica, Replica, Update
+from mirrax.context.stack import CrossReplica, Replica
 
 FRAME = CrossReplica("strategy")
 
@@ -24,91 +22,6 @@ def alone(test):
     return run
 
 
-# What is set for a block.
-
-
-def test_nothing_is_in_force_outside():
-    found = (stack.frame(), stack.overlay(), stack.untraced_function())
-    assert found == (None, None, None)
-    assert stack.creators() == ()
-    assert stack.installed() is None
-
-
-SETTERS = [
-    (stack.entered, stack.frame),
-    (stack.overlaid, stack.overlay),
-    (stack.running_untraced, stack.untraced_function),
-]
-setters = pytest.mark.parametrize(
-    ("setter", "getter"), SETTERS, ids=["frame", "overlay", "untraced"]
-)
-
-
-@setters
-def test_innermost_is_in_force(setter, getter):
-    with setter("outer"):
-        with setter("inner"):
-            assert getter() == "inner"
-        assert getter() == "outer"
-    assert getter() is None
-
-
-@setters
-def test_none_leaves_what_is_outside(setter, getter):
-    with setter("outer"), setter(None):
-        assert getter() is None
-
-
-@setters
-def test_error_ends_the_block_and_gets_out(setter, getter):
-    with pytest.raises(KeyError, match="reason"), setter("inside"):
-        raise KeyError("reason")
-    assert getter() is None
-
-
-@setters
-def test_other_threads_see_nothing_of_it(setter, getter):
-    seen = []
-    with setter("inside"):
-        thread = threading.Thread(target=lambda: seen.append(getter()))
-        thread.start()
-        thread.join()
-    assert seen == [None]
-
-
-def test_each_is_set_on_its_own():
-    with (
-        stack.entered(FRAME),
-        stack.running_untraced("untraced"),
-        stack.overlaid("overlay"),
-    ):
-        with stack.entered(None):
-            assert (stack.untraced_function(), stack.overlay()) == (
-                "untraced",
-                "overlay",
-            )
-        assert stack.frame() is FRAME
-
-
-def test_creators_add_up_outermost_first():
-    with stack.creating("outer"):
-        with stack.creating("inner"):
-            assert stack.creators() == ("outer", "inner")
-        assert stack.creators() == ("outer",)
-    assert stack.creators() == ()
-
-
-# What is set for a thread.
-
-
-@alone
-def test_installed_frame_and_creators_stay():
-    stack.install(FRAME, ("creator",))
-    assert stack.installed() is FRAME
-    assert stack.frame() is FRAME
-    assert stack.creators() == ("creator",)
-
-
 @alone
 def test_installed_frame_is_there_again_after_a_block():
     stack.install(FRAME, ("outer",))
@@ -117,47 +30,6 @@ def test_installed_frame_is_there_again_after_a_block():
         assert stack.creators() == ("outer", "inner")
     assert stack.frame() is FRAME
     assert stack.creators() == ("outer",)
-
-
-@alone
-def test_what_is_installed_can_be_taken_away():
-    stack.install(FRAME, ("creator",))
-    stack.install(None, ())
-    assert (stack.installed(), stack.frame(), stack.creators()) == (None, None, ())
-
-
-@alone
-def test_other_threads_have_nothing_installed():
-    stack.install(FRAME, ())
-    seen = []
-    thread = threading.Thread(target=lambda: seen.append(stack.installed()))
-    thread.start()
-    thread.join()
-    assert seen == [None]
-
-
-# Frames.
-
-
-@pytest.mark.parametrize(
-    "frame",
-    [FRAME, Update("strategy", 0, {})],
-    ids=["cross-replica", "update"],
-)
-def test_frames_cannot_be_changed(frame):
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        frame.strategy = "other"
-
-
-def test_each_replica_has_its_own_pending_writes():
-    first, second = Replica("s", "c", 0), Replica("s", "c", 1)
-    first.pending["variable"] = 1
-    assert second.pending == {}
-
-
-def test_pending_writes_make_no_other_replica():
-    assert Replica("s", "c", 0, pending={"v": 1}) == Replica("s", "c", 0)
-    assert Replica("s", "c", 0) != Replica("s", "c", 1)
 
 
 # What JAX keeps of traces.

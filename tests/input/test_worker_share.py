@@ -306,6 +306,19 @@ def test_a_position_of_another_policy_is_refused(files):
         restore(open_feeds(make, DATA, 2), states)
 
 
+@pytest.mark.parametrize(
+    ("before", "later", "after"),
+    [(OFF, OFF, 1), (OFF, OFF, 3), (OFF, FILE, 1), (OFF, FILE, 3), (FILE, OFF, 3)],
+)
+def test_datasets_of_each_workers_own_need_as_many_workers(files, before, later, after):
+    def make():
+        return TextLineDataset(files).batch(3)
+
+    states = save(open_feeds(make, before, 2))
+    with pytest.raises(ValueError, match=rf"2 input pipeline\(s\), for {after}"):
+        restore(open_feeds(make, later, after), states)
+
+
 # Who takes part.
 
 

@@ -276,6 +276,7 @@ def test_job_of_two_launchers_is_started_again(tmp_path):
     assert "[worker 1] done" in second
 
 
+@pytest.mark.slow
 def test_worker_that_ends_before_it_joins_ends_the_attempt_on_all_machines():
     program = ("--max-restarts", "1", SCRIPT, "import_nothing_on_the_second")
     with launchers(find_hosts(2), *program, count=2) as processes:

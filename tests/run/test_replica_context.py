@@ -214,7 +214,7 @@ def test_all_gather_takes_structures(strategy, engine):
 
 
 @engines
-@pytest.mark.parametrize("axis", [1, -2, None])
+@pytest.mark.parametrize("axis", [1, -2, None, True, 0.0])
 def test_all_gather_refuses_an_axis_that_is_not_there(strategy, engine, axis):
     with pytest.raises(ValueError, match=r"`axis` of all_gather.*1 dimension"):
         strategy.run(engine(lambda: context().all_gather(jnp.ones(2), axis)))
@@ -263,6 +263,28 @@ def test_each_replica_gets_its_part_of_what_merge_call_returns(strategy, engine)
         return same - number
 
     assert parts(strategy, strategy.run(engine(step))) == [0] * len(numbers(strategy))
+
+
+@engines
+def test_merge_call_can_return_parts_of_its_own(two_replicas, engine):
+    def merge(_):
+        return {"own": mirrax.PerReplica((10, 20)), "all": 7}
+
+    def step():
+        answer = context().merge_call(merge)
+        return answer["own"] + answer["all"]
+
+    assert parts(two_replicas, two_replicas.run(engine(step))) == [17, 27]
+
+
+@engines
+def test_an_error_in_a_merge_function_leaves_the_strategy(strategy, engine):
+    def merge(_):
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        strategy.run(engine(lambda: context().merge_call(merge)))
+    assert not mirrax.has_strategy()
 
 
 @engines
@@ -360,22 +382,6 @@ def test_unequal_shapes_are_refused_with_the_place(two_replicas):
     message = r"replica 1: float32\[2\](.|\n)*all_reduce, called at .*_context.py:\d+"
     with pytest.raises(mirrax.errors.InvalidArgumentError, match=message):
         two_replicas.run(step)
-
-
-@pytest.mark.parametrize(
-    "use",
-    [
-        lambda strategy: strategy.run(lambda: None),
-        lambda strategy: strategy.reduce("SUM", 1.0, axis=None),
-        lambda strategy: strategy.gather(jnp.ones(1), axis=0),
-        lambda strategy: strategy.scope(),
-    ],
-    ids=["run", "reduce", "gather", "scope"],
-)
-@engines
-def test_methods_of_the_strategy_are_refused_in_a_replica(strategy, engine, use):
-    with pytest.raises(RuntimeError, match=r"cross-replica context.*replica context"):
-        strategy.run(engine(lambda: use(strategy)))
 
 
 def test_all_gather_of_unequal_parts_joins_them(two_replicas):

@@ -279,25 +279,6 @@ def test_values_from_a_function_are_arguments_of_run(two_replicas, engine):
     assert parts(two_replicas, result) == [[0.0, 2.0], [2.0, 4.0]]
 
 
-def test_values_of_the_same_shape_share_one_program(two_replicas):
-    traces = []
-
-    @mirrax.function
-    def double(x):
-        traces.append(1)
-        return 2 * x
-
-    def give(number):
-        value = two_replicas.experimental_distribute_values_from_function(
-            lambda context: np.full(2, number, np.float32)
-        )
-        return parts(two_replicas, two_replicas.run(double, args=(value,)))
-
-    assert give(1.0) == [[2.0, 2.0]] * 2
-    assert give(3.0) == [[6.0, 6.0]] * 2
-    assert len(traces) == 1
-
-
 def test_value_context_alone_is_that_of_one_replica():
     assert mirrax.ValueContext() == mirrax.ValueContext(0, 1)
 

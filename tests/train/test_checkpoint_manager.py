@@ -303,7 +303,9 @@ def test_program_that_ends_without_wait_reports_a_failed_save(tmp_path):
     assert latest_checkpoint(tmp_path) == str(tmp_path / "ckpt-0")
 
 
-@pytest.mark.parametrize("ending", ["thread", "only thread"])
+@pytest.mark.parametrize(
+    "ending", [pytest.param("thread", marks=pytest.mark.slow), "only thread"]
+)
 def test_thread_may_save_after_the_main_thread_has_ended(tmp_path, ending):
     ended = end_without_wait(tmp_path, ending)
     assert (ended.returncode, ended.stdout) == (0, "handlers have run\n"), ended

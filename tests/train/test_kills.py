@@ -7,8 +7,9 @@ from mirrax.train.checkpoints import checkpoint_files
 from tests.train import killed
 from tests.train.killing import kill_while_saving, run_program
 
+pytestmark = pytest.mark.slow
 
-@pytest.mark.slow
+
 def test_killed_process_leaves_its_newest_whole_checkpoint(tmp_path):
     moments = random.Random(1)
     numbers = [

@@ -5,8 +5,10 @@ import pytest
 from mirrax.testing import launch_processes
 from tests.train import programs
 
+pytestmark = pytest.mark.slow
 
-@pytest.mark.parametrize("num_workers", [1, pytest.param(2, marks=pytest.mark.slow)])
+
+@pytest.mark.parametrize("num_workers", [1, 2])
 def test_workers_save_together_and_any_number_restores(tmp_path, num_workers):
     saved = launch_processes(programs.save, 2, args=(str(tmp_path),))
     assert [path for path, _ in saved] == [str(tmp_path / "ckpt-3")] * 2
@@ -42,14 +44,12 @@ def test_failure_to_write_is_raised_on_all_workers(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
 
 
-@pytest.mark.slow
 def test_workers_with_temporary_directories_save_and_restore(tmp_path):
     answers = launch_processes(programs.save_to_own_directories, 2, (str(tmp_path),))
     assert answers == [(["ckpt-1"], 7.0), ([], 7.0)]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["ckpt-1"]
 
 
-@pytest.mark.slow
 def test_save_that_only_the_chief_calls_is_an_error(tmp_path):
     answers = launch_processes(
         programs.save_on_the_chief_only,

@@ -1,7 +1,6 @@
 """What the writes of several replicas to one variable amount to."""
 
 import dataclasses
-import types
 
 import jax
 import jax.numpy as jnp
@@ -15,14 +14,12 @@ from mirrax.context import stack
 from mirrax.devices.topology import Topology
 from mirrax.options import VariableAggregation
 from mirrax.trees import IdentityKey
-from mirrax.values.layouts import Joined, Replicated, Spmd, join_parts, replicate
 from mirrax.values.per_replica import PerReplica
 from mirrax.variables.aggregation import (
     Write,
     aggregate,
     are_equal,
     require_equal,
-    unequal_write,
 )
 from tests.peers import FakeJob, meet
 
@@ -56,94 +53,6 @@ class Written:
     @property
     def topology(self):
         return self.collective.topology
-
-
-# Values of replicas.
-
-
-@pytest.mark.parametrize(
-    ("aggregation", "expected"), [(SUM, 8.0), (MEAN, 2.0), (FIRST, 2.0), (NONE, 2.0)]
-)
-def test_one_value_for_all_counts_for_each_in_a_sum(aggregation, expected):
-    assert aggregate(Written(aggregation), np.float32(2), 4) == expected
-
-
-@aggregations
-def test_one_value_for_the_only_replica_is_left_as_it_is(aggregation):
-    assert aggregate(Written(aggregation), 2.5, 1) == 2.5
-
-
-@pytest.mark.parametrize(
-    ("aggregation", "expected"),
-    [(SUM, [4.0, 6.0]), (MEAN, [2.0, 3.0]), (FIRST, [1.0, 2.0])],
-    ids=["sum", "mean", "first"],
-)
-@pytest.mark.parametrize("is_joined", [False, True], ids=["parts", "joined"])
-def test_values_of_replicas_are_combined(aggregation, expected, is_joined):
-    variable = Written(aggregation)
-    parts = (jnp.array([1.0, 2.0]), jnp.array([3.0, 4.0]))
-    topology = variable.topology
-    layout = (
-        Joined(join_parts(parts, topology), False, topology) if is_joined else parts
-    )
-    assert aggregate(variable, PerReplica(layout), 2).tolist() == expected
-
-
-def test_numbers_of_replicas_are_added():
-    assert float(aggregate(Written(SUM), PerReplica((1.5, 2.0)), 2)) == 3.5
-
-
-@pytest.mark.parametrize("aggregation", [NONE, FIRST], ids=str)
-def test_equal_values_of_replicas_are_that_value(aggregation):
-    found = aggregate(Written(aggregation), PerReplica((np.int8(3), np.int8(3))), 2)
-    assert isinstance(found, np.ndarray)
-    assert (found, found.dtype) == (3, np.int8)
-
-
-def test_replicated_value_is_that_value():
-    variable = Written(NONE)
-    array = replicate(jnp.arange(3.0), variable.topology)
-    value = PerReplica(Replicated(array, variable.topology))
-    assert aggregate(variable, value, 2).tolist() == [0, 1, 2]
-
-
-def test_unequal_values_without_aggregation_are_refused():
-    message = (
-        r"Variable 'v:0' has aggregation NONE.*Received: replica 0 assigns 1.0, "
-        r"replica 1 assigns 2.0. Combine the values first"
-    )
-    with pytest.raises(ValueError, match=message):
-        aggregate(Written(NONE), PerReplica((1.0, 2.0)), 2)
-
-
-@pytest.mark.parametrize("aggregation", [NONE, FIRST], ids=str)
-def test_random_keys_stay_keys(aggregation):
-    keys = PerReplica((jax.random.key(5), jax.random.key(5)))
-    found = aggregate(Written(aggregation), keys, 2)
-    assert found is keys.values[0]
-
-
-def test_different_random_keys_without_aggregation_are_refused():
-    with pytest.raises(ValueError, match="every replica must assign the same value"):
-        aggregate(Written(NONE), PerReplica((jax.random.key(5), jax.random.key(6))), 2)
-
-
-# Values inside a trace that stands for every replica.
-
-
-@pytest.mark.parametrize(
-    ("aggregation", "expected"),
-    [(FIRST, [3.0, 3.0]), (NONE, [3.0, 4.0])],
-    ids=["first", "none"],
-)
-def test_traced_values_are_combined(aggregation, expected):
-    """Whether they are equal without aggregation is found out from the program."""
-
-    def body(x):
-        return aggregate(Written(aggregation), PerReplica(Spmd(x)), 2)
-
-    found = jax.vmap(body, axis_name="replica")(jnp.array([3.0, 4.0]))
-    assert found.tolist() == expected
 
 
 # Values of several workers.
@@ -221,13 +130,6 @@ class Noting:
         return "result"
 
 
-def test_write_gives_the_variable_the_values_of_all_replicas():
-    variable = Noting()
-    strategy = types.SimpleNamespace(num_replicas_in_sync=4)
-    assert Write(IdentityKey(variable), max)(strategy, "values") == "result"
-    assert variable.written == (max, "values", 4)
-
-
 def test_writes_are_equal_only_of_one_variable_and_one_change():
     first, second = Noting(), Noting()
     assert Write(IdentityKey(first), max) == Write(IdentityKey(first), max)
@@ -285,11 +187,3 @@ def test_copies_of_equal_values_are_accepted():
 def test_first_copy_that_differs_is_named():
     with pytest.raises(ValueError, match=r"0 assigns 1, replica 2 assigns 5\. Combine"):
         require_equal("v:0", [np.int32(1), np.int32(1), np.int32(5), np.int32(6)])
-
-
-def test_message_says_how_to_combine():
-    message = unequal_write("weight:0", 3, [1], [2])
-    assert message.startswith("Variable 'weight:0' has aggregation NONE")
-    assert "Received: replica 0 assigns [1], replica 3 assigns [2]." in message
-    assert "`get_replica_context().all_reduce`" in message
-    assert "an `aggregation` (SUM, MEAN, ONLY_FIRST_REPLICA)" in message

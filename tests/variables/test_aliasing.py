@@ -9,15 +9,6 @@ from mirrax.variables import aliasing
 from tests.programs import create
 
 
-def test_value_of_a_variable_is_a_view():
-    variable = mirrax.Variable(jnp.ones(3))
-    assert aliasing.is_view(variable.value)
-
-
-def test_other_arrays_are_no_views():
-    assert not aliasing.is_view(jnp.ones(3))
-
-
 def test_views_are_forgotten_with_the_array():
     variable = mirrax.Variable(jnp.ones(3))
     before = len(aliasing._views)
@@ -25,15 +16,6 @@ def test_views_are_forgotten_with_the_array():
     assert len(aliasing._views) == before + 1
     del view
     assert len(aliasing._views) == before
-
-
-def test_reading_marks_a_variable_as_lent_and_counts():
-    variable = mirrax.Variable(1.0)
-    count = aliasing.counters.aliased
-    assert not variable.is_aliased
-    _ = variable.value
-    assert variable.is_aliased
-    assert aliasing.counters.aliased == count + 1
 
 
 def test_numpy_lends_nothing():

@@ -8,27 +8,6 @@ from mirrax.variables import aliasing
 from mirrax.variables.array_storage import Slots, in_storage_order, storage_list_of
 
 
-def test_places_are_read_in_order():
-    places = Slots([([1, 2], 1), ({"x": 3}, "x")])
-    assert places.read() == [2, 3]
-
-
-def test_what_is_written_is_found_where_it_belongs():
-    row, named = [1, 2], {"x": 3}
-    rest = Slots([(row, 0), (named, "x")]).write(iter([7, 8]))
-    assert (row, named, list(rest)) == ([7, 2], {"x": 8}, [])
-
-
-def test_what_comes_after_the_places_is_returned():
-    row = [None]
-    assert Slots([(row, 0)]).write(iter([1, 2, 3]), num_rest=2) == [2, 3]
-    assert row == [1]
-
-
-def test_results_without_places_are_returned():
-    assert Slots([]).write(iter([1, 2]), num_rest=2) == [1, 2]
-
-
 def test_nothing_changes_when_the_arrays_cannot_be_made():
     row = [1]
 

@@ -76,11 +76,15 @@ def test_returned_value_stays_valid_after_the_next_step(strategy):
     assert first.tolist() == [2.0, 3.0]
 
 
-def test_value_returned_by_a_reading_function_stays_valid(strategy):
+def test_values_returned_by_a_reading_function_stay_valid(strategy):
     v = create(strategy, [1.0, 2.0])
-    old = mirrax.function(lambda: v.value)()
-    mirrax.function(lambda: v.assign_add([1.0, 1.0]))()
-    assert old.tolist() == [1.0, 2.0]
+    read = mirrax.function(lambda: v.value)
+    add = mirrax.function(lambda: v.assign_add([1.0, 1.0]))
+    values = []
+    for _ in range(3):
+        values.append(read())
+        add()
+    assert [x.tolist() for x in values] == [[1.0, 2.0], [2.0, 3.0], [3.0, 4.0]]
 
 
 def test_argument_that_is_assigned_stays_valid_after_the_next_step(strategy):

@@ -2,7 +2,6 @@
 
 import threading
 
-import mirrax
 from mirrax.variables import aliasing
 from mirrax.variables.array_storage import Stored
 
@@ -14,21 +13,6 @@ class Held(Stored):
         self._slot = ([None], 0) if place is None else place
         self.is_aliased = False
         self.stored = value
-
-
-def test_what_is_stored_is_found_at_the_place():
-    row, named = ["a", "b"], {}
-    first, second = Held("B", (row, 1)), Held("X", (named, "x"))
-    assert (first.stored, second.stored) == ("B", "X")
-    assert (row, named) == (["a", "B"], {"x": "X"})
-    assert first.slot() == (row, 1)
-
-
-def test_what_a_program_puts_there_is_stored():
-    row = [None, None]
-    held = Held("before", (row, 1))
-    row[1] = "after"
-    assert held.stored == "after"
 
 
 def test_stored_array_is_no_ones_else():
@@ -76,17 +60,6 @@ def test_nobody_reads_while_an_array_is_stored():
     assert free == [False, True]
 
 
-def test_moved_array_is_at_the_new_place_alone():
-    old, new = ["other", None], ["array", "another"]
-    held = Held("array", (old, 1))
-    held.move_to((new, 0))
-    assert held.stored == "array"
-    assert held.slot() == (new, 0)
-    assert old == ["other", None]
-    held.stored = "changed"
-    assert new == ["changed", "another"]
-
-
 def test_read_while_the_array_is_moved_finds_it():
     new = ["array"]
 
@@ -120,11 +93,3 @@ def test_one_that_was_never_made_goes_quietly():
     """As after an error in its initial value; a warning would fail the test."""
     held = object.__new__(Held)
     del held
-
-
-def test_a_variable_is_at_its_place():
-    variable = mirrax.Variable(1.0)
-    holder, key = variable.slot()
-    assert holder[key] is variable.stored
-    variable.assign(2.0)
-    assert holder[key] is variable.stored

@@ -161,12 +161,6 @@ def test_long_wait_is_logged_with_who_is_missing(make_cluster, caplog):
     job.leave()
 
 
-def test_missing_worker_ends_the_start_at_the_deadline(make_cluster):
-    job = make_cluster(2, join_timeout=1.0).join(0)
-    with pytest.raises(errors.CollectiveTimeout, match=r"Missing: worker 1 \(127"):
-        job.wait_for_start()
-
-
 def test_watched_value_counts_as_waiting_until_it_is_there(make_cluster):
     class Value:
         ready = False

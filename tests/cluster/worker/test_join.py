@@ -136,6 +136,7 @@ def test_worker_that_ends_well_too_early_is_to_blame(fault, error, code):
     assert "signal" not in reason
 
 
+@pytest.mark.slow
 def test_exit_with_a_text_is_a_failure():
     outcome = supervise(2, "sys.exit text", 1)
     assert outcome.exit_codes == [75, 1]

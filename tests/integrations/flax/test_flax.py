@@ -461,11 +461,6 @@ def run_python():
     return run
 
 
-def test_flax_is_not_imported_by_mirrax(run_python):
-    program = "import sys, mirrax; print('flax' in sys.modules)"
-    assert run_python(program) == "False"
-
-
 def test_unknown_version_is_said(run_python):
     program = """
         import flax.nnx as nnx, mirrax

@@ -72,7 +72,9 @@ def parts_of(variable):
 @pytest.mark.parametrize(
     "num_replicas", [2, *[pytest.param(n, marks=pytest.mark.slow) for n in (1, 4, 8)]]
 )
-@pytest.mark.parametrize("train", [fit, train_by_hand])
+@pytest.mark.parametrize(
+    "train", [fit, pytest.param(train_by_hand, marks=pytest.mark.slow)]
+)
 def test_model_and_optimizer_stay_sharded_and_equal_mirrored(train, num_replicas):
     mirrored, sharded = build(False, num_replicas), build(1000, num_replicas)
     train(*mirrored)

@@ -10,6 +10,8 @@ from mirrax.testing import launch_processes
 from tests.integrations.keras import programs, restarted, worker_programs
 from tests.integrations.keras.test_models import assert_same, on_one_device
 
+pytestmark = pytest.mark.slow
+
 
 def launch(program, num_workers, *args):
     return launch_processes(program, num_workers, args)
@@ -27,14 +29,12 @@ def experiences():
     return launch(worker_programs.equal_one_device, 2)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", programs.OPTIMIZERS)
 def test_training_equals_one_device_on_every_worker(experiences, name):
     for answer in experiences:
         assert_same(answer[name], on_one_device(name))
 
 
-@pytest.mark.slow
 def test_single_batches_equal_one_device_on_every_worker(experiences):
     expected = programs.experience_of_batches(programs.build("linear", "sgd"))
     for answer in experiences:
@@ -78,7 +78,6 @@ def test_backup_of_the_first_worker_is_restored_on_all(trained):
     assert any(np.abs(w).max() > 0 for w in first["resumed"])
 
 
-@pytest.mark.slow
 def test_models_go_on_from_what_was_saved_in_any_way(tmp_path):
     first, second = launch(worker_programs.save_and_load, 2, str(tmp_path))
     assert_same(first, second)
@@ -94,14 +93,12 @@ def test_other_batches_on_another_worker_are_refused(trained, which):
         assert "All workers must get the same batches" in answer[which]
 
 
-@pytest.mark.slow
 def test_custom_loop_equals_one_worker():
     (alone,) = launch(worker_programs.custom_loop, 1)
     for answer in launch(worker_programs.custom_loop, 2):
         assert_same(answer, alone)
 
 
-@pytest.mark.slow
 def test_backup_is_restored_after_a_restart(tmp_path):
     (tmp_path / "other").mkdir()
     expected = mirrax.launch.run(restarted.train, 2, (str(tmp_path / "other"), None))

@@ -11,10 +11,6 @@ import mirrax
 from tests.programs import engines
 from tests.programs import part_arrays as parts
 
-SUM = mirrax.VariableAggregation.SUM
-MEAN = mirrax.VariableAggregation.MEAN
-FIRST = mirrax.VariableAggregation.ONLY_FIRST_REPLICA
-
 
 def context():
     return mirrax.get_replica_context()
@@ -64,12 +60,6 @@ def test_each_leaf_is_looked_at_on_its_own(two_replicas):
 def test_other_objects_come_back_as_they_are(two_replicas):
     given = object()
     assert two_replicas.run(mirrax.function(lambda: (given, "text"))) == (given, "text")
-
-
-def test_a_variable_comes_back_as_itself(two_replicas):
-    with two_replicas.scope():
-        variable = mirrax.Variable(1.0)
-    assert two_replicas.run(mirrax.function(lambda: variable)) is variable
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (3,), (2, 3), (0,)], ids=str)
@@ -247,18 +237,6 @@ def test_state_goes_through_many_steps_without_a_trace(strategy, donate_argnums)
 # Variables.
 
 
-def test_a_write_of_the_reduced_value_is_accepted(two_replicas):
-    with two_replicas.scope():
-        variable = mirrax.Variable(1.0)
-
-    @mirrax.function
-    def step():
-        variable.assign_sub(0.5 * context().all_reduce("SUM", own_number()))
-
-    two_replicas.run(step)
-    assert variable.numpy() == -0.5
-
-
 @pytest.mark.parametrize(
     "value",
     [
@@ -279,78 +257,7 @@ def test_a_write_that_differs_is_refused_by_name(two_replicas, value):
     assert variable.numpy() == 1
 
 
-@pytest.mark.parametrize(
-    ("aggregation", "expected"),
-    [(SUM, 10), (MEAN, 2.5), (FIRST, 1)],
-    ids=["sum", "mean", "first"],
-)
-@pytest.mark.parametrize(
-    "engine", [lambda fn: fn, mirrax.function], ids=["eager", "compiled"]
-)
-def test_writes_are_aggregated(four_replicas, engine, aggregation, expected):
-    with four_replicas.scope():
-        variable = mirrax.Variable(5.0, aggregation=aggregation)
-
-    def step():
-        variable.assign(own_number())
-        return variable.read_value()
-
-    result = four_replicas.run(engine(step))
-    assert variable.numpy() == expected
-    assert parts(four_replicas, result)[-1] == expected
-
-
-@pytest.mark.parametrize(
-    "engine", [lambda fn: fn, mirrax.function], ids=["eager", "compiled"]
-)
-def test_each_replica_writes_its_own_copy_of_a_sync_on_read_variable(
-    two_replicas, engine
-):
-    with two_replicas.scope():
-        variable = mirrax.Variable(
-            0.0,
-            synchronization=mirrax.VariableSynchronization.ON_READ,
-            aggregation=SUM,
-        )
-
-    def step():
-        variable.assign_add(own_number())
-        return variable.read_value()
-
-    compiled = engine(step)
-    two_replicas.run(compiled)
-    result = two_replicas.run(compiled)
-    assert parts(two_replicas, result) == [2, 4]
-    assert variable.numpy() == 6
-
-
-def test_a_variable_of_no_strategy_is_read_but_not_written(two_replicas):
-    variable = mirrax.Variable(3.0, name="mine")
-    result = two_replicas.run(mirrax.function(lambda: variable * own_number()))
-    assert parts(two_replicas, result) == [3, 6]
-    with pytest.raises(RuntimeError, match=r"'mine:0' was created outside"):
-        two_replicas.run(mirrax.function(lambda: [variable.assign(1.0)]))
-
-
-def test_a_variable_of_another_strategy_is_refused(two_replicas, four_replicas):
-    with four_replicas.scope():
-        variable = mirrax.Variable(3.0, name="mine")
-    with pytest.raises((RuntimeError, ValueError), match=r"CPU:3"):
-        two_replicas.run(mirrax.function(lambda: variable * 2))
-
-
 # Meetings.
-
-
-def test_a_collective_under_a_condition_that_differs_is_refused(two_replicas):
-    @mirrax.function
-    def step():
-        return jax.lax.cond(
-            own_number() > 1, lambda: context().all_reduce("SUM", 1.0), lambda: 0.0
-        )
-
-    with pytest.raises(ValueError, match="All replicas must reach a collective"):
-        two_replicas.run(step)
 
 
 def test_a_collective_under_a_condition_that_is_equal_is_accepted(two_replicas):
@@ -364,39 +271,12 @@ def test_a_collective_under_a_condition_that_is_equal_is_accepted(two_replicas):
     assert float(two_replicas.run(step, args=(jnp.float32(0),))) == 0
 
 
-def test_merge_call_gives_what_the_values_of_all_replicas_are(two_replicas):
-    def merge(strategy, x):
-        left, right = x.values
-        return left * 10 + right
-
-    step = mirrax.function(lambda: context().merge_call(merge, args=(own_number(),)))
-    assert parts(two_replicas, two_replicas.run(step))[0] == 12
-
-
 def test_run_works_inside_a_merge_function(two_replicas):
     def merge(strategy, x):
         return strategy.run(lambda y: y + 1, args=(x,))
 
     step = mirrax.function(lambda: context().merge_call(merge, args=(own_number(),)))
     assert parts(two_replicas, two_replicas.run(step)) == [2, 3]
-
-
-def test_update_works_inside_a_merge_function(two_replicas):
-    with two_replicas.scope():
-        variable = mirrax.Variable(1.0)
-
-    def merge(strategy, x):
-        reduced = strategy.extended.reduce_to("SUM", x, destinations=variable)
-        strategy.extended.update(
-            variable, lambda v, y: v.assign_add(y), args=(reduced,)
-        )
-
-    @mirrax.function
-    def step():
-        context().merge_call(merge, args=(own_number(),))
-
-    two_replicas.run(step)
-    assert variable.numpy() == 4
 
 
 # Both engines.
@@ -489,3 +369,28 @@ def test_collective_under_a_varying_condition_is_refused_with_the_place(two_repl
         ValueError, match=r"psum at .*test_compiled_run.py:\d+ \(.*\), in a branch"
     ):
         two_replicas.run(step, args=(1.0,))
+
+
+@pytest.mark.parametrize("whole", [False, True], ids=["run", "run in a function"])
+def test_the_axis_of_one_replica_has_size_one(whole):
+    one = mirrax.OneDeviceStrategy("CPU:0")
+    with one.scope():
+        weight = mirrax.Variable(2.0)
+
+    @mirrax.function
+    def step(x):
+        number = jax.lax.axis_index("replica")
+        total, slope = jax.value_and_grad(lambda x: jax.lax.psum(x, "replica"))(x)
+        weight.assign_add(jax.lax.pmean(number + slope, "replica"))
+        jax.debug.print("{}", number)
+        return total, jax.lax.all_gather(weight, "replica"), x
+
+    run = mirrax.function(lambda x: one.run(step, (x,)))
+    total, gathered, same = run(3.0) if whole else one.run(step, (3.0,))
+    assert (total, gathered.tolist(), same, weight) == (3, [3], 3, 3)
+
+
+def test_the_axis_of_the_replicas_is_unknown_between_them(two_replicas):
+    outside = mirrax.function(lambda x: jax.lax.psum(x, "replica"))
+    with two_replicas.scope(), pytest.raises(NameError, match="replica"):
+        outside(1.0)

@@ -10,11 +10,6 @@ from mirrax.run.compiled.function import Function
 from mirrax.run.compiled.program import explain
 from tests.devices.fresh import run_fresh
 
-ON_READ = {
-    "synchronization": mirrax.VariableSynchronization.ON_READ,
-    "aggregation": mirrax.VariableAggregation.SUM,
-}
-
 
 def variable_in(strategy, value, **options):
     with strategy.scope():
@@ -40,19 +35,6 @@ def test_a_function_reads_and_writes_variables_outside_run(strategy):
     add()
     np.testing.assert_array_equal(variable.numpy(), [2] * 3)
     assert variable.stored.is_fully_replicated
-
-
-def test_a_function_in_scope_reads_and_writes_variables(strategy):
-    variable = variable_in(strategy, jnp.zeros(3))
-    with strategy.scope():
-        adder(variable)()
-    np.testing.assert_array_equal(variable.numpy(), [1] * 3)
-
-
-def test_a_written_variable_is_equal_on_every_device(four_replicas):
-    variable = variable_in(four_replicas, jnp.zeros(3))
-    adder(variable)()
-    assert [part.numpy().tolist() for part in variable.values] == [[1] * 3] * 4
 
 
 def test_a_variable_is_written_before_run_inside_a_function(strategy):
@@ -98,20 +80,6 @@ def test_a_variable_of_no_strategy_stays_where_it_is(two_replicas):
     assert len(plain.stored.devices()) == 1
 
 
-def test_a_sync_on_read_variable_is_read_and_written_outside_run(two_replicas):
-    variable = variable_in(two_replicas, 1.0, **ON_READ)
-
-    @mirrax.function
-    def step():
-        before = variable.value
-        variable.assign(10.0)
-        return before
-
-    assert float(step()) == 2
-    assert variable.numpy() == 10
-    assert [part.numpy() for part in variable.values] == [5, 5]
-
-
 def test_an_error_in_run_leaves_variables_as_they_were(strategy):
     variable = variable_in(strategy, 1.0)
 
@@ -137,63 +105,12 @@ def test_a_variable_is_overwritten_in_place(strategy):
 # What others hold stays.
 
 
-def test_a_value_that_somebody_holds_stays(strategy):
-    variable = variable_in(strategy, jnp.zeros(3))
-    held = variable.value
-    adder(variable)()
-    np.testing.assert_array_equal(held, [0] * 3)
-    np.testing.assert_array_equal(variable.numpy(), [1] * 3)
-
-
-def test_parts_that_somebody_holds_stay(strategy):
-    variable = variable_in(strategy, jnp.zeros(3))
-    held = [part.value for part in strategy.experimental_local_results(variable)]
-    adder(variable)()
-    np.testing.assert_array_equal(held, np.zeros((len(held), 3)))
-
-
-def test_the_array_that_a_variable_was_made_from_stays(strategy):
-    array = jnp.zeros(3)
-    variable = variable_in(strategy, array)
-    adder(variable)()
-    np.testing.assert_array_equal(array, [0] * 3)
-
-
-def test_an_array_that_was_assigned_stays(strategy):
-    array = jnp.ones(3)
-    variable = variable_in(strategy, jnp.zeros(3))
-    variable.assign(array)
-    adder(variable)()
-    np.testing.assert_array_equal(array, [1] * 3)
-
-
 def test_a_replicated_array_that_was_assigned_stays(two_replicas):
     array = jax.device_put(jnp.ones(3), two_replicas.topology.replicated)
     variable = variable_in(two_replicas, jnp.zeros(3))
     variable.assign(array)
     adder(variable)()
     np.testing.assert_array_equal(array, [1] * 3)
-
-
-def test_an_argument_that_was_assigned_inside_stays(strategy):
-    array = jax.device_put(jnp.ones(3), strategy.topology.replicated)
-    variable = variable_in(strategy, jnp.zeros(3))
-    mirrax.function(lambda x: [variable.assign(x)])(array)
-    adder(variable)()
-    np.testing.assert_array_equal(array, [1] * 3)
-
-
-def test_a_returned_value_stays(strategy):
-    variable = variable_in(strategy, jnp.zeros(3))
-
-    @mirrax.function
-    def step():
-        variable.assign_add(jnp.ones(3))
-        return variable.read_value()
-
-    first = step()
-    step()
-    np.testing.assert_array_equal(first, [1] * 3)
 
 
 def test_a_value_returned_from_run_stays(strategy):
@@ -204,13 +121,6 @@ def test_a_value_returned_from_run_stays(strategy):
     np.testing.assert_array_equal(
         strategy.experimental_local_results(result)[0], [0] * 3
     )
-
-
-def test_a_value_that_was_only_read_stays(strategy):
-    variable = variable_in(strategy, jnp.zeros(3))
-    result = mirrax.function(variable.read_value)()
-    adder(variable)()
-    np.testing.assert_array_equal(result, [0] * 3)
 
 
 # Donating one buffer twice ends the process, so they have one of their own.
@@ -335,17 +245,6 @@ def test_run_and_reduce_are_one_program(two_replicas):
     assert [float(step(value)), float(step(value))] == [15, 15]
     assert len(traces) == 1
     assert isinstance(step, Function)
-
-
-def test_gather_works_inside_a_function(two_replicas):
-    def own_number():
-        return jnp.atleast_1d(mirrax.get_replica_context().replica_id_in_sync_group)
-
-    @mirrax.function
-    def step():
-        return two_replicas.gather(two_replicas.run(own_number), axis=0)
-
-    assert step().tolist() == [0, 1]
 
 
 # Where arguments lie.

@@ -6,14 +6,11 @@ import numpy as np
 import pytest
 
 import mirrax
+from tests.programs import engines
 from tests.programs import part_arrays as parts
 
 FLOATS = ["float16", "bfloat16", "float32", "complex64"]
 INTEGERS = ["int8", "uint8", "int32", "uint32"]
-
-engines = pytest.mark.parametrize(
-    "engine", [lambda fn: fn, mirrax.function], ids=["eager", "compiled"]
-)
 
 
 def context():
@@ -468,43 +465,41 @@ def test_transformations_in_which_replicas_cannot_meet_are_refused(
 # Dtypes.
 
 
-@engines
-@pytest.mark.parametrize("dtype", FLOATS)
-def test_a_sum_and_its_gradient_keep_floating_dtypes(two_replicas, engine, dtype):
-    def step():
-        def loss(x):
-            return jnp.real(context().all_reduce("SUM", x)).astype("float32")
+def of_each_dtype(dtypes, value):
+    return {dtype: value.astype(dtype) for dtype in dtypes}
 
-        x = own_number().astype(dtype)
-        return context().all_reduce("SUM", x), jax.grad(loss)(x)
 
-    value, gradient = two_replicas.run(engine(step))
-    assert parts(two_replicas, value)[0] == 3
-    assert parts(two_replicas, gradient)[0] == 2
-    assert str(parts(two_replicas, value)[0].dtype) == dtype
-    assert str(parts(two_replicas, gradient)[0].dtype) == dtype
+def require_dtypes(strategy, results, expected, dtype=None):
+    for name, result in results.items():
+        first = parts(strategy, result)[0]
+        assert first.tolist() == expected, name
+        assert str(first.dtype) == (dtype or name)
 
 
 @engines
-@pytest.mark.parametrize("dtype", INTEGERS)
-def test_a_sum_keeps_integer_dtypes(two_replicas, engine, dtype):
+def test_a_sum_and_its_gradient_keep_floating_dtypes(two_replicas, engine):
     def step():
-        return context().all_reduce("SUM", own_number().astype(dtype))
+        def loss(values):
+            sums = context().all_reduce("SUM", values)
+            return sum(jnp.real(x).astype("float32") for x in sums.values())
 
-    (first, *_) = parts(two_replicas, two_replicas.run(engine(step)))
-    assert first == 3
-    assert str(first.dtype) == dtype
+        values = of_each_dtype(FLOATS, own_number())
+        return context().all_reduce("SUM", values), jax.grad(loss)(values)
+
+    sums, gradients = two_replicas.run(engine(step))
+    require_dtypes(two_replicas, sums, 3)
+    require_dtypes(two_replicas, gradients, 2)
 
 
 @engines
-@pytest.mark.parametrize("dtype", INTEGERS)
-def test_a_mean_of_integers_is_a_float(two_replicas, engine, dtype):
+def test_a_sum_keeps_integer_dtypes_and_a_mean_is_a_float(two_replicas, engine):
     def step():
-        return context().all_reduce("MEAN", own_number().astype(dtype))
+        values = of_each_dtype(INTEGERS, own_number())
+        return context().all_reduce("SUM", values), context().all_reduce("MEAN", values)
 
-    (first, *_) = parts(two_replicas, two_replicas.run(engine(step)))
-    assert first == 1.5
-    assert first.dtype == np.float32
+    sums, means = two_replicas.run(engine(step))
+    require_dtypes(two_replicas, sums, 3)
+    require_dtypes(two_replicas, means, 1.5, "float32")
 
 
 @engines
@@ -518,15 +513,13 @@ def test_a_sum_of_booleans_counts(two_replicas, engine):
 
 
 @engines
-@pytest.mark.parametrize("dtype", [*FLOATS, *INTEGERS, "bool"])
-def test_a_gather_keeps_every_dtype(two_replicas, engine, dtype):
+def test_a_gather_keeps_every_dtype(two_replicas, engine):
     def step():
-        own = jnp.atleast_1d(own_number() - 1).astype(dtype)
+        own = jnp.atleast_1d(own_number() - 1)
+        own = of_each_dtype([*FLOATS, *INTEGERS, "bool"], own)
         return context().all_gather(own, axis=0)
 
-    (first, *_) = parts(two_replicas, two_replicas.run(engine(step)))
-    assert first.tolist() == [0, 1]
-    assert str(first.dtype) == dtype
+    require_dtypes(two_replicas, two_replicas.run(engine(step)), [0, 1])
 
 
 def test_an_eager_tape_reaches_through_all_gather(two_replicas):

@@ -8,12 +8,11 @@ own with
 """
 
 # The programs are data: dense, each read as a whole, their lambdas called at once.
-# ruff: noqa: PLR1730, B007, B023, E741, F841, N806, SIM108
+# ruff: noqa: B023, E741, F841, N806, SIM108
 
 import functools
 import json
 import pathlib
-import threading
 
 RESULTS = pathlib.Path(__file__).with_name("python_flow.json")
 PROGRAMS = {}
@@ -67,29 +66,6 @@ def read(variable):
 
 
 @program
-def early_return(tf, np):
-    @tf.function
-    def f(x):
-        if x > 0:
-            return x * 2
-        return x - 1
-
-    return f(tf.constant(3.0)), f(tf.constant(-3.0)), f.experimental_get_tracing_count()
-
-
-@program
-def for_range(tf, np):
-    @tf.function
-    def f(n):
-        t = 0.0
-        for i in tf.range(n):
-            t += tf.cast(i, tf.float32)
-        return t
-
-    return f(tf.constant(4)), f(tf.constant(6))
-
-
-@program
 def and_or_not(tf, np):
     @tf.function
     def f(a, b):
@@ -117,98 +93,6 @@ def chained_cmp(tf, np):
         return tf.constant(3)
 
     return f(tf.constant(1)), f(tf.constant(7)), f(tf.constant(-1))
-
-
-@program
-def ifexp(tf, np):
-    @tf.function
-    def f(a):
-        return a if a > 0 else -a
-
-    return f(tf.constant(1)), f(tf.constant(-7))
-
-
-@program
-def assert_bad(tf, np):
-    @tf.function
-    def f(a):
-        assert a > 0, "neg"
-        return a
-
-    try:
-        f(tf.constant(-1))
-        return "no"
-    except Exception as e:
-        return "raised"
-
-
-@program
-def assign_in_branch(tf, np):
-    v = tf.Variable(1.0)
-
-    @tf.function
-    def f(a):
-        v.assign_add(1.0)
-        if a > 0:
-            v.assign(v * 10.0)
-        else:
-            v.assign_sub(5.0)
-        return v.read_value()
-
-    return f(tf.constant(1)), read(v), f(tf.constant(-1)), read(v)
-
-
-@program
-def created_once(tf, np):
-    class M(tf.Module):
-        def __init__(self):
-            super().__init__()
-            self.v = None
-
-        @tf.function
-        def __call__(self, x):
-            if self.v is None:
-                self.v = tf.Variable(2.0)
-            self.v.assign_add(1.0)
-            if x > 0:
-                return self.v * x
-            return self.v - x
-
-    m = M()
-    a = m(tf.constant(2.0))
-    v = m.v
-    b = m(tf.constant(-2.0))
-    return a, b, m.v is v, read(v), len(m.variables)
-
-
-@program
-def append_counts(tf, np):
-    seen = []
-
-    @tf.function
-    def f(x):
-        seen.append(1)
-        return x * 2
-
-    f(tf.constant(1.0))
-    f(tf.constant(2.0))
-    return len(seen), f.experimental_get_tracing_count()
-
-
-@program
-def try_around(tf, np):
-    @tf.function
-    def f(x):
-        try:
-            if x > 0:
-                y = x * 2
-            else:
-                y = x * 3
-        except Exception:
-            y = x * 0
-        return y
-
-    return f(tf.constant(1.0)), f(tf.constant(-1.0))
 
 
 @program
@@ -309,22 +193,6 @@ def tape_outside(tf, np):
             y = f(tf.constant(x))
         out.append(t.gradient(y, v))
     return out
-
-
-@program
-def tape_outside_after(tf, np):
-    v = tf.Variable(3.0)
-
-    @tf.function
-    def f(x):
-        if x > 0:
-            return v * v * x
-        return v * x
-
-    f(tf.constant(1.0))
-    with tf.GradientTape() as t:
-        y = f(tf.constant(2.0))
-    return t.gradient(y, v)
 
 
 @program
@@ -505,63 +373,6 @@ def replica_tape(tf, np):
 
 
 @program
-def threads(tf, np):
-    @tf.function
-    def f(x):
-        if x > 0:
-            return x * 2
-        return x - 1
-
-    out = {}
-
-    def work(i):
-        out[i] = [float(f(tf.constant(float(i - 2)))) for _ in range(5)]
-
-    ts = [threading.Thread(target=work, args=(i,)) for i in range(4)]
-    [t.start() for t in ts]
-    [t.join() for t in ts]
-    return [out[i] for i in range(4)]
-
-
-@program
-def python_range_tensor_static(tf, np):
-    @tf.function
-    def f(x):
-        t = tf.constant(0)
-        for i in range(3):
-            t += x
-        return t
-
-    return f(tf.constant(2))
-
-
-@program
-def list_of_tensors_any(tf, np):
-    @tf.function
-    def f(xs):
-        n = 0
-        for x in xs:
-            if x > 1:
-                n += 1
-        return n
-
-    return f([tf.constant(1), tf.constant(2), tf.constant(3)])
-
-
-@program
-def iterate_tensor(tf, np):
-    @tf.function
-    def f(x):
-        best = x[0]
-        for r in x:
-            if r > best:  # AutoGraph does not know `max`.
-                best = r
-        return best
-
-    return f(tf.constant([1, 5, 2]))
-
-
-@program
 def raise_in_branch(tf, np):
     @tf.function
     def f(x):
@@ -571,23 +382,6 @@ def raise_in_branch(tf, np):
         return -x
 
     return f(tf.constant(1)), f(tf.constant(-2))
-
-
-@program
-def dataset_loop_decides(tf, np):
-    ds = tf.data.Dataset.from_tensor_slices([1.0, 2.0, 3.0, 4.0])
-
-    @tf.function
-    def f(ds):
-        t = 0.0
-        for x in ds:
-            if x > 2:
-                t += x
-            else:
-                t -= x
-        return t
-
-    return f(ds)
 
 
 @program
@@ -625,47 +419,6 @@ def eager_flag_numpy(tf, np):
 
 
 @program
-def eager_flag_run(tf, np):
-    @tf.function
-    def rep(x):
-        return x + 1
-
-    seen = []
-
-    @tf.function
-    def step(x):
-        seen.append(1)
-        return mirrored(tf).run(rep, (x,))
-
-    tf.config.run_functions_eagerly(True)
-    try:
-        return (
-            local(tf, step(per_replica(tf, lambda i: tf.constant(1.0 + i)))),
-            local(
-                tf,
-                mirrored(tf).run(
-                    rep, (per_replica(tf, lambda i: tf.constant(1.0 + i)),)
-                ),
-            ),
-            len(seen),
-        )
-    finally:
-        tf.config.run_functions_eagerly(False)
-
-
-@program
-def concrete(tf, np):
-    @tf.function
-    def f(x):
-        return x * 2
-
-    c = f.get_concrete_function(tf.TensorSpec([None], tf.float32))
-    return np.asarray(
-        c(tf.constant([1.0, 2.0]))
-    ).tolist(), f.experimental_get_tracing_count()
-
-
-@program
 def concrete_tensor(tf, np):
     @tf.function
     def f(x, k):
@@ -678,15 +431,6 @@ def concrete_tensor(tf, np):
         f(tf.constant(2.0), 3),
         f.experimental_get_tracing_count(),
     )
-
-
-@program
-def python_function(tf, np):
-    def g(x):
-        return x + 1
-
-    f = tf.function(g)
-    return f.python_function is g, f.python_function(1)
 
 
 @program
@@ -744,18 +488,6 @@ def cond_structure(tf, np):
 
 
 @program
-def cond_none(tf, np):
-    v = tf.Variable(0.0)
-
-    @tf.function
-    def f(x):
-        tf.cond(x > 0, lambda: v.assign(1.0), lambda: v.assign(2.0))
-        return v.read_value()
-
-    return f(tf.constant(2)), read(v), f(tf.constant(-2)), read(v)
-
-
-@program
 def while_numbers(tf, np):
     @tf.function
     def f(n):
@@ -799,37 +531,6 @@ def while_badtype(tf, np):
 
 
 @program
-def while_max(tf, np):
-    @tf.function
-    def f(n):
-        return tf.while_loop(
-            lambda i: i < n, lambda i: [i + 1], [tf.constant(0)], maximum_iterations=2
-        )
-
-    return f(tf.constant(30))
-
-
-@program
-def case_numbers(tf, np):
-    @tf.function
-    def f(x):
-        return tf.case([(x < 0, lambda: -1), (x > 5, lambda: 1)], default=lambda: 0)
-
-    r = f(tf.constant(7))
-    return r, f(tf.constant(-7)), f(tf.constant(2)), r.dtype.name
-
-
-@program
-def switch_numbers(tf, np):
-    @tf.function
-    def f(i):
-        return tf.switch_case(i, {0: lambda: 1.0, 1: lambda: 2.0}, default=lambda: 3.0)
-
-    r = f(tf.constant(0))
-    return r, f(tf.constant(1)), f(tf.constant(8)), r.dtype.name
-
-
-@program
 def switch_mixed(tf, np):
     @tf.function
     def f(i):
@@ -854,21 +555,6 @@ def var_lambda_random(tf, np):
 
     m = M()
     return m(tf.constant(1.0)), m.v.shape.as_list()
-
-
-@program
-def var_from_random_in_trace(tf, np):
-    class M(tf.Module):
-        v = None
-
-        @tf.function
-        def __call__(self, x):
-            if self.v is None:
-                self.v = tf.Variable(tf.random.normal((3,)))
-            return x + tf.reduce_sum(self.v * 0.0)
-
-    m = M()
-    return m(tf.constant(1.0)), m(tf.constant(2.0)), m.v.shape.as_list()
 
 
 @program
@@ -970,31 +656,6 @@ def fill_n(tf, np):
         return tf.reduce_sum(tf.ones([n]))
 
     return f(tf.constant(3)), f(tf.constant(5))
-
-
-@program
-def tensorarray_like(tf, np):
-    @tf.function
-    def f(n):
-        out = []
-        for i in range(3):
-            out.append(i * n)
-        return tf.stack(out)
-
-    return np.asarray(f(tf.constant(3))).tolist()
-
-
-@program
-def fib(tf, np):
-    @tf.function
-    def fib(n):
-        a, b = 0, 1
-        while n > 0:
-            a, b = b, a + b
-            n -= 1
-        return a
-
-    return fib(tf.constant(10))
 
 
 @program
