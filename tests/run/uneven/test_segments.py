@@ -7,8 +7,9 @@ import pytest
 from jax import lax
 from jax.extend.core import Primitive
 
+from mirrax.context.guards import NotTraceable
 from mirrax.devices.topology import Topology
-from mirrax.run.uneven.segments import NotSegmentable, cut
+from mirrax.run.uneven.segments import cut
 
 AXIS_ENV = [("replica", 2)]
 TOPOLOGY = Topology(tuple(jax.devices()[:2]))
@@ -99,7 +100,7 @@ def test_loops_without_collectives_stay_whole():
     ids=["scan", "cond", "while", "while_in_jit"],
 )
 def test_a_loop_or_a_branch_with_a_collective_cannot_be_cut(fn):
-    with pytest.raises(NotSegmentable):
+    with pytest.raises(NotTraceable):
         pieces(fn, ())
 
 
@@ -107,7 +108,7 @@ def test_a_collective_in_an_operation_that_is_not_known_cannot_be_cut():
     closed = jax.make_jaxpr(total, axis_env=AXIS_ENV)(jnp.float32(1))
     unknown_p = Primitive("unknown")
     unknown_p.def_abstract_eval(lambda x, program: x)
-    with pytest.raises(NotSegmentable):
+    with pytest.raises(NotTraceable):
         pieces(lambda x: unknown_p.bind(x, program=closed), ())
 
 
