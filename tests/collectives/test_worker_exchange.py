@@ -11,6 +11,7 @@ import mirrax
 from mirrax.collectives.worker_exchange import (
     differing,
     digest,
+    equal_on_all,
     exchange,
     from_first,
     from_host,
@@ -187,7 +188,7 @@ def test_every_worker_is_told_which_values_differ():
 
 
 def test_value_that_only_the_third_worker_has_differs():
-    other = json.dumps([digest(5)]).encode()
+    other = json.dumps([[digest(5)]]).encode()
     job = FakeJob(lambda topic, payload: [payload, payload, other], num_workers=3)
     assert differing(topology_of(job), "args", [4]) == [True]
 
@@ -202,6 +203,17 @@ def test_nothing_differs_where_there_is_nothing_to_compare(job, values, expected
     assert job is None or job.topics == []
 
 
+def test_parts_are_equal_if_they_are_on_all_workers():
+    def compare(*values):
+        return lambda job: equal_on_all(topology_of(job), "results", values)
+
+    here, there = compare((1, 1), (2, 3), (4, 4)), compare((1, 1), (2, 2), (5, 5))
+    assert meet(here, there) == [[True, False, False]] * 2
+    nothing = FakeJob()
+    assert equal_on_all(topology_of(nothing), "results", []) == []
+    assert nothing.topics == []
+
+
 def test_equal_values_may_be_assigned():
     job = FakeJob()
     require_equal(topology_of(job), mirrax.Variable(0, name="v"), np.ones(2))
@@ -210,7 +222,7 @@ def test_equal_values_may_be_assigned():
 
 def test_different_values_may_not_be_assigned():
     job = FakeJob(
-        lambda topic, payload: [json.dumps([digest(2.0)]).encode(), payload],
+        lambda topic, payload: [json.dumps([[digest(2.0)]]).encode(), payload],
         worker_index=1,
     )
     message = (

@@ -96,7 +96,8 @@ def equal_on_all(
 ) -> list[bool]:
     """Returns which values have only equal parts, on all workers."""
     own = [[digest(part) for part in parts] for parts in values]
-    answers = [own] if topology.is_local else exchange(topology, topic, own)
+    is_local = topology.is_local or not own
+    answers = [own] if is_local else exchange(topology, topic, own)
     columns = zip(*answers, strict=True)
     return [len(set(itertools.chain(*column))) == 1 for column in columns]
 

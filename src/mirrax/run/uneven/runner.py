@@ -34,7 +34,7 @@ from mirrax.run.replica_context import ReplicaCall
 from mirrax.run.uneven.digests import differing_columns, find_digests
 from mirrax.run.uneven.lockstep import Lockstep
 from mirrax.run.uneven.replica_number import with_replica_number
-from mirrax.run.uneven.segments import Cut, NotSegmentable, cut
+from mirrax.run.uneven.segments import Cut, cut
 from mirrax.run.varying import refuse_varying_writes
 from mirrax.trees import Tree
 from mirrax.values.layouts import Parts, Replicated, replicate_parts
@@ -125,7 +125,7 @@ def _build(
     try:
         traces = _trace_all(call, given, failures)
         cuts = [cut(traced.closed, call.topology) for traced in traces]
-    except (NotSegmentable, NotTraceable):
+    except NotTraceable:
         pass
     except Exception as error:
         if not compiled.falls_back_to_python(error):
@@ -185,7 +185,7 @@ def _trace_all(
 
     traces = list(map(trace_replica, given, topology.local_replicas))
     if any(_shape(traced) != _shape(traces[0]) for traced in traces):
-        raise NotSegmentable
+        raise NotTraceable
     return traces
 
 

@@ -29,12 +29,9 @@ from mirrax._jax.jaxprs import (
     retraced,
 )
 from mirrax.collectives.worker_guard import guarded, replica_program
+from mirrax.context.guards import NotTraceable
 from mirrax.devices.topology import AXIS, Topology
 from mirrax.run.varying import has_collective, is_collective
-
-
-class NotSegmentable(Exception):  # noqa: N818 - a signal to the engine
-    """A collective stands where nothing can be cut, such as in a loop."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,14 +81,17 @@ class Cut:
 
 
 def cut(closed: ClosedJaxpr, topology: Topology) -> Cut:
-    """Returns the program in pieces, or raises `NotSegmentable`."""
+    """Returns the program in pieces.
+
+    Raises `NotTraceable` if a collective stands where nothing can be cut, as in a loop.
+    """
     closed = _open_calls(closed, topology)
     jaxpr = closed.jaxpr
     made_here = itertools.chain.from_iterable(eqn.outvars for eqn in jaxpr.eqns)
     has_references = any(map(is_reference, (*jaxpr.constvars, *made_here)))
     # One piece cannot hand a reference to another.
     if has_references or any(map(_hides_collective, jaxpr.eqns)):
-        raise NotSegmentable
+        raise NotTraceable
     segments: list[Segment] = []
     needed = {atom for atom in jaxpr.outvars if isinstance(atom, Var)}
     for work, collectives in reversed(_group(jaxpr.eqns)):
