@@ -11,7 +11,7 @@ from mirrax.errors import InvalidArgumentError, OutOfRangeError
 from mirrax.input.input_context import InputOptions, InputReplicationMode
 from mirrax.values.tensor_spec import PerReplicaSpec, TensorSpec
 from tests.conftest import mirrored
-from tests.data.plans import quick, through_json, with_policy
+from tests.data.plans import quick, ragged, through_json, with_policy
 from tests.programs import engines, parts
 
 POLICIES = list(AutoShardPolicy)
@@ -155,6 +155,13 @@ def test_rows_are_joined_across_batches(two_replicas, policy):
         [[4, 5], [0, 1]],
         [[2, 3], [4, 5]],
     ]
+
+
+@evenly
+def test_batches_without_rows_are_passed_over(two_replicas, policy):
+    dataset = ragged(0, 2, 0, 0, 1, 0)
+    found = steps(two_replicas, distribute(two_replicas, dataset, policy))
+    assert found == [[[2], [2]], [[1], []]]
 
 
 def test_auto_cuts_files_evenly(two_replicas, tmp_path):

@@ -370,6 +370,15 @@ def test_all_gather_that_some_replicas_leave_out_is_refused():
         strategy_for((3, 1)).run(step, args=(uneven(rows(4, 3), (3, 1)),))
 
 
+def test_all_gather_of_different_numbers_of_values_is_refused():
+    @mirrax.function
+    def step(part):
+        return context().all_gather([part] * len(part), axis=0)
+
+    with pytest.raises(mirrax.errors.ReplicaError, match="same collective calls"):
+        strategy_for((2, 1)).run(step, args=(uneven(rows(3), (2, 1)),))
+
+
 def test_constants_come_back_as_arrays():
     step = mirrax.function(lambda part: np.arange(len(part)))
     result = strategy_for((3, 1)).run(step, args=(uneven(rows(4, 3), (3, 1)),))
