@@ -88,8 +88,8 @@ class GroupingOperations(Operations[D]):
         sizes = given.tolist() if given.ndim else [int(given)] * (len(boundaries) + 1)
         if len(sizes) != len(boundaries) + 1 or boundaries != sorted(set(boundaries)):
             raise ValueError(
-                "`bucket_boundaries` must grow, and `bucket_batch_sizes` must have one "
-                f"more entry. Received: {boundaries} and {sizes}."
+                "`bucket_boundaries` must increase, and `bucket_batch_sizes` must have "
+                f"one more entry. Received: {boundaries} and {sizes}."
             )
 
         def bucket_of(*element: Any) -> int:

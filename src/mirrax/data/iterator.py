@@ -190,7 +190,7 @@ def _checksum(state: dict[str, Any]) -> int:
 
 
 def invalid_position(received: Any, what: str) -> ValueError:
-    """Returns the error for something else than a position."""
+    """Returns the error for something other than a position."""
     shown = repr(received)
     shown = shown if len(shown) < 200 else f"{shown[:200]}..."
     return ValueError(

@@ -47,7 +47,7 @@ def _start_backends() -> Iterable[str]:
         raise RuntimeError(
             "JAX found none of the allowed platforms. Received: "
             f"JAX_PLATFORMS={jax.config.jax_platforms!r}. Install JAX's plugin for it, "  # type: ignore[attr-defined]
-            "or set the variable to 'cpu', or to nothing for the best there is."
+            "set the variable to 'cpu', or unset it to use the best device."
         ) from error
 
 

@@ -86,8 +86,8 @@ def _complain(what: object, exit_code: int) -> int:
 def _explain(error: OSError) -> str:
     return (
         "The launcher must be able to start processes, and to write to "
-        f"{tempfile.gettempdir()}. Received: {error}. Free what is missing; TMPDIR "
-        "names another folder."
+        f"{tempfile.gettempdir()}. Received: {error}. Free memory or disk space, or "
+        "set TMPDIR to another folder."
     )
 
 

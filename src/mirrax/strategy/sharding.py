@@ -23,15 +23,15 @@ DEFAULT_BYTES = 64 * 1024
 
 
 def parse_shard_state(shard_state: Any) -> tuple[int | None, int | None]:
-    """Returns from how many bytes on variables, or only their updates, are sharded."""
+    """Returns the smallest size in bytes of what is sharded: variables, or updates."""
     if shard_state == "updates":
         return None, DEFAULT_BYTES
     if isinstance(shard_state, bool):
         return (DEFAULT_BYTES if shard_state else None), None
     if not isinstance(shard_state, int) or shard_state < 0:
         raise ValueError(
-            "`shard_state` is True, False, from how many bytes on variables are "
-            "sharded, or 'updates' to shard only the computation of their new values. "
+            "`shard_state` is True, False, the smallest size in bytes of a sharded "
+            "variable, or 'updates' to shard only the computation of new values. "
             f"Received: shard_state={shard_state!r}."
         )
     return shard_state, None

@@ -94,7 +94,8 @@ class Strategy:
         cluster_resolver: The members of the cluster; None on one machine.
         options: Hints for collectives.
         shard_state: Whether each replica stores only a part of large variables; or
-            from how many bytes on; or "updates" if replicas only divide their updates.
+            the size in bytes from which they are large; or "updates" if replicas only
+            divide their updates.
 
     >>> strategy = mirrax.MirroredStrategy(["CPU:0", "CPU:1"])
     >>> isinstance(strategy, Strategy)

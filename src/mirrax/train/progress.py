@@ -1,4 +1,4 @@
-"""Shows how a training loop gets on, and where its time goes."""
+"""Shows the progress and speed of a training loop, and where its time goes."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def _require_in_checkpoint(manager: CheckpointManager, steps: object) -> None:
     if not any(steps is value for _, value in saved):
         raise ValueError(
             "`resumable` takes the number of steps, or an iterator that the checkpoint "
-            f"saves too, so that it can go on where it was. Received: {steps!r}. Make "
+            f"saves too, so that it can continue there. Received: {steps!r}. Make "
             "`batches = iter(dataset)`, and give it to the checkpoint and to "
             "`resumable`."
         )

@@ -127,9 +127,8 @@ def check_all_can_restore(
     if len({other["order"] for other in answers} - {None}) > 1:
         raise CheckpointMismatchError(
             "All workers must restore the same checkpoint. Received: on worker "
-            f"{workers.worker_index} '{path}', which is of another save than that of "
-            "the same name on another worker. Nothing was restored. Use a directory "
-            "that all workers share."
+            f"{workers.worker_index} '{path}', which another worker has from another "
+            "save. Nothing was restored. Use a directory that all workers share."
         )
     for index, other in enumerate(answers):
         if other["kind"] is not None:

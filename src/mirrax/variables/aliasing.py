@@ -65,8 +65,8 @@ def require_alive(variable: Any, array: Any) -> None:
     is_deleted = getattr(array, "is_deleted", None)
     if is_deleted is not None and is_deleted():
         raise donated_error(
-            f"the array of variable '{variable.name}', which `variable.value` shares, "
-            "or which a program was changing that failed in XLA",
+            f"the array of variable '{variable.name}', donated through "
+            "`variable.value`, or lost in a program that failed in XLA",
             "Donate a copy, `jnp.copy(variable.value)`; and `assign` the variable a "
             "new value.",
         )

@@ -200,7 +200,7 @@ def test_silence_is_a_loss_only_while_others_wait():
     job_state.tick(100.5)
     assert job_state.failure.error == "WorkerLost"
     assert job_state.failure.worker == 1
-    assert "has not been heard of for 100 s" in job_state.failure.message
+    assert "has not been heard from for 100 s" in job_state.failure.message
 
 
 def test_stuck_worker_is_asked_for_its_stack():

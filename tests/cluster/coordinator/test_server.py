@@ -101,13 +101,13 @@ def challenged(*answers):
 @pytest.mark.parametrize(
     ("conversation", "reason"),
     [
-        (b"SSH-2.0-OpenSSH_9.6\r\n", "something else"),
-        (challenged(Message("refused", {"reason": "\x1b[2J"})), "something else"),
+        (b"SSH-2.0-OpenSSH_9.6\r\n", "something other"),
+        (challenged(Message("refused", {"reason": "\x1b[2J"})), "something other"),
         (
             challenged(Message("answer", {"refusal": "\x1b[2J", "proof": "\ud800"})),
             "another key",
         ),
-        (challenged(Message("\x1b[2J")), "something else"),
+        (challenged(Message("\x1b[2J")), "something other"),
     ],
     ids=["ssh", "refused", "forged", "escapes"],
 )

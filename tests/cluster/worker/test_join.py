@@ -221,7 +221,7 @@ def test_stopped_worker_is_a_loss_after_its_silence():
     # The stopped one cannot end by itself; the launcher ends it.
     assert outcome.exit_codes == [75, 137]
     assert outcome.cause.kind == "WorkerLost"
-    assert "has not been heard of for" in outcome.cause.text
+    assert "has not been heard from for" in outcome.cause.text
 
 
 @pytest.mark.slow

@@ -174,7 +174,7 @@ def test_a_constant_of_each_worker_in_a_loop_is_refused():
         return lambda x: lax.scan(body, x, None, length=2)[0]
 
     message = mismatch(with_per_replica_constants, make)
-    assert "cannot stand inside a loop or a branch" in message
+    assert "cannot be used inside a loop or a branch" in message
     assert "one in scan at " in message
     assert "test_worker_agreement.py" in message
     assert "Pass it as an argument of `strategy.run`" in message

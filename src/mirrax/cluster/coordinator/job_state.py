@@ -359,7 +359,7 @@ def find_difference(mine: dict[str, Any], other: dict[str, Any]) -> str:
 def _describe_death(state: WorkerState) -> str:
     how = state.exit_report or "it ended by a signal, a crash or os._exit"
     return (
-        f"{state.describe()} died: {how}. Last heard of in "
+        f"{state.describe()} died: {how}. Last heard from in "
         f"{state.progress.describe()}. Look at the end of its log, and restart all "
         "workers."
     )

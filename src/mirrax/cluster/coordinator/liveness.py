@@ -75,10 +75,10 @@ def find_silent(
         silence = now - state.last_heard
         if state.is_connected and silence > silence_timeout:
             text = (
-                f"{state.describe()} has not been heard of for {silence:.0f} s. Last: "
-                f"{state.progress.describe()}. Its process is stopped or its machine "
-                "cannot be reached. Restart all workers; MIRRAX_SILENCE_TIMEOUT sets "
-                "how long to wait."
+                f"{state.describe()} has not been heard from for {silence:.0f} s. "
+                f"Last: {state.progress.describe()}. Its process is stopped or its "
+                "machine cannot be reached. Restart all workers; "
+                "MIRRAX_SILENCE_TIMEOUT sets how long to wait."
             )
             return state.make_failure(WorkerLost, text)
     return None

@@ -184,7 +184,7 @@ def _find_nodes(tasks_per_node: int | Mapping[str, int] | None) -> dict[str, int
     counts = expand_tasks(_read("SLURM_STEP_TASKS_PER_NODE", os.environ))
     if len(counts) != len(hosts):
         raise ConfigurationError(
-            "Slurm must name as many hosts as numbers of tasks. Received: "
+            "Slurm must give the number of tasks of each host. Received: "
             f"{hosts} and {counts}. Pass tasks_per_node."
         )
     return dict(zip(hosts, counts))

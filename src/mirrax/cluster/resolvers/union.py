@@ -90,8 +90,8 @@ def _merge(job: str, first: Tasks, second: Tasks) -> Tasks:
     clash = sorted(numbered.keys() & more.keys())
     if clash:
         raise KeyError(
-            f"Tasks with indices must have different ones. Received: {clash} twice in "
-            f"job {job!r}. Renumber them, or use lists."
+            f"The tasks of a job must have different indices. Received: {clash} twice "
+            f"in job {job!r}. Renumber them, or use lists."
         )
     return numbered | more
 

@@ -166,7 +166,7 @@ def _authenticate(
             return answer
     except ProtocolError as error:
         raise ConnectionError(
-            f"something else than a Mirrax job of this version listens there: {error}"
+            f"something other than a Mirrax job of this version listens there: {error}"
         ) from error
     raise _OtherKeyError(
         "a process with another key; MIRRAX_SECRET must be the same for all workers, "

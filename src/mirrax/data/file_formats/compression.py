@@ -144,7 +144,7 @@ def _inflated(file: io.FileIO, path: str, compression: str) -> Iterator[bytes]:
             raise zlib.error("the file ends too early")
     except zlib.error as error:
         raise DataLossError(
-            f"A file must hold the {compression} data it is read as. Received: "
+            f"The file must contain valid {compression} data. Received: "
             f"{path!r}, where {error}, before byte {file.tell()}. Write the file "
             "again, or name its compression."
         ) from None
@@ -152,7 +152,7 @@ def _inflated(file: io.FileIO, path: str, compression: str) -> Iterator[bytes]:
 
 def _ends_before(path: str, offset: int, size: int) -> DataLossError:
     return DataLossError(
-        "A file must reach to the position that reading goes on from. Received: "
+        "The file must not end before the saved position. Received: "
         f"byte {offset} of {path!r}, which has {size} bytes. "
         "Restore with the files that the state was saved with."
     )

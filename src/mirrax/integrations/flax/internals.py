@@ -29,8 +29,7 @@ try:
 except (ImportError, AttributeError, KeyError) as error:
     raise ImportError(
         "Mirrax was tested with flax 0.12.8 and does not know this version. Received: "
-        f"{error!r}. Install 'flax>=0.12.8,<0.13', or import it after the work that "
-        "Mirrax does."
+        f"{error!r}. Install 'flax>=0.12.8,<0.13'."
     ) from error
 
 

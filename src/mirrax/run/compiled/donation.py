@@ -1,4 +1,4 @@
-"""Arguments that a compiled call may overwrite, and arrays that were given away so."""
+"""Donated arguments, which a compiled call may overwrite."""
 
 from __future__ import annotations
 

@@ -176,7 +176,7 @@ def _rows(leaves: Sequence[Any]) -> int:
     if len(sizes) != 1:
         raise ValueError(
             "The arguments of an accumulated step have one row for each example. "
-            f"Received: arrays with {sorted(sizes) or 'no'} rows. Close over what is "
-            "no batch, such as parameters."
+            f"Received: arrays with {sorted(sizes) or 'no'} rows. Close over "
+            "everything else, such as parameters."
         )
     return int(next(iter(sizes)))

@@ -37,8 +37,8 @@ class CheckpointReader:
     def get_tensor(self, tensor_name: str) -> Any:
         if not self.has_tensor(tensor_name):
             raise NotFoundError(
-                "A checkpoint has only what was saved. Received: "
-                f"{tensor_name!r}, for one with {', '.join(self._tensors)}."
+                "The checkpoint has no tensor of this name. Received: "
+                f"{tensor_name!r}. It has {', '.join(self._tensors)}."
             )
         return self._tensors[_own_name(tensor_name)]
 

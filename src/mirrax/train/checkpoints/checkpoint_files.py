@@ -294,9 +294,9 @@ def _write_error(path: pathlib.Path, error: Exception) -> CheckpointWriteError:
             f"'{path}', where {error}.{older} Let it end, or choose another path."
         )
     return CheckpointWriteError(
-        "A checkpoint needs a place with room for it where this process may write. "
+        "A checkpoint needs a folder with enough space, where this process may write. "
         f"Received: '{path}', where it failed with {type(error).__name__}: {error}."
-        f"{older} Make room, or choose another place."
+        f"{older} Free some space, or choose another folder."
     )
 
 

@@ -179,7 +179,7 @@ class LoadStatus:
         restored = self._require_restored()
         if restored.saved.isdisjoint(restored.held()):
             raise AssertionError(
-                "An object must have a value of the checkpoint. Received: one with "
+                "At least one object must be in the checkpoint. Received: one of "
                 f"{', '.join(sorted(restored.saved))}. Give the objects the names that "
                 "they had."
             )

@@ -65,7 +65,7 @@ def load_variable(path: Path, name: str) -> np.ndarray[Any, Any]:
     arrays = load_checkpoint(path)
     if name not in arrays:
         raise KeyError(
-            "A checkpoint has only what was saved. Received: "
-            f"{name!r}, for one with {', '.join(arrays)}."
+            f"The checkpoint has no array of this name. Received: {name!r}. It has "
+            f"{', '.join(arrays)}."
         )
     return arrays[name]

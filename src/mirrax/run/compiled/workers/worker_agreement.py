@@ -84,8 +84,8 @@ def with_per_replica_constants(traced: Traced, topology: Topology) -> Traced:
         called = called_jaxpr(equation)
         if called is None:
             raise ProgramMismatch(
-                "A constant that differs between workers cannot stand inside a loop or "
-                f"a branch. Received: one in {equation.primitive.name} at "
+                "A constant that differs between workers cannot be used inside a loop "
+                f"or a branch. Received: one in {equation.primitive.name} at "
                 f"{source_of(equation)}. Pass it as an argument of `strategy.run`."
             )
         return evaluate(called, given, inline, read_atom)
@@ -121,6 +121,6 @@ def _require_same_lines(topology: Topology, lines: list[tuple[str, str]]) -> str
     raise ProgramMismatch(
         "All workers must run the same program. Received: programs that differ, first "
         f"where {workers[0].name} has `{own.strip()}` ({own_place}) and "
-        f"{workers[other].name} has `{found.strip()}` ({place}). Let nothing in a "
-        "program depend on the worker, but for the values of its data."
+        f"{workers[other].name} has `{found.strip()}` ({place}). Only the "
+        "values of the data may depend on the worker."
     )
