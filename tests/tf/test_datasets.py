@@ -206,6 +206,39 @@ def test_a_shuffle_of_unknown_size_draws_from_all_elements(is_indexed):
     assert min(found[:20]) < 100 < max(found[:20])
 
 
+def test_lists_of_elements_become_datasets():
+    dataset = tf.data.experimental.from_list([("a", [1, 2]), ("b", [3, 4])])
+    assert tf.data.experimental.get_structure(dataset) == dataset.element_spec
+    found = [(text.numpy(), x.numpy().tolist()) for text, x in dataset]
+    assert found == [(b"a", [1, 2]), (b"b", [3, 4])]
+    records = tf.data.experimental.from_list([{"x": 1}, {"x": 2}])
+    assert [int(record["x"]) for record in records] == [1, 2]
+    with pytest.raises(ValueError, match="Received: an empty list"):
+        tf.data.experimental.from_list([])
+
+
+@pytest.mark.parametrize("label", [None, "y"])
+def test_batches_of_examples_are_read_from_files(tmp_path, label):
+    for name, numbers in {"a": [0, 1, 2], "b": [3, 4]}.items():
+        with tf.io.TFRecordWriter(str(tmp_path / name)) as writer:
+            for number in numbers:
+                ints = tf.train.Int64List(value=[number])
+                feature = tf.train.Feature(int64_list=ints)
+                features = tf.train.Features(feature={"x": feature, "y": feature})
+                example = tf.train.Example(features=features)
+                writer.write(example.SerializeToString())
+    batches = tf.data.experimental.make_batched_features_dataset(
+        str(tmp_path / "*"),
+        batch_size=2,
+        features={key: tf.io.FixedLenFeature([], tf.int64) for key in ("x", "y")},
+        label_key=label,
+        num_epochs=1,
+    )
+    columns = [batch["x"] if label is None else batch[1] for batch in batches]
+    assert [len(column) for column in columns] == [2, 2, 1]
+    assert sorted(int(x) for column in columns for x in column) == [0, 1, 2, 3, 4]
+
+
 def test_a_range_may_have_another_type():
     (last,) = Dataset.range(2, 3, output_type=tf.float32)
     assert last.dtype == tf.float32

@@ -264,3 +264,18 @@ def test_a_variable_of_a_traced_value_is_refused_at_the_second_call():
     step()
     with pytest.raises(ValueError, match="singleton"):
         step()
+
+
+def test_both_branches_of_a_condition_may_write_to_an_array():
+    @tf.function
+    def clipped(x):
+        def body(i, array):
+            low, high = lambda: array.write(i, 0.0), lambda: array.write(i, x[i])
+            return i + 1, tf.cond(x[i] < 0, low, high)
+
+        array = tf.TensorArray(tf.float32, size=3)
+        first = tf.constant(0), array
+        _, array = tf.while_loop(lambda i, _: i < 3, body, loop_vars=first)
+        return array.stack()
+
+    assert clipped(tf.constant([1.0, -2.0, 3.0])).numpy().tolist() == [1, 0, 3]

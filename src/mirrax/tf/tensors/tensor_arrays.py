@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from typing import Any
 
@@ -90,7 +91,10 @@ class TensorArray:
         """Writes a tensor at an index; returns the array."""
         item = self._fitting(value)
         if isinstance(index, jax.core.Tracer):
-            self.as_whole(item.shape)
+            # A copy: the other branch of a condition must not see this one's tracers.
+            written = copy.copy(self).as_whole(item.shape)
+            written._whole = written._whole.at[index].set(item)
+            return written
         if self._whole is not None:
             self._whole = self._whole.at[index].set(item)
             return self
