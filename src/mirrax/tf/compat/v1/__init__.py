@@ -23,6 +23,7 @@ from mirrax.tf.variables.variable import (
     VariableSynchronization as VariableSynchronization,
 )
 from mirrax.tf.variables.variable import get_variable as get_variable
+from mirrax.tf.version import VERSION as __version__  # noqa: F401
 
 Session = unavailable("tf.compat.v1.Session")
 
