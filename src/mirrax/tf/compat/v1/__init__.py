@@ -23,8 +23,9 @@ from mirrax.tf.variables.variable import (
     VariableSynchronization as VariableSynchronization,
 )
 from mirrax.tf.variables.variable import get_variable as get_variable
-from mirrax.tf.version import VERSION as __version__  # noqa: F401
+from mirrax.tf.version import VERSION
 
 Session = unavailable("tf.compat.v1.Session")
+__version__ = VERSION
 
 __getattr__ = same_as_in_version_2
