@@ -117,3 +117,30 @@ def test_layers_use_variables_of_tensorflow(strategy):
     predicted = model.predict(X[:4], verbose=0)
     assert predicted.shape == (4, 1)
     assert scale.calls.numpy() == 7
+
+
+def test_a_model_may_have_steps_and_no_call():
+    class Pair(tf.keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.first = tf.keras.Sequential([tf.keras.layers.Dense(2)])
+            self.second = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+
+        def compile(self, optimizer):
+            super().compile()
+            self.own = optimizer
+
+        def train_step(self, data):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean(self.second(self.first(data)) ** 2)
+            weights = self.first.trainable_weights + self.second.trainable_weights
+            self.own.apply_gradients(
+                zip(tape.gradient(loss, weights), weights, strict=True)
+            )
+            return {"size": loss}
+
+    model = Pair()
+    model.compile(tf.keras.optimizers.SGD(0.05))
+    data = tf.data.Dataset.from_tensor_slices(np.ones((8, 3), np.float32)).batch(4)
+    first, second = model.fit(data, epochs=2, verbose=0).history["size"]
+    assert second < first

@@ -322,8 +322,8 @@ def test_packages_that_need_tensorflow_are_missing(statement):
     [
         "tf.keras.Input((1,), dtype=tf.string)",
         "layers.InputLayer(shape=(1,), dtype='string')",
-        "tf.keras.Sequential([layers.TextVectorization(), model])",
-        "words = layers.StringLookup()\ntf.keras.Sequential([words, model])",
+        "tf.keras.Sequential([model, layers.TextVectorization()])",
+        "words = layers.StringLookup()\ntf.keras.Sequential([model, words])",
     ],
 )
 def test_strings_in_models_are_found(source):
@@ -331,3 +331,11 @@ def test_strings_in_models_are_found(source):
     found = [f for f in examine(program) if f.kind == "change"]
     assert [f.line for f in found] == [3 + source.count("\n")]
     assert "Dataset.map" in found[0].advice
+
+
+def test_models_may_begin_with_strings():
+    program = """import tensorflow as tf
+words = tf.keras.layers.TextVectorization()
+tf.keras.Sequential([tf.keras.Input((1,), dtype=tf.string), words, model])
+"""
+    assert not [f for f in examine(program) if f.kind == "change"]

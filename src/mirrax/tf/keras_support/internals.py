@@ -85,6 +85,9 @@ class _NoTensorFlow(types.ModuleType):
         )
 
 
+# The method of a trainer that calls a model which has no variables yet.
+BUILD_ON_A_BATCH = "_symbolic_build"
+
 # How a model of Keras on JAX passes its variables from step to step.
 _STATES = {
     "train": (

@@ -29,6 +29,7 @@ def install(model_type: type) -> None:
         # For `super().train_step(data)` in such a step.
         wrap(trainer, f"{kind}_step", functools.partial(_call_default, default))
     wrap(trainer, "get_metrics_result", _read_results)
+    wrap(trainer, internals.BUILD_ON_A_BATCH, _build)
 
 
 def trainer_of(model_type: type) -> type:
@@ -56,6 +57,15 @@ def _read_results(original: Any, model: Any) -> Any:
         name: value.value if isinstance(value, keras.Variable) else value
         for name, value in results.items()
     }
+
+
+def _build(original: Any, model: Any, *args: Any, **kwargs: Any) -> None:
+    """Builds a model by calling it, unless only its steps know how, as in a GAN."""
+    import keras
+
+    has_call = type(model).call is not keras.Model.call
+    if has_call or _tensorflow_step(model, "train") is None:
+        original(model, *args, **kwargs)
 
 
 def _call_default(

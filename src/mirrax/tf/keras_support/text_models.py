@@ -16,6 +16,7 @@ from mirrax.tf.keras_support.text_layers import TextVectorization
 from mirrax.tf.tensors.tensor import holds_strings
 
 _LAYERS = "_mirrax_text_layers"
+_KINDS = (StringLookup, TextVectorization)
 
 
 @functools.cache
@@ -37,14 +38,14 @@ def install(sequential: type) -> None:
 def _add(original: Any, model: Any, layer: Any, *args: Any, **kwargs: Any) -> None:
     if model.layers or not _is_for_texts(layer):
         original(model, layer, *args, **kwargs)
-    elif isinstance(layer, StringLookup | TextVectorization):
+    elif type(layer) in _KINDS:
         # Not an attribute, which Keras would track.
         vars(model)[_LAYERS] = [*_text_layers(model), layer]
 
 
 def _is_for_texts(layer: Any) -> bool:
     is_input = getattr(layer, "dtype", None) == "string"
-    return is_input or isinstance(layer, StringLookup | TextVectorization)
+    return is_input or type(layer) in _KINDS
 
 
 def _text_layers(model: Any) -> Any:

@@ -6,7 +6,7 @@ from mirrax.tf.missing_names import lookup
 
 _VALUES = "in `tf.function` its Python runs on every call: the shape depends on values"
 _CALLED = "in `tf.function` its Python runs on every call, unless `Tout` is empty"
-_HOST = "only on the host: in `Dataset.map`, not in models"
+_HOST = "only on the host: in `Dataset.map`, or first in a `tf.keras.Sequential`"
 _RANDOM = "the same seed gives other numbers than in TensorFlow (they are JAX's)"
 _FORMAT = (
     "a format of its own: it reads no files of TensorFlow, nor TensorFlow its files"
@@ -23,7 +23,7 @@ DIFFERENCES: dict[str, str] = {
     "tf.int64": "32 bits, unless `jax_enable_x64` is set",
     "tf.RaggedTensor": "one ragged dimension; operations without it say so",
     "tf.SparseTensor": "it is for `tf.sparse.to_dense`; other operations say so",
-    "tf.keras.layers.IntegerLookup": _HOST,
+    "tf.keras.layers.IntegerLookup": "only on the host: in `Dataset.map`",
     "tf.keras.layers.StringLookup": _HOST,
     "tf.keras.layers.TextVectorization": _HOST,
     "tf.saved_model": _FORMAT,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import Any
 
 from mirrax.tf.migration.findings import CHANGE, Edit, Finding
 
@@ -32,10 +33,11 @@ _REMOVED_METHODS = {
     "get_unscaled_gradients": "nothing: `apply_gradients` unscales them",
     "add_metric": "a `tf.keras.metrics` object in the layer, updated in `call`",
 }
-_HOST_LAYERS = ("IntegerLookup", "StringLookup", "TextVectorization")
+_HOST_LAYERS = ("StringLookup", "TextVectorization")
+_INPUTS = ("Input", "InputLayer")
 _ABOUT_STRINGS = (
-    "models on JAX take no strings; call the layer in `Dataset.map`, and give the "
-    "model its results"
+    "models on JAX take strings only at the beginning of a Sequential; call the layer "
+    "in `Dataset.map`, and give the model its results"
 )
 _MODEL_SUFFIXES = (".keras", ".h5", ".hdf5")
 _WEIGHTS = ".weights.h5"
@@ -48,28 +50,42 @@ def find_changes(tree: ast.Module) -> list[Finding]:
 
 
 def _strings_in_models(tree: ast.Module) -> Iterator[Finding]:
-    """Finds inputs of strings, and layers for strings in a Sequential model."""
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    """Finds inputs of strings and layers for strings.
+
+    Those at the beginning of a Sequential model work.
+    """
+    nodes = list(ast.walk(tree))
     made = {
         ast.unparse(target)
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.Assign) and _called(node.value) in _HOST_LAYERS
         for target in node.targets
     }
-    for call in calls:
+    leading: set[ast.expr] = set()
+    for call in nodes:
         name = _called(call)
-        texts = [ast.unparse(k.value) for k in call.keywords if k.arg == "dtype"]
-        is_input = name in ("Input", "InputLayer")
-        if is_input and any("string" in text for text in texts):
-            yield Finding(call.lineno, CHANGE, "Input of strings", _ABOUT_STRINGS)
-        if name == "Sequential" and call.args and isinstance(call.args[0], ast.List):
-            for layer in call.args[0].elts:
-                if _called(layer) in _HOST_LAYERS or ast.unparse(layer) in made:
+        if name == "Sequential" and isinstance(call, ast.Call) and call.args:
+            layers = getattr(call.args[0], "elts", [])
+            others = [x for x in layers if not _takes_strings(x, made)]
+            leading.update(layers[: layers.index(others[0])] if others else layers)
+            for layer in layers:
+                if layer not in leading and layer not in others:
                     subject = f"Sequential([{ast.unparse(layer)}])"
                     yield Finding(layer.lineno, CHANGE, subject, _ABOUT_STRINGS)
+        elif name in _INPUTS and call not in leading and _takes_strings(call, made):
+            line = getattr(call, "lineno", 1)
+            yield Finding(line, CHANGE, "Input of strings", _ABOUT_STRINGS)
 
 
-def _called(node: ast.expr) -> str:
+def _takes_strings(layer: Any, made: set[str]) -> bool:
+    name = _called(layer)
+    if name in _INPUTS:
+        dtypes = [ast.unparse(k.value) for k in layer.keywords if k.arg == "dtype"]
+        return any("string" in dtype for dtype in dtypes)
+    return name in _HOST_LAYERS or ast.unparse(layer) in made
+
+
+def _called(node: ast.AST) -> str:
     """Returns the last name of what is called; an empty text for other nodes."""
     if not isinstance(node, ast.Call):
         return ""

@@ -24,7 +24,9 @@ from mirrax.tf.variables.variable import (
     VariableSynchronization as VariableSynchronization,
 )
 from mirrax.tf.variables.variable import get_variable as get_variable
+from mirrax.tf.version import VERSION
 
 Session = unavailable("tf.compat.v1.Session")
+__version__ = VERSION
 
 __getattr__ = same_as_in_version_2
