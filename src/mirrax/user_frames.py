@@ -11,6 +11,7 @@ import pathlib
 import sys
 import sysconfig
 import traceback
+import warnings
 from collections.abc import Callable, Iterable
 from types import FrameType, TracebackType
 from typing import TypeVar
@@ -66,6 +67,13 @@ def caller() -> str:
 def of_frame(frame: FrameType | None) -> str:
     """Returns file:line of the innermost frame of the user's, from this one on."""
     return _UNKNOWN if frame is None else _location(traceback.walk_stack(frame))
+
+
+def warn(message: str) -> None:
+    """Warns, and names the user's line that led here."""
+    frames = enumerate(traceback.walk_stack(sys._getframe(1)), start=2)
+    levels = ((frame.f_code.co_filename, level) for level, (frame, _) in frames)
+    warnings.warn(message, stacklevel=find_user_frame(levels) or 2)
 
 
 def origin(error: BaseException) -> str:

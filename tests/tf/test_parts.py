@@ -161,7 +161,6 @@ def test_dtypes_are_those_of_numpy():
         ("data.experimental.dense_to_sparse_batch", "padded_batch"),
         ("math.sobol_sample", "scipy"),
         ("nn.ctc_loss", "optax.ctc_loss"),
-        ("signal.fft", "jax.numpy.fft"),
         ("raw_ops.Add", "jax.lax"),
         ("no_such_thing", "docs/migration.md"),
         ("math.no_such_thing", "docs/migration.md"),

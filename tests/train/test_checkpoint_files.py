@@ -289,7 +289,7 @@ def test_file_system_that_does_not_answer_is_no_other_writer(tmp_path, monkeypat
         raise TimeoutError(errno.ETIMEDOUT, "Connection timed out")
 
     monkeypatch.setattr(array_file, "write", fail)
-    with pytest.raises(CheckpointWriteError, match=r"timed out.*choose another place"):
+    with pytest.raises(CheckpointWriteError, match=r"timed out.*choose another folder"):
         Checkpoint(weight=np.ones(3)).write(tmp_path / "ckpt")
 
 

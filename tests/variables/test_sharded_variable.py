@@ -195,7 +195,7 @@ def test_variable_that_is_sharded_by_a_size_is_refused():
 
 @pytest.mark.parametrize("shard_state", [-1, "yes", 0.5])
 def test_wrong_shard_state_is_refused(shard_state):
-    with pytest.raises(ValueError, match="`shard_state` is True, False, from how many"):
+    with pytest.raises(ValueError, match="`shard_state` is True, False, the smallest"):
         make_strategy(2, shard_state)
 
 

@@ -20,6 +20,7 @@ import jax
 import jax.numpy as jnp
 import keras
 
+from mirrax import user_frames
 from mirrax.context import guards, stack
 from mirrax.integrations.keras import (
     callbacks,
@@ -148,12 +149,11 @@ def _warn_of_scope(model: Any, name: str) -> None:
     """Warns if a model that belongs to no strategy is trained in a scope."""
     frame = stack.frame()
     if type(frame) is stack.CrossReplica and not frame.strategy.topology.is_single:
-        warnings.warn(
+        user_frames.warn(
             "A model that trains on all replicas must be created in the scope of the "
             f"strategy. Received: `{name}` in a scope, of {model.name!r}, which was "
             "created in none and trains on one device. Create it inside `with "
-            "strategy.scope():`.",
-            stacklevel=4,
+            "strategy.scope():`."
         )
 
 

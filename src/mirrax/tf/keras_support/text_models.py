@@ -26,13 +26,7 @@ def install(sequential: type) -> None:
         wrap(trainer_of(sequential), name, _on_indices)
     wrap(sequential, "add", _add)
     wrap(sequential, "get_config", _refuse_config)
-    wrap(
-        sequential,
-        "__call__",
-        lambda call, model, x, *args, **kwargs: call(
-            model, _indices(model, x), *args, **kwargs
-        ),
-    )
+    wrap(sequential, "__call__", _call)
 
 
 def _add(original: Any, model: Any, layer: Any, *args: Any, **kwargs: Any) -> None:
@@ -63,6 +57,12 @@ def _on_indices(
     elif given is not None:
         kwargs["validation_data"] = _data(model, given)
     return original(model, _data(model, x), *args, **kwargs)
+
+
+def _call(original: Any, model: Any, *args: Any, **kwargs: Any) -> Any:
+    if args and _text_layers(model):
+        args = (_indices(model, args[0]), *args[1:])
+    return original(model, *args, **kwargs)
 
 
 def _data(model: Any, data: Any) -> Any:
