@@ -26,13 +26,13 @@ def install(sequential: type) -> None:
         wrap(trainer_of(sequential), name, _on_indices)
     wrap(sequential, "add", _add)
     wrap(sequential, "get_config", _refuse_config)
-    wrap(
-        sequential,
-        "__call__",
-        lambda call, model, x, *args, **kwargs: call(
-            model, _indices(model, x), *args, **kwargs
-        ),
-    )
+    wrap(sequential, "__call__", _call)
+
+
+def _call(
+    original: Any, model: Any, inputs: Any = None, *args: Any, **kwargs: Any
+) -> Any:
+    return original(model, _indices(model, inputs), *args, **kwargs)
 
 
 def _add(original: Any, model: Any, layer: Any, *args: Any, **kwargs: Any) -> None:
