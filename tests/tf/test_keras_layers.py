@@ -150,7 +150,9 @@ def test_sequential_model_begins_with_texts():
     assert history.history["val_loss"] == [pytest.approx(expected)]
     assert model.evaluate(raw, verbose=0) == pytest.approx(expected)
     predicted = core(words(texts)).numpy()
-    np.testing.assert_allclose(model(tf.constant(texts)), predicted, 1e-6)
+    np.testing.assert_allclose(model(inputs=tf.constant(texts)), predicted, 1e-6)
+    np.testing.assert_allclose(model.predict_on_batch(texts), predicted, 1e-6)
+    assert model.test_on_batch(texts, np.array(labels)) == pytest.approx(expected)
     for given in (texts, raw.map(lambda x, y: x)):
         np.testing.assert_allclose(model.predict(given, verbose=0), predicted, 1e-6)
     with pytest.raises(NotImplementedError, match="Save the layers after it"):

@@ -2,6 +2,7 @@
 
 import ast
 
+import jax
 import pytest
 
 from mirrax import tf
@@ -24,6 +25,18 @@ def test_shapes_and_dtypes_in_a_function():
     flat, rank = flattened(tf.ones([2, 3]))
     assert flat.shape == (6,)
     assert rank == 2
+
+
+def test_lists_with_tensors_in_a_compiled_function():
+    traced = []
+
+    @tf.function
+    def step(x):
+        traced.append(isinstance(x, jax.core.Tracer))
+        return x * [tf.reduce_sum(x), 2.0]
+
+    assert step(tf.constant([1.0, 2.0])).numpy().tolist() == [3, 4]
+    assert traced == [True]
 
 
 @pytest.mark.parametrize(
@@ -49,6 +62,7 @@ def test_shapes_and_dtypes_in_a_function():
         ("([1.0, 2.0, 3.0] / x)[0].numpy().tolist()", [1, 2, 3]),
         ("(tf.Variable(2.0) * [1.0, 2.0]).numpy().tolist()", [2, 4]),
         ("([3, 4] * tf.constant(2)).numpy().tolist()", [6, 8]),
+        ("(tf.constant([1, 2]) * [1.5, 2.5]).numpy().tolist()", [1.5, 5]),
         ("[0] * 2 + [1]", [0, 0, 1]),
     ],
 )

@@ -46,6 +46,8 @@ def test_managers_keep_the_newest(tmp_path):
     assert manager.checkpoint_interval == 2
     assert manager.save(check_interval=False) is not None
     assert manager.save(check_interval=False) is None
+    step.assign(0)
+    assert manager.save(check_interval=False) is not None
 
 
 def test_managers_count_the_interval_from_what_they_restored(tmp_path):

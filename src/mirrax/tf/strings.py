@@ -104,14 +104,15 @@ def regex_replace(
 ) -> Any:
     count = 0 if replace_global else 1
     # Python reads `\0` as a character, not as the whole match.
-    new = re.sub(r"\\(\d)", r"\\g<\1>", rewrite)
-    replace = _on_text(lambda text: re.sub(pattern, new, text, count=count))
+    new = re.sub(r"\\(\d)|\\\\", lambda m: rf"\g<{m[1]}>" if m[1] else m[0], rewrite)
+    matcher = re.compile(pattern, re.ASCII)
+    replace = _on_text(lambda text: matcher.sub(new, text, count=count))
     return string_tensor(_each(input, replace))
 
 
 @on_values
 def regex_full_match(input: Any, pattern: str, name: Any = None) -> Any:
-    matches = re.compile(pattern).fullmatch
+    matches = re.compile(pattern, re.ASCII).fullmatch
     found = _each(
         input, lambda text: matches(text.decode(errors="surrogateescape")) is not None
     )

@@ -20,7 +20,7 @@ import numpy as np
 import mirrax
 from mirrax.tf.dtypes import limits
 from mirrax.tf.tensors.host_tensors import HostTensor
-from mirrax.tf.tensors.tensor import tensor
+from mirrax.tf.tensors.tensor import operands
 from mirrax.tf.tensors.tensor_shape import TensorShape
 
 OF_SHAPES = ("as_list", "dims", "is_fully_defined", "ndims", "num_elements", "rank")
@@ -134,7 +134,7 @@ def _forward(name: str) -> Callable[[Operand, Any], Any]:
 
     def method(self: Operand, other: Any) -> Any:
         if isinstance(other, _TENSORS):
-            return getattr(operator, name)(tensor(self, other.dtype), other)
+            return getattr(operator, name)(operands(self, other)[0], other)
         return of_lists(self, other)
 
     return method
@@ -145,7 +145,7 @@ def _reflected(name: str) -> Callable[[Operand, Any], Any]:
 
     def method(self: Operand, other: Any) -> Any:
         if isinstance(other, _TENSORS):
-            return getattr(operator, name)(other, tensor(self, other.dtype))
+            return getattr(operator, name)(other, operands(self, other)[0])
         return of_lists(self, other)
 
     return method

@@ -394,3 +394,10 @@ def test_the_axis_of_the_replicas_is_unknown_between_them(two_replicas):
     outside = mirrax.function(lambda x: jax.lax.psum(x, "replica"))
     with two_replicas.scope(), pytest.raises(NameError, match="replica"):
         outside(1.0)
+
+    @mirrax.function
+    def around(x):
+        return outside(x), two_replicas.run(lambda: jax.lax.psum(1.0, "replica"))
+
+    with pytest.raises(NameError, match="Use the axis in the function that `run` gets"):
+        around(1.0)

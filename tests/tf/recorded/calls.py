@@ -401,6 +401,9 @@ CALLS = [
     "tf.fill([2], 'a')",
     "tf.strings.regex_replace('a?¿b', '[?¿]', r' \\0 ')",
     "tf.strings.regex_replace('ab', '(a)(b)', r'\\2\\1')",
+    "tf.strings.regex_replace('a1', r'\\w', r'\\\\1')",
+    "tf.strings.regex_replace('café été!', r'[^\\w\\s]', '')",
     "tf.strings.regex_full_match(['¿', '¿?'], '.')",
+    "tf.strings.regex_full_match(['é', 'e'], r'\\w')",
     "tf.strings.lower(['ÄB'], encoding='utf-8')",
 ]

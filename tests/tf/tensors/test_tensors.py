@@ -243,6 +243,19 @@ def test_python_numbers_have_32_bits_where_64_are_enabled(make, dtype):
         assert make().dtype == dtype
 
 
+def test_numbers_and_lists_have_64_bits_where_asked_for():
+    with jax.enable_x64(True):
+        made = tf.constant([1.1], tf.float64)
+        assert made.numpy().tolist() == [1.1]
+        assert tf.add(tf.zeros([1], tf.float64), [1.1]).numpy().tolist() == [1.1]
+
+
+def test_lists_take_the_dtype_of_a_tensor_that_can_hold_them():
+    assert tf.multiply(tf.ones([2], tf.bfloat16), [1.5, 2]).dtype == tf.bfloat16
+    product = tf.multiply(tf.constant([1, 2]), [1.5, 2.5])
+    assert product.numpy().tolist() == [1.5, 5.0]
+
+
 def test_no_strings_are_a_tensor_of_strings():
     empty = tf.constant([], dtype=tf.string)
     assert empty.numpy().tolist() == []

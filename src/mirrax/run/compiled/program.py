@@ -79,8 +79,15 @@ def trace_program(fn: Callable[..., Tree], given: CallArguments) -> Traced:
     axis_env = [(AXIS, 1)] if is_alone else []
     traced = trace(body, given.stand_ins, inside_replica=False, axis_env=axis_env)
     effects = traced.jaxpr.effects
-    uses_axis = any(getattr(effect, "name", None) == AXIS for effect in effects)
-    return _with_axis_of_one(traced) if uses_axis else traced
+    if not any(getattr(effect, "name", None) == AXIS for effect in effects):
+        return traced
+    if not all(topology.is_single for topology in traced.topologies):
+        raise NameError(
+            f"The axis {AXIS!r} is that of all replicas only inside of `strategy.run`. "
+            f"Received: unbound axis name: {AXIS}, in a function that calls `run` for "
+            "several replicas. Use the axis in the function that `run` gets."
+        )
+    return _with_axis_of_one(traced)
 
 
 def _with_axis_of_one(traced: Traced) -> Traced:

@@ -1,7 +1,7 @@
 """`tf.keras.Sequential` models that begin with a layer for texts.
 
 JAX has no strings, so such a layer is no part of the model: it runs on the host, on
-what `fit`, `evaluate`, `predict` and calls are given.
+what calls of the model, `fit`, `evaluate`, `predict` and the like are given.
 """
 
 from __future__ import annotations
@@ -17,16 +17,30 @@ from mirrax.tf.tensors.tensor import holds_strings
 
 _LAYERS = "_mirrax_text_layers"
 _KINDS = (StringLookup, TextVectorization)
+_METHODS = (
+    "fit",
+    "evaluate",
+    "predict",
+    "train_on_batch",
+    "test_on_batch",
+    "predict_on_batch",
+)
 
 
 @functools.cache
 def install(sequential: type) -> None:
     """Lets a `keras.Sequential` begin with layers for texts."""
-    for name in ("fit", "evaluate", "predict"):
+    for name in _METHODS:
         wrap(trainer_of(sequential), name, _on_indices)
     wrap(sequential, "add", _add)
     wrap(sequential, "get_config", _refuse_config)
     wrap(sequential, "__call__", _call)
+
+
+def _call(
+    original: Any, model: Any, inputs: Any = None, *args: Any, **kwargs: Any
+) -> Any:
+    return original(model, _indices(model, inputs), *args, **kwargs)
 
 
 def _add(original: Any, model: Any, layer: Any, *args: Any, **kwargs: Any) -> None:
@@ -57,12 +71,6 @@ def _on_indices(
     elif given is not None:
         kwargs["validation_data"] = _data(model, given)
     return original(model, _data(model, x), *args, **kwargs)
-
-
-def _call(original: Any, model: Any, *args: Any, **kwargs: Any) -> Any:
-    if args and _text_layers(model):
-        args = (_indices(model, args[0]), *args[1:])
-    return original(model, *args, **kwargs)
 
 
 def _data(model: Any, data: Any) -> Any:

@@ -57,7 +57,7 @@ def tensor(value: Any, dtype: Any = None) -> Any:
         )
     if holds_strings(value) or (dtype is not None and np.dtype(dtype) == string):
         return string_tensor(value)
-    array = jnp.asarray(value, dtype_of_numbers(value))
+    array = jnp.asarray(value, dtype_of_numbers(value) if dtype is None else None)
     # With an explicit dtype, so that it is not weakly typed.
     return jnp.asarray(array, canonical(array.dtype if dtype is None else dtype))
 
@@ -79,10 +79,23 @@ def dtype_of_numbers(value: Any) -> Any:
 
 
 def operands(*values: Any) -> list[Any]:
-    """Returns operands as tensors; Python numbers take the dtype of the others."""
+    """Returns operands as tensors; Python numbers take the dtype of the others.
+
+    So do lists of them, promoted as such a number would be.
+    """
     if all(isinstance(value, _NUMBERS) for value in values):
         return [tensor(value) for value in values]
-    return [v if isinstance(v, _NUMBERS) else tensor(v) for v in values]
+    dtypes = [value.dtype for value in values if hasattr(value, "dtype")]
+
+    def operand(value: Any) -> Any:
+        if isinstance(value, _NUMBERS):
+            return value
+        if isinstance(value, list) and dtypes and string not in dtypes:
+            leaves = jax.tree.leaves([*value])
+            return tensor([*value], jnp.result_type(*dtypes, *leaves))
+        return tensor(value)
+
+    return [operand(value) for value in values]
 
 
 def string_tensor(value: Any) -> HostTensor:

@@ -255,7 +255,8 @@ class CheckpointManager(train.CheckpointManager):
         interval = self._checkpoint_interval
         if interval is not None:
             step, last = int(self._step_counter), self._last_step
-            if last is not None and step - last < (interval if check_interval else 1):
+            is_early = check_interval and last is not None and step < last + interval
+            if is_early or step == last:
                 return None
             self._last_step = step
         return super().save(checkpoint_number, check_interval=False)
