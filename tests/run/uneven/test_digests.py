@@ -107,24 +107,87 @@ def rematerialized(i, w, x):
     return jax.checkpoint(lambda w, x: pass_on(i, w, x))(w, x)
 
 
-@pytest.mark.parametrize("function", [call, rematerialized])
+def branch(i, w, x):
+    both = (lambda w, x: pass_on(i, w, x)), (lambda w, x: (w, x))
+    return lax.cond(w[0] > 0, *both, w, x)
+
+
+def loop(i, w, x):
+    def body(carry, row):
+        row, carry = rematerialized(i, row, carry)
+        return carry, row
+
+    carry, rows = lax.scan(body, x, w)
+    return rows, carry
+
+
+@pytest.mark.parametrize("function", [call, rematerialized, branch, loop])
 def test_what_is_passed_through_does_not_differ(function):
     assert compare(function, (3,), (3,)) == [False, True]
 
 
-def branch(i, x):
-    return lax.cond(x[0] > 0, lambda x: x * i, lambda x: x, x)
+# Loops and branches with collectives.
 
 
-def loop(i, x):
-    return lax.scan(lambda carry, row: (carry, row * i), x, x)[1]
+def total(x):
+    return lax.psum(x, "replica")
 
 
-def loop_that_starts_with_it(i, x):
-    return lax.fori_loop(0, 3, lambda _, y: y * 2, x + i)
+def test_what_a_loop_carries_differs_only_where_it_uses_what_differs():
+    def fn(i, x):
+        def body(carry, y):
+            combined, own, later, latest = carry
+            own = own + y * (i + 1)
+            return (combined + total(own), own, later + own, latest + later), total(y)
+
+        return lax.scan(body, (0.0, 0.0, 0.0, 0.0), x)
+
+    assert compare(fn, (3,)) == [False, True, True, True, False]
 
 
-@pytest.mark.parametrize("function", [branch, loop, loop_that_starts_with_it])
-def test_what_a_loop_or_a_branch_uses_counts(function):
-    assert compare(function, (3,)) == [True]
-    assert compare(lambda i, x: function(7, x), (3,)) == [False]
+def test_what_a_loop_starts_with_counts():
+    def fn(i, x):
+        def body(carry, y):
+            first, second = carry
+            return (first + total(y), second + total(y)), None
+
+        return lax.scan(body, (0.0, jnp.float32(i)), x)[0]
+
+    assert compare(fn, (3,)) == [False, True]
+
+
+def test_what_an_inner_loop_uses_of_the_outer_one_counts():
+    def fn(i, x):
+        def outer(carry, y):
+            plain, own = carry
+
+            def inner(inside, _):
+                return (inside[0] + total(y), inside[1] + total(y) * own), None
+
+            plain, used = lax.scan(inner, (plain, 0.0), None, length=2)[0]
+            return (plain, own + i), used
+
+        return lax.scan(outer, (0.0, 0.0), x)
+
+    assert compare(fn, (3,)) == [False, True, True]
+
+
+def test_the_condition_of_a_while_counts():
+    def fn(i, x):
+        def loop(limit):
+            body = lambda c: c + total(x)  # noqa: E731
+            return lax.while_loop(lambda c: c < limit, body, jnp.float32(0))
+
+        return loop(5.0), loop(jnp.float32(i))
+
+    assert compare(fn, ()) == [False, True]
+
+
+def test_the_condition_and_the_branches_of_a_cond_count():
+    def fn(i, x):
+        def choose(limit, number):
+            return lax.cond(total(x) > limit, total, lambda y: y * number, x)
+
+        return choose(0, 1), choose(jnp.float32(i), 1), choose(0, jnp.float32(i))
+
+    assert compare(fn, ()) == [False, True, True]

@@ -205,21 +205,41 @@ def test_a_scan_with_a_collective_gives_what_it_gives_for_equal_parts(sizes):
 
 
 @pytest.mark.parametrize(
-    "loop",
+    "scan",
     [
-        lambda fn: jax.lax.scan(lambda c, _: (fn(c), None), 0.0, None, length=1)[0],
-        lambda fn: jax.lax.cond(jnp.asarray(True), fn, lambda y: y, 0.0),
-        lambda fn: jax.lax.while_loop(lambda y: y < 1, fn, 0.0),
+        jax.lax.scan,
+        jax.jit(jax.lax.scan, static_argnums=0),
+        lambda f, *given: jax.lax.scan(f, *given, reverse=True),
     ],
-    ids=["scan", "cond", "while"],
+    ids=["jax", "in_jit", "reverse"],
 )
-def test_a_collective_in_a_loop_or_branch_of_jax_names_ours(loop):
-    @mirrax.function
-    def step(x):
-        return loop(lambda total: total + all_reduce(x.sum()))
+def test_a_scan_of_jax_gives_what_one_device_gives(scan):
+    sizes, x = (2, 1), rows(3, 4)
 
-    with pytest.raises(RuntimeError, match=r"Received: .*use `mirrax.scan`"):
-        strategy_for((2, 1)).run(step, args=(uneven(np.ones(3), (2, 1)),))
+    def fn(x, combine):
+        def body(carry, column):
+            carry = carry * 0.5 + combine(column.sum())
+            return carry, (carry, column)
+
+        return scan(body, 0.0, x.T)
+
+    step = mirrax.function(lambda x: fn(x, all_reduce))
+    carry, (each, columns) = strategy_for(sizes).run(step, args=(uneven(x, sizes),))
+    expected, (expected_each, _) = fn(x, lambda y: y)
+    assert float(carry) == pytest.approx(float(expected), rel=1e-5)
+    np.testing.assert_allclose(each, expected_each, rtol=1e-5)
+    for part, own in zip(columns.values, (x[:2], x[2:]), strict=True):
+        np.testing.assert_array_equal(part, own.T)
+
+
+def test_a_scan_of_no_steps_has_results_of_no_rows():
+    def fn(x):
+        return jax.lax.scan(lambda c, y: (c + all_reduce(y.sum()), y), 1.0, x)
+
+    given = mirrax.PerReplica([np.ones((0, 2)), np.ones((0, 3))])
+    carry, made = strategy_for((0, 0)).run(mirrax.function(fn), args=(given,))
+    assert float(carry) == 1
+    assert [part.shape for part in made.values] == [(0, 2), (0, 3)]
 
 
 def test_loops_and_branches_in_each_other_meet_at_their_collectives():
@@ -261,7 +281,7 @@ def test_gradients_go_through_a_loop_with_collectives():
         def body(carry, column):
             return carry + combine(jnp.sum((weight * column) ** 2)), None
 
-        return mirrax.scan(body, 0.0, x.T)[0]
+        return jax.lax.scan(body, 0.0, x.T)[0]
 
     @mirrax.function
     def step(weight, x):
@@ -272,12 +292,13 @@ def test_gradients_go_through_a_loop_with_collectives():
     assert float(found) == pytest.approx(float(expected), rel=1e-5)
 
 
-def test_loops_of_different_lengths_are_refused():
+@pytest.mark.parametrize("scan", [mirrax.scan, jax.lax.scan], ids=["mirrax", "jax"])
+def test_loops_of_different_lengths_are_refused(scan):
     @mirrax.function
     def step(x):
-        return mirrax.scan(lambda c, y: (c + all_reduce(y), None), 0.0, x)[0]
+        return scan(lambda c, y: (c + all_reduce(y), None), 0.0, x)[0]
 
-    with pytest.raises(mirrax.errors.ReplicaError, match="same collective calls"):
+    with pytest.raises(RuntimeError, match=r"make the same (collective )?calls"):
         strategy_for((1, 2)).run(step, args=(uneven(rows(3), (1, 2)),))
 
 
@@ -316,6 +337,84 @@ def test_a_collective_in_a_branch_that_only_some_replicas_take_is_refused():
         strategy_for((2, 1)).run(step, args=(uneven(rows(3), (2, 1)),))
 
 
+def test_a_call_in_a_branch_is_not_joined_with_a_later_call_of_others():
+    @mirrax.function
+    def step(x):
+        is_large = jnp.asarray(x.shape[0] == 2)
+        one, keep = jnp.float32(1), lambda y: y
+        jax.lax.cond(is_large, lambda y: all_reduce(y * 10), keep, one)
+        total = all_reduce(one)
+        jax.lax.cond(is_large, keep, lambda y: all_reduce(y * 100), one)
+        return total
+
+    with pytest.raises(mirrax.errors.ReplicaError, match="same collective calls"):
+        strategy_for((2, 1)).run(step, args=(uneven(rows(3), (2, 1)),))
+
+
+def steps_of_the_size(x, body):
+    return jax.lax.fori_loop(0, jnp.asarray(x.shape[0]), body, 0.0)
+
+
+def steps_inside_a_scan(x, body):
+    def outer(count, _):
+        return count, jax.lax.fori_loop(0, count, body, 0.0)
+
+    return jax.lax.scan(outer, jnp.asarray(x.shape[0]), None, length=2)[1]
+
+
+@pytest.mark.parametrize("loop", [steps_of_the_size, steps_inside_a_scan])
+def test_a_loop_whose_steps_depend_on_the_size_of_a_part_is_refused(loop):
+    @mirrax.function
+    def step(x):
+        return loop(x, lambda _, total: total + all_reduce(jnp.float32(1)))
+
+    with pytest.raises(RuntimeError, match="not depend on the size of a part"):
+        strategy_for((2, 1)).run(step, args=(uneven(rows(3), (2, 1)),))
+
+
+def test_a_scan_meets_others_in_its_own_order():
+    @mirrax.function
+    def step(x):
+        is_reversed = x.shape[0] == 2
+        add = lambda total, y: (total + all_reduce(y), y)  # noqa: E731
+        return jax.lax.scan(add, 0.0, jnp.arange(3.0), reverse=is_reversed)
+
+    strategy = strategy_for((2, 1))
+    total, made = strategy.run(step, args=(uneven(rows(3), (2, 1)),))
+    assert parts(strategy, total) == [6, 6]
+    np.testing.assert_array_equal(made, [0, 1, 2])
+
+
+def with_own_gradient(fn):
+    wrapped = jax.custom_vjp(fn)
+    wrapped.defvjp(lambda x: (fn(x), None), lambda _, gradient: (gradient,))
+    return wrapped
+
+
+def in_scan(fn):
+    return jax.lax.scan(lambda c, _: (fn(c), None), 0.0, None, length=1)[0]
+
+
+def in_cond(fn):
+    return jax.lax.cond(jnp.asarray(True), fn, lambda y: y, 0.0)
+
+
+def in_while(fn):
+    return jax.lax.while_loop(lambda y: y < 1, fn, 0.0)
+
+
+@pytest.mark.parametrize("wrap", [jax.jit, jax.checkpoint, with_own_gradient])
+@pytest.mark.parametrize("block", [in_scan, in_cond, in_while])
+def test_calls_with_collectives_inside_loops_and_branches_work(wrap, block):
+    @mirrax.function
+    def step(x):
+        return block(wrap(lambda total: total + all_reduce(x.sum())))
+
+    x = np.ones(3, np.float32)
+    result = strategy_for((2, 1)).run(step, args=(uneven(x, (2, 1)),))
+    assert float(result) == 3
+
+
 # All-gather of unequal parts.
 
 
@@ -342,6 +441,26 @@ def test_state_stays_replicated_over_an_uneven_step_with_all_gather(sizes):
     assert state.sharding == strategy.topology.replicated
     np.testing.assert_array_equal(everything, x)
     np.testing.assert_allclose(state, x.sum(0), rtol=1e-5)
+
+
+def test_all_gather_of_unequal_parts_runs_as_a_program():
+    strategy, python_runs = strategy_for((3, 1)), []
+
+    given = uneven(rows(4, 3), (3, 1))
+
+    @mirrax.function
+    def step(part):
+        python_runs.append(None)
+        first = context().all_gather({"rows": part, "ones": jnp.ones((1, 2))}, axis=0)
+        again = context().all_gather(first["rows"][: 2 * len(part)], axis=0)
+        return again, first["ones"]
+
+    for _ in range(3):
+        again, ones = strategy.run(step, args=(given,))
+    assert again.shape == (4 + 2, 3)
+    assert ones.shape == (2, 2)
+    # For each replica: up to the first gather, up to the second, and to the end.
+    assert len(python_runs) == 2 * 3
 
 
 def test_gradients_go_through_all_gather_of_unequal_parts():

@@ -15,10 +15,10 @@ from mirrax import trees
 from mirrax.collectives import spmd
 from mirrax.collectives.reduce import Collective
 from mirrax.context import stack
-from mirrax.context.guards import NotTraceable
 from mirrax.devices.topology import AXIS, Topology
 from mirrax.options import CommunicationOptions, ReduceOp
 from mirrax.run.replica_context import (
+    Communicator,
     ReplicaCall,
     ReplicaContext,
     SingleReplica,
@@ -35,15 +35,15 @@ def call_in_replica(
     call: ReplicaCall,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
-    has_equal_parts: bool = True,
+    communicator: Communicator | None = None,
 ) -> Tree:
     """Returns `fn(*args, **kwargs)` in the context of one replica, while it is traced.
 
     Args:
-        has_equal_parts: Whether the trace stands for all replicas; else it is that of
-            one, and the shapes on others may differ.
+        communicator: Connects the replica to the others; by default for a trace that
+            stands for all of them.
     """
-    communicator = SpmdCommunicator(call.strategy, call.collective, has_equal_parts)
+    communicator = communicator or SpmdCommunicator(call.strategy, call.collective)
     context = ReplicaContext(call.strategy, communicator)
     with stack.entered(stack.Replica(call.strategy, context, index=None, call=call)):
         return call.fn(*args, **kwargs)
@@ -76,19 +76,25 @@ class SpmdCommunicator:
     """A replica's connection to the others in a traced program.
 
     Args:
-        has_equal_parts: Whether values have the same shapes on all replicas.
+        number: The replica's number, if the program is for this replica alone.
+        gather: Joins the values of one call; by default, all parts have one size.
     """
 
     def __init__(
-        self, strategy: Any, collective: Collective, has_equal_parts: bool = True
+        self,
+        strategy: Any,
+        collective: Collective,
+        number: int | None = None,
+        gather: Callable[[list[jax.Array], int], list[jax.Array]] = spmd.all_gather,
     ) -> None:
         self._strategy = strategy
         self._collective = collective
-        self._has_equal_parts = has_equal_parts
+        self._number = number
+        self._gather = gather
 
     @property
     def replica_id(self) -> jax.Array:
-        return lax.axis_index(AXIS)
+        return lax.axis_index(AXIS) if self._number is None else jnp.int32(self._number)
 
     def merge_call(
         self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -112,10 +118,7 @@ class SpmdCommunicator:
     def all_gather(
         self, values: list[jax.Array], axis: int, structure: Any = None
     ) -> list[jax.Array]:
-        if not self._has_equal_parts:
-            # The shape of the result depends on all parts.
-            raise NotTraceable
-        return spmd.all_gather(values, axis)
+        return self._gather(values, axis)
 
 
 def _own_part(leaf: Any, topology: Topology) -> Any:

@@ -6,6 +6,7 @@ a replica or of its rows. Digests of how each value is computed find that.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import itertools
 from collections.abc import Hashable, Iterable, Iterator, Sequence
@@ -23,6 +24,7 @@ from mirrax._jax.jaxprs import (
     opaque_parameters,
 )
 from mirrax.collectives.worker_exchange import digest
+from mirrax.run.uneven.segments import BLOCKS, programs_of_block
 from mirrax.run.varying import is_collective
 
 
@@ -35,28 +37,44 @@ def differing_columns(digests: Sequence[Sequence[str]]) -> list[bool]:
 def find_digests(program: ClosedJaxpr) -> list[str]:
     """Returns a digest of how each output of a program is computed.
 
-    What comes out of a collective counts as the same in all programs. The outputs of a
-    loop or a branch count as computed from all of its inputs.
+    What comes out of a collective counts as the same in all programs.
     """
-    inputs = [f"input {index}" for index in range(len(program.in_avals))]
-    return _outputs(program, inputs, itertools.count())
+    inputs = [_Digest(f"input {index}") for index in range(len(program.in_avals))]
+    return [each.text for each in _outputs(program, inputs, itertools.count())]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Digest:
+    """How a value is computed.
+
+    Args:
+        carried: The values it uses that the loops around it carry to the next step.
+    """
+
+    text: str
+    carried: frozenset[str] = frozenset()
 
 
 def _outputs(
-    program: ClosedJaxpr, inputs: Sequence[str], numbers: Iterator[int]
-) -> list[str]:
+    program: ClosedJaxpr,
+    inputs: Sequence[_Digest],
+    numbers: Iterator[int],
+    depth: int = 0,
+) -> list[_Digest]:
     """Returns the digests of the outputs for those of the inputs.
 
     Args:
         numbers: Counts the collectives of the whole program.
+        depth: How many loops are around it.
     """
     jaxpr = program.jaxpr
     digests = dict(zip(jaxpr.invars, inputs, strict=True))
-    digests |= zip(jaxpr.constvars, map(digest, program.consts), strict=True)
+    for var, value in zip(jaxpr.constvars, program.consts, strict=True):
+        digests[var] = _Digest(digest(value))
 
-    def of(atoms: Iterable[Any]) -> list[str]:
+    def of(atoms: Iterable[Any]) -> list[_Digest]:
         return [
-            digests[atom] if isinstance(atom, Var) else digest(atom.val)
+            digests[atom] if isinstance(atom, Var) else _Digest(digest(atom.val))
             for atom in atoms
         ]
 
@@ -65,24 +83,65 @@ def _outputs(
         references = [atom for atom in eqn.invars if is_reference(atom)]
         if references:
             # It may write what it is given to any of them.
-            made = [_combined(_text_of(eqn), given)]
-            digests |= dict.fromkeys(references, made[0])
+            made = [_combined([_text_of(eqn)], given)]
+            digests.update((atom, made[0]) for atom in references)
         elif is_collective(eqn):
-            made = [f"collective {next(numbers)}"]
+            made = [_Digest(f"collective {next(numbers)}")]
         elif called is not None:
-            made = _outputs(called, given, numbers)
+            made = _outputs(called, given, numbers, depth)
+        elif eqn.primitive.name in BLOCKS:
+            made = _of_block(eqn, given, numbers, depth)
         else:
-            made = [_combined(_text_of(eqn), given)]
+            made = [_combined([_text_of(eqn)], given)]
         if len(made) != len(eqn.outvars):
-            made = [_combined(str(i), made) for i in range(len(eqn.outvars))]
-        digests |= zip(eqn.outvars, made, strict=True)
+            made = [_combined([str(i)], made) for i in range(len(eqn.outvars))]
+        digests.update(zip(eqn.outvars, made, strict=True))
     return of(jaxpr.outvars)
 
 
-def _combined(text: str, used: Sequence[str]) -> str:
-    return hashlib.blake2b(
-        "\n".join([text, *used]).encode(), digest_size=16
-    ).hexdigest()
+def _of_block(
+    eqn: JaxprEqn,
+    inputs: list[_Digest],
+    numbers: Iterator[int],
+    depth: int,
+) -> list[_Digest]:
+    """Returns the digests of the outputs of a loop or branch."""
+    texts, params, programs = [describe_params(eqn)], eqn.params, programs_of_block(eqn)
+    if eqn.primitive.name == "cond":
+        rows = [_outputs(each, inputs[1:], numbers, depth + 1) for each in programs]
+        columns = zip(*rows, strict=True)
+        return [_combined(texts, [inputs[0], *column]) for column in columns]
+    num_test = params.get("cond_nconsts", 0)
+    num_fixed = num_test + params.get("body_nconsts", params.get("num_consts", 0))
+    start = inputs[num_fixed : num_fixed + params.get("num_carry", len(inputs))]
+    names = [f"carried {depth} {index}" for index in range(len(start))]
+    carry = [_Digest(name, frozenset([name])) for name in names]
+    items = inputs[num_fixed + len(start) :]
+    given = [*inputs[num_test:num_fixed], *carry, *items]
+    after = _outputs(programs[-1], given, numbers, depth + 1)
+    test = []
+    if eqn.primitive.name == "while":
+        test = _outputs(programs[0], [*inputs[:num_test], *carry], numbers, depth + 1)
+    steps = dict(zip(names, zip(start, after, strict=False), strict=True))
+
+    def of_all_steps(value: _Digest) -> _Digest:
+        """Returns the digest of a value, with that of all that is carried into it."""
+        used, found = [value, *test], set[str]()
+        for each in used:
+            new = sorted(each.carried & steps.keys() - found)
+            found.update(new)
+            used += itertools.chain.from_iterable(steps[name] for name in new)
+        combined = _combined(texts, used)
+        return _Digest(combined.text, combined.carried - steps.keys())
+
+    results = [*carry, *after[len(start) :]]
+    return [of_all_steps(value) for value in results]
+
+
+def _combined(texts: Sequence[str], used: Sequence[_Digest]) -> _Digest:
+    text = "\n".join([*texts, *(each.text for each in used)])
+    short = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+    return _Digest(short, frozenset().union(*(each.carried for each in used)))
 
 
 def _text_of(eqn: JaxprEqn) -> str:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import itertools
+import zlib
 from collections.abc import Sequence
 from typing import Any
 
 import jax
 
 from mirrax._jax.arrays import shards
-from mirrax._jax.jaxprs import initial_values, kind_of, read
+from mirrax._jax.jaxprs import kind_of, source_of
+from mirrax.collectives.worker_exchange import exchange
 from mirrax.devices.topology import Topology
+from mirrax.errors import ReplicaError
 from mirrax.run.compiled.callbacks import Failures, refuse_in_callback
 from mirrax.run.compiled.tracing import Traced
 from mirrax.run.compiled.variable_io import (
@@ -19,6 +24,7 @@ from mirrax.run.compiled.variable_io import (
     refuse_concurrent_writes,
     replace,
 )
+from mirrax.run.uneven.replica_steps import steps_of
 from mirrax.run.uneven.segments import Cut, Segment
 from mirrax.trees import Tree
 from mirrax.values.layouts import join_parts, replicate_parts, to_device
@@ -28,6 +34,13 @@ from mirrax.variables import aliasing
 from mirrax.variables.distributed_variable import DistributedVariable
 from mirrax.variables.sync_on_read_variable import SyncOnReadVariable
 from mirrax.variables.variable import Variable
+
+ADVICE = (
+    "With parts of different shapes, such as a last partial batch, all replicas must "
+    "make the same calls in loops and branches of JAX. Let these not depend on the "
+    "size of a part, use `mirrax.scan`, `mirrax.cond`, ... in place of JAX's, or make "
+    "the parts equal."
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,38 +92,65 @@ class Lockstep:
 
     def _run(self, inputs: Sequence[Sequence[Any]]) -> list[list[Any]]:
         """Returns what each replica computes with its program from its inputs."""
-        devices = self.topology.local_devices
-        programs = [each.closed for each in self.cuts]
-        values = list(map(initial_values, programs, inputs))
-        for segments in zip(*(each.segments for each in self.cuts), strict=True):
-            given = [
-                segment.run(own, device)
-                for segment, own, device in zip(segments, values, devices, strict=True)
-            ]
-            if segments[0].collectives:
-                made = self._combined(segments[0], given)
-                for segment, own, outputs in zip(segments, values, made, strict=True):
-                    variables = [v for eqn in segment.collectives for v in eqn.outvars]
-                    own.update(zip(variables, outputs, strict=True))
-        return [
-            [read(own, atom) for atom in program.jaxpr.outvars]
-            for program, own in zip(programs, values, strict=True)
+        replicas = [
+            steps_of(program, own, device)
+            for program, own, device in zip(
+                self.cuts, inputs, self.topology.local_devices, strict=True
+            )
         ]
+        answers: Sequence[Any] = [None] * len(replicas)
+        while True:
+            asked, results = [], []
+            for replica, answer in zip(replicas, answers, strict=True):
+                try:
+                    asked.append(replica.send(answer))
+                except StopIteration as ended:
+                    results.append(ended.value)
+            if self._can_differ:
+                self._require_same([segment for segment, _ in asked])
+            if not asked:
+                return results
+            answers = self._combine(asked)
 
-    def _combined(
-        self, segment: Segment, given: Sequence[Sequence[Any]]
-    ) -> list[list[Any]]:
+    @functools.cached_property
+    def _can_differ(self) -> bool:
+        """Whether replicas may reach different collectives, in loops and branches.
+
+        The others were compared when the programs were built.
+        """
+        return any(segment.inner for segment in self.cuts[0].segments)
+
+    def _require_same(self, waiting: Sequence[Segment]) -> None:
+        """Raises unless all replicas, of all workers, wait in the same collectives."""
+        ended = ["no more"] * (len(self.cuts) - len(waiting))
+        texts = [*(segment.collectives for segment in waiting), *ended]
+        calls = [zlib.crc32(text.encode()) for text in texts]
+        if not self.topology.is_local:
+            answers = exchange(self.topology, "steps of an uneven program", calls)
+            calls = list(itertools.chain.from_iterable(answers))
+        if len(set(calls)) > 1:
+            first = [segment.joint_eqns[0] for segment in waiting]
+            places = {f"{eqn.primitive.name} at {source_of(eqn)}" for eqn in first}
+            shown = " and ".join(sorted(places)) or "a call on another worker"
+            raise ReplicaError(
+                "All replicas must make the same collective calls. Received: "
+                f"{shown}, which not all of them reach. {ADVICE}"
+            )
+
+    def _combine(self, asked: Sequence[tuple[Segment, list[Any]]]) -> list[list[Any]]:
         """Returns the outputs of collectives on each replica."""
-        joined = [join_parts(parts, self.topology) for parts in zip(*given)]
+        segment, _ = asked[0]
+        inputs = zip(*(given for _, given in asked), strict=True)
+        joined = [join_parts(parts, self.topology) for parts in inputs]
         columns = [shards(output) for output in segment.exchange(*joined)]
-        made = [var for eqn in segment.collectives for var in eqn.outvars]
+        made = [var for eqn in segment.joint_eqns for var in eqn.outvars]
         are_scalars = [kind_of(var)[0] == () for var in made]
         return [
             [
                 _as_scalar(column[index]) if is_scalar else column[index]
                 for column, is_scalar in zip(columns, are_scalars, strict=True)
             ]
-            for index in range(len(given))
+            for index in range(len(asked))
         ]
 
     def _inputs(

@@ -2,12 +2,12 @@
 
 One program for all replicas needs equal shapes. Here each replica is traced on its own,
 `segments` cuts the traces at their collectives, and `lockstep` executes the segments.
-Exact: nothing is padded. If it is impossible, as with a collective in a loop or an
-`all_gather`, the eager engine runs the call.
+Exact: nothing is padded. If it is impossible, the eager engine runs the call.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 import operator
@@ -18,7 +18,8 @@ import jax
 
 from mirrax import trees
 from mirrax._jax.config import config_fingerprint
-from mirrax.collectives.worker_exchange import equal_on_all, exchange
+from mirrax.collectives import spmd
+from mirrax.collectives.worker_exchange import exchange
 from mirrax.context.guards import NotTraceable
 from mirrax.devices.topology import AXIS
 from mirrax.run.compiled.arguments import CallArguments, keyed_argument
@@ -27,25 +28,21 @@ from mirrax.run.compiled.compiled_call import CompiledCall
 from mirrax.run.compiled.donation import refuse_donated
 from mirrax.run.compiled.mapped_trace import find_varying_outputs
 from mirrax.run.compiled.results import Results, split_results_of_replica
-from mirrax.run.compiled.spmd_communicator import call_in_replica
+from mirrax.run.compiled.spmd_communicator import SpmdCommunicator, call_in_replica
 from mirrax.run.compiled.tracing import Traced, trace
 from mirrax.run.eager.scheduler import run_eager
 from mirrax.run.replica_context import ReplicaCall
 from mirrax.run.uneven.digests import differing_columns, find_digests
-from mirrax.run.uneven.lockstep import Lockstep
+from mirrax.run.uneven.gather_sizes import GatheredSizes, UnknownSizes
+from mirrax.run.uneven.lockstep import ADVICE, Lockstep
 from mirrax.run.uneven.replica_number import with_replica_number
 from mirrax.run.uneven.segments import Cut, cut
 from mirrax.run.varying import refuse_varying_writes
 from mirrax.trees import Tree
-from mirrax.values.layouts import Parts, Replicated, replicate_parts
+from mirrax.values.layouts import Parts, Replicated
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import parts_of
-from mirrax.variables.sync_on_read_variable import SyncOnReadVariable
 
-_ADVICE = (
-    "With parts of different shapes, such as a last partial batch, use `mirrax.scan`, "
-    "`mirrax.cond`, ... in place of JAX's around it, or make the parts equal."
-)
 _EAGER = object()
 
 
@@ -58,34 +55,13 @@ def run_uneven(call: ReplicaCall, compiled: CompiledCall) -> Tree:
     given = _arguments_of_replicas(call)
     keys = tuple(each.keys for each in given)
     if not all(each.are_traceable for each in given):
-        return _run_eagerly(call)
+        return run_eager(call, ADVICE)
     structures = (given[0].structure, keys, _kinds_of_all(call))
     key = ("uneven", structures, config_fingerprint())
     plan = compiled.programs.get(key, _build, call, given, compiled)
     if plan is _EAGER:
-        return _run_eagerly(call)
+        return run_eager(call, ADVICE)
     return plan([each.arrays for each in given])
-
-
-def _run_eagerly(call: ReplicaCall) -> Tree:
-    """Runs a call eagerly; its arrays that are equal on all replicas are mirrored.
-
-    So state that goes in and comes out stays mirrored, as in compiled calls.
-    """
-    topology = call.topology
-    leaves, structure = trees.flatten(run_eager(call, _ADVICE))
-    found = {
-        index: leaf.values
-        for index, leaf in enumerate(leaves)
-        if isinstance(leaf, PerReplica)
-        and all(isinstance(part, jax.Array) for part in leaf.values)
-    }
-    topic = "results of an uneven step"
-    are_equal = equal_on_all(topology, topic, [*found.values()])
-    for (index, parts), is_equal in zip(found.items(), are_equal, strict=True):
-        if is_equal:
-            leaves[index] = replicate_parts(parts, topology)
-    return trees.unflatten(structure, leaves)
 
 
 def _arguments_of_replicas(call: ReplicaCall) -> list[CallArguments]:
@@ -130,7 +106,7 @@ def _build(
     except Exception as error:
         if not compiled.falls_back_to_python(error):
             raise
-    plans = sorted({str([*map(str, piece.segments)]) for piece in cuts})
+    plans = sorted({repr(piece.collectives) for piece in cuts})
     digests = [find_digests(piece.closed) for piece in cuts]
     if not call.topology.is_local:
         own = [plans, digests]
@@ -145,20 +121,13 @@ def _build(
     is_varying = given[0].of_inputs([_is_varying(leaf) for leaf in leaves])
     varying = find_varying_outputs(traces[0], is_varying)
     differing = differing_columns(digests)
-    writes = traces[0].writes
-    refuse_varying_writes(writes, varying)
-    if any(
-        differs and not isinstance(variable, SyncOnReadVariable)
-        for variable, differs in zip(writes, differing, strict=False)
-    ):
-        # The eager engine compares the values.
-        return _EAGER
     varying = list(map(operator.or_, varying, differing))
+    refuse_varying_writes(traces[0].writes, varying)
     return Lockstep(
         call.topology,
         tuple(traces),
         tuple(cuts),
-        tuple(varying[len(writes) :]),
+        tuple(varying[len(traces[0].writes) :]),
         failures if has_callbacks(traces[0].jaxpr) else None,
     )
 
@@ -166,16 +135,24 @@ def _build(
 def _trace_all(
     call: ReplicaCall, given: Sequence[CallArguments], failures: Failures
 ) -> list[Traced]:
-    """Returns the trace of each local replica; raises if they differ in variables."""
+    """Returns the trace of each local replica; raises if they differ in variables.
+
+    They are traced again for each `all_gather` of parts whose sizes differ, because
+    what follows it depends on the sizes of all.
+    """
     topology = call.topology
+    gathers = GatheredSizes(topology.num_replicas)
     axis_env = [(AXIS, topology.num_replicas)]
 
     def trace_replica(own: CallArguments, number: int) -> Traced:
         def body(*values: Any) -> tuple[Sequence[jax.Array], Any]:
             args, kwargs = own.filled(values)
-            return split_results_of_replica(
-                call_in_replica(call, args, kwargs, has_equal_parts=False)
+            gather = gathers.seen_by(number) if topology.is_local else spmd.all_gather
+            communicator = SpmdCommunicator(
+                call.strategy, call.collective, number, gather
             )
+            found = call_in_replica(call, args, kwargs, communicator)
+            return split_results_of_replica(found)
 
         traced = trace(body, own.stand_ins, inside_replica=True, axis_env=axis_env)
         closed = with_replica_number(traced.closed, number, topology)
@@ -183,7 +160,16 @@ def _trace_all(
             closed = catch_failures(closed, failures)
         return dataclasses.replace(traced, closed=closed)
 
-    traces = list(map(trace_replica, given, topology.local_replicas))
+    while True:
+        traces = []
+        for own, number in zip(given, topology.local_replicas, strict=True):
+            with contextlib.suppress(UnknownSizes):
+                traces.append(trace_replica(own, number))
+        if len(traces) == len(given):
+            break
+        if traces or not gathers.learn():
+            # Some replicas do not call it: the eager engine says which.
+            raise NotTraceable
     if any(_shape(traced) != _shape(traces[0]) for traced in traces):
         raise NotTraceable
     return traces

@@ -1,8 +1,12 @@
-"""Cuts a traced program at its collectives into segments that run on one device."""
+"""Cuts a traced program at its collectives into segments that run on one device.
+
+A loop or a branch with collectives ends a segment too; what is inside is cut likewise.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 from collections.abc import Sequence
 from typing import Any
@@ -16,7 +20,6 @@ from mirrax._jax.jaxprs import (
     ClosedJaxpr,
     Jaxpr,
     JaxprEqn,
-    Values,
     Var,
     bind,
     called_jaxpr,
@@ -24,7 +27,6 @@ from mirrax._jax.jaxprs import (
     inner_jaxprs,
     is_reference,
     kind_of,
-    read,
     rebuilt,
     retraced,
 )
@@ -36,40 +38,40 @@ from mirrax.run.varying import has_collective, is_collective
 
 @dataclasses.dataclass(frozen=True)
 class Segment:
-    """A piece of a program, and the collectives after it.
+    """A piece of a program, and what comes after it: collectives, or a loop or branch.
 
     Args:
-        piece: The compiled piece; None if it is empty.
+        run: The compiled piece; None if it is empty.
         inputs: What it needs.
         outputs: What it computes that is needed later.
-        collectives: What all replicas do together after it.
+        joint_eqns: What all replicas do together after it: collectives; or one
+            loop or branch with collectives inside.
         exchange: The collectives as a program over all replicas.
+        inner: The programs of the loop or branch, cut likewise.
+        place: Its number in the program, after those of the loops and branches around.
     """
 
-    piece: Any
+    run: Any
     inputs: tuple[Var, ...]
     outputs: tuple[Var, ...]
-    collectives: tuple[JaxprEqn, ...]
+    joint_eqns: tuple[JaxprEqn, ...]
     exchange: Any
+    inner: tuple[Cut, ...]
+    place: tuple[int, ...]
 
-    def run(self, values: Values, device: jax.Device) -> list[Any]:
-        """Computes the piece from `values`, and adds to them what is needed later.
-
-        Returns the inputs of the collectives.
-        """
-        if self.piece is not None:
-            with jax.default_device(device):
-                made = self.piece(*(values[var] for var in self.inputs))
-            values.update(zip(self.outputs, made, strict=True))
-        return [read(values, atom) for eqn in self.collectives for atom in eqn.invars]
-
-    def __str__(self) -> str:
-        """What the replicas must agree on: the collectives and their shapes."""
-        return ", ".join(
+    @functools.cached_property
+    def collectives(self) -> str:
+        """What the replicas must agree on: the collectives, their shapes and place."""
+        texts = [
             f"{eqn.primitive.name} of {[kind_of(atom) for atom in eqn.invars]} "
             f"{describe_params(eqn)}"
-            for eqn in self.collectives
-        )
+            for eqn in self.joint_eqns
+        ]
+        if self.inner:
+            (block,) = self.joint_eqns
+            inside = [each.collectives for each in self.inner]
+            texts = [f"{block.primitive.name} {block.params.get('length')} {inside}"]
+        return f"{self.place}: {', '.join(texts)}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,54 +81,87 @@ class Cut:
     closed: ClosedJaxpr
     segments: tuple[Segment, ...]
 
+    @property
+    def collectives(self) -> list[str]:
+        """What the replicas must agree on."""
+        return [segment.collectives for segment in self.segments]
 
-def cut(closed: ClosedJaxpr, topology: Topology) -> Cut:
-    """Returns the program in pieces.
 
-    Raises `NotTraceable` if a collective stands where nothing can be cut, as in a loop.
+def cut(closed: ClosedJaxpr, topology: Topology, place: tuple[int, ...] = ()) -> Cut:
+    """Returns the program in pieces, or raises `NotTraceable`.
+
+    Args:
+        place: Where the loop or branch is that the program is in.
     """
     closed = _open_calls(closed, topology)
     jaxpr = closed.jaxpr
     made_here = itertools.chain.from_iterable(eqn.outvars for eqn in jaxpr.eqns)
-    has_references = any(map(is_reference, (*jaxpr.constvars, *made_here)))
-    # One piece cannot hand a reference to another.
-    if has_references or any(map(_hides_collective, jaxpr.eqns)):
-        raise NotTraceable
+    if any(map(is_reference, itertools.chain(jaxpr.constvars, made_here))):
+        raise NotTraceable  # One piece cannot hand a reference to another.
     segments: list[Segment] = []
     needed = {atom for atom in jaxpr.outvars if isinstance(atom, Var)}
-    for work, collectives in reversed(_group(jaxpr.eqns)):
-        needed -= {var for eqn in collectives for var in eqn.outvars}
-        needed |= {a for eqn in collectives for a in eqn.invars if isinstance(a, Var)}
-        segment = _segment(jaxpr, work, collectives, needed, topology)
+    for number, (work, joint_eqns) in reversed(list(enumerate(_group(jaxpr.eqns)))):
+        needed -= {var for eqn in joint_eqns for var in eqn.outvars}
+        needed |= {a for eqn in joint_eqns for a in eqn.invars if isinstance(a, Var)}
+        own_place = (*place, number)
+        segment = _segment(jaxpr, work, joint_eqns, needed, topology, own_place)
         segments.append(segment)
         made = {var for eqn in work for var in eqn.outvars}
         needed = (needed - made) | set(segment.inputs)
     return Cut(closed, tuple(reversed(segments)))
 
 
+BLOCKS = ("cond", "while", "scan")
+"""The loops and branches of JAX."""
+
+
+def programs_of_block(eqn: JaxprEqn) -> tuple[ClosedJaxpr, ...]:
+    """Returns the branches of a cond, condition and body of a while, body of a scan."""
+    params = eqn.params
+    match eqn.primitive.name:
+        case "cond":
+            return tuple(params["branches"])
+        case "while":
+            return params["cond_jaxpr"], params["body_jaxpr"]
+        case "scan":
+            return (params["jaxpr"],)
+    raise NotTraceable
+
+
 def _group(
     eqns: Sequence[JaxprEqn],
 ) -> list[tuple[list[JaxprEqn], list[JaxprEqn]]]:
-    """Returns runs of work, each with the collectives after it.
+    """Returns runs of work, each with what all replicas do together after it.
 
     Collectives that do not wait for each other are grouped.
     """
     groups: list[tuple[list[JaxprEqn], list[JaxprEqn]]] = [([], [])]
     for eqn in eqns:
-        made = {var for other in groups[-1][1] for var in other.outvars}
-        waits = any(isinstance(atom, Var) and atom in made for atom in eqn.invars)
-        if made and (waits or not is_collective(eqn)):
-            groups.append(([], []))
-        groups[-1][is_collective(eqn)].append(eqn)
+        _, joint_eqns = groups[-1]
+        made = {var for other in joint_eqns for var in other.outvars}
+        is_block = hides_collective(eqn)
+        if not is_block and not is_collective(eqn):
+            if joint_eqns:
+                groups.append(([], []))
+            groups[-1][0].append(eqn)
+        elif joint_eqns and (
+            is_block
+            or hides_collective(joint_eqns[0])
+            or not made.isdisjoint(a for a in eqn.invars if isinstance(a, Var))
+        ):
+            groups.append(([], [eqn]))
+        else:
+            joint_eqns.append(eqn)
     return groups
 
 
 def _segment(
     whole: Jaxpr,
     work: Sequence[JaxprEqn],
-    collectives: Sequence[JaxprEqn],
+    joint_eqns: Sequence[JaxprEqn],
     needed: set[Var],
     topology: Topology,
+    place: tuple[int, ...],
 ) -> Segment:
     made = dict.fromkeys(var for eqn in work for var in eqn.outvars)
     inputs = tuple(
@@ -144,12 +179,16 @@ def _segment(
     def piece(*values: Any) -> list[Any]:
         return jax.core.eval_jaxpr(jaxpr, (), *values)
 
+    is_block = bool(joint_eqns) and hides_collective(joint_eqns[0])
+    inside = programs_of_block(joint_eqns[0]) if is_block else ()
     return Segment(
         piece if work else None,
         inputs,
         outputs,
-        tuple(collectives),
-        _exchange(tuple(collectives), topology),
+        tuple(joint_eqns),
+        None if is_block else _exchange(tuple(joint_eqns), topology),
+        tuple(cut(program, topology, place) for program in inside),
+        place,
     )
 
 
@@ -171,16 +210,16 @@ def _exchange(eqns: tuple[JaxprEqn, ...], topology: Topology) -> Any:
 
 def _open_calls(closed: ClosedJaxpr, topology: Topology) -> ClosedJaxpr:
     """Returns the program with the calls that contain collectives inlined."""
-    if not any(map(_hides_collective, closed.jaxpr.eqns)):
+    if not any(map(hides_collective, closed.jaxpr.eqns)):
         return closed
 
     def inline(eqn: JaxprEqn, inputs: list[Any]) -> list[Any] | None:
-        called = called_jaxpr(eqn) if _hides_collective(eqn) else None
+        called = called_jaxpr(eqn) if hides_collective(eqn) else None
         return None if called is None else evaluate(called, inputs, inline)
 
     return retraced(closed, inline, [(AXIS, topology.num_replicas)])
 
 
-def _hides_collective(eqn: JaxprEqn) -> bool:
+def hides_collective(eqn: JaxprEqn) -> bool:
     """Returns whether a collective is inside of this equation."""
     return any(has_collective(inner) for inner in inner_jaxprs(eqn))
