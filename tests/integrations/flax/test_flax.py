@@ -159,6 +159,19 @@ def test_partial_last_batch_trains_as_on_one_device(two_replicas):
     )
 
 
+def test_modes_have_their_own_programs_for_partial_batches(two_replicas):
+    model = nnx.BatchNorm(4, momentum=0.0, rngs=nnx.Rngs(0))
+    step = mirrax.function(model.__call__)
+    parts = mirrax.PerReplica((X[:5], X[5:]))
+    model.eval()
+    two_replicas.run(step, (parts,))
+    np.testing.assert_array_equal(model.mean[...], np.zeros(4))
+    model.train()
+    two_replicas.run(step, (parts,))
+    means = X[:5].mean(axis=0), X[5:].mean(axis=0)
+    np.testing.assert_allclose(model.mean[...], np.mean(means, axis=0), rtol=1e-5)
+
+
 def test_batch_statistics_are_the_mean_of_the_replicas(run, strategy):
     norm = nnx.BatchNorm(4, momentum=0.0, rngs=nnx.Rngs(0))
     run(lambda x, y: norm(x), *batch_for(strategy))

@@ -60,7 +60,8 @@ def run_uneven(call: ReplicaCall, compiled: CompiledCall) -> Tree:
     if not all(each.are_traceable for each in given):
         return _run_eagerly(call)
     structures = (given[0].structure, keys, _kinds_of_all(call))
-    key = ("uneven", structures, config_fingerprint())
+    fingerprint = compiled.fingerprint(trees.leaves((call.args, call.kwargs)))
+    key = ("uneven", structures, fingerprint, config_fingerprint())
     plan = compiled.programs.get(key, _build, call, given, compiled)
     if plan is _EAGER:
         return _run_eagerly(call)
