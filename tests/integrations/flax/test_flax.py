@@ -172,6 +172,16 @@ def test_modes_have_their_own_programs_for_partial_batches(two_replicas):
     np.testing.assert_allclose(model.mean[...], np.mean(means, axis=0), rtol=1e-5)
 
 
+def test_function_made_of_a_model_follows_its_mode(two_replicas):
+    model = nnx.BatchNorm(4, momentum=0.0, rngs=nnx.Rngs(0))
+    step = mirrax.function(model)
+    model.eval()
+    two_replicas.run(step, batch_for(two_replicas)[:1])
+    model.train()
+    two_replicas.run(step, batch_for(two_replicas)[:1])
+    np.testing.assert_allclose(model.mean[...], X.mean(axis=0), rtol=1e-5)
+
+
 def test_batch_statistics_are_the_mean_of_the_replicas(run, strategy):
     norm = nnx.BatchNorm(4, momentum=0.0, rngs=nnx.Rngs(0))
     run(lambda x, y: norm(x), *batch_for(strategy))
