@@ -78,7 +78,8 @@ def new_array(value: Any, dtype: Any = None) -> jax.Array:
     # `device_put` does not copy keys that lie on several devices.
     if is_local and not is_prng_key(value) and dtype in (None, value.dtype):
         array = jax.device_put(value, may_alias=False)
-    elif type(value) is np.ndarray and value.dtype.kind in "fiub":
+    elif isinstance(value, np.ndarray):
+        # `jnp.array` may read the memory later, when the user has changed it.
         kind: Any = jax.dtypes.canonicalize_dtype(dtype or value.dtype)
         array = jax.device_put(np.array(value, kind))
     else:
