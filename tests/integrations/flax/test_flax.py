@@ -172,6 +172,18 @@ def test_modes_have_their_own_programs_for_partial_batches(two_replicas):
     np.testing.assert_allclose(model.mean[...], np.mean(means, axis=0), rtol=1e-5)
 
 
+def test_parameter_of_another_shape_has_its_own_program_for_partial_batches(
+    two_replicas,
+):
+    weights = nnx.Param(jnp.ones(3))
+    step = mirrax.function(lambda x: jnp.sum(x) * jnp.mean(weights[...]))
+    rows = mirrax.PerReplica((np.ones(5, np.float32), np.ones(3, np.float32)))
+    two_replicas.run(step, (rows,))
+    weights.set_value(jnp.ones(6))
+    sums = two_replicas.run(step, (rows,))
+    assert [float(value) for value in sums.values] == [5, 3]
+
+
 def test_function_made_of_a_model_follows_its_mode(two_replicas):
     model = nnx.BatchNorm(4, momentum=0.0, rngs=nnx.Rngs(0))
     step = mirrax.function(model)

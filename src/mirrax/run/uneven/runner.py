@@ -40,6 +40,7 @@ from mirrax.trees import Tree
 from mirrax.values.layouts import Parts, Replicated, replicate_parts
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import parts_of
+from mirrax.variables.foreign_variable import Outdated
 from mirrax.variables.sync_on_read_variable import SyncOnReadVariable
 
 _ADVICE = (
@@ -65,7 +66,12 @@ def run_uneven(call: ReplicaCall, compiled: CompiledCall) -> Tree:
     plan = compiled.programs.get(key, _build, call, given, compiled)
     if plan is _EAGER:
         return _run_eagerly(call)
-    return plan([each.arrays for each in given])
+    try:
+        result: Tree = plan([each.arrays for each in given])
+    except Outdated:
+        compiled.programs.drop(key)
+        raise
+    return result
 
 
 def _run_eagerly(call: ReplicaCall) -> Tree:
