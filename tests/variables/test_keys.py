@@ -14,6 +14,14 @@ def data(key):
     return jax.random.key_data(key).tolist()
 
 
+def test_assigned_keys_are_copied(strategy):
+    variable = create(strategy, lambda: jax.random.key(0))
+    key = jax.random.key(1)
+    variable.assign(key)
+    key.delete()
+    assert data(variable.value) == data(jax.random.key(1))
+
+
 def test_key_can_be_assigned(strategy):
     variable = create(strategy, lambda: jax.random.key(0))
     variable.assign(jax.random.key(1))

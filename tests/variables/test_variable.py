@@ -187,6 +187,19 @@ def test_variable_copies_the_users_numpy_array(create_anywhere, aligned_ones):
     assert v.numpy().tolist() == [1.0] * 16
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "complex64"])
+def test_variable_copies_the_users_numpy_array_at_once(dtype):
+    given = np.ones((4, 4096), jnp.dtype(dtype))
+    busy = jnp.ones((1000, 1000))
+    # JAX copies later while a device is busy.
+    for _ in range(10):
+        busy = jnp.sin(busy @ busy)
+        variable = mirrax.Variable(given)
+        given[:] = 5
+        np.testing.assert_array_equal(np.asarray(variable.value), 1)
+        given[:] = 1
+
+
 def test_assignment_copies_the_users_numpy_array(create_anywhere, aligned_ones):
     v = create_anywhere(np.zeros(16, np.float32))
     v.assign(aligned_ones)

@@ -14,7 +14,7 @@ from mirrax._jax.traces import evaluated
 from mirrax.context import stack
 from mirrax.errors import LossyConversion, TracedInitialValue
 from mirrax.options import VariableAggregation, VariableSynchronization
-from mirrax.values.array_like import as_array, without_weak_type
+from mirrax.values.array_like import as_array, is_prng_key, without_weak_type
 
 
 def require_options(
@@ -75,9 +75,11 @@ def new_array(value: Any, dtype: Any = None) -> jax.Array:
     """
     array: jax.Array
     is_local = is_stored(value) and value.is_fully_addressable
-    if is_local and dtype in (None, value.dtype):
+    # `device_put` does not copy keys that lie on several devices.
+    if is_local and not is_prng_key(value) and dtype in (None, value.dtype):
         array = jax.device_put(value, may_alias=False)
-    elif type(value) is np.ndarray and value.dtype.kind in "fiub":
+    elif isinstance(value, np.ndarray):
+        # `jnp.array` may read the memory later, when the user has changed it.
         kind: Any = jax.dtypes.canonicalize_dtype(dtype or value.dtype)
         array = jax.device_put(np.array(value, kind))
     else:

@@ -159,6 +159,41 @@ def test_partial_last_batch_trains_as_on_one_device(two_replicas):
     )
 
 
+def test_modes_have_their_own_programs_for_partial_batches(two_replicas):
+    model = nnx.BatchNorm(4, momentum=0.0, rngs=nnx.Rngs(0))
+    step = mirrax.function(model.__call__)
+    parts = mirrax.PerReplica((X[:5], X[5:]))
+    model.eval()
+    two_replicas.run(step, (parts,))
+    np.testing.assert_array_equal(model.mean[...], np.zeros(4))
+    model.train()
+    two_replicas.run(step, (parts,))
+    means = X[:5].mean(axis=0), X[5:].mean(axis=0)
+    np.testing.assert_allclose(model.mean[...], np.mean(means, axis=0), rtol=1e-5)
+
+
+def test_parameter_of_another_shape_has_its_own_program_for_partial_batches(
+    two_replicas,
+):
+    weights = nnx.Param(jnp.ones(3))
+    step = mirrax.function(lambda x: jnp.sum(x) * jnp.mean(weights[...]))
+    rows = mirrax.PerReplica((np.ones(5, np.float32), np.ones(3, np.float32)))
+    two_replicas.run(step, (rows,))
+    weights.set_value(jnp.ones(6))
+    sums = two_replicas.run(step, (rows,))
+    assert [float(value) for value in sums.values] == [5, 3]
+
+
+def test_function_made_of_a_model_follows_its_mode(two_replicas):
+    model = nnx.BatchNorm(4, momentum=0.0, rngs=nnx.Rngs(0))
+    step = mirrax.function(model)
+    model.eval()
+    two_replicas.run(step, batch_for(two_replicas)[:1])
+    model.train()
+    two_replicas.run(step, batch_for(two_replicas)[:1])
+    np.testing.assert_allclose(model.mean[...], X.mean(axis=0), rtol=1e-5)
+
+
 def test_batch_statistics_are_the_mean_of_the_replicas(run, strategy):
     norm = nnx.BatchNorm(4, momentum=0.0, rngs=nnx.Rngs(0))
     run(lambda x, y: norm(x), *batch_for(strategy))

@@ -39,8 +39,10 @@ def _reached(value: Any) -> Iterator[Any]:
         yield from list(value.values()) if len(value) <= _MAX_ITEMS else ()
     elif isinstance(value, _CONTAINERS):
         yield from list(value) if len(value) <= _MAX_ITEMS else ()
+    elif (wrapped := _unwrapped(value)) is not value:
+        yield wrapped
     elif callable(value):
-        yield from _named(_unwrapped(value))
+        yield from _named(value)
     elif is_users_type(type(value)):
         yield from list(getattr(value, "__dict__", {}).values())
 

@@ -90,7 +90,7 @@ class CompiledCall(abc.ABC):
         """Returns the results of a call that has no single program."""
 
     @abc.abstractmethod
-    def _fingerprint(self, leaves: list[Any]) -> Any:
+    def fingerprint(self, leaves: list[Any]) -> Any:
         """Returns a key for the state of libraries that programs depend on."""
 
     def call(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Tree:
@@ -125,7 +125,7 @@ class CompiledCall(abc.ABC):
         if not given.are_traceable:
             args, kwargs = trees.unflatten(structure, leaves)
             return self._run_untraced(args, kwargs)
-        fingerprint = self._fingerprint(leaves)
+        fingerprint = self.fingerprint(leaves)
         # The `run` of a strategy does the same inside and outside of its scope.
         place = _place() if self._topology is None else None
         key = (structure, given.keys, fingerprint, place, config_fingerprint())

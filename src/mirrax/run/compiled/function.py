@@ -260,7 +260,7 @@ class Function(CompiledCall, Generic[P, R]):
             return self.fn(*args, **kwargs)
 
     @override
-    def _fingerprint(self, leaves: list[Any]) -> Any:
+    def fingerprint(self, leaves: list[Any]) -> Any:
         return foreign_libraries.fingerprint(self.fn, leaves)
 
 

@@ -84,7 +84,7 @@ class ReplicaFunction(CompiledCall):
             return self._run_uneven(call, self)
 
     @override
-    def _fingerprint(self, leaves: list[Any]) -> Any:
+    def fingerprint(self, leaves: list[Any]) -> Any:
         fn = self._fn()
         assert fn is not None
         return foreign_libraries.fingerprint(fn, leaves)

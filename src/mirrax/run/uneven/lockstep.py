@@ -32,6 +32,7 @@ from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import merge
 from mirrax.variables import aliasing
 from mirrax.variables.distributed_variable import DistributedVariable
+from mirrax.variables.foreign_variable import Outdated
 from mirrax.variables.sync_on_read_variable import SyncOnReadVariable
 from mirrax.variables.variable import Variable
 
@@ -71,13 +72,17 @@ class Lockstep:
     def _call_locked(self, arrays: Sequence[Sequence[Any]]) -> Tree:
         reads, writes = self.traces[0].reads, self.traces[0].writes
         count = len(writes)
+        inputs = self.traces[0].jaxpr.invars
+        of_reads = inputs[len(inputs) - len(reads) :]
+        if any(v.shape != kind_of(var)[0] for v, var in zip(reads, of_reads)):
+            raise Outdated
         held = read_shared(reads, self.topology)
-        inputs = self._inputs(arrays, held)
+        given = self._inputs(arrays, held)
         if self.failures is None:
-            rows = self._run(inputs)
+            rows = self._run(given)
         else:
             with aliasing.lock_released():
-                rows = jax.block_until_ready(self._run(inputs))
+                rows = jax.block_until_ready(self._run(given))
                 self.failures.raise_first()
             refuse_concurrent_writes(reads, held, read_and_written(self.traces[0]))
         columns = list(zip(*rows, strict=True))

@@ -42,6 +42,7 @@ from mirrax.trees import Tree
 from mirrax.values.layouts import Parts, Replicated
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import parts_of
+from mirrax.variables.foreign_variable import Outdated
 
 _EAGER = object()
 
@@ -57,11 +58,17 @@ def run_uneven(call: ReplicaCall, compiled: CompiledCall) -> Tree:
     if not all(each.are_traceable for each in given):
         return run_eager(call, ADVICE)
     structures = (given[0].structure, keys, _kinds_of_all(call))
-    key = ("uneven", structures, config_fingerprint())
+    fingerprint = compiled.fingerprint(trees.leaves((call.args, call.kwargs)))
+    key = ("uneven", structures, fingerprint, config_fingerprint())
     plan = compiled.programs.get(key, _build, call, given, compiled)
     if plan is _EAGER:
         return run_eager(call, ADVICE)
-    return plan([each.arrays for each in given])
+    try:
+        result: Tree = plan([each.arrays for each in given])
+    except Outdated:
+        compiled.programs.drop(key)
+        raise
+    return result
 
 
 def _arguments_of_replicas(call: ReplicaCall) -> list[CallArguments]:
