@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import jax.numpy as jnp
+
 from mirrax.collectives import worker_exchange
 from mirrax.collectives.reduce import Collective
 from mirrax.context import stack
@@ -44,7 +46,7 @@ def create_mirrored(
             copy = dict(kwargs, name=f"{name}/replica_{index}" if index else name)
             made = next_creator(**dict(copy, initial_value=array))
             if index == 0:
-                array = made.value
+                array = jnp.copy(made.value)
                 kwargs["trainable"] = made.trainable
     array = worker_exchange.from_first(collective.topology, f"variable {name}", array)
     # What the user says about this variable comes before what the strategy says.
@@ -62,7 +64,8 @@ def create_mirrored(
         kind = SyncOnReadVariable
     if wanted is VariableSynchronization.AUTO:
         wanted = VariableSynchronization.ON_WRITE
-    arguments = dict(kwargs, initial_value=array, synchronization=wanted, owner=owner)
+    own = validation.OwnArray(array)
+    arguments = dict(kwargs, initial_value=own, synchronization=wanted, owner=owner)
     return kind(collective, **arguments)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -9,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mirrax._jax.arrays import is_stored
+from mirrax._jax.arrays import copied, is_stored
 from mirrax._jax.traces import evaluated
 from mirrax.context import stack
 from mirrax.errors import LossyConversion, TracedInitialValue
@@ -47,8 +48,17 @@ def require_options(
         )
 
 
+@dataclasses.dataclass(frozen=True)
+class OwnArray:
+    """An initial value that nobody else holds, so the variable need not copy it."""
+
+    array: jax.Array
+
+
 def initial_array(initial_value: Any, dtype: Any) -> jax.Array:
     """Returns the array that a variable starts with."""
+    if isinstance(initial_value, OwnArray):
+        return initial_value.array
     if callable(initial_value):
         initial_value = _called(initial_value)
     with jax.ensure_compile_time_eval():
@@ -81,10 +91,19 @@ def new_array(value: Any, dtype: Any = None) -> jax.Array:
     elif isinstance(value, np.ndarray):
         # `jnp.array` may read the memory later, when the user has changed it.
         kind: Any = jax.dtypes.canonicalize_dtype(dtype or value.dtype)
-        array = jax.device_put(np.array(value, kind))
+        array = copied(np.asarray(value, kind), _default_device())
     else:
         array = jnp.array(value, dtype=dtype, copy=True)
     return array
+
+
+def _default_device() -> jax.Device:
+    """Returns the device that JAX puts new arrays on."""
+    config: Any = jax.config
+    device = config.jax_default_device
+    if isinstance(device, jax.Device):
+        return device
+    return jax.local_devices(backend=device)[0]
 
 
 def _called(initial_value: Callable[[], Any]) -> Any:
