@@ -36,7 +36,7 @@ from mirrax.cluster.resolvers.base import ClusterResolver
 from mirrax.cluster.worker import exit, gloo
 from mirrax.cluster.worker.coordinator_client import CoordinatorClient, connect
 from mirrax.cluster.worker.job import Job
-from mirrax.devices import cpu_threads
+from mirrax.devices import cpu_memory, cpu_threads
 from mirrax.errors import ConfigurationError
 
 _TUNNEL_SECONDS = 30.0
@@ -86,6 +86,7 @@ def _start(membership: Membership, options: JobOptions) -> Job:
     exit.install_exit_code()
     # At least two: each device blocks a thread while it waits for other workers.
     cpu_threads.reserve(max(2, cpu_threads.requested_cpu_devices()))
+    cpu_memory.keep_freed_memory()
     first = membership.workers[0].address
     key = derive_key(first, options.token, options.secret)
     address = options.coordinator or _find_first_worker(membership)
