@@ -56,6 +56,11 @@ def test_first_worker_is_the_chief(shape):
     assert answers_of("chief", *shape) == [(True, "0"), (False, "1")]
 
 
+def test_workers_keep_freed_memory(shape):
+    # 20 buffers have 4,000 pages.
+    assert max(answers_of("page_faults", *shape)) < 1000
+
+
 def test_variables_start_with_the_value_of_the_first_worker(shape):
     for answer in answers_of("variables", *shape):
         assert answer["initial"] == 3.0
