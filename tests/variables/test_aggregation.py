@@ -122,16 +122,8 @@ def test_unequal_values_of_one_worker_are_refused_before_it_asks():
 # The merge function of a write.
 
 
-class Noting:
-    """A variable that notes what is written to it."""
-
-    def write_merged(self, change, value, num_replicas):
-        self.written = (change, value, num_replicas)
-        return "result"
-
-
 def test_writes_are_equal_only_of_one_variable_and_one_change():
-    first, second = Noting(), Noting()
+    first, second = Written(SUM), Written(SUM)
     assert Write(IdentityKey(first), max) == Write(IdentityKey(first), max)
     assert Write(IdentityKey(first), max) != Write(IdentityKey(second), max)
     assert Write(IdentityKey(first), max) != Write(IdentityKey(first), min)

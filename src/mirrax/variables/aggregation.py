@@ -29,7 +29,8 @@ REDUCTIONS = {
 class Aggregated(Protocol):
     """A variable that all replicas write together."""
 
-    collective: Collective
+    @property
+    def collective(self) -> Collective: ...
 
     @property
     def name(self) -> str: ...
@@ -40,7 +41,7 @@ class Aggregated(Protocol):
     @property
     def aggregation(self) -> VariableAggregation: ...
 
-    def write_equal(self, value: Any) -> None: ...
+    def write_all(self, change: Change, given: Any) -> Any: ...
 
 
 def aggregate(variable: Aggregated, value: Any, num_replicas: int) -> Any:
@@ -79,8 +80,9 @@ class Write:
     change: Change
 
     def __call__(self, strategy: Any, value: Any) -> Any:
-        count = strategy.num_replicas_in_sync
-        return self.variable.value.write_merged(self.change, value, count)
+        variable = self.variable.value
+        combined = aggregate(variable, value, strategy.num_replicas_in_sync)
+        return variable.write_all(self.change, combined)
 
 
 def require_equal(name: str, values: Sequence[Any]) -> None:

@@ -22,7 +22,7 @@ from mirrax.values.layouts import Replicated, Spmd, replicate, to_device
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica
 from mirrax.variables import aliasing, derivative_writes
-from mirrax.variables.aggregation import aggregate, require_equal
+from mirrax.variables.aggregation import require_equal
 from mirrax.variables.distributed_variable import DistributedVariable
 from mirrax.variables.out_of_memory import SHARD_STATE, advise
 from mirrax.variables.variable import Change, Variable, register_as_pytree, replace
@@ -140,9 +140,9 @@ class MirroredVariable(DistributedVariable):
                     )
                 given = self._fitting(given)
                 if stack.overlay() is not None:
-                    return self._write_all(change, given)
+                    return self.write_all(change, given)
                 worker_exchange.require_equal(self.topology, self, given)
-                written = self._write_all(change, given)
+                written = self.write_all(change, given)
                 is_distributed = isinstance(written, PerReplica)
                 return Mirrored(written.layout.array if is_distributed else written)
 
@@ -158,15 +158,8 @@ class MirroredVariable(DistributedVariable):
         worker_exchange.require_equal(self.topology, self, values[0])
         self.store(self._placed(values[0]))
 
-    def write_merged(self, change: Change, value: Any, num_replicas: int) -> Any:
-        """Writes the aggregate of the values of all replicas."""
-        return self._write_all(change, aggregate(self, value, num_replicas))
-
-    def write_equal(self, value: Any) -> None:
-        """Stores a value that all replicas have, in cross-replica context."""
-        self._write_all(replace, value)
-
-    def _write_all(self, change: Change, given: Any) -> Any:
+    def write_all(self, change: Change, given: Any) -> Any:
+        """Writes a value that all replicas have, in cross-replica context."""
         overlay = stack.overlay()
         if overlay is not None:
             overlay.write(self, change(overlay.read(self), given))

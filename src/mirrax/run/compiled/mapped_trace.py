@@ -167,8 +167,7 @@ def _placement_of_result(
     """
     if varies:
         return Placement("joined", topology, is_scalar=kind[0] == ())
-    layout = sharded.get(kind)
-    return Placement("mirrored" if layout is None else "sharded", layout=layout)
+    return Placement("mirrored", layout=sharded.get(kind))
 
 
 def _is_divided(variable: Variable, kind: Any, collective: Collective) -> bool:
