@@ -29,6 +29,7 @@ from mirrax.devices.topology import Topology
 from mirrax.options import ReduceOp, VariableAggregation, VariableSynchronization
 from mirrax.trees import IdentityKey
 from mirrax.values.layouts import replicate
+from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica
 from mirrax.variables import aliasing
 from mirrax.variables.aggregation import aggregate
@@ -239,7 +240,7 @@ class ForeignVariable(MirroredVariable):
             self.prepare_for_reading(self.collective.topology)
         elif stack.overlay() is None:
             self.stored = change(self.get_array(), given)
-            return self.stored
+            return Mirrored(self.stored)
         return super().write_all(change, given)
 
     def _is_distributed(self) -> bool:

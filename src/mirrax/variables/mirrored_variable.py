@@ -139,12 +139,9 @@ class MirroredVariable(DistributedVariable):
                         "`aggregation`."
                     )
                 given = self._fitting(given)
-                if stack.overlay() is not None:
-                    return self.write_all(change, given)
-                worker_exchange.require_equal(self.topology, self, given)
-                written = self.write_all(change, given)
-                is_distributed = isinstance(written, PerReplica)
-                return Mirrored(written.layout.array if is_distributed else written)
+                if stack.overlay() is None:
+                    worker_exchange.require_equal(self.topology, self, given)
+                return self.write_all(change, given)
 
     def commit_update(self, values: Sequence[jax.Array | None]) -> None:
         """Stores the values of `extended.update`, one per copy, all equal."""
@@ -170,10 +167,11 @@ class MirroredVariable(DistributedVariable):
         with aliasing.lock:
             new = change(self._old_for(change), given)
             self.store(self._placed(new))
-            if self.layout is None:
-                return self.copies()
-            # Not the parts: they would have to be gathered.
-            return PerReplica(Replicated(replicate(new, self.topology), self.topology))
+            # Of a cut array not the parts: they would have to be gathered.
+            is_whole = self.layout is None
+            return Mirrored(
+                self._replicated() if is_whole else replicate(new, self.topology)
+            )
 
     def _old_for(self, change: Change) -> jax.Array:
         """Returns the old value; hold the lock until the new one is stored."""

@@ -14,7 +14,7 @@ from mirrax.collectives.reduce import shapes_of
 from mirrax.collectives.shard_layout import ShardLayout
 from mirrax.devices.topology import AXIS, Topology
 from mirrax.values.array_like import as_arrays
-from mirrax.values.layouts import Joined, Layout, Parts, Replicated, join_parts
+from mirrax.values.layouts import Joined, Parts, join_parts
 from mirrax.values.per_replica import per_replica
 from mirrax.values.regroup import leave_to_python
 from mirrax.variables.sync_on_read_variable import SyncOnReadVariable
@@ -26,9 +26,8 @@ class Placement:
     """How one array of a program's inputs or outputs lies on the devices.
 
     Args:
-        kind: "plain" or "mirrored" (an array), "replicated" (a `PerReplica` of equal
-            parts) or "joined" (a `PerReplica` of any parts).
-        topology: The devices of per-replica values.
+        kind: "plain" or "mirrored" (an array), or "joined" (a `PerReplica`).
+        topology: The devices of a `PerReplica`.
         is_scalar: Whether the parts of a joined array are scalars.
         is_weak: Whether they are Python numbers.
         layout: How a mirrored array is cut, if it is sharded.
@@ -71,21 +70,16 @@ class Placement:
         """Returns the value that the user sees for `array`."""
         if self.topology is None:
             return array
-        if self.kind == "joined":
-            layout = Joined(array, self.is_scalar, self.topology, self.is_weak)
-            return per_replica(layout, self.topology)
-        return per_replica(Replicated(array, self.topology), self.topology)
+        layout = Joined(array, self.is_scalar, self.topology, self.is_weak)
+        return per_replica(layout, self.topology)
 
 
 PLAIN = Placement("plain")
 
 
-def placement_of(layout: Layout) -> Placement:
+def placement_of(layout: Joined) -> Placement:
     """Returns how a per-replica value that is one array lies on the devices."""
-    if isinstance(layout, Joined):
-        return Placement("joined", layout.topology, layout.is_scalar, layout.is_weak)
-    assert isinstance(layout, Replicated)
-    return Placement("replicated", layout.topology)
+    return Placement("joined", layout.topology, layout.is_scalar, layout.is_weak)
 
 
 def placement_of_variable(variable: Variable) -> Placement:
