@@ -1,5 +1,6 @@
 """What the writes of several replicas to one variable amount to."""
 
+import contextlib
 import dataclasses
 
 import jax
@@ -18,7 +19,6 @@ from mirrax.values.per_replica import PerReplica
 from mirrax.variables.aggregation import (
     Write,
     aggregate,
-    are_equal,
     require_equal,
 )
 from tests.peers import FakeJob, meet
@@ -167,7 +167,9 @@ NAN = np.array([1.0, np.nan])
     ],
 )
 def test_equality_is_that_of_numbers_where_nan_equals_nan(first, other, expected):
-    assert are_equal(first, other) is expected
+    refused = pytest.raises(ValueError, match="the same value")
+    with contextlib.nullcontext() if expected else refused:
+        require_equal("v:0", [first, other])
 
 
 def test_copies_of_equal_values_are_accepted():
