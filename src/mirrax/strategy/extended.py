@@ -20,7 +20,7 @@ from mirrax.options import CommunicationOptions, ReduceOp, parse_reduce_op
 from mirrax.strategy.reduce_tree import as_per_replica, reduce_tree
 from mirrax.trees import IdentityKey, Tree
 from mirrax.values.array_like import as_array
-from mirrax.values.layouts import Spmd, replicate
+from mirrax.values.layouts import Replicated, Spmd, replicate
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import is_program_traced, regroup, select
@@ -270,13 +270,18 @@ def _update_argument(leaf: Any) -> Any:
     """Returns an argument of an update function, unwrapped inside a trace."""
     if stack.overlay() is None or not isinstance(leaf, PerReplica):
         return leaf
-    if isinstance(leaf.layout, Spmd):
-        # If it differs between replicas, the unequal write is refused later.
-        return leaf.layout.value
-    raise ValueError(
-        "All copies of a variable must get the same update, so every replica needs the "
-        "same value. Received: a PerReplica. Reduce it first (`reduce_to`)."
-    )
+    match leaf.layout:
+        case Spmd(value=value):
+            # If it differs between replicas, the unequal write is refused later.
+            return value
+        case Replicated(array=array):
+            return array
+        case _:
+            raise ValueError(
+                "All copies of a variable must get the same update, so every replica "
+                "needs the same value. Received: a PerReplica. Reduce it first "
+                "(`reduce_to`)."
+            )
 
 
 def _mirrored(leaf: Any, topology: Topology | None) -> Any:

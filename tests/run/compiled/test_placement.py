@@ -17,7 +17,7 @@ from mirrax.run.compiled.placement import (
     placement_of,
 )
 from mirrax.run.compiled.results import split_results
-from mirrax.values.layouts import Joined, join_parts
+from mirrax.values.layouts import Joined, Replicated, join_parts, replicate
 from mirrax.values.mirrored import Mirrored
 from mirrax.variables.overlay import TraceOverlay
 from tests.programs import create
@@ -50,12 +50,20 @@ def test_a_joined_array_is_shown_part_by_part(pair, parts):
     assert [part.tolist() for part in value.values] == [a.tolist() for a in arrays]
 
 
+def test_an_alike_array_is_whole_on_every_replica(pair):
+    value = Placement("replicated", pair).wrap(replicate(jnp.arange(2), pair))
+    assert isinstance(value, PerReplica)
+    assert [part.tolist() for part in value.values] == [[0, 1], [0, 1]]
+
+
 def test_the_form_of_a_value_makes_it_again(pair):
     weak = Joined(join_parts((1, 2), pair), True, pair, True)
     assert placement_of(weak) == Placement("joined", pair, is_scalar=True, is_weak=True)
     assert placement_of(weak).wrap(weak.array).layout.is_weak
     rows = Joined(join_parts((jnp.ones(1), jnp.ones(1)), pair), False, pair)
     assert placement_of(rows) == Placement("joined", pair)
+    alike = Replicated(replicate(1.0, pair), pair)
+    assert placement_of(alike) == Placement("replicated", pair)
 
 
 def test_arrays_and_numbers_are_outputs():
@@ -91,21 +99,31 @@ def test_other_objects_are_no_outputs():
 
 
 def test_values_of_replicas_are_outputs_in_their_form(pair):
-    def body(first, second):
-        joined = Joined(first, True, pair)
-        arrays, found = split_results([PerReplica(joined), Mirrored(second)])
-        assert found.placements == [placement_of(joined), Placement("mirrored")]
+    def body(first, second, third):
+        joined, alike = Joined(first, True, pair), Replicated(second, pair)
+        result = [PerReplica(joined), PerReplica(alike), Mirrored(third)]
+        arrays, found = split_results(result)
+        assert found.placements == [
+            placement_of(joined),
+            placement_of(alike),
+            Placement("mirrored"),
+        ]
         return arrays
 
-    found = jax.jit(body)(jnp.arange(2), 3)
-    assert [array.tolist() for array in found] == [[0, 1], 3]
+    found = jax.jit(body)(jnp.arange(2), 3, 4)
+    assert [array.tolist() for array in found] == [[0, 1], 3, 4]
 
 
 def test_values_of_replicas_from_outside_stay_what_they_are(pair):
     joined = PerReplica(Joined(join_parts((1.0, 2.0), pair), True, pair))
-    arrays, found = split_results(joined)
-    assert (arrays, found.placements) == ([], [None])
-    assert found.rest[0] is joined
+    alike = PerReplica(Replicated(replicate(1.0, pair), pair))
+    arrays, found = split_results([joined, alike])
+    assert arrays == []
+    assert found.placements == [None, None]
+    assert [a is b for a, b in zip(found.rest, [joined, alike], strict=True)] == [
+        True,
+        True,
+    ]
 
 
 def test_parts_that_were_put_together_in_a_function_are_joined(pair):

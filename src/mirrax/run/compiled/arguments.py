@@ -23,7 +23,7 @@ from mirrax.run.compiled.placement import (
 )
 from mirrax.trees import IdentityKey, NotTraceableLeaf
 from mirrax.values.array_like import as_arrays, is_array, is_array_like
-from mirrax.values.layouts import Joined, Parts, join_parts
+from mirrax.values.layouts import Joined, Parts, Replicated, join_parts
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import refuse_captured
@@ -130,7 +130,7 @@ def keyed_argument(leaf: Any, topology: Topology | None) -> Argument:
         layout = leaf.layout
         if isinstance(layout, Parts):
             return _keyed_parts(leaf, layout, topology)
-        assert isinstance(layout, Joined)
+        assert isinstance(layout, Joined | Replicated)
         return Argument(layout.array, placement_of(layout), layout_key(layout))
     if isinstance(leaf, np.ndarray | np.generic):
         if leaf.dtype.kind in "OUS":
@@ -158,10 +158,12 @@ def keyed_argument(leaf: Any, topology: Topology | None) -> Argument:
     return Argument(leaf, key=static_key(leaf))
 
 
-def layout_key(layout: Joined) -> Any:
+def layout_key(layout: Joined | Replicated) -> Any:
     """Returns the cache key of a per-replica value that is one array."""
     aval = layout.array.aval
-    kind = layout.is_scalar, layout.is_weak, layout.topology
+    kind: Any = layout.topology
+    if type(layout) is Joined:
+        kind = (layout.is_scalar, layout.is_weak, layout.topology)
     return aval.shape, aval.dtype, kind
 
 
@@ -204,6 +206,8 @@ def traced_argument(leaf: Any, topology: Topology) -> Argument:
         return Argument(leaf, PLAIN if is_array(leaf) else None)
     refuse_captured(leaf, topology)
     layout = leaf.layout
+    if isinstance(layout, Replicated):
+        return Argument(layout.array, PLAIN)
     if not isinstance(layout, Joined):
         parts = layout.parts
         if not is_array_like(parts[0]):

@@ -14,7 +14,7 @@ from mirrax.collectives.reduce import shapes_of
 from mirrax.collectives.shard_layout import ShardLayout
 from mirrax.devices.topology import AXIS, Topology
 from mirrax.values.array_like import as_arrays
-from mirrax.values.layouts import Joined, Parts, join_parts
+from mirrax.values.layouts import Joined, Layout, Parts, Replicated, join_parts
 from mirrax.values.per_replica import per_replica
 from mirrax.values.regroup import leave_to_python
 from mirrax.variables.sync_on_read_variable import SyncOnReadVariable
@@ -26,8 +26,9 @@ class Placement:
     """How one array of a program's inputs or outputs lies on the devices.
 
     Args:
-        kind: "plain" or "mirrored" (an array), or "joined" (a `PerReplica`).
-        topology: The devices of a `PerReplica`.
+        kind: "plain" or "mirrored" (an array), "replicated" (a `PerReplica` of equal
+            parts) or "joined" (a `PerReplica` of any parts).
+        topology: The devices of per-replica values.
         is_scalar: Whether the parts of a joined array are scalars.
         is_weak: Whether they are Python numbers.
         layout: How a mirrored array is cut, if it is sharded.
@@ -70,16 +71,21 @@ class Placement:
         """Returns the value that the user sees for `array`."""
         if self.topology is None:
             return array
-        layout = Joined(array, self.is_scalar, self.topology, self.is_weak)
-        return per_replica(layout, self.topology)
+        if self.kind == "joined":
+            layout = Joined(array, self.is_scalar, self.topology, self.is_weak)
+            return per_replica(layout, self.topology)
+        return per_replica(Replicated(array, self.topology), self.topology)
 
 
 PLAIN = Placement("plain")
 
 
-def placement_of(layout: Joined) -> Placement:
+def placement_of(layout: Layout) -> Placement:
     """Returns how a per-replica value that is one array lies on the devices."""
-    return Placement("joined", layout.topology, layout.is_scalar, layout.is_weak)
+    if isinstance(layout, Joined):
+        return Placement("joined", layout.topology, layout.is_scalar, layout.is_weak)
+    assert isinstance(layout, Replicated)
+    return Placement("replicated", layout.topology)
 
 
 def placement_of_variable(variable: Variable) -> Placement:

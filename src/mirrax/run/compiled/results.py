@@ -22,7 +22,7 @@ from mirrax.run.compiled.placement import (
 from mirrax.run.compiled.tracing import refuse_hidden_tracers
 from mirrax.trees import Tree
 from mirrax.values.array_like import as_array, as_arrays, is_array, is_array_like
-from mirrax.values.layouts import Joined, Parts
+from mirrax.values.layouts import Joined, Parts, Replicated
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import refuse_captured
@@ -135,7 +135,7 @@ def _output(leaf: Any) -> tuple[Any, Placement | None]:
             layout = joined_parts(parts, topology)
             return layout.array, placement_of(layout)
         case PerReplica(layout=layout):
-            assert isinstance(layout, Joined)
+            assert isinstance(layout, Joined | Replicated)
             if not isinstance(layout.array, jax.core.Tracer):
                 # From outside of the trace: returned as it is.
                 return leaf, None

@@ -31,7 +31,7 @@ from mirrax.run.uneven.replica_traces import trace_replicas
 from mirrax.run.uneven.segments import Cut, cut
 from mirrax.run.varying import refuse_varying_writes
 from mirrax.trees import Tree
-from mirrax.values.layouts import Parts
+from mirrax.values.layouts import Parts, Replicated
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import parts_of
 from mirrax.variables.foreign_variable import Outdated
@@ -117,8 +117,8 @@ def _build(
         # The eager engine says what differs, and gathers unequal parts.
         return _EAGER
     leaves = trees.leaves((call.args, call.kwargs))
-    is_split = given[0].of_inputs([isinstance(leaf, PerReplica) for leaf in leaves])
-    varying = find_varying_outputs(traces[0], is_split)
+    is_varying = given[0].of_inputs([_is_varying(leaf) for leaf in leaves])
+    varying = find_varying_outputs(traces[0], is_varying)
     differing = differing_columns(digests)
     varying = list(map(operator.or_, varying, differing))
     refuse_varying_writes(traces[0].writes, varying)
@@ -129,3 +129,7 @@ def _build(
         tuple(varying[len(traces[0].writes) :]),
         failures if has_callbacks(traces[0].jaxpr) else None,
     )
+
+
+def _is_varying(leaf: Any) -> bool:
+    return isinstance(leaf, PerReplica) and not isinstance(leaf.layout, Replicated)
