@@ -32,23 +32,14 @@ def test_all_reduce_leaves_packing_to_xla(values):
     assert messages(XlaAllReduce(), values) == [[2], [2], [4], [2]]
 
 
-def test_bytes_per_pack_bounds_the_messages(values):
-    options = mirrax.CommunicationOptions(bytes_per_pack=16)
-    assert messages(XlaAllReduce(), values, options) == [[4], [4], [2]]
-
-
 @pytest.mark.parametrize(
-    ("num_packs", "sizes"),
-    [
-        (1, [[10]]),
-        (2, [[4], [6]]),
-        (9, [[2], [2], [4], [2]]),
-        (0, [[2], [2], [4], [2]]),
-    ],
-    ids=["one", "two", "more_than_values", "none"],
+    "ops",
+    [XlaAllReduce(), mirrax.NcclAllReduce(2), mirrax.HierarchicalCopyAllReduce(0)],
+    ids=["xla", "nccl", "hierarchical"],
 )
-def test_num_packs_bounds_the_messages(values, num_packs, sizes):
-    assert messages(mirrax.NcclAllReduce(num_packs), values) == sizes
+def test_bytes_per_pack_bounds_the_messages(values, ops):
+    options = mirrax.CommunicationOptions(bytes_per_pack=16)
+    assert messages(ops, values, options) == [[4], [4], [2]]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirrax.collectives.packing import groups_by_bytes, groups_by_count, in_packs
+from mirrax.collectives.packing import groups_by_bytes, in_packs
 
 SIZES = st.lists(st.integers(0, 50), max_size=30)
 
@@ -25,15 +25,6 @@ def test_groups_by_bytes_are_closed_once_they_are_full(sizes, bytes_per_pack):
     assert all(held < bytes_per_pack for held in before_the_last)
     totals = [sum(sizes[i] for i in group) for group in groups[:-1]]
     assert all(total >= bytes_per_pack for total in totals)
-
-
-@given(num_values=st.integers(0, 40), num_packs=st.integers(1, 50))
-def test_groups_by_count_are_as_many_as_asked_and_even(num_values, num_packs):
-    groups = groups_by_count(num_values, num_packs)
-    assert flatten(groups) == list(range(num_values))
-    lengths = [len(group) for group in groups]
-    assert len(lengths) == max(1, min(num_values, num_packs))
-    assert max(lengths) - min(lengths) <= 1
 
 
 @pytest.fixture

@@ -29,9 +29,13 @@ class Box:
 
 
 class _Boxed(ForeignVariable):
-    def __init__(self, box, **options):
+    def __init__(self, box, adds_changes=False, **options):
         super().__init__("box", **options)
         self._box = box
+        self._adds_changes = adds_changes
+
+    def adds_changes(self):
+        return self._adds_changes
 
     def get_array(self):
         return self._box.held

@@ -1,5 +1,6 @@
 """What the writes of several replicas to one variable amount to."""
 
+import contextlib
 import dataclasses
 
 import jax
@@ -18,7 +19,6 @@ from mirrax.values.per_replica import PerReplica
 from mirrax.variables.aggregation import (
     Write,
     aggregate,
-    are_equal,
     require_equal,
 )
 from tests.peers import FakeJob, meet
@@ -122,16 +122,8 @@ def test_unequal_values_of_one_worker_are_refused_before_it_asks():
 # The merge function of a write.
 
 
-class Noting:
-    """A variable that notes what is written to it."""
-
-    def write_merged(self, change, value, num_replicas):
-        self.written = (change, value, num_replicas)
-        return "result"
-
-
 def test_writes_are_equal_only_of_one_variable_and_one_change():
-    first, second = Noting(), Noting()
+    first, second = Written(SUM), Written(SUM)
     assert Write(IdentityKey(first), max) == Write(IdentityKey(first), max)
     assert Write(IdentityKey(first), max) != Write(IdentityKey(second), max)
     assert Write(IdentityKey(first), max) != Write(IdentityKey(first), min)
@@ -175,7 +167,9 @@ NAN = np.array([1.0, np.nan])
     ],
 )
 def test_equality_is_that_of_numbers_where_nan_equals_nan(first, other, expected):
-    assert are_equal(first, other) is expected
+    refused = pytest.raises(ValueError, match="the same value")
+    with contextlib.nullcontext() if expected else refused:
+        require_equal("v:0", [first, other])
 
 
 def test_copies_of_equal_values_are_accepted():

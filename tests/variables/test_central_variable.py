@@ -11,9 +11,7 @@ import mirrax
 from mirrax.collectives.all_reduce import XlaAllReduce
 from mirrax.collectives.reduce import Collective
 from mirrax.devices.topology import Topology
-from mirrax.values.per_replica import PerReplica
 from mirrax.variables.central_variable import CentralVariable
-from mirrax.variables.variable import replace
 from tests.programs import create, device_of, engines, parts, replica_id
 
 cpus = jax.devices("cpu")
@@ -91,15 +89,6 @@ def test_write_that_does_not_fit_is_refused():
     with pytest.raises(ValueError, match="shape"):
         variable.assign([1.0, 2.0, 3.0])
     assert variable.numpy().tolist() == [1, 2]
-
-
-def test_merged_write_is_aggregated():
-    variable = central(10.0, aggregation=SUM)
-    value = PerReplica((jnp.float32(1), jnp.float32(2)))
-    assert variable.write_merged(replace, value, 2) is variable
-    assert variable.numpy() == 3
-    variable.write_merged(replace, np.float32(4), 2)
-    assert variable.numpy() == 8
 
 
 def test_copy_is_a_variable_of_its_own_in_the_same_place():

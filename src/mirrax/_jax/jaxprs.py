@@ -203,8 +203,9 @@ def kind_of(atom: Any) -> tuple[tuple[int, ...], Any]:
 
 def stand_ins(jaxpr: Jaxpr) -> list[jax.ShapeDtypeStruct]:
     """Returns the shapes and dtypes of the inputs of a jaxpr, to trace it again."""
-    avals: list[Any] = [var.aval for var in jaxpr.invars]
-    return [
-        jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
-        for aval in avals
-    ]
+    return [stand_in_for(var.aval) for var in jaxpr.invars]
+
+
+def stand_in_for(aval: Any) -> jax.ShapeDtypeStruct:
+    """Returns shape and dtype of an abstract value."""
+    return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)

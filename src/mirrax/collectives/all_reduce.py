@@ -33,47 +33,31 @@ class XlaAllReduce(CrossDeviceOps):
         return packing.in_packs(values, groups, psum)
 
 
-class _PackedAllReduce(CrossDeviceOps):
-    """XLA's all-reduce, in a number of messages that the user chooses."""
-
+class _NamedAllReduce(XlaAllReduce):
     def __init__(self, num_packs: int = 1) -> None:
         if num_packs < 0:
             raise ValueError(
                 "`num_packs` must be 0 (no packing) or the number of messages. "
                 f"Received: num_packs={num_packs}."
             )
-        self._num_packs = num_packs
-
-    @override
-    def sum_over_replicas(
-        self,
-        values: Sequence[jax.Array],
-        num_replicas: int,
-        options: CommunicationOptions,
-    ) -> list[jax.Array]:
-        if not self._num_packs:
-            return psum(values)
-        groups = packing.groups_by_count(len(values), self._num_packs)
-        return packing.in_packs(values, groups, psum)
 
 
-class NcclAllReduce(_PackedAllReduce):
+class NcclAllReduce(_NamedAllReduce):
     """All-reduce with NCCL, which XLA uses on GPUs; elsewhere XLA's own.
 
     Args:
-        num_packs: Into how many messages to pack the values of one call; 0 sends each
-            separately.
+        num_packs: Accepted for ported programs. XLA joins small messages by itself;
+            `CommunicationOptions(bytes_per_pack=...)` sets their size.
 
     >>> strategy = mirrax.MirroredStrategy(cross_device_ops=NcclAllReduce(num_packs=2))
     """
 
 
-class HierarchicalCopyAllReduce(_PackedAllReduce):
+class HierarchicalCopyAllReduce(_NamedAllReduce):
     """XLA's all-reduce, which knows the links between devices by itself.
 
     Args:
-        num_packs: Into how many messages to pack the values of one call; 0 sends each
-            separately.
+        num_packs: Accepted for ported programs, as in `NcclAllReduce`.
 
     >>> strategy = mirrax.MirroredStrategy(cross_device_ops=HierarchicalCopyAllReduce())
     """

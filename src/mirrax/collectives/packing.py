@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 Reduce = Callable[[list[jax.Array]], list[jax.Array]]
 
@@ -39,16 +38,6 @@ def groups_of_small(values: Sequence[jax.Array], small_bytes: int) -> list[list[
     small = [i for i, value in enumerate(values) if value.nbytes <= small_bytes]
     large = [[i] for i, value in enumerate(values) if value.nbytes > small_bytes]
     return [small, *large] if small else large
-
-
-def groups_by_count(num_values: int, num_packs: int) -> list[list[int]]:
-    """Returns indices in at most `num_packs` packs of nearly equal length.
-
-    >>> groups_by_count(5, num_packs=2)
-    [[0, 1, 2], [3, 4]]
-    """
-    num_packs = max(1, min(num_packs, num_values))
-    return [pack.tolist() for pack in np.array_split(range(num_values), num_packs)]
 
 
 def in_packs(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Sequence
 from typing import Any, Self
 
 import jax
@@ -196,21 +195,6 @@ def is_cut(sharding: Any) -> bool:
     if type(sharding) is not NamedSharding or sharding.is_fully_replicated:
         return False
     return AXIS in sharding.spec
-
-
-def matching_layouts(
-    given: Sequence[tuple[ShardLayout, Any]], made: Sequence[tuple[Any, Any] | None]
-) -> list[ShardLayout | None]:
-    """Returns how results are cut that take the place of sharded arguments.
-
-    Every result of the shape and dtype of a sharded argument is cut as that is.
-
-    Args:
-        given: Layout and dtype of the sharded arguments.
-        made: Shape and dtype of each result; None for one that replaces nothing.
-    """
-    known = {(layout.shape, dtype): layout for layout, dtype in given}
-    return [None if kind is None else known.get(kind) for kind in made]
 
 
 @functools.lru_cache(maxsize=256)

@@ -9,6 +9,7 @@ may contain collectives; those run step by step in Python.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from mirrax._jax.jaxprs import ClosedJaxpr
+from mirrax._jax.jaxprs import ClosedJaxpr, stand_in_for
 from mirrax._jax.traces import current_trace
 from mirrax.context import stack
 from mirrax.context.guards import NotTraceable
@@ -61,10 +62,7 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
     if stack.overlay() is None and _is_concrete((index, operands)):
         number = min(max(int(index), 0), len(branches) - 1)
         return _called(branches[number], operands)
-
-    def choose(branches: Sequence[Any], *given: Any) -> Tree:
-        return jax.lax.switch(index, branches, *given)
-
+    choose = functools.partial(jax.lax.switch, index)
     return _choose(choose, branches, operands)
 
 
@@ -164,11 +162,8 @@ def eval_shape(fun: Callable[..., Any], *args: Any) -> Tree:
     if stack.overlay() is None:
         return jax.eval_shape(fun, *args)
     block = _trace(fun, *args)
-    shapes = [
-        jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
-        for aval in block.closed.out_avals[len(block.writes) :]
-    ]
-    return jax.tree.unflatten(block.structure, shapes)
+    avals = block.closed.out_avals[len(block.writes) :]
+    return jax.tree.unflatten(block.structure, map(stand_in_for, avals))
 
 
 def _choose(

@@ -11,7 +11,7 @@ import jax
 
 from mirrax import trees
 from mirrax._jax.tape_trace import is_recording
-from mirrax.collectives.shard_layout import ShardLayout, matching_layouts
+from mirrax.collectives.shard_layout import ShardLayout
 from mirrax.context import stack
 from mirrax.lazy_modules import LazyModule
 from mirrax.run import function_identity
@@ -139,12 +139,12 @@ def _with_whole_arguments(
 ) -> Tree:
     """Runs a call with its sharded arguments gathered, and shards the results again."""
     topology = call.topology
-    given = [
-        (layout, leaf.dtype)
+    sharded = {
+        (leaf.shape, leaf.dtype): layout
         for leaf in trees.leaves((call.args, call.kwargs))
         if (layout := ShardLayout.of_array(leaf, topology)) is not None
-    ]
-    if not given:
+    }
+    if not sharded:
         return run(call)
 
     def gather(leaf: Any) -> Any:
@@ -154,9 +154,9 @@ def _with_whole_arguments(
         return replicate(layout.load(leaf, topology, "gather arguments"), topology)
 
     def shard(leaf: Any) -> Any:
-        is_mirrored = is_mirrored_array(leaf, topology)
-        kind = (leaf.shape, leaf.dtype) if is_mirrored else None
-        (layout,) = matching_layouts(given, [kind])
+        if not is_mirrored_array(leaf, topology):
+            return leaf
+        layout = sharded.get((leaf.shape, leaf.dtype))
         return leaf if layout is None else layout.store(leaf, topology)
 
     args, kwargs = trees.map_leaves(gather, (call.args, call.kwargs))

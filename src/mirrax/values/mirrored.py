@@ -42,12 +42,16 @@ class Mirrored(DistributedValues, ArrayLike):
     @property
     def device(self) -> Any:
         """The device of the first copy."""
-        return self.values[0].device
+        return self.for_replica(0).device
+
+    @override
+    def for_replica(self, index: int) -> jax.Array:
+        is_traced = isinstance(self.array, jax.core.Tracer)
+        return self.array if is_traced else uncommitted(shards(self.array)[index])
 
     @override
     def __jax_array__(self) -> jax.Array:
-        part: jax.Array = self.values[0]
-        return part
+        return self.for_replica(0)
 
 
 jax.tree_util.register_pytree_node(

@@ -29,7 +29,8 @@ REDUCTIONS = {
 class Aggregated(Protocol):
     """A variable that all replicas write together."""
 
-    collective: Collective
+    @property
+    def collective(self) -> Collective: ...
 
     @property
     def name(self) -> str: ...
@@ -40,7 +41,7 @@ class Aggregated(Protocol):
     @property
     def aggregation(self) -> VariableAggregation: ...
 
-    def write_equal(self, value: Any) -> None: ...
+    def write_all(self, change: Change, given: Any) -> Any: ...
 
 
 def aggregate(variable: Aggregated, value: Any, num_replicas: int) -> Any:
@@ -79,34 +80,23 @@ class Write:
     change: Change
 
     def __call__(self, strategy: Any, value: Any) -> Any:
-        count = strategy.num_replicas_in_sync
-        return self.variable.value.write_merged(self.change, value, count)
+        variable = self.variable.value
+        combined = aggregate(variable, value, strategy.num_replicas_in_sync)
+        return variable.write_all(self.change, combined)
 
 
 def require_equal(name: str, values: Sequence[Any]) -> None:
-    """Raises unless all copies of a variable get the same value."""
+    """Raises unless all copies of a variable get the same value; NaN equals NaN."""
     first = on_host(values[0])
     for index, value in enumerate(values):
         other = on_host(value)
-        if not are_equal(first, other):
-            raise ValueError(unequal_write(name, index, first, other))
-
-
-def are_equal(first: Any, other: Any) -> bool:
-    """Returns whether two NumPy arrays are equal, where NaN equals NaN."""
-    return bool(np.all((first == other) | (_is_nan(first) & _is_nan(other))))
-
-
-def unequal_write(name: str, index: int, first: Any, other: Any) -> str:
-    """Returns the error text for replicas that write different values."""
-    return (
-        f"Variable '{name}' has aggregation NONE, so every replica must assign the "
-        f"same value. Received: replica 0 assigns {first}, replica {index} assigns "
-        f"{other}. Combine the values first (`get_replica_context().all_reduce`), or "
-        "create the variable with an `aggregation` (SUM, MEAN, ONLY_FIRST_REPLICA)."
-    )
-
-
-def _is_nan(value: Any) -> Any:
-    # Works for every dtype, unlike `np.isnan`.
-    return value != value  # noqa: PLR0124
+        # Works for every dtype, unlike `np.isnan`.
+        are_nan = (first != first) & (other != other)  # noqa: PLR0124
+        if not np.all((first == other) | are_nan):
+            raise ValueError(
+                f"Variable '{name}' has aggregation NONE, so every replica must assign "
+                f"the same value. Received: replica 0 assigns {first}, replica {index} "
+                f"assigns {other}. Combine the values first "
+                "(`get_replica_context().all_reduce`), or create the variable with an "
+                "`aggregation` (SUM, MEAN, ONLY_FIRST_REPLICA)."
+            )

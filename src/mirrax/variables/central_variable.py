@@ -11,8 +11,7 @@ from mirrax.collectives.reduce import Collective
 from mirrax.context import stack
 from mirrax.values.layouts import to_device
 from mirrax.variables import derivative_writes
-from mirrax.variables.aggregation import aggregate
-from mirrax.variables.variable import Change, Variable, register_as_pytree, replace
+from mirrax.variables.variable import Change, Variable, register_as_pytree
 
 
 class CentralVariable(Variable):
@@ -46,13 +45,9 @@ class CentralVariable(Variable):
             )
         return super()._write(change, given)
 
-    def write_merged(self, change: Change, value: Any, num_replicas: int) -> Any:
-        """Writes the aggregate of the values of all replicas."""
-        return self._write(change, aggregate(self, value, num_replicas))
-
-    def write_equal(self, value: Any) -> None:
-        """Stores a value that all replicas have, in cross-replica context."""
-        self._write(replace, value)
+    def write_all(self, change: Change, given: Any) -> Any:
+        """Writes a value that all replicas have, in cross-replica context."""
+        return self._write(change, given)
 
 
 register_as_pytree(CentralVariable)

@@ -23,7 +23,7 @@ from mirrax.values.layouts import replicate
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.regroup import parts_of
 from mirrax.variables.aggregation import REDUCTIONS, Aggregated, Write, aggregate
-from mirrax.variables.variable import Change
+from mirrax.variables.variable import Change, replace
 
 
 def are_deferred(overlay: Any) -> bool:
@@ -124,4 +124,5 @@ class _Store:
     def __call__(self, strategy: Any, values: Sequence[Any]) -> None:
         for variable, value in zip(self.variables, values, strict=True):
             # Computed from aggregates, so it is equal on all: nothing to compare.
-            variable.value.write_equal(parts_of(value, strategy.topology)[0])
+            own = parts_of(value, strategy.topology)[0]
+            variable.value.write_all(replace, own)

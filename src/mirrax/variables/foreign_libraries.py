@@ -9,8 +9,8 @@ from __future__ import annotations
 import abc
 import contextlib
 import sys
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 
@@ -19,6 +19,8 @@ from mirrax.context import stack
 from mirrax.trees import Tree
 from mirrax.values.tensor_spec import TensorSpec
 from mirrax.variables.variable import Variable
+
+_T = TypeVar("_T")
 
 
 class Library(abc.ABC):
@@ -61,8 +63,9 @@ class Library(abc.ABC):
         """Returns what a model computes at inference, and for which inputs."""
         return None
 
-    fingerprint: Callable[[Callable[..., Any], Sequence[Any]], Hashable] | None = None
-    """Returns what else a program of a function depends on, besides variables."""
+    def fingerprint(self, fn: Callable[..., Any], leaves: Sequence[Any]) -> Hashable:
+        """Returns what else a program of a function depends on, besides variables."""
+        return None
 
 
 ExportedCall = tuple[Callable[..., Any], Sequence[TensorSpec]]
@@ -101,7 +104,6 @@ counters = Counters()
 
 _registered: dict[str, Callable[[], Library]] = {}
 _connected: list[Library] = []
-_fingerprints: list[Callable[[Callable[..., Any], Sequence[Any]], Hashable]] = []
 _NOTHING = contextlib.nullcontext()
 
 
@@ -117,8 +119,6 @@ def connected() -> list[Library]:
             library = _registered.pop(module)()
             trees.add_leaf_types(library.leaf_types)
             _connected.append(library)
-            if library.fingerprint is not None:
-                _fingerprints.append(library.fingerprint)
             return connected()
     return _connected
 
@@ -165,9 +165,7 @@ def check_arguments(tree: Tree) -> None:
 
 def fingerprint(fn: Callable[..., Any], leaves: Sequence[Any]) -> Hashable:
     """Returns the state of other libraries that a program of `fn` depends on."""
-    if not _fingerprints:
-        return None
-    return tuple([fingerprint(fn, leaves) for fingerprint in _fingerprints])
+    return tuple([library.fingerprint(fn, leaves) for library in _connected])
 
 
 def flatten_sources(tree: Tree) -> tuple[list[Any], Any]:
@@ -182,20 +180,21 @@ def sources_of(value: Any) -> Sources | None:
     """Returns the variables in `value`; None if it is not a variable or model."""
     if isinstance(value, Variable):
         return Sources([value], lambda gradients: gradients[0])
-    found = (library.sources(value) for library in connected())
-    return next((sources for sources in found if sources is not None), None)
+    return _first(library.sources(value) for library in connected())
 
 
 def saved_arrays_of(value: Any) -> dict[str, SavedArray] | None:
     """Returns the arrays to save of another library's object, by name; else None."""
-    found = (library.saved_arrays_of(value) for library in connected())
-    return next((arrays for arrays in found if arrays is not None), None)
+    return _first(library.saved_arrays_of(value) for library in connected())
 
 
 def exported_call(value: Any) -> ExportedCall | None:
     """Returns what another library's model computes at inference; else None."""
-    found = (library.exported_call(value) for library in connected())
-    return next((call for call in found if call is not None), None)
+    return _first(library.exported_call(value) for library in connected())
+
+
+def _first(found: Iterable[_T | None]) -> _T | None:
+    return next((value for value in found if value is not None), None)
 
 
 def aliases_of(value: Any) -> dict[str, str]:

@@ -29,8 +29,10 @@ from mirrax.devices.topology import Topology
 from mirrax.options import ReduceOp, VariableAggregation, VariableSynchronization
 from mirrax.trees import IdentityKey
 from mirrax.values.layouts import replicate
+from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica
 from mirrax.variables import aliasing
+from mirrax.variables.aggregation import aggregate
 from mirrax.variables.mirrored_variable import MirroredVariable
 from mirrax.variables.variable import Change, replace
 
@@ -48,8 +50,6 @@ class ForeignVariable(MirroredVariable):
     Args:
         name: Its name in errors.
         aggregation: How writes of several replicas become one.
-        adds_changes: Whether each replica's write is an increment of a shared value,
-            such as a sum or a count: the increments of all replicas are added.
         trainable: Whether optimizers should change it.
     """
 
@@ -60,7 +60,6 @@ class ForeignVariable(MirroredVariable):
         self,
         name: str,
         aggregation: VariableAggregation = VariableAggregation.NONE,
-        adds_changes: bool = False,
         trainable: bool = True,
     ) -> None:
         # Not `super().__init__`: there is nothing to create.
@@ -68,7 +67,6 @@ class ForeignVariable(MirroredVariable):
         self._trainable = trainable
         self._aggregation = aggregation
         self._synchronization = VariableSynchronization.ON_WRITE
-        self._adds_changes = adds_changes
         self._prepared: Any = None
         self._prepared_on: Topology | None = None
         self.owner = None
@@ -83,8 +81,11 @@ class ForeignVariable(MirroredVariable):
         """Stores `array` in the library."""
 
     def adds_changes(self) -> bool:
-        """Returns whether a write here is an increment of a shared value."""
-        return self._adds_changes
+        """Returns whether a write here is an increment of a shared value.
+
+        That is a sum or a count: the increments of all replicas are added.
+        """
+        return False
 
     @property
     @override
@@ -225,22 +226,22 @@ class ForeignVariable(MirroredVariable):
     def write_pending(self, is_increment: bool, value: Any, num_replicas: int) -> None:
         """Stores the pending writes of all replicas, in cross-replica context."""
         if not is_increment:
-            self.write_merged(replace, value, num_replicas)
+            self.write_all(replace, aggregate(self, value, num_replicas))
         else:
             if not isinstance(value, PerReplica):
                 # One replica on each worker, or the same object from all replicas.
                 value = PerReplica((value,) * len(self.topology.local_devices))
             (delta,) = reduce(self.collective, ReduceOp.SUM, [value], axis=None)
-            self._write_all(operator.add, delta)
+            self.write_all(operator.add, delta)
 
     @override
-    def _write_all(self, change: Change, given: Any) -> Any:
+    def write_all(self, change: Change, given: Any) -> Any:
         if stack.overlay() is None and self._is_distributed():
             self.prepare_for_reading(self.collective.topology)
         elif stack.overlay() is None:
             self.stored = change(self.get_array(), given)
-            return self.stored
-        return super()._write_all(change, given)
+            return Mirrored(self.stored)
+        return super().write_all(change, given)
 
     def _is_distributed(self) -> bool:
         frame = stack.frame()

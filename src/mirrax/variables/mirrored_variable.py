@@ -22,10 +22,10 @@ from mirrax.values.layouts import Replicated, Spmd, replicate, to_device
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica
 from mirrax.variables import aliasing, derivative_writes
-from mirrax.variables.aggregation import aggregate, require_equal
+from mirrax.variables.aggregation import require_equal
 from mirrax.variables.distributed_variable import DistributedVariable
 from mirrax.variables.out_of_memory import SHARD_STATE, advise
-from mirrax.variables.variable import Change, register_as_pytree, replace
+from mirrax.variables.variable import Change, Variable, register_as_pytree, replace
 
 
 class MirroredVariable(DistributedVariable):
@@ -139,12 +139,9 @@ class MirroredVariable(DistributedVariable):
                         "`aggregation`."
                     )
                 given = self._fitting(given)
-                if stack.overlay() is not None:
-                    return self._write_all(change, given)
-                worker_exchange.require_equal(self.topology, self, given)
-                written = self._write_all(change, given)
-                is_distributed = isinstance(written, PerReplica)
-                return Mirrored(written.layout.array if is_distributed else written)
+                if stack.overlay() is None:
+                    worker_exchange.require_equal(self.topology, self, given)
+                return self.write_all(change, given)
 
     def commit_update(self, values: Sequence[jax.Array | None]) -> None:
         """Stores the values of `extended.update`, one per copy, all equal."""
@@ -158,15 +155,8 @@ class MirroredVariable(DistributedVariable):
         worker_exchange.require_equal(self.topology, self, values[0])
         self.store(self._placed(values[0]))
 
-    def write_merged(self, change: Change, value: Any, num_replicas: int) -> Any:
-        """Writes the aggregate of the values of all replicas."""
-        return self._write_all(change, aggregate(self, value, num_replicas))
-
-    def write_equal(self, value: Any) -> None:
-        """Stores a value that all replicas have, in cross-replica context."""
-        self._write_all(replace, value)
-
-    def _write_all(self, change: Change, given: Any) -> Any:
+    def write_all(self, change: Change, given: Any) -> Any:
+        """Writes a value that all replicas have, in cross-replica context."""
         overlay = stack.overlay()
         if overlay is not None:
             overlay.write(self, change(overlay.read(self), given))
@@ -177,10 +167,11 @@ class MirroredVariable(DistributedVariable):
         with aliasing.lock:
             new = change(self._old_for(change), given)
             self.store(self._placed(new))
-            if self.layout is None:
-                return self.copies()
-            # Not the parts: they would have to be gathered.
-            return PerReplica(Replicated(replicate(new, self.topology), self.topology))
+            # Of a cut array not the parts: they would have to be gathered.
+            is_whole = self.layout is None
+            return Mirrored(
+                self._replicated() if is_whole else replicate(new, self.topology)
+            )
 
     def _old_for(self, change: Change) -> jax.Array:
         """Returns the old value; hold the lock until the new one is stored."""
@@ -189,4 +180,26 @@ class MirroredVariable(DistributedVariable):
         return self._readable() if self.layout is None else self._replicated()
 
 
+class ShardedVariable(MirroredVariable):
+    """A variable with one value, of which each replica stores a part."""
+
+    @property
+    @override
+    def layout(self) -> ShardLayout:
+        layout = ShardLayout.of(self._shape, self.topology.num_replicas)
+        assert layout is not None
+        return layout
+
+
 register_as_pytree(MirroredVariable)
+register_as_pytree(ShardedVariable)
+
+
+def to_stored(variable: Variable, value: jax.Array) -> jax.Array:
+    """Returns, in a program, what is stored for the value of a variable."""
+    return value if variable.layout is None else variable.layout.pad(value)
+
+
+def from_stored(variable: Variable, stored: jax.Array) -> jax.Array:
+    """Returns, in a program, the value of a variable that stores this array."""
+    return stored if variable.layout is None else variable.layout.trim(stored)

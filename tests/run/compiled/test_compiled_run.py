@@ -271,6 +271,30 @@ def test_a_collective_under_a_condition_that_is_equal_is_accepted(two_replicas):
     assert float(two_replicas.run(step, args=(jnp.float32(0),))) == 0
 
 
+@engines
+def test_merge_function_may_put_a_value_together_from_parts(two_replicas, engine):
+    def merge(strategy, x):
+        first, second = strategy.experimental_local_results(x)
+        return mirrax.PerReplica((10 * first, 20 * second))
+
+    step = engine(lambda: context().merge_call(merge, args=(own_number(),)))
+    assert parts(two_replicas, two_replicas.run(step)) == [10, 40]
+
+
+def test_mirrored_values_shown_as_per_replica_go_in_and_out(two_replicas):
+    @mirrax.function
+    def total(x):
+        reduced = two_replicas.run(lambda x: context().all_reduce("SUM", x), args=(x,))
+        return two_replicas.per_replica(reduced)
+
+    once = total(jnp.float32(1))
+    twice = total(once)
+    assert isinstance(twice, mirrax.PerReplica)
+    assert parts(two_replicas, twice) == [4, 4]
+    add = mirrax.function(lambda x: x + 1)
+    assert float(two_replicas.run(add, args=(twice,))) == 5
+
+
 def test_run_works_inside_a_merge_function(two_replicas):
     def merge(strategy, x):
         return strategy.run(lambda y: y + 1, args=(x,))

@@ -65,7 +65,7 @@ def test_variables_that_are_only_changed_are_simple(three):
 def test_variables_in_the_row_of_a_larger_program_are_not_exchanged(three):
     variable_io(add_one(*three)).arrays()
     held = variable_io(add_one(three[0]))
-    assert held.exchange(lambda *_: [], [], []) is None
+    assert held.exchange(lambda *_: [], []) is None
     assert held.arrays()[0] == [three[0].stored]
 
 

@@ -149,7 +149,7 @@ def keyed_argument(leaf: Any, topology: Topology | None) -> Argument:
             is_of_other_replicas = ShardLayout.of_array(leaf) is not None
             value = np.asarray(leaf) if is_of_other_replicas else leaf
             return Argument(value, PLAIN, key)
-        placement = Placement("sharded", layout=cut)
+        placement = Placement("mirrored", layout=cut)
         return Argument(leaf, placement, (*key, leaf.sharding))
     if isinstance(leaf, Mirrored):
         return Argument(leaf.array, PLAIN, (leaf.shape, leaf.dtype, "mirrored"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -16,7 +16,7 @@ from mirrax import trees
 from mirrax._jax.jaxprs import ClosedJaxpr, is_reference, kind_of
 from mirrax.collectives import worker_exchange
 from mirrax.collectives.reduce import Collective
-from mirrax.collectives.shard_layout import ShardLayout, matching_layouts
+from mirrax.collectives.shard_layout import ShardLayout
 from mirrax.context import stack
 from mirrax.devices.topology import AXIS, Topology
 from mirrax.lazy_modules import LazyModule
@@ -37,8 +37,11 @@ from mirrax.values.layouts import Joined
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import leave_to_python
-from mirrax.variables.mirrored_variable import MirroredVariable
-from mirrax.variables.sharded_variable import from_stored, to_stored
+from mirrax.variables.mirrored_variable import (
+    MirroredVariable,
+    from_stored,
+    to_stored,
+)
 from mirrax.variables.variable import Variable
 
 if TYPE_CHECKING:
@@ -131,10 +134,13 @@ def trace_replica(call: ReplicaCall, given: CallArguments) -> MappedTrace:
     varying = find_varying_outputs(traced, [p.is_split for p in placements])
     refuse_varying_writes(traced.writes, varying)
     inputs = zip(placements, traced.jaxpr.invars, strict=False)
-    sharded = [(p.layout, kind_of(var)[1]) for p, var in inputs if p.layout is not None]
+    sharded = {kind_of(var): p.layout for p, var in inputs if p.layout is not None}
     kinds = [kind_of(atom) for atom in traced.jaxpr.outvars]
     count = len(traced.writes)
-    results = _result_placements(topology, sharded, kinds[count:], varying[count:])
+    results = [
+        _placement_of_result(kind, varies, topology, sharded)
+        for kind, varies in zip(kinds[count:], varying[count:], strict=True)
+    ]
     return MappedTrace(
         traced.closed,
         traced.reads,
@@ -147,27 +153,21 @@ def trace_replica(call: ReplicaCall, given: CallArguments) -> MappedTrace:
     )
 
 
-def _result_placements(
-    topology: Topology,
-    sharded: Sequence[tuple[ShardLayout, Any]],
-    kinds: Sequence[Any],
-    varying: Sequence[bool],
-) -> list[Placement]:
-    """Returns how results lie on the devices.
+def _placement_of_result(
+    kind: Any, varies: bool, topology: Topology, sharded: Mapping[Any, ShardLayout]
+) -> Placement:
+    """Returns how a result lies on the devices.
+
+    It takes the place of a sharded argument of the same shape and dtype.
 
     Args:
-        sharded: Layout and dtype of the sharded arguments.
-        kinds: Shape and dtype of each result on a replica.
-        varying: Which results vary between replicas.
+        kind: Its shape and dtype on a replica.
+        varies: Whether it varies between replicas.
+        sharded: The layouts of the sharded arguments, by shape and dtype.
     """
-    pairs = list(zip(kinds, varying, strict=True))
-    layouts = matching_layouts(sharded, [None if v else kind for kind, v in pairs])
-    return [
-        Placement("joined", topology, is_scalar=kind[0] == ())
-        if varies
-        else Placement("mirrored" if layout is None else "sharded", layout=layout)
-        for (kind, varies), layout in zip(pairs, layouts, strict=True)
-    ]
+    if varies:
+        return Placement("joined", topology, is_scalar=kind[0] == ())
+    return Placement("mirrored", layout=sharded.get(kind))
 
 
 def _is_divided(variable: Variable, kind: Any, collective: Collective) -> bool:

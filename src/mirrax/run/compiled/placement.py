@@ -26,12 +26,12 @@ class Placement:
     """How one array of a program's inputs or outputs lies on the devices.
 
     Args:
-        kind: "plain", "mirrored", "sharded" (an array), "replicated" (a `PerReplica` of
-            equal parts) or "joined" (a `PerReplica` of any parts).
+        kind: "plain" or "mirrored" (an array), "replicated" (a `PerReplica` of equal
+            parts) or "joined" (a `PerReplica` of any parts).
         topology: The devices of per-replica values.
         is_scalar: Whether the parts of a joined array are scalars.
         is_weak: Whether they are Python numbers.
-        layout: How a sharded array is cut.
+        layout: How a mirrored array is cut, if it is sharded.
     """
 
     kind: str
@@ -90,10 +90,8 @@ def placement_of(layout: Layout) -> Placement:
 
 def placement_of_variable(variable: Variable) -> Placement:
     """Returns how the array of a variable lies on several devices."""
-    if variable.layout is not None:
-        return Placement("sharded", layout=variable.layout)
     is_split = isinstance(variable, SyncOnReadVariable)
-    return Placement("joined" if is_split else "mirrored")
+    return Placement("joined" if is_split else "mirrored", layout=variable.layout)
 
 
 def joined_parts(parts: Sequence[Any], topology: Topology) -> Joined:

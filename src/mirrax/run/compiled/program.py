@@ -215,7 +215,7 @@ class Program:
             try:
                 was_run = self._known_inputs if self._is_local else self._first_inputs
                 if self._is_simple and was_run:
-                    results = self._variable_io.exchange(self._run, [], arrays)
+                    results = self._variable_io.exchange(self._run, arrays)
                 if results is None:
                     with aliasing.lock:
                         results = self._call_locked(arrays)

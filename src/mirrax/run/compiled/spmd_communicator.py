@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +14,7 @@ from mirrax import trees
 from mirrax.collectives import spmd
 from mirrax.collectives.reduce import Collective
 from mirrax.context import stack
-from mirrax.devices.topology import AXIS, Topology
+from mirrax.devices.topology import AXIS
 from mirrax.options import CommunicationOptions, ReduceOp
 from mirrax.run.replica_context import (
     Communicator,
@@ -24,11 +23,10 @@ from mirrax.run.replica_context import (
     SingleReplica,
 )
 from mirrax.trees import Tree
-from mirrax.values.array_like import as_arrays
-from mirrax.values.layouts import Parts, Spmd
+from mirrax.values.layouts import Spmd
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica
-from mirrax.values.regroup import refuse_captured, select
+from mirrax.values.regroup import leave_to_python, select
 
 
 def call_in_replica(
@@ -54,8 +52,7 @@ def run_within(call: ReplicaCall) -> Tree:
 
     The trace is that of a replica already, so the function becomes part of it.
     """
-    own_part = functools.partial(_own_part, topology=call.topology)
-    args, kwargs = trees.map_leaves(own_part, (call.args, call.kwargs))
+    args, kwargs = trees.map_leaves(_own_part, (call.args, call.kwargs))
     return trees.map_leaves(_as_per_replica, call_in_replica(call, args, kwargs))
 
 
@@ -102,8 +99,7 @@ class SpmdCommunicator:
         args, kwargs = trees.map_leaves(_as_per_replica, (args, kwargs))
         with stack.entered(stack.CrossReplica(self._strategy)):
             merged = fn(self._strategy, *args, **kwargs)
-        own_part = functools.partial(_own_part, topology=self._collective.topology)
-        return trees.map_leaves(own_part, merged)
+        return trees.map_leaves(_own_part, merged)
 
     def all_reduce(
         self,
@@ -121,18 +117,16 @@ class SpmdCommunicator:
         return self._gather(values, axis)
 
 
-def _own_part(leaf: Any, topology: Topology) -> Any:
+def _own_part(leaf: Any) -> Any:
     """Returns the part of a value that belongs to this replica."""
-    match leaf:
-        case Mirrored():
-            return leaf.array
-        case PerReplica(layout=Spmd(value=value)):
-            return value
-        case PerReplica(layout=Parts(parts=parts)):
-            refuse_captured(leaf, topology)
-            return jnp.stack(as_arrays(parts))[lax.axis_index(AXIS)]
-        case _:
-            return leaf
+    if isinstance(leaf, Mirrored):
+        return leaf.array
+    if not isinstance(leaf, PerReplica):
+        return leaf
+    if not isinstance(leaf.layout, Spmd):
+        # From outside of the trace, or put together from parts.
+        leave_to_python()
+    return leaf.layout.value
 
 
 def _as_per_replica(leaf: Any) -> Any:

@@ -123,11 +123,15 @@ class VariableIO:
         return results
 
     def exchange(
-        self, run: Callable[..., Any], donated: list[Any], kept: list[Any]
+        self, run: Callable[..., Any], arguments: list[Any]
     ) -> list[jax.Array] | None:
         """Runs the program on the storage list, which receives the new arrays.
 
         Returns the results; None if the variables do not share a list.
+
+        Args:
+            run: The program, as `program_jit` makes it.
+            arguments: Its arguments, none of them donated.
         """
         counters = aliasing.counters
         if self._alias_count != counters.aliased or self._moves != counters.moves:
@@ -137,7 +141,11 @@ class VariableIO:
             return None
         count = len(self.changed)
         read_only = self._read() if self.read_only else []
-        _run_in_place(run, storage, read_only, donated, kept)
+        # `storage[:] = run(storage, read_only, [], arguments)` in one step of Python.
+        # Signals are handled between steps, so Ctrl-C comes before the program runs or
+        # after its outputs are stored, and no variable is left with a donated array.
+        calls = map(run, (storage,), (read_only,), ([],), (arguments,))
+        next(map(operator.setitem, (storage,), (_WHOLE,), calls))
         if len(storage) == count:
             return []
         results = storage[count:]
@@ -191,23 +199,6 @@ class VariableIO:
         slots = [cells.get(variable) or variable.slot() for variable in self.written]
         self._written_at = Slots([slot for slot in slots if slot is not None])
         self._moves = aliasing.counters.moves
-
-
-def _run_in_place(
-    run: Callable[..., Any],
-    storage: list[Any],
-    read_only: Any,
-    donated: Any,
-    kept: Any,
-) -> None:
-    """Does `storage[:] = run(storage, read_only, donated, kept)` in one step of Python.
-
-    The program donates the arrays in `storage`. Python handles signals between steps,
-    so Ctrl-C comes before the program runs or after its outputs are stored, and no
-    variable is left with a donated array.
-    """
-    calls = map(run, (storage,), (read_only,), (donated,), (kept,))
-    next(map(operator.setitem, (storage,), (_WHOLE,), calls))
 
 
 def read_shared(variables: Sequence[Variable], topology: Topology) -> list[jax.Array]:

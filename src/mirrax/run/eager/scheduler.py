@@ -138,8 +138,6 @@ class _Replica:
 
     def advance(self) -> None:
         """Runs the replica until it asks for something or ends."""
-        if self.is_done:
-            return
         match self._switch(self._resume):
             case Finished(result=result):
                 self.result = result

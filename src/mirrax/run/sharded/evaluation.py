@@ -148,11 +148,9 @@ class _Evaluation:
         return self._whole[atom]
 
     def _part(self, atom: Any) -> Any:
-        if isinstance(atom, Literal) or atom not in self._parts:
-            part = self._plan.layout(atom).own_part(jnp.asarray(self.whole(atom)))
-            if isinstance(atom, Literal):
-                return part
-            self._parts[atom] = part
+        if atom not in self._parts:
+            whole = jnp.asarray(self.whole(atom))
+            self._parts[atom] = self._plan.layout(atom).own_part(whole)
         return self._parts[atom]
 
     def _in_parts(self, equation: JaxprEqn) -> None:

@@ -72,9 +72,8 @@ class Lockstep:
     def _call_locked(self, arrays: Sequence[Sequence[Any]]) -> Tree:
         reads, writes = self.traces[0].reads, self.traces[0].writes
         count = len(writes)
-        inputs = self.traces[0].jaxpr.invars
-        of_reads = inputs[len(inputs) - len(reads) :]
-        if any(v.shape != kind_of(var)[0] for v, var in zip(reads, of_reads)):
+        inputs = zip(reads, self.traces[0].variable_inputs, strict=True)
+        if any(variable.shape != kind_of(var)[0] for variable, var in inputs):
             raise Outdated
         held = read_shared(reads, self.topology)
         given = self._inputs(arrays, held)

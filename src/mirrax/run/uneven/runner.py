@@ -1,41 +1,33 @@
 """Compiled `run` on parts of different shapes, such as a last partial batch.
 
-One program for all replicas needs equal shapes. Here each replica is traced on its own,
-`segments` cuts the traces at their collectives, and `lockstep` executes the segments.
+One program for all replicas needs equal shapes. Here each replica is traced on its own
+(`replica_traces`), `segments` cuts the traces at their collectives, and `lockstep`
+executes the segments.
 Exact: nothing is padded. If it is impossible, the eager engine runs the call.
 """
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
 import itertools
 import operator
 from collections.abc import Sequence
 from typing import Any
 
-import jax
-
 from mirrax import trees
 from mirrax._jax.config import config_fingerprint
-from mirrax.collectives import spmd
 from mirrax.collectives.worker_exchange import exchange
 from mirrax.context.guards import NotTraceable
-from mirrax.devices.topology import AXIS
 from mirrax.run.compiled.arguments import CallArguments, keyed_argument
-from mirrax.run.compiled.callbacks import Failures, catch_failures, has_callbacks
+from mirrax.run.compiled.callbacks import Failures, has_callbacks
 from mirrax.run.compiled.compiled_call import CompiledCall
 from mirrax.run.compiled.donation import refuse_donated
 from mirrax.run.compiled.mapped_trace import find_varying_outputs
-from mirrax.run.compiled.results import Results, split_results_of_replica
-from mirrax.run.compiled.spmd_communicator import SpmdCommunicator, call_in_replica
-from mirrax.run.compiled.tracing import Traced, trace
+from mirrax.run.compiled.tracing import Traced
 from mirrax.run.eager.scheduler import run_eager
 from mirrax.run.replica_context import ReplicaCall
 from mirrax.run.uneven.digests import differing_columns, find_digests
-from mirrax.run.uneven.gather_sizes import GatheredSizes, UnknownSizes
 from mirrax.run.uneven.lockstep import ADVICE, Lockstep
-from mirrax.run.uneven.replica_number import with_replica_number
+from mirrax.run.uneven.replica_traces import trace_replicas
 from mirrax.run.uneven.segments import Cut, cut
 from mirrax.run.varying import refuse_varying_writes
 from mirrax.trees import Tree
@@ -106,7 +98,7 @@ def _build(
     traces: list[Traced] = []
     cuts: list[Cut] = []
     try:
-        traces = _trace_all(call, given, failures)
+        traces = trace_replicas(call, given, failures)
         cuts = [cut(traced.closed, call.topology) for traced in traces]
     except NotTraceable:
         pass
@@ -137,56 +129,6 @@ def _build(
         tuple(varying[len(traces[0].writes) :]),
         failures if has_callbacks(traces[0].jaxpr) else None,
     )
-
-
-def _trace_all(
-    call: ReplicaCall, given: Sequence[CallArguments], failures: Failures
-) -> list[Traced]:
-    """Returns the trace of each local replica; raises if they differ in variables.
-
-    They are traced again for each `all_gather` of parts whose sizes differ, because
-    what follows it depends on the sizes of all.
-    """
-    topology = call.topology
-    gathers = GatheredSizes(topology.num_replicas)
-    axis_env = [(AXIS, topology.num_replicas)]
-
-    def trace_replica(own: CallArguments, number: int) -> Traced:
-        def body(*values: Any) -> tuple[Sequence[jax.Array], Any]:
-            args, kwargs = own.filled(values)
-            gather = gathers.seen_by(number) if topology.is_local else spmd.all_gather
-            communicator = SpmdCommunicator(
-                call.strategy, call.collective, number, gather
-            )
-            found = call_in_replica(call, args, kwargs, communicator)
-            return split_results_of_replica(found)
-
-        traced = trace(body, own.stand_ins, inside_replica=True, axis_env=axis_env)
-        closed = with_replica_number(traced.closed, number, topology)
-        if topology.is_local and has_callbacks(closed.jaxpr):
-            closed = catch_failures(closed, failures)
-        return dataclasses.replace(traced, closed=closed)
-
-    while True:
-        traces = []
-        for own, number in zip(given, topology.local_replicas, strict=True):
-            with contextlib.suppress(UnknownSizes):
-                traces.append(trace_replica(own, number))
-        if len(traces) == len(given):
-            break
-        if traces or not gathers.learn():
-            # Some replicas do not call it: the eager engine says which.
-            raise NotTraceable
-    if any(_shape(traced) != _shape(traces[0]) for traced in traces):
-        raise NotTraceable
-    return traces
-
-
-def _shape(traced: Traced) -> Any:
-    """Returns what must be equal on all replicas: variables and result structure."""
-    results: Results = traced.result
-    variables = (*traced.reads, None, *traced.writes)
-    return results.structure, results.placements, [id(each) for each in variables]
 
 
 def _is_varying(leaf: Any) -> bool:
