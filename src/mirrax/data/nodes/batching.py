@@ -16,9 +16,9 @@ from mirrax.data.plan import columns as cols
 from mirrax.data.plan.columns import Columns
 from mirrax.data.plan.node import (
     UNKNOWN,
-    CountedStream,
     Epoch,
     SourceNode,
+    SourceStream,
     Stream,
     take_up_to,
 )
@@ -47,7 +47,7 @@ class Batching(SourceNode):
         return self.size if self.drop_remainder else None
 
 
-class _BatchStream(CountedStream):
+class _BatchStream(SourceStream):
     _node: Batch
 
     @override
@@ -98,7 +98,7 @@ def _kinds(rows: Iterable[Any]) -> str:
     return ", ".join(kinds)
 
 
-class _PaddedBatchStream(CountedStream):
+class _PaddedBatchStream(SourceStream):
     _node: PaddedBatch
 
     @override
@@ -247,7 +247,7 @@ def _rows_of(node: SourceNode, epoch: Epoch) -> Stream:
     return BufferedStream(_ElementRows(node.source.open(epoch), node))
 
 
-class _ElementRows(CountedStream):
+class _ElementRows(SourceStream):
     """Gives all rows of an element at once."""
 
     @override
@@ -295,7 +295,7 @@ class Rebatch(SourceNode):
         )
 
 
-class _RebatchStream(CountedStream):
+class _RebatchStream(SourceStream):
     _node: Rebatch
 
     @override

@@ -20,9 +20,9 @@ from mirrax.data.plan.inference import common_spec
 from mirrax.data.plan.node import (
     INFINITE,
     UNKNOWN,
-    CountedStream,
     Epoch,
     Node,
+    SourceStream,
     State,
     Stream,
     as_count,
@@ -216,7 +216,7 @@ class Draws(RandomNumbers):
         return np.cumsum(self.weights)
 
 
-class _DrawStream(CountedStream):
+class _DrawStream(SourceStream):
     _node: Draws
 
     @override

@@ -14,19 +14,17 @@ from mirrax.data.plan import columns as cols
 from mirrax.data.plan.columns import Columns
 from mirrax.data.plan.node import (
     UNKNOWN,
-    CountedStream,
     DelayingStream,
     ReplayedStream,
     SourceNode,
     SourceStream,
     State,
     Stream,
-    as_count,
 )
 from mirrax.errors import InvalidArgumentError
 
 
-class _FilterStream(CountedStream, DelayingStream):
+class _FilterStream(SourceStream, DelayingStream):
     _node: Filter
 
     @override
@@ -67,7 +65,6 @@ class Filter(SourceNode):
 
 class _TakeWhileStream(SourceStream):
     _node: TakeWhile
-    _number = 0
     _has_ended = False
 
     @override
@@ -78,21 +75,21 @@ class _TakeWhileStream(SourceStream):
             return None
         self.structure = self._source.structure
         (row,) = cols.rows_of(columns)
-        with cols.ErrorNote("take_while", self._number):
+        with cols.ErrorNote("take_while", self._count):
             result = cols.call(self._node.predicate, self.structure, row)
             self._has_ended = not _truth_of(result, "take_while")
-        self._number += 1
+        self._count += 1
         return None if self._has_ended else columns
 
     @override
     def state(self) -> State:
-        return [self._number, self._has_ended, self._source.state()]
+        return [self._has_ended, super().state()]
 
     @override
     def restore(self, state: State) -> None:
-        number, has_ended, inner = state
-        self._number, self._has_ended = as_count(number), bool(has_ended)
-        self._source.restore(inner)
+        has_ended, inner = state
+        self._has_ended = bool(has_ended)
+        super().restore(inner)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -149,7 +146,7 @@ def _key(leaf: Any) -> Any:
     return array.shape, tuple(array.ravel().tolist()) if is_text else array.tobytes()
 
 
-class _CheckedStream(CountedStream):
+class _CheckedStream(SourceStream):
     _node: AssertCardinality
 
     def __init__(self, source: Stream, node: AssertCardinality) -> None:

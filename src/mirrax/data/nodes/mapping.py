@@ -16,7 +16,6 @@ from mirrax.data.plan import columns as cols
 from mirrax.data.plan.columns import Columns
 from mirrax.data.plan.inference import spec_of_function
 from mirrax.data.plan.node import (
-    CountedStream,
     DelayingStream,
     Epoch,
     ReplayedStream,
@@ -63,7 +62,7 @@ class Map(SourceNode):
         return spec_of_function(self.function, self.source, self)
 
 
-class _MapStream(CountedStream, DelayingStream):
+class _MapStream(SourceStream, DelayingStream):
     def __init__(self, source: Stream, node: Map, function: MappedFunction) -> None:
         super().__init__(source, node)
         self._function = function

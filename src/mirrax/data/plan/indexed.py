@@ -11,10 +11,10 @@ from typing_extensions import override
 from mirrax.data.plan import columns as cols
 from mirrax.data.plan.columns import Columns
 from mirrax.data.plan.node import (
-    CountedStream,
     DelayingStream,
     Epoch,
     Node,
+    SourceStream,
     State,
     Stream,
     as_count,
@@ -50,7 +50,7 @@ class IndexedNode(Node):
         return _IndexedStream(self.indices(epoch), self)
 
 
-class _IndexedStream(CountedStream, DelayingStream):
+class _IndexedStream(SourceStream, DelayingStream):
     """Elements in the order of their numbers."""
 
     _node: IndexedNode

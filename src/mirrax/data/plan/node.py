@@ -63,19 +63,16 @@ def require_same_structure(known: Any, found: Any, what: str) -> Any:
 
 
 class SourceStream(Stream):
-    """The elements of a node of one source."""
+    """The elements of a node of one source.
 
-    _source: Stream
+    The position is a count, which some nodes need, and the position of the source.
+    """
+
+    _count = 0
 
     def __init__(self, source: Stream, node: Any) -> None:
         self._source = source
         self._node = node
-
-
-class CountedStream(SourceStream):
-    """A stream whose position is a count and the position of its source."""
-
-    _count = 0
 
     def state(self) -> State:
         return [self._count, self._source.state()]
