@@ -326,13 +326,9 @@ class Dataset(GroupingOperations["Dataset"], NotTraceableLeaf):
         return self.iterate(self._plan, self.next_iteration(), kind)
 
     def _with_options(self, node: Node) -> Node:
-        if not isinstance(node, Map):
+        if self._options.vectorize_map or not isinstance(node, Map):
             return node
-        is_ordered = node.is_ordered
-        if is_ordered is None:
-            is_ordered = self._options.deterministic is not False
-        vectorize = node.vectorize and self._options.vectorize_map
-        return dataclasses.replace(node, is_ordered=is_ordered, vectorize=vectorize)
+        return dataclasses.replace(node, vectorize=False)
 
     def _continue_after(self, iteration: int) -> None:
         self._iterations = itertools.count(iteration + 1)

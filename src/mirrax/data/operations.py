@@ -70,11 +70,9 @@ class Operations(abc.ABC, Iterable[Tree], Generic[D]):
             num_parallel_calls: How many calls run at once, in threads, if it is called
                 for each element. That pays for functions that wait or release Python's
                 lock, such as those that read files.
-            deterministic: Whether results keep the order of the elements; True by
-                default, unless the option of the same name is False.
+            deterministic: Ignored; the order is always that of the elements.
         """
-        threads = num_threads(num_parallel_calls)
-        return self._append(Map, map_func, threads, deterministic)
+        return self._append(Map, map_func, num_threads(num_parallel_calls))
 
     def filter(self, predicate: Callable[..., Any]) -> D:
         """Returns the elements for which `predicate` is true."""
