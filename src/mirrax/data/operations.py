@@ -22,7 +22,7 @@ from mirrax.data.nodes.grouping import Window
 from mirrax.data.nodes.interleaving import Interleave
 from mirrax.data.nodes.mapping import Map, Scan
 from mirrax.data.nodes.ordering import HintedShard, Limit, Repeat, Shard, Shuffle
-from mirrax.data.nodes.sources import Counter, slices_of_columns
+from mirrax.data.nodes.sources import Range, slices_of_columns
 from mirrax.data.plan.columns import Columns
 from mirrax.data.plan.node import UNKNOWN, Node
 from mirrax.data.plan.seeds import random_seed
@@ -88,7 +88,7 @@ class Operations(abc.ABC, Iterable[Tree], Generic[D]):
 
     def enumerate(self, start: int = 0) -> D:
         """Returns pairs of a number and an element."""
-        numbers = Counter(int(start), 1, np.dtype(np.int64))
+        numbers = Range(int(start))
         return self._with_plan(Zip((numbers, self.plan), jax.tree.structure((0, 0))))
 
     def interleave(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import sys
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from typing_extensions import override
 from mirrax.data.plan import columns as cols
 from mirrax.data.plan.columns import Columns
 from mirrax.data.plan.node import (
+    INFINITE,
     DelayingStream,
     Epoch,
     Node,
@@ -39,7 +41,8 @@ class IndexedNode(Node):
 
     def indices(self, epoch: Epoch) -> Stream:
         """Returns the numbers of the elements in order, as one column."""
-        return SequentialIndices(self.cardinality)
+        is_infinite = self.cardinality == INFINITE
+        return _SequentialIndices(sys.maxsize if is_infinite else self.cardinality)
 
     @abc.abstractmethod
     def look_up(self, numbers: Numbers) -> Columns:
@@ -74,7 +77,7 @@ class _IndexedStream(SourceStream, DelayingStream):
             return cols.concatenate(self._until_error(one_by_one))
 
 
-class SequentialIndices(Stream):
+class _SequentialIndices(Stream):
     """All numbers below `count`, in order."""
 
     def __init__(self, count: int) -> None:
