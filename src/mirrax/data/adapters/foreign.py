@@ -132,6 +132,7 @@ class ForeignSource(Node):
         open_stream: Returns a new stream.
         cardinality: The number of elements, INFINITE or UNKNOWN.
         peek: Returns the first element without consuming it.
+        gives_rows: Whether an element is a row, not a batch.
     """
 
     is_expensive = True
@@ -140,6 +141,7 @@ class ForeignSource(Node):
     open_stream: Callable[[], ForeignStream] = dataclasses.field(repr=False)
     cardinality: int = UNKNOWN
     peek: Callable[[], Any] | None = dataclasses.field(default=None, repr=False)
+    gives_rows: bool = dataclasses.field(default=False, repr=False)
 
     @override
     def open(self, epoch: Epoch) -> Stream:
@@ -157,10 +159,18 @@ class ForeignSource(Node):
 
 
 def counted(
-    name: str, begin: Callable[[], Iterator[Any]], cardinality: int = UNKNOWN
+    name: str,
+    begin: Callable[[], Iterator[Any]],
+    cardinality: int = UNKNOWN,
+    gives_rows: bool = False,
 ) -> ForeignSource:
     """Returns data without random access, whose position is a count."""
-    return ForeignSource(name, lambda: IteratorStream(begin, name), cardinality)
+    return ForeignSource(
+        name,
+        lambda: IteratorStream(begin, name),
+        cardinality,
+        gives_rows=gives_rows,
+    )
 
 
 def spec_of(element: Any) -> Any:
