@@ -148,9 +148,6 @@ class Reader(Stream):
         path = self._files[self._file_index]
         if self._source is None:
             self._source = open_source(path, self._compression, self._offset)
-        limit = self._source.max_record_bytes
-        if limit is not None and len(self._rest) > limit:
-            raise _too_long(path, self._offset_of(self._next), limit)
         # Doubling reads a record of any size in linear time.
         data = self._source.read(max(BLOCK_BYTES, len(self._rest)))
         block = Block(
@@ -167,14 +164,6 @@ class Reader(Stream):
         self._is_last = block.is_last
         self._records = records
         self._next = 0
-
-
-def _too_long(path: str, offset: int, limit: int) -> DataLossError:
-    return DataLossError(
-        f"A record of this compressed file can have up to {limit} bytes. Received: a "
-        f"longer one at {offset} of {path!r}, counted without compression. Write "
-        "shorter records, or do not compress the file."
-    )
 
 
 def check_files(files: Sequence[str]) -> tuple[str, ...]:
