@@ -195,7 +195,10 @@ class Shuffle(OrderingNode, Seeded):
 
 
 class _ShuffledStream(ReplayedStream):
-    """Elements in random order: each is drawn from a buffer that is then refilled."""
+    """Elements in random order: each new one is exchanged for one of a buffer.
+
+    The new one counts as part of the buffer, and can be drawn itself.
+    """
 
     def __init__(self, source: Stream, buffer_size: int, seed: tuple[int, ...]) -> None:
         self._source = source
@@ -211,7 +214,7 @@ class _ShuffledStream(ReplayedStream):
     def _take(self, limit: int) -> Columns | None:
         if not self._has_ended:
             if not self._buffer:
-                self._buffer = self._read(self._size)
+                self._buffer = self._read(self._size - 1)
             drawn = self._draw(self._read(limit))
             if len(drawn) < limit:
                 self._has_ended = True
@@ -223,12 +226,15 @@ class _ShuffledStream(ReplayedStream):
         return self._columns_of(given) if len(given) else None
 
     def _draw(self, new: list[Any]) -> list[Any]:
-        """Replaces random elements of the buffer by new ones, and returns them."""
+        """Exchanges new elements for random ones, and returns these."""
         buffer, drawn = self._buffer, []
-        slots = self._random.integers(0, max(len(buffer), 1), len(new)).tolist()
+        buffer.append(None)
+        slots = self._random.integers(0, len(buffer), len(new)).tolist()
         for slot, item in zip(slots, new, strict=True):
+            buffer[-1] = item
             drawn.append(buffer[slot])
             buffer[slot] = item
+        buffer.pop()
         return drawn
 
     def _read(self, count: int) -> list[Any]:
