@@ -22,10 +22,10 @@ from mirrax.data.plan.node import (
     UNKNOWN,
     Epoch,
     Node,
+    ReplayedStream,
     State,
     Stream,
     as_count,
-    skip,
 )
 from mirrax.trees import NotTraceableLeaf
 from mirrax.values.tensor_spec import TensorSpec
@@ -49,7 +49,7 @@ class ForeignStream(Stream):
         return from_rows([leaves])
 
 
-class IteratorStream(ForeignStream):
+class IteratorStream(ReplayedStream, ForeignStream):
     """Iterates over data without random access; restores by skipping elements.
 
     Args:
@@ -62,31 +62,27 @@ class IteratorStream(ForeignStream):
         self._begin = begin
         self._name = name
         self._begun: Iterator[Any] | None = None
-        self._taken = 0
 
     @override
     def next(self) -> Any:
         if self._begun is None:
             self._begun = self._begin()
-        element = next(self._begun)
-        self._taken += 1
-        return element
+        return next(self._begun)
 
     @override
-    def state(self) -> State:
-        return self._taken
+    def _take(self, limit: int) -> Columns | None:
+        return ForeignStream.take(self, limit)
 
     @override
     def restore(self, state: State) -> None:
-        if not as_count(state):
-            return
-        warnings.warn(
-            f"[mirrax] {self._name} cannot go to a position, so everything before it "
-            "is read again and skipped. The order must be the same: set a seed if it "
-            "shuffles.",
-            stacklevel=2,
-        )
-        skip(self, state)
+        if as_count(state):
+            warnings.warn(
+                f"[mirrax] {self._name} cannot go to a position, so everything before "
+                "it is read again and skipped. The order must be the same: set a seed "
+                "if it shuffles.",
+                stacklevel=2,
+            )
+        super().restore(state)
 
 
 class LookUpStream(ForeignStream):
