@@ -95,7 +95,8 @@ class Dataset(GroupingOperations["Dataset"], NotTraceableLeaf):
         self, plan: Node, iteration: int, kind: type[DatasetIterator] | None = None
     ) -> DatasetIterator:
         """Returns an iterator over a plan: this dataset's, or a shard of it."""
-        plan = rewrite(plan, self._with_options)
+        if not self._options.vectorize_map:
+            plan = rewrite(plan, _without_vectorizing)
         return (kind or self.iterator_type)(plan, iteration, self._continue_after)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -323,13 +324,14 @@ class Dataset(GroupingOperations["Dataset"], NotTraceableLeaf):
             raise NotTraceable
         return self.iterate(self._plan, self.next_iteration(), kind)
 
-    def _with_options(self, node: Node) -> Node:
-        if self._options.vectorize_map or not isinstance(node, Map):
-            return node
-        return dataclasses.replace(node, vectorize=False)
-
     def _continue_after(self, iteration: int) -> None:
         self._iterations = itertools.count(iteration + 1)
+
+
+def _without_vectorizing(node: Node) -> Node:
+    if isinstance(node, Map):
+        return dataclasses.replace(node, vectorize=False)
+    return node
 
 
 def _is_dataset(value: object) -> bool:

@@ -11,7 +11,7 @@ import queue
 import threading
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 AUTOTUNE = -1
@@ -43,14 +43,10 @@ def num_threads(num_parallel_calls: int | None) -> int:
     return int(num_parallel_calls)
 
 
-def wait_for(futures: Sequence[Future]) -> set[Future]:
-    """Waits for the first of `futures`; returns all finished ones. Handles Ctrl-C."""
-    done: set[Future] = set()
-    while not done:
-        done = concurrent.futures.wait(
-            futures, timeout=POLL_SECONDS, return_when="FIRST_COMPLETED"
-        ).done
-    return done
+def wait_for(future: Future) -> None:
+    """Waits for a result or an error. Handles Ctrl-C."""
+    while not future.done():
+        concurrent.futures.wait([future], timeout=POLL_SECONDS)
 
 
 class Pool:
@@ -117,8 +113,7 @@ class Prefetcher:
         """Returns the next result; the last one, or its error, again and again."""
         self.start()
         first = self._pending[0]
-        if not first.done():
-            wait_for([first])
+        wait_for(first)
         if self._has_ended.is_set() and not self._is_shared:
             self._pool.close()
         result = first.result()

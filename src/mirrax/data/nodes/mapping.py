@@ -213,7 +213,7 @@ class _ParallelMapStream(SourceStream):
         while self._running and len(found) < limit:
             future = self._running[0][1]
             if not found:
-                wait_for([future])
+                wait_for(future)
             elif not future.done() or future.exception() is not None:
                 break
             try:
