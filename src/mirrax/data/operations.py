@@ -235,7 +235,7 @@ class Operations(abc.ABC, Iterable[Tree], Generic[D]):
                 "`batch_size` must be one size or several, each at least 1. Received: "
                 f"batch_size={batch_size}."
             )
-        return self._append(Rebatch, sizes, drop_remainder)
+        return self._with_plan(Rebatch(Unbatch(self.plan), sizes, drop_remainder))
 
     def window(
         self,

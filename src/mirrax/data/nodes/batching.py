@@ -231,7 +231,7 @@ class Unbatch(SourceNode):
 
     @override
     def open(self, epoch: Epoch) -> Stream:
-        return _rows_of(self, epoch)
+        return BufferedStream(_ElementRows(self.source.open(epoch), self))
 
     @property
     @override
@@ -241,10 +241,6 @@ class Unbatch(SourceNode):
 
 def _without_rows(spec: TensorSpec) -> TensorSpec:
     return TensorSpec(None if spec.shape is None else spec.shape[1:], spec.dtype)
-
-
-def _rows_of(node: SourceNode, epoch: Epoch) -> Stream:
-    return BufferedStream(_ElementRows(node.source.open(epoch), node))
 
 
 class _ElementRows(SourceStream):
@@ -272,29 +268,6 @@ class _ElementRows(SourceStream):
         return None
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Rebatch(SourceNode):
-    """Batches of other sizes, which are used in turn."""
-
-    cardinality = UNKNOWN
-
-    sizes: tuple[int, ...]
-    drop_remainder: bool = False
-
-    @override
-    def open(self, epoch: Epoch) -> Stream:
-        return _RebatchStream(_rows_of(self, epoch), self)
-
-    @property
-    @override
-    def spec(self) -> Any:
-        is_fixed = self.drop_remainder and len(set(self.sizes)) == 1
-        size = self.sizes[0] if is_fixed else None
-        return jax.tree.map(
-            lambda leaf: with_rows(_without_rows(leaf), size), self.source.spec
-        )
-
-
 class _RebatchStream(SourceStream):
     _node: Rebatch
 
@@ -305,3 +278,21 @@ class _RebatchStream(SourceStream):
         self.structure = self._source.structure
         self._count += batch is not None
         return batch
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Rebatch(SourceNode):
+    """Batches of the rows of other batches; their sizes are used in turn."""
+
+    stream = _RebatchStream
+    cardinality = UNKNOWN
+
+    sizes: tuple[int, ...]
+    drop_remainder: bool = False
+
+    @property
+    @override
+    def spec(self) -> Any:
+        is_fixed = self.drop_remainder and len(set(self.sizes)) == 1
+        size = self.sizes[0] if is_fixed else None
+        return jax.tree.map(lambda leaf: with_rows(leaf, size), self.source.spec)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from typing_extensions import override
@@ -26,10 +26,17 @@ from mirrax.errors import InvalidArgumentError
 
 class _FilterStream(SourceStream, DelayingStream):
     _node: Filter
+    _has_ended = False
 
     @override
     def _take(self, limit: int) -> Columns | None:
-        while (columns := self._source.take(limit)) is not None:
+        if self._node.is_until_false:
+            # One at a time, so that nothing after the end is read.
+            limit = 1
+        while not self._has_ended:
+            columns = self._source.take(limit)
+            if columns is None:
+                return None
             self.structure = self._source.structure
             numbers = itertools.count(self._count)
             self._count += cols.num_rows(columns)
@@ -40,46 +47,8 @@ class _FilterStream(SourceStream, DelayingStream):
                 return cols.select(columns, chosen)
             if self._error is not None:
                 raise self._error
+            self._has_ended = self._node.is_until_false
         return None
-
-    def _is_kept(self, row: Any, number: int) -> bool:
-        with cols.ErrorNote("filter", number):
-            result = cols.call(self._node.predicate, self.structure, row)
-            return _truth_of(result, "filter")
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Filter(SourceNode):
-    """The elements for which a function is true."""
-
-    stream = _FilterStream
-    is_expensive = True
-
-    predicate: Callable[..., Any]
-
-    @property
-    @override
-    def cardinality(self) -> int:
-        return 0 if self.source.cardinality == 0 else UNKNOWN
-
-
-class _TakeWhileStream(SourceStream):
-    _node: TakeWhile
-    _has_ended = False
-
-    @override
-    def take(self, limit: int) -> Columns | None:
-        # One at a time, so that nothing after the end is read.
-        columns = None if self._has_ended else self._source.take(1)
-        if columns is None:
-            return None
-        self.structure = self._source.structure
-        (row,) = cols.rows_of(columns)
-        with cols.ErrorNote("take_while", self._count):
-            result = cols.call(self._node.predicate, self.structure, row)
-            self._has_ended = not _truth_of(result, "take_while")
-        self._count += 1
-        return None if self._has_ended else columns
 
     @override
     def state(self) -> State:
@@ -91,16 +60,36 @@ class _TakeWhileStream(SourceStream):
         self._has_ended = bool(has_ended)
         super().restore(inner)
 
+    def _is_kept(self, row: Any, number: int) -> bool:
+        operation = self._node.operation
+        with cols.ErrorNote(operation, number):
+            result = cols.call(self._node.predicate, self.structure, row)
+            return _truth_of(result, operation)
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class TakeWhile(SourceNode):
-    """The elements before the first for which a function is not true."""
+class Filter(SourceNode):
+    """The elements for which a function is true."""
 
-    stream = _TakeWhileStream
+    stream = _FilterStream
     is_expensive = True
-    cardinality = UNKNOWN
+    operation: ClassVar[str] = "filter"
+    is_until_false: ClassVar[bool] = False
 
     predicate: Callable[..., Any]
+
+    @property
+    @override
+    def cardinality(self) -> int:
+        return 0 if self.source.cardinality == 0 else UNKNOWN
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class TakeWhile(Filter):
+    """The elements before the first for which a function is not true."""
+
+    operation = "take_while"
+    is_until_false = True
 
 
 def _truth_of(result: Any, operation: str) -> bool:
