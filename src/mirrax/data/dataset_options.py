@@ -39,6 +39,10 @@ class DistributeOptions:
     _policy: AutoShardPolicy = AutoShardPolicy.AUTO
     num_devices: int | None = None
 
+    def after(self, earlier: DistributeOptions) -> DistributeOptions:
+        """Returns these, with what they leave at its default as in `earlier`."""
+        return _merged(self, earlier)
+
     @property
     def auto_shard_policy(self) -> AutoShardPolicy:
         """How workers share a dataset: a policy, or its name."""
@@ -96,8 +100,8 @@ def _merged(options: T, earlier: object) -> T:
     for field in dataclasses.fields(result):  # type: ignore[arg-type]
         new = getattr(result, field.name)
         old = copy.deepcopy(getattr(earlier, field.name, new))
-        if dataclasses.is_dataclass(new):
-            setattr(result, field.name, _merged(new, old))
+        if hasattr(new, "after"):
+            setattr(result, field.name, new.after(old))
         elif new == getattr(default, field.name):
             setattr(result, field.name, old)
     return result
