@@ -254,6 +254,8 @@ class _ShuffledStream(ReplayedStream):
 class _ShuffledIndices(_ShuffledStream):
     """Numbers in random order."""
 
+    chunk = 1 << 14
+
     @override
     def _read(self, count: int) -> list[Any]:
         numbers: list[Any] = take_numbers(self._source, count).tolist()

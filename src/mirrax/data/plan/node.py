@@ -19,6 +19,8 @@ from mirrax.html_tables import html_table
 
 T = TypeVar("T")
 
+_SKIPPED_ROWS = 64
+
 INFINITE = -1
 UNKNOWN = -2
 
@@ -240,8 +242,10 @@ def take_up_to(stream: Stream, count: int) -> list[Columns]:
 def skip(stream: Stream, count: int) -> None:
     """Takes `count` elements of a stream, to restore its position."""
     left = as_count(count)
+    # Some streams hold all elements that they are asked for.
+    size = max(stream.chunk, _SKIPPED_ROWS)
     while left:
-        columns = stream.take(left)
+        columns = stream.take(min(left, size))
         if columns is None:
             raise position_error(count, count - left)
         left -= num_rows(columns)
