@@ -21,6 +21,7 @@ from mirrax.data.plan.node import (
     SourceNode,
     SourceStream,
     Stream,
+    skip_up_to,
     take_up_to,
 )
 from mirrax.data.plan.seeds import Seeded, random_for
@@ -139,11 +140,9 @@ class _LimitStream(SourceStream):
     @override
     def take(self, limit: int) -> Columns | None:
         start, count = self._node.start, self._node.count
-        while self._count < start:
-            skipped = self._source.take(start - self._count)
-            self._count += (
-                start - self._count if skipped is None else cols.num_rows(skipped)
-            )
+        if self._count < start:
+            skip_up_to(self._source, start - self._count)
+            self._count = start
         if count is not None:
             limit = min(limit, start + count - self._count)
         columns = self._source.take(limit) if limit > 0 else None

@@ -80,6 +80,8 @@ class _IndexedStream(SourceStream, DelayingStream):
 class _SequentialIndices(Stream):
     """All numbers below `count`, in order."""
 
+    chunk = 1 << 14
+
     def __init__(self, count: int) -> None:
         self._count = count
         self._next = 0

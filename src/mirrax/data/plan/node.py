@@ -241,14 +241,22 @@ def take_up_to(stream: Stream, count: int) -> list[Columns]:
 
 def skip(stream: Stream, count: int) -> None:
     """Takes `count` elements of a stream, to restore its position."""
-    left = as_count(count)
-    # Some streams hold all elements that they are asked for.
-    size = max(stream.chunk, _SKIPPED_ROWS)
+    skipped = skip_up_to(stream, as_count(count))
+    if skipped < count:
+        raise position_error(count, skipped)
+
+
+def skip_up_to(stream: Stream, count: int) -> int:
+    """Takes up to `count` elements of a stream; returns how many there were."""
+    left = count
     while left:
-        columns = stream.take(min(left, size))
+        # Few at once, because a stream holds all that it is asked for.
+        columns = stream.take(min(left, max(stream.chunk, _SKIPPED_ROWS)))
         if columns is None:
-            raise position_error(count, count - left)
+            break
         left -= num_rows(columns)
+        del columns
+    return count - left
 
 
 def as_count(value: Any, end: int = sys.maxsize) -> int:
