@@ -10,6 +10,7 @@ import jax
 import numpy as np
 from typing_extensions import override
 
+from mirrax.data.adapters.foreign import ForeignSource
 from mirrax.data.iterator import DatasetIterator
 from mirrax.data.nodes.batching import Batching
 from mirrax.data.nodes.buffered import BufferedStream, Prefetch
@@ -18,7 +19,7 @@ from mirrax.data.nodes.combining import Concatenate, Zip
 from mirrax.data.nodes.filtering import AssertCardinality, Filter
 from mirrax.data.nodes.ordering import HintedShard, Limit, Repeat, Shard, Shuffle
 from mirrax.data.plan.columns import Columns
-from mirrax.data.plan.node import Node, State, Stream
+from mirrax.data.plan.node import Node, State, Stream, find
 from mirrax.devices.topology import Topology
 from mirrax.errors import InvalidArgumentError
 from mirrax.trees import Tree
@@ -105,9 +106,11 @@ def batch_size_of(plan: Node) -> int | None:
 
     It knows static shapes, and operations that keep the size which `batch` gives.
     """
-    static = {
-        leaf.shape[0] if leaf.shape else None for leaf in jax.tree.leaves(plan.spec)
-    }
+    if find(plan, ForeignSource):
+        # Their spec would need the first element.
+        return _size_in(plan)
+    leaves = jax.tree.leaves(plan.spec)
+    static = {leaf.shape[0] if leaf.shape else None for leaf in leaves}
     if static and None not in static:
         return static.pop() if len(static) == 1 else None
     return _size_in(plan)

@@ -121,12 +121,12 @@ def feed_opener(dataset: Dataset, share: Share) -> Callable[[], Feed]:
     """Returns a function that opens a worker's feed."""
     plan = dataset.plan
     policy = _policy(dataset)
-    size = batch_size_of(plan)
     if policy is _BY_DATA:
         has_digest = _needs_comparison(plan, share)
         return lambda: SharedBatchFeed(iter(dataset), share, has_digest)
     # Raises errors before anything is read.
     auto_shard(plan, policy, share.num_workers, share.worker_index)
+    size = batch_size_of(plan)
 
     def open_feed() -> Feed:
         iteration = dataset.next_iteration()
