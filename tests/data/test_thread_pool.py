@@ -1,13 +1,12 @@
 """Threads of datasets: they end with whoever uses them, and block nobody."""
 
-import concurrent.futures
 import contextlib
 import threading
 
 import pytest
 
 import mirrax
-from mirrax.data.thread_pool import Pool, wait_for
+from mirrax.data.thread_pool import Pool
 from tests.devices.fresh import run_fresh
 
 
@@ -54,24 +53,6 @@ def test_threads_end_with_their_owner():
     assert not thread.is_alive()
 
 
-def test_waits_end_now_and_then_so_that_ctrl_c_comes_through(monkeypatch):
-    owner = Owner()
-    pool = Pool(owner, size=1)
-    limits = []
-    wait = concurrent.futures.wait
-
-    def limited(futures, timeout=None, **options):
-        limits.append(timeout)
-        return wait(futures, timeout=timeout, **options)
-
-    monkeypatch.setattr(concurrent.futures, "wait", limited)
-    future = pool.submit(int)
-    assert wait_for([future]) == {future}
-    assert limits
-    assert None not in limits
-    pool.close()
-
-
 @pytest.mark.parametrize(
     "use",
     [
@@ -111,7 +92,7 @@ def test_a_chunk_is_not_lost_by_an_interruption(monkeypatch):
     )
     found = [int(next(iterator)) for _ in range(2)]
     with monkeypatch.context() as patch:
-        patch.setattr("mirrax.data.nodes.interleaving.wait_for", raise_interrupt)
+        patch.setattr("mirrax.data.thread_pool.wait_for", raise_interrupt)
         with contextlib.suppress(KeyboardInterrupt):
             found.append(int(next(iterator)))
     found += [int(x) for x in iterator]

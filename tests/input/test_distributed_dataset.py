@@ -119,7 +119,7 @@ def test_a_batch_is_cut_from_the_front(policy, count, size, replicas, expected):
 
 @policies
 def test_a_batch_of_unknown_size_is_cut_from_the_front(four_replicas, policy):
-    dataset = Dataset.from_tensors(np.arange(9))
+    dataset = Dataset.range(9).batch(9).map(lambda x: x)
     (sizes,) = steps(four_replicas, distribute(four_replicas, dataset, policy))
     assert [len(part) for part in sizes] == [3, 3, 3, 0]
 
@@ -144,6 +144,52 @@ def test_parts_differ_by_at_most_one(policy, count, size, replicas, expected):
     found = steps(
         strategy, distribute(strategy, Dataset.range(count).batch(size), policy)
     )
+    assert [[len(part) for part in step] for step in found] == expected
+
+
+# As TensorFlow 2.21 divides 22 rows in batches of 9 among 4 replicas.
+BATCH = Dataset.range(22).batch(9)
+FLOWING = [[3, 2, 2, 2], [3, 2, 2, 2], [3, 1, 0, 0]]
+CUT = [[3, 3, 3, 0], [3, 3, 3, 0], [1, 1, 1, 1]]
+
+
+@pytest.mark.parametrize(
+    ("dataset", "expected"),
+    [
+        (BATCH, FLOWING),
+        (BATCH.assert_cardinality(3), FLOWING),
+        (BATCH.map(lambda x: x), CUT),
+        (
+            BATCH.map(lambda x: np.concatenate([x, x])),
+            [[5, 5, 5, 3], [5, 5, 5, 3], [2, 2, 2, 2]],
+        ),
+        (
+            BATCH.map(lambda x: x[:5]),
+            [[2, 2, 1, 0], [2, 2, 1, 0], [1, 1, 1, 1]],
+        ),
+        (BATCH.take_while(lambda x: True), CUT),
+        (BATCH.rebatch(9), CUT),
+        (
+            Dataset.range(22).batch(9, drop_remainder=True).map(lambda x: x),
+            FLOWING[:2],
+        ),
+    ],
+    ids=[
+        "batch",
+        "assert",
+        "map",
+        "more",
+        "fewer",
+        "take_while",
+        "rebatch",
+        "static",
+    ],
+)
+@evenly
+def test_batches_are_joined_where_every_operation_keeps_their_size(
+    four_replicas, policy, dataset, expected
+):
+    found = steps(four_replicas, distribute(four_replicas, dataset, policy))
     assert [[len(part) for part in step] for step in found] == expected
 
 

@@ -76,15 +76,30 @@ def test_sizes_go_round_on_each_worker():
     ("dataset", "expected"),
     [
         (Dataset.range(9).batch(4), 4),
-        (Dataset.range(9).batch(4).map(lambda x: x).repeat(2).prefetch(1), 4),
+        (Dataset.range(9).batch(4).repeat(2).shuffle(3).prefetch(1), 4),
+        (Dataset.zip([Dataset.range(9).batch(4)] * 2), 4),
+        (Dataset.range(9).batch(4).map(lambda x: x), None),
+        (Dataset.range(9).batch(4, drop_remainder=True).map(lambda x: x), 4),
         (Dataset.range(9).padded_batch(3), 3),
-        (Dataset.range(9).batch(2).rebatch(5), 5),
+        (Dataset.range(9).batch(2).rebatch(5), None),
         (Dataset.range(9).batch(2).concatenate(Dataset.range(9).batch(2)), 2),
         (Dataset.range(9).batch(2).concatenate(Dataset.range(9).batch(3)), None),
         (Dataset.range(9).batch(2).unbatch(), None),
-        (Dataset.from_tensors([1, 2, 3]), None),
+        (Dataset.from_tensors([1, 2, 3]), 3),
     ],
-    ids=["batch", "passed", "padded", "rebatch", "same", "other", "unbatch", "none"],
+    ids=[
+        "batch",
+        "passed",
+        "zip",
+        "map",
+        "static",
+        "padded",
+        "rebatch",
+        "same",
+        "other",
+        "unbatch",
+        "tensors",
+    ],
 )
-def test_the_batch_size_is_found_in_the_plan(dataset, expected):
+def test_the_batch_size_is_what_tensorflow_finds(dataset, expected):
     assert batch_size_of(dataset.plan) == expected

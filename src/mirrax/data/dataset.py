@@ -24,7 +24,6 @@ from mirrax.data.nodes.caching import SavedElements
 from mirrax.data.nodes.combining import Zip, chosen, sampled
 from mirrax.data.nodes.mapping import Map
 from mirrax.data.nodes.sources import (
-    Counter,
     Generated,
     RandomNumbers,
     Range,
@@ -96,7 +95,8 @@ class Dataset(GroupingOperations["Dataset"], NotTraceableLeaf):
         self, plan: Node, iteration: int, kind: type[DatasetIterator] | None = None
     ) -> DatasetIterator:
         """Returns an iterator over a plan: this dataset's, or a shard of it."""
-        plan = rewrite(plan, self._with_options)
+        if not self._options.vectorize_map:
+            plan = rewrite(plan, _without_vectorizing)
         return (kind or self.iterator_type)(plan, iteration, self._continue_after)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -120,9 +120,7 @@ class Dataset(GroupingOperations["Dataset"], NotTraceableLeaf):
         folder.mkdir(parents=True, exist_ok=True)
         stream = self._plan.open((self.next_iteration(),))
         chunks = iter(lambda: stream.take(max(stream.chunk, _SAVED_ROWS)), None)
-        spec = self.element_spec
-        file = str(folder / _ELEMENTS)
-        write_elements(file, jax.tree.structure(spec), spec, chunks)
+        write_elements(str(folder / _ELEMENTS), self.element_spec, chunks)
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Dataset:
@@ -165,7 +163,7 @@ class Dataset(GroupingOperations["Dataset"], NotTraceableLeaf):
 
         >>> print(Dataset.range(4).batch(2).explain())
         Batch(size=2, drop_remainder=False)
-          Range(numbers=range(0, 4))
+          Range(start=0, step=1, cardinality=4)
         """
         return self._plan.explain()
 
@@ -194,7 +192,8 @@ class Dataset(GroupingOperations["Dataset"], NotTraceableLeaf):
     @staticmethod
     def range(*args: int) -> Dataset:
         """Returns the integers that Python's `range` gives."""
-        return Dataset(Range(range(*(int(arg) for arg in args))))
+        numbers = range(*(int(arg) for arg in args))
+        return Dataset(Range(numbers.start, numbers.step, len(numbers)))
 
     @staticmethod
     def from_tensors(tensors: Tree) -> Dataset:
@@ -262,7 +261,7 @@ class Dataset(GroupingOperations["Dataset"], NotTraceableLeaf):
     @staticmethod
     def counter(start: int = 0, step: int = 1, dtype: Any = np.int64) -> Dataset:
         """Returns numbers without end."""
-        return Dataset(Counter(int(start), int(step), np.dtype(dtype)))
+        return Dataset(Range(int(start), int(step), dtype=np.dtype(dtype)))
 
     @staticmethod
     def random(
@@ -325,17 +324,14 @@ class Dataset(GroupingOperations["Dataset"], NotTraceableLeaf):
             raise NotTraceable
         return self.iterate(self._plan, self.next_iteration(), kind)
 
-    def _with_options(self, node: Node) -> Node:
-        if not isinstance(node, Map):
-            return node
-        is_ordered = node.is_ordered
-        if is_ordered is None:
-            is_ordered = self._options.deterministic is not False
-        vectorize = node.vectorize and self._options.vectorize_map
-        return dataclasses.replace(node, is_ordered=is_ordered, vectorize=vectorize)
-
     def _continue_after(self, iteration: int) -> None:
         self._iterations = itertools.count(iteration + 1)
+
+
+def _without_vectorizing(node: Node) -> Node:
+    if isinstance(node, Map):
+        return dataclasses.replace(node, vectorize=False)
+    return node
 
 
 def _is_dataset(value: object) -> bool:

@@ -74,6 +74,8 @@ class DistributeOptions:
 class Options:
     """Options of a dataset, given to `Dataset.with_options`.
 
+    `deterministic` is TensorFlow's and has no effect: the order always is.
+
     >>> options = Options()
     >>> options.experimental_distribute.auto_shard_policy = AutoShardPolicy.OFF
     """

@@ -22,7 +22,7 @@ from mirrax.data.nodes.grouping import Window
 from mirrax.data.nodes.interleaving import Interleave
 from mirrax.data.nodes.mapping import Map, Scan
 from mirrax.data.nodes.ordering import HintedShard, Limit, Repeat, Shard, Shuffle
-from mirrax.data.nodes.sources import Counter, slices_of_columns
+from mirrax.data.nodes.sources import Range, slices_of_columns
 from mirrax.data.plan.columns import Columns
 from mirrax.data.plan.node import UNKNOWN, Node
 from mirrax.data.plan.seeds import random_seed
@@ -70,11 +70,9 @@ class Operations(abc.ABC, Iterable[Tree], Generic[D]):
             num_parallel_calls: How many calls run at once, in threads, if it is called
                 for each element. That pays for functions that wait or release Python's
                 lock, such as those that read files.
-            deterministic: Whether results keep the order of the elements; True by
-                default, unless the option of the same name is False.
+            deterministic: Ignored; the order is always that of the elements.
         """
-        threads = num_threads(num_parallel_calls)
-        return self._append(Map, map_func, threads, deterministic)
+        return self._append(Map, map_func, num_threads(num_parallel_calls))
 
     def filter(self, predicate: Callable[..., Any]) -> D:
         """Returns the elements for which `predicate` is true."""
@@ -90,7 +88,7 @@ class Operations(abc.ABC, Iterable[Tree], Generic[D]):
 
     def enumerate(self, start: int = 0) -> D:
         """Returns pairs of a number and an element."""
-        numbers = Counter(int(start), 1, np.dtype(np.int64))
+        numbers = Range(int(start))
         return self._with_plan(Zip((numbers, self.plan), jax.tree.structure((0, 0))))
 
     def interleave(
@@ -237,7 +235,7 @@ class Operations(abc.ABC, Iterable[Tree], Generic[D]):
                 "`batch_size` must be one size or several, each at least 1. Received: "
                 f"batch_size={batch_size}."
             )
-        return self._append(Rebatch, sizes, drop_remainder)
+        return self._with_plan(Rebatch(Unbatch(self.plan), sizes, drop_remainder))
 
     def window(
         self,

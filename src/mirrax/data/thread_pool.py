@@ -11,7 +11,7 @@ import queue
 import threading
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 AUTOTUNE = -1
@@ -43,14 +43,10 @@ def num_threads(num_parallel_calls: int | None) -> int:
     return int(num_parallel_calls)
 
 
-def wait_for(futures: Sequence[Future]) -> set[Future]:
-    """Waits for the first of `futures`; returns all finished ones. Handles Ctrl-C."""
-    done: set[Future] = set()
-    while not done:
-        done = concurrent.futures.wait(
-            futures, timeout=POLL_SECONDS, return_when="FIRST_COMPLETED"
-        ).done
-    return done
+def wait_for(future: Future) -> None:
+    """Waits for a result or an error. Handles Ctrl-C."""
+    while not future.done():
+        concurrent.futures.wait([future], timeout=POLL_SECONDS)
 
 
 class Pool:
@@ -97,27 +93,33 @@ class Prefetcher:
         read: Returns a tuple, whose first item is None at the end. It is not called
             again after that, or after an error.
         depth: How many results wait while the thread works on the next.
+        pool: Threads that are shared with others; by default, one of its own.
     """
 
-    def __init__(self, read: Callable[[], tuple[Any, ...]], depth: int) -> None:
+    def __init__(
+        self,
+        read: Callable[[], tuple[Any, ...]],
+        depth: int,
+        pool: Pool | None = None,
+    ) -> None:
         self._read = read
         self._depth = depth
-        self._pool = Pool(self, 1)
+        self._is_shared = pool is not None
+        self._pool = Pool(self, 1) if pool is None else pool
         self._pending: collections.deque[Future] = collections.deque()
         self._has_ended = threading.Event()
 
     def next(self) -> Any:
         """Returns the next result; the last one, or its error, again and again."""
-        self._start()
+        self.start()
         first = self._pending[0]
-        if not first.done():
-            wait_for([first])
-        if self._has_ended.is_set():
+        wait_for(first)
+        if self._has_ended.is_set() and not self._is_shared:
             self._pool.close()
         result = first.result()
         if result[0] is not None:
             self._pending.popleft()
-            self._start()
+            self.start()
         return result
 
     def stop(self) -> None:
@@ -131,7 +133,8 @@ class Prefetcher:
                 "Restore the position in a new iterator."
             )
 
-    def _start(self) -> None:
+    def start(self) -> None:
+        """Starts to call the function."""
         while len(self._pending) <= self._depth and not self._has_ended.is_set():
             future = self._pool.submit(_read_until_end, self._read, self._has_ended)
             self._pending.append(future)

@@ -10,8 +10,8 @@ from mirrax.data.nodes.combining import Choose
 from mirrax.data.nodes.files import FileNode
 from mirrax.data.nodes.interleaving import Interleave
 from mirrax.data.nodes.ordering import HintedShard, Shard
-from mirrax.data.nodes.sources import Counter
-from mirrax.data.plan.node import Node, replace_inputs
+from mirrax.data.nodes.sources import Range
+from mirrax.data.plan.node import INFINITE, Node, replace_inputs
 
 
 def resolve_policy(plan: Node, policy: AutoShardPolicy) -> AutoShardPolicy:
@@ -54,7 +54,7 @@ def _shard_files(plan: Node, num_workers: int, index: int) -> Node:
     if isinstance(plan, Interleave) and not reads_files(plan.source):
         _require_enough(plan.source.cardinality, num_workers)
         return dataclasses.replace(plan, source=Shard(plan.source, num_workers, index))
-    if isinstance(plan, Counter):
+    if isinstance(plan, Range) and plan.cardinality == INFINITE:
         # Each worker enumerates its own elements.
         return plan
     if not plan.inputs:

@@ -10,21 +10,33 @@ import jax
 import numpy as np
 from typing_extensions import override
 
+from mirrax.data.adapters.foreign import ForeignSource
 from mirrax.data.iterator import DatasetIterator
-from mirrax.data.nodes.batching import Batching, Rebatch
+from mirrax.data.nodes.batching import Batching
 from mirrax.data.nodes.buffered import BufferedStream, Prefetch
 from mirrax.data.nodes.caching import Cache
-from mirrax.data.nodes.combining import Concatenate
-from mirrax.data.nodes.filtering import Filter
-from mirrax.data.nodes.mapping import Map
-from mirrax.data.nodes.ordering import Limit, Repeat, Shard, Shuffle
+from mirrax.data.nodes.combining import Concatenate, Zip
+from mirrax.data.nodes.filtering import AssertCardinality, Filter
+from mirrax.data.nodes.ordering import HintedShard, Limit, Repeat, Shard, Shuffle
 from mirrax.data.plan.columns import Columns
-from mirrax.data.plan.node import Node, State, Stream
+from mirrax.data.plan.node import Node, State, Stream, find
 from mirrax.devices.topology import Topology
 from mirrax.errors import InvalidArgumentError
 from mirrax.trees import Tree
 
-_SIZE_PRESERVING = (Cache, Filter, Limit, Map, Prefetch, Repeat, Shard, Shuffle)
+_SIZE_PRESERVING = (
+    AssertCardinality,
+    Cache,
+    Concatenate,
+    Filter,
+    HintedShard,
+    Limit,
+    Prefetch,
+    Repeat,
+    Shard,
+    Shuffle,
+    Zip,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,15 +102,25 @@ def sizes_at(step: int, batch_size: int, share: Share) -> tuple[int, ...]:
 
 
 def batch_size_of(plan: Node) -> int | None:
-    """Returns the batch size of a plan, if known."""
+    """Returns the batch size of a plan, where TensorFlow knows it.
+
+    It knows static shapes, and operations that keep the size which `batch` gives.
+    """
+    if find(plan, ForeignSource):
+        # Their spec would need the first element.
+        return _size_in(plan)
+    leaves = jax.tree.leaves(plan.spec)
+    static = {leaf.shape[0] if leaf.shape else None for leaf in leaves}
+    if static and None not in static:
+        return static.pop() if len(static) == 1 else None
+    return _size_in(plan)
+
+
+def _size_in(plan: Node) -> int | None:
     if isinstance(plan, Batching):
         return plan.size
-    if isinstance(plan, Rebatch):
-        return plan.sizes[0] if len(set(plan.sizes)) == 1 else None
-    if isinstance(plan, _SIZE_PRESERVING):
-        return batch_size_of(plan.source)
-    if isinstance(plan, Concatenate):
-        sizes = {batch_size_of(node) for node in plan.sources}
+    if type(plan) in _SIZE_PRESERVING:
+        sizes = {_size_in(node) for node in plan.inputs}
         return sizes.pop() if len(sizes) == 1 else None
     return None
 

@@ -37,15 +37,8 @@ class DatasetPosition:
 
     def dump(self) -> dict[str, Any]:
         """Returns the position as a JSON value."""
-        return seal(
-            {
-                "step": self.step,
-                "pipelines": self.num_pipelines,
-                "is_own": self.is_per_worker,
-                "rows": {str(index): list(state) for index, state in self.rows.items()},
-                "has_ended": self.has_ended,
-            }
-        )
+        rows = [[index, *state] for index, state in self.rows.items()]
+        return seal({**vars(self), "rows": rows})
 
     def of(self, index: int) -> RowState:
         """Returns the position of a pipeline."""
@@ -79,14 +72,12 @@ def _load_one(dump: Any) -> DatasetPosition:
     dump = unseal(dump)
     if "rows" not in dump:
         raise invalid_position(dump, "one of a dataset that is not distributed")
-    step, count = as_count(dump["step"]), as_count(dump["pipelines"])
-    rows = {
-        as_count(int(index)): (state, as_count(used))
-        for index, (state, used) in dump["rows"].items()
-    }
-    return DatasetPosition(
-        step, count, bool(dump["is_own"]), rows, bool(dump["has_ended"])
-    )
+    found = ((as_count(i), state, as_count(used)) for i, state, used in dump["rows"])
+    rows = {index: (state, used) for index, state, used in found}
+    position = DatasetPosition(**{**dump, "rows": rows})
+    as_count(position.step)
+    as_count(position.num_pipelines)
+    return position
 
 
 def require_pipelines(position: DatasetPosition, count: int) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 
 from mirrax.collectives.worker_guard import program_log_of
-from mirrax.data.adapters import as_dataset, gives_rows
+from mirrax.data.adapters import as_dataset
 from mirrax.data.adapters.foreign import ForeignSource
 from mirrax.data.dataset import Dataset
 from mirrax.data.dataset_options import AutoShardPolicy
@@ -121,12 +121,12 @@ def feed_opener(dataset: Dataset, share: Share) -> Callable[[], Feed]:
     """Returns a function that opens a worker's feed."""
     plan = dataset.plan
     policy = _policy(dataset)
-    size = batch_size_of(plan)
     if policy is _BY_DATA:
         has_digest = _needs_comparison(plan, share)
         return lambda: SharedBatchFeed(iter(dataset), share, has_digest)
     # Raises errors before anything is read.
     auto_shard(plan, policy, share.num_workers, share.worker_index)
+    size = batch_size_of(plan)
 
     def open_feed() -> Feed:
         iteration = dataset.next_iteration()
@@ -213,8 +213,12 @@ def _require_same(peers: Peers, topic: str, text: str) -> None:
 
 def _as_batches(data: Any) -> Dataset:
     """Returns data as a dataset; raises if its elements are rows."""
+    if isinstance(data, Dataset):
+        return data
     dataset = as_dataset(data)
-    if dataset is not data and gives_rows(data):
+    plan = dataset.plan
+    # Everything else can be looked up by row: arrays, tables of Hugging Face.
+    if not isinstance(plan, ForeignSource) or plan.gives_rows:
         raise ValueError(
             "The elements that are distributed must be batches. Received: rows of a "
             f"{type(data).__name__}, {dataset.element_spec}. Batch them first: "

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirrax.data import Dataset
+from mirrax.data import Dataset, TFRecordDataset, TFRecordWriter
+from tests.data import fuzzing
 from tests.data.plans import counts, quick, sizes, sources, values
 
 
@@ -83,3 +84,13 @@ def test_cardinality_follows_the_order(dataset, expected):
 def test_numbers_of_numpy_are_counts_too():
     dataset = Dataset.range(9).skip(np.int64(1)).take(np.int64(3)).repeat(np.int64(2))
     assert values(dataset) == [1, 2, 3, 1, 2, 3]
+
+
+def test_skipped_records_are_not_all_in_memory(tmp_path):
+    file = str(tmp_path / "records")
+    with TFRecordWriter(file) as writer:
+        for i in range(600):
+            writer.write(bytes([i % 256]) * 100_000)
+    with fuzzing.limits(megabytes=40):
+        first = next(iter(TFRecordDataset(file).skip(500)))
+    assert first == bytes([500 % 256]) * 100_000

@@ -3,11 +3,14 @@
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mirrax.data import Dataset
+from mirrax.values.tensor_spec import TensorSpec
+from tests.data import fuzzing
 from tests.data.plans import counts, quick, sizes, sources, values
 
 ORDERS = """
@@ -72,3 +75,21 @@ def test_a_negative_seed_is_a_seed():
 def test_the_order_of_a_shuffle_does_not_depend_on_what_comes_before_it():
     plain = Dataset.range(30).shuffle(30, seed=7)
     assert sorted(values(plain.map(lambda x: x))) == list(range(30))
+
+
+def test_a_position_is_restored_with_few_elements_in_memory():
+    def generate():
+        return (np.zeros(100_000, np.uint8) for _ in range(600))
+
+    def make():
+        spec = TensorSpec((100_000,), np.uint8)
+        return Dataset.from_generator(generate, spec).shuffle(3, seed=1)
+
+    iterator = iter(make())
+    for _ in range(500):
+        next(iterator)
+    state = iterator.save_state()
+    restored = iter(make())
+    with fuzzing.limits(megabytes=40):
+        restored.restore_state(state)
+    assert len(list(restored)) == 100

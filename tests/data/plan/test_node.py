@@ -11,7 +11,7 @@ def test_explain_prints_the_last_step_first():
     assert dataset.explain().splitlines() == [
         "Batch(size=2, drop_remainder=False)",
         "  Shuffle(buffer_size=4, seed=1, reshuffle=True)",
-        "    Range(numbers=range(0, 9))",
+        "    Range(start=0, step=1, cardinality=9)",
     ]
 
 

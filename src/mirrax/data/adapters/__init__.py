@@ -4,4 +4,3 @@ No library is imported here: its objects exist only once the user has imported i
 """
 
 from mirrax.data.adapters.registry import as_dataset as as_dataset
-from mirrax.data.adapters.registry import gives_rows as gives_rows

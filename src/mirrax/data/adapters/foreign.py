@@ -22,10 +22,10 @@ from mirrax.data.plan.node import (
     UNKNOWN,
     Epoch,
     Node,
+    ReplayedStream,
     State,
     Stream,
     as_count,
-    skip,
 )
 from mirrax.trees import NotTraceableLeaf
 from mirrax.values.tensor_spec import TensorSpec
@@ -49,7 +49,7 @@ class ForeignStream(Stream):
         return from_rows([leaves])
 
 
-class IteratorStream(ForeignStream):
+class IteratorStream(ReplayedStream, ForeignStream):
     """Iterates over data without random access; restores by skipping elements.
 
     Args:
@@ -62,31 +62,27 @@ class IteratorStream(ForeignStream):
         self._begin = begin
         self._name = name
         self._begun: Iterator[Any] | None = None
-        self._taken = 0
 
     @override
     def next(self) -> Any:
         if self._begun is None:
             self._begun = self._begin()
-        element = next(self._begun)
-        self._taken += 1
-        return element
+        return next(self._begun)
 
     @override
-    def state(self) -> State:
-        return self._taken
+    def _take(self, limit: int) -> Columns | None:
+        return ForeignStream.take(self, limit)
 
     @override
     def restore(self, state: State) -> None:
-        if not as_count(state):
-            return
-        warnings.warn(
-            f"[mirrax] {self._name} cannot go to a position, so everything before it "
-            "is read again and skipped. The order must be the same: set a seed if it "
-            "shuffles.",
-            stacklevel=2,
-        )
-        skip(self, state)
+        if as_count(state):
+            warnings.warn(
+                f"[mirrax] {self._name} cannot go to a position, so everything before "
+                "it is read again and skipped. The order must be the same: set a seed "
+                "if it shuffles.",
+                stacklevel=2,
+            )
+        super().restore(state)
 
 
 class LookUpStream(ForeignStream):
@@ -132,6 +128,7 @@ class ForeignSource(Node):
         open_stream: Returns a new stream.
         cardinality: The number of elements, INFINITE or UNKNOWN.
         peek: Returns the first element without consuming it.
+        gives_rows: Whether an element is a row, not a batch.
     """
 
     is_expensive = True
@@ -140,6 +137,7 @@ class ForeignSource(Node):
     open_stream: Callable[[], ForeignStream] = dataclasses.field(repr=False)
     cardinality: int = UNKNOWN
     peek: Callable[[], Any] | None = dataclasses.field(default=None, repr=False)
+    gives_rows: bool = dataclasses.field(default=False, repr=False)
 
     @override
     def open(self, epoch: Epoch) -> Stream:
@@ -157,10 +155,18 @@ class ForeignSource(Node):
 
 
 def counted(
-    name: str, begin: Callable[[], Iterator[Any]], cardinality: int = UNKNOWN
+    name: str,
+    begin: Callable[[], Iterator[Any]],
+    cardinality: int = UNKNOWN,
+    gives_rows: bool = False,
 ) -> ForeignSource:
     """Returns data without random access, whose position is a count."""
-    return ForeignSource(name, lambda: IteratorStream(begin, name), cardinality)
+    return ForeignSource(
+        name,
+        lambda: IteratorStream(begin, name),
+        cardinality,
+        gives_rows=gives_rows,
+    )
 
 
 def spec_of(element: Any) -> Any:

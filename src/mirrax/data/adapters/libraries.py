@@ -38,16 +38,21 @@ def adapt_grain(value: Any) -> Node | None:
             "grain.MapDataset",
             lambda: LookUpStream(value.__getitem__, count),
             INFINITE if count == sys.maxsize else UNKNOWN,
+            gives_rows=not _is_batched(value),
         )
     if isinstance(value, grain.IterDataset):
-        return ForeignSource("grain.IterDataset", lambda: _GrainStream(iter(value)))
+        return ForeignSource(
+            "grain.IterDataset",
+            lambda: _GrainStream(iter(value)),
+            gives_rows=not _is_batched(value),
+        )
     return None
 
 
-def is_batched(dataset: Any) -> bool:
+def _is_batched(dataset: Any) -> bool:
     """Returns whether a Grain dataset, or one it is made of, has passed `batch`."""
     # The classes of transformations are not public; their names say what they do.
-    return "Batch" in type(dataset).__name__ or any(map(is_batched, dataset.parents))
+    return "Batch" in type(dataset).__name__ or any(map(_is_batched, dataset.parents))
 
 
 class _GrainStream(ForeignStream):
@@ -127,7 +132,8 @@ def adapt_hugging_face(value: Any) -> Node | None:
         return Table(value)
     if isinstance(value, datasets.IterableDataset):
         # Its own positions ignore the shuffle buffer, so elements are counted.
-        return counted("datasets.IterableDataset", lambda: iter(value))
+        name = "datasets.IterableDataset"
+        return counted(name, lambda: iter(value), gives_rows=True)
     return None
 
 

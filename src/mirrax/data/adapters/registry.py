@@ -43,20 +43,6 @@ _ADAPTERS = (
 )
 
 
-def gives_rows(value: Any) -> bool:
-    """Returns whether the elements of other data are rows, not batches.
-
-    So are those of arrays and Hugging Face's tables, and Grain's without its `batch`.
-    """
-    if (
-        _adapt_arrays(value) is not None
-        or libraries.adapt_hugging_face(value) is not None
-    ):
-        return True
-    is_grain = libraries.adapt_grain(value) is not None
-    return is_grain and not libraries.is_batched(value)
-
-
 def as_dataset(value: Any) -> Dataset:
     """Converts other data to a dataset.
 

@@ -18,21 +18,15 @@ from mirrax.errors import DataLossError
 _WINDOW_BITS = {"GZIP": 31, "ZLIB": 15}
 # Inflates to a thousand times as many bytes at most.
 _INPUT_BYTES = 1 << 14
-# Up to a thousand times as many bytes can be in a compressed file as it has: too many
-# to be kept in memory while the end of a record is searched.
-_MAX_RATIO = 20
-_MIN_RECORD_LIMIT = 1 << 26
 
 
 class ByteSource(abc.ABC):
     """The bytes of one file, in order.
 
-    `size` is how many there are, None if only reading them can tell. A record may have
-    `max_record_bytes`; None if the size is the limit.
+    `size` is how many there are, None if only reading them can tell.
     """
 
     size: int | None = None
-    max_record_bytes: int | None = None
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -92,8 +86,6 @@ class _CompressedSource(ByteSource):
         super().__init__(path)
         self._pieces = _inflated(self._file, path, compression)
         self._error: DataLossError | None = None
-        size = os.fstat(self._file.fileno()).st_size
-        self.max_record_bytes = max(_MIN_RECORD_LIMIT, _MAX_RATIO * size)
         self._rest, position = b"", 0
         # A compressed stream can be read only from its start.
         while position < offset:

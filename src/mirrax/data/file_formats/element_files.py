@@ -2,7 +2,7 @@
 
 A TFRecord file, whose records have checksums:
 
-    {"format": "mirrax-elements", "version": 1, "nesting": ..., "spec": ...}
+    {"format": "mirrax-elements", "version": 1, "spec": ...}
     some elements                       (their columns, as below)
     ...
     the number of elements              (8 bytes)
@@ -44,22 +44,15 @@ _MAX_ELEMENTS_PER_BYTE = 1000
 _LAST_BYTES = 12 + _COUNT.size + 4
 
 
-def write_elements(
-    file: str, structure: Any, spec: Any, chunks: Iterable[Columns]
-) -> None:
+def write_elements(file: str, spec: Any, chunks: Iterable[Columns]) -> None:
     """Writes elements to a file, which is complete or as it was before.
 
     Args:
         file: The path, in an existing folder.
-        structure: The tree structure of an element.
-        spec: Shapes and dtypes of an element; None if they are not needed.
+        spec: Shapes and dtypes of an element.
         chunks: The elements.
     """
-    leaves = [None] * structure.num_leaves
-    if spec is not None:
-        leaves = [_describe(leaf) for leaf in jax.tree.leaves(spec)]
-    nesting = _describe_nesting(jax.tree.unflatten(structure, range(len(leaves))))
-    header = {**_FORMAT, "nesting": nesting, "spec": leaves}
+    header = {**_FORMAT, "spec": _describe(spec)}
     temporary = f"{file}.{uuid.uuid4().hex}"
     try:
         count = 0
@@ -87,20 +80,14 @@ class ElementFile:
         DataLossError: The file is damaged, incomplete, or another kind of file.
     """
 
-    structure: Any
-
     def __init__(self, file: str) -> None:
         self._file = file
         with _reading(file):
             header = json.loads(TFRecordReader([file]).read(1)[0])
             if {key: header.get(key) for key in _FORMAT} != _FORMAT:
                 raise ValueError("it begins unlike a file of elements")
-            nesting = _build_nesting(header["nesting"], iter(range(1 << 30)))
-            self.structure = jax.tree.structure(nesting)
-            specs = [_build_spec(leaf) for leaf in header["spec"]]
-            if len(specs) != self.structure.num_leaves:
-                raise ValueError("its header has too few or too many specs")
-            self.spec = jax.tree.unflatten(self.structure, specs)
+            self.spec = _build_spec(header["spec"])
+            self.structure: Any = jax.tree.structure(self.spec)
             self.num_elements = self._read_count()
 
     def chunks(self) -> Iterator[Columns]:
@@ -148,48 +135,36 @@ def _damaged(file: str, error: Exception) -> DataLossError:
     )
 
 
-def _describe_nesting(element: Any) -> Any:
-    """Returns the containers of an element as JSON values; a leaf is null."""
-    match element:
-        case int():
-            return None
-        case dict() if type(element) is dict:
-            items = [[key, _describe_nesting(item)] for key, item in element.items()]
+def _describe(spec: Any) -> Any:
+    """Returns a spec as a JSON value: a list for an array, a dict for a container."""
+    match spec:
+        case TensorSpec():
+            kind = "string" if spec.dtype == STRING else spec.dtype.name
+            return [None if spec.shape is None else list(spec.shape), kind]
+        case dict() if type(spec) is dict:
+            items = [[key, _describe(item)] for key, item in spec.items()]
             if all(isinstance(key, str | int) for key, _ in items):
                 return {"dict": items}
-        case list() | tuple() if type(element) in (list, tuple):
-            kind = type(element).__name__
-            return {kind: [_describe_nesting(item) for item in element]}
+        case list() | tuple() if type(spec) in (list, tuple):
+            return {type(spec).__name__: [_describe(item) for item in spec]}
         case None:
             return {"none": []}
     raise TypeError(
         "Elements in files are nested in dicts with text as keys, tuples and lists. "
-        f"Received: a {type(element).__name__}. Use `map` to convert the elements."
+        f"Received: a {type(spec).__name__}. Use `map` to convert the elements."
     )
 
 
-def _build_nesting(described: Any, leaves: Iterator[int]) -> Any:
-    if described is None:
-        return next(leaves)
+def _build_spec(described: Any) -> Any:
+    if isinstance(described, list):
+        shape, dtype = described
+        return TensorSpec(shape, STRING if dtype == "string" else np.dtype(dtype))
     ((kind, items),) = described.items()
     if kind == "dict":
-        return {key: _build_nesting(item, leaves) for key, item in items}
+        return {key: _build_spec(item) for key, item in items}
     if kind == "none":
         return None
-    made = [_build_nesting(item, leaves) for item in items]
-    return {"list": list, "tuple": tuple}[kind](made)
-
-
-def _describe(spec: TensorSpec) -> Any:
-    kind = "string" if spec.dtype == STRING else spec.dtype.name
-    return [None if spec.shape is None else list(spec.shape), kind]
-
-
-def _build_spec(described: Any) -> TensorSpec | int:
-    if described is None:
-        return 0
-    shape, kind = described
-    return TensorSpec(shape, STRING if kind == "string" else np.dtype(kind))
+    return {"list": list, "tuple": tuple}[kind](map(_build_spec, items))
 
 
 _LENGTH = struct.Struct("<I")

@@ -9,6 +9,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+import jax
 import numpy as np
 from typing_extensions import override
 
@@ -17,7 +18,8 @@ from mirrax.data.file_formats.compression import (
     check_compression,
     open_source,
 )
-from mirrax.data.plan.node import as_count
+from mirrax.data.plan.columns import Columns, as_objects
+from mirrax.data.plan.node import State, Stream, as_count
 from mirrax.errors import DataLossError, NotFoundError
 
 # Larger blocks are no faster: they do not fit into the CPU cache.
@@ -56,13 +58,19 @@ class Records:
     error: DataLossError | None = None
 
 
-class Reader(abc.ABC):
-    """Reads the records of one file after another, in chunks.
+class Reader(Stream):
+    """The records of one file after another.
+
+    The position is a file's index and a byte in it. In a compressed file, bytes are
+    counted as they are without compression.
 
     Args:
         files: Paths of files, all of which must exist.
         compression: How they are compressed: "" (not at all), "GZIP" or "ZLIB".
     """
+
+    structure = jax.tree.structure(0)
+    chunk = 256
 
     _next: int
 
@@ -75,6 +83,11 @@ class Reader(abc.ABC):
     @abc.abstractmethod
     def _split(self, block: Block) -> Records:
         """Returns the complete records at the start of a block."""
+
+    @override
+    def take(self, limit: int) -> Columns | None:
+        records = self.read(limit)
+        return [as_objects(records)] if records else None
 
     def read(self, limit: int) -> list[bytes]:
         """Returns up to `limit` records, and none only after the last file.
@@ -96,15 +109,12 @@ class Reader(abc.ABC):
             self._next = min(stop, len(self._records.values))
         return found
 
-    def state(self) -> list[int]:
-        """Returns the position of the next record: a file's index and a byte in it.
-
-        In a compressed file, bytes are counted as they are without compression.
-        """
+    @override
+    def state(self) -> State:
         return [self._file_index, self._offset_of(self._next)]
 
-    def restore(self, state: Sequence[int]) -> None:
-        """Goes to a position that `state` returned, of a reader of the same files."""
+    @override
+    def restore(self, state: State) -> None:
         file_index, offset = state
         self._file_index = as_count(file_index, len(self._files))
         if self._source is not None:
@@ -138,9 +148,6 @@ class Reader(abc.ABC):
         path = self._files[self._file_index]
         if self._source is None:
             self._source = open_source(path, self._compression, self._offset)
-        limit = self._source.max_record_bytes
-        if limit is not None and len(self._rest) > limit:
-            raise _too_long(path, self._offset_of(self._next), limit)
         # Doubling reads a record of any size in linear time.
         data = self._source.read(max(BLOCK_BYTES, len(self._rest)))
         block = Block(
@@ -157,14 +164,6 @@ class Reader(abc.ABC):
         self._is_last = block.is_last
         self._records = records
         self._next = 0
-
-
-def _too_long(path: str, offset: int, limit: int) -> DataLossError:
-    return DataLossError(
-        f"A record of this compressed file can have up to {limit} bytes. Received: a "
-        f"longer one at {offset} of {path!r}, counted without compression. Write "
-        "shorter records, or do not compress the file."
-    )
 
 
 def check_files(files: Sequence[str]) -> tuple[str, ...]:

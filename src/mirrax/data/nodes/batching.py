@@ -16,9 +16,9 @@ from mirrax.data.plan import columns as cols
 from mirrax.data.plan.columns import Columns
 from mirrax.data.plan.node import (
     UNKNOWN,
-    CountedStream,
     Epoch,
     SourceNode,
+    SourceStream,
     Stream,
     take_up_to,
 )
@@ -47,7 +47,7 @@ class Batching(SourceNode):
         return self.size if self.drop_remainder else None
 
 
-class _BatchStream(CountedStream):
+class _BatchStream(SourceStream):
     _node: Batch
 
     @override
@@ -98,7 +98,7 @@ def _kinds(rows: Iterable[Any]) -> str:
     return ", ".join(kinds)
 
 
-class _PaddedBatchStream(CountedStream):
+class _PaddedBatchStream(SourceStream):
     _node: PaddedBatch
 
     @override
@@ -231,7 +231,7 @@ class Unbatch(SourceNode):
 
     @override
     def open(self, epoch: Epoch) -> Stream:
-        return _rows_of(self, epoch)
+        return BufferedStream(_ElementRows(self.source.open(epoch), self))
 
     @property
     @override
@@ -243,11 +243,7 @@ def _without_rows(spec: TensorSpec) -> TensorSpec:
     return TensorSpec(None if spec.shape is None else spec.shape[1:], spec.dtype)
 
 
-def _rows_of(node: SourceNode, epoch: Epoch) -> Stream:
-    return BufferedStream(_ElementRows(node.source.open(epoch), node))
-
-
-class _ElementRows(CountedStream):
+class _ElementRows(SourceStream):
     """Gives all rows of an element at once."""
 
     @override
@@ -272,30 +268,7 @@ class _ElementRows(CountedStream):
         return None
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Rebatch(SourceNode):
-    """Batches of other sizes, which are used in turn."""
-
-    cardinality = UNKNOWN
-
-    sizes: tuple[int, ...]
-    drop_remainder: bool = False
-
-    @override
-    def open(self, epoch: Epoch) -> Stream:
-        return _RebatchStream(_rows_of(self, epoch), self)
-
-    @property
-    @override
-    def spec(self) -> Any:
-        is_fixed = self.drop_remainder and len(set(self.sizes)) == 1
-        size = self.sizes[0] if is_fixed else None
-        return jax.tree.map(
-            lambda leaf: with_rows(_without_rows(leaf), size), self.source.spec
-        )
-
-
-class _RebatchStream(CountedStream):
+class _RebatchStream(SourceStream):
     _node: Rebatch
 
     @override
@@ -305,3 +278,21 @@ class _RebatchStream(CountedStream):
         self.structure = self._source.structure
         self._count += batch is not None
         return batch
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Rebatch(SourceNode):
+    """Batches of the rows of other batches; their sizes are used in turn."""
+
+    stream = _RebatchStream
+    cardinality = UNKNOWN
+
+    sizes: tuple[int, ...]
+    drop_remainder: bool = False
+
+    @property
+    @override
+    def spec(self) -> Any:
+        is_fixed = self.drop_remainder and len(set(self.sizes)) == 1
+        size = self.sizes[0] if is_fixed else None
+        return jax.tree.map(lambda leaf: with_rows(leaf, size), self.source.spec)

@@ -18,7 +18,7 @@ from mirrax.data.plan.node import (
     has_expensive_node,
     skip,
 )
-from mirrax.data.thread_pool import AUTOTUNE, Prefetcher
+from mirrax.data.thread_pool import AUTOTUNE, Pool, Prefetcher
 
 Chunk = tuple[Columns | None, State, Any]
 
@@ -29,17 +29,26 @@ class BufferedStream(Stream):
     The position is that before the chunk, and how many of its elements were used; that
     after the chunk once all were.
     After an error every call raises it again, also after its position is restored.
+
+    Args:
+        size: How many elements to read at least at once.
     """
 
-    def __init__(self, source: Stream, chunk: int = 1) -> None:
+    def __init__(self, source: Stream, chunk: int = 1, size: int = 1) -> None:
         self.chunk = chunk
         self._source = source
+        self._size = size
         # The source's positions around the chunk.
         self._before = self._after = source.state()
         self._columns: Columns = []
         self._count = 0
         self._used = 0
         self._error: Exception | None = None
+
+    @property
+    def columns(self) -> Columns:
+        """The buffered elements that were not taken yet."""
+        return cols.select(self._columns, slice(self._used, None))
 
     @override
     def take(self, limit: int) -> Columns | None:
@@ -67,7 +76,8 @@ class BufferedStream(Stream):
             # The old chunk is released before the next is read.
             self._columns = []
             try:
-                columns, after, self.structure = self._read(limit)
+                chunk = self._read(max(limit, self._size))
+                columns, after, self.structure = chunk
             except Exception as error:
                 self._error = error
                 raise
@@ -120,21 +130,36 @@ class Prefetch(SourceNode):
         stream = self.source.open(epoch)
         if not self.depth or not has_expensive_node(self.source):
             return stream
-        return _PrefetchStream(stream, self.depth)
+        return PrefetchStream(stream, self.depth)
 
 
-class _PrefetchStream(BufferedStream):
-    """Prefetches chunks of the size of the first `take`."""
+class PrefetchStream(BufferedStream):
+    """A buffered stream whose next chunks a thread reads in advance.
 
-    def __init__(self, source: Stream, depth: int) -> None:
-        super().__init__(source, source.chunk)
+    Args:
+        depth: How many chunks wait while the thread reads the next.
+        size: How many elements to read at least at once.
+        pool: Threads that several streams share; by default, one of its own.
+    """
+
+    def __init__(
+        self, source: Stream, depth: int, size: int = 1, pool: Pool | None = None
+    ) -> None:
+        super().__init__(source, source.chunk, size)
         self._depth = depth
+        self._pool = pool
         self._prefetcher: Prefetcher | None = None
+
+    def start(self, size: int = 1) -> Prefetcher:
+        """Starts to read chunks of this size, if it is not too small."""
+        if self._prefetcher is None:
+            size = max(size, self._size)
+            read = functools.partial(read_chunk, self._source, size)
+            self._prefetcher = Prefetcher(read, self._depth, self._pool)
+            self._prefetcher.start()
+        return self._prefetcher
 
     @override
     def _read(self, size: int) -> Chunk:
-        if self._prefetcher is None:
-            read = functools.partial(read_chunk, self._source, size)
-            self._prefetcher = Prefetcher(read, self._depth)
-        chunk: Chunk = self._prefetcher.next()
+        chunk: Chunk = self.start(size).next()
         return chunk

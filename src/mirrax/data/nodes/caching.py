@@ -9,17 +9,21 @@ import os
 import pathlib
 from typing import Any
 
+import jax
 from typing_extensions import override
 
 from mirrax.data.file_formats.element_files import ElementFile, write_elements
 from mirrax.data.nodes.buffered import BufferedStream
 from mirrax.data.plan import columns as cols
-from mirrax.data.plan.columns import Columns
+from mirrax.data.plan.columns import STRING, Columns
 from mirrax.data.plan.node import Epoch, Node, ReplayedStream, SourceNode, Stream
 from mirrax.errors import NotFoundError
+from mirrax.values.tensor_spec import TensorSpec
 
 # The cache is filled once, so its order is always that of one iteration.
 _EPOCH = (0,)
+# In the file of a cache, whose node knows the specs.
+_ANY = TensorSpec(None, STRING)
 
 
 class CachedColumns:
@@ -74,7 +78,9 @@ class _CacheStream(ReplayedStream):
             self._memory.columns = cols.concatenate(self._read) if self._read else None
             self._memory.structure = self.structure
             if self._node.file and self.structure is not None:
-                write_elements(self._node.file, self.structure, None, self._read)
+                specs = [_ANY] * self.structure.num_leaves
+                spec = jax.tree.unflatten(self.structure, specs)
+                write_elements(self._node.file, spec, self._read)
         return columns
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import itertools
 import sys
 from collections.abc import Callable, Sequence
@@ -20,7 +19,6 @@ from mirrax.data.plan.inference import common_spec
 from mirrax.data.plan.node import (
     INFINITE,
     UNKNOWN,
-    CountedStream,
     Epoch,
     Node,
     State,
@@ -200,33 +198,6 @@ class Choose(Node):
         return INFINITE if is_endless else UNKNOWN
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Draws(RandomNumbers):
-    """Random indices, each as often as its weight says."""
-
-    weights: tuple[float, ...] = ()
-
-    @override
-    def open(self, epoch: Epoch) -> Stream:
-        return _DrawStream(super().open(epoch), self)
-
-    @functools.cached_property
-    def bounds(self) -> np.ndarray[Any, Any]:
-        """The sums of the weights up to each index."""
-        return np.cumsum(self.weights)
-
-
-class _DrawStream(CountedStream):
-    _node: Draws
-
-    @override
-    def take(self, limit: int) -> Columns | None:
-        columns = self._source.take(limit)
-        assert columns is not None
-        bounds = self._node.bounds
-        return [np.searchsorted(bounds, columns[0] / 2**32 * bounds[-1], side="right")]
-
-
 def chosen(sources: Sequence[Node], choices: Node, stops_on_empty: bool) -> Node:
     """Returns elements of the sources whose indices `choices` gives."""
     _require_some(sources)
@@ -260,9 +231,9 @@ def sampled(
         return drawn[0]
     number = random_seed() if seed is None else int(seed)
     rerandomize = seed is None if rerandomize is None else rerandomize
-    numbers = tuple(float(weight) for weight in given if weight)
-    draws = Draws(number, rerandomize, seed is None, numbers)
-    return Choose(drawn, draws, stops_on_empty)
+    positive = tuple(float(weight) for weight in given if weight)
+    choices = RandomNumbers(number, rerandomize, seed is None, positive)
+    return Choose(drawn, choices, stops_on_empty)
 
 
 def _require_some(sources: Sequence[Node]) -> None:

@@ -13,9 +13,9 @@ from typing_extensions import override
 
 from mirrax.data.file_formats import Reader
 from mirrax.data.file_formats.reader import check_files
-from mirrax.data.plan.columns import STRING, Columns, as_objects, as_strings
+from mirrax.data.plan.columns import STRING, Columns, as_strings
 from mirrax.data.plan.indexed import IndexedNode
-from mirrax.data.plan.node import UNKNOWN, Epoch, Node, State, Stream
+from mirrax.data.plan.node import UNKNOWN, Epoch, Node, Stream
 from mirrax.errors import DataLossError
 from mirrax.values.tensor_spec import TensorSpec
 
@@ -44,28 +44,7 @@ class Files(FileNode):
 
     @override
     def open(self, epoch: Epoch) -> Stream:
-        return _FilesStream(self.make_reader(self.files), self.structure)
-
-
-class _FilesStream(Stream):
-    chunk = 256
-
-    def __init__(self, reader: Reader, structure: Any) -> None:
-        self._reader = reader
-        self.structure = structure
-
-    @override
-    def take(self, limit: int) -> Columns | None:
-        records = self._reader.read(limit)
-        return [as_objects(records)] if records else None
-
-    @override
-    def state(self) -> State:
-        return list(self._reader.state())
-
-    @override
-    def restore(self, state: State) -> None:
-        self._reader.restore(state)
+        return self.make_reader(self.files)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

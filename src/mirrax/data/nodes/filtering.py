@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from typing_extensions import override
@@ -14,24 +14,29 @@ from mirrax.data.plan import columns as cols
 from mirrax.data.plan.columns import Columns
 from mirrax.data.plan.node import (
     UNKNOWN,
-    CountedStream,
     DelayingStream,
     ReplayedStream,
     SourceNode,
     SourceStream,
     State,
     Stream,
-    as_count,
 )
 from mirrax.errors import InvalidArgumentError
 
 
-class _FilterStream(CountedStream, DelayingStream):
+class _FilterStream(SourceStream, DelayingStream):
     _node: Filter
+    _has_ended = False
 
     @override
     def _take(self, limit: int) -> Columns | None:
-        while (columns := self._source.take(limit)) is not None:
+        if self._node.is_until_false:
+            # One at a time, so that nothing after the end is read.
+            limit = 1
+        while not self._has_ended:
+            columns = self._source.take(limit)
+            if columns is None:
+                return None
             self.structure = self._source.structure
             numbers = itertools.count(self._count)
             self._count += cols.num_rows(columns)
@@ -42,12 +47,24 @@ class _FilterStream(CountedStream, DelayingStream):
                 return cols.select(columns, chosen)
             if self._error is not None:
                 raise self._error
+            self._has_ended = self._node.is_until_false
         return None
 
+    @override
+    def state(self) -> State:
+        return [self._has_ended, super().state()]
+
+    @override
+    def restore(self, state: State) -> None:
+        has_ended, inner = state
+        self._has_ended = bool(has_ended)
+        super().restore(inner)
+
     def _is_kept(self, row: Any, number: int) -> bool:
-        with cols.ErrorNote("filter", number):
+        operation = self._node.operation
+        with cols.ErrorNote(operation, number):
             result = cols.call(self._node.predicate, self.structure, row)
-            return _truth_of(result, "filter")
+            return _truth_of(result, operation)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -56,6 +73,8 @@ class Filter(SourceNode):
 
     stream = _FilterStream
     is_expensive = True
+    operation: ClassVar[str] = "filter"
+    is_until_false: ClassVar[bool] = False
 
     predicate: Callable[..., Any]
 
@@ -65,45 +84,12 @@ class Filter(SourceNode):
         return 0 if self.source.cardinality == 0 else UNKNOWN
 
 
-class _TakeWhileStream(SourceStream):
-    _node: TakeWhile
-    _number = 0
-    _has_ended = False
-
-    @override
-    def take(self, limit: int) -> Columns | None:
-        # One at a time, so that nothing after the end is read.
-        columns = None if self._has_ended else self._source.take(1)
-        if columns is None:
-            return None
-        self.structure = self._source.structure
-        (row,) = cols.rows_of(columns)
-        with cols.ErrorNote("take_while", self._number):
-            result = cols.call(self._node.predicate, self.structure, row)
-            self._has_ended = not _truth_of(result, "take_while")
-        self._number += 1
-        return None if self._has_ended else columns
-
-    @override
-    def state(self) -> State:
-        return [self._number, self._has_ended, self._source.state()]
-
-    @override
-    def restore(self, state: State) -> None:
-        number, has_ended, inner = state
-        self._number, self._has_ended = as_count(number), bool(has_ended)
-        self._source.restore(inner)
-
-
 @dataclasses.dataclass(frozen=True, eq=False)
-class TakeWhile(SourceNode):
+class TakeWhile(Filter):
     """The elements before the first for which a function is not true."""
 
-    stream = _TakeWhileStream
-    is_expensive = True
-    cardinality = UNKNOWN
-
-    predicate: Callable[..., Any]
+    operation = "take_while"
+    is_until_false = True
 
 
 def _truth_of(result: Any, operation: str) -> bool:
@@ -149,7 +135,7 @@ def _key(leaf: Any) -> Any:
     return array.shape, tuple(array.ravel().tolist()) if is_text else array.tobytes()
 
 
-class _CheckedStream(CountedStream):
+class _CheckedStream(SourceStream):
     _node: AssertCardinality
 
     def __init__(self, source: Stream, node: AssertCardinality) -> None:

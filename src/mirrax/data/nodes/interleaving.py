@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
-from mirrax.data.nodes.buffered import BufferedStream, Chunk, read_chunk
+from mirrax.data.nodes.buffered import BufferedStream, PrefetchStream
 from mirrax.data.plan import columns as cols
 from mirrax.data.plan.columns import Columns
 from mirrax.data.plan.node import (
@@ -25,7 +25,7 @@ from mirrax.data.plan.node import (
     position_error,
 )
 from mirrax.data.plan.seeds import Seeded, seed_unseeded
-from mirrax.data.thread_pool import Future, Pool, wait_for
+from mirrax.data.thread_pool import Pool
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -84,7 +84,7 @@ class _Slot:
 
     before: State
     number: int
-    stream: ReadAhead
+    stream: BufferedStream
 
     def state(self) -> State:
         return [self.before, self.number, self.stream.state()]
@@ -156,7 +156,7 @@ class _InterleaveStream(DelayingStream):
     def _take_rounds(self, limit: int) -> Columns | None:
         slots = self._slots[self._turn :] + self._slots[: self._turn]
         streams = [slot.stream for slot in slots]
-        rounds = take_rounds(streams, self._node.block_length, limit)
+        rounds = _rounds_of(streams, self._node.block_length, limit)
         if rounds is not None:
             self.structure = streams[0].structure
         return rounds
@@ -197,7 +197,8 @@ class _InterleaveStream(DelayingStream):
         node = self._node.make(self._source, columns, self._num_made)
         slot = self._open_slot(node, before, self._num_made)
         self._num_made += 1
-        slot.stream.start()
+        if isinstance(slot.stream, PrefetchStream):
+            slot.stream.start()
         return slot
 
     def _restored_slot(self, state: State) -> _Slot:
@@ -216,48 +217,14 @@ class _InterleaveStream(DelayingStream):
         stream = node.open(self._epoch)
         self.chunk = max(self.chunk, stream.chunk)
         size = max(self._node.block_length, stream.chunk)
-        return _Slot(before, number, ReadAhead(stream, size, self._pool))
+        if self._pool is None:
+            return _Slot(before, number, BufferedStream(stream, size=size))
+        return _Slot(before, number, PrefetchStream(stream, 0, size, self._pool))
 
 
-class ReadAhead(BufferedStream):
-    """A buffered stream of `interleave`, which may read its next chunk in advance.
-
-    Args:
-        size: How many elements to read at least at once.
-        pool: Threads that read the next chunk in advance, if any.
-    """
-
-    def __init__(self, source: Stream, size: int = 1, pool: Pool | None = None) -> None:
-        super().__init__(source)
-        self._size = size
-        self._pool = pool
-        self._pending: Future | None = None
-
-    def start(self) -> None:
-        """Starts reading in advance, if there are threads."""
-        if self._pool is not None:
-            self._pending = self._pool.submit(read_chunk, self._source, self._size)
-
-    @property
-    def columns(self) -> Columns:
-        """The buffered elements."""
-        return self._columns
-
-    @override
-    def _read(self, size: int) -> Chunk:
-        if self._pending is None:
-            chunk = super()._read(max(size, self._size))
-        else:
-            # Kept after a Ctrl-C, so that no element is lost.
-            wait_for([self._pending])
-            pending, self._pending = self._pending, None
-            chunk = pending.result()
-        if chunk[0] is not None:
-            self.start()
-        return chunk
-
-
-def take_rounds(streams: Sequence[ReadAhead], block: int, limit: int) -> Columns | None:
+def _rounds_of(
+    streams: Sequence[BufferedStream], block: int, limit: int
+) -> Columns | None:
     """Returns complete rounds of blocks of all streams.
 
     None if not every stream has a buffered block, or shapes or dtypes differ.
@@ -271,7 +238,7 @@ def take_rounds(streams: Sequence[ReadAhead], block: int, limit: int) -> Columns
     return [_in_turn(column, block) for column in zip(*taken, strict=True)]
 
 
-def _fill_before_error(stream: ReadAhead) -> int:
+def _fill_before_error(stream: BufferedStream) -> int:
     try:
         return stream.fill()
     except Exception:

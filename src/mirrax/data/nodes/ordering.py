@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from typing_extensions import override
@@ -12,16 +12,16 @@ from typing_extensions import override
 from mirrax.data.nodes.combining import ConsecutiveStream
 from mirrax.data.plan import columns as cols
 from mirrax.data.plan.columns import Columns
-from mirrax.data.plan.indexed import IndexedNode, Numbers, take_numbers
+from mirrax.data.plan.indexed import IndexedNode, take_numbers
 from mirrax.data.plan.node import (
     INFINITE,
     UNKNOWN,
-    CountedStream,
     Epoch,
-    Node,
     ReplayedStream,
+    SourceNode,
     SourceStream,
     Stream,
+    skip_up_to,
     take_up_to,
 )
 from mirrax.data.plan.seeds import Seeded, random_for
@@ -29,12 +29,8 @@ from mirrax.data.plan.seeds import Seeded, random_for
 OpenSource = Callable[[Epoch], Stream]
 
 
-class OrderingNode(IndexedNode):
+class OrderingNode(IndexedNode, SourceNode):
     """A node that reorders its source: its row numbers, if it has any."""
-
-    stream: ClassVar[type[SourceStream]]
-
-    source: Node
 
     def reorder(self, open_source: OpenSource, epoch: Epoch) -> Stream:
         """Returns the source's elements, or their numbers, in the new order."""
@@ -66,17 +62,11 @@ class OrderingNode(IndexedNode):
     def chunk(self) -> int:
         return self.source.chunk if isinstance(self.source, IndexedNode) else 1
 
-    @property
-    @override
-    def spec(self) -> Any:
-        return self.source.spec
-
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Repeat(OrderingNode):
     """Repeats the elements; without a count, forever."""
 
-    source: Node
     count: int | None
 
     @override
@@ -96,7 +86,7 @@ class Repeat(OrderingNode):
         return UNKNOWN if inner == UNKNOWN else inner * self.count
 
 
-class _ShardStream(CountedStream):
+class _ShardStream(SourceStream):
     _node: Shard
 
     @override
@@ -118,7 +108,6 @@ class Shard(OrderingNode):
 
     stream = _ShardStream
 
-    source: Node
     num_shards: int
     index: int
 
@@ -133,12 +122,7 @@ class Shard(OrderingNode):
 class HintedShard(OrderingNode):
     """The place of a `Shard` whose worker is not known yet."""
 
-    source: Node
-
-    @property
-    @override
-    def cardinality(self) -> int:
-        return UNKNOWN
+    cardinality = UNKNOWN
 
     @override
     def reorder(self, open_source: OpenSource, epoch: Epoch) -> Stream:
@@ -150,17 +134,15 @@ class HintedShard(OrderingNode):
         )
 
 
-class _LimitStream(CountedStream):
+class _LimitStream(SourceStream):
     _node: Limit
 
     @override
     def take(self, limit: int) -> Columns | None:
         start, count = self._node.start, self._node.count
-        while self._count < start:
-            skipped = self._source.take(start - self._count)
-            self._count += (
-                start - self._count if skipped is None else cols.num_rows(skipped)
-            )
+        if self._count < start:
+            skip_up_to(self._source, start - self._count)
+            self._count = start
         if count is not None:
             limit = min(limit, start + count - self._count)
         columns = self._source.take(limit) if limit > 0 else None
@@ -176,7 +158,6 @@ class Limit(OrderingNode):
 
     stream = _LimitStream
 
-    source: Node
     start: int
     count: int | None
 
@@ -196,7 +177,6 @@ class Limit(OrderingNode):
 class Shuffle(OrderingNode, Seeded):
     """Elements in random order."""
 
-    source: Node
     buffer_size: int
     seed: int
     reshuffle: bool
@@ -206,90 +186,84 @@ class Shuffle(OrderingNode, Seeded):
     def reorder(self, open_source: OpenSource, epoch: Epoch) -> Stream:
         source, seed = open_source(epoch), self._seed(epoch)
         if self.has_indices:
-            return ShuffledIndices(source, self.buffer_size, seed)
-        return _ShuffledRows(source, self.buffer_size, random_for(*seed))
-
-    @property
-    @override
-    def cardinality(self) -> int:
-        return self.source.cardinality
+            return _ShuffledIndices(source, self.buffer_size, seed)
+        return _ShuffledStream(source, self.buffer_size, seed)
 
     def _seed(self, epoch: Epoch) -> tuple[int, ...]:
         return (self.seed, *epoch) if self.reshuffle else (self.seed,)
 
 
-class ShuffledIndices(ReplayedStream):
-    """Numbers in random order: each is drawn from a buffer that is then refilled."""
+class _ShuffledStream(ReplayedStream):
+    """Elements in random order: each new one is exchanged for one of a buffer.
+
+    The new one counts as part of the buffer, and can be drawn itself.
+    """
 
     def __init__(self, source: Stream, buffer_size: int, seed: tuple[int, ...]) -> None:
         self._source = source
         self._size = buffer_size
         self._random = random_for(*seed)
-        self._buffer: list[int] | None = None
-        self._rest: Numbers | None = None
-
-    @override
-    def _take(self, limit: int) -> Columns | None:
-        numbers = self._next_numbers(limit)
-        return [numbers] if len(numbers) else None
-
-    def _next_numbers(self, limit: int) -> Numbers:
-        if self._buffer is None:
-            self._buffer = take_numbers(self._source, self._size).tolist()
-        if self._rest is not None:
-            return self._from_rest(limit)
-        new = take_numbers(self._source, limit).tolist()
-        drawn = self._draw(new)
-        if len(new) == limit:
-            return drawn
-        self._rest = np.array(self._buffer, np.int64)
-        self._rest = self._rest[self._random.permutation(len(self._rest))]
-        return np.concatenate([drawn, self._from_rest(limit - len(drawn))])
-
-    def _draw(self, new: list[int]) -> Numbers:
-        """Replaces random numbers in the buffer by new ones, and returns them."""
-        assert self._buffer is not None
-        buffer, drawn = self._buffer, []
-        slots = self._random.integers(0, max(len(buffer), 1), len(new)).tolist()
-        for slot, number in zip(slots, new, strict=True):
-            drawn.append(buffer[slot])
-            buffer[slot] = number
-        return np.array(drawn, np.int64)
-
-    def _from_rest(self, limit: int) -> Numbers:
-        assert self._rest is not None
-        taken, self._rest = self._rest[:limit], self._rest[limit:]
-        return taken
-
-
-class _ShuffledRows(ReplayedStream):
-    """Shuffles elements without random access, in a buffer."""
-
-    def __init__(self, source: Stream, size: int, random: np.random.Generator) -> None:
-        self._source = source
-        self._size = size
-        self._random = random
         self._buffer: list[Any] = []
         self._has_ended = False
+        # The last elements, once the source has ended.
+        self._rest: Any = ()
+        self._num_given = 0
 
     @override
     def _take(self, limit: int) -> Columns | None:
-        rows: list[Any] = []
-        while len(rows) < limit:
-            self._fill(self._size)
-            if not self._buffer:
-                break
-            place = int(self._random.integers(0, len(self._buffer)))
-            self._buffer[place], self._buffer[-1] = (
-                self._buffer[-1],
-                self._buffer[place],
-            )
-            rows.append(self._buffer.pop())
-        return cols.from_rows(rows) if rows else None
-
-    def _fill(self, size: int) -> None:
         if not self._has_ended:
-            for columns in take_up_to(self._source, size - len(self._buffer)):
-                self._buffer.extend(cols.rows_of(columns))
-            self.structure = self._source.structure
-            self._has_ended = len(self._buffer) < size
+            if not self._buffer:
+                self._buffer = self._read(self._size - 1)
+            drawn = self._draw(self._read(limit))
+            if len(drawn) < limit:
+                self._has_ended = True
+                self._rest, self._buffer = self._shuffled(self._buffer), []
+            if drawn:
+                return self._columns_of(drawn)
+        given = self._rest[self._num_given : self._num_given + limit]
+        self._num_given += len(given)
+        return self._columns_of(given) if len(given) else None
+
+    def _draw(self, new: list[Any]) -> list[Any]:
+        """Exchanges new elements for random ones, and returns these."""
+        buffer, drawn = self._buffer, []
+        buffer.append(None)
+        slots = self._random.integers(0, len(buffer), len(new)).tolist()
+        for slot, item in zip(slots, new, strict=True):
+            buffer[-1] = item
+            drawn.append(buffer[slot])
+            buffer[slot] = item
+        buffer.pop()
+        return drawn
+
+    def _read(self, count: int) -> list[Any]:
+        """Returns the next items of the source."""
+        parts = take_up_to(self._source, count)
+        self.structure = self._source.structure
+        return [row for columns in parts for row in cols.rows_of(columns)]
+
+    def _shuffled(self, items: list[Any]) -> Any:
+        order = self._random.permutation(len(items))
+        return [items[place] for place in order.tolist()]
+
+    def _columns_of(self, items: Any) -> Columns:
+        return cols.from_rows(items)
+
+
+class _ShuffledIndices(_ShuffledStream):
+    """Numbers in random order."""
+
+    chunk = 1 << 14
+
+    @override
+    def _read(self, count: int) -> list[Any]:
+        numbers: list[Any] = take_numbers(self._source, count).tolist()
+        return numbers
+
+    @override
+    def _shuffled(self, items: list[Any]) -> Any:
+        return self._random.permutation(np.array(items, np.int64))
+
+    @override
+    def _columns_of(self, items: Any) -> Columns:
+        return [np.array(items, np.int64)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -13,7 +12,7 @@ import numpy as np
 from typing_extensions import override
 
 from mirrax.data.plan.columns import STRING, Column, Columns, as_array, from_rows
-from mirrax.data.plan.indexed import IndexedNode, SequentialIndices
+from mirrax.data.plan.indexed import IndexedNode
 from mirrax.data.plan.node import (
     INFINITE,
     UNKNOWN,
@@ -113,35 +112,12 @@ _ROWS = 256
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Range(IndexedNode):
-    """Integers."""
-
-    spec = TensorSpec((), np.int64)
-
-    numbers: range
-
-    @override
-    def look_up(self, numbers: np.ndarray[Any, Any]) -> Columns:
-        return [self.numbers.start + numbers * self.numbers.step]
-
-    @property
-    @override
-    def cardinality(self) -> int:
-        return len(self.numbers)
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Counter(IndexedNode):
     """Numbers from a start on, by a step."""
 
-    cardinality = INFINITE
-
-    start: int
-    step: int
-    dtype: np.dtype[Any]
-
-    @override
-    def indices(self, epoch: Epoch) -> Stream:
-        return SequentialIndices(sys.maxsize)
+    start: int = 0
+    step: int = 1
+    cardinality: int = INFINITE
+    dtype: np.dtype[Any] = dataclasses.field(default=np.dtype(np.int64), repr=False)
 
     @override
     def look_up(self, numbers: np.ndarray[Any, Any]) -> Columns:
@@ -155,7 +131,7 @@ class Counter(IndexedNode):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class RandomNumbers(Node, Seeded):
-    """Random integers below 2**32."""
+    """Random integers below 2**32; with weights, indices that are as frequent."""
 
     spec = TensorSpec((), np.int64)
     cardinality = INFINITE
@@ -163,20 +139,23 @@ class RandomNumbers(Node, Seeded):
     seed: int
     rerandomize: bool
     is_unseeded: bool = dataclasses.field(default=False, repr=False)
+    weights: tuple[float, ...] = ()
 
     @override
     def open(self, epoch: Epoch) -> Stream:
-        return RandomStream((self.seed, *(epoch if self.rerandomize else ())))
+        seed = (self.seed, *(epoch if self.rerandomize else ()))
+        return _RandomStream(seed, np.cumsum(self.weights))
 
 
-class RandomStream(Stream):
-    """Random integers below 2**32, generated in blocks for fast restores."""
+class _RandomStream(Stream):
+    """Random numbers, generated in blocks for fast restores."""
 
     chunk = _ROWS
     structure = jax.tree.structure(0)
 
-    def __init__(self, seed: tuple[int, ...]) -> None:
+    def __init__(self, seed: tuple[int, ...], bounds: np.ndarray[Any, Any]) -> None:
         self._seed = seed
+        self._bounds = bounds
         self._position = 0
         self._made = (-1, np.zeros(0, np.int64))
 
@@ -185,6 +164,9 @@ class RandomStream(Stream):
         number, start = divmod(self._position, _ROWS)
         if self._made[0] != number:
             block = random_for(*self._seed, number).integers(2**32, size=_ROWS)
+            if len(self._bounds):
+                scaled = block / 2**32 * self._bounds[-1]
+                block = np.searchsorted(self._bounds, scaled, side="right")
             self._made = (number, block)
         taken = self._made[1][start : start + limit]
         self._position += len(taken)

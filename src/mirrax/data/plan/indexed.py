@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import sys
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,11 @@ from typing_extensions import override
 from mirrax.data.plan import columns as cols
 from mirrax.data.plan.columns import Columns
 from mirrax.data.plan.node import (
-    CountedStream,
+    INFINITE,
     DelayingStream,
     Epoch,
     Node,
+    SourceStream,
     State,
     Stream,
     as_count,
@@ -39,7 +41,8 @@ class IndexedNode(Node):
 
     def indices(self, epoch: Epoch) -> Stream:
         """Returns the numbers of the elements in order, as one column."""
-        return SequentialIndices(self.cardinality)
+        is_infinite = self.cardinality == INFINITE
+        return _SequentialIndices(sys.maxsize if is_infinite else self.cardinality)
 
     @abc.abstractmethod
     def look_up(self, numbers: Numbers) -> Columns:
@@ -50,7 +53,7 @@ class IndexedNode(Node):
         return _IndexedStream(self.indices(epoch), self)
 
 
-class _IndexedStream(CountedStream, DelayingStream):
+class _IndexedStream(SourceStream, DelayingStream):
     """Elements in the order of their numbers."""
 
     _node: IndexedNode
@@ -74,8 +77,10 @@ class _IndexedStream(CountedStream, DelayingStream):
             return cols.concatenate(self._until_error(one_by_one))
 
 
-class SequentialIndices(Stream):
+class _SequentialIndices(Stream):
     """All numbers below `count`, in order."""
+
+    chunk = 1 << 14
 
     def __init__(self, count: int) -> None:
         self._count = count

@@ -19,6 +19,8 @@ from mirrax.html_tables import html_table
 
 T = TypeVar("T")
 
+_SKIPPED_ROWS = 64
+
 INFINITE = -1
 UNKNOWN = -2
 
@@ -63,19 +65,16 @@ def require_same_structure(known: Any, found: Any, what: str) -> Any:
 
 
 class SourceStream(Stream):
-    """The elements of a node of one source."""
+    """The elements of a node of one source.
 
-    _source: Stream
+    The position is a count, which some nodes need, and the position of the source.
+    """
+
+    _count = 0
 
     def __init__(self, source: Stream, node: Any) -> None:
         self._source = source
         self._node = node
-
-
-class CountedStream(SourceStream):
-    """A stream whose position is a count and the position of its source."""
-
-    _count = 0
 
     def state(self) -> State:
         return [self._count, self._source.state()]
@@ -242,12 +241,22 @@ def take_up_to(stream: Stream, count: int) -> list[Columns]:
 
 def skip(stream: Stream, count: int) -> None:
     """Takes `count` elements of a stream, to restore its position."""
-    left = as_count(count)
+    skipped = skip_up_to(stream, as_count(count))
+    if skipped < count:
+        raise position_error(count, skipped)
+
+
+def skip_up_to(stream: Stream, count: int) -> int:
+    """Takes up to `count` elements of a stream; returns how many there were."""
+    left = count
     while left:
-        columns = stream.take(left)
+        # Few at once, because a stream holds all that it is asked for.
+        columns = stream.take(min(left, max(stream.chunk, _SKIPPED_ROWS)))
         if columns is None:
-            raise position_error(count, count - left)
+            break
         left -= num_rows(columns)
+        del columns
+    return count - left
 
 
 def as_count(value: Any, end: int = sys.maxsize) -> int:
