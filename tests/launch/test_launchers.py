@@ -276,6 +276,18 @@ def test_job_of_two_launchers_is_started_again(tmp_path):
     assert "[worker 1] done" in second
 
 
+def test_worker_that_ends_before_it_joins_ends_a_job_without_restarts():
+    program = (SCRIPT, "import_nothing_on_the_second")
+    with launchers(find_hosts(2), *program, count=2) as processes:
+        # Less than the time that workers have to join.
+        outputs = [process.communicate(timeout=240)[0] for process in processes]
+    assert [process.returncode for process in processes] == [1, 1]
+    error = "ModuleNotFoundError: No module named 'no_such_module'"
+    first = f"mirrax launch: worker 1 failed first: {error} (exit code 1).\nTraceback"
+    assert first in outputs[0]
+    assert f"mirrax launch: worker 1: {error}." in outputs[1]
+
+
 @pytest.mark.slow
 def test_worker_that_ends_before_it_joins_ends_the_attempt_on_all_machines():
     program = ("--max-restarts", "1", SCRIPT, "import_nothing_on_the_second")

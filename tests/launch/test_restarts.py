@@ -20,7 +20,6 @@ from mirrax.launch.restarts import (
     find_reason_to_stop,
     run_job,
 )
-from mirrax.launch.worker_plan import plan_local
 from tests.cluster import programs
 from tests.launch import scripts
 
@@ -37,7 +36,7 @@ def run_script(*arguments, max_restarts, num_workers=2, **options):
     lines = []
     environment = {**os.environ, "MIRRAX_FAILURE_GRACE": "1"}
     result = run_job(
-        Alone(lambda: plan_local(num_workers)),
+        Alone(num_workers),
         [sys.executable, *arguments],
         max_restarts=max_restarts,
         show=lines.append,
@@ -215,7 +214,7 @@ def test_signal_during_the_delay_is_no_failure_of_the_job(number, code):
             signals.append(number)
 
     result = run_job(
-        Alone(lambda: plan_local(1)),
+        Alone(1),
         [sys.executable, SCRIPT, "kill_itself"],
         max_restarts=5,
         show=show,
@@ -235,7 +234,7 @@ def test_sigterm_before_a_restarted_job_has_resumed_lets_it_be_requeued(tmp_path
             signals.append(signal.SIGTERM)
 
     result = run_job(
-        Alone(lambda: plan_local(1)),
+        Alone(1),
         [sys.executable, SCRIPT, "start_again_slowly", str(tmp_path / "mark")],
         max_restarts=5,
         show=show,
@@ -264,7 +263,7 @@ def test_signal_lets_workers_save_and_what_was_saved_before_be_requeued(
             signals.append(number)
 
     result = run_job(
-        Alone(lambda: plan_local(1)),
+        Alone(1),
         [sys.executable, SCRIPT, program],
         show=show,
         signals=signals,
@@ -365,7 +364,7 @@ def test_worker_that_ends_too_early_again_is_not_requeued():
 def test_planned_end_of_a_program_without_checkpoints_is_no_failure():
     lines = []
     result = run_job(
-        Alone(lambda: plan_local(2)),
+        Alone(2),
         [sys.executable, str(pathlib.Path(__file__).with_name("watched.py"))],
         environment={**os.environ, "JAX_PLATFORMS": "cpu"},
         show=lines.append,

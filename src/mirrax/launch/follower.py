@@ -73,7 +73,12 @@ class Follower:
         """
         cause = None if result.cause is None else dataclasses.asdict(result.cause)
         with contextlib.suppress(OSError):
-            fields = {"cause": cause, "is_leaving": is_leaving}
+            fields = {
+                "cause": cause,
+                "exit_code": result.exit_code,
+                "report": result.report,
+                "is_leaving": is_leaving,
+            }
             self._client.send(Message("ended", fields))
 
     def _read(self) -> None:

@@ -98,12 +98,10 @@ class Leader:
         can_go_on = len(self._members) - len(gone) >= self._machines.min_hosts
         if result.is_preempted and not (gone and can_go_on):
             return result
-        causes = [result.cause, *(self._cause_of(i, can_go_on) for i in others)]
-        known = [cause for cause in causes if cause is not None]
+        results = [result, *(self._result_of(i, result, can_go_on) for i in others)]
+        failed = [each for each in results if each.cause is not None]
         # A worker that stopped because of another one is not the cause.
-        first = min(known, key=lambda cause: cause.is_consequence, default=None)
-        code = result.exit_code or (0 if first is None else 1)
-        return dataclasses.replace(result, cause=first, exit_code=code)
+        return min(failed, key=_is_consequence, default=result)
 
     def finish(self, exit_code: int) -> None:
         """Tells all machines that the job is over."""
@@ -169,16 +167,22 @@ class Leader:
         report = self._reports.get(index)
         return report is None or bool(report["is_leaving"])
 
-    def _cause_of(self, index: int, can_go_on: bool) -> Cause | None:
-        report = self._reports.get(index)
+    def _result_of(self, index: int, own: JobResult, can_go_on: bool) -> JobResult:
+        """Returns the result with what has happened on another machine."""
+        message = self._reports.get(index)
         host = self._machines.hosts[index]
-        if report is None:
-            return Cause(host, "LauncherLost", "its launcher is gone")
-        if report["is_leaving"]:
+        code, report = own.exit_code or 1, own.report
+        if message is None:
+            cause = Cause(host, "LauncherLost", "its launcher is gone")
+        elif message["is_leaving"]:
             kind = "LauncherLeft" if can_go_on else STOPPED
-            return Cause(host, kind, "a signal has ended its launcher")
-        fields = report["cause"]
-        return None if fields is None else Cause(**fields)
+            cause = Cause(host, kind, "a signal has ended its launcher")
+        elif message["cause"] is None:
+            return own
+        else:
+            cause = Cause(**message["cause"])
+            code, report = message["exit_code"], message["report"]
+        return dataclasses.replace(own, cause=cause, exit_code=code, report=report)
 
     def _wait(self, is_done: Callable[[], bool], timeout: float) -> None:
         deadline = time.monotonic() + timeout
@@ -265,3 +269,7 @@ class Leader:
                     return
                 connection.settimeout(None)
                 yield Message("hello", message["body"])
+
+
+def _is_consequence(result: JobResult) -> bool:
+    return result.cause is not None and result.cause.is_consequence

@@ -142,34 +142,41 @@ def follow_job(
     follower: Follower,
     command: Sequence[str],
     *,
+    max_restarts: int = 0,
     environment: Mapping[str, str] | None = None,
+    show: Callable[[str], None] = print,
+    signals: Sequence[int] = (),
     **options: Any,
 ) -> int:
     """Runs the workers of this machine whenever the leader starts an attempt.
 
     Returns the exit code of the job. The arguments are those of `run_job`.
     """
-    signals = options.get("signals", ())
-    with _job_folder(environment, max_restarts=1) as (folder, options["environment"]):
-        options["scratch"] = [folder]
+    with _job_folder(environment, max_restarts) as (folder, variables):
         for attempt in itertools.count():
-            plan = follower.next_attempt(signals, options.get("show", print))
+            plan = follower.next_attempt(signals, show)
             if isinstance(plan, int):
                 return plan
             record = _make_record(folder, attempt)
             supervisor = Supervisor(
                 plan,
                 command,
+                environment=variables,
+                show=show,
                 attempt=attempt,
                 record=record,
+                signals=signals,
                 report_exit=follower.report_exit,
+                scratch=[folder],
                 **options,
             )
             result = supervisor.run()
+            if result.cause is not None and not result.cause.is_consequence:
+                show(f"mirrax launch: {result.cause}.")
             follower.report(result, is_leaving=bool(signals))
             if signals:
                 follower.close()
-                requeue_code = read_options(options["environment"]).requeue_code
+                requeue_code = read_options(variables).requeue_code
                 steps = [step_record.read(record)]
                 return _requeue(result, steps, requeue_code).exit_code
     raise AssertionError("unreachable")

@@ -23,9 +23,8 @@ from mirrax.launch.worker_process import WorkerProcess
 _POLL_SECONDS = 0.02
 # How long to wait for the last lines of all workers.
 _OUTPUT_SECONDS = 10.0
-# When to say that workers are still running after a signal.
+# When to say that workers are still running after a signal, or on other machines.
 _REMINDER_SECONDS = 3.0
-_REMINDER_AGAIN_SECONDS = 10.0
 
 
 @dataclasses.dataclass
@@ -78,6 +77,11 @@ class Supervisor:
         self._failed: list[int] = []
         self._deadline: float | None = None
         self._reminder: float | None = None
+        self._coordinator: Coordinator | None = None
+        self._num_forwarded = 0
+        # The workers of other machines whose ends the coordinator knows.
+        self._reported: set[int] = set()
+        self._is_finishing = False
 
     def run(self, timeout: float | None = None) -> JobResult:
         """Runs the job to its end; stops the workers on KeyboardInterrupt."""
@@ -85,19 +89,17 @@ class Supervisor:
         guard = OrphanGuard()
         for folder in self.scratch:
             guard.remove(folder)
-        coordinator = failure = coordinator_code = None
+        failure = coordinator_code = None
         try:
-            coordinator = self._start_coordinator()
-            self._start(guard, coordinator)
-            timed_out = self._wait(coordinator, end)
-            if coordinator is not None and not timed_out:
-                self._wait_for_other_machines(coordinator, end)
+            self._coordinator = self._start_coordinator()
+            self._start(guard)
+            timed_out = self._wait(end)
         finally:
             for process in self._processes:
                 process.kill()
-            if coordinator is not None:
-                coordinator_code = coordinator.exit_code
-                failure = coordinator.stop()
+            if self._coordinator is not None:
+                coordinator_code = self._coordinator.exit_code
+                failure = self._coordinator.stop()
             guard.close()
         deadline = time.monotonic() + _OUTPUT_SECONDS
         for process in self._processes:
@@ -130,10 +132,11 @@ class Supervisor:
             ),
             workers=self.plan.workers,
             options=options,
-            reported=self.plan.reported,
+            is_launched=True,
         )
 
-    def _start(self, guard: OrphanGuard, coordinator: Coordinator | None) -> None:
+    def _start(self, guard: OrphanGuard) -> None:
+        coordinator = self._coordinator
         port = self.plan.coordinator[1] if coordinator is None else coordinator.port
         for index in self.plan.local:
             name = self.plan.workers[index].name
@@ -167,30 +170,20 @@ class Supervisor:
         name = self.plan.workers[worker_index].name
         return lambda bar: self.show_bar(bar and f"[{name}] {bar}")
 
-    def _wait(self, coordinator: Coordinator | None, end: float | None) -> bool:
-        """Waits for all workers to end; returns whether the timeout expired first."""
+    def _wait(self, end: float | None) -> bool:
+        """Waits for all workers to end; returns whether the timeout expired first.
+
+        Workers on other machines need the coordinator until they end, too.
+        """
         running = set(range(len(self._processes)))
-        num_forwarded = 0
-        reported: set[int] = set()
         while True:
             for position in sorted(running):
                 if self._processes[position].exit_code is not None:
                     running.discard(position)
-                    self._record_exit(position, coordinator)
-            for number in self.signals[num_forwarded:]:
-                num_forwarded += 1
-                # Schedulers repeat SIGTERM; only a user who insists sends SIGINT.
-                is_urgent = num_forwarded > 1 and number == signal.SIGINT
-                self._forward_signal(number, 0.0 if is_urgent else self.grace)
-            if coordinator is not None:
-                ended = self.ended_elsewhere()
-                for index in ended.keys() - reported:
-                    coordinator.report_exit(index, *ended[index])
-                reported |= ended.keys()
-            if coordinator is not None and (
-                coordinator.exit_code or coordinator.has_failure()
-            ):
-                self._notice_failure(self._options.failure_grace)
+                    self._record_exit(position)
+            for number in self.signals[self._num_forwarded :]:
+                self._forward_signal(number)
+            self._update_coordinator()
             now = time.monotonic()
             if self._reminder is not None and now > self._reminder:
                 self._remind(running)
@@ -200,35 +193,37 @@ class Supervisor:
                 self._failed += sorted(running)
                 return False
             self.poll()
-            if not running:
+            if not running and not self._is_needed_elsewhere():
                 return False
             time.sleep(_POLL_SECONDS)
 
-    def _wait_for_other_machines(
-        self, coordinator: Coordinator, end: float | None
-    ) -> None:
-        """Waits until workers on other machines no longer need the coordinator."""
-        if len(self.plan.local) == len(self.plan.workers):
+    def _update_coordinator(self) -> None:
+        coordinator = self._coordinator
+        if coordinator is None:
             return
-        coordinator.finish()
-        reminder = time.monotonic() + _REMINDER_SECONDS
-        limits = [time.monotonic() + self._options.idle_timeout]
-        limits += [limit for limit in (end, self._deadline) if limit is not None]
-        while coordinator.exit_code is None and not self.signals:
-            now = time.monotonic()
-            if any(now > limit for limit in limits):
-                return
-            if now > reminder:
-                reminder = now + _REMINDER_AGAIN_SECONDS
-                self.show(
-                    "mirrax launch: The workers here have ended. Waiting for those of "
-                    "other machines, which use the coordinator on this one."
-                )
-            time.sleep(_POLL_SECONDS)
+        ended = self.ended_elsewhere()
+        for index in ended.keys() - self._reported:
+            coordinator.report_exit(index, *ended[index])
+        self._reported |= ended.keys()
+        if coordinator.exit_code or coordinator.has_failure():
+            self._notice_failure(self._options.failure_grace)
 
-    def _record_exit(self, position: int, coordinator: Coordinator | None) -> None:
+    def _is_needed_elsewhere(self) -> bool:
+        """Returns whether workers on other machines use the coordinator here."""
+        coordinator = self._coordinator
+        if coordinator is None or len(self.plan.local) == len(self.plan.workers):
+            return False
+        if not self._is_finishing:
+            self._is_finishing = True
+            coordinator.finish()
+            self._reminder = time.monotonic() + _REMINDER_SECONDS
+            self._set_deadline(self._options.idle_timeout)
+        return coordinator.exit_code is None
+
+    def _record_exit(self, position: int) -> None:
         process = self._processes[position]
         has_failed = process.exit_code != 0
+        coordinator = self._coordinator
         report = self.report_exit if coordinator is None else coordinator.report_exit
         report(self.plan.local[position], process.describe_exit(), has_failed)
         if has_failed:
@@ -242,22 +237,30 @@ class Supervisor:
         self.failed_at = self.failed_at or time.monotonic()
         self._set_deadline(grace)
 
-    def _forward_signal(self, number: int, grace: float) -> None:
+    def _forward_signal(self, number: int) -> None:
+        self._num_forwarded += 1
+        # Schedulers repeat SIGTERM; only a user who insists sends SIGINT.
+        is_urgent = self._num_forwarded > 1 and number == signal.SIGINT
         for process in self._processes:
             # After a hang-up they save as well.
             process.signal(signal.SIGTERM if number == signal.SIGHUP else number)
-        self._set_deadline(grace)
+        self._set_deadline(0.0 if is_urgent else self.grace)
         self._reminder = time.monotonic() + _REMINDER_SECONDS
 
     def _remind(self, running: set[int]) -> None:
         self._reminder = None
-        names = ", ".join(
-            self._processes[position].name for position in sorted(running)
-        )
-        self.show(
-            f"mirrax launch: Waiting up to {self.grace:g} s for {names} to end. "
-            "Ctrl-C (SIGINT) ends them now."
-        )
+        names = ", ".join(self._processes[each].name for each in sorted(running))
+        if names:
+            text = (
+                f"Waiting up to {self.grace:g} s for {names} to end. Ctrl-C (SIGINT) "
+                "ends them now."
+            )
+        else:
+            text = (
+                "The workers here have ended. Waiting for those of other machines, "
+                "which use the coordinator on this one."
+            )
+        self.show(f"mirrax launch: {text}")
 
     def _set_deadline(self, seconds: float) -> None:
         deadline = time.monotonic() + seconds

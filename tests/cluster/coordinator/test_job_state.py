@@ -127,12 +127,7 @@ def test_death_is_told_at_once_with_phase_and_step():
 
 
 def test_launcher_can_say_how_a_worker_died():
-    job_state = JobState(
-        WORKERS,
-        limits(),
-        now=0,
-        reported=[0, 1],
-    )
+    job_state = JobState(WORKERS, limits(), now=0, is_launched=True)
     for index in range(3):
         job_state.add_worker(index, body(index), now=0)
     job_state.disconnect(0, now=1)
@@ -141,15 +136,6 @@ def test_launcher_can_say_how_a_worker_died():
     job_state.report_exit(0, "killed by SIGKILL", has_failed=True)
     job_state.tick(1.2)
     assert "died: killed by SIGKILL" in job_state.failure.message
-
-
-def test_death_on_another_machine_does_not_wait_for_a_launcher():
-    job_state = JobState(WORKERS, limits(), now=0, reported=[0, 1])
-    for index in range(3):
-        job_state.add_worker(index, body(index), now=0)
-    job_state.disconnect(2, now=1)
-    job_state.tick(1)
-    assert job_state.failure.worker == 2
 
 
 def test_first_failure_is_the_verdict():
@@ -302,7 +288,7 @@ WAITS = pytest.mark.parametrize(
 
 def start_with_waiting_worker(kind, waiting):
     """A job in which worker 0 misses worker 1, which has left but not ended."""
-    job_state = JobState(WORKERS, limits(), now=0, reported=[0, 1])
+    job_state = JobState(WORKERS, limits(), now=0, is_launched=True)
     for index in range(3):
         job_state.add_worker(index, body(index), now=0)
     job_state.receive(1, Message("leave"), 0)

@@ -63,7 +63,7 @@ class Coordinator:
     Args:
         port: The port to listen on; 0 for any.
         key: The job key that workers must prove to know.
-        workers, options, reported: See `JobState`.
+        workers, options, is_launched: See `JobState`.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Coordinator:
         key: bytes,
         workers: Sequence[Worker],
         options: JobOptions,
-        reported: Sequence[int] = (),
+        is_launched: bool = False,
     ) -> None:
         # Silences the logs of JAX's service: our own errors say more.
         environment = {
@@ -100,7 +100,7 @@ class Coordinator:
                 "key": key.hex(),
                 "workers": [[w.type, w.index, w.address] for w in workers],
                 "options": dataclasses.asdict(options),
-                "reported": list(reported),
+                "is_launched": is_launched,
             }
         )
 
@@ -183,7 +183,7 @@ def main() -> None:
         workers,
         JobOptions(**settings["options"]),
         time.monotonic(),
-        settings["reported"],
+        settings["is_launched"],
     )
     service = _connect_service(len(workers))
     key = bytes.fromhex(settings["key"])
