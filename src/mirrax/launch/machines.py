@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 from mirrax.cluster.job_options import JobOptions
 from mirrax.cluster.membership import join_address, split_address
@@ -45,6 +46,21 @@ class Machines:
     def key(self) -> bytes:
         """The key that launchers must prove to know."""
         return handshake.derive_key(self.leader, "", self.options.secret)
+
+    def describe(self, host_index: int) -> dict[str, Any]:
+        """Returns what a launcher says of itself when it connects to the leader."""
+        hosts = list(self.hosts)
+        return {"host": host_index, "hosts": hosts, "workers": self.num_workers}
+
+    def find_difference(self, body: dict[str, Any]) -> str:
+        """Returns why a launcher with this description has no part here, or ""."""
+        if body == self.describe(body["host"]):
+            return ""
+        return (
+            "All launchers of a job must have the same --hosts and -n. Received: "
+            f"{body['hosts']} with {body['workers']} workers, and {list(self.hosts)} "
+            f"with {self.num_workers} on the first machine."
+        )
 
     def plan(self, members: Sequence[int], host_index: int, token: str) -> LaunchPlan:
         """Returns the workers of an attempt with some of the machines."""
