@@ -129,10 +129,8 @@ class JobState:
         elif self.failure is not None:
             # The sender did not know of the failure yet.
             return
-        elif message.kind in ("progress", "broken", "stuck"):
+        elif message.kind == "progress":
             state.progress = PhaseReport(**message.fields)
-            state.has_broken_connection |= message.kind == "broken"
-            state.has_given_up |= message.kind == "stuck"
         elif message.kind == "exchange":
             self._add_payload(state, message)
         elif message.kind == "failed":
@@ -178,7 +176,7 @@ class JobState:
                 state.report_loss_at = None
                 text = _describe_death(state)
                 self._set_failure(state.make_failure(WorkerLost, text))
-        broken = [state for state in self.states if state.has_broken_connection]
+        broken = [each for each in self.states if each.progress.has_broken_connection]
         self._set_failure(liveness.find_finished(self.states, broken, now))
         if self.failure is not None:
             return
