@@ -81,7 +81,6 @@ class Supervisor:
         self._num_forwarded = 0
         # The workers of other machines whose ends the coordinator knows.
         self._reported: set[int] = set()
-        self._is_finishing = False
 
     def run(self, timeout: float | None = None) -> JobResult:
         """Runs the job to its end; stops the workers on KeyboardInterrupt."""
@@ -181,6 +180,9 @@ class Supervisor:
                 if self._processes[position].exit_code is not None:
                     running.discard(position)
                     self._record_exit(position)
+                    if not running:
+                        self._reminder = time.monotonic() + _REMINDER_SECONDS
+                        self._set_deadline(self._options.idle_timeout)
             for number in self.signals[self._num_forwarded :]:
                 self._forward_signal(number)
             self._update_coordinator()
@@ -213,11 +215,6 @@ class Supervisor:
         coordinator = self._coordinator
         if coordinator is None or len(self.plan.local) == len(self.plan.workers):
             return False
-        if not self._is_finishing:
-            self._is_finishing = True
-            coordinator.finish()
-            self._reminder = time.monotonic() + _REMINDER_SECONDS
-            self._set_deadline(self._options.idle_timeout)
         return coordinator.exit_code is None
 
     def _record_exit(self, position: int) -> None:

@@ -83,12 +83,9 @@ class JobState:
         all_joined = self._has_join_expired or all(
             state.has_joined for state in self.states
         )
-        return all_joined and not self._connected and not self.is_awaiting_exit_report
-
-    @property
-    def is_awaiting_exit_report(self) -> bool:
-        """Whether a worker disconnected and the launcher has not yet said why."""
-        return any(state.report_loss_at is not None for state in self.states)
+        # The launcher has not yet said why such a worker disconnected.
+        is_loss_open = any(state.report_loss_at is not None for state in self.states)
+        return all_joined and not self._connected and not is_loss_open
 
     def add_worker(self, index: int, body: dict[str, Any], now: float) -> str | None:
         """Registers a worker; returns the reason if it is refused."""

@@ -5,9 +5,8 @@ launcher starts it, or the first worker if there is no launcher. It exits with t
 or soon after its parent.
 
 It inherits a listening socket, so that workers can be started beside it. Standard
-input: one line of JSON settings, then lines that report exits of workers or ask it to
-finish; end of file means that the parent is gone. Standard output: the failure that
-ended the job.
+input: one line of JSON settings, then lines that report exits of workers; end of file
+means that the parent is gone. Standard output: the failure that ended the job.
 """
 
 from __future__ import annotations
@@ -112,12 +111,7 @@ class Coordinator:
     def report_exit(self, worker_index: int, how: str, has_failed: bool) -> None:
         """Reports how a worker ended, for the others' errors."""
         with contextlib.suppress(OSError):
-            self._send({"exit": [worker_index, how, has_failed]})
-
-    def finish(self) -> None:
-        """Lets the coordinator exit once no worker is connected."""
-        with contextlib.suppress(OSError):
-            self._send({"finish": True})
+            self._send([worker_index, how, has_failed])
 
     @property
     def exit_code(self) -> int | None:
@@ -159,8 +153,8 @@ class Coordinator:
         self.close()
         return Failure(**json.loads(last)) if last.endswith(b"\n") else None
 
-    def _send(self, fields: dict[str, Any]) -> None:
-        self._to_process.write(json.dumps(fields).encode() + b"\n")
+    def _send(self, value: Any) -> None:
+        self._to_process.write(json.dumps(value).encode() + b"\n")
         self._to_process.flush()
 
 
