@@ -200,7 +200,7 @@ def test_follower_that_is_preempted_between_attempts_can_be_requeued(lead, follo
     assert follow(machines, 1).next_attempt([signal.SIGINT]) == 130
 
 
-def test_preempted_follower_has_the_exit_code_of_its_workers(lead, follow):
+def test_preempted_follower_has_the_exit_code_of_its_workers(lead, follow, tmp_path):
     machines = make_machines()
     leader, follower = lead(machines), follow(machines, 1)
     leader.start_attempt(())
@@ -210,7 +210,7 @@ def test_preempted_follower_has_the_exit_code_of_its_workers(lead, follow):
         signals.append(signal.SIGTERM)
 
     command = [sys.executable, SCRIPT, "tidy"]
-    assert follow_job(follower, command, show=stop, signals=signals) == 7
+    assert follow_job(follower, command, tmp_path, show=stop, signals=signals) == 7
 
 
 def test_missing_machine_is_named(lead):

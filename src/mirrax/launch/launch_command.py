@@ -45,8 +45,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         machines = _find_machines(options)
     except ValueError as error:
         return _complain(error, 2)
-    except OSError as error:
-        return _complain(_explain(error), 1)
     try:
         launchers = _meet(options, machines)
         command = _command(options)
@@ -58,11 +56,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "show_bar": CONSOLE.show_bar,
             "grace": options.grace,
         }
-        with received_signals() as launched["signals"]:
+        with (
+            received_signals() as launched["signals"],
+            tempfile.TemporaryDirectory(prefix="mirrax-launch-") as name,
+        ):
+            folder = pathlib.Path(name)
             launched["max_restarts"] = options.max_restarts
             if isinstance(launchers, Follower):
-                return follow_job(launchers, command, **launched)
-            result = run_job(launchers, command, **launched)
+                return follow_job(launchers, command, folder, **launched)
+            result = run_job(launchers, command, folder, **launched)
     except JobError as error:
         return _complain(error, EXIT_CODE)
     except RuntimeError as error:

@@ -58,13 +58,13 @@ def run(
         result = run_job(
             Alone(workers),
             [sys.executable, "-m", "mirrax.launch.worker_main", name],
+            folder,
             max_restarts=max_restarts,
             devices_per_worker=devices_per_worker,
             environment={**os.environ, **(environment or {})},
             show=show or CONSOLE.show_line,
             show_bar=CONSOLE.show_bar if show is None else lambda _: None,
             timeout=timeout,
-            scratch=[folder],
         )
         _check(result, timeout)
         return [

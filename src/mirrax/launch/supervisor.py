@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import os
 import pathlib
 import signal
 import time
@@ -34,17 +33,15 @@ class Supervisor:
     Args:
         plan: The workers to start.
         command: The command of each worker.
-        devices_per_worker: CPU devices of each worker; None for the configured number.
+        folder: A folder for files of the job; removed if this process dies.
         environment: The base environment variables.
-        log_folder: The folder for log files, one for each worker.
         show: Called with each line of output, prefixed with its worker.
+        signals: The signals received so far, see `received_signals`.
+        devices_per_worker: CPU devices of each worker; None for the configured number.
+        log_folder: The folder for log files, one for each worker.
         show_bar: Called with each state of the first worker's progress bar.
         grace: Seconds for workers to exit after SIGINT or SIGTERM.
-        scratch: Folders to remove if this process dies.
         attempt: How many attempts came before; later ones append to the log files.
-        record: The file for the steps of the first worker here.
-        signals: The signals received so far, see `received_signals`.
-        poll: Called repeatedly while the workers run.
         ended_elsewhere: Returns how workers of other machines have ended, and whether
             they failed, by index.
         report_exit: Called with the same of a worker here, if the coordinator is
@@ -53,25 +50,24 @@ class Supervisor:
 
     plan: LaunchPlan
     command: Sequence[str]
+    folder: pathlib.Path
     _: dataclasses.KW_ONLY
+    environment: Mapping[str, str]
+    show: Callable[[str], None]
+    signals: Sequence[int]
     devices_per_worker: int | None = None
-    environment: Mapping[str, str] = dataclasses.field(
-        default_factory=lambda: dict(os.environ)
-    )
     log_folder: pathlib.Path | None = None
-    show: Callable[[str], None] = print
     show_bar: Callable[[str], None] = lambda _: None
     grace: float = 30.0
-    scratch: Sequence[pathlib.Path] = ()
     attempt: int = 0
-    record: pathlib.Path | None = None
-    signals: Sequence[int] = ()
-    poll: Callable[[], object] = lambda: None
     ended_elsewhere: Callable[[], Mapping[int, tuple[str, bool]]] = dict
     report_exit: Callable[[int, str, bool], object] = lambda *_: None
 
     def __post_init__(self) -> None:
         self.failed_at: float | None = None
+        # The steps of the first worker here.
+        self._record = self.folder / f"steps-{self.attempt}"
+        step_record.create(self._record)
         self._options = read_options(self.environment)
         self._processes: list[WorkerProcess] = []
         self._failed: list[int] = []
@@ -82,17 +78,28 @@ class Supervisor:
         # The workers of other machines whose ends the coordinator knows.
         self._reported: set[int] = set()
 
-    def run(self, timeout: float | None = None) -> JobResult:
-        """Runs the job to its end; stops the workers on KeyboardInterrupt."""
+    @property
+    def steps(self) -> AttemptSteps:
+        """The steps of this attempt so far."""
+        return step_record.read(self._record)
+
+    def run(
+        self, timeout: float | None = None, poll: Callable[[], object] = lambda: None
+    ) -> JobResult:
+        """Runs the job to its end; stops the workers on KeyboardInterrupt.
+
+        Args:
+            timeout: Seconds after which the workers are killed.
+            poll: Called repeatedly while the workers run.
+        """
         end = None if timeout is None else time.monotonic() + timeout
         guard = OrphanGuard()
-        for folder in self.scratch:
-            guard.remove(folder)
+        guard.remove(self.folder)
         failure = coordinator_code = None
         try:
             self._coordinator = self._start_coordinator()
             self._start(guard)
-            timed_out = self._wait(end)
+            timed_out = self._wait(end, poll)
         finally:
             for process in self._processes:
                 process.kill()
@@ -111,12 +118,9 @@ class Supervisor:
             signal_number,
             failure,
             timed_out,
-            self._read_steps(),
+            self.steps,
             coordinator_code,
         )
-
-    def _read_steps(self) -> AttemptSteps:
-        return AttemptSteps() if self.record is None else step_record.read(self.record)
 
     def _start_coordinator(self) -> Coordinator | None:
         if not self.plan.hosts_coordinator:
@@ -148,8 +152,8 @@ class Supervisor:
             )
             # A worker of another job may have started this one.
             environment.pop(step_record.VARIABLE, None)
-            if index == self.plan.local[0] and self.record is not None:
-                environment[step_record.VARIABLE] = str(self.record)
+            if index == self.plan.local[0]:
+                environment[step_record.VARIABLE] = str(self._record)
             process = WorkerProcess(
                 name,
                 self.command,
@@ -169,7 +173,7 @@ class Supervisor:
         name = self.plan.workers[worker_index].name
         return lambda bar: self.show_bar(bar and f"[{name}] {bar}")
 
-    def _wait(self, end: float | None) -> bool:
+    def _wait(self, end: float | None, poll: Callable[[], object]) -> bool:
         """Waits for all workers to end; returns whether the timeout expired first.
 
         Workers on other machines need the coordinator until they end, too.
@@ -194,7 +198,7 @@ class Supervisor:
             if self._deadline is not None and now > self._deadline:
                 self._failed += sorted(running)
                 return False
-            self.poll()
+            poll()
             if not running and not self._is_needed_elsewhere():
                 return False
             time.sleep(_POLL_SECONDS)
@@ -225,7 +229,7 @@ class Supervisor:
         report(self.plan.local[position], process.describe_exit(), has_failed)
         if has_failed:
             self._failed.append(position)
-            is_planned = self._read_steps().is_preempted
+            is_planned = self.steps.is_preempted
             self._notice_failure(
                 self.grace if is_planned else self._options.failure_grace
             )
