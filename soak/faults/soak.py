@@ -23,8 +23,8 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2]))
 
-from mirrax.launch.supervisor import Supervisor
-from mirrax.launch.worker_plan import plan_local
+from mirrax.launch.machines import Alone
+from mirrax.launch.restarts import run_job
 from tools.measured_tables import write_table
 
 PROGRAM = pathlib.Path(__file__).with_name("program.py")
@@ -149,13 +149,14 @@ def run(plan):
     with tempfile.TemporaryDirectory(prefix="mirrax-soak-") as folder:
         limits = LIMITS | PATIENT if plan.kind in HARMLESS else LIMITS
         words = (plan.kind, plan.moment, plan.culprit, plan.delay, folder)
-        supervisor = Supervisor(
-            plan_local(plan.num_workers),
+        outcome = run_job(
+            Alone(plan.num_workers),
             [sys.executable, str(PROGRAM), *map(str, words)],
+            pathlib.Path(folder),
             environment={**os.environ, "JAX_PLATFORMS": "cpu", **limits},
             show=lambda line: None,
+            timeout=DEADLINE,
         )
-        outcome = supervisor.run(timeout=DEADLINE)
     ended = time.time()
     faults = [
         float(found)

@@ -279,7 +279,7 @@ def test_address_of_another_machine_is_explained():
     process = launch("--hosts", "192.0.2.1:7000", "--host-index", "0", SCRIPT, "show")
     _, errors = process.communicate(timeout=240)
     assert process.returncode == 2
-    assert "must be able to listen on its address. Received: 192.0.2.1:7000" in errors
+    assert "must be able to listen on its address. Received: 192.0.2.1:7001" in errors
 
 
 def test_full_disk_is_no_matter_of_the_port(tmp_path, monkeypatch, capsys):

@@ -116,9 +116,9 @@ def test_launcher_that_comes_back_takes_part_in_the_next_attempt(lead, follow):
     leader = lead(machines)
     follow(machines, 1)
     leader.start_attempt(())
-    before = leader._connections[1]
+    before = leader._launchers[1]
     again = follow(machines, 1)
-    while leader._connections[1] is before:
+    while leader._launchers[1] is before:
         time.sleep(0.01)
     cause = leader.collect(result_of(STOPPED, 75), ()).cause
     assert cause.kind == "LauncherLost"
@@ -143,7 +143,7 @@ def test_machine_that_is_gone_is_left_out_of_an_elastic_job(lead, follow):
     first = follow(machines, 1)
     second.report(result_of(KILLED, 137), is_leaving=False)
     leader.collect(result_of(STOPPED, 75), ())
-    while len(leader._connections) < 2:
+    while len(leader._launchers) < 2:
         time.sleep(0.01)
     assert len(leader.start_attempt(()).workers) == 3
 
@@ -183,6 +183,16 @@ def test_signal_ends_the_wait_for_other_machines(lead, follow):
     timer.join()
 
 
+def test_leader_that_is_stopped_before_an_attempt_starts_no_other_machine(lead, follow):
+    machines = make_machines(count=3)
+    leader, follower = lead(machines), follow(machines, 1)
+    while not leader._launchers:
+        time.sleep(0.01)
+    leader.start_attempt([signal.SIGTERM])
+    leader.finish(75)
+    assert follower.next_attempt(()) == 75
+
+
 def test_follower_that_is_preempted_between_attempts_can_be_requeued(lead, follow):
     machines = make_machines()
     lead(machines)
@@ -190,7 +200,7 @@ def test_follower_that_is_preempted_between_attempts_can_be_requeued(lead, follo
     assert follow(machines, 1).next_attempt([signal.SIGINT]) == 130
 
 
-def test_preempted_follower_has_the_exit_code_of_its_workers(lead, follow):
+def test_preempted_follower_has_the_exit_code_of_its_workers(lead, follow, tmp_path):
     machines = make_machines()
     leader, follower = lead(machines), follow(machines, 1)
     leader.start_attempt(())
@@ -200,7 +210,7 @@ def test_preempted_follower_has_the_exit_code_of_its_workers(lead, follow):
         signals.append(signal.SIGTERM)
 
     command = [sys.executable, SCRIPT, "tidy"]
-    assert follow_job(follower, command, show=stop, signals=signals) == 7
+    assert follow_job(follower, command, tmp_path, show=stop, signals=signals) == 7
 
 
 def test_missing_machine_is_named(lead):
@@ -218,13 +228,23 @@ def test_stranger_is_refused(lead, follow):
         follow(stranger, 1)
 
 
+@pytest.mark.parametrize("change", [{"num_workers": 2}, {"hosts": ()}])
+def test_launcher_with_other_options_is_refused(lead, follow, change):
+    machines = make_machines()
+    lead(machines)
+    hosts = change.get("hosts", machines.hosts) or (*machines.hosts, "127.0.0.3:1")
+    other = dataclasses.replace(machines, **{**change, "hosts": hosts})
+    with pytest.raises(RuntimeError, match="must have the same --hosts and -n"):
+        follow(other, 1)
+
+
 def test_lost_leader_ends_the_job_elsewhere(lead, follow):
     machines = make_machines()
     leader = lead(machines)
     follower = follow(machines, 1)
-    while not leader._connections:
+    while not leader._launchers:
         time.sleep(0.01)
-    leader._connections[1].shutdown(socket.SHUT_RDWR)
+    leader._launchers[1].connection.shutdown(socket.SHUT_RDWR)
     assert follower.next_attempt(()) == 75
 
 
@@ -274,6 +294,18 @@ def test_job_of_two_launchers_is_started_again(tmp_path):
     assert "worker 1: KeyError: 'the cause'. Restart 1 of 1 in 1 s." in first
     assert first.count("[worker 0] done") >= 1
     assert "[worker 1] done" in second
+
+
+def test_worker_that_ends_before_it_joins_ends_a_job_without_restarts():
+    program = (SCRIPT, "import_nothing_on_the_second")
+    with launchers(find_hosts(2), *program, count=2) as processes:
+        # Less than the time that workers have to join.
+        outputs = [process.communicate(timeout=240)[0] for process in processes]
+    assert [process.returncode for process in processes] == [1, 1]
+    error = "ModuleNotFoundError: No module named 'no_such_module'"
+    first = f"mirrax launch: worker 1 failed first: {error} (exit code 1).\nTraceback"
+    assert first in outputs[0]
+    assert f"mirrax launch: worker 1: {error}." in outputs[1]
 
 
 @pytest.mark.slow

@@ -31,24 +31,35 @@ def test_traceback_is_found_with_what_led_to_it():
     child, shown = run(CHAINED)
     assert child.describe_exit() == "exit code 1"
     assert shown[0] == "before"
-    lines = child.find_traceback().splitlines()
+    error, trace = child.find_error()
+    lines = trace.splitlines()
     assert lines[0] == "Traceback (most recent call last):"
     assert "ZeroDivisionError: division by zero" in lines
-    assert lines[-1] == "KeyError: 'second'"
+    assert lines[-1] == error == "KeyError: 'second'"
 
 
 def test_only_the_last_traceback_counts():
     program = "import traceback\ntry: 1/0\nexcept Exception: traceback.print_exc()\n"
     child, _ = run(program + "raise KeyError('last')")
-    assert "ZeroDivisionError" not in child.find_traceback()
-    assert child.find_traceback().endswith("KeyError: 'last'")
+    error, trace = child.find_error()
+    assert "ZeroDivisionError" not in trace
+    assert trace.endswith(error)
+    assert error == "KeyError: 'last'"
+
+
+def test_error_of_the_job_counts_after_an_exception_that_was_caught():
+    program = "import traceback\ntry: 1/0\nexcept Exception: traceback.print_exc()\n"
+    end = "print('mirrax.errors.WorkerLost: worker 1 died.\\nLook at its log.')"
+    child, _ = run(program + end)
+    error = "mirrax.errors.WorkerLost: worker 1 died."
+    assert child.find_error() == (error, f"{error}\nLook at its log.")
 
 
 def test_signal_is_named_and_counted_as_shells_do():
     child, _ = run("import os; os.kill(os.getpid(), 9)")
     assert child.exit_code == 137
     assert child.describe_exit() == "killed by SIGKILL"
-    assert child.find_traceback() == ""
+    assert child.find_error() == ("", "")
 
 
 def test_good_end_is_described_as_an_early_one():

@@ -303,6 +303,13 @@ def test_program_that_ends_without_wait_reports_a_failed_save(tmp_path):
     assert latest_checkpoint(tmp_path) == str(tmp_path / "ckpt-0")
 
 
+def test_failed_save_of_a_program_without_standard_output_has_its_exit_code(tmp_path):
+    shell = ("sh", "-c", 'exec "$@" >&-', "sh")
+    ended = end_without_wait(tmp_path, "fail", *shell)
+    assert ended.returncode == 1
+    assert "CheckpointWriteError" in ended.stderr
+
+
 @pytest.mark.parametrize(
     "ending", [pytest.param("thread", marks=pytest.mark.slow), "only thread"]
 )
@@ -312,9 +319,9 @@ def test_thread_may_save_after_the_main_thread_has_ended(tmp_path, ending):
     assert [path.name for path in tmp_path.glob("ckpt-*")] == ["ckpt-2"]
 
 
-def end_without_wait(directory, ending):
+def end_without_wait(directory, ending, *before):
     program = pathlib.Path(__file__).with_name("unfinished.py")
-    command = [sys.executable, program, str(directory), ending]
+    command = [*before, sys.executable, program, str(directory), ending]
     options = {"capture_output": True, "text": True, "timeout": 240}
     return subprocess.run(command, check=False, **options)
 

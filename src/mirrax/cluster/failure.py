@@ -26,6 +26,8 @@ class PhaseReport:
         waiting: Seconds it has been waiting; None if it is not.
         limit: Seconds of waiting after which the others count as stuck.
         is_compiling: Whether it compiles a program meanwhile.
+        has_given_up: Whether the others count as stuck, whatever the limit.
+        has_broken_connection: Whether a connection to another worker broke.
     """
 
     count: int = 0
@@ -34,6 +36,8 @@ class PhaseReport:
     waiting: float | None = None
     limit: float = float("inf")
     is_compiling: bool = False
+    has_given_up: bool = False
+    has_broken_connection: bool = False
 
     def as_fields(self) -> dict[str, Any]:
         """Returns the fields of a message."""

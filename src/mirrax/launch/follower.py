@@ -26,7 +26,7 @@ class Follower:
     def __init__(self, machines: Machines, host_index: int) -> None:
         self._machines = machines
         self._host_index = host_index
-        body = {"role": "launcher", "host": host_index}
+        body = machines.describe(host_index)
         timeout = machines.options.join_timeout
         self._client = connect(machines.leader, machines.key, body, timeout)
         self._messages: queue.SimpleQueue[Message] = queue.SimpleQueue()
@@ -73,7 +73,12 @@ class Follower:
         """
         cause = None if result.cause is None else dataclasses.asdict(result.cause)
         with contextlib.suppress(OSError):
-            fields = {"cause": cause, "is_leaving": is_leaving}
+            fields = {
+                "cause": cause,
+                "exit_code": result.exit_code,
+                "report": result.report,
+                "is_leaving": is_leaving,
+            }
             self._client.send(Message("ended", fields))
 
     def _read(self) -> None:

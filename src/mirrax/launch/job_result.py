@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from mirrax.cluster.failure import Failure
 from mirrax.cluster.job_options import EXIT_CODE
 from mirrax.cluster.step_record import AttemptSteps
-from mirrax.cluster.worker.tracebacks import find_error_line
 from mirrax.errors import ProgramMismatch, WorkerFailed
 from mirrax.launch.worker_plan import LaunchPlan
 from mirrax.launch.worker_process import WorkerProcess, describe_code
@@ -155,8 +154,7 @@ def make_result(
         if failure is not None and is_named and (not causes or _is_mismatch(failure)):
             # Such as one that ended with 0, too early.
             first = plan.local.index(failure.worker or 0)
-        report = _report(processes[first], failure)
-        cause = _find_cause(processes[first], failure)
+        cause, report = _explain(processes[first], failure)
         if codes[first] == EXIT_CODE and not is_named:
             cause = dataclasses.replace(cause, is_consequence=True)
     return JobResult(codes, logs, code, report, first, timed_out, cause)
@@ -174,31 +172,24 @@ def stop_without_workers(signal_number: int, requeue_code: int) -> JobResult:
     return JobResult([], [], code, report, None, False, is_preempted=is_preempted)
 
 
-def _report(process: WorkerProcess, failure: Failure | None) -> str:
+def _explain(process: WorkerProcess, failure: Failure | None) -> tuple[Cause, str]:
+    """Returns why a worker failed, and a report with its traceback."""
     how = process.describe_exit()
-    report = f"{process.name} failed first: {how}."
+    error, trace = process.find_error()
     if failure is not None and _repeats(process, failure):
-        return f"{report}\n{failure.error}: {failure.message}"
-    trace = process.find_traceback()
-    if not trace and failure is not None and failure.error == WorkerFailed.__name__:
-        trace = failure.message
-    error = find_error_line(trace)
-    if error:
-        report = f"{process.name} failed first: {error} ({how})."
-    return f"{report}\n{trace}" if trace else report
-
-
-def _find_cause(process: WorkerProcess, failure: Failure | None) -> Cause:
-    if failure is not None and _repeats(process, failure):
-        first_sentence = failure.message.partition(". ")[0]
-        text = f"{failure.error}: {first_sentence}"
-        return Cause(process.name, failure.error, text)
-    error = process.find_error()
-    if error:
+        trace = f"{failure.error}: {failure.message}"
+        cause = Cause(process.name, failure.error, trace.partition(". ")[0])
+    elif error:
         kind = error.partition(":")[0].rpartition(".")[2]
-        return Cause(process.name, kind, textwrap.shorten(error, _MAX_TEXT))
-    how = process.describe_exit()
-    return Cause(process.name, _kind_of(how), how)
+        cause = Cause(process.name, kind, textwrap.shorten(error, _MAX_TEXT))
+    else:
+        cause = Cause(process.name, _kind_of(how), how)
+        if failure is not None and failure.error == WorkerFailed.__name__:
+            trace = failure.message
+    # One that the trace does not begin with.
+    shown = how if trace.startswith(error) else f"{error} ({how})"
+    report = f"{process.name} failed first: {shown}."
+    return cause, f"{report}\n{trace}" if trace else report
 
 
 def _kind_of(how: str) -> str:

@@ -22,7 +22,7 @@ from mirrax.launch.machines import Alone, Machines
 from mirrax.launch.restarts import follow_job, run_job
 from mirrax.launch.supervisor import received_signals
 from mirrax.launch.worker_output import CONSOLE
-from mirrax.launch.worker_plan import LaunchPlan, plan_hosts, plan_local
+from mirrax.launch.worker_plan import plan_hosts
 
 _DESCRIPTION = """\
 Starts SCRIPT on several workers, which find each other through TF_CONFIG. Prints the
@@ -34,7 +34,7 @@ traceback of the first worker that fails, and exits with its exit code.
   mirrax launch -n 4 --max-restarts 3 train.py
 """
 
-_MINIMA = {"devices_per_worker": 1, "grace": 0, "max_restarts": 0}
+_MINIMA = {"workers": 1, "devices_per_worker": 1, "grace": 0, "max_restarts": 0}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -42,12 +42,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parse(arguments)
     try:
         _check(options)
-        _plan(options)
         machines = _find_machines(options)
     except ValueError as error:
         return _complain(error, 2)
-    except OSError as error:
-        return _complain(_explain(error), 1)
     try:
         launchers = _meet(options, machines)
         command = _command(options)
@@ -59,12 +56,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "show_bar": CONSOLE.show_bar,
             "grace": options.grace,
         }
-        with received_signals() as launched["signals"]:
+        with (
+            received_signals() as launched["signals"],
+            tempfile.TemporaryDirectory(prefix="mirrax-launch-") as name,
+        ):
+            folder = pathlib.Path(name)
+            launched["max_restarts"] = options.max_restarts
             if isinstance(launchers, Follower):
-                return follow_job(launchers, command, **launched)
-            result = run_job(
-                launchers, command, max_restarts=options.max_restarts, **launched
-            )
+                return follow_job(launchers, command, folder, **launched)
+            result = run_job(launchers, command, folder, **launched)
     except JobError as error:
         return _complain(error, EXIT_CODE)
     except RuntimeError as error:
@@ -199,28 +199,24 @@ def _check(options: argparse.Namespace) -> None:
             ) from None
 
 
-def _plan(options: argparse.Namespace) -> LaunchPlan:
+def _find_machines(options: argparse.Namespace) -> Machines | None:
+    """Returns the machines whose launchers agree; None if there is only this one."""
     if (options.hosts is None) != (options.host_index is None):
         raise ValueError(
             "--hosts and --host-index belong together. Received: "
             f"--hosts {options.hosts}, --host-index {options.host_index}."
         )
-    if options.hosts is None:
-        return plan_local(options.workers)
-    return plan_hosts(options.hosts.split(","), options.host_index, options.workers)
-
-
-def _find_machines(options: argparse.Namespace) -> Machines | None:
-    """Returns the machines whose launchers must agree; None if they need not."""
     if options.elastic is not None and not (options.hosts and options.max_restarts):
         raise ValueError(
             "--elastic counts machines, so it needs --hosts, and --max-restarts. "
             f"Received: --hosts {options.hosts}, --max-restarts {options.max_restarts}."
             " On one machine --max-restarts alone starts all workers again."
         )
-    if options.hosts is None or not options.max_restarts:
+    if options.hosts is None:
         return None
     hosts = tuple(options.hosts.split(","))
+    # Raises if one of them is wrong.
+    plan_hosts(hosts, options.host_index, options.workers)
     minimum, maximum = _parse_elastic(options.elastic, len(hosts))
     settings = read_options(_environment(options))
     return Machines(hosts, options.workers, minimum, maximum, settings)
@@ -230,7 +226,7 @@ def _meet(
     options: argparse.Namespace, machines: Machines | None
 ) -> Alone | Leader | Follower:
     if machines is None:
-        return Alone(lambda: _plan(options))
+        return Alone(options.workers)
     if options.host_index == 0:
         grace = max(options.grace, machines.options.failure_grace)
         return Leader(machines, CONSOLE.show_line, grace)

@@ -8,7 +8,7 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from mirrax.cluster.membership import split_address
 from mirrax.cluster.net import handshake
@@ -29,6 +29,37 @@ _MORE_SECONDS = 30.0
 _CHUNK = 1 << 16
 
 
+@dataclasses.dataclass
+class _Launcher:
+    """The launcher of another machine, from its connection to its end.
+
+    Args:
+        index: The index of its machine.
+        exits: How its workers have ended in this attempt, and whether they failed.
+        report: How this attempt has ended there; None while it runs.
+    """
+
+    index: int
+    connection: socket.socket
+    is_connected: bool = True
+    exits: dict[int, tuple[str, bool]] = dataclasses.field(default_factory=dict)
+    report: Message | None = None
+
+    @property
+    def is_running(self) -> bool:
+        return self.is_connected and self.report is None
+
+    @property
+    def is_gone(self) -> bool:
+        return self.report is None or bool(self.report["is_leaving"])
+
+    def take(self, message: Message) -> None:
+        if message.kind == "exit":
+            self.exits[message["worker"]] = message["how"], message["has_failed"]
+        else:
+            self.report = message
+
+
 class Leader:
     """The first machine's side: it starts attempts and collects their results.
 
@@ -42,13 +73,9 @@ class Leader:
         self._machines = machines
         self._end_seconds = _END_SECONDS + grace
         self._show = show
-        self._members: list[int] = []
-        self._has_started = False
-        self._connections: dict[int, socket.socket] = {}
-        # Those of the current attempt; a launcher may have come back since.
-        self._started: dict[int, socket.socket] = {}
-        self._reports: dict[int, Message] = {}
-        self._exits: dict[int, tuple[str, bool]] = {}
+        # Those that are connected, by machine, and those of the current attempt.
+        self._launchers: dict[int, _Launcher] = {}
+        self._others: list[_Launcher] | None = None
         self._strangers: set[str] = set()
         self._changed = threading.Condition()
         host = machines.options.bind or find_own_host(machines.hosts)
@@ -58,127 +85,116 @@ class Leader:
     def start_attempt(self, signals: Sequence[int]) -> LaunchPlan:
         """Waits for enough machines and starts them; returns the plan of this one.
 
-        Raises `CollectiveTimeout` if too few machines have come.
+        Raises `CollectiveTimeout` if too few machines have come. After a signal it
+        starts none: no coordinator would wait for their workers.
         """
         token = secrets.token_hex(16)
-        self._members = self._gather(signals)
-        self._reports.clear()
-        self._exits.clear()
-        self._started = dict(self._connections)
-        fields = {"members": self._members, "token": token}
-        for index in self._members[1:]:
-            self._send(index, Message("attempt", fields))
-        return self._machines.plan(self._members, 0, token)
+        self._others = self._gather(signals)
+        members = [0, *(launcher.index for launcher in self._others)]
+        for launcher in () if signals else self._others:
+            launcher.exits, launcher.report = {}, None
+            fields = {"members": members, "token": token}
+            self._send(launcher, Message("attempt", fields))
+        return self._machines.plan(members, 0, token)
 
     def ended_workers(self) -> dict[int, tuple[str, bool]]:
         """Returns how workers of other machines have ended, and whether they failed."""
         size = self._machines.num_workers
-        gone = {
-            position * size + rank: ("its launcher is gone", False)
-            for position, index in enumerate(self._members)
-            if position > 0 and self._is_lost(index)
-            for rank in range(size)
-        }
-        return gone | self._exits
+        ended: dict[int, tuple[str, bool]] = {}
+        for position, launcher in enumerate(self._others or (), 1):
+            if launcher.report is None and not launcher.is_connected:
+                ranks = range(position * size, (position + 1) * size)
+                ended |= dict.fromkeys(ranks, ("its launcher is gone", False))
+            ended |= launcher.exits
+        return ended
 
     def collect(self, result: JobResult, signals: Sequence[int]) -> JobResult:
         """Waits until the attempt has ended everywhere; returns the whole result.
 
         Another signal ends the wait.
         """
-        others = self._members[1:]
+        others = self._others or []
         num_signals = len(signals)
-        self._wait(
-            lambda: not self._missing(others) or len(signals) > num_signals,
-            self._end_seconds,
-        )
-        for index in self._missing(others):
-            self._forget(index)
-        gone = [index for index in others if self._is_gone(index)]
-        can_go_on = len(self._members) - len(gone) >= self._machines.min_hosts
-        if result.is_preempted and not (gone and can_go_on):
+
+        def has_ended() -> bool:
+            is_running = any(launcher.is_running for launcher in others)
+            return not is_running or len(signals) > num_signals
+
+        self._wait(has_ended, self._end_seconds)
+        for launcher in others:
+            if launcher.is_running:
+                self._forget(launcher)
+        num_left = 1 + sum(not launcher.is_gone for launcher in others)
+        can_go_on = num_left >= self._machines.min_hosts
+        if result.is_preempted and not (num_left <= len(others) and can_go_on):
             return result
-        causes = [result.cause, *(self._cause_of(i, can_go_on) for i in others)]
-        known = [cause for cause in causes if cause is not None]
+        results = [result, *(self._result_of(x, result, can_go_on) for x in others)]
+        failed = [each for each in results if each.cause is not None]
         # A worker that stopped because of another one is not the cause.
-        first = min(known, key=lambda cause: cause.is_consequence, default=None)
-        code = result.exit_code or (0 if first is None else 1)
-        return dataclasses.replace(result, cause=first, exit_code=code)
+        return min(failed, key=_is_consequence, default=result)
 
     def finish(self, exit_code: int) -> None:
         """Tells all machines that the job is over."""
-        for index in list(self._connections):
-            self._send(index, Message("over", {"exit_code": exit_code}))
-            with contextlib.suppress(KeyError, OSError):
-                self._connections[index].shutdown(socket.SHUT_WR)
+        for launcher in list(self._launchers.values()):
+            self._send(launcher, Message("over", {"exit_code": exit_code}))
+            with contextlib.suppress(OSError):
+                launcher.connection.shutdown(socket.SHUT_WR)
         with contextlib.suppress(OSError):
             # Closing alone does not wake the thread that accepts.
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
 
-    def _gather(self, signals: Sequence[int]) -> list[int]:
-        """Returns the machines of the next attempt, this one first."""
+    def _gather(self, signals: Sequence[int]) -> list[_Launcher]:
+        """Returns the launchers of the other machines of the next attempt."""
         minimum, maximum = self._machines.min_hosts, self._machines.max_hosts
         start = time.monotonic()
         # Later, those that are gone are not waited for.
-        more = 0.0 if self._has_started else _MORE_SECONDS
+        more = _MORE_SECONDS if self._others is None else 0.0
 
         def has_enough() -> bool:
-            count = 1 + len(self._connections)
+            count = 1 + len(self._launchers)
             waited = time.monotonic() - start
             is_complete = count >= maximum or (count >= minimum and waited >= more)
             return is_complete or bool(signals)
 
         timeout = self._machines.options.join_timeout
         self._wait(has_enough, timeout)
-        present = [0, *sorted(self._connections)][:maximum]
-        if len(present) < minimum and not signals:
-            missing = [
-                host
-                for index, host in enumerate(self._machines.hosts)
-                if index not in present
-            ]
+        present = [one for _, one in sorted(self._launchers.items())][: maximum - 1]
+        hosts = self._machines.hosts
+        if 1 + len(present) < minimum and not signals:
+            known = {0, *(launcher.index for launcher in present)}
+            missing = [host for i, host in enumerate(hosts) if i not in known]
             raise CollectiveTimeout(
                 f"{minimum} machines must come within {timeout:g} s. "
                 f"Received: no launcher of {', '.join(missing)}. Start it there, check "
                 f"that it reaches {self._machines.leader}, or set MIRRAX_JOIN_TIMEOUT."
             )
-        if self._has_started and present != self._members:
+        before = present if self._others is None else self._others
+        if [x.index for x in present] != [x.index for x in before]:
             self._show(
-                f"mirrax launch: Continuing with {len(present)} of "
-                f"{len(self._machines.hosts)} machines."
+                f"mirrax launch: Continuing with {1 + len(present)} of {len(hosts)} "
+                "machines."
             )
-        self._has_started = True
         return present
 
-    def _missing(self, others: Collection[int]) -> list[int]:
-        """Returns the machines that still run the attempt."""
-        return [
-            index
-            for index in others
-            if index not in self._reports
-            and index in self._connections
-            and self._connections[index] is self._started.get(index)
-        ]
-
-    def _is_lost(self, index: int) -> bool:
-        """Returns whether a launcher has left the attempt without a report."""
-        return index not in self._reports and not self._missing([index])
-
-    def _is_gone(self, index: int) -> bool:
-        report = self._reports.get(index)
-        return report is None or bool(report["is_leaving"])
-
-    def _cause_of(self, index: int, can_go_on: bool) -> Cause | None:
-        report = self._reports.get(index)
-        host = self._machines.hosts[index]
-        if report is None:
-            return Cause(host, "LauncherLost", "its launcher is gone")
-        if report["is_leaving"]:
+    def _result_of(
+        self, launcher: _Launcher, own: JobResult, can_go_on: bool
+    ) -> JobResult:
+        """Returns the result with what has happened on another machine."""
+        message = launcher.report
+        host = self._machines.hosts[launcher.index]
+        code, report = own.exit_code or 1, own.report
+        if message is None:
+            cause = Cause(host, "LauncherLost", "its launcher is gone")
+        elif message["is_leaving"]:
             kind = "LauncherLeft" if can_go_on else STOPPED
-            return Cause(host, kind, "a signal has ended its launcher")
-        fields = report["cause"]
-        return None if fields is None else Cause(**fields)
+            cause = Cause(host, kind, "a signal has ended its launcher")
+        elif message["cause"] is None:
+            return own
+        else:
+            cause = Cause(**message["cause"])
+            code, report = message["exit_code"], message["report"]
+        return dataclasses.replace(own, cause=cause, exit_code=code, report=report)
 
     def _wait(self, is_done: Callable[[], bool], timeout: float) -> None:
         deadline = time.monotonic() + timeout
@@ -186,20 +202,21 @@ class Leader:
             while not is_done() and time.monotonic() < deadline:
                 self._changed.wait(_POLL_SECONDS)
 
-    def _send(self, index: int, message: Message) -> None:
+    def _send(self, launcher: _Launcher, message: Message) -> None:
         try:
-            self._connections[index].sendall(encode(message))
-        except (KeyError, OSError):
-            self._forget(index)
+            launcher.connection.sendall(encode(message))
+        except OSError:
+            self._forget(launcher)
 
-    def _forget(self, index: int) -> None:
+    def _forget(self, launcher: _Launcher) -> None:
         with self._changed:
-            connection = self._connections.pop(index, None)
+            launcher.is_connected = False
+            if self._launchers.get(launcher.index) is launcher:
+                del self._launchers[launcher.index]
             self._changed.notify_all()
-        if connection is not None:
-            # Tells the launcher there, if it still runs.
-            with contextlib.suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
+        # Tells the launcher there, if it still runs.
+        with contextlib.suppress(OSError):
+            launcher.connection.shutdown(socket.SHUT_RDWR)
 
     def _accept(self) -> None:
         while True:
@@ -212,28 +229,27 @@ class Leader:
             ).start()
 
     def _serve(self, connection: socket.socket) -> None:
-        index = None
+        launcher = None
         keep_alive(connection)
         with connection:
             # ProtocolError is a ValueError.
             with contextlib.suppress(OSError, KeyError, TypeError, ValueError):
                 for message in self._receive(connection):
                     with self._changed:
-                        if index is None:
-                            index = int(message["host"])
-                            self._connections[index] = connection
-                        elif self._connections.get(index) is connection:
-                            self._take(index, message)
+                        if launcher is None:
+                            launcher = self._add(message["host"], connection)
+                        else:
+                            launcher.take(message)
                         self._changed.notify_all()
-            if index is not None and self._connections.get(index) is connection:
-                self._forget(index)
+            if launcher is not None:
+                self._forget(launcher)
 
-    def _take(self, index: int, message: Message) -> None:
-        if message.kind == "exit":
-            how = message["how"], message["has_failed"]
-            self._exits[message["worker"]] = how
-        else:
-            self._reports[index] = message
+    def _add(self, index: int, connection: socket.socket) -> _Launcher:
+        # One that comes back may come before the end of its old connection.
+        if index in self._launchers:
+            self._forget(self._launchers[index])
+        launcher = self._launchers[index] = _Launcher(index, connection)
+        return launcher
 
     def _report_stranger(self, host: str) -> None:
         if host not in self._strangers:
@@ -256,12 +272,20 @@ class Leader:
                     yield message
                     continue
                 key = self._machines.key
-                is_known = handshake.verify_hello(key, challenge, message)
-                refusal = "" if is_known else "another key"
+                body = message["body"]
+                if not handshake.verify_hello(key, challenge, message):
+                    refusal = "another key"
+                    self._report_stranger(connection.getpeername()[0])
+                else:
+                    refusal = self._machines.find_difference(body)
                 answer = handshake.make_answer(key, challenge, message, refusal)
                 connection.sendall(encode(answer))
-                if not is_known:
-                    self._report_stranger(connection.getpeername()[0])
+                if refusal:
                     return
+                is_known = True
                 connection.settimeout(None)
-                yield Message("hello", message["body"])
+                yield Message("hello", body)
+
+
+def _is_consequence(result: JobResult) -> bool:
+    return result.cause is not None and result.cause.is_consequence

@@ -8,13 +8,14 @@ receives the results from the others (`follower.py`).
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 from mirrax.cluster.job_options import JobOptions
 from mirrax.cluster.membership import join_address, split_address
 from mirrax.cluster.net import handshake
 from mirrax.launch.job_result import JobResult
-from mirrax.launch.worker_plan import LaunchPlan, plan_hosts
+from mirrax.launch.worker_plan import LaunchPlan, plan_hosts, plan_local
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,26 +47,37 @@ class Machines:
         """The key that launchers must prove to know."""
         return handshake.derive_key(self.leader, "", self.options.secret)
 
+    def describe(self, host_index: int) -> dict[str, Any]:
+        """Returns what a launcher says of itself when it connects to the leader."""
+        hosts = list(self.hosts)
+        return {"host": host_index, "hosts": hosts, "workers": self.num_workers}
+
+    def find_difference(self, body: dict[str, Any]) -> str:
+        """Returns why a launcher with this description has no part here, or ""."""
+        if body == self.describe(body["host"]):
+            return ""
+        return (
+            "All launchers of a job must have the same --hosts and -n. Received: "
+            f"{body['hosts']} with {body['workers']} workers, and {list(self.hosts)} "
+            f"with {self.num_workers} on the first machine."
+        )
+
     def plan(self, members: Sequence[int], host_index: int, token: str) -> LaunchPlan:
         """Returns the workers of an attempt with some of the machines."""
         hosts = [self.hosts[index] for index in members]
-        plan = plan_hosts(hosts, list(members).index(host_index), self.num_workers)
-        return dataclasses.replace(plan, token=token)
+        position = list(members).index(host_index)
+        return plan_hosts(hosts, position, self.num_workers, token)
 
 
 class Alone:
-    """The null object for a launcher that asks no other.
+    """The null object for a job on one machine, whose launcher asks no other."""
 
-    Args:
-        make_plan: Returns the workers of an attempt.
-    """
-
-    def __init__(self, make_plan: Callable[[], LaunchPlan]) -> None:
-        self._make_plan = make_plan
+    def __init__(self, num_workers: int) -> None:
+        self._num_workers = num_workers
 
     def start_attempt(self, signals: Sequence[int]) -> LaunchPlan:
         """Returns the workers of an attempt."""
-        return self._make_plan()
+        return plan_local(self._num_workers)
 
     def ended_workers(self) -> dict[int, tuple[str, bool]]:
         """Returns nothing: there are no other machines."""

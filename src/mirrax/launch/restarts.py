@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 import itertools
 import os
 import pathlib
 import signal
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from mirrax.cluster import step_record
 from mirrax.cluster.job_options import EXIT_CODE, read_options
 from mirrax.cluster.step_record import AttemptSteps
 from mirrax.errors import CollectiveTimeout
@@ -54,13 +51,13 @@ class FailedAttempt:
 def run_job(
     launchers: Alone | Leader,
     command: Sequence[str],
+    folder: pathlib.Path,
     *,
     max_restarts: int = 0,
     environment: Mapping[str, str] | None = None,
     show: Callable[[str], None] = print,
     timeout: float | None = None,
     signals: Sequence[int] = (),
-    scratch: Sequence[pathlib.Path] = (),
     **options: Any,
 ) -> JobResult:
     """Runs a job to its end, with restarts; returns the result of the last attempt.
@@ -68,72 +65,68 @@ def run_job(
     Args:
         launchers: Agrees with other machines on each attempt.
         command: The command of each worker.
+        folder: A folder for files of the job; removed if this process dies.
         max_restarts: How often the job may be started again.
         environment: The base environment variables.
         show: Called with each line of output.
         timeout: Seconds for all attempts together.
         signals: The signals received so far; one ends the job.
-        scratch: Folders to remove if this process dies.
         options: More arguments for each `Supervisor`.
     """
     end = None if timeout is None else time.monotonic() + timeout
     failed: list[FailedAttempt] = []
     failed_at = 0.0
-    with _job_folder(environment, max_restarts) as (folder, variables):
-        requeue_code = read_options(variables).requeue_code
-        while True:
-            try:
-                plan = launchers.start_attempt(signals)
-            except CollectiveTimeout as error:
-                result = JobResult([], [], EXIT_CODE, str(error), None, False)
-                break
+    variables = _worker_variables(environment, folder, max_restarts)
+    requeue_code = read_options(variables).requeue_code
+    while True:
+        try:
+            plan = launchers.start_attempt(signals)
+        except CollectiveTimeout as error:
+            result = JobResult([], [], EXIT_CODE, str(error), None, False)
+            break
+        if signals:
+            result = stop_without_workers(signals[0], requeue_code)
+            break
+        supervisor = Supervisor(
+            plan,
+            command,
+            folder,
+            environment=variables,
+            show=show,
+            attempt=len(failed),
+            signals=signals,
+            ended_elsewhere=launchers.ended_workers,
+            **options,
+        )
+        watch = _watch_restart(supervisor, failed, failed_at, show)
+        start = time.monotonic()
+        left = None if end is None else end - start
+        result = supervisor.run(left, functools.partial(next, watch, None))
+        result = launchers.collect(result, signals)
+        failed_at = supervisor.failed_at or time.monotonic()
+        if signals:
+            steps = [supervisor.steps, *(each.steps for each in failed)]
+            result = _requeue(result, steps, requeue_code)
+        if result.cause is None or result.timed_out or not max_restarts or signals:
+            break
+        seconds = time.monotonic() - start
+        failed.append(FailedAttempt(result.cause, supervisor.steps, seconds))
+        done = failed[-1].steps.done
+        what = f"{result.cause}{'' if done is None else f', after step {done}'}"
+        reason = find_reason_to_stop(failed, max_restarts)
+        if reason:
+            show(f"mirrax launch: {what}. Not started again: {reason}.")
+            result = _forbid_requeue(result, requeue_code)
+            break
+        delay = choose_delay(failed)
+        show(
+            f"mirrax launch: {what}. Restart {len(failed)} of {max_restarts}"
+            f"{f' in {delay:g} s' if delay else ''}."
+        )
+        if not _sleep(delay, end, signals):
             if signals:
                 result = stop_without_workers(signals[0], requeue_code)
-                break
-            record = _make_record(folder, len(failed))
-            watch = _watch_restart(record, failed, failed_at, show)
-            supervisor = Supervisor(
-                plan,
-                command,
-                environment=variables,
-                show=show,
-                attempt=len(failed),
-                record=record,
-                signals=signals,
-                poll=functools.partial(next, watch, None),
-                ended_elsewhere=launchers.ended_workers,
-                scratch=(*scratch, folder),
-                **options,
-            )
-            start = time.monotonic()
-            result = supervisor.run(None if end is None else end - time.monotonic())
-            result = launchers.collect(result, signals)
-            failed_at = supervisor.failed_at or time.monotonic()
-            if signals:
-                steps = [step_record.read(record), *(each.steps for each in failed)]
-                result = _requeue(result, steps, requeue_code)
-            if result.cause is None or result.timed_out or not max_restarts or signals:
-                break
-            seconds = time.monotonic() - start
-            failed.append(
-                FailedAttempt(result.cause, step_record.read(record), seconds)
-            )
-            done = failed[-1].steps.done
-            what = f"{result.cause}{'' if done is None else f', after step {done}'}"
-            reason = find_reason_to_stop(failed, max_restarts)
-            if reason:
-                show(f"mirrax launch: {what}. Not started again: {reason}.")
-                result = _forbid_requeue(result, requeue_code)
-                break
-            delay = choose_delay(failed)
-            show(
-                f"mirrax launch: {what}. Restart {len(failed)} of {max_restarts}"
-                f"{f' in {delay:g} s' if delay else ''}."
-            )
-            if not _sleep(delay, end, signals):
-                if signals:
-                    result = stop_without_workers(signals[0], requeue_code)
-                break
+            break
     launchers.finish(result.exit_code)
     return result
 
@@ -141,37 +134,42 @@ def run_job(
 def follow_job(
     follower: Follower,
     command: Sequence[str],
+    folder: pathlib.Path,
     *,
+    max_restarts: int = 0,
     environment: Mapping[str, str] | None = None,
+    show: Callable[[str], None] = print,
+    signals: Sequence[int] = (),
     **options: Any,
 ) -> int:
     """Runs the workers of this machine whenever the leader starts an attempt.
 
     Returns the exit code of the job. The arguments are those of `run_job`.
     """
-    signals = options.get("signals", ())
-    with _job_folder(environment, max_restarts=1) as (folder, options["environment"]):
-        options["scratch"] = [folder]
-        for attempt in itertools.count():
-            plan = follower.next_attempt(signals, options.get("show", print))
-            if isinstance(plan, int):
-                return plan
-            record = _make_record(folder, attempt)
-            supervisor = Supervisor(
-                plan,
-                command,
-                attempt=attempt,
-                record=record,
-                report_exit=follower.report_exit,
-                **options,
-            )
-            result = supervisor.run()
-            follower.report(result, is_leaving=bool(signals))
-            if signals:
-                follower.close()
-                requeue_code = read_options(options["environment"]).requeue_code
-                steps = [step_record.read(record)]
-                return _requeue(result, steps, requeue_code).exit_code
+    variables = _worker_variables(environment, folder, max_restarts)
+    for attempt in itertools.count():
+        plan = follower.next_attempt(signals, show)
+        if isinstance(plan, int):
+            return plan
+        supervisor = Supervisor(
+            plan,
+            command,
+            folder,
+            environment=variables,
+            show=show,
+            attempt=attempt,
+            signals=signals,
+            report_exit=follower.report_exit,
+            **options,
+        )
+        result = supervisor.run()
+        if result.cause is not None and not result.cause.is_consequence:
+            show(f"mirrax launch: {result.cause}.")
+        follower.report(result, is_leaving=bool(signals))
+        if signals:
+            follower.close()
+            requeue_code = read_options(variables).requeue_code
+            return _requeue(result, [supervisor.steps], requeue_code).exit_code
     raise AssertionError("unreachable")
 
 
@@ -200,22 +198,14 @@ def choose_delay(failed: Sequence[FailedAttempt]) -> float:
     return min(_MAX_DELAY_SECONDS, 2.0 ** (num_idle - 1)) if num_idle else 0.0
 
 
-@contextlib.contextmanager
-def _job_folder(
-    environment: Mapping[str, str] | None, max_restarts: int
-) -> Iterator[tuple[pathlib.Path, dict[str, str]]]:
-    """Yields a folder for the whole job, and the variables of its workers."""
+def _worker_variables(
+    environment: Mapping[str, str] | None, folder: pathlib.Path, max_restarts: int
+) -> dict[str, str]:
+    """Returns the variables of the workers, with a cache of compiled programs."""
     variables = dict(os.environ if environment is None else environment)
-    with tempfile.TemporaryDirectory(prefix="mirrax-launch-") as folder:
-        if max_restarts and not variables.get(_CACHE):
-            variables |= {_CACHE: f"{folder}/compilation-cache", **_CACHE_ALL}
-        yield pathlib.Path(folder), variables
-
-
-def _make_record(folder: pathlib.Path, attempt: int) -> pathlib.Path:
-    record = folder / f"steps-{attempt}"
-    step_record.create(record)
-    return record
+    if max_restarts and not variables.get(_CACHE):
+        variables |= {_CACHE: f"{folder}/compilation-cache", **_CACHE_ALL}
+    return variables
 
 
 def _forbid_requeue(result: JobResult, requeue_code: int) -> JobResult:
@@ -248,7 +238,7 @@ def _is_repetition(pair: tuple[FailedAttempt, FailedAttempt]) -> bool:
 
 
 def _watch_restart(
-    record: pathlib.Path,
+    supervisor: Supervisor,
     failed: Sequence[FailedAttempt],
     failed_at: float,
     show: Callable[[str], None],
@@ -256,7 +246,7 @@ def _watch_restart(
     """Reports the first step after a restart; advanced repeatedly until then."""
     if not failed:
         return
-    while not (steps := step_record.read(record)).has_advanced:
+    while not (steps := supervisor.steps).has_advanced:
         yield
     seconds = time.monotonic() - failed_at
     reached = failed[-1].steps.done

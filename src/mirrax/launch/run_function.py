@@ -18,7 +18,6 @@ from mirrax.launch.job_result import JobResult
 from mirrax.launch.machines import Alone
 from mirrax.launch.restarts import run_job
 from mirrax.launch.worker_output import CONSOLE
-from mirrax.launch.worker_plan import plan_local
 
 
 def run(
@@ -57,15 +56,15 @@ def run(
         folder = pathlib.Path(name)
         _write_order(folder, fn, args)
         result = run_job(
-            Alone(lambda: plan_local(workers)),
+            Alone(workers),
             [sys.executable, "-m", "mirrax.launch.worker_main", name],
+            folder,
             max_restarts=max_restarts,
             devices_per_worker=devices_per_worker,
             environment={**os.environ, **(environment or {})},
             show=show or CONSOLE.show_line,
             show_bar=CONSOLE.show_bar if show is None else lambda _: None,
             timeout=timeout,
-            scratch=[folder],
         )
         _check(result, timeout)
         return [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import os
 import pathlib
 import signal
 import time
@@ -23,9 +22,8 @@ from mirrax.launch.worker_process import WorkerProcess
 _POLL_SECONDS = 0.02
 # How long to wait for the last lines of all workers.
 _OUTPUT_SECONDS = 10.0
-# When to say that workers are still running after a signal.
+# When to say that workers are still running after a signal, or on other machines.
 _REMINDER_SECONDS = 3.0
-_REMINDER_AGAIN_SECONDS = 10.0
 
 
 @dataclasses.dataclass
@@ -35,17 +33,15 @@ class Supervisor:
     Args:
         plan: The workers to start.
         command: The command of each worker.
-        devices_per_worker: CPU devices of each worker; None for the configured number.
+        folder: A folder for files of the job; removed if this process dies.
         environment: The base environment variables.
-        log_folder: The folder for log files, one for each worker.
         show: Called with each line of output, prefixed with its worker.
+        signals: The signals received so far, see `received_signals`.
+        devices_per_worker: CPU devices of each worker; None for the configured number.
+        log_folder: The folder for log files, one for each worker.
         show_bar: Called with each state of the first worker's progress bar.
         grace: Seconds for workers to exit after SIGINT or SIGTERM.
-        scratch: Folders to remove if this process dies.
         attempt: How many attempts came before; later ones append to the log files.
-        record: The file for the steps of the first worker here.
-        signals: The signals received so far, see `received_signals`.
-        poll: Called repeatedly while the workers run.
         ended_elsewhere: Returns how workers of other machines have ended, and whether
             they failed, by index.
         report_exit: Called with the same of a worker here, if the coordinator is
@@ -54,50 +50,62 @@ class Supervisor:
 
     plan: LaunchPlan
     command: Sequence[str]
+    folder: pathlib.Path
     _: dataclasses.KW_ONLY
+    environment: Mapping[str, str]
+    show: Callable[[str], None]
+    signals: Sequence[int]
     devices_per_worker: int | None = None
-    environment: Mapping[str, str] = dataclasses.field(
-        default_factory=lambda: dict(os.environ)
-    )
     log_folder: pathlib.Path | None = None
-    show: Callable[[str], None] = print
     show_bar: Callable[[str], None] = lambda _: None
     grace: float = 30.0
-    scratch: Sequence[pathlib.Path] = ()
     attempt: int = 0
-    record: pathlib.Path | None = None
-    signals: Sequence[int] = ()
-    poll: Callable[[], object] = lambda: None
     ended_elsewhere: Callable[[], Mapping[int, tuple[str, bool]]] = dict
     report_exit: Callable[[int, str, bool], object] = lambda *_: None
 
     def __post_init__(self) -> None:
         self.failed_at: float | None = None
+        # The steps of the first worker here.
+        self._record = self.folder / f"steps-{self.attempt}"
+        step_record.create(self._record)
         self._options = read_options(self.environment)
         self._processes: list[WorkerProcess] = []
         self._failed: list[int] = []
         self._deadline: float | None = None
         self._reminder: float | None = None
+        self._coordinator: Coordinator | None = None
+        self._num_forwarded = 0
+        # The workers of other machines whose ends the coordinator knows.
+        self._reported: set[int] = set()
 
-    def run(self, timeout: float | None = None) -> JobResult:
-        """Runs the job to its end; stops the workers on KeyboardInterrupt."""
+    @property
+    def steps(self) -> AttemptSteps:
+        """The steps of this attempt so far."""
+        return step_record.read(self._record)
+
+    def run(
+        self, timeout: float | None = None, poll: Callable[[], object] = lambda: None
+    ) -> JobResult:
+        """Runs the job to its end; stops the workers on KeyboardInterrupt.
+
+        Args:
+            timeout: Seconds after which the workers are killed.
+            poll: Called repeatedly while the workers run.
+        """
         end = None if timeout is None else time.monotonic() + timeout
         guard = OrphanGuard()
-        for folder in self.scratch:
-            guard.remove(folder)
-        coordinator = failure = coordinator_code = None
+        guard.remove(self.folder)
+        failure = coordinator_code = None
         try:
-            coordinator = self._start_coordinator()
-            self._start(guard, coordinator)
-            timed_out = self._wait(coordinator, end)
-            if coordinator is not None and not timed_out:
-                self._wait_for_other_machines(coordinator, end)
+            self._coordinator = self._start_coordinator()
+            self._start(guard)
+            timed_out = self._wait(end, poll)
         finally:
             for process in self._processes:
                 process.kill()
-            if coordinator is not None:
-                coordinator_code = coordinator.exit_code
-                failure = coordinator.stop()
+            if self._coordinator is not None:
+                coordinator_code = self._coordinator.exit_code
+                failure = self._coordinator.stop()
             guard.close()
         deadline = time.monotonic() + _OUTPUT_SECONDS
         for process in self._processes:
@@ -110,12 +118,9 @@ class Supervisor:
             signal_number,
             failure,
             timed_out,
-            self._read_steps(),
+            self.steps,
             coordinator_code,
         )
-
-    def _read_steps(self) -> AttemptSteps:
-        return AttemptSteps() if self.record is None else step_record.read(self.record)
 
     def _start_coordinator(self) -> Coordinator | None:
         if not self.plan.hosts_coordinator:
@@ -130,10 +135,11 @@ class Supervisor:
             ),
             workers=self.plan.workers,
             options=options,
-            reported=self.plan.reported,
+            is_launched=True,
         )
 
-    def _start(self, guard: OrphanGuard, coordinator: Coordinator | None) -> None:
+    def _start(self, guard: OrphanGuard) -> None:
+        coordinator = self._coordinator
         port = self.plan.coordinator[1] if coordinator is None else coordinator.port
         for index in self.plan.local:
             name = self.plan.workers[index].name
@@ -146,8 +152,8 @@ class Supervisor:
             )
             # A worker of another job may have started this one.
             environment.pop(step_record.VARIABLE, None)
-            if index == self.plan.local[0] and self.record is not None:
-                environment[step_record.VARIABLE] = str(self.record)
+            if index == self.plan.local[0]:
+                environment[step_record.VARIABLE] = str(self._record)
             process = WorkerProcess(
                 name,
                 self.command,
@@ -167,30 +173,23 @@ class Supervisor:
         name = self.plan.workers[worker_index].name
         return lambda bar: self.show_bar(bar and f"[{name}] {bar}")
 
-    def _wait(self, coordinator: Coordinator | None, end: float | None) -> bool:
-        """Waits for all workers to end; returns whether the timeout expired first."""
+    def _wait(self, end: float | None, poll: Callable[[], object]) -> bool:
+        """Waits for all workers to end; returns whether the timeout expired first.
+
+        Workers on other machines need the coordinator until they end, too.
+        """
         running = set(range(len(self._processes)))
-        num_forwarded = 0
-        reported: set[int] = set()
         while True:
             for position in sorted(running):
                 if self._processes[position].exit_code is not None:
                     running.discard(position)
-                    self._record_exit(position, coordinator)
-            for number in self.signals[num_forwarded:]:
-                num_forwarded += 1
-                # Schedulers repeat SIGTERM; only a user who insists sends SIGINT.
-                is_urgent = num_forwarded > 1 and number == signal.SIGINT
-                self._forward_signal(number, 0.0 if is_urgent else self.grace)
-            if coordinator is not None:
-                ended = self.ended_elsewhere()
-                for index in ended.keys() - reported:
-                    coordinator.report_exit(index, *ended[index])
-                reported |= ended.keys()
-            if coordinator is not None and (
-                coordinator.exit_code or coordinator.has_failure()
-            ):
-                self._notice_failure(self._options.failure_grace)
+                    self._record_exit(position)
+                    if not running:
+                        self._reminder = time.monotonic() + _REMINDER_SECONDS
+                        self._set_deadline(self._options.idle_timeout)
+            for number in self.signals[self._num_forwarded :]:
+                self._forward_signal(number)
+            self._update_coordinator()
             now = time.monotonic()
             if self._reminder is not None and now > self._reminder:
                 self._remind(running)
@@ -199,41 +198,38 @@ class Supervisor:
             if self._deadline is not None and now > self._deadline:
                 self._failed += sorted(running)
                 return False
-            self.poll()
-            if not running:
+            poll()
+            if not running and not self._is_needed_elsewhere():
                 return False
             time.sleep(_POLL_SECONDS)
 
-    def _wait_for_other_machines(
-        self, coordinator: Coordinator, end: float | None
-    ) -> None:
-        """Waits until workers on other machines no longer need the coordinator."""
-        if len(self.plan.local) == len(self.plan.workers):
+    def _update_coordinator(self) -> None:
+        coordinator = self._coordinator
+        if coordinator is None:
             return
-        coordinator.finish()
-        reminder = time.monotonic() + _REMINDER_SECONDS
-        limits = [time.monotonic() + self._options.idle_timeout]
-        limits += [limit for limit in (end, self._deadline) if limit is not None]
-        while coordinator.exit_code is None and not self.signals:
-            now = time.monotonic()
-            if any(now > limit for limit in limits):
-                return
-            if now > reminder:
-                reminder = now + _REMINDER_AGAIN_SECONDS
-                self.show(
-                    "mirrax launch: The workers here have ended. Waiting for those of "
-                    "other machines, which use the coordinator on this one."
-                )
-            time.sleep(_POLL_SECONDS)
+        ended = self.ended_elsewhere()
+        for index in ended.keys() - self._reported:
+            coordinator.report_exit(index, *ended[index])
+        self._reported |= ended.keys()
+        if coordinator.exit_code or coordinator.has_failure():
+            self._notice_failure(self._options.failure_grace)
 
-    def _record_exit(self, position: int, coordinator: Coordinator | None) -> None:
+    def _is_needed_elsewhere(self) -> bool:
+        """Returns whether workers on other machines use the coordinator here."""
+        coordinator = self._coordinator
+        if coordinator is None or len(self.plan.local) == len(self.plan.workers):
+            return False
+        return coordinator.exit_code is None
+
+    def _record_exit(self, position: int) -> None:
         process = self._processes[position]
         has_failed = process.exit_code != 0
+        coordinator = self._coordinator
         report = self.report_exit if coordinator is None else coordinator.report_exit
         report(self.plan.local[position], process.describe_exit(), has_failed)
         if has_failed:
             self._failed.append(position)
-            is_planned = self._read_steps().is_preempted
+            is_planned = self.steps.is_preempted
             self._notice_failure(
                 self.grace if is_planned else self._options.failure_grace
             )
@@ -242,22 +238,30 @@ class Supervisor:
         self.failed_at = self.failed_at or time.monotonic()
         self._set_deadline(grace)
 
-    def _forward_signal(self, number: int, grace: float) -> None:
+    def _forward_signal(self, number: int) -> None:
+        self._num_forwarded += 1
+        # Schedulers repeat SIGTERM; only a user who insists sends SIGINT.
+        is_urgent = self._num_forwarded > 1 and number == signal.SIGINT
         for process in self._processes:
             # After a hang-up they save as well.
             process.signal(signal.SIGTERM if number == signal.SIGHUP else number)
-        self._set_deadline(grace)
+        self._set_deadline(0.0 if is_urgent else self.grace)
         self._reminder = time.monotonic() + _REMINDER_SECONDS
 
     def _remind(self, running: set[int]) -> None:
         self._reminder = None
-        names = ", ".join(
-            self._processes[position].name for position in sorted(running)
-        )
-        self.show(
-            f"mirrax launch: Waiting up to {self.grace:g} s for {names} to end. "
-            "Ctrl-C (SIGINT) ends them now."
-        )
+        names = ", ".join(self._processes[each].name for each in sorted(running))
+        if names:
+            text = (
+                f"Waiting up to {self.grace:g} s for {names} to end. Ctrl-C (SIGINT) "
+                "ends them now."
+            )
+        else:
+            text = (
+                "The workers here have ended. Waiting for those of other machines, "
+                "which use the coordinator on this one."
+            )
+        self.show(f"mirrax launch: {text}")
 
     def _set_deadline(self, seconds: float) -> None:
         deadline = time.monotonic() + seconds

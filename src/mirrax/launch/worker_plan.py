@@ -25,8 +25,7 @@ class LaunchPlan:
         workers: The workers of all machines.
         local: The indices of those started here.
         coordinator: The coordinator's host and port, as seen from here; 0 for any port.
-        token: The secret of this attempt; empty with several launchers, which use the
-            user's secret instead.
+        token: The secret of this attempt.
     """
 
     workers: tuple[Worker, ...]
@@ -38,11 +37,6 @@ class LaunchPlan:
     def hosts_coordinator(self) -> bool:
         """Whether the coordinator is started here."""
         return 0 in self.local
-
-    @property
-    def reported(self) -> Sequence[int]:
-        """The workers whose launchers tell this one how they end."""
-        return range(len(self.workers)) if self.token else self.local
 
 
 def plan_local(num_workers: int) -> LaunchPlan:
@@ -60,13 +54,17 @@ def plan_local(num_workers: int) -> LaunchPlan:
     )
 
 
-def plan_hosts(hosts: Sequence[str], host_index: int, num_workers: int) -> LaunchPlan:
+def plan_hosts(
+    hosts: Sequence[str], host_index: int, num_workers: int, token: str = ""
+) -> LaunchPlan:
     """Returns a plan for `num_workers` workers on each of several machines.
 
     Args:
         hosts: The address of each machine, with a free port. The first one's port is
             the coordinator's; workers use the ports after it.
         host_index: The index of this machine.
+        num_workers: The workers on each.
+        token: The secret of this attempt.
 
     >>> [worker.address for worker in plan_hosts(["a:10", "b:10"], 0, 1).workers]
     ['a:11', 'b:11']
@@ -97,7 +95,7 @@ def plan_hosts(hosts: Sequence[str], host_index: int, num_workers: int) -> Launc
         workers=tuple(workers),
         local=tuple(range(first, first + num_workers)),
         coordinator=coordinator,
-        token="",
+        token=token,
     )
 
 

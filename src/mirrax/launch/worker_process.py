@@ -12,7 +12,6 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import IO
 
-from mirrax.cluster.worker.tracebacks import find_error_line
 from mirrax.launch.worker_output import OutputSplitter
 
 # Enough for a long traceback.
@@ -117,34 +116,27 @@ class WorkerProcess:
         # A child of the worker may hold its output open.
         self._reader.join(timeout)
 
-    def find_traceback(self) -> str:
-        """Returns the output from the last traceback on, or ""."""
-        starts = [i for i, line in enumerate(self.lines) if line == _TRACEBACK]
-        if not starts:
-            # One that stops because of another worker prints no traceback of its own.
-            starts = [i for i, line in enumerate(self.lines) if line.startswith(_OWN)]
-        if not starts:
-            return ""
-        # Include the tracebacks of the exceptions that caused it.
-        first = starts[-1]
-        for start in reversed(starts[:-1]):
-            between = self.lines[start:first]
-            if not any(line.endswith("exception:") for line in between[-3:]):
-                break
-            first = start
-        return "\n".join(self.lines[first:])
+    def find_error(self) -> tuple[str, str]:
+        """Returns the line of the last exception, and the output from its traceback on.
 
-    def find_error(self) -> str:
-        """Returns the line of the last exception in the output, or ""."""
-        if self.lines and self.lines[-1].startswith(_SYNTAX):
-            return self.lines[-1]
-        for number, line in reversed(list(enumerate(self.lines))):
+        The tracebacks of the exceptions that caused it are included.
+        """
+        lines = self.lines
+        if lines and lines[-1].startswith(_SYNTAX):
+            return lines[-1], ""
+        error, first = "", len(lines)
+        for index, line in enumerate(lines):
             if line == _TRACEBACK:
-                return find_error_line("\n".join(self.lines[number:]))
+                before = lines[max(0, index - 3) : index]
+                if not (error and any(x.endswith("exception:") for x in before)):
+                    first = index
+                error = ""
             # A worker whose job has failed prints no traceback.
-            if line.startswith(_OWN):
-                return line
-        return ""
+            elif line.startswith(_OWN) and (error or first == len(lines)):
+                error, first = line, index
+            elif first < len(lines) and not error and line[:1].strip():
+                error = line
+        return error, "\n".join(lines[first:])
 
     def _read(self) -> None:
         stream = self._process.stdout

@@ -11,7 +11,7 @@ import threading
 import weakref
 from collections.abc import Callable
 from types import FrameType
-from typing import NoReturn, Protocol
+from typing import NoReturn
 
 from mirrax.cluster import current_job, step_record
 from mirrax.cluster.job_options import read_options
@@ -44,9 +44,7 @@ class PreemptionWatcher:
         self._exit_code = read_options().requeue_code
         self._message: str | None = None
         job = current_job()
-        self._agreement: _Agreement = (
-            _NoAgreement() if job is None else job.stop_agreement
-        )
+        self._agreement = _NoAgreement() if job is None else job.stop_agreement
         self._previous: object = None
         self._listener: _SignalListener | None = None
         if _is_main_thread():
@@ -131,15 +129,6 @@ class _SignalListener:
                 if signal.SIGTERM in numbers:
                     self._agreement.request()
                     self._agreement.announce()
-
-
-class _Agreement(Protocol):
-    @property
-    def is_coming(self) -> bool: ...
-
-    def request(self) -> None: ...
-
-    def finish_step(self) -> bool: ...
 
 
 class _NoAgreement:

@@ -25,6 +25,9 @@ _logger = logging.getLogger(__name__)
 
 _logged: set[pathlib.Path] = set()
 
+# A program tries an older checkpoint after some of them, on all workers alike.
+_ERRORS = {kind.__name__: kind for kind in (CheckpointDamagedError, NotFoundError)}
+
 
 def current_peers() -> Peers:
     """Returns the workers that save together."""
@@ -105,8 +108,9 @@ def check_all_can_restore(
         order: Which save it is of; None if it cannot be read.
         error: Why this worker cannot restore it, if so.
     """
-    kind = None if error is None else type(error).__name__
-    own = {"path": path.name, "order": order, "kind": kind, "problem": str(error)}
+    own = {"path": path.name, "order": order, "kind": "", "problem": str(error)}
+    if error is not None:
+        own["kind"] = type(error).__name__
     answers = exchange_json(workers, "restoring a checkpoint", own)
     names = [other["path"] for other in answers]
     if len(set(names)) > 1:
@@ -114,29 +118,21 @@ def check_all_can_restore(
             f"All workers must restore the same checkpoint. Received: {names}, in the "
             "order of the workers. Let `restore_or_initialize` choose for all."
         )
-    kinds = [other["kind"] for other in answers]
-    missing = [i for i, other in enumerate(kinds) if other == NotFoundError.__name__]
-    if missing and len(missing) < len(kinds):
-        raise NotFoundError(
-            f"All workers must be able to read the checkpoint. Received: '{path}', "
-            f"which worker(s) {missing} cannot see. Use a directory that all workers "
-            "share."
-        )
-    if error is not None:
-        raise error
-    if len({other["order"] for other in answers} - {None}) > 1:
+    for index, other in enumerate(answers):
+        if error is not None and other["kind"] == own["kind"]:
+            raise error
+        if other["kind"]:
+            raise _ERRORS.get(other["kind"], CheckpointMismatchError)(
+                "All workers must be able to restore the checkpoint. Received: worker "
+                f"{index} cannot: {other['problem']} Nothing was restored. Use a "
+                "directory that all workers share."
+            )
+    if len({other["order"] for other in answers}) > 1:
         raise CheckpointMismatchError(
             "All workers must restore the same checkpoint. Received: on worker "
             f"{workers.worker_index} '{path}', which another worker has from another "
             "save. Nothing was restored. Use a directory that all workers share."
         )
-    for index, other in enumerate(answers):
-        if other["kind"] is not None:
-            is_damaged = other["kind"] == CheckpointDamagedError.__name__
-            raise (CheckpointDamagedError if is_damaged else CheckpointMismatchError)(
-                "All workers must be able to restore the checkpoint. Received: worker "
-                f"{index} cannot: {other['problem']} Nothing was restored."
-            )
 
 
 def make_unused_directory(own: pathlib.Path, used: str) -> None:

@@ -127,12 +127,7 @@ def test_death_is_told_at_once_with_phase_and_step():
 
 
 def test_launcher_can_say_how_a_worker_died():
-    job_state = JobState(
-        WORKERS,
-        limits(),
-        now=0,
-        reported=[0, 1],
-    )
+    job_state = JobState(WORKERS, limits(), now=0, is_launched=True)
     for index in range(3):
         job_state.add_worker(index, body(index), now=0)
     job_state.disconnect(0, now=1)
@@ -141,15 +136,6 @@ def test_launcher_can_say_how_a_worker_died():
     job_state.report_exit(0, "killed by SIGKILL", has_failed=True)
     job_state.tick(1.2)
     assert "died: killed by SIGKILL" in job_state.failure.message
-
-
-def test_death_on_another_machine_does_not_wait_for_a_launcher():
-    job_state = JobState(WORKERS, limits(), now=0, reported=[0, 1])
-    for index in range(3):
-        job_state.add_worker(index, body(index), now=0)
-    job_state.disconnect(2, now=1)
-    job_state.tick(1)
-    assert job_state.failure.worker == 2
 
 
 def test_first_failure_is_the_verdict():
@@ -296,18 +282,18 @@ def test_worker_that_left_and_ends_with_a_failure_code_has_failed(has_failed):
 
 
 WAITS = pytest.mark.parametrize(
-    ("kind", "waiting"), [("broken", None), ("progress", 6.0)]
+    "progress", [{"has_broken_connection": True}, {"waiting": 6.0}]
 )
 
 
-def start_with_waiting_worker(kind, waiting):
+def start_with_waiting_worker(progress):
     """A job in which worker 0 misses worker 1, which has left but not ended."""
-    job_state = JobState(WORKERS, limits(), now=0, reported=[0, 1])
+    job_state = JobState(WORKERS, limits(), now=0, is_launched=True)
     for index in range(3):
         job_state.add_worker(index, body(index), now=0)
     job_state.receive(1, Message("leave"), 0)
-    missing = PhaseReport(count=5, phase="run", waiting=waiting).as_fields()
-    job_state.receive(0, Message(kind, missing), 0)
+    missing = PhaseReport(count=5, phase="run", **progress).as_fields()
+    job_state.receive(0, Message("progress", missing), 0)
     return job_state
 
 
@@ -315,10 +301,8 @@ def start_with_waiting_worker(kind, waiting):
 @pytest.mark.parametrize(
     ("code", "error"), [(0, "ProgramMismatch"), (3, "WorkerFailed")]
 )
-def test_wait_for_a_worker_that_left_is_explained_by_its_exit(
-    kind, waiting, code, error
-):
-    job_state = start_with_waiting_worker(kind, waiting)
+def test_wait_for_a_worker_that_left_is_explained_by_its_exit(progress, code, error):
+    job_state = start_with_waiting_worker(progress)
     job_state.tick(7.0)
     assert job_state.failure is None
     job_state.report_exit(1, f"exit code {code}", has_failed=code != 0)
@@ -327,8 +311,8 @@ def test_wait_for_a_worker_that_left_is_explained_by_its_exit(
 
 
 @WAITS
-def test_wait_for_a_worker_that_left_and_does_not_end_is_a_mismatch(kind, waiting):
-    job_state = start_with_waiting_worker(kind, waiting)
+def test_wait_for_a_worker_that_left_and_does_not_end_is_a_mismatch(progress):
+    job_state = start_with_waiting_worker(progress)
     job_state.tick(8.0)
     assert job_state.failure.error == "ProgramMismatch"
 

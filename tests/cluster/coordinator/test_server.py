@@ -147,15 +147,11 @@ class ClosingServer(Server):
 
 
 def test_connection_that_is_closed_while_another_is_served_ends_nothing():
-    job = types.SimpleNamespace(
-        states=[], outbox=[], failure=None, is_over=False, is_awaiting_exit_report=False
-    )
+    job = types.SimpleNamespace(states=[], outbox=[], failure=None, is_over=False)
     job.tick = lambda now: None
     gone, other = socket.socketpair()
     other.close()
-    parent = types.SimpleNamespace(
-        is_done=False, is_alive=True, receive=list, fileno=gone.fileno
-    )
+    parent = types.SimpleNamespace(is_alive=True, receive=list, fileno=gone.fileno)
 
     def receive():
         parent.is_alive = bool(gone.recv(1))

@@ -6,6 +6,7 @@ import pathlib
 import re
 import signal
 import sys
+import tempfile
 import time
 
 import jax
@@ -14,8 +15,8 @@ import pytest
 from mirrax import errors
 from mirrax.cluster import join_job
 from mirrax.cluster_resolver import ClusterSpec, SimpleClusterResolver
-from mirrax.launch.supervisor import Supervisor
-from mirrax.launch.worker_plan import plan_local
+from mirrax.launch.machines import Alone
+from mirrax.launch.restarts import run_job
 from mirrax.launch.worker_process import WorkerProcess
 from tests.cluster import programs
 from tests.free_ports import find_free_ports
@@ -26,16 +27,17 @@ NOISE = re.compile(r"SIGABRT|core dumped|Check failure|\.cc:\d+\]|Fatal|\[Gloo\]
 
 
 def supervise(num_workers, *arguments, **environment):
-    plan = plan_local(num_workers)
     command = [sys.executable, PROGRAM, *map(str, arguments)]
     lines = []
-    supervisor = Supervisor(
-        plan,
-        command,
-        environment={**BASE, **environment},
-        show=lines.append,
-    )
-    return supervisor.run(timeout=240)
+    with tempfile.TemporaryDirectory() as folder:
+        return run_job(
+            Alone(num_workers),
+            command,
+            pathlib.Path(folder),
+            environment={**BASE, **environment},
+            show=lines.append,
+            timeout=240,
+        )
 
 
 BASE = {

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from mirrax.cluster.coordinator import liveness
@@ -46,7 +46,7 @@ class JobState:
     Args:
         options: The timeouts of the job.
         now: The current time, in seconds.
-        reported: The indices of workers whose ends are told by `report_exit`.
+        is_launched: Whether launchers tell by `report_exit` how workers end.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class JobState:
         workers: Sequence[Worker],
         options: JobOptions,
         now: float,
-        reported: Collection[int] = (),
+        is_launched: bool = False,
     ) -> None:
         self.states = [WorkerState(*each) for each in enumerate(workers)]
         self.outbox: list[tuple[int, Message]] = []
@@ -68,7 +68,7 @@ class JobState:
         self._next_join_report = now + _JOIN_REPORT_SECONDS
         self._has_join_expired = False
         self._last_change = (0, now)
-        self._reported = frozenset(reported)
+        self._is_launched = is_launched
         self._exchange: _Exchange | None = None
         self._is_stop_requested = False
         # The steps that each worker has done, once all are asked to stop.
@@ -83,12 +83,9 @@ class JobState:
         all_joined = self._has_join_expired or all(
             state.has_joined for state in self.states
         )
-        return all_joined and not self._connected and not self.is_awaiting_exit_report
-
-    @property
-    def is_awaiting_exit_report(self) -> bool:
-        """Whether a worker disconnected and the launcher has not yet said why."""
-        return any(state.report_loss_at is not None for state in self.states)
+        # The launcher has not yet said why such a worker disconnected.
+        is_loss_open = any(state.report_loss_at is not None for state in self.states)
+        return all_joined and not self._connected and not is_loss_open
 
     def add_worker(self, index: int, body: dict[str, Any], now: float) -> str | None:
         """Registers a worker; returns the reason if it is refused."""
@@ -125,14 +122,12 @@ class JobState:
         state.last_heard = now
         if message.kind == "leave":
             state.state = "left"
-            state.end_deadline = now + _END_SECONDS * (index in self._reported)
+            state.end_deadline = now + _END_SECONDS * self._is_launched
         elif self.failure is not None:
             # The sender did not know of the failure yet.
             return
-        elif message.kind in ("progress", "broken", "stuck"):
+        elif message.kind == "progress":
             state.progress = PhaseReport(**message.fields)
-            state.has_broken_connection |= message.kind == "broken"
-            state.has_given_up |= message.kind == "stuck"
         elif message.kind == "exchange":
             self._add_payload(state, message)
         elif message.kind == "failed":
@@ -150,8 +145,7 @@ class JobState:
         if state.is_connected:
             state.state = "lost"
             if self.failure is None:
-                is_reported = index in self._reported
-                state.report_loss_at = now + _EXIT_REPORT_SECONDS * is_reported
+                state.report_loss_at = now + _EXIT_REPORT_SECONDS * self._is_launched
 
     def report_exit(self, index: int, how: str, has_failed: bool) -> None:
         """Handles the launcher's report of how a worker ended: `killed by SIGKILL`."""
@@ -179,7 +173,7 @@ class JobState:
                 state.report_loss_at = None
                 text = _describe_death(state)
                 self._set_failure(state.make_failure(WorkerLost, text))
-        broken = [state for state in self.states if state.has_broken_connection]
+        broken = [each for each in self.states if each.progress.has_broken_connection]
         self._set_failure(liveness.find_finished(self.states, broken, now))
         if self.failure is not None:
             return

@@ -173,7 +173,7 @@ def _find_stuck(
         limit = state.progress.limit
         if is_compiling:
             limit = max(limit, compile_timeout)
-        if not state.has_given_up and (state.waited(now) or 0.0) < limit:
+        if not state.progress.has_given_up and (state.waited(now) or 0.0) < limit:
             continue
         # A worker without heartbeats is the cause, wherever it was.
         silent = find_silent(states, now, _MIN_WAIT_SECONDS)

@@ -5,9 +5,8 @@ launcher starts it, or the first worker if there is no launcher. It exits with t
 or soon after its parent.
 
 It inherits a listening socket, so that workers can be started beside it. Standard
-input: one line of JSON settings, then lines that report exits of workers or ask it to
-finish; end of file means that the parent is gone. Standard output: the failure that
-ended the job.
+input: one line of JSON settings, then lines that report exits of workers; end of file
+means that the parent is gone. Standard output: the failure that ended the job.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ class Coordinator:
     Args:
         port: The port to listen on; 0 for any.
         key: The job key that workers must prove to know.
-        workers, options, reported: See `JobState`.
+        workers, options, is_launched: See `JobState`.
     """
 
     def __init__(
@@ -74,7 +73,7 @@ class Coordinator:
         key: bytes,
         workers: Sequence[Worker],
         options: JobOptions,
-        reported: Sequence[int] = (),
+        is_launched: bool = False,
     ) -> None:
         # Silences the logs of JAX's service: our own errors say more.
         environment = {
@@ -100,7 +99,7 @@ class Coordinator:
                 "key": key.hex(),
                 "workers": [[w.type, w.index, w.address] for w in workers],
                 "options": dataclasses.asdict(options),
-                "reported": list(reported),
+                "is_launched": is_launched,
             }
         )
 
@@ -112,12 +111,7 @@ class Coordinator:
     def report_exit(self, worker_index: int, how: str, has_failed: bool) -> None:
         """Reports how a worker ended, for the others' errors."""
         with contextlib.suppress(OSError):
-            self._send({"exit": [worker_index, how, has_failed]})
-
-    def finish(self) -> None:
-        """Lets the coordinator exit once no worker is connected."""
-        with contextlib.suppress(OSError):
-            self._send({"finish": True})
+            self._send([worker_index, how, has_failed])
 
     @property
     def exit_code(self) -> int | None:
@@ -159,8 +153,8 @@ class Coordinator:
         self.close()
         return Failure(**json.loads(last)) if last.endswith(b"\n") else None
 
-    def _send(self, fields: dict[str, Any]) -> None:
-        self._to_process.write(json.dumps(fields).encode() + b"\n")
+    def _send(self, value: Any) -> None:
+        self._to_process.write(json.dumps(value).encode() + b"\n")
         self._to_process.flush()
 
 
@@ -183,7 +177,7 @@ def main() -> None:
         workers,
         JobOptions(**settings["options"]),
         time.monotonic(),
-        settings["reported"],
+        settings["is_launched"],
     )
     service = _connect_service(len(workers))
     key = bytes.fromhex(settings["key"])

@@ -37,7 +37,6 @@ class Parent:
 
     def __init__(self) -> None:
         self.is_alive = True
-        self.is_done = False
         self._rest = b""
         while b"\n" not in self._rest:
             data = os.read(self.fileno(), _CHUNK)
@@ -59,9 +58,7 @@ class Parent:
             self.is_alive = bool(data)
             self._rest += data
         *lines, self._rest = self._rest.split(b"\n")
-        messages = [json.loads(line) for line in lines]
-        self.is_done |= any("finish" in fields for fields in messages)
-        return [tuple(fields["exit"]) for fields in messages if "exit" in fields]
+        return [tuple(json.loads(line)) for line in lines]
 
     def report_failure(self, failure: Failure) -> None:
         """Sends it the job's failure."""
@@ -119,7 +116,7 @@ class Server:
         has_reported = False
         next_tick = delay = 0.0
         self._hear_parent()
-        while not self._is_over():
+        while self._workers or not self._job.is_over:
             before = time.monotonic()
             for key, events in self._selector.select(delay):
                 if key.fileobj is self._listener:
@@ -152,11 +149,6 @@ class Server:
             self._job.report_exit(*report)
         if not self._parent.is_alive:
             self._selector.unregister(self._parent)
-
-    def _is_over(self) -> bool:
-        if self._workers or self._job.is_awaiting_exit_report:
-            return False
-        return self._job.is_over or self._parent.is_done
 
     def _accept(self) -> None:
         # Until nobody waits, which raises too.

@@ -17,7 +17,6 @@ class WorkerState:
     Args:
         report_loss_at: When its loss becomes the job's failure; None if it is not lost.
         end_deadline: Until when its exit is awaited, after it left.
-        has_broken_connection: Whether its connection to another worker broke.
         next_report: When it is next told for whom it waits.
         next_stack_request: When it is next asked for its current line.
         stack_deadline: Until when a failure waits for its stack, if it was asked.
@@ -31,13 +30,11 @@ class WorkerState:
     configuration: dict[str, Any] = dataclasses.field(default_factory=dict)
     progress: PhaseReport = dataclasses.field(default_factory=PhaseReport)
     last_heard: float = 0.0
-    has_given_up: bool = False
     stack: str = ""
     line: str = ""
     exit_report: str = ""
     report_loss_at: float | None = None
     end_deadline: float = 0.0
-    has_broken_connection: bool = False
     next_report: float = 0.0
     next_stack_request: float = 0.0
     stack_deadline: float | None = None

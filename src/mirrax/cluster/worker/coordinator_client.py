@@ -25,8 +25,6 @@ from mirrax.errors import CollectiveTimeout
 _RETRY_SECONDS = 0.2
 _REPORT_SECONDS = 5.0
 _ANSWER_SECONDS = 10.0
-# An earlier job may still hold the address for a while.
-_OTHER_KEY_SECONDS = 30.0
 _CHUNK = 1 << 18
 _LOGGER = logging.getLogger(__name__)
 
@@ -71,10 +69,6 @@ class CoordinatorClient:
         self._socket.close()
 
 
-class _OtherKeyError(ConnectionError):
-    """The process at the address does not know the key."""
-
-
 def connect(
     address: str, key: bytes, body: dict[str, Any], timeout: float
 ) -> CoordinatorClient:
@@ -86,25 +80,13 @@ def connect(
     """
     started = time.monotonic()
     next_report = started + _REPORT_SECONDS
-    refused_since: float | None = None
     while True:
         try:
             return _connect_once(address, key, body)
         except OSError as error:
             reason = error.strerror or str(error)
-            has_other_key = isinstance(error, _OtherKeyError)
-        now = time.monotonic()
-        is_late = now - started > timeout
-        if not has_other_key:
-            refused_since = None
-        elif refused_since is None:
-            refused_since = next_report = now
-        elif is_late or now - refused_since > _OTHER_KEY_SECONDS:
-            raise RuntimeError(
-                "All workers must belong to the same job. Received: at "
-                f"{address}, {reason}."
-            )
-        if is_late and not has_other_key:
+        waited = time.monotonic() - started
+        if waited > timeout:
             raise CollectiveTimeout(
                 f"The first worker must be reached within {timeout:g} s. Received: "
                 f"{reason!r} from {address}. Check that it was started and that this "
@@ -113,11 +95,14 @@ def connect(
                 host=split_address(address)[0],
                 phase="start-up",
             )
-        if now >= next_report:
-            next_report = now + _REPORT_SECONDS
-            waited = f"{now - started:.0f} s of {timeout:g}"
+        if started + waited >= next_report:
+            next_report += _REPORT_SECONDS
             _LOGGER.warning(
-                "Waiting for the first worker at %s: %s (%s).", address, reason, waited
+                "Waiting for the first worker at %s: %s (%.0f s of %g).",
+                address,
+                reason,
+                waited,
+                timeout,
             )
         time.sleep(_RETRY_SECONDS)
 
@@ -168,7 +153,7 @@ def _authenticate(
         raise ConnectionError(
             f"something other than a Mirrax job of this version listens there: {error}"
         ) from error
-    raise _OtherKeyError(
+    raise ConnectionError(
         "a process with another key; MIRRAX_SECRET must be the same for all workers, "
         "and all must name the same first worker"
     )

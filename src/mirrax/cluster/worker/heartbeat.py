@@ -72,9 +72,9 @@ class Heartbeat:
         except OSError:
             self._coordinator_lost()
 
-    def send_progress(self, kind: str = "progress") -> None:
+    def send_progress(self) -> None:
         """Sends this worker's progress."""
-        self.send(Message(kind, self._progress.report().as_fields()))
+        self.send(Message("progress", self._progress.report().as_fields()))
 
     def wait_for_answer(self, timeout: float | None = None) -> Message:
         """Returns the coordinator's next reply, or raises the failure.
@@ -83,7 +83,8 @@ class Heartbeat:
             timeout: Seconds after which the others count as stuck.
         """
         if not self._wait(lambda: self._answers, timeout):
-            self.send_progress("stuck")
+            self._progress.has_given_up = True
+            self.send_progress()
             self._wait(lambda: self._answers)
         if not self._answers:
             raise self.make_error()
@@ -113,7 +114,8 @@ class Heartbeat:
             return error
         if self.failure is None and not hasattr(error, _MARK):
             # JAX may notice a lost worker before the coordinator reports it.
-            self.send_progress("broken")
+            self._progress.has_broken_connection = True
+            self.send_progress()
             self._wait(lambda: False, _EXPLAIN_SECONDS)
             # The next guard, or the end of the program, need not wait again.
             setattr(error, _MARK, True)

@@ -45,6 +45,8 @@ class WaitScopes:
         self.count = 0
         self.last: WaitScope | None = None
         self.longest = 0.0
+        self.has_given_up = False
+        self.has_broken_connection = False
         self._stuck_timeout = stuck_timeout
         self._startup_timeout = startup_timeout
         self._pending: tuple[weakref.ref[Any], WaitScope] | None = None
@@ -77,9 +79,7 @@ class WaitScopes:
     def report(self) -> PhaseReport:
         """Returns the progress to send to the coordinator."""
         wait = self.find_wait()
-        scope = wait or self.last
-        if scope is None:
-            return PhaseReport(self.count)
+        scope = wait or self.last or WaitScope("start-up", None)
         waiting = None if wait is None else time.monotonic() - wait.since
         return PhaseReport(
             count=scope.count,
@@ -88,6 +88,8 @@ class WaitScopes:
             waiting=waiting,
             limit=self._limit(),
             is_compiling=(waiting or 0.0) > _MIN_COMPILE_SECONDS and is_compiling(),
+            has_given_up=self.has_given_up,
+            has_broken_connection=self.has_broken_connection,
         )
 
     def _limit(self) -> float:

@@ -16,8 +16,6 @@ from mirrax.train.checkpoints.checkpoint import Checkpoint, Path
 
 _logger = logging.getLogger(__name__)
 
-_NUM_RETRIES = 10
-
 
 class CheckpointManager:
     """Keeps the newest checkpoints of a program in a directory.
@@ -153,7 +151,7 @@ class CheckpointManager:
         `CheckpointDamagedError` if there are checkpoints, but all are damaged.
         """
         found = self._find_for_all()
-        for _ in range(_NUM_RETRIES):
+        while True:
             try:
                 return self._restore_newest(found)
             except NotFoundError:
@@ -161,7 +159,6 @@ class CheckpointManager:
                 before, found = found, self._find_for_all()
                 if found == before:
                     raise
-        return self._restore_newest(found)
 
     def _find_for_all(self) -> list[str]:
         return worker_sync.from_chief(worker_sync.current_peers(), self.checkpoints)

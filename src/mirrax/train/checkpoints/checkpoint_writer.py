@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable
 
+from mirrax.cluster.worker.streams import flush_output
 from mirrax.train.checkpoints import checkpoint_directory, checkpoint_files
 from mirrax.train.checkpoints.checkpoint_files import CheckpointData
 
@@ -92,6 +93,5 @@ def _finish() -> None:
         # Python has no other means to set the exit code so late.
         atexit.unregister(_finish)
         atexit._run_exitfuncs()
-        for stream in (sys.stdout, sys.stderr):
-            stream.flush()
+        flush_output()
         os._exit(1)
