@@ -34,6 +34,8 @@ def supervise(num_workers, *arguments, **environment):
         command,
         environment={**BASE, **environment},
         show=lines.append,
+        # That of signals: after a failure MIRRAX_FAILURE_GRACE counts.
+        grace=1000.0,
     )
     return supervisor.run(timeout=240)
 
