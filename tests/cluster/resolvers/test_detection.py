@@ -125,6 +125,23 @@ def test_inner_launcher_counts(find, environments, first):
     assert find(*environments)[0].startswith(first)
 
 
+@pytest.mark.parametrize(
+    ("environment", "other"),
+    [
+        (SLURM, {"SLURM_JOB_ID": "8"}),
+        (SLURM, {"SLURM_STEP_ID": "1"}),
+        (
+            {**OPEN_MPI, "PMIX_NAMESPACE": "prterun-n-1-99@1"},
+            {"PMIX_NAMESPACE": "prterun-n-1-98@1"},
+        ),
+        (TORCHRUN, {"TORCHELASTIC_RUN_ID": "other"}),
+    ],
+    ids=["slurm", "slurm_step", "open_mpi", "torchrun"],
+)
+def test_jobs_have_ports_of_their_own(find, environment, other):
+    assert find(environment)[0] != find(environment, other)[0]
+
+
 def test_workers_of_one_machine_have_ports_of_their_own(monkeypatch):
     for name, value in {**PMI, "MPI_LOCALNRANKS": "2"}.items():
         monkeypatch.setenv(name, value)
