@@ -89,6 +89,15 @@ def test_cause_on_another_machine_is_found(lead, follow):
     assert leader.collect(result_of(STOPPED, 75), ()).cause == KILLED
 
 
+def test_failure_on_another_machine_fails_a_job_that_is_done_here(lead, follow):
+    machines = make_machines()
+    leader, follower = lead(machines), follow(machines, 1)
+    leader.start_attempt(())
+    follower.report(result_of(KILLED, 137), is_leaving=False)
+    result = leader.collect(result_of(), ())
+    assert (result.cause, result.exit_code) == (KILLED, 1)
+
+
 def test_ends_of_other_machines_are_known_during_an_attempt(lead, follow):
     machines = dataclasses.replace(make_machines(count=4, minimum=3), num_workers=2)
     leader = lead(machines)

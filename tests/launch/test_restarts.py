@@ -178,8 +178,21 @@ def test_failure_of_the_other_kind_is_tried_again_until_the_budget_is_used():
         (failed("KeyError", 0, 7), failed("SIGKILL", 5, 7), True),
         (failed("KeyError"), failed("KeyError"), False),
         (failed("KeyError"), failed("KeyError", seconds=3600.0), True),
+        (
+            failed("CollectiveTimeout"),
+            failed("CollectiveTimeout", seconds=320.0),
+            False,
+        ),
     ],
-    ids=["another step", "same step", "no step", "another error", "short", "long"],
+    ids=[
+        "another step",
+        "same step",
+        "no step",
+        "another error",
+        "short",
+        "long",
+        "never joined",
+    ],
 )
 def test_same_error_without_progress_ends_the_job(before, last, goes_on):
     assert (find_reason_to_stop([before, last], 5) == "") is goes_on

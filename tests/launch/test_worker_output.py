@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from mirrax.launch.worker_output import CONSOLE, OutputSplitter
+from mirrax.launch.worker_output import CONSOLE, OutputSplitter, cut
 from tests.launch import scripts
 
 SCRIPT = str(pathlib.Path(scripts.__file__))
@@ -86,6 +86,14 @@ def test_bar_of_the_chief_is_drawn_at_once_on_a_terminal(tmp_path):
     assert (
         output.count("[worker 1] full\r\n") == output.count("[worker 0] full\r\n") == 1
     )
+
+
+def test_bar_is_cut_where_the_line_of_the_terminal_ends():
+    assert cut("[worker 0] 100%", 8) == "[worker "
+    # Colors take no room, and do not go on after the bar.
+    colored = "\x1b[1m8/8\x1b[0m \x1b[32m====\x1b[0m loss: 4.5"
+    assert cut(colored, 18) == colored
+    assert cut(colored, 6) == "\x1b[1m8/8\x1b[0m \x1b[32m==\x1b[0m"
 
 
 def test_console_without_standard_output_does_nothing(monkeypatch):

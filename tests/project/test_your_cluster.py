@@ -16,7 +16,7 @@ PAGE = "docs/your_cluster.md"
 FAKE_SRUN = """#!/bin/sh
 # Starts two tasks here, with what Slurm sets for them. Each writes to a file of its
 # own: in a common pipe their lines would mix.
-shift
+shift 2
 for task in 0 1; do
   SLURM_PROCID=$task SLURM_NTASKS=2 SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=2 \\
     SLURM_STEP_NODELIST=localhost SLURM_STEP_TASKS_PER_NODE=2 "$@" > "task$task" &

@@ -88,6 +88,16 @@ def test_checkpoints_of_a_directory_are_listed(tmp_path):
     assert state.all_model_checkpoint_paths == paths
 
 
+def test_checkpoints_of_a_directory_are_listed_as_they_were_saved(tmp_path):
+    checkpoint = tf.train.Checkpoint(v=tf.Variable(1.0))
+    manager = tf.train.CheckpointManager(checkpoint, tmp_path, max_to_keep=3)
+    paths = [manager.save(number) for number in (100, 99)]
+    # A save that was killed leaves a folder without a manifest.
+    (tmp_path / "ckpt-101").mkdir()
+    state = tf.train.get_checkpoint_state(tmp_path)
+    assert state.all_model_checkpoint_paths == paths
+
+
 def test_images_are_resized_by_area():
     image = tf.reshape(tf.range(8.0), [2, 4, 1])
     resized = tf.image.resize(image, [1, 3], method="area")

@@ -166,6 +166,22 @@ def test_position_that_does_not_fit_restores_nothing(originals):
     assert next(short) == 2
 
 
+def test_iterator_goes_back_if_the_next_one_cannot_be_moved(tmp_path):
+    def make(num_later):
+        first, later = (iter(mirrax.data.Dataset.range(n)) for n in (9, num_later))
+        next(first)
+        return Checkpoint(first=first, later=later)
+
+    run = make(num_later=9)
+    for _ in range(5):
+        next(run.first), next(run.later)
+    path = run.save(tmp_path / "ckpt")
+    other = make(num_later=3)
+    with pytest.raises(ValueError, match="position"):
+        other.restore(path)
+    assert (next(other.first), next(other.later)) == (1, 0)
+
+
 def test_other_kinds_of_values_are_differences(originals):
     weight = mirrax.Variable(np.zeros(3, np.float32))
     run = Checkpoint(weight=weight, data=1, step="ten")

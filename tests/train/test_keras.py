@@ -86,6 +86,41 @@ def test_model_is_restored_before_its_first_call_answers(saved, two_replicas):
     np.testing.assert_array_equal(other(X), answers)
 
 
+class LateLayers(keras.Model):
+    """Its own `build` leaves the building of its layers to the first call."""
+
+    def __init__(self):
+        super().__init__()
+        self.last = keras.layers.Dense(1)
+
+    def build(self, input_shape):
+        self.first = keras.layers.Dense(4)
+
+    def call(self, x):
+        return self.last(self.first(x))
+
+
+class TwoInputs(LateLayers):
+    def build(self, x_shape, y_shape):
+        super().build(x_shape)
+
+    def call(self, x, y):
+        return super().call(x + y)
+
+
+@pytest.mark.parametrize(("make", "inputs"), [(LateLayers, [X]), (TwoInputs, [X, X])])
+def test_model_is_restored_before_its_first_call_builds_its_layers(
+    tmp_path, make, inputs
+):
+    model = make()
+    answers = model(*inputs)
+    path = Checkpoint(model=model).save(tmp_path / "ckpt")
+    other = make()
+    status = Checkpoint(model=other).restore(path)
+    np.testing.assert_array_equal(other(*inputs), answers)
+    status.assert_consumed()
+
+
 @pytest.mark.parametrize("decorate", [lambda fn: fn, mirrax.function], ids=["e", "c"])
 def test_model_and_optimizer_are_restored_in_the_first_step(
     saved, two_replicas, decorate

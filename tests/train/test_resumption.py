@@ -126,6 +126,15 @@ def test_second_sigterm_while_the_program_ends_is_ignored(tmp_path):
     assert exit_code_of_sigterm(manager, at_step=2) == 75
     signal.raise_signal(signal.SIGTERM)
     assert seen == []
+    # A handler of Python's would be gone while Python shuts down.
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
+
+
+def test_failed_save_on_sigterm_is_raised_and_asks_for_no_requeue(tmp_path):
+    _, manager = manage(tmp_path, save_interval=100, asynchronous=True)
+    (tmp_path / "ckpt-3" / "mirrax-manifest-new").mkdir(parents=True)
+    with pytest.raises(mirrax.errors.CheckpointWriteError, match="Is a directory"):
+        exit_code_of_sigterm(manager, at_step=2)
 
 
 def test_finished_loop_gives_sigterm_back(tmp_path):

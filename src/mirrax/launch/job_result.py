@@ -132,8 +132,12 @@ def make_result(
         return JobResult(
             codes, logs, codes[0], report, None, timed_out, is_preempted=True
         )
-    # A worker that stopped because of another one is not the cause.
-    causes = [position for position in failed if codes[position] != EXIT_CODE]
+    # One that stopped because of another one, or had to be killed, is not the cause.
+    causes = [
+        position
+        for position in failed
+        if codes[position] != EXIT_CODE and not processes[position].was_running
+    ]
     first = next(iter(causes or failed), None)
     code = 0 if first is None else codes[first]
     report = ""
@@ -157,6 +161,9 @@ def make_result(
         cause, report = _explain(processes[first], failure)
         if codes[first] == EXIT_CODE and not is_named:
             cause = dataclasses.replace(cause, is_consequence=True)
+    if signal_number is None and first is not None and processes[first].was_running:
+        # It hung; another attempt may succeed.
+        code = EXIT_CODE
     return JobResult(codes, logs, code, report, first, timed_out, cause)
 
 

@@ -27,9 +27,9 @@ _CACHE = "JAX_COMPILATION_CACHE_DIR"
 # By default JAX caches only programs that compile for longer than a second.
 _CACHE_ALL = {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
 
-
-# An attempt of a program that reports no steps has advanced if it lasted this long.
-_PROGRESS_SECONDS = 300.0
+# An attempt of a program that reports no steps has advanced if it lasted this long. By
+# default a worker that never joins, or hangs in the first step, is found earlier.
+_PROGRESS_SECONDS = 600.0
 
 
 @dataclasses.dataclass(frozen=True)

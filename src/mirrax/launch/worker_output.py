@@ -12,6 +12,7 @@ from collections.abc import Callable
 # Bars go back to the start of their line; nested ones also go up by a line.
 _MOVES = re.compile("(\r\n|\n|\r|\x1b\\[A)")
 _ERASE_LINE = "\r\x1b[K"
+_COLOR = re.compile(r"(\x1b\[[0-9;]*m)")
 
 
 class OutputSplitter:
@@ -96,8 +97,21 @@ class Console:
         if sys.stdout is None or not sys.stdout.isatty():
             return
         with self._lock:
-            self._bar = bar[: shutil.get_terminal_size().columns - 1]
+            self._bar = cut(bar, shutil.get_terminal_size().columns - 1)
             _write(f"{_ERASE_LINE}{self._bar}")
+
+
+def cut(bar: str, columns: int) -> str:
+    """Returns as much of a bar as fits; all its colors, which take no room.
+
+    >>> cut("loss 4.5", 4)
+    'loss'
+    """
+    parts = _COLOR.split(bar)
+    for position in range(0, len(parts), 2):
+        parts[position] = parts[position][: max(columns, 0)]
+        columns -= len(parts[position])
+    return "".join(parts)
 
 
 def _write(text: str) -> None:

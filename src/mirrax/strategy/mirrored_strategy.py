@@ -37,6 +37,7 @@ LAUNCHER_VARIABLES = frozenset(
         "OMPI_COMM_WORLD_RANK",
         "PMI_RANK",
         "SLURM_JOB_ID",
+        "TORCHELASTIC_RUN_ID",
     }
 )
 

@@ -48,6 +48,13 @@ JAX_JOB = {
     "NUM_PROCESSES": "2",
     "PROCESS_ID": "1",
 }
+TORCHRUN = {
+    "TORCHELASTIC_RUN_ID": "none",
+    "MASTER_ADDR": "n1",
+    "MASTER_PORT": "29500",
+    "RANK": "1",
+    "WORLD_SIZE": "2",
+}
 JAX = {"JAX_PROCESS_ID": "1", "JAX_NUM_PROCESSES": "2"}
 POD = {"JOB_COMPLETION_INDEX": "1", "JAX_NUM_PROCESSES": "2"}
 
@@ -77,6 +84,7 @@ def find(monkeypatch):
         ({**PMI, "MPI_LOCALNRANKS": "2"}, r"127.0.0.1:6\d{4}"),
         ({**PMI, "JAX_COORDINATOR_ADDRESS": "n1:5"}, r"n1:5"),
         (JAX_JOB, r"train-worker-0:6666"),
+        (TORCHRUN, r"n1:6\d{4}"),
         ({**JAX, "JAX_COORDINATOR_ADDRESS": "[::1]:5"}, r"\[::1\]:5"),
         ({**POD, "JAX_COORDINATOR_ADDRESS": "train-0.workers:5"}, r"train-0.workers:5"),
     ],
@@ -90,6 +98,7 @@ def find(monkeypatch):
         "pmi_on_one_machine",
         "pmi",
         "jax_job",
+        "torchrun",
         "jax",
         "pod",
     ],
@@ -114,6 +123,23 @@ def test_worker_and_the_address_of_the_first_are_found(find, environment, first)
 )
 def test_inner_launcher_counts(find, environments, first):
     assert find(*environments)[0].startswith(first)
+
+
+@pytest.mark.parametrize(
+    ("environment", "other"),
+    [
+        (SLURM, {"SLURM_JOB_ID": "8"}),
+        (SLURM, {"SLURM_STEP_ID": "1"}),
+        (
+            {**OPEN_MPI, "PMIX_NAMESPACE": "prterun-n-1-99@1"},
+            {"PMIX_NAMESPACE": "prterun-n-1-98@1"},
+        ),
+        (TORCHRUN, {"TORCHELASTIC_RUN_ID": "other"}),
+    ],
+    ids=["slurm", "slurm_step", "open_mpi", "torchrun"],
+)
+def test_jobs_have_ports_of_their_own(find, environment, other):
+    assert find(environment)[0] != find(environment, other)[0]
 
 
 def test_workers_of_one_machine_have_ports_of_their_own(monkeypatch):

@@ -36,6 +36,8 @@ def supervise(num_workers, *arguments, **environment):
             pathlib.Path(folder),
             environment={**BASE, **environment},
             show=lines.append,
+            # That of signals: after a failure MIRRAX_FAILURE_GRACE counts.
+            grace=1000.0,
             timeout=240,
         )
 
@@ -220,8 +222,12 @@ def test_stopped_worker_is_a_loss_after_its_silence():
     )
     found = caught(outcome.logs[0])
     assert (found["error"], found["worker"]) == ("WorkerLost", 1)
-    # The stopped one cannot end by itself; the launcher ends it.
+    # The stopped one cannot end by itself; the launcher ends it. To try again may help.
     assert outcome.exit_codes == [75, 137]
+    assert outcome.exit_code == 75
+    assert "worker 1 failed first: hung, and was killed by the launcher." in (
+        outcome.report
+    )
     assert outcome.cause.kind == "WorkerLost"
     assert "has not been heard from for" in outcome.cause.text
 

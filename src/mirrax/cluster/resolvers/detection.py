@@ -77,8 +77,8 @@ def find_cluster_resolver() -> ClusterResolver:
     """Returns the resolver for the launcher or scheduler that started this process.
 
     It is the first one that applies of: TF_CONFIG, JAX's variables, a kubeflow JAXJob,
-    Open MPI, another MPI, Slurm, an indexed Job of Kubernetes. Without any the resolver
-    has no workers, and the process trains alone.
+    torchrun, Open MPI, another MPI, Slurm, an indexed Job of Kubernetes. Without any
+    the resolver has no workers, and the process trains alone.
 
     >>> find_cluster_resolver().cluster_spec()
     ClusterSpec({})
@@ -144,7 +144,7 @@ def _choose_port(environment: Environment) -> int:
     """Returns a port that all workers of a job know, and other jobs seldom have."""
     if environment.get(_PORT):
         return read_number(_PORT, environment)
-    names = ("SLURM_JOB_ID", "SLURM_STEP_ID", "PMIX_NAMESPACE")
+    names = "SLURM_JOB_ID", "SLURM_STEP_ID", "PMIX_NAMESPACE", "TORCHELASTIC_RUN_ID"
     job = ".".join(environment.get(name, "") for name in names)
     return _FIRST_PORT + zlib.crc32(job.encode()) % _NUM_PORTS
 
@@ -235,6 +235,13 @@ LAUNCHERS = (
         "NUM_PROCESSES",
         _find_jax_job,
         special_marker="COORDINATOR_ADDRESS",
+    ),
+    Launcher(
+        "torchrun",
+        "RANK",
+        "WORLD_SIZE",
+        lambda environment: [environment["MASTER_ADDR"]],
+        special_marker="TORCHELASTIC_RUN_ID",
     ),
     Launcher(
         "Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", _find_open_mpi

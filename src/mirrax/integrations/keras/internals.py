@@ -130,6 +130,15 @@ def save_backup(callback: Any, epoch: int) -> None:
     callback._save_model()
 
 
+def build_layers_of(layer: Any) -> None:
+    """Builds what the own `build` of a layer has not, by a symbolic call."""
+    shapes = layer._build_shapes_dict
+    if len(shapes) == 1:
+        layer._build_by_run_for_single_pos_arg(*shapes.values())
+    else:
+        layer._build_by_run_for_kwargs(shapes)
+
+
 def layers_of(layer: Any) -> list[Any]:
     """Returns a layer and those in it."""
     return list(layer._flatten_layers())

@@ -49,4 +49,8 @@ def build_optimizer(optimizer: Any, variables: Sequence[Any] | None) -> None:
 
 def _after_build(original: Callable[..., None], layer: Any) -> None:
     original(layer)
+    is_awaited = _CALLBACKS in layer.__dict__ and internals.stateless_scope() is None
+    if is_awaited and not all(held.built for held in internals.layers_of(layer)):
+        # The first call would answer before they are restored.
+        internals.build_layers_of(layer)
     run_callbacks(layer)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import glob
 import math
+import os
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -82,12 +82,12 @@ def get_checkpoint_state(
     newest = train.latest_checkpoint(checkpoint_dir)
     if newest is None:
         return None
-    # They are named "<prefix>-<number>".
-    prefix = newest.rpartition("-")[0]
-    paths = glob.glob(f"{glob.escape(prefix)}-*")
-    complete = [path for path in paths if path.rpartition("-")[2].isdigit()]
-    ordered = sorted(complete, key=lambda path: int(path.rpartition("-")[2]))
-    return CheckpointState(newest, ordered)
+    # They are named "<name>-<number>".
+    name = os.path.basename(newest).rpartition("-")[0]
+    manager = train.CheckpointManager(
+        train.Checkpoint(), checkpoint_dir, checkpoint_name=name
+    )
+    return CheckpointState(newest, manager.checkpoints)
 
 
 def checkpoints_iterator(
