@@ -99,6 +99,7 @@ def distribute_from_function(
     """
     share = share_of(topology)
     options = options or InputOptions()
+    _require_function(make)
     mode = options.experimental_replication_mode
     contexts = _contexts(share, mode is InputReplicationMode.PER_REPLICA)
     datasets = [_as_batches(make(context)) for context in contexts]
@@ -230,6 +231,16 @@ def _split_prefetch(dataset: Dataset) -> tuple[Dataset, int]:
     if not isinstance(plan, Prefetch):
         return dataset, 0
     return Dataset(plan.source, dataset.options()), plan.depth
+
+
+def _require_function(make: Any) -> None:
+    if not callable(make):
+        raise TypeError(
+            "`dataset_fn` is a function that takes an `InputContext` and returns a "
+            f"dataset. Received: an object of type {type(make).__name__}. Write "
+            "`lambda context: dataset`, or pass a dataset of global batches to "
+            "`experimental_distribute_dataset`."
+        )
 
 
 def _policy(dataset: Dataset) -> AutoShardPolicy:
