@@ -101,6 +101,7 @@ def distribute_from_function(
     options = options or InputOptions()
     _require_function(make)
     mode = options.experimental_replication_mode
+    _require_consistent(options)
     contexts = _contexts(share, mode is InputReplicationMode.PER_REPLICA)
     datasets = [_as_batches(make(context)) for context in contexts]
 
@@ -240,6 +241,20 @@ def _require_function(make: Any) -> None:
             f"dataset. Received: an object of type {type(make).__name__}. Write "
             "`lambda context: dataset`, or pass a dataset of global batches to "
             "`experimental_distribute_dataset`."
+        )
+
+
+def _require_consistent(options: InputOptions) -> None:
+    mode = options.experimental_replication_mode
+    fetches = options.experimental_fetch_to_device
+    is_possible = mode is InputReplicationMode.PER_REPLICA and not fetches
+    if options.experimental_place_dataset_on_device and not is_possible:
+        raise ValueError(
+            "A dataset that is placed on a device is that of one replica, and there is "
+            "nothing left to fetch. Received: experimental_place_dataset_on_device="
+            f"True, experimental_replication_mode={mode.name}, "
+            f"experimental_fetch_to_device={fetches}. Set PER_REPLICA and False, or "
+            "leave experimental_place_dataset_on_device out."
         )
 
 
