@@ -124,19 +124,21 @@ def as_array(value: Any) -> Any:
 
 def as_arrays(values: Sequence[Any]) -> list[jax.Array]:
     """Returns numbers, variables and arrays as arrays."""
-    return [v if isinstance(v, jax.Array) else _as_numbers(v) for v in values]
+    return [v if isinstance(v, jax.Array) else jnp.asarray(as_array(v)) for v in values]
 
 
-def _as_numbers(value: Any) -> jax.Array:
-    array = as_array(value)
-    is_host_array = isinstance(array, np.ndarray | np.generic)
-    if isinstance(array, str) or (is_host_array and array.dtype.kind in "OSU"):
-        raise TypeError(
-            "Devices compute with numbers. Received: strings or other objects, "
-            f"{array!r}. Give numbers that stand for them, or take the parts with "
-            "`strategy.experimental_local_results(value)`."
-        )
-    return jnp.asarray(array)
+def as_combinable(values: Sequence[Any]) -> list[jax.Array]:
+    """Returns values to be combined over replicas as arrays; raises for strings."""
+    for value in values:
+        if isinstance(value, str) or (
+            isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "OSU"
+        ):
+            raise TypeError(
+                "Replicas combine numbers. Received: strings or other objects, "
+                f"{value!r}. Give numbers that stand for them, or take the parts with "
+                "`strategy.experimental_local_results(value)`."
+            )
+    return as_arrays(values)
 
 
 def is_array(value: object) -> bool:

@@ -150,5 +150,5 @@ def test_strings_are_not_combined(combine):
     strings = strategy.experimental_distribute_values_from_function(
         lambda context: tf.constant(["a", "b"])
     )
-    with pytest.raises(TypeError, match=r"with numbers.*strings.*local_results"):
+    with pytest.raises(TypeError, match=r"combine numbers.*strings.*local_results"):
         combine(strategy, strings)
