@@ -20,6 +20,7 @@ OF_JOBS = [e for e in ALL if issubclass(e, errors.JobError)]
         (errors.ReplicaError, [RuntimeError]),
         (errors.DuplicateDevice, [AssertionError, ValueError]),
         (errors.LossyConversion, [TypeError, ValueError]),
+        (errors.WrongType, [TypeError, ValueError]),
         (errors.SignatureMismatch, [TypeError, ValueError]),
         (errors.CheckpointMismatchError, [ValueError]),
         (errors.CheckpointObjectError, [TypeError, ValueError]),

@@ -41,7 +41,7 @@ from mirrax.strategy import (
 )
 from mirrax.values import DistributedValues, Mirrored, PerReplica
 from mirrax.values.array_like import ArrayLike
-from mirrax.values.tensor_spec import TensorSpec
+from mirrax.values.tensor_spec import PerReplicaSpec, TensorSpec
 from mirrax.variables import Variable, variable_creator_scope
 
 if TYPE_CHECKING:
@@ -83,6 +83,7 @@ __all__ = [
     "NcclAllReduce",
     "OneDeviceStrategy",
     "PerReplica",
+    "PerReplicaSpec",
     "ReduceOp",
     "ReductionToOneDevice",
     "ReplicaContext",

@@ -33,6 +33,11 @@ class DuplicateDevice(AssertionError, ValueError):  # noqa: N818
     """A device was listed twice."""
 
 
+# TensorFlow raises a ValueError here, and a wrong type is a TypeError.
+class WrongType(ValueError, TypeError):  # noqa: N818
+    """An argument has a type that the function does not take."""
+
+
 # TensorFlow raises a TypeError here, and a wrong value is a ValueError.
 class LossyConversion(TypeError, ValueError):  # noqa: N818
     """A number does not convert to a dtype without loss."""

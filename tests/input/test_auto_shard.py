@@ -49,7 +49,6 @@ STEPS = {
     "map": lambda d: d.map(lambda x: x).prefetch(2),
     "filter": lambda d: d.filter(lambda x: True).batch(3),
     "cache": lambda d: d.cache().batch(2),
-    "enumerate": lambda d: d.enumerate().map(lambda number, line: line),
 }
 
 
@@ -101,6 +100,12 @@ def test_interleaved_files_are_shared_by_file(files, policy, workers):
     assert sum(len(owned) for owned in owners) == 6
 
 
+def test_each_worker_numbers_the_lines_of_its_own_files(files):
+    parts = shares(TextLineDataset(files).enumerate(), BY_FILE, 2)
+    assert sorted(line for part in parts for _, line in part) == LINES
+    assert [int(number) for number, _ in parts[0]] == list(range(len(parts[0])))
+
+
 def test_a_cache_that_is_full_is_not_read_in_place_of_a_share(files):
     dataset = TextLineDataset(files).cache()
     list(dataset)
@@ -137,6 +142,20 @@ def test_a_cache_in_a_file_is_another_file_for_each_worker(files, tmp_path):
 def test_auto_means_files_where_there_are_any(files, policy, expected):
     interleaved = Dataset.from_tensor_slices(files).interleave(TextLineDataset)
     assert resolve_policy(interleaved.batch(2).plan, policy) is expected
+
+
+@pytest.mark.parametrize(
+    "mixed",
+    [
+        lambda d: d.enumerate(),
+        lambda d: Dataset.zip((d, Dataset.range(21))),
+        lambda d: d.concatenate(Dataset.from_tensor_slices([b"other"])),
+    ],
+    ids=["enumerate", "zip", "concatenate"],
+)
+def test_auto_means_data_where_not_all_data_are_in_files(files, mixed):
+    plan = mixed(TextLineDataset(files)).batch(2).plan
+    assert resolve_policy(plan, AutoShardPolicy.AUTO) is AutoShardPolicy.DATA
 
 
 def test_auto_means_data_where_there_are_no_files():

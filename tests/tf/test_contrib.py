@@ -91,6 +91,14 @@ def test_broadcast_goes_to_all_towers_or_one(distribution):
     assert numbers(distribution, one) == [3]
 
 
+@pytest.mark.parametrize("initial", [[1.0, 2.0], 0.0], ids=["vector", "zero"])
+def test_broadcast_goes_to_the_devices_of_a_variable(distribution, initial):
+    with distribution.scope():
+        variable = tf.get_variable("v", initializer=initial)
+        copies = distribution.broadcast(tf.constant(3.0), variable)
+    assert numbers(distribution, copies) == [3, 3]
+
+
 def test_variables_of_one_place_are_updated_together(distribution):
     with distribution.scope():
         first = tf.get_variable("first", initializer=1.0)

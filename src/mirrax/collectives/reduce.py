@@ -17,7 +17,7 @@ from mirrax.collectives import spmd, worker_exchange, worker_guard
 from mirrax.devices.topology import AXIS, Topology
 from mirrax.errors import InvalidArgumentError
 from mirrax.options import CommunicationOptions, ReduceOp
-from mirrax.values.array_like import as_arrays
+from mirrax.values.array_like import as_combinable
 from mirrax.values.layouts import (
     Joined,
     Layout,
@@ -184,7 +184,7 @@ def with_arrays(layout: Layout) -> Layout:
         return layout
     if all(isinstance(part, jax.Array) for part in layout.parts):
         return layout
-    return dataclasses.replace(layout, parts=tuple(as_arrays(layout.parts)))
+    return dataclasses.replace(layout, parts=tuple(as_combinable(layout.parts)))
 
 
 def _joined(layout: Layout, topology: Topology) -> Joined | Replicated:

@@ -22,7 +22,7 @@ from mirrax.devices.logical_devices import (
     resolve,
 )
 from mirrax.devices.peers import NoPeers, Peers
-from mirrax.errors import DuplicateDevice
+from mirrax.errors import DuplicateDevice, WrongType
 
 AXIS = "replica"
 """The one axis of the mesh."""
@@ -193,7 +193,7 @@ def job_topology(job: Peers, devices: Sequence[jax.Device]) -> Topology:
 
 def _find_devices(devices: Any) -> tuple[jax.Device, ...]:
     if not isinstance(devices, Sequence) or isinstance(devices, str):
-        raise TypeError(
+        raise WrongType(
             "`devices` is a list or a tuple of names or JAX devices. Received: "
             f"{devices!r}. Write a list, such as ['CPU:0', 'CPU:1']."
         )

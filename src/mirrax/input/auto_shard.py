@@ -15,10 +15,10 @@ from mirrax.data.plan.node import INFINITE, Node, replace_inputs
 
 
 def resolve_policy(plan: Node, policy: AutoShardPolicy) -> AutoShardPolicy:
-    """Resolves AUTO: FILE if the plan reads files, else DATA."""
+    """Resolves AUTO: FILE if all elements come from files, else DATA."""
     if policy is not AutoShardPolicy.AUTO:
         return policy
-    return AutoShardPolicy.FILE if reads_files(plan) else AutoShardPolicy.DATA
+    return AutoShardPolicy.FILE if _reads_only_files(plan) else AutoShardPolicy.DATA
 
 
 def auto_shard(
@@ -47,6 +47,20 @@ def reads_files(plan: Node) -> bool:
     return any(reads_files(node) for node in nodes)
 
 
+def _reads_only_files(plan: Node) -> bool:
+    """Returns whether nothing but files would be read twice if workers share them."""
+    if not plan.inputs or isinstance(plan, Interleave):
+        return reads_files(plan)
+    return all(
+        _reads_only_files(node) for node in plan.inputs if node is not _choices(plan)
+    )
+
+
+def _choices(plan: Node) -> Node | None:
+    """Returns the input that only says which of the others comes next."""
+    return plan.choices if isinstance(plan, Choose) else None
+
+
 def _shard_files(plan: Node, num_workers: int, index: int) -> Node:
     if isinstance(plan, FileNode):
         _require_enough(len(plan.files), num_workers)
@@ -60,7 +74,7 @@ def _shard_files(plan: Node, num_workers: int, index: int) -> Node:
     if not plan.inputs:
         raise _no_files_error(plan)
     # All workers make the same choices, each from its own files.
-    choices = plan.choices if isinstance(plan, Choose) else None
+    choices = _choices(plan)
     own = replace_inputs(
         plan,
         lambda node: (

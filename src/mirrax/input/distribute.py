@@ -99,7 +99,9 @@ def distribute_from_function(
     """
     share = share_of(topology)
     options = options or InputOptions()
+    _require_function(make)
     mode = options.experimental_replication_mode
+    _require_consistent(options)
     contexts = _contexts(share, mode is InputReplicationMode.PER_REPLICA)
     datasets = [_as_batches(make(context)) for context in contexts]
 
@@ -234,6 +236,30 @@ def _split_prefetch(dataset: Dataset) -> tuple[Dataset, int]:
     if not isinstance(plan, Prefetch):
         return dataset, 0
     return Dataset(plan.source, dataset.options()), plan.depth
+
+
+def _require_function(make: Any) -> None:
+    if not callable(make):
+        raise TypeError(
+            "`dataset_fn` is a function that takes an `InputContext` and returns a "
+            f"dataset. Received: an object of type {type(make).__name__}. Write "
+            "`lambda context: dataset`, or pass a dataset of global batches to "
+            "`experimental_distribute_dataset`."
+        )
+
+
+def _require_consistent(options: InputOptions) -> None:
+    mode = options.experimental_replication_mode
+    fetches = options.experimental_fetch_to_device
+    is_possible = mode is InputReplicationMode.PER_REPLICA and not fetches
+    if options.experimental_place_dataset_on_device and not is_possible:
+        raise ValueError(
+            "A dataset that is placed on a device is that of one replica, and there is "
+            "nothing left to fetch. Received: experimental_place_dataset_on_device="
+            f"True, experimental_replication_mode={mode.name}, "
+            f"experimental_fetch_to_device={fetches}. Set PER_REPLICA and False, or "
+            "leave experimental_place_dataset_on_device out."
+        )
 
 
 def _policy(dataset: Dataset) -> AutoShardPolicy:

@@ -13,6 +13,7 @@ from mirrax import trees
 from mirrax._jax.tape_trace import is_recording
 from mirrax.collectives.shard_layout import ShardLayout
 from mirrax.context import stack
+from mirrax.errors import WrongType
 from mirrax.lazy_modules import LazyModule
 from mirrax.run import function_identity
 from mirrax.run.compiled.compiled_call import CompiledCall
@@ -84,7 +85,7 @@ def _refuse_arguments(args: Any, kwargs: Any) -> None:
             f"Received: kwargs of type {type(kwargs).__name__}."
         )
     hint = " For named arguments, write kwargs={...}." if isinstance(args, dict) else ""
-    raise TypeError(
+    raise WrongType(
         "`args` of `run` is a tuple of arguments, with a comma also for one: "
         f"run(fn, args=(x,)). Received: args of type {type(args).__name__}. Write "
         f"args=(value,).{hint}"

@@ -16,7 +16,7 @@ from mirrax.context import guards, stack
 from mirrax.devices.topology import Topology
 from mirrax.options import CommunicationOptions, ReduceOp, parse_reduce_op
 from mirrax.trees import Tree
-from mirrax.values.array_like import as_arrays, is_array_like, without_weak_type
+from mirrax.values.array_like import as_combinable, is_array_like, without_weak_type
 from mirrax.values.layouts import Parts
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import select
@@ -202,7 +202,7 @@ class ReplicaContext:
             )
         options = options or self._strategy.collective.options
         reduced = self._communicator.all_reduce(
-            op, as_arrays(leaves), options, structure
+            op, as_combinable(leaves), options, structure
         )
         return trees.unflatten(structure, reduced)
 
@@ -212,7 +212,7 @@ class ReplicaContext:
         """Returns `value` of all replicas joined along `axis`, in replica order."""
         self._require_current("all_gather")
         leaves, structure = trees.flatten(value)
-        arrays = as_arrays(leaves)
+        arrays = as_combinable(leaves)
         for array in arrays:
             require_axis(axis, array.ndim, "all_gather")
         gathered = self._communicator.all_gather(arrays, axis, structure)

@@ -19,7 +19,7 @@ from mirrax.collectives.worker_all_reduce import WorkerAllReduce
 from mirrax.devices import device_kind
 from mirrax.devices.logical_devices import ensure_cpu_devices, local_devices, resolve
 from mirrax.devices.topology import Topology, job_topology, local_topology
-from mirrax.errors import ConfigurationError
+from mirrax.errors import ConfigurationError, WrongType
 from mirrax.options import CollectiveCommunication as Choice
 from mirrax.options import CommunicationOptions
 from mirrax.strategy.scope_variables import create_mirrored
@@ -86,6 +86,8 @@ class MultiWorkerMirroredStrategy(Strategy):
     ) -> None:
         options = communication_options or CommunicationOptions()
         try:
+            _require_type("cluster_resolver", cluster_resolver, ClusterResolver)
+            _require_type("communication_options", options, CommunicationOptions)
             resolver = cluster_resolver or find_cluster_resolver()
             _reserve_cpu_devices(devices)
             job = join.join_job(resolver, options=_job_options(options))
@@ -100,6 +102,15 @@ class MultiWorkerMirroredStrategy(Strategy):
             raise
         ops = WorkerAllReduce() if job and kind == "CPU" else XlaAllReduce()
         super().__init__(topology, ops, create_mirrored, resolver, options, shard_state)
+
+
+def _require_type(name: str, value: object, wanted: type) -> None:
+    if not isinstance(value, wanted | None):
+        raise WrongType(
+            f"`{name}` of `MultiWorkerMirroredStrategy` is a `{wanted.__name__}`. "
+            f"Received: {value!r}. Write {name}={wanted.__name__}(...), or leave it "
+            "out."
+        )
 
 
 def _job_options(options: CommunicationOptions) -> JobOptions:

@@ -127,6 +127,20 @@ def as_arrays(values: Sequence[Any]) -> list[jax.Array]:
     return [v if isinstance(v, jax.Array) else jnp.asarray(as_array(v)) for v in values]
 
 
+def as_combinable(values: Sequence[Any]) -> list[jax.Array]:
+    """Returns values to be combined over replicas as arrays; raises for strings."""
+    for value in values:
+        if isinstance(value, str) or (
+            isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "OSU"
+        ):
+            raise TypeError(
+                "Replicas combine numbers. Received: strings or other objects, "
+                f"{value!r}. Give numbers that stand for them, or take the parts with "
+                "`strategy.experimental_local_results(value)`."
+            )
+    return as_arrays(values)
+
+
 def is_array(value: object) -> bool:
     """Returns whether `value` is an array of JAX or NumPy."""
     return isinstance(value, jax.Array | np.ndarray | np.generic)

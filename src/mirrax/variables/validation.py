@@ -13,7 +13,7 @@ import numpy as np
 from mirrax._jax.arrays import copied, is_stored
 from mirrax._jax.traces import evaluated
 from mirrax.context import stack
-from mirrax.errors import LossyConversion, TracedInitialValue
+from mirrax.errors import LossyConversion, TracedInitialValue, WrongType
 from mirrax.options import VariableAggregation, VariableSynchronization
 from mirrax.values.array_like import as_array, is_prng_key, without_weak_type
 
@@ -141,6 +141,12 @@ def fitting(value: Any, shape: tuple[int, ...], dtype: np.dtype[Any], name: str)
             )
     else:
         plain = np.asarray(value)
+        if value is None:
+            raise WrongType(
+                f"A variable is assigned arrays or numbers. Received: None for "
+                f"variable '{name}'. Does a function lack its `return`, or is the "
+                "value a gradient of something that does not depend on the variable?"
+            )
         if not _is_safe(plain.dtype, dtype) or not _is_in_range(plain, dtype):
             raise LossyConversion(
                 f"Variable '{name}' has the fixed dtype {dtype}. Received: "

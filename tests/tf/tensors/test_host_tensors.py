@@ -129,3 +129,26 @@ def test_strings_print_as_in_tensorflow():
     two = tf.constant(["a", "b"])
     expected = "array([b'a', b'b'], dtype=object)"
     assert repr(two) == f"<tf.Tensor: shape=(2,), dtype=string, numpy={expected}>"
+
+
+def _all_gather(strategy, strings):
+    context = tf.distribute.get_replica_context
+    return strategy.run(lambda s: context().all_gather(s, axis=0), (strings,))
+
+
+@pytest.mark.parametrize(
+    "combine",
+    [
+        lambda strategy, strings: strategy.reduce("SUM", strings, axis=None),
+        lambda strategy, strings: strategy.gather(strings, axis=0),
+        _all_gather,
+    ],
+    ids=["reduce", "gather", "all_gather"],
+)
+def test_strings_are_not_combined(combine):
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    strings = strategy.experimental_distribute_values_from_function(
+        lambda context: tf.constant(["a", "b"])
+    )
+    with pytest.raises(TypeError, match=r"combine numbers.*strings.*local_results"):
+        combine(strategy, strings)

@@ -72,3 +72,23 @@ def test_each_object_makes_its_own_variable():
     first, second = Scale(), Scale()
     x = tf.constant(3.0)
     assert [float(first(x)), float(second(x)), float(first(x + 1))] == [9.0, 9.0, 12.0]
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda v: v[0].assign(9.0),
+        lambda v: v.scatter_nd_update([[0]], [9.0]),
+        lambda v: v.scatter_nd_add([[0]], [9.0]),
+    ],
+    ids=["slice", "scatter_nd_update", "scatter_nd_add"],
+)
+def test_write_of_some_rows_refuses_to_add_up_the_others(write):
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    with strategy.scope():
+        v = tf.Variable([1.0, 2.0], aggregation=tf.VariableAggregation.SUM)
+    with pytest.raises(NotImplementedError, match=r"keeps the other rows.*SUM.*MEAN"):
+        strategy.run(lambda: write(v))
+    assert v.numpy().tolist() == [1.0, 2.0]
+    write(v)
+    assert v.numpy()[1] == 2.0

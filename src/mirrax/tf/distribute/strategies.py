@@ -153,6 +153,8 @@ class MultiWorkerMirroredStrategy(
 ):
     """`tf.distribute.MultiWorkerMirroredStrategy`."""
 
+    isolates_session_state = False
+
 
 class TakesCommunication:
     """The parameters of the experimental multi-worker strategies."""

@@ -33,11 +33,11 @@ class Tensor(metaclass=_TensorType):
 
 class _TypeSpecType(type):
     def __instancecheck__(cls, value: object) -> bool:
-        return isinstance(value, mirrax.TensorSpec)
+        return isinstance(value, mirrax.TensorSpec | mirrax.PerReplicaSpec)
 
 
 class TypeSpec(metaclass=_TypeSpecType):
-    """`tf.TypeSpec`, for `isinstance`: a `tf.TensorSpec`."""
+    """`tf.TypeSpec`, for `isinstance`: a `tf.TensorSpec`, or one for each replica."""
 
 
 def type_spec_from_value(value: Any) -> mirrax.TensorSpec:

@@ -16,7 +16,11 @@ from mirrax.tf.tensors.indexed_slices import IndexedSlices
 from mirrax.tf.tensors.indexing import gather, gather_nd, keys_of
 from mirrax.tf.tensors.tensor import dtype_of_numbers, tensor
 from mirrax.tf.tensors.tensor_shape import TensorShape
-from mirrax.tf.variables.variable_reads import VariableSlice, VariableValue
+from mirrax.tf.variables.variable_reads import (
+    VariableSlice,
+    VariableValue,
+    refuse_sum,
+)
 
 _COMBINING = (mirrax.VariableAggregation.SUM, mirrax.VariableAggregation.MEAN)
 
@@ -250,6 +254,7 @@ class _Methods:
     ) -> Any:
         """Replaces elements of each row of a batch."""
         delta = _require_slices(self, "batch_scatter_update", sparse_delta)
+        refuse_sum(self, "batch_scatter_update")
         indices = tensor(delta.indices)
         change: Any = lambda row, at, x: row.at[at].set(x)  # noqa: E731
         for _ in range(indices.ndim - 1):
@@ -257,18 +262,19 @@ class _Methods:
         return self.assign(change(self.read_value(), indices, tensor(delta.values)))
 
     def scatter_nd_add(self: Any, indices: Any, updates: Any, name: Any = None) -> Any:
-        return self.assign(_at(self, indices).add(tensor(updates)))
+        return self.assign(_at(self, indices, "scatter_nd_add").add(tensor(updates)))
 
     def scatter_nd_sub(self: Any, indices: Any, updates: Any, name: Any = None) -> Any:
-        return self.assign(_at(self, indices).add(-tensor(updates)))
+        return self.assign(_at(self, indices, "scatter_nd_sub").add(-tensor(updates)))
 
     def scatter_nd_update(
         self: Any, indices: Any, updates: Any, name: Any = None
     ) -> Any:
-        return self.assign(_at(self, indices).set(tensor(updates)))
+        return self.assign(_at(self, indices, "scatter_nd_update").set(tensor(updates)))
 
 
-def _at(variable: Any, indices: Any) -> Any:
+def _at(variable: Any, indices: Any, method: str) -> Any:
+    refuse_sum(variable, method)
     return variable.read_value().at[keys_of(tensor(indices))]
 
 

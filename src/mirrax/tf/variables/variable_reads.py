@@ -69,6 +69,7 @@ class VariableSlice(VariableRead):
 
     def assign(self, value: Any, name: Any = None, read_value: bool = True) -> Any:
         """Assigns to this slice; returns the result of `variable.assign`."""
+        refuse_sum(self._variable, "assign")
         part = self._variable.read_value().at[self._key]
         return self._variable.assign(part.set(self._fitting(value)))
 
@@ -85,6 +86,24 @@ class VariableSlice(VariableRead):
                 f"'{self._variable.name}'. Reshape it first."
             )
         return array.astype(self._array.dtype)
+
+
+def refuse_sum(variable: Any, method: str) -> None:
+    """Raises where the rows that are kept would be added up over the replicas."""
+    context = mirrax.get_replica_context()
+    is_one_of_several = context is not None and context.num_replicas_in_sync > 1
+    is_distributed = isinstance(variable, mirrax.DistributedValues)
+    is_summed = (
+        is_distributed
+        and variable.aggregation is mirrax.VariableAggregation.SUM
+        and variable.synchronization is not mirrax.VariableSynchronization.ON_READ
+    )
+    if is_one_of_several and is_summed:
+        raise NotImplementedError(
+            f"`{method}` of some rows of a variable in `run` needs an aggregation that "
+            "keeps the other rows. Received: aggregation=SUM for variable "
+            f"'{variable.name}'. Use `scatter_add`, ONLY_FIRST_REPLICA or MEAN."
+        )
 
 
 def _flatten(read: VariableRead) -> tuple[tuple[jax.Array], None]:

@@ -229,7 +229,7 @@ class DistributionStrategy:
     def broadcast(self, tensor: Any, destinations: Any = None) -> Any:
         with self._strategy.scope():
             return self._strategy.extended.broadcast_to(
-                tensor, destinations or self.worker_devices
+                tensor, self.worker_devices if destinations is None else destinations
             )
 
     def unwrap(self, value: Any) -> list[Any]:

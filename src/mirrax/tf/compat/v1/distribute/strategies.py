@@ -71,6 +71,8 @@ class MultiWorkerMirroredStrategy(
 ):
     """`tf.compat.v1.distribute.experimental.MultiWorkerMirroredStrategy`."""
 
+    isolates_session_state = False
+
 
 class OneDeviceStrategy(V1Methods, mirrax.OneDeviceStrategy):
     """`tf.compat.v1.distribute.OneDeviceStrategy`."""
