@@ -89,3 +89,15 @@ def test_a_schedule_set_after_a_step_is_followed(trainer):
     assert trainer.changed() == [False] * 4 + [True] * 2 + [False] * 2
     trainer.optimizer.learning_rate = decay(0.1, 1, 1.0)
     assert trainer.changed() == ALL
+
+
+def test_fit_follows_a_schedule_set_after_another_fit(strategy):
+    trainer = Trainer(strategy)
+    trainer.model.compile(trainer.optimizer, "mse")
+    labels = np.zeros((8, 1))
+    trainer.model.fit(X, labels, batch_size=8, verbose=0)
+    schedule = keras.optimizers.schedules.ExponentialDecay(0.0, 1, 1.0)
+    trainer.optimizer.learning_rate = schedule
+    before = trainer.model.layers[0].kernel.numpy()
+    trainer.model.fit(X, labels, batch_size=8, verbose=0)
+    np.testing.assert_array_equal(trainer.model.layers[0].kernel, before)
