@@ -73,7 +73,7 @@ class PerReplica(DistributedValues, NotAnArray):
     }
     """
 
-    __slots__ = ("layout",)
+    __slots__ = ("__weakref__", "layout")
     _label = "PerReplica"
 
     def __init__(self, values: tuple[Any, ...] | list[Any] | Layout) -> None:

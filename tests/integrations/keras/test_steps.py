@@ -345,3 +345,27 @@ def test_a_variable_read_before_run_is_the_one_that_run_writes(num_replicas):
 
     assert [float(scale) for scale in train()] == [8.0, 16.0]
     require_trained(model, optimizer, 2)
+
+
+def test_a_model_from_outside_trains_on_unequal_parts(two_replicas):
+    rows = X[:3]
+    weight = keras.Variable(np.ones(3, np.float32))
+    optimizer = keras.optimizers.SGD(0.1)
+
+    @mirrax.function
+    def step(x):
+        def loss():
+            return mirrax.nn.compute_average_loss((x @ weight.value) ** 2)
+
+        _, gradients = mirrax.value_and_grad(loss, [weight])()
+        optimizer.apply(gradients, [weight])
+
+    batches = two_replicas.experimental_distribute_dataset(
+        Dataset.from_tensors(rows).repeat(2)
+    )
+    for batch in batches:
+        two_replicas.run(step, args=(batch,))
+    expected = np.ones(3, np.float32)
+    for _ in range(2):
+        expected -= 0.1 * 2 * (rows.T @ (rows @ expected)) / 3
+    np.testing.assert_allclose(weight, expected, rtol=1e-5)

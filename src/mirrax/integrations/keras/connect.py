@@ -19,6 +19,7 @@ _MODULES = (
     "inside_run",
     "symbolic",
     "callbacks",
+    "settings",
 )
 
 

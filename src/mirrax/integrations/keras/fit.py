@@ -39,6 +39,7 @@ from mirrax.integrations.keras.variable_hooks import adopt
 from mirrax.train.export import collect_export, write_export
 
 _NOTHING = contextlib.nullcontext()
+_NUM_SLOTS = "_mirrax_num_slots"
 
 _strategies: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
@@ -189,6 +190,7 @@ def _make_function(
     if strategy is None:
         return original(model, *args, **kw)
     _require_step(model, original.__name__.split("_")[1])
+    _forget_other_slots(model)
     if getattr(model, original.__name__.removeprefix("make_")) is None:
         # Variables of metrics that were created elsewhere are known only now.
         adopt(multi_worker.variables_of(model), strategy)
@@ -200,6 +202,18 @@ def _make_function(
         function = multi_worker.gathered(model.predict_function, strategy.topology)
         model.predict_function = function
     return made
+
+
+def _forget_other_slots(model: Any) -> None:
+    """Makes the training step anew if the optimizer has other variables than before.
+
+    The step knows how many. A schedule takes the place of the one for a learning rate.
+    """
+    optimizer = getattr(model, "optimizer", None)
+    count = 0 if optimizer is None else len(optimizer.variables)
+    if model.__dict__.setdefault(_NUM_SLOTS, count) != count:
+        model.__dict__[_NUM_SLOTS] = count
+        model.train_function = None
 
 
 def _iterate_step(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 import keras
 from typing_extensions import override
 
 from mirrax.integrations.keras import restoring
+from mirrax.integrations.keras.settings import changed_settings
 from mirrax.integrations.keras.variable_hooks import proxy_of, read_whole, write_whole
 from mirrax.values.tensor_spec import TensorSpec
 from mirrax.variables.foreign_libraries import (
@@ -49,6 +50,10 @@ class KerasLibrary(Library):
             slots = _numbered(optimizer)
             found.update({f"optimizer/{name}": kept for name, kept in slots.items()})
         return found
+
+    @override
+    def fingerprint(self, fn: Callable[..., Any], leaves: Sequence[Any]) -> Hashable:
+        return changed_settings()
 
     @override
     def exported_call(self, value: Any) -> ExportedCall | None:

@@ -26,6 +26,7 @@ from mirrax.run.compiled.donation import are_donated, refuse_donated
 from mirrax.run.compiled.last_call import LastCall
 from mirrax.run.compiled.program import Program
 from mirrax.run.compiled.program_cache import ProgramCache
+from mirrax.run.compiled.state_drift import StateDrift
 from mirrax.run.compiled.tracing import Traced
 from mirrax.run.compiled.workers.worker_arguments import agreed_arguments, agreed_parts
 from mirrax.trees import IdentityKey, Tree
@@ -67,6 +68,7 @@ class CompiledCall(abc.ABC):
         self.last_call: LastCall | None = None
         self._donated = donated
         self._topology = topology
+        self._state_drift = StateDrift(name)
 
     @property
     def trace_count(self) -> int:
@@ -125,6 +127,7 @@ class CompiledCall(abc.ABC):
         if not given.are_traceable:
             args, kwargs = trees.unflatten(structure, leaves)
             return self._run_untraced(args, kwargs)
+        self._state_drift.check(leaves, structure)
         fingerprint = self.fingerprint(leaves)
         # The `run` of a strategy does the same inside and outside of its scope.
         place = _place() if self._topology is None else None
@@ -154,6 +157,8 @@ class CompiledCall(abc.ABC):
         if self.programs.trace_count != count:
             # JAX compiles in the first call.
             self.programs.seconds += time.perf_counter() - started
+        if self._topology is not None:
+            self._state_drift.note(leaves, result)
         return result
 
     def _agree(

@@ -127,8 +127,8 @@ def trace_replica(call: ReplicaCall, given: CallArguments) -> MappedTrace:
     )
     if any(map(is_reference, traced.jaxpr.constvars)):
         raise TypeError(
-            "Replicas cannot share a `jax.Ref`. Received: one from outside of the "
-            f"function {call.fn!r}. Use a `mirrax.Variable`."
+            "Replicas cannot share a `jax.Ref`. Received: one that was created outside "
+            "of the function. Create it inside, or use a `mirrax.Variable`."
         )
     traced = worker_agreement.with_per_replica_constants(traced, topology)
     varying = find_varying_outputs(traced, [p.is_split for p in placements])

@@ -210,6 +210,7 @@ def _parts(variable: Variable, array: jax.Array, count: int) -> Sequence[jax.Arr
     is_sharded = variable.layout is not None
     if isinstance(variable, SyncOnReadVariable) or is_sharded:
         return variable.copies().values  # type: ignore[attr-defined, no-any-return]
-    if isinstance(variable, DistributedVariable):
+    # A Keras variable of no strategy is mirrored once a step has written it.
+    if isinstance(variable, DistributedVariable) or len(array.devices()) > 1:
         return shards(array)
     return (array,) * count
