@@ -156,7 +156,7 @@ def test_dtypes_are_those_of_numpy():
     [
         ("saved_model.experimental", "mirrax.train"),
         ("image.sobel_edges", "jax.image"),
-        ("sparse.reorder", "jax.experimental.sparse"),
+        ("sparse.softmax", "jax.experimental.sparse"),
         ("ragged.cross", "few_lengths.*sequence_mask"),
         ("data.experimental.dense_to_sparse_batch", "padded_batch"),
         ("math.sobol_sample", "scipy"),

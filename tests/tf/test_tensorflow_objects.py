@@ -279,8 +279,45 @@ def test_tables_are_read_on_the_host(tmp_path):
     assert words.lookup(["y", "x"]).numpy().tolist() == [1, 0]
     assert words.lookup("other").numpy() in (2, 3)
     assert words.size().numpy() == 4
-    with pytest.raises(NotImplementedError, match=r"Dataset\.map"):
-        tf.function(table.lookup)(tf.constant([1]))
+
+
+def test_table_in_a_function_is_read_by_python_on_each_call(caplog):
+    table = tf.lookup.experimental.MutableHashTable(tf.int64, tf.int64, -1)
+
+    @tf.function
+    def add(keys):
+        table.insert(keys, 2 * keys)
+        return table.lookup(keys), table.size()
+
+    found, size = add(tf.constant([1, 2]))
+    assert found.numpy().tolist() == [2, 4]
+    assert size.numpy() == 2
+    assert "A table is read on the host" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda t: t.insert([0], [1]), "empty_key"),
+        (lambda t: t.insert([1, 2], [1]), "a value for each key"),
+        (lambda t: t.lookup(3), None),
+    ],
+    ids=["reserved", "lengths", "unknown"],
+)
+def test_dense_table_checks_its_keys(change, message):
+    table = tf.lookup.experimental.DenseHashTable(
+        tf.int64, tf.int64, default_value=-1, empty_key=0, deleted_key=-1
+    )
+    if message is None:
+        assert change(table).numpy() == -1
+        return
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        change(table)
+
+
+def test_device_that_is_absent_leaves_the_default_one():
+    with tf.device("/GPU:0"):
+        assert tf.constant([1.0]).device in jax.devices()
 
 
 def test_version_1_names_lead_to_version_2():

@@ -15,7 +15,7 @@ def replacement_of(name: str) -> str:
 
     The most specific entry counts: `tf.image.resize`, then `tf.image`.
 
-    >>> replacement_of("tf.lookup.experimental.DenseHashTable")
+    >>> replacement_of("tf.lookup.Other")
     'Use a Python dict in the input pipeline (`Dataset.map`).'
     """
     found = lookup(name, REPLACEMENTS)

@@ -2,41 +2,17 @@
 
 from __future__ import annotations
 
+import builtins
+from collections.abc import Callable
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from mirrax.tf.missing_names import names_of
-from mirrax.tf.tensors.host_tensors import host
-from mirrax.tf.tensors.tensor import sizes, tensor
-from mirrax.tf.tensors.tensor_shape import TensorShape
-
-
-class SparseTensor:
-    """`tf.SparseTensor`, on the host.
-
-    Args:
-        indices: The positions of the values: a row of integers for each.
-        values: The values.
-        dense_shape: The shape of the dense tensor.
-    """
-
-    def __init__(self, indices: Any, values: Any, dense_shape: Any) -> None:
-        self.indices = host(np.asarray(indices, np.int64))
-        self.values = tensor(values)
-        self.dense_shape = host(np.asarray(sizes(dense_shape), np.int64))
-
-    @property
-    def shape(self) -> TensorShape:
-        return TensorShape(self.dense_shape.tolist())
-
-    @property
-    def dtype(self) -> Any:
-        return self.values.dtype
-
-    def __repr__(self) -> str:
-        return f"SparseTensor({self.indices}, {self.values}, {self.shape})"
+from mirrax.tf.tensors.sparse_tensors import SparseTensor
+from mirrax.tf.tensors.tensor import axes, library_of, sizes, tensor
 
 
 def from_dense(tensor: Any, name: Any = None) -> SparseTensor:
@@ -58,9 +34,63 @@ def to_dense(
     """
     if not isinstance(sp_input, SparseTensor):
         return sp_input
-    filler = 0 if default_value is None else default_value
-    dense = jnp.full(sizes(sp_input.dense_shape), filler, sp_input.dtype)
-    return dense.at[tuple(np.asarray(sp_input.indices).T)].set(sp_input.values)
+    dense, mask = jax.tree.leaves(sp_input)
+    library = library_of(dense)
+    if default_value is None:
+        return tensor(dense)
+    return tensor(library.where(mask, dense, tensor(default_value)))
+
+
+def reorder(sp_input: SparseTensor, name: Any = None) -> SparseTensor:
+    """Returns the values in the order of the rows."""
+    return _on_both(lambda x: x, sp_input)
+
+
+def reshape(sp_input: SparseTensor, shape: Any, name: Any = None) -> SparseTensor:
+    """Returns the values in another shape."""
+    return _on_both(lambda x: x.reshape(sizes(shape)), sp_input)
+
+
+def transpose(
+    sp_input: SparseTensor, perm: Any = None, name: Any = None
+) -> SparseTensor:
+    """Returns the values with other dimensions first."""
+    return _on_both(lambda x: x.transpose(perm), sp_input)
+
+
+def expand_dims(
+    sp_input: SparseTensor, axis: int | None = None, name: Any = None
+) -> SparseTensor:
+    """Returns the values with one more dimension, by default the last."""
+    place = -1 if axis is None else axis
+    return _on_both(lambda x: library_of(x).expand_dims(x, place), sp_input)
+
+
+def concat(axis: int, sp_inputs: Any, *_: Any, **__: Any) -> SparseTensor:
+    """Joins sparse tensors along an axis."""
+    return _on_both(lambda *xs: library_of(*xs).concatenate(xs, axis), *sp_inputs)
+
+
+def slice(
+    sp_input: SparseTensor, start: Any, size: Any, name: Any = None
+) -> SparseTensor:
+    """Returns the part that begins at `start`; it may be smaller than `size`."""
+    pairs = zip(sizes(start), sizes(size), strict=True)
+    part = tuple(builtins.slice(first, first + count) for first, count in pairs)
+    return _on_both(lambda x: x[part], sp_input)
+
+
+def reduce_sum(
+    sp_input: SparseTensor, axis: Any = None, keepdims: bool = False, **_: Any
+) -> Any:
+    """Returns the sum of the values, as a dense tensor."""
+    return jnp.sum(tensor(sp_input.dense), axes(axis), keepdims=bool(keepdims))
+
+
+def _on_both(function: Callable[..., Any], *given: SparseTensor) -> SparseTensor:
+    """Returns a function of the dense tensors and of the masks, as a sparse tensor."""
+    made: SparseTensor = jax.tree.map(function, *given)
+    return made
 
 
 def sparse_dense_matmul(

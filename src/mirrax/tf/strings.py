@@ -132,6 +132,35 @@ def unicode_split(input: Any, input_encoding: str = "UTF-8", *_: Any, **__: Any)
     return _parts(input, lambda text: [x.encode() for x in text.decode()])
 
 
+def bytes_split(input: Any, name: Any = None) -> Any:
+    """Returns the bytes of a string; of several strings, a ragged tensor."""
+    return _parts(input, lambda text: [text[i : i + 1] for i in range(len(text))])
+
+
+def unicode_decode(
+    input: Any, input_encoding: str, errors: str = "replace", *_: Any, **__: Any
+) -> Any:
+    """Returns the code points of a string; of several strings, a ragged tensor."""
+
+    def points(text: Any) -> list[int]:
+        return [ord(x) for x in text.decode(input_encoding, errors)]
+
+    array = string_tensor(input)
+    if not array.ndim:
+        return tensor(points(array.item()), np.int32)
+    return RaggedTensor.from_rows([points(text) for text in array.flat], np.int32)
+
+
+def unicode_encode(input: Any, output_encoding: str, *_: Any, **__: Any) -> Any:
+    """Returns rows of code points as strings."""
+    if not isinstance(input, RaggedTensor) and np.ndim(input) < 2:
+        return string_tensor(
+            "".join(map(chr, np.asarray(input))).encode(output_encoding)
+        )
+    rows = ["".join(map(chr, np.asarray(row))) for row in input]
+    return string_tensor([text.encode(output_encoding) for text in rows])
+
+
 def _parts(input: Any, function: Callable[[bytes], list[bytes]]) -> Any:
     array = string_tensor(input)
     if not array.ndim:

@@ -127,10 +127,17 @@ class Dataset(_Tensors, mirrax.data.Dataset):
 
     choose_from_datasets = _made_by(mirrax.data.Dataset.choose_from_datasets)
     counter = _made_by(mirrax.data.Dataset.counter)
-    from_tensor_slices = _made_by(mirrax.data.Dataset.from_tensor_slices)
-    from_tensors = _made_by(mirrax.data.Dataset.from_tensors)
     random = _made_by(mirrax.data.Dataset.random)
     sample_from_datasets = _made_by(mirrax.data.Dataset.sample_from_datasets)
+
+    @staticmethod
+    def from_tensor_slices(tensors: Any, name: Any = None) -> Dataset:
+        dataset = mirrax.data.Dataset.from_tensor_slices(_in_32_bits(tensors))
+        return as_tensors(dataset)
+
+    @staticmethod
+    def from_tensors(tensors: Any, name: Any = None) -> Dataset:
+        return as_tensors(mirrax.data.Dataset.from_tensors(_in_32_bits(tensors)))
 
     @staticmethod
     def range(*args: Any, output_type: Any = np.int64, name: Any = None) -> Dataset:
@@ -208,9 +215,31 @@ def _on_tensors(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def called(*values: Any) -> Any:
         made = function(*element(values))
-        return tuple(made) if isinstance(made, list) else made
+        return _in_32_bits(tuple(made) if isinstance(made, list) else made)
 
     return called
+
+
+def _in_32_bits(tree: Any) -> Any:
+    """Returns a structure with Python's numbers, and lists of them, as TensorFlow's."""
+    return jax.tree.map(_tensor_of_numbers, tree, is_leaf=_is_list)
+
+
+def _tensor_of_numbers(value: Any) -> Any:
+    if type(value) not in (list, int, float):
+        return value
+    kinds = {type(number) for number in jax.tree.leaves(value)}
+    if kinds <= {int, float} and float in kinds:
+        return np.asarray(value, np.float32)
+    if kinds != {int}:
+        return value
+    whole = np.asarray(value)
+    narrow = whole.astype(np.int32)
+    return narrow if np.array_equal(narrow, whole) else whole
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list)
 
 
 def _varies(spec: mirrax.TensorSpec | RaggedTensor) -> bool:

@@ -16,6 +16,7 @@ import jax
 import numpy as np
 
 import mirrax
+from mirrax.tf.device_specs import DeviceSpec
 from mirrax.tf.errors import NotCompilable
 from mirrax.tf.exports import defined_after
 from mirrax.tf.tensors.host_tensors import HostTensor, host
@@ -23,6 +24,7 @@ from mirrax.tf.tensors.tensor import is_traced, tensor
 
 _PRIVATE = frozenset(globals())
 
+_logger = logging.getLogger(__name__)
 _FILE = "file://"
 # Looked up at each print: programs may replace them.
 _STREAMS = {"stdout": lambda: sys.stdout, "stderr": lambda: sys.stderr}
@@ -184,13 +186,22 @@ def _shown(item: Any) -> Any:
 
 @contextlib.contextmanager
 def device(device_name: Any) -> Iterator[None]:
-    """Creates new tensors on a device."""
-    if device_name is None:
+    """Creates new tensors on a device; on the default one if there are none such."""
+    if device_name is None or _is_absent(device_name):
         yield
         return
     (chosen,) = mirrax.OneDeviceStrategy(device_name).topology.devices
     with jax.default_device(chosen):
         yield
+
+
+def _is_absent(device_name: Any) -> bool:
+    """Returns whether this names a GPU or TPU, and the process has none: a log line."""
+    kind = DeviceSpec.from_string(str(device_name)).device_type
+    is_absent = kind in ("GPU", "TPU") and not mirrax.config.list_logical_devices(kind)
+    if is_absent:
+        _logger.info("There is no %s: `tf.device` keeps the default device.", kind)
+    return is_absent
 
 
 def executing_eagerly() -> bool:

@@ -11,11 +11,8 @@ from typing import Any
 import numpy as np
 
 from mirrax.tf.keras_support import internals
-from mirrax.tf.lookup import (
-    BucketTable,
-    KeyValueTensorInitializer,
-    StaticHashTable,
-)
+from mirrax.tf.lookup import KeyValueTensorInitializer, StaticHashTable
+from mirrax.tf.lookup.static_tables import BucketTable
 from mirrax.tf.tensors.host_tensors import host
 from mirrax.tf.tensors.ragged_tensors import RaggedTensor
 

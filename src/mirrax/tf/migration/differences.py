@@ -22,7 +22,7 @@ DIFFERENCES: dict[str, str] = {
     "tf.float64": "32 bits, unless `jax_enable_x64` is set",
     "tf.int64": "32 bits, unless `jax_enable_x64` is set",
     "tf.RaggedTensor": "one ragged dimension; operations without it say so",
-    "tf.SparseTensor": "it is for `tf.sparse.to_dense`; other operations say so",
+    "tf.SparseTensor": "in datasets and functions it takes the memory of a dense one",
     "tf.keras.layers.IntegerLookup": "only on the host: in `Dataset.map`",
     "tf.keras.layers.StringLookup": _HOST,
     "tf.keras.layers.TextVectorization": _HOST,

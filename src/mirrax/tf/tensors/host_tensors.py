@@ -91,3 +91,17 @@ def host(value: Any) -> Any:
     if isinstance(value, bytes):
         return np.array(value, object).view(HostTensor)
     return value
+
+
+def flat_array(values: Any, dtype: Any = None) -> Any:
+    """Returns an array; text as bytes, Python numbers in 32 bits."""
+    array = np.asarray(values, dtype)
+    if array.dtype.kind in "SUO":
+        texts = np.asarray(values, object)
+        encoded = [x.encode() if isinstance(x, str) else x for x in texts.flat]
+        strings = np.empty(array.size, object)
+        strings[:] = encoded
+        return strings.reshape(array.shape)
+    if dtype is None and array.dtype.kind in "fi" and not hasattr(values, "dtype"):
+        return array.astype(np.float32 if array.dtype.kind == "f" else np.int32)
+    return array

@@ -14,7 +14,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mirrax.tf.tensors.host_tensors import host
+from mirrax.errors import InvalidArgumentError
+from mirrax.tf.tensors.host_tensors import flat_array, host
+from mirrax.tf.tensors.sparse_tensors import SparseTensor
 from mirrax.tf.tensors.tensor_shape import TensorShape
 
 
@@ -54,7 +56,7 @@ class RaggedTensor:
     def from_row_lengths(
         cls, values: Any, row_lengths: Any, dtype: Any = None, **_: Any
     ) -> RaggedTensor:
-        flat = _flat(values, dtype)
+        flat = flat_array(values, dtype)
         lengths = host(np.asarray(row_lengths, np.int64))
         shape = (len(lengths), int(max(lengths, default=0)), *flat.shape[1:])
         filler = b"" if flat.dtype == object else 0
@@ -77,7 +79,7 @@ class RaggedTensor:
     def from_tensor(
         cls, tensor: Any, lengths: Any = None, padding: Any = None, **_: Any
     ) -> RaggedTensor:
-        array = _flat(tensor)
+        array = flat_array(tensor)
         if padding is not None:
             kept = array != (padding.encode() if isinstance(padding, str) else padding)
             steps = np.arange(1, array.shape[1] + 1)
@@ -149,6 +151,23 @@ class RaggedTensor:
         mask = _mask(lengths, width).reshape(*cut.shape[:2], *(1,) * (cut.ndim - 2))
         filler = library.asarray(default_value, cut.dtype)
         return host(library.where(mask, cut, filler))
+
+    def to_sparse(self, name: Any = None) -> SparseTensor:
+        """Returns the values as a sparse tensor."""
+        dense = self.to_tensor()
+        return SparseTensor.of_dense(dense, host(_mask(self.lengths, dense.shape[1])))
+
+    @classmethod
+    def from_sparse(cls, st_input: SparseTensor, *_: Any, **__: Any) -> RaggedTensor:
+        """Returns the rows of a sparse tensor, whose values come first in each row."""
+        dense, mask = (np.asarray(x) for x in jax.tree.leaves(st_input))
+        lengths = mask.sum(axis=1)
+        if not np.array_equal(mask, _mask(lengths, mask.shape[1])):
+            raise InvalidArgumentError(
+                "SparseTensor is not right-ragged: in each row, the values must come "
+                f"first. Received: {st_input!r}."
+            )
+        return cls(host(dense), host(lengths))
 
     def to_list(self) -> list[Any]:
         return [row.tolist() for row in self]
@@ -257,16 +276,3 @@ def _tensor(value: Any) -> Any:
 
 def _mask(lengths: Any, width: int) -> Any:
     return np.arange(width) < lengths[:, None]
-
-
-def _flat(values: Any, dtype: Any = None) -> Any:
-    array = np.asarray(values, dtype)
-    if array.dtype.kind in "SUO":
-        texts = np.asarray(values, object)
-        encoded = [x.encode() if isinstance(x, str) else x for x in texts.flat]
-        strings = np.empty(array.size, object)
-        strings[:] = encoded
-        return strings.reshape(array.shape)
-    if dtype is None and array.dtype.kind in "fi" and not hasattr(values, "dtype"):
-        return array.astype(np.float32 if array.dtype.kind == "f" else np.int32)
-    return array

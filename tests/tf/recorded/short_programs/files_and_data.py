@@ -186,3 +186,103 @@ def slices_in_functions(tf, np):
         tf.constant([[1.0], [2.0]]), tf.constant([0, 2]), tf.constant([3, 1])
     )
     return [tf.convert_to_tensor(s) * 2.0, tf.reduce_sum(tf.convert_to_tensor(s))]
+
+
+def _parts(sparse):
+    return [sparse.indices, sparse.values, sparse.dense_shape]
+
+
+def _sparse(tf):
+    return tf.SparseTensor([[0, 0], [1, 2], [2, 1]], [1.0, 2.0, 3.0], [3, 4])
+
+
+def sparse_rows_are_batched(tf, np):
+    rows = tf.data.Dataset.from_tensor_slices((_sparse(tf), [1, 2, 3]))
+    return [[*_parts(x), y] for x, y in rows.batch(2)]
+
+
+def sparse_values_of_map(tf, np):
+    def one(i):
+        return tf.SparseTensor([[0, 1]], tf.reshape(i, [1]), [1, 2])
+
+    made = tf.data.Dataset.range(1, 4).map(one)
+    dense = made.batch(2).map(tf.sparse.to_dense)
+    return [[_parts(x) for x in made], [*dense]]
+
+
+def sparse_argument_of_a_step(tf, np):
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    with strategy.scope():
+        weights = tf.Variable([[1.0], [2.0], [3.0], [4.0]])
+    data = tf.data.Dataset.from_tensor_slices((_sparse(tf), [1.0, 2.0, 3.0])).batch(2)
+    losses = []
+
+    @tf.function
+    def step(features, labels):
+        with tf.GradientTape() as tape:
+            made = tf.sparse.sparse_dense_matmul(features, weights)
+            loss = tf.reduce_sum((made[:, 0] - labels) ** 2)
+        gradient = tape.gradient(loss, weights)
+        context = tf.distribute.get_replica_context()
+        gradient = context.all_reduce("SUM", gradient)
+        weights.assign_sub(0.1 * gradient)
+        return loss
+
+    for batch in strategy.experimental_distribute_dataset(data.take(1)):
+        found = strategy.run(step, args=batch)
+        losses.append(strategy.reduce("SUM", found, axis=None))
+    return [losses, weights.read_value()]
+
+
+def sparse_functions(tf, np):
+    one = _sparse(tf)
+    text = tf.SparseTensor([[0, 1]], ["a"], [1, 3])
+    unordered = tf.SparseTensor([[1, 0], [0, 1]], [1, 2], [2, 2])
+    return [
+        _parts(tf.sparse.reorder(unordered)),
+        _parts(tf.sparse.concat(0, [one, one])),
+        _parts(tf.sparse.transpose(one)),
+        _parts(tf.sparse.slice(one, [0, 0], [2, 3])),
+        _parts(tf.sparse.reshape(one, [4, 3])),
+        _parts(tf.sparse.expand_dims(one, 0)),
+        _parts(tf.sparse.from_dense([[1, 0], [0, 2]])),
+        tf.sparse.reduce_sum(one),
+        tf.sparse.to_dense(one, default_value=9.0),
+        tf.sparse.to_dense(text),
+        tf.sparse.to_dense(text, default_value="z"),
+    ]
+
+
+def sparse_and_ragged(tf, np):
+    sparse = tf.SparseTensor([[0, 0], [0, 1], [2, 0]], [1, 2, 3], [3, 2])
+    ragged = tf.ragged.constant([[1, 2], [], [3]])
+    return [_parts(ragged.to_sparse()), tf.RaggedTensor.from_sparse(sparse).to_list()]
+
+
+def sparse_that_is_not_ragged(tf, np):
+    tf.RaggedTensor.from_sparse(_sparse(tf))
+
+
+def types_of_python_numbers(tf, np):
+    numbers = tf.data.Dataset.from_tensor_slices({"a": [1, 2], "b": [1.5, 2.0]})
+    return [
+        *numbers,
+        *tf.data.Dataset.from_tensors((1, 2.0, True, [[3]], "text")),
+        *tf.data.Dataset.from_tensor_slices([2**40]),
+        *tf.data.Dataset.range(2).map(lambda x: (x, 1, 2.0)),
+        *tf.data.Dataset.range(1).map(lambda x: {"a": 3.5, "b": x}),
+    ]
+
+
+def bytes_and_code_points(tf, np):
+    points = tf.ragged.constant([[104], [233, 104]])
+    return [
+        tf.strings.bytes_split("h\u00e9y"),
+        tf.strings.bytes_split(["ab", "c", ""]).to_list(),
+        tf.strings.unicode_decode("h\u00e9y", "UTF-8"),
+        tf.strings.unicode_decode(["h\u00e9", "y"], "UTF-8").to_list(),
+        tf.strings.unicode_decode(b"a\xffb", "UTF-8"),
+        tf.strings.unicode_encode([104, 233], "UTF-8"),
+        tf.strings.unicode_encode(points, "UTF-8"),
+        tf.strings.unicode_encode([[104], [233]], "UTF-16-BE"),
+    ]

@@ -35,3 +35,54 @@ def experimental_generators(tf, np):
         list(seeds.shape),
         list(tf.random.experimental.stateless_fold_in([1, 2], 3).shape),
     ]
+
+
+def mutable_table(tf, np):
+    table = tf.lookup.experimental.MutableHashTable(tf.string, tf.int64, -1)
+    table.insert(["a", "b"], [1, 2])
+    table.insert("b", 3)
+    keys = tf.constant(["a", "b", "c"])
+    found = [table.lookup(keys), table[keys], table.size()]
+    table.remove(tf.constant(["a", "z"]))
+    return [*found, table.size(), *table.export(), table.lookup(tf.constant("a"))]
+
+
+def mutable_table_of_vectors(tf, np):
+    table = tf.lookup.experimental.MutableHashTable(tf.int64, tf.float32, [0.0, 0.5])
+    table.insert([1, 2], [[1, 2], [3, 4]])
+    keys = tf.constant([2, 9], tf.int64)
+    others = tf.constant([[7.0, 7.0], [8.0, 8.0]])
+    return [table.lookup([[1], [5]]), table.lookup(keys, others)]
+
+
+def mutable_table_of_other_keys(tf, np):
+    table = tf.lookup.experimental.MutableHashTable(tf.string, tf.int64, -1)
+    table.insert([1], [2])
+
+
+def dense_table(tf, np):
+    table = tf.lookup.experimental.DenseHashTable(
+        tf.int64, tf.int64, default_value=-1, empty_key=[0, 0], deleted_key=[-1, -1]
+    )
+    table.insert([[1, 2], [3, 4]], [10, 20])
+    table.insert_or_assign([[1, 2]], [30])
+    table.erase(tf.constant([[3, 4]], tf.int64))
+    keys = tf.constant([[1, 2], [3, 4], [5, 6]], tf.int64)
+    return [table.lookup(keys), table.size()]
+
+
+def dense_table_of_equal_keys(tf, np):
+    tf.lookup.experimental.DenseHashTable(tf.int64, tf.int64, -1, 0, 0)
+
+
+def table_in_a_function(tf, np):
+    table = tf.lookup.StaticHashTable(
+        tf.lookup.KeyValueTensorInitializer(tf.constant([1, 2]), tf.constant([3, 4])),
+        default_value=-1,
+    )
+
+    @tf.function
+    def find(keys):
+        return table.lookup(keys) + 1
+
+    return find(tf.constant([2, 5]))
