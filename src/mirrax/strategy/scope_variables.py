@@ -13,7 +13,8 @@ from mirrax.context import stack
 from mirrax.options import VariableSynchronization
 from mirrax.strategy.sharding import choose_layout
 from mirrax.variables import validation
-from mirrax.variables.mirrored_variable import MirroredVariable, ShardedVariable
+from mirrax.variables.mirrored_variable import MirroredVariable
+from mirrax.variables.sharded_variable import ShardedVariable
 from mirrax.variables.sync_on_read_variable import SyncOnReadVariable
 
 

@@ -4,7 +4,7 @@ from mirrax.variables.creator_scope import (
     variable_creator_scope as variable_creator_scope,
 )
 from mirrax.variables.mirrored_variable import MirroredVariable as MirroredVariable
-from mirrax.variables.mirrored_variable import ShardedVariable as ShardedVariable
+from mirrax.variables.sharded_variable import ShardedVariable as ShardedVariable
 from mirrax.variables.sync_on_read_variable import (
     SyncOnReadVariable as SyncOnReadVariable,
 )

@@ -25,7 +25,7 @@ from mirrax.variables import aliasing, derivative_writes
 from mirrax.variables.aggregation import require_equal
 from mirrax.variables.distributed_variable import DistributedVariable
 from mirrax.variables.out_of_memory import SHARD_STATE, advise
-from mirrax.variables.variable import Change, Variable, register_as_pytree, replace
+from mirrax.variables.variable import Change, register_as_pytree, replace
 
 
 class MirroredVariable(DistributedVariable):
@@ -180,26 +180,4 @@ class MirroredVariable(DistributedVariable):
         return self._readable() if self.layout is None else self._replicated()
 
 
-class ShardedVariable(MirroredVariable):
-    """A variable with one value, of which each replica stores a part."""
-
-    @property
-    @override
-    def layout(self) -> ShardLayout:
-        layout = ShardLayout.of(self._shape, self.topology.num_replicas)
-        assert layout is not None
-        return layout
-
-
 register_as_pytree(MirroredVariable)
-register_as_pytree(ShardedVariable)
-
-
-def to_stored(variable: Variable, value: jax.Array) -> jax.Array:
-    """Returns, in a program, what is stored for the value of a variable."""
-    return value if variable.layout is None else variable.layout.pad(value)
-
-
-def from_stored(variable: Variable, stored: jax.Array) -> jax.Array:
-    """Returns, in a program, the value of a variable that stores this array."""
-    return stored if variable.layout is None else variable.layout.trim(stored)

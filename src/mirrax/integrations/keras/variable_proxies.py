@@ -23,7 +23,8 @@ from mirrax.strategy.sharding import choose_layout
 from mirrax.values.layouts import replicate
 from mirrax.variables import aliasing
 from mirrax.variables.array_storage import Slot
-from mirrax.variables.mirrored_variable import MirroredVariable, ShardedVariable
+from mirrax.variables.mirrored_variable import MirroredVariable
+from mirrax.variables.sharded_variable import ShardedVariable
 from mirrax.variables.sync_on_read_variable import SyncOnReadVariable
 from mirrax.variables.variable import Change, Variable, register_as_pytree
 

@@ -21,7 +21,7 @@ from mirrax.run.compiled.replica_function import ReplicaFunction
 from mirrax.run.compiled.tracing import Traced
 from mirrax.trees import Tree
 from mirrax.user_frames import shorten_traceback
-from mirrax.values.tensor_spec import fitted_arguments, required_specs
+from mirrax.values.input_signature import fitted_arguments, required_specs
 from mirrax.variables import foreign_libraries
 
 P = ParamSpec("P")

@@ -37,11 +37,8 @@ from mirrax.values.layouts import Joined
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import leave_to_python
-from mirrax.variables.mirrored_variable import (
-    MirroredVariable,
-    from_stored,
-    to_stored,
-)
+from mirrax.variables.mirrored_variable import MirroredVariable
+from mirrax.variables.sharded_variable import from_stored, to_stored
 from mirrax.variables.variable import Variable
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from mirrax.devices.topology import Topology
 from mirrax.run.compiled.placement import Placement, placement_of_variable
 from mirrax.run.compiled.tracing import Traced
 from mirrax.run.compiled.variable_io import VariableIO
-from mirrax.variables.mirrored_variable import from_stored, to_stored
+from mirrax.variables.sharded_variable import from_stored, to_stored
 
 
 def compiled(
