@@ -14,7 +14,7 @@ import pytest
 import mirrax
 from mirrax.errors import CheckpointWriteError
 from mirrax.train import Checkpoint, CheckpointManager, latest_checkpoint
-from mirrax.train.checkpoints import array_file, checkpoint_files
+from mirrax.train.checkpoints import array_file, checkpoint_format
 
 
 @pytest.fixture
@@ -168,7 +168,7 @@ def test_nothing_partial_is_removed_where_nothing_can_be_locked(
 def test_checkpoint_of_another_version_is_not_removed(tmp_path, weight, monkeypatch):
     manager = manage(weight, tmp_path, max_to_keep=1)
     with monkeypatch.context() as context:
-        context.setattr(checkpoint_files, "_VERSION", 1)
+        context.setattr(checkpoint_format, "_VERSION", 1)
         path = pathlib.Path(manager.save(1))
     files = sorted(path.iterdir())
     for number in (2, 3):
@@ -195,12 +195,12 @@ def test_restore_or_initialize_follows_a_trainer_that_removes_old_ones(
     trainer = manage(weight, tmp_path, max_to_keep=1)
     trainer.save(1)
 
-    def read_late(path, read=checkpoint_files.read):
+    def read_late(path, read=checkpoint_format.read):
         monkeypatch.undo()
         trainer.save(2)
         return read(path)
 
-    monkeypatch.setattr(checkpoint_files, "read", read_late)
+    monkeypatch.setattr(checkpoint_format, "read", read_late)
     evaluator = manage(mirrax.Variable(jnp.ones(8)), tmp_path)
     assert evaluator.restore_or_initialize() == str(tmp_path / "ckpt-2")
     assert not evaluator.checkpoint.weight.numpy().any()

@@ -7,7 +7,7 @@ import signal
 import pytest
 
 import mirrax
-from mirrax.train.checkpoints import checkpoint_directory
+from mirrax.train.checkpoints import numbered_checkpoints
 from tests.train.stopping import Launched
 
 STEPS, INTERVAL = 30, 5
@@ -20,8 +20,8 @@ def manage(directory, **options):
 
 def numbers_in(directory):
     return [
-        checkpoint_directory.number_of(path)
-        for path in checkpoint_directory.numbered(directory)
+        numbered_checkpoints.number_of(path)
+        for path in numbered_checkpoints.numbered(directory)
     ]
 
 

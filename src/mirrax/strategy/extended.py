@@ -24,7 +24,7 @@ from mirrax.values.layouts import Replicated, Spmd, replicate
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import is_program_traced, regroup, select
-from mirrax.variables import derivative_writes
+from mirrax.variables import replica_writes
 from mirrax.variables.distributed_variable import DistributedVariable, VariablePart
 from mirrax.variables.sync_on_read_variable import SyncOnReadVariable
 from mirrax.variables.variable import Variable
@@ -166,7 +166,7 @@ class StrategyExtended:
         frame = stack.frame()
         if isinstance(frame, stack.Replica):
             kwargs = kwargs or {}
-            if derivative_writes.are_deferred(stack.overlay()):
+            if replica_writes.are_deferred(stack.overlay()):
                 # Its writes are part of this replica's derivative.
                 return fn(var, *args, **kwargs)
             update = _Update(IdentityKey(var), getattr(fn, "__code__", fn), group, fn)

@@ -16,7 +16,7 @@ import numpy as np
 from mirrax.errors import NotFoundError
 from mirrax.options import VariableAggregation
 from mirrax.run.compiled.function import AnyFunction, Function
-from mirrax.train.checkpoints import checkpoint_files
+from mirrax.train.checkpoints import checkpoint_format
 from mirrax.trees import Tree
 from mirrax.values.array_like import as_array
 from mirrax.values.tensor_spec import TensorSpec
@@ -41,7 +41,7 @@ def load_exported(path: str | os.PathLike[str]) -> ExportedFunctions:
     ([2.0], 1)
     """
     target = pathlib.Path(path).absolute()
-    saved = checkpoint_files.read(target)
+    saved = checkpoint_format.read(target)
     if "functions" not in saved.plain:
         raise NotFoundError(
             "`load_exported` reads what `mirrax.train.export` wrote. Received: "
@@ -77,8 +77,8 @@ def is_exported(path: str | os.PathLike[str]) -> bool:
     False
     """
     target = pathlib.Path(path)
-    return checkpoint_files.is_complete(target) and (
-        "functions" in checkpoint_files.read_plain(target)
+    return checkpoint_format.is_complete(target) and (
+        "functions" in checkpoint_format.read_plain(target)
     )
 
 

@@ -16,7 +16,7 @@ from mirrax.errors import (
     CheckpointWriteError,
     NotFoundError,
 )
-from mirrax.train.checkpoints import checkpoint_files
+from mirrax.train.checkpoints import checkpoint_format
 from mirrax.train.checkpoints.saved_values import Entry, PositionEntry
 
 T = TypeVar("T")
@@ -74,7 +74,7 @@ def readable_path(workers: Peers, path: pathlib.Path) -> pathlib.Path:
     """
     own = {"path": path.name, "directory": str(path.parent)}
     chief = exchange_json(workers, "finding a checkpoint", own)[0]["directory"]
-    if checkpoint_files.is_complete(path):
+    if checkpoint_format.is_complete(path):
         return path
     return pathlib.Path(chief) / path.name
 

@@ -10,7 +10,7 @@ from typing_extensions import override
 from mirrax.collectives.reduce import Collective
 from mirrax.context import stack
 from mirrax.values.layouts import to_device
-from mirrax.variables import derivative_writes
+from mirrax.variables import replica_writes
 from mirrax.variables.variable import Change, Variable, register_as_pytree
 
 
@@ -40,9 +40,7 @@ class CentralVariable(Variable):
     @override
     def _write(self, change: Change, given: Any) -> Any:
         if isinstance(stack.frame(), stack.Replica):
-            return derivative_writes.write_in_replica(
-                self, change, self._fitting(given)
-            )
+            return replica_writes.write_in_replica(self, change, self._fitting(given))
         return super()._write(change, given)
 
     def write_all(self, change: Change, given: Any) -> Any:

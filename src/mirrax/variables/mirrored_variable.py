@@ -21,7 +21,7 @@ from mirrax.context import stack
 from mirrax.values.layouts import Replicated, Spmd, replicate, to_device
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica
-from mirrax.variables import aliasing, derivative_writes
+from mirrax.variables import aliasing, replica_writes
 from mirrax.variables.aggregation import require_equal
 from mirrax.variables.distributed_variable import DistributedVariable
 from mirrax.variables.out_of_memory import SHARD_STATE, advise
@@ -125,7 +125,7 @@ class MirroredVariable(DistributedVariable):
             case stack.Replica(strategy=strategy):
                 self._require_strategy(strategy)
                 fitting = self._fitting(given)
-                return derivative_writes.write_in_replica(self, change, fitting)
+                return replica_writes.write_in_replica(self, change, fitting)
             case stack.Update(index=index, pending=pending) if stack.overlay() is None:
                 new = change(self.read_stored(), self._fitting(given))
                 pending.setdefault(self, {})[index] = new

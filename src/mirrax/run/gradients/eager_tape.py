@@ -21,7 +21,7 @@ from typing_extensions import override
 from mirrax._jax.tape_trace import RecordedTracer, RecordingTrace
 from mirrax._jax.traces import is_staging, set_current_trace
 from mirrax.context import stack
-from mirrax.variables import derivative_writes, foreign_libraries
+from mirrax.variables import foreign_libraries, replica_writes
 from mirrax.variables.overlay import Overlay, TapeObserver, ValueOverlay
 from mirrax.variables.sync_on_read_variable import SyncOnReadVariable
 from mirrax.variables.variable import Variable
@@ -61,7 +61,7 @@ class Recording:
         # Breaks a reference cycle, so that recorded arrays are freed with the tape.
         del self._overlay
         written = {variable: overlay.values[variable] for variable in overlay.written}
-        derivative_writes.propagate_writes(written)
+        replica_writes.propagate_writes(written)
 
     def forget(self) -> None:
         """Forgets what was recorded so far."""

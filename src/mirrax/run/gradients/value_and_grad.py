@@ -12,7 +12,7 @@ from mirrax import trees
 from mirrax._jax.traces import is_staging
 from mirrax.context import stack
 from mirrax.trees import Tree
-from mirrax.variables import derivative_writes, foreign_libraries
+from mirrax.variables import foreign_libraries, replica_writes
 from mirrax.variables.overlay import ValueOverlay
 from mirrax.variables.variable import Variable
 
@@ -59,7 +59,7 @@ def value_and_grad(
         current = [variable.read_value() for variable in leaves]
         transformed = jax.value_and_grad(pure, has_aux=True)
         (value, (aux, new)), gradients = transformed(current)
-        derivative_writes.propagate_writes(dict(zip(written, new, strict=True)))
+        replica_writes.propagate_writes(dict(zip(written, new, strict=True)))
         found = dict(zip(leaves, gradients, strict=True))
         assembled = foreign_libraries.assemble(sources, [found[v] for v in listed])
         gradients = trees.unflatten(structure, assembled)

@@ -11,8 +11,8 @@ import numpy as np
 
 from mirrax.context import guards, stack
 from mirrax.train import worker_sync
-from mirrax.train.checkpoints import checkpoint_files, host_transfer
-from mirrax.train.checkpoints.checkpoint_files import CheckpointData
+from mirrax.train.checkpoints import checkpoint_format, host_transfer
+from mirrax.train.checkpoints.checkpoint_format import CheckpointData
 from mirrax.train.checkpoints.checkpoint_writer import Then, Writer
 from mirrax.train.checkpoints.deferred_restore import (
     DeferredRestore,
@@ -210,7 +210,7 @@ class Checkpoint:
         problem: Exception | None = None
         order: int | None = None
         try:
-            saved = checkpoint_files.read(path)
+            saved = checkpoint_format.read(path)
             order = saved.order
             values = {
                 **saved.arrays,

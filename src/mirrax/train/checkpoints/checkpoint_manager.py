@@ -11,7 +11,7 @@ from typing import Any
 from mirrax.cluster import step_record
 from mirrax.errors import CheckpointDamagedError, NotFoundError
 from mirrax.train import worker_sync
-from mirrax.train.checkpoints import checkpoint_directory, checkpoint_files
+from mirrax.train.checkpoints import checkpoint_format, numbered_checkpoints
 from mirrax.train.checkpoints.checkpoint import Checkpoint, Path
 
 _logger = logging.getLogger(__name__)
@@ -97,7 +97,7 @@ class CheckpointManager:
         """The paths of all complete checkpoints, in the order of saving."""
         return [
             str(path)
-            for path in checkpoint_directory.numbered(self._directory, self._name)
+            for path in numbered_checkpoints.numbered(self._directory, self._name)
         ]
 
     @property
@@ -133,7 +133,7 @@ class CheckpointManager:
             return None
         self.wait()
         if workers.is_chief:
-            checkpoint_directory.remove_partial(self._directory, self._name)
+            numbered_checkpoints.remove_partial(self._directory, self._name)
         path = self._checkpoint.write_numbered(
             self._directory / self._name, number, self._asynchronous, self._remove_old
         )
@@ -173,7 +173,7 @@ class CheckpointManager:
                     raise
                 _logger.warning("%s Trying the one before it.", error)
                 continue
-            self._last_saved = checkpoint_directory.number_of(pathlib.Path(path))
+            self._last_saved = numbered_checkpoints.number_of(pathlib.Path(path))
             step_record.report_start(self._last_saved)
             return path
         self._require_writable()
@@ -185,7 +185,7 @@ class CheckpointManager:
     def _require_writable(self) -> None:
         if not self._is_writable:
             check = functools.partial(
-                checkpoint_directory.require_writable, self._directory
+                numbered_checkpoints.require_writable, self._directory
             )
             peers = worker_sync.current_peers()
             worker_sync.write_on_chief(peers, self._directory, check)
@@ -197,18 +197,18 @@ class CheckpointManager:
         return number % self._interval == 0 or periods[0] != periods[1]
 
     def _next_number(self) -> int:
-        found = checkpoint_directory.numbered(self._directory, self._name)
+        found = numbered_checkpoints.numbered(self._directory, self._name)
         return 1 + max(
             int(self._checkpoint.save_counter),
-            *map(checkpoint_directory.number_of, found),
+            *map(numbered_checkpoints.number_of, found),
             0,
         )
 
     def _remove_old(self) -> None:
         if self._max_to_keep is not None:
-            found = checkpoint_directory.numbered(self._directory, self._name)
+            found = numbered_checkpoints.numbered(self._directory, self._name)
             for path in found[: -self._max_to_keep]:
-                checkpoint_files.remove(path)
+                checkpoint_format.remove(path)
 
 
 def _is_whole(value: Any, minimum: int) -> bool:

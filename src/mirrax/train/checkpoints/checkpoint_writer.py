@@ -10,8 +10,8 @@ import threading
 from collections.abc import Callable
 
 from mirrax.cluster.worker.streams import flush_output
-from mirrax.train.checkpoints import checkpoint_directory, checkpoint_files
-from mirrax.train.checkpoints.checkpoint_files import CheckpointData
+from mirrax.train.checkpoints import checkpoint_format, numbered_checkpoints
+from mirrax.train.checkpoints.checkpoint_format import CheckpointData
 
 Then = Callable[[], None]
 
@@ -34,16 +34,16 @@ class Writer:
             then: Called in the thread once the checkpoint is complete.
         """
         self.wait()
-        with checkpoint_files.write_errors(path):
-            checkpoint_files.check_replaceable(path)
+        with checkpoint_format.write_errors(path):
+            checkpoint_format.check_replaceable(path)
             path.mkdir(parents=True, exist_ok=True)
 
         def write() -> None:
             try:
-                with checkpoint_files.write_errors(path):
+                with checkpoint_format.write_errors(path):
                     # Reads all checkpoints of the folder.
-                    order = checkpoint_directory.next_order(path.parent)
-                    checkpoint_files.write(path, saved, order)
+                    order = numbered_checkpoints.next_order(path.parent)
+                    checkpoint_format.write(path, saved, order)
                 if then is not None:
                     then()
             except Exception as error:

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from mirrax.train.checkpoints import checkpoint_files
-from mirrax.train.checkpoints.checkpoint_directory import latest_checkpoint
+from mirrax.train.checkpoints import checkpoint_format
+from mirrax.train.checkpoints.numbered_checkpoints import latest_checkpoint
 
 Path = str | os.PathLike[str]
 
@@ -27,9 +27,9 @@ def load_checkpoint(path: Path) -> dict[str, np.ndarray[Any, Any]]:
     array([1., 2.], dtype=float32)
     """
     found = pathlib.Path(path).absolute()
-    if not checkpoint_files.is_complete(found):
+    if not checkpoint_format.is_complete(found):
         found = pathlib.Path(latest_checkpoint(found) or found)
-    saved = checkpoint_files.read(found)
+    saved = checkpoint_format.read(found)
     numbers = {
         name: np.asarray(value)
         for name, value in saved.plain.items()

@@ -15,7 +15,7 @@ import pytest
 import mirrax
 from mirrax.errors import CheckpointDamagedError, CheckpointWriteError, NotFoundError
 from mirrax.train import Checkpoint, CheckpointManager
-from mirrax.train.checkpoints import array_file, checkpoint_files
+from mirrax.train.checkpoints import array_file, checkpoint_format
 
 
 def build():
@@ -78,9 +78,9 @@ def test_no_flipped_bit_goes_unnoticed(directory):
             with pytest.raises(
                 CheckpointDamagedError, match=f"written in .*{file.name}"
             ):
-                checkpoint_files.read(path)
+                checkpoint_format.read(path)
         file.write_bytes(whole)
-    assert checkpoint_files.read(path).plain["step"] == 10
+    assert checkpoint_format.read(path).plain["step"] == 10
 
 
 @pytest.mark.parametrize(
@@ -225,7 +225,7 @@ def test_names_of_files_are_on_disk_when_a_save_returns(tmp_path, monkeypatch):
         replace(old, new)
 
     monkeypatch.setattr(os, "fsync", sync)
-    monkeypatch.setattr(checkpoint_files.os, "replace", replace)
+    monkeypatch.setattr(checkpoint_format.os, "replace", replace)
     path = pathlib.Path(Checkpoint(weight=np.ones(3)).write(tmp_path / "ckpt-1"))
     renamed = events.index("renamed")
     (arrays,) = path.glob("mirrax-arrays-*")
@@ -251,7 +251,7 @@ def test_saves_to_one_path_do_not_mix(tmp_path, monkeypatch):
     second.write(tmp_path / "ckpt")
     ended.set()
     first.wait()
-    assert list(checkpoint_files.read(tmp_path / "ckpt").arrays) == ["second"]
+    assert list(checkpoint_format.read(tmp_path / "ckpt").arrays) == ["second"]
     assert len(list((tmp_path / "ckpt").iterdir())) == 2
 
 
@@ -266,7 +266,7 @@ def test_checkpoint_that_is_replaced_meanwhile_is_read(tmp_path, monkeypatch):
         return read(file, described)
 
     monkeypatch.setattr(array_file, "read", read_late)
-    assert checkpoint_files.read(tmp_path / "ckpt").plain["step"] == 2
+    assert checkpoint_format.read(tmp_path / "ckpt").plain["step"] == 2
 
 
 def test_folder_that_cannot_be_synced_does_not_damage_what_is_complete(
@@ -280,7 +280,7 @@ def test_folder_that_cannot_be_synced_does_not_damage_what_is_complete(
     run = Checkpoint(weight=np.ones(3))
     monkeypatch.setattr(os, "open", refuse)
     path = run.write(tmp_path / "ckpt")
-    assert checkpoint_files.read(pathlib.Path(path)).arrays["weight"].sum() == 3
+    assert checkpoint_format.read(pathlib.Path(path)).arrays["weight"].sum() == 3
 
 
 @pytest.mark.parametrize("has_older", [True, False])
@@ -314,16 +314,16 @@ def test_save_gives_up_on_a_path_that_another_writer_never_leaves(
 ):
     path = tmp_path / "ckpt"
     path.mkdir()
-    monkeypatch.setattr(checkpoint_files, "_LOCK_SECONDS", 0.0)
-    saved = checkpoint_files.CheckpointData({}, {})
+    monkeypatch.setattr(checkpoint_format, "_LOCK_SECONDS", 0.0)
+    saved = checkpoint_format.CheckpointData({}, {})
     with (
-        checkpoint_files.locked(path, seconds=0),
+        checkpoint_format.locked(path, seconds=0),
         pytest.raises(
             CheckpointWriteError, match=r"another process is writing there.*Let it end"
         ),
-        checkpoint_files.write_errors(path),
+        checkpoint_format.write_errors(path),
     ):
-        checkpoint_files.write(path, saved, order=1)
+        checkpoint_format.write(path, saved, order=1)
 
 
 def test_folder_that_is_removed_while_a_save_waits_for_it_is_made_again(
@@ -339,11 +339,11 @@ def test_folder_that_is_removed_while_a_save_waits_for_it_is_made_again(
 
     monkeypatch.setattr(fcntl, "flock", lock_late)
     Checkpoint(weight=np.ones(3)).write(path)
-    assert checkpoint_files.read(path).arrays["weight"].sum() == 3
+    assert checkpoint_format.read(path).arrays["weight"].sum() == 3
 
 
 def test_checkpoint_that_another_job_has_removed_is_no_warning(tmp_path, caplog):
-    checkpoint_files.remove(tmp_path / "ckpt-1")
+    checkpoint_format.remove(tmp_path / "ckpt-1")
     assert not caplog.records
 
 
@@ -359,4 +359,4 @@ def test_folder_that_is_removed_before_a_save_locks_it_is_made_again(
 
     monkeypatch.setattr(os, "open", open_late)
     Checkpoint(weight=np.ones(3)).write(path)
-    assert checkpoint_files.read(path).arrays["weight"].sum() == 3
+    assert checkpoint_format.read(path).arrays["weight"].sum() == 3

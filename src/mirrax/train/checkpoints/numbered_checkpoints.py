@@ -8,7 +8,7 @@ import re
 import tempfile
 import time
 
-from mirrax.train.checkpoints import checkpoint_files
+from mirrax.train.checkpoints import checkpoint_format
 
 _NUMBERED = re.compile(r"(?P<name>.*)-(?P<number>\d+)")
 
@@ -31,8 +31,8 @@ def numbered(directory: pathlib.Path, name: str | None = None) -> list[pathlib.P
         directory: The directory.
         name: The part before the number; None for any.
     """
-    found = filter(checkpoint_files.is_complete, _find_numbered(directory, name))
-    return sorted(found, key=checkpoint_files.order_of)
+    found = filter(checkpoint_format.is_complete, _find_numbered(directory, name))
+    return sorted(found, key=checkpoint_format.order_of)
 
 
 def number_of(path: pathlib.Path) -> int:
@@ -43,7 +43,7 @@ def number_of(path: pathlib.Path) -> int:
 
 def next_order(directory: pathlib.Path) -> int:
     """Returns a number for the next save: higher than those of all others there."""
-    newest = (checkpoint_files.order_of(path) for path in numbered(directory)[-1:])
+    newest = (checkpoint_format.order_of(path) for path in numbered(directory)[-1:])
     # Also if the clock was set back.
     return max(time.time_ns(), 1 + max(newest, default=0))
 
@@ -51,12 +51,12 @@ def next_order(directory: pathlib.Path) -> int:
 def remove_partial(directory: pathlib.Path, name: str) -> None:
     """Removes incomplete checkpoints that nobody is writing."""
     for path in _find_numbered(directory, name):
-        checkpoint_files.remove_partial(path)
+        checkpoint_format.remove_partial(path)
 
 
 def require_writable(directory: pathlib.Path) -> None:
     """Makes the directory; raises unless a checkpoint can be written there."""
-    with checkpoint_files.write_errors(directory):
+    with checkpoint_format.write_errors(directory):
         directory.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=directory):
             pass
