@@ -78,7 +78,11 @@ class TensorSpec:
 
 @dataclasses.dataclass(frozen=True)
 class PerReplicaSpec:
-    """Descriptions of the parts of a `PerReplica`, one for each local replica."""
+    """Descriptions of the parts of a `PerReplica`, one for each local replica.
+
+    >>> PerReplicaSpec((TensorSpec([2]), TensorSpec([1]))).parts[1].shape
+    (1,)
+    """
 
     parts: tuple[TensorSpec, ...]
 
