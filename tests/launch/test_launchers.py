@@ -95,7 +95,7 @@ def test_failure_on_another_machine_fails_a_job_that_is_done_here(lead, follow):
     leader.start_attempt(())
     follower.report(result_of(KILLED, 137), is_leaving=False)
     result = leader.collect(result_of(), ())
-    assert (result.cause, result.exit_code) == (KILLED, 1)
+    assert (result.cause, result.exit_code) == (KILLED, 137)
 
 
 def test_ends_of_other_machines_are_known_during_an_attempt(lead, follow):

@@ -48,7 +48,17 @@ class CentralStorageStrategy(Strategy):
     @override
     def extended(self) -> StrategyExtended:
         """The methods of `StrategyExtended`, for variables on one device."""
-        return StrategyExtended(self, self._collective, self._storage)
+        return CentralStorageExtended(self, self._collective)
+
+
+class CentralStorageExtended(StrategyExtended):
+    """The parameter device differs from the devices that run replicas."""
+
+    @property
+    @override
+    def parameter_devices(self) -> tuple[str, ...]:
+        names: tuple[str, ...] = self._strategy._storage.names
+        return names
 
 
 def _compute_topology(devices: Sequence[str | jax.Device] | None) -> Topology:

@@ -33,22 +33,14 @@ from mirrax.variables.variable import Variable
 class StrategyExtended:
     """Further cross-replica methods of a strategy: `strategy.extended`.
 
-    Args:
-        strategy: The strategy.
-        collective: Its devices, and how values are combined over them.
-        storage: The devices that store variables, if others than those of replicas.
-
     >>> strategy = mirrax.MirroredStrategy(["CPU:0"])
     >>> strategy.extended.worker_devices
     ('/job:localhost/replica:0/task:0/device:CPU:0',)
     """
 
-    def __init__(
-        self, strategy: Any, collective: Collective, storage: Topology | None = None
-    ) -> None:
+    def __init__(self, strategy: Any, collective: Collective) -> None:
         self._strategy = strategy
         self._collective = collective
-        self._storage = storage
 
     experimental_require_static_shapes = False
     experimental_should_init = True
@@ -74,7 +66,7 @@ class StrategyExtended:
     @property
     def parameter_devices(self) -> tuple[str, ...]:
         """The names of this worker's devices that store variables."""
-        return self.worker_devices if self._storage is None else self._storage.names
+        return self.worker_devices
 
     def non_slot_devices(self, var_list: Sequence[Any]) -> tuple[str, ...]:
         """Returns the devices of variables that are not slots of other variables."""
