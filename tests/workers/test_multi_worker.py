@@ -296,7 +296,7 @@ def test_training_gives_the_same_on_any_number_of_workers(shape):
     expected = train_here()
     for losses, weights, bias in answers_of("train", *shape):
         np.testing.assert_allclose(losses, expected[0], rtol=1e-5)
-        np.testing.assert_allclose(weights, expected[1], rtol=1e-5)
+        np.testing.assert_allclose(weights, expected[1], rtol=1e-5, atol=1e-7)
         np.testing.assert_allclose(bias, expected[2], rtol=1e-5, atol=1e-7)
 
 

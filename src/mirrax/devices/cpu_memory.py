@@ -20,7 +20,7 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 
 
 def keep_freed_memory() -> None:
-    """Lets glibc keep up to 256 MiB that is free, unless the user has configured it."""
+    """Lets each arena of glibc keep 256 MiB, unless the user has configured it."""
     if sys.platform != "linux" or is_configured(os.environ):
         return
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
@@ -37,5 +37,5 @@ def is_configured(environment: Mapping[str, str]) -> bool:
     True
     """
     return "glibc.malloc" in environment.get("GLIBC_TUNABLES", "") or any(
-        name.startswith("MALLOC_") and name.endswith("_") for name in environment
+        name.startswith("MALLOC_") for name in environment
     )

@@ -165,7 +165,9 @@ def check_arguments(tree: Tree) -> None:
 
 def fingerprint(fn: Callable[..., Any], leaves: Sequence[Any]) -> Hashable:
     """Returns the state of other libraries that a program of `fn` depends on."""
-    return tuple([library.fingerprint(fn, leaves) for library in _connected])
+    found = [library.fingerprint(fn, leaves) for library in _connected]
+    # A library that has nothing to say may be connected later than a program is made.
+    return tuple([pair for pair in enumerate(found) if pair[1]])
 
 
 def flatten_sources(tree: Tree) -> tuple[list[Any], Any]:

@@ -1,6 +1,7 @@
 """Settings of layers and optimizers that change after a step was compiled."""
 
 import gc
+import weakref
 
 import jax.numpy as jnp
 import keras
@@ -73,13 +74,38 @@ def test_a_variable_frozen_after_a_step_stays_as_it_is(trainer):
     assert trainer.changed() == [True, False, *ALL[2:]]
 
 
-def test_alternating_between_frozen_and_trained_compiles_twice_more(trainer):
-    gc.collect()  # The settings of models of other tests end with these.
+def test_alternating_between_frozen_and_trained_compiles_once_more(trainer):
     trainer.run()
+    before = trainer.step.trace_count
     for trainable in [False, True] * 5:
         trainer.model.layers[0].trainable = trainable
         trainer.run()
-    assert trainer.step.trace_count <= 3
+    assert trainer.step.trace_count == before + 1
+
+
+def test_settings_of_other_models_compile_nothing(trainer, strategy):
+    trainer.run()
+    before = trainer.step.trace_count
+    other = Trainer(strategy)
+    other.model.trainable = False
+    trainer.run()
+    del other
+    gc.collect()
+    trainer.run()
+    assert trainer.step.trace_count == before
+
+
+def test_a_schedule_that_refers_to_its_optimizer_goes_with_it(strategy):
+    def train():
+        trainer = Trainer(strategy)
+        optimizer = trainer.optimizer
+        optimizer.learning_rate = lambda: 0.1 / (1 + optimizer.iterations)
+        trainer.run()
+        return weakref.ref(optimizer)
+
+    optimizer = train()
+    gc.collect()
+    assert optimizer() is None
 
 
 def test_a_schedule_set_after_a_step_is_followed(trainer):

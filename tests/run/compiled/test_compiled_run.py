@@ -281,6 +281,22 @@ def test_merge_function_may_put_a_value_together_from_parts(two_replicas, engine
     assert parts(two_replicas, two_replicas.run(step)) == [10, 40]
 
 
+def test_merge_function_that_puts_parts_together_has_a_derivative(two_replicas):
+    def merge(strategy, x):
+        first, second = strategy.experimental_local_results(x)
+        return mirrax.PerReplica((10 * first, 20 * second))
+
+    @mirrax.function
+    def step():
+        def merged(x):
+            return context().merge_call(merge, args=(x,))
+
+        return jax.grad(merged)(own_number())
+
+    assert parts(two_replicas, two_replicas.run(step)) == [10, 20]
+    assert step.trace_count == 1
+
+
 def test_mirrored_values_shown_as_per_replica_go_in_and_out(two_replicas):
     @mirrax.function
     def total(x):

@@ -58,3 +58,25 @@ def test_another_batch_in_place_of_an_array_does_not_warn(two_replicas):
         warnings.simplefilter("error")
         two_replicas.run(double, (BATCH[0],))
         two_replicas.run(double, (mirrax.PerReplica(BATCH),))
+
+
+def test_a_result_that_goes_through_the_same_function_does_not_warn(two_replicas):
+    @mirrax.function
+    def augment(images):
+        return images + mirrax.get_replica_context().replica_id_in_sync_group
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        images = two_replicas.run(augment, (jnp.zeros((4, 3)),))
+        two_replicas.run(augment, (images,))
+
+
+def test_a_result_of_another_shape_does_not_warn(two_replicas):
+    @mirrax.function
+    def summed(table, x):
+        return (table.sum() + x).sum(keepdims=True)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        total = two_replicas.run(summed, (jnp.zeros(3), mirrax.PerReplica(BATCH)))
+        two_replicas.run(summed, (total, mirrax.PerReplica(BATCH)))

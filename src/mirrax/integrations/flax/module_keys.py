@@ -11,7 +11,8 @@ import jax
 from flax import nnx
 
 from mirrax.context import stack
-from mirrax.integrations.flax import internals, reachable_modules
+from mirrax.integrations import reachable_objects
+from mirrax.integrations.flax import internals
 from mirrax.variables.foreign_libraries import counters
 
 OBJECTS = (nnx.Module, nnx.Optimizer, nnx.Metric, nnx.Rngs, nnx.RngStream)
@@ -52,7 +53,7 @@ class ModuleKeys:
         """Returns the static parts of the modules that a function closes over."""
         known = self._closures.get(fn)
         if known is None or known[0] != counters.fingerprints:
-            roots = reachable_modules.find_objects(fn, OBJECTS)
+            roots = reachable_objects.find_objects(fn, OBJECTS)
             known = counters.fingerprints, tuple(self.of(root) for root in roots)
             self._closures[fn] = known
         return known[1]

@@ -11,7 +11,7 @@ import keras
 from typing_extensions import override
 
 from mirrax.integrations.keras import restoring
-from mirrax.integrations.keras.settings import changed_settings
+from mirrax.integrations.keras.settings import SettingKeys
 from mirrax.integrations.keras.variable_hooks import proxy_of, read_whole, write_whole
 from mirrax.values.tensor_spec import TensorSpec
 from mirrax.variables.foreign_libraries import (
@@ -24,6 +24,9 @@ from mirrax.variables.foreign_libraries import (
 
 class KerasLibrary(Library):
     """The integration of Keras, whose hooks are always installed."""
+
+    def __init__(self) -> None:
+        self._setting_keys = SettingKeys()
 
     @property
     @override
@@ -53,7 +56,7 @@ class KerasLibrary(Library):
 
     @override
     def fingerprint(self, fn: Callable[..., Any], leaves: Sequence[Any]) -> Hashable:
-        return changed_settings()
+        return self._setting_keys.of(fn, leaves)
 
     @override
     def exported_call(self, value: Any) -> ExportedCall | None:

@@ -6,55 +6,99 @@ compiled. The step is then compiled once more, for the new setting.
 
 from __future__ import annotations
 
+import itertools
 import weakref
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
 import keras
 
-from mirrax.integrations.keras import hooks
-from mirrax.trees import IdentityKey
+from mirrax.integrations import reachable_objects
+from mirrax.integrations.keras import hooks, internals
 from mirrax.variables.foreign_libraries import counters
 
-# By the identity of a living object and the name of its setting.
-_changed: dict[tuple[int, str], Hashable] = {}
+_OBJECTS = (keras.Layer, keras.Variable, keras.optimizers.Optimizer)
+# Where an object keeps what its settings were at first, and the number of its schedule.
+_FIRST = "_mirrax_first_settings"
+_SCHEDULE = "_mirrax_schedule_number"
+
+_schedule_numbers = itertools.count(1)
+
+
+class SettingKeys:
+    """Keys for the settings of objects that were changed after their creation."""
+
+    def __init__(self) -> None:
+        self._closures: weakref.WeakKeyDictionary[Any, tuple[int, Hashable]] = (
+            weakref.WeakKeyDictionary()
+        )
+
+    def of(self, fn: Callable[..., Any], leaves: Sequence[Any]) -> Hashable:
+        """Returns the key of a function, with objects that it captures or is given."""
+        known = self._closures.get(fn)
+        if known is None or known[0] != counters.fingerprints:
+            captured = reachable_objects.find_objects(fn, _OBJECTS)
+            known = counters.fingerprints, _key_of(captured)
+            self._closures[fn] = known
+        given = [leaf for leaf in leaves if isinstance(leaf, _OBJECTS)]
+        return (known[1], _key_of(given)) if given else known[1]
 
 
 def install() -> None:
     """Notices changes of `trainable`, and of a schedule of the learning rate."""
-    _watch(keras.Layer, "trainable", bool)
-    _watch(keras.Variable, "trainable", bool)
+    _watch(keras.Layer, "trainable", _trainable)
+    _watch(keras.Variable, "trainable", _trainable)
     _watch(keras.optimizers.Optimizer, "learning_rate", _schedule)
 
 
-def changed_settings() -> Hashable:
-    """Returns a key for all settings that were changed after an object's creation."""
-    return frozenset(_changed.items())
+def _key_of(objects: Sequence[Any]) -> Hashable:
+    return tuple(
+        (index, *setting)
+        for index, value in enumerate(objects)
+        for setting in _changed_settings(value)
+    )
 
 
-def _schedule(learning_rate: Any) -> Hashable:
-    # A number is stored in a variable.
-    return IdentityKey(learning_rate) if callable(learning_rate) else None
+def _changed_settings(value: Any) -> Iterator[tuple[Hashable, ...]]:
+    """Yields the settings of an object, and of those in it, that have changed."""
+    if isinstance(value, keras.optimizers.Optimizer):
+        if _SCHEDULE in vars(value):
+            yield ("learning_rate", vars(value)[_SCHEDULE])
+        return
+    parts = [value]
+    if isinstance(value, keras.Layer):
+        parts = [*internals.layers_of(value), *value.variables]
+    for index, part in enumerate(parts):
+        first = vars(part).get(_FIRST)
+        if first is not None and part.trainable != first:
+            yield (index, bool(part.trainable))
 
 
-def _watch(kind: type, name: str, key_of: Callable[[Any], Hashable]) -> None:
+def _trainable(owner: Any, before: bool) -> bool:
+    """Keeps the first value of `trainable`; returns whether it has changed."""
+    vars(owner).setdefault(_FIRST, before)
+    return bool(owner.trainable != before)
+
+
+def _schedule(owner: Any, before: Any) -> bool:
+    """Numbers a new schedule; returns whether there is one."""
+    # Without the schedule itself, which may refer to the optimizer.
+    is_new = callable(owner._learning_rate) and owner._learning_rate is not before
+    if is_new:
+        vars(owner)[_SCHEDULE] = next(_schedule_numbers)
+    return is_new
+
+
+def _watch(kind: type, name: str, note: Callable[[Any, Any], bool]) -> None:
     owner = hooks.defining_class(kind, name)
     setting: property = vars(owner)[name]
     set_original = setting.fset
     assert set_original is not None
 
     def set_and_note(self: Any, value: Any) -> None:
+        before = getattr(self, f"_{name}", None)
         set_original(self, value)
-        _note((id(self), name), key_of(value), self)
+        if note(self, before):
+            counters.fingerprints += 1
 
     setattr(owner, name, setting.setter(set_and_note))
-
-
-def _note(place: tuple[int, str], key: Hashable, owner: Any) -> None:
-    known = _changed.get(place)
-    if key == known:
-        return
-    if known is None:
-        weakref.finalize(owner, _changed.pop, place, None).atexit = False
-    _changed[place] = key
-    counters.fingerprints += 1

@@ -158,7 +158,7 @@ class CompiledCall(abc.ABC):
             # JAX compiles in the first call.
             self.programs.seconds += time.perf_counter() - started
         if self._topology is not None:
-            self._state_drift.note(leaves, result)
+            self._state_drift.note(leaves, structure, result)
         return result
 
     def _agree(

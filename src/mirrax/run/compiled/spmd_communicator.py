@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +15,7 @@ from mirrax import trees
 from mirrax.collectives import spmd
 from mirrax.collectives.reduce import Collective
 from mirrax.context import stack
-from mirrax.devices.topology import AXIS
+from mirrax.devices.topology import AXIS, Topology
 from mirrax.options import CommunicationOptions, ReduceOp
 from mirrax.run.replica_context import (
     Communicator,
@@ -23,10 +24,11 @@ from mirrax.run.replica_context import (
     SingleReplica,
 )
 from mirrax.trees import Tree
-from mirrax.values.layouts import Spmd
+from mirrax.values.array_like import as_arrays
+from mirrax.values.layouts import Parts, Spmd
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica
-from mirrax.values.regroup import leave_to_python, select
+from mirrax.values.regroup import refuse_captured, select
 
 
 def call_in_replica(
@@ -52,7 +54,8 @@ def run_within(call: ReplicaCall) -> Tree:
 
     The trace is that of a replica already, so the function becomes part of it.
     """
-    args, kwargs = trees.map_leaves(_own_part, (call.args, call.kwargs))
+    own_part = functools.partial(_own_part, topology=call.topology)
+    args, kwargs = trees.map_leaves(own_part, (call.args, call.kwargs))
     return trees.map_leaves(_as_per_replica, call_in_replica(call, args, kwargs))
 
 
@@ -99,7 +102,8 @@ class SpmdCommunicator:
         args, kwargs = trees.map_leaves(_as_per_replica, (args, kwargs))
         with stack.entered(stack.CrossReplica(self._strategy)):
             merged = fn(self._strategy, *args, **kwargs)
-        return trees.map_leaves(_own_part, merged)
+        own_part = functools.partial(_own_part, topology=self._collective.topology)
+        return trees.map_leaves(own_part, merged)
 
     def all_reduce(
         self,
@@ -117,16 +121,18 @@ class SpmdCommunicator:
         return self._gather(values, axis)
 
 
-def _own_part(leaf: Any) -> Any:
+def _own_part(leaf: Any, topology: Topology) -> Any:
     """Returns the part of a value that belongs to this replica."""
-    if isinstance(leaf, Mirrored):
-        return leaf.array
-    if not isinstance(leaf, PerReplica):
-        return leaf
-    if not isinstance(leaf.layout, Spmd):
-        # From outside of the trace, or put together from parts.
-        leave_to_python()
-    return leaf.layout.value
+    match leaf:
+        case Mirrored():
+            return leaf.array
+        case PerReplica(layout=Spmd(value=value)):
+            return value
+        case PerReplica(layout=Parts(parts=parts)):
+            refuse_captured(leaf, topology)
+            return jnp.stack(as_arrays(parts))[lax.axis_index(AXIS)]
+        case _:
+            return leaf
 
 
 def _as_per_replica(leaf: Any) -> Any:

@@ -22,28 +22,35 @@ class StateDrift:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._equal: set[int] = set()
+        self._structure: Any = None
+        self._equal: dict[int, tuple[Any, Any]] = {}
         self._results: list[weakref.ref[PerReplica]] = []
 
     def check(self, leaves: Sequence[Any], structure: Any) -> None:
         """Warns if results that differ take the place of equal arguments."""
+        if not self._equal or structure != self._structure:
+            return
         results = {id(result()) for result in self._results}
-        for index, leaf in enumerate(leaves):
-            if id(leaf) in results and index in self._equal:
-                self._results = []
+        for index, kind in self._equal.items():
+            leaf = leaves[index]
+            if id(leaf) in results and _kind_of(leaf.values[0]) == kind:
+                self._equal = {}
                 self._warn(structure, index)
                 break
 
-    def note(self, leaves: Sequence[Any], result: Tree) -> None:
+    def note(self, leaves: Sequence[Any], structure: Any, result: Tree) -> None:
         """Remembers the arguments and the result of a call."""
         found = [x for x in trees.leaves(result) if isinstance(x, PerReplica)]
         self._results = [*map(weakref.ref, found)]
-        # A scalar may be a sum that each replica begins with 0.
-        self._equal = {
-            index
-            for index, leaf in enumerate(leaves)
-            if not isinstance(leaf, PerReplica) and getattr(leaf, "ndim", 0) > 0
-        }
+        self._structure = structure
+        self._equal = {}
+        if any(isinstance(leaf, PerReplica) for leaf in leaves):
+            # A scalar may be a sum that each replica begins with 0.
+            self._equal = {
+                index: _kind_of(leaf)
+                for index, leaf in enumerate(leaves)
+                if not isinstance(leaf, PerReplica) and getattr(leaf, "ndim", 0) > 0
+            }
 
     def _warn(self, structure: Any, index: int) -> None:
         numbered = trees.unflatten(structure, range(structure.num_leaves))
@@ -59,3 +66,7 @@ class StateDrift:
             "gradients)`. If each replica is to have a state of its own, start with a "
             "`PerReplica` of `strategy.experimental_distribute_values_from_function`."
         )
+
+
+def _kind_of(array: Any) -> tuple[Any, Any]:
+    return array.shape, array.dtype

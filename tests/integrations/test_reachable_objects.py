@@ -6,7 +6,7 @@ import jax
 import pytest
 
 import mirrax
-from mirrax.integrations.flax.reachable_modules import find_objects
+from mirrax.integrations.reachable_objects import find_objects
 
 
 class Model:

@@ -1,4 +1,4 @@
-"""Finds the modules that a function captures."""
+"""Finds the objects of other libraries that a function captures, such as modules."""
 
 from __future__ import annotations
 
