@@ -86,7 +86,7 @@ def test_sparse_tensors_become_dense():
             r"indices\[1\] = \[-1, 0\] is out of bounds: need 0 <= index < \[2, 3\]",
         ),
         ([[0, 3]], [5], tf.errors.InvalidArgumentError, "is out of bounds"),
-        ([[0, 1], [0, 1]], [5, 6], tf.errors.InvalidArgumentError, "is repeated"),
+        ([[0, 1], [0, 1]], [5, 6], tf.errors.InvalidArgumentError, r"1\] is repeated"),
     ],
     ids=["count", "rank", "flat", "values", "negative", "outside", "repeated"],
 )

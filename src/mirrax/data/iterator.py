@@ -165,7 +165,7 @@ def unseal(sealed: Any) -> dict[str, Any]:
     if not isinstance(sealed, dict) or "version" not in sealed:
         raise invalid_position(sealed, "no position")
     if sealed["version"] != _VERSION:
-        what = f"one of version {sealed['version']!r}, not {_VERSION}"
+        what = f"one of format version {sealed['version']!r}, not {_VERSION}"
         raise invalid_position(sealed, what)
     state = {k: v for k, v in sealed.items() if k not in ("version", "checksum")}
     if sealed.get("checksum") != _checksum(state):

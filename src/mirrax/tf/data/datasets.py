@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import reprlib
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -236,12 +237,12 @@ def _tensor_of_numbers(value: Any) -> Any:
     except ValueError as error:
         raise ValueError(
             "Lists must be rows of the same length to be a tensor. Received: "
-            f"{value!r}. Pad them, or use `tf.ragged.constant`."
+            f"{reprlib.repr(value)}. Pad them, or use `tf.ragged.constant`."
         ) from error
     if array.dtype == object:
         raise ValueError(
             "Whole numbers of tensors have at most 64 bits. Received: "
-            f"{value!r}. Give them as floats."
+            f"{reprlib.repr(value)}. Give them as floats."
         )
     if float in kinds:
         return array

@@ -138,8 +138,10 @@ def _require_index_per_value(
             f"indices[{first}] = {indices[first].tolist()} is out of bounds: need "
             f"0 <= index < {list(shape)}."
         )
-    if len(np.unique(indices, axis=0)) < len(indices):
+    distinct, counts = np.unique(indices, axis=0, return_counts=True)
+    if len(distinct) < len(indices):
         raise InvalidArgumentError(
-            "Indices of a sparse tensor must differ. Received: an index that is "
-            f"repeated, in {indices.tolist()}. Combine its values first."
+            "Indices of a sparse tensor must differ. Received: index "
+            f"{distinct[counts.argmax()].tolist()} is repeated. Combine its values "
+            "first."
         )
