@@ -36,6 +36,17 @@ def test_mean_divides_by_the_number_of_replicas(strategy, op):
     assert strategy.reduce(op, result, axis=None) == (count + 1) / 2
 
 
+@pytest.mark.parametrize(
+    "value",
+    ["text", b"text", np.array(["2020-01-01"], "M8[D]"), np.timedelta64(1, "s")],
+    ids=["text", "bytes", "date", "duration"],
+)
+def test_strings_and_dates_are_not_combined(two_replicas, value):
+    values = mirrax.PerReplica((value, value))
+    with pytest.raises(TypeError, match=r"combine numbers.*dates.*local_results"):
+        two_replicas.reduce("SUM", values, axis=None)
+
+
 def test_axis_has_no_default(two_replicas):
     with pytest.raises(TypeError, match="axis"):
         two_replicas.reduce("SUM", 1.0)

@@ -56,6 +56,7 @@ def raising(x):
         (lambda: generated(spec=np.int64), TypeError, "`output_signature` must be"),
         (lambda: generated(spec=None), TypeError, "`output_signature` must be"),
         (lambda: Dataset.from_tensor_slices([[1], [2, 3]]), ValueError, "same length"),
+        (lambda: Dataset.from_tensors([[1], [2, 3]]), ValueError, "same length"),
     ],
     ids=[
         "no batch size",
@@ -76,6 +77,7 @@ def raising(x):
         "signature",
         "no signature",
         "ragged list",
+        "ragged element",
     ],
 )
 def test_a_wrong_argument_is_refused_at_once(make, error, message):

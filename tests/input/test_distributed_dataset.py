@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 import mirrax
 from mirrax.data import AutoShardPolicy, Dataset, TextLineDataset
+from mirrax.data.iterator import seal, unseal
 from mirrax.errors import InvalidArgumentError, OutOfRangeError
 from mirrax.input.input_context import InputOptions, InputReplicationMode
 from mirrax.values.tensor_spec import PerReplicaSpec, TensorSpec
@@ -405,6 +406,14 @@ def test_a_position_resumes_identically(policy, count, size, strategy, data):
     other = iter(make())
     other.restore_state(through_json(iterator.save_state()))
     assert steps(strategy, other) == steps(strategy, iterator)
+
+
+@pytest.mark.parametrize("rows", [{"0": [[], 0]}, [[0, []]]], ids=["dict", "pairs"])
+def test_a_position_of_another_form_is_refused(two_replicas, rows):
+    iterator = iter(distribute(two_replicas, Dataset.range(12).batch(4)))
+    state = {**unseal(iterator.save_state()), "rows": rows}
+    with pytest.raises(ValueError, match="must come from `save_state`"):
+        iterator.restore_state(seal(state))
 
 
 @pytest.mark.parametrize("options", [None, PER_REPLICA], ids=["worker", "replica"])

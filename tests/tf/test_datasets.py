@@ -22,6 +22,26 @@ def test_elements_are_tensors():
 
 
 @pytest.mark.parametrize(
+    "make",
+    [
+        Dataset.from_tensor_slices,
+        Dataset.from_tensors,
+        lambda given: list(Dataset.range(2).map(lambda x: (x, given))),
+    ],
+    ids=["slices", "tensors", "map"],
+)
+def test_lists_that_are_no_tensors_are_refused(make):
+    message = (
+        r"of the same length .*Received: \[\[1, 2\], \[3\]\]. Pad them, or use `tf"
+    )
+    with pytest.raises(ValueError, match=message):
+        make([[1, 2], [3]])
+    message = r"at most 64 bits. Received: \[1180591620717411303424\]. Give them as"
+    with pytest.raises(ValueError, match=message):
+        make([2**70])
+
+
+@pytest.mark.parametrize(
     "change",
     [
         lambda d: d.map(lambda x: x * 1).batch(2).unbatch(),

@@ -72,6 +72,35 @@ def test_sparse_tensors_become_dense():
     assert product.tolist() == [[10], [0], [6]]
 
 
+@pytest.mark.parametrize(
+    ("indices", "values", "error", "message"),
+    [
+        ([[0, 0], [1, 1]], [5], ValueError, r"values of shape \(1,\)"),
+        ([[0, 0, 0]], [5], ValueError, r"indices of shape \(1, 3\)"),
+        ([0, 1], [5, 6], ValueError, "a number for each dimension"),
+        ([[0, 1]], [[5]], ValueError, r"values of shape \(1, 1\)"),
+        (
+            [[0, 0], [-1, 0]],
+            [5, 6],
+            tf.errors.InvalidArgumentError,
+            r"indices\[1\] = \[-1, 0\] is out of bounds: need 0 <= index < \[2, 3\]",
+        ),
+        ([[0, 3]], [5], tf.errors.InvalidArgumentError, "is out of bounds"),
+        ([[0, 1], [0, 1]], [5, 6], tf.errors.InvalidArgumentError, r"1\] is repeated"),
+    ],
+    ids=["count", "rank", "flat", "values", "negative", "outside", "repeated"],
+)
+def test_sparse_tensors_need_an_index_per_value(indices, values, error, message):
+    with pytest.raises(error, match=message):
+        tf.SparseTensor(indices, values, [2, 3])
+
+
+def test_sparse_tensors_may_be_empty():
+    sparse = tf.SparseTensor(np.zeros((0, 2), np.int64), [], [1, 2])
+    assert tf.sparse.to_dense(sparse).tolist() == [[0, 0]]
+    assert tf.sparse.from_dense(np.zeros((1, 2))).indices.shape == (0, 2)
+
+
 def test_flags_are_those_of_absl():
     from absl import flags
 

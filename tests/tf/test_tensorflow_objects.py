@@ -315,6 +315,34 @@ def test_dense_table_checks_its_keys(change, message):
         change(table)
 
 
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda t: t.lookup([2**32]),
+        lambda t: t.lookup(np.uint32([2**32 - 1])),
+        lambda t: t.insert([1], [2**32]),
+        lambda t: t.remove([2**32]),
+        lambda t: t.lookup([5], dynamic_default_values=[2**32]),
+    ],
+    ids=["lookup", "unsigned", "insert", "remove", "default"],
+)
+def test_table_refuses_numbers_that_do_not_fit_its_dtype(use):
+    table = tf.lookup.experimental.MutableHashTable(tf.int32, tf.int32, -1)
+    table.insert([0], [7])
+    with pytest.raises(TypeError, match="A table of int32 takes only such"):
+        use(table)
+    assert table.export()[1].tolist() == [7]
+
+
+def test_ragged_keys_have_no_dynamic_defaults():
+    table = tf.lookup.experimental.MutableHashTable(tf.int64, tf.int64, -1)
+    table.insert([1], [10])
+    keys = tf.ragged.constant([[1], [2, 3]])
+    with pytest.raises(ValueError, match=r"must be dense. Received: .*`keys.values`"):
+        table.lookup(keys, tf.ragged.constant([[7], [8, 9]]))
+    assert table.lookup(keys.values, [7, 8, 9]).tolist() == [10, 8, 9]
+
+
 def test_device_that_is_absent_leaves_the_default_one():
     with tf.device("/GPU:0"):
         assert tf.constant([1.0]).device in jax.devices()

@@ -148,7 +148,7 @@ class DatasetIterator(NotTraceableLeaf, GetNext):
         self._stream = BufferedStream(self._plan.open((iteration,)))
 
 
-_VERSION = 1
+_VERSION = 2
 
 
 def seal(state: dict[str, Any]) -> dict[str, Any]:
@@ -162,8 +162,11 @@ def seal(state: dict[str, Any]) -> dict[str, Any]:
 
 def unseal(sealed: Any) -> dict[str, Any]:
     """Returns the position in what `seal` returned; raises if it was changed."""
-    if not isinstance(sealed, dict) or sealed.get("version") != _VERSION:
-        raise invalid_position(sealed, "no position of this version")
+    if not isinstance(sealed, dict) or "version" not in sealed:
+        raise invalid_position(sealed, "no position")
+    if sealed["version"] != _VERSION:
+        what = f"one of format version {sealed['version']!r}, not {_VERSION}"
+        raise invalid_position(sealed, what)
     state = {k: v for k, v in sealed.items() if k not in ("version", "checksum")}
     if sealed.get("checksum") != _checksum(state):
         raise invalid_position(sealed, "one that was changed")
@@ -195,5 +198,5 @@ def invalid_position(received: Any, what: str) -> ValueError:
     shown = shown if len(shown) < 200 else f"{shown[:200]}..."
     return ValueError(
         "A position must come from `save_state` of an iterator of the same dataset. "
-        f"Received: {what}: {shown}."
+        f"Received: {what}: {shown}. Start at the beginning, and save a new position."
     )

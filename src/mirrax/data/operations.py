@@ -69,7 +69,8 @@ class Operations(abc.ABC, Iterable[Tree], Generic[D]):
             map_func: The function.
             num_parallel_calls: How many calls run at once, in threads, if it is called
                 for each element. That pays for functions that wait or release Python's
-                lock, such as those that read files.
+                lock, such as those that read files. Up to twice as many results are
+                kept in memory.
             deterministic: Ignored; the order is always that of the elements.
         """
         return self._append(Map, map_func, num_threads(num_parallel_calls))

@@ -93,7 +93,8 @@ class Prefetcher:
         read: Returns a tuple, whose first item is None at the end. It is not called
             again after that, or after an error.
         depth: How many results wait while the thread works on the next.
-        pool: Threads that are shared with others; by default, one of its own.
+        pool: Threads that are shared with others, for a depth of 0; by default, one
+            of its own.
     """
 
     def __init__(
@@ -102,6 +103,8 @@ class Prefetcher:
         depth: int,
         pool: Pool | None = None,
     ) -> None:
+        # Several threads of a shared pool would call `read` at once.
+        assert pool is None or depth == 0
         self._read = read
         self._depth = depth
         self._is_shared = pool is not None

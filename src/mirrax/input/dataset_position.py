@@ -72,12 +72,18 @@ def _load_one(dump: Any) -> DatasetPosition:
     dump = unseal(dump)
     if "rows" not in dump:
         raise invalid_position(dump, "one of a dataset that is not distributed")
-    found = ((as_count(i), state, as_count(used)) for i, state, used in dump["rows"])
-    rows = {index: (state, used) for index, state, used in found}
+    rows = dict(map(_load_row, dump["rows"]))
     position = DatasetPosition(**{**dump, "rows": rows})
     as_count(position.step)
     as_count(position.num_pipelines)
     return position
+
+
+def _load_row(dumped: Any) -> tuple[int, RowState]:
+    if not isinstance(dumped, list) or len(dumped) != 3:
+        raise TypeError(f"{dumped!r} is no row")
+    index, state, used = dumped
+    return as_count(index), (state, as_count(used))
 
 
 def require_pipelines(position: DatasetPosition, count: int) -> None:

@@ -127,14 +127,17 @@ def as_arrays(values: Sequence[Any]) -> list[jax.Array]:
     return [v if isinstance(v, jax.Array) else jnp.asarray(as_array(v)) for v in values]
 
 
+_NO_NUMBERS = "OSUMm"
+"""The kinds of dtypes of objects, strings and dates."""
+
+
 def as_combinable(values: Sequence[Any]) -> list[jax.Array]:
     """Returns values to be combined over replicas as arrays; raises for strings."""
     for value in values:
-        if isinstance(value, str) or (
-            isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "OSU"
-        ):
+        is_on_host = isinstance(value, str | bytes | np.ndarray | np.generic)
+        if is_on_host and np.asarray(value).dtype.kind in _NO_NUMBERS:
             raise TypeError(
-                "Replicas combine numbers. Received: strings or other objects, "
+                "Replicas combine numbers. Received: strings, dates or other objects, "
                 f"{value!r}. Give numbers that stand for them, or take the parts with "
                 "`strategy.experimental_local_results(value)`."
             )

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from mirrax.data import Dataset
+from mirrax.data import Dataset, TFRecordWriter
 from mirrax.errors import DataLossError
 from tests.data.plans import counts, quick, sizes, through_json, values
 
@@ -166,6 +166,15 @@ def test_every_damage_of_a_file_is_found(tmp_path, is_cache):
         read()
     file.write_bytes(whole)
     assert read() == expected
+
+
+def test_a_file_of_another_version_is_refused(tmp_path):
+    file = str(tmp_path / "mirrax-elements")
+    with TFRecordWriter(file) as writer:
+        writer.write(b'{"format": "mirrax-elements", "version": 1, "spec": [[], "x"]}')
+    message = r"Received: '.*its format has version 1, not 2. Delete it, and write"
+    with pytest.raises(DataLossError, match=message):
+        list(Dataset.load(tmp_path))
 
 
 def test_an_interrupted_cache_leaves_nothing(tmp_path):

@@ -2,7 +2,7 @@
 
 A TFRecord file, whose records have checksums:
 
-    {"format": "mirrax-elements", "version": 1, "spec": ...}
+    {"format": "mirrax-elements", "version": 2, "spec": ...}
     some elements                       (their columns, as below)
     ...
     the number of elements              (8 bytes)
@@ -36,7 +36,8 @@ from mirrax.data.plan.columns import STRING, Columns, as_objects, num_rows
 from mirrax.errors import DataLossError
 from mirrax.values.tensor_spec import TensorSpec
 
-_FORMAT = {"format": "mirrax-elements", "version": 1}
+_FORMAT = "mirrax-elements"
+_VERSION = 2
 _COUNT = struct.Struct("<Q")
 # Elements can be empty, but programs allocate memory for as many as there are.
 _MAX_ELEMENTS_PER_BYTE = 1000
@@ -52,7 +53,7 @@ def write_elements(file: str, spec: Any, chunks: Iterable[Columns]) -> None:
         spec: Shapes and dtypes of an element.
         chunks: The elements.
     """
-    header = {**_FORMAT, "spec": _describe(spec)}
+    header = {"format": _FORMAT, "version": _VERSION, "spec": _describe(spec)}
     temporary = f"{file}.{uuid.uuid4().hex}"
     try:
         count = 0
@@ -84,8 +85,11 @@ class ElementFile:
         self._file = file
         with _reading(file):
             header = json.loads(TFRecordReader([file]).read(1)[0])
-            if {key: header.get(key) for key in _FORMAT} != _FORMAT:
+            if header.get("format") != _FORMAT:
                 raise ValueError("it begins unlike a file of elements")
+            if header.get("version") != _VERSION:
+                version = header.get("version")
+                raise ValueError(f"its format has version {version!r}, not {_VERSION}")
             self.spec = _build_spec(header["spec"])
             self.structure: Any = jax.tree.structure(self.spec)
             self.num_elements = self._read_count()

@@ -139,7 +139,8 @@ class PrefetchStream(BufferedStream):
     Args:
         depth: How many chunks wait while the thread reads the next.
         size: How many elements to read at least at once.
-        pool: Threads that several streams share; by default, one of its own.
+        pool: Threads that several streams share, for a depth of 0; by default, one of
+            its own.
     """
 
     def __init__(

@@ -58,20 +58,22 @@ class Slices(IndexedNode):
 
 def slices(tensors: Any) -> Slices:
     """Returns the rows of a structure of arrays, or of lists of numbers."""
+    return _slices(_arrays(tensors))
+
+
+def one_element(tensors: Any) -> Slices:
+    """Returns a structure of arrays as one element."""
+    return _slices(jax.tree.map(lambda array: array[None], _arrays(tensors)))
+
+
+def _arrays(tensors: Any) -> Any:
     try:
-        arrays = jax.tree.map(as_array, tensors, is_leaf=_is_list)
+        return jax.tree.map(as_array, tensors, is_leaf=_is_list)
     except ValueError as error:
         raise ValueError(
             "Lists must be rows of the same length to be an array. Received: "
             f"{tensors!r}. Pad them, or use `from_generator`."
         ) from error
-    return _slices(arrays)
-
-
-def one_element(tensors: Any) -> Slices:
-    """Returns a structure of arrays as one element."""
-    rows = jax.tree.map(lambda leaf: as_array(leaf)[None], tensors, is_leaf=_is_list)
-    return _slices(rows)
 
 
 def slices_of_columns(structure: Any, columns: Columns) -> Slices:

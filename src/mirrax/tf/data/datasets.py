@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import reprlib
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -229,13 +230,24 @@ def _tensor_of_numbers(value: Any) -> Any:
     if type(value) not in (list, int, float):
         return value
     kinds = {type(number) for number in jax.tree.leaves(value)}
-    if kinds <= {int, float} and float in kinds:
-        return np.asarray(value, np.float32)
-    if kinds != {int}:
+    if not kinds or not kinds <= {int, float}:
         return value
-    whole = np.asarray(value)
-    narrow = whole.astype(np.int32)
-    return narrow if np.array_equal(narrow, whole) else whole
+    try:
+        array = np.asarray(value, np.float32 if float in kinds else None)
+    except ValueError as error:
+        raise ValueError(
+            "Lists must be rows of the same length to be a tensor. Received: "
+            f"{reprlib.repr(value)}. Pad them, or use `tf.ragged.constant`."
+        ) from error
+    if array.dtype == object:
+        raise ValueError(
+            "Whole numbers of tensors have at most 64 bits. Received: "
+            f"{reprlib.repr(value)}. Give them as floats."
+        )
+    if float in kinds:
+        return array
+    narrow = array.astype(np.int32)
+    return narrow if np.array_equal(narrow, array) else array
 
 
 def _is_list(value: Any) -> bool:

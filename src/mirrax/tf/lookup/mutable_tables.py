@@ -12,6 +12,7 @@ from mirrax.tf.dtypes import string
 from mirrax.tf.lookup.initializers import array_of
 from mirrax.tf.lookup.table import Table, hashable, require_values
 from mirrax.tf.tensors.host_tensors import host
+from mirrax.tf.tensors.ragged_tensors import is_ragged_tensor
 
 
 class MutableHashTable(Table):
@@ -74,14 +75,19 @@ class MutableHashTable(Table):
         found = super().lookup(keys)
         if dynamic_default_values is None:
             return found
+        if is_ragged_tensor(keys) or is_ragged_tensor(dynamic_default_values):
+            raise ValueError(
+                "`dynamic_default_values` and their keys must be dense. Received: "
+                f"{keys!r} and {dynamic_default_values!r}. Look up `keys.values`, with "
+                "a default for each."
+            )
         given = self._keys_of(keys)
         is_known = [key in self._values for key in self._each(given)]
         known = np.reshape(
             is_known, (*self._outer(given), *[1] * len(self.value_shape))
         )
-        return host(
-            np.where(known, found, array_of(dynamic_default_values, self.value_dtype))
-        )
+        defaults = _of_kind(dynamic_default_values, self.value_dtype)
+        return host(np.where(known, found, defaults))
 
     def insert(self, keys: Any, values: Any, name: Any = None) -> None:
         """Sets the value of each key."""
@@ -156,8 +162,11 @@ def _of_kind(values: Any, dtype: Any) -> Any:
     array = array_of(values, None)
     wanted = np.dtype(dtype)
     is_same = (array.dtype == string) == (wanted == string)
-    if array.size and not (is_same and np.can_cast(array.dtype, wanted, "same_kind")):
-        raise TypeError(
-            f"A table of {wanted} takes only such keys or values. Received: {values!r}."
-        )
-    return array_of(array, wanted)
+    if not array.size or (is_same and np.can_cast(array.dtype, wanted, "same_kind")):
+        converted = array_of(array, wanted)
+        # NumPy wraps integers that are too large.
+        if wanted.kind not in "iu" or np.array_equal(converted, array):
+            return converted
+    raise TypeError(
+        f"A table of {wanted} takes only such keys or values. Received: {values!r}."
+    )

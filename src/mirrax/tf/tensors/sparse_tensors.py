@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mirrax.tf.errors import NotCompilable
+from mirrax.tf.errors import InvalidArgumentError, NotCompilable
 from mirrax.tf.tensors.host_tensors import flat_array, host
 from mirrax.tf.tensors.tensor_shape import TensorShape
 
@@ -21,7 +21,7 @@ class SparseTensor:
     arrays: the dense tensor, and where it has values.
 
     Args:
-        indices: The positions of the values: a row of integers for each.
+        indices: The positions of the values: a row of integers for each, all different.
         values: The values.
         dense_shape: The shape of the dense tensor.
 
@@ -34,6 +34,7 @@ class SparseTensor:
         places = np.asarray(indices, np.int64)
         given = values if hasattr(values, "dtype") else flat_array(values)
         shape = tuple(int(size) for size in np.asarray(dense_shape).tolist())
+        _require_index_per_value(places, tuple(given.shape), shape)
         sizes = host(np.asarray(shape, np.int64))
         self._found: tuple[Any, Any, Any] | None = (host(places), host(given), sizes)
         self._arrays: tuple[Any, Any] | None = None
@@ -117,3 +118,30 @@ class SparseTensor:
             values = host(np.asarray(dense)[found])
             self._found = host(np.stack(found, axis=1)), values, self.dense_shape
         return self._found
+
+
+def _require_index_per_value(
+    indices: np.ndarray[Any, Any], found: tuple[int, ...], shape: tuple[int, ...]
+) -> None:
+    """Raises unless there is an index, in the shape, for each of the found values."""
+    if len(found) != 1 or indices.shape != (*found, len(shape)):
+        raise ValueError(
+            "A sparse tensor needs an index for each value, with a number for each "
+            f"dimension. Received: indices of shape {indices.shape}, values of shape "
+            f"{found}, dense_shape={shape}."
+        )
+    outside = ((indices < 0) | (indices >= np.asarray(shape, np.int64))).any(axis=1)
+    if outside.any():
+        first = int(outside.argmax())
+        raise InvalidArgumentError(
+            "Indices of a sparse tensor must be in its shape. Received: "
+            f"indices[{first}] = {indices[first].tolist()} is out of bounds: need "
+            f"0 <= index < {list(shape)}."
+        )
+    distinct, counts = np.unique(indices, axis=0, return_counts=True)
+    if len(distinct) < len(indices):
+        raise InvalidArgumentError(
+            "Indices of a sparse tensor must differ. Received: index "
+            f"{distinct[counts.argmax()].tolist()} is repeated. Combine its values "
+            "first."
+        )
