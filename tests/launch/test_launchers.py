@@ -317,6 +317,14 @@ def test_worker_that_ends_before_it_joins_ends_a_job_without_restarts():
     assert f"mirrax launch: worker 1: {error}." in outputs[1]
 
 
+def test_worker_that_runs_on_after_a_failure_elsewhere_is_not_the_cause(monkeypatch):
+    monkeypatch.setenv("MIRRAX_FAILURE_GRACE", "1")
+    with launchers(find_hosts(2), SCRIPT, "fail", count=2) as processes:
+        outputs = [process.communicate(timeout=240)[0] for process in processes]
+    assert [process.returncode for process in processes] == [1, 1]
+    assert "worker 1 failed first: KeyError: 'the cause' (exit code 1)." in outputs[0]
+
+
 @pytest.mark.slow
 def test_worker_that_ends_before_it_joins_ends_the_attempt_on_all_machines():
     program = ("--max-restarts", "1", SCRIPT, "import_nothing_on_the_second")
