@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import os
 import pathlib
 import signal
 import socket
@@ -20,7 +21,8 @@ from mirrax.launch.job_result import Cause, JobResult
 from mirrax.launch.leader import Leader
 from mirrax.launch.machines import Machines
 from mirrax.launch.restarts import follow_job
-from mirrax.launch.worker_plan import LaunchPlan
+from mirrax.launch.supervisor import Supervisor
+from mirrax.launch.worker_plan import LaunchPlan, plan_hosts
 from tests.launch import scripts
 from tests.launch.shrinking import find_hosts, shrink_and_grow
 
@@ -255,6 +257,42 @@ def test_lost_leader_ends_the_job_elsewhere(lead, follow):
         time.sleep(0.01)
     leader._launchers[1].connection.shutdown(socket.SHUT_RDWR)
     assert follower.next_attempt(()) == 75
+
+
+def test_invalid_message_of_the_leader_ends_the_job_elsewhere(lead, follow, caplog):
+    machines = make_machines()
+    leader = lead(machines)
+    follower = follow(machines, 1)
+    while not leader._launchers:
+        time.sleep(0.01)
+    leader._launchers[1].connection.sendall(b"\xff" * 64)
+    stop_waiting = []
+    timer = threading.Timer(60, stop_waiting.append, [signal.SIGINT])
+    timer.start()
+    assert follower.next_attempt(stop_waiting) == 75
+    timer.cancel()
+    assert "The first machine's launcher sent an invalid message." in caplog.text
+
+
+def test_signal_ends_a_launcher_that_waits_for_workers_of_other_machines(tmp_path):
+    signals, said = [], []
+
+    def stop(line):
+        said.append(line)
+        signals.append(signal.SIGTERM)
+
+    result = Supervisor(
+        plan_hosts(find_hosts(2), 0, 1, "token"),
+        [sys.executable, "-c", ""],
+        tmp_path,
+        environment=os.environ,
+        show=stop,
+        signals=signals,
+        grace=600.0,
+    ).run(timeout=60.0)
+    assert "Waiting for those of other machines" in said[0]
+    assert not result.timed_out
+    assert result.exit_code == 0
 
 
 @pytest.mark.parametrize(

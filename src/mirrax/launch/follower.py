@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import logging
 import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
 
-from mirrax.cluster.net.messages import Message
+from mirrax.cluster.net.messages import Message, ProtocolError
 from mirrax.cluster.worker.coordinator_client import connect
 from mirrax.launch.job_result import JobResult, stop_without_workers
 from mirrax.launch.machines import Machines
@@ -18,6 +19,7 @@ from mirrax.launch.worker_plan import LaunchPlan
 _POLL_SECONDS = 0.05
 # When a machine says that it has not been told to start yet.
 _REPORT_SECONDS = 3.0
+_LOGGER = logging.getLogger(__name__)
 
 
 class Follower:
@@ -82,7 +84,10 @@ class Follower:
             self._client.send(Message("ended", fields))
 
     def _read(self) -> None:
-        for message in self._client.receive():
-            self._messages.put(message)
+        try:
+            for message in self._client.receive():
+                self._messages.put(message)
+        except ProtocolError:
+            _LOGGER.exception("The first machine's launcher sent an invalid message.")
         # 75: the cause is on another machine.
         self._messages.put(Message("over", {"exit_code": 75}))
