@@ -129,7 +129,7 @@ def test_launcher_that_comes_back_takes_part_in_the_next_attempt(lead, follow):
     leader.start_attempt(())
     before = leader._launchers[1]
     again = follow(machines, 1)
-    while leader._launchers[1] is before:
+    while leader._launchers.get(1, before) is before:
         time.sleep(0.01)
     cause = leader.collect(result_of(STOPPED, 75), ()).cause
     assert cause.kind == "LauncherLost"
@@ -191,6 +191,7 @@ def test_signal_ends_the_wait_for_other_machines(lead, follow):
     timer.start()
     cause = leader.collect(result_of(STOPPED, 75), signals).cause
     assert cause.kind == "LauncherLost"
+    assert cause.text == "another signal ended the wait for its launcher"
     timer.join()
 
 
@@ -228,6 +229,27 @@ def test_missing_machine_is_named(lead):
     machines = make_machines(timeout=0.2)
     with pytest.raises(CollectiveTimeout, match=f"no launcher of {machines.hosts[1]}"):
         lead(machines).start_attempt(())
+
+
+def test_missing_leader_is_named(follow):
+    machines = make_machines(timeout=0.2)
+    error = "The launcher of the first machine must be reached within 0.2 s."
+    with pytest.raises(CollectiveTimeout, match=error):
+        follow(machines, 1)
+
+
+def test_machine_that_reports_late_is_told_from_one_that_is_gone(monkeypatch, follow):
+    monkeypatch.setattr("mirrax.launch.leader._END_SECONDS", 0.2)
+    machines = make_machines()
+    leader = Leader(machines, print, grace=0.1)
+    follower = follow(machines, 1)
+    leader.start_attempt(())
+    cause = leader.collect(result_of(), ()).cause
+    assert cause.kind == "LauncherLost"
+    assert cause.text == "its launcher did not report within 0.3 s"
+    leader.finish(1)
+    assert isinstance(follower.next_attempt(()), LaunchPlan)
+    assert follower.next_attempt(()) == 75
 
 
 def test_stranger_is_refused(lead, follow):
@@ -271,7 +293,7 @@ def test_invalid_message_of_the_leader_ends_the_job_elsewhere(lead, follow, capl
     timer.start()
     assert follower.next_attempt(stop_waiting) == 75
     timer.cancel()
-    assert "The first machine's launcher sent an invalid message." in caplog.text
+    assert "The launcher of the first machine sent an invalid message." in caplog.text
 
 
 def test_signal_ends_a_launcher_that_waits_for_workers_of_other_machines(tmp_path):

@@ -19,6 +19,7 @@ from mirrax.launch.worker_plan import LaunchPlan
 _POLL_SECONDS = 0.05
 # When a machine says that it has not been told to start yet.
 _REPORT_SECONDS = 3.0
+_LEADER = "launcher of the first machine"
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -30,7 +31,7 @@ class Follower:
         self._host_index = host_index
         body = machines.describe(host_index)
         timeout = machines.options.join_timeout
-        self._client = connect(machines.leader, machines.key, body, timeout)
+        self._client = connect(machines.leader, machines.key, body, timeout, _LEADER)
         self._messages: queue.SimpleQueue[Message] = queue.SimpleQueue()
         threading.Thread(target=self._read, daemon=True).start()
 
@@ -88,6 +89,6 @@ class Follower:
             for message in self._client.receive():
                 self._messages.put(message)
         except ProtocolError:
-            _LOGGER.exception("The first machine's launcher sent an invalid message.")
+            _LOGGER.exception("The %s sent an invalid message.", _LEADER)
         # 75: the cause is on another machine.
         self._messages.put(Message("over", {"exit_code": 75}))
