@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import os
 import pathlib
 import signal
 import socket
@@ -20,7 +21,8 @@ from mirrax.launch.job_result import Cause, JobResult
 from mirrax.launch.leader import Leader
 from mirrax.launch.machines import Machines
 from mirrax.launch.restarts import follow_job
-from mirrax.launch.worker_plan import LaunchPlan
+from mirrax.launch.supervisor import Supervisor
+from mirrax.launch.worker_plan import LaunchPlan, plan_hosts
 from tests.launch import scripts
 from tests.launch.shrinking import find_hosts, shrink_and_grow
 
@@ -127,7 +129,7 @@ def test_launcher_that_comes_back_takes_part_in_the_next_attempt(lead, follow):
     leader.start_attempt(())
     before = leader._launchers[1]
     again = follow(machines, 1)
-    while leader._launchers[1] is before:
+    while leader._launchers.get(1, before) is before:
         time.sleep(0.01)
     cause = leader.collect(result_of(STOPPED, 75), ()).cause
     assert cause.kind == "LauncherLost"
@@ -189,6 +191,7 @@ def test_signal_ends_the_wait_for_other_machines(lead, follow):
     timer.start()
     cause = leader.collect(result_of(STOPPED, 75), signals).cause
     assert cause.kind == "LauncherLost"
+    assert cause.text == "another signal ended the wait for its launcher"
     timer.join()
 
 
@@ -228,6 +231,27 @@ def test_missing_machine_is_named(lead):
         lead(machines).start_attempt(())
 
 
+def test_missing_leader_is_named(follow):
+    machines = make_machines(timeout=0.2)
+    error = "The launcher of the first machine must be reached within 0.2 s."
+    with pytest.raises(CollectiveTimeout, match=error):
+        follow(machines, 1)
+
+
+def test_machine_that_reports_late_is_told_from_one_that_is_gone(monkeypatch, follow):
+    monkeypatch.setattr("mirrax.launch.leader._END_SECONDS", 0.2)
+    machines = make_machines()
+    leader = Leader(machines, print, grace=0.1)
+    follower = follow(machines, 1)
+    leader.start_attempt(())
+    cause = leader.collect(result_of(), ()).cause
+    assert cause.kind == "LauncherLost"
+    assert cause.text == "its launcher did not report within 0.3 s"
+    leader.finish(1)
+    assert isinstance(follower.next_attempt(()), LaunchPlan)
+    assert follower.next_attempt(()) == 75
+
+
 def test_stranger_is_refused(lead, follow):
     machines = make_machines()
     lead(machines)
@@ -255,6 +279,42 @@ def test_lost_leader_ends_the_job_elsewhere(lead, follow):
         time.sleep(0.01)
     leader._launchers[1].connection.shutdown(socket.SHUT_RDWR)
     assert follower.next_attempt(()) == 75
+
+
+def test_invalid_message_of_the_leader_ends_the_job_elsewhere(lead, follow, caplog):
+    machines = make_machines()
+    leader = lead(machines)
+    follower = follow(machines, 1)
+    while not leader._launchers:
+        time.sleep(0.01)
+    leader._launchers[1].connection.sendall(b"\xff" * 64)
+    stop_waiting = []
+    timer = threading.Timer(60, stop_waiting.append, [signal.SIGINT])
+    timer.start()
+    assert follower.next_attempt(stop_waiting) == 75
+    timer.cancel()
+    assert "The launcher of the first machine sent an invalid message." in caplog.text
+
+
+def test_signal_ends_a_launcher_that_waits_for_workers_of_other_machines(tmp_path):
+    signals, said = [], []
+
+    def stop(line):
+        said.append(line)
+        signals.append(signal.SIGTERM)
+
+    result = Supervisor(
+        plan_hosts(find_hosts(2), 0, 1, "token"),
+        [sys.executable, "-c", ""],
+        tmp_path,
+        environment=os.environ,
+        show=stop,
+        signals=signals,
+        grace=600.0,
+    ).run(timeout=60.0)
+    assert "Waiting for those of other machines" in said[0]
+    assert not result.timed_out
+    assert result.exit_code == 0
 
 
 @pytest.mark.parametrize(
@@ -315,6 +375,14 @@ def test_worker_that_ends_before_it_joins_ends_a_job_without_restarts():
     first = f"mirrax launch: worker 1 failed first: {error} (exit code 1).\nTraceback"
     assert first in outputs[0]
     assert f"mirrax launch: worker 1: {error}." in outputs[1]
+
+
+def test_worker_that_runs_on_after_a_failure_elsewhere_is_not_the_cause(monkeypatch):
+    monkeypatch.setenv("MIRRAX_FAILURE_GRACE", "1")
+    with launchers(find_hosts(2), SCRIPT, "fail", count=2) as processes:
+        outputs = [process.communicate(timeout=240)[0] for process in processes]
+    assert [process.returncode for process in processes] == [1, 1]
+    assert "worker 1 failed first: KeyError: 'the cause' (exit code 1)." in outputs[0]
 
 
 @pytest.mark.slow

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import logging
 import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
 
-from mirrax.cluster.net.messages import Message
+from mirrax.cluster.net.messages import Message, ProtocolError
 from mirrax.cluster.worker.coordinator_client import connect
 from mirrax.launch.job_result import JobResult, stop_without_workers
 from mirrax.launch.machines import Machines
@@ -18,6 +19,8 @@ from mirrax.launch.worker_plan import LaunchPlan
 _POLL_SECONDS = 0.05
 # When a machine says that it has not been told to start yet.
 _REPORT_SECONDS = 3.0
+_LEADER = "launcher of the first machine"
+_LOGGER = logging.getLogger(__name__)
 
 
 class Follower:
@@ -28,7 +31,7 @@ class Follower:
         self._host_index = host_index
         body = machines.describe(host_index)
         timeout = machines.options.join_timeout
-        self._client = connect(machines.leader, machines.key, body, timeout)
+        self._client = connect(machines.leader, machines.key, body, timeout, _LEADER)
         self._messages: queue.SimpleQueue[Message] = queue.SimpleQueue()
         threading.Thread(target=self._read, daemon=True).start()
 
@@ -82,7 +85,10 @@ class Follower:
             self._client.send(Message("ended", fields))
 
     def _read(self) -> None:
-        for message in self._client.receive():
-            self._messages.put(message)
+        try:
+            for message in self._client.receive():
+                self._messages.put(message)
+        except ProtocolError:
+            _LOGGER.exception("The %s sent an invalid message.", _LEADER)
         # 75: the cause is on another machine.
         self._messages.put(Message("over", {"exit_code": 75}))

@@ -158,8 +158,8 @@ def make_result(
         if failure is not None and is_named and (not causes or _is_mismatch(failure)):
             # Such as one that ended with 0, too early.
             first = plan.local.index(failure.worker or 0)
-        cause, report = _explain(processes[first], failure)
-        if codes[first] == EXIT_CODE and not is_named:
+        cause, report = _explain(processes[first], failure, is_named)
+        if not (causes or is_named):
             cause = dataclasses.replace(cause, is_consequence=True)
     if signal_number is None and first is not None and processes[first].was_running:
         # It hung; another attempt may succeed.
@@ -179,9 +179,18 @@ def stop_without_workers(signal_number: int, requeue_code: int) -> JobResult:
     return JobResult([], [], code, report, None, False, is_preempted=is_preempted)
 
 
-def _explain(process: WorkerProcess, failure: Failure | None) -> tuple[Cause, str]:
-    """Returns why a worker failed, and a report with its traceback."""
-    how = process.describe_exit()
+def _explain(
+    process: WorkerProcess, failure: Failure | None, is_named: bool
+) -> tuple[Cause, str]:
+    """Returns why a worker failed, and a report with its traceback.
+
+    Args:
+        is_named: Whether the failure is that of a worker here.
+    """
+    has_hung = process.was_running and is_named
+    how = (
+        "hung, and was killed by the launcher" if has_hung else process.describe_exit()
+    )
     error, trace = process.find_error()
     if failure is not None and _repeats(process, failure):
         trace = f"{failure.error}: {failure.message}"

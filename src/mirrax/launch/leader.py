@@ -37,6 +37,7 @@ class _Launcher:
         index: The index of its machine.
         exits: How its workers have ended in this attempt, and whether they failed.
         report: How this attempt has ended there; None while it runs.
+        loss: Why there is no report if it is not connected.
     """
 
     index: int
@@ -44,6 +45,7 @@ class _Launcher:
     is_connected: bool = True
     exits: dict[int, tuple[str, bool]] = dataclasses.field(default_factory=dict)
     report: Message | None = None
+    loss: str = "its launcher is gone"
 
     @property
     def is_running(self) -> bool:
@@ -104,7 +106,7 @@ class Leader:
         for position, launcher in enumerate(self._others or (), 1):
             if launcher.report is None and not launcher.is_connected:
                 ranks = range(position * size, (position + 1) * size)
-                ended |= dict.fromkeys(ranks, ("its launcher is gone", False))
+                ended |= dict.fromkeys(ranks, (launcher.loss, False))
             ended |= launcher.exits
         return ended
 
@@ -121,8 +123,12 @@ class Leader:
             return not is_running or len(signals) > num_signals
 
         self._wait(has_ended, self._end_seconds)
+        loss = f"its launcher did not report within {self._end_seconds:g} s"
+        if len(signals) > num_signals:
+            loss = "another signal ended the wait for its launcher"
         for launcher in others:
             if launcher.is_running:
+                launcher.loss = loss
                 self._forget(launcher)
         num_left = 1 + sum(not launcher.is_gone for launcher in others)
         can_go_on = num_left >= self._machines.min_hosts
@@ -185,7 +191,7 @@ class Leader:
         host = self._machines.hosts[launcher.index]
         code, report = own.exit_code or 1, own.report
         if message is None:
-            cause = Cause(host, "LauncherLost", "its launcher is gone")
+            cause = Cause(host, "LauncherLost", launcher.loss)
         elif message["is_leaving"]:
             kind = "LauncherLeft" if can_go_on else STOPPED
             cause = Cause(host, kind, "a signal has ended its launcher")

@@ -188,7 +188,7 @@ class Supervisor:
                         self._reminder = time.monotonic() + _REMINDER_SECONDS
                         self._set_deadline(self._options.idle_timeout)
             for number in self.signals[self._num_forwarded :]:
-                self._forward_signal(number)
+                self._forward_signal(number, is_any_running=bool(running))
             self._update_coordinator()
             now = time.monotonic()
             if self._reminder is not None and now > self._reminder:
@@ -238,14 +238,14 @@ class Supervisor:
         self.failed_at = self.failed_at or time.monotonic()
         self._set_deadline(grace)
 
-    def _forward_signal(self, number: int) -> None:
+    def _forward_signal(self, number: int, is_any_running: bool) -> None:
         self._num_forwarded += 1
         # Schedulers repeat SIGTERM; only a user who insists sends SIGINT.
         is_urgent = self._num_forwarded > 1 and number == signal.SIGINT
         for process in self._processes:
             # After a hang-up they save as well.
             process.signal(signal.SIGTERM if number == signal.SIGHUP else number)
-        self._set_deadline(0.0 if is_urgent else self.grace)
+        self._set_deadline(self.grace if is_any_running and not is_urgent else 0.0)
         self._reminder = time.monotonic() + _REMINDER_SECONDS
 
     def _remind(self, running: set[int]) -> None:

@@ -95,7 +95,7 @@ class WorkerProcess:
     def describe_exit(self) -> str:
         """Returns how the process ended, as text."""
         if self.was_running:
-            return "hung, and was killed by the launcher"
+            return "was still running, and was killed by the launcher"
         code = self._process.poll()
         if code == 0:
             return "exit code 0, before the others were done"

@@ -272,6 +272,26 @@ def test_worker_that_ends_before_it_joins_is_lost():
     assert "ended before it joined: exit code 1" in job_state.failure.message
 
 
+def test_worker_that_ends_well_is_missed_only_by_those_that_join():
+    job_state = JobState(WORKERS, limits(), now=0, is_launched=True)
+    job_state.report_exit(1, "exit code 0", has_failed=False)
+    job_state.tick(1)
+    assert job_state.failure is None
+    assert job_state.add_worker(0, body(0), 2) is None
+    assert (job_state.failure.error, job_state.failure.worker) == ("WorkerLost", 1)
+    assert [(i, m.kind) for i, m in told(job_state)] == [(0, "failure")]
+
+
+def test_workers_that_all_end_without_joining_end_a_job_well():
+    job_state = JobState(WORKERS, limits(), now=0, is_launched=True)
+    for index in range(3):
+        assert not job_state.is_over
+        job_state.report_exit(index, "exit code 0", has_failed=False)
+    job_state.tick(1)
+    assert job_state.is_over
+    assert job_state.failure is None
+
+
 @pytest.mark.parametrize("has_failed", [True, False])
 def test_worker_that_left_and_ends_with_a_failure_code_has_failed(has_failed):
     job_state = start()

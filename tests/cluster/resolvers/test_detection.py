@@ -135,8 +135,9 @@ def test_inner_launcher_counts(find, environments, first):
             {"PMIX_NAMESPACE": "prterun-n-1-98@1"},
         ),
         (TORCHRUN, {"TORCHELASTIC_RUN_ID": "other"}),
+        (TORCHRUN, {"MASTER_PORT": "29501"}),
     ],
-    ids=["slurm", "slurm_step", "open_mpi", "torchrun"],
+    ids=["slurm", "slurm_step", "open_mpi", "torchrun", "torchrun_port"],
 )
 def test_jobs_have_ports_of_their_own(find, environment, other):
     assert find(environment)[0] != find(environment, other)[0]

@@ -62,6 +62,8 @@ class JobState:
         self.has_started = False
         self._num_joined = 0
         self._first_joined: WorkerState | None = None
+        # One that ended well and never joined: a failure as soon as another one joins.
+        self._absence: Failure | None = None
         self._refused: dict[str, None] = {}
         self._options = options
         self._start = now
@@ -97,6 +99,7 @@ class JobState:
                 f"{state.host} (process {state.pid}). Give each process its own task "
                 "index, and restart all workers when one has ended."
             )
+        self._set_failure(self._absence)
         state.join(body, now)
         self._num_joined += 1
         if self.failure is not None:
@@ -157,7 +160,9 @@ class JobState:
         elif not state.has_joined:
             state.state = "lost"
             text = f"{state.describe()} ended before it joined: {how}. Look at its log."
-            self._set_failure(state.make_failure(WorkerLost, text))
+            self._absence = state.make_failure(WorkerLost, text)
+            if has_failed or self._num_joined:
+                self._set_failure(self._absence)
         elif has_failed and state.state == "left" and not self._is_stop_agreed:
             text = f"{state.describe()} ended after {state.progress.describe()}: {how}."
             self._set_failure(state.make_failure(WorkerFailed, text))

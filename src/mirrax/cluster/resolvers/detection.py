@@ -28,6 +28,14 @@ _PORT = "JAX_COORDINATOR_PORT"
 # Above those that Linux gives to outgoing connections. The rest is left for the
 # workers of one machine, which count up.
 _FIRST_PORT, _NUM_PORTS = 61440, 3072
+# What tells a job from others. The id of torchrun is "none" if the user gives none.
+_JOB = (
+    "SLURM_JOB_ID",
+    "SLURM_STEP_ID",
+    "PMIX_NAMESPACE",
+    "TORCHELASTIC_RUN_ID",
+    "MASTER_PORT",
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -144,8 +152,7 @@ def _choose_port(environment: Environment) -> int:
     """Returns a port that all workers of a job know, and other jobs seldom have."""
     if environment.get(_PORT):
         return read_number(_PORT, environment)
-    names = "SLURM_JOB_ID", "SLURM_STEP_ID", "PMIX_NAMESPACE", "TORCHELASTIC_RUN_ID"
-    job = ".".join(environment.get(name, "") for name in names)
+    job = ".".join(environment.get(name, "") for name in _JOB)
     return _FIRST_PORT + zlib.crc32(job.encode()) % _NUM_PORTS
 
 

@@ -70,13 +70,18 @@ class CoordinatorClient:
 
 
 def connect(
-    address: str, key: bytes, body: dict[str, Any], timeout: float
+    address: str,
+    key: bytes,
+    body: dict[str, Any],
+    timeout: float,
+    sought: str = "first worker",
 ) -> CoordinatorClient:
     """Connects to the coordinator, retrying for `timeout` s until it has started.
 
     Args:
         key: The key of the job.
         body: Describes this process.
+        sought: What is at the address, for messages.
     """
     started = time.monotonic()
     next_report = started + _REPORT_SECONDS
@@ -88,7 +93,7 @@ def connect(
         waited = time.monotonic() - started
         if waited > timeout:
             raise CollectiveTimeout(
-                f"The first worker must be reached within {timeout:g} s. Received: "
+                f"The {sought} must be reached within {timeout:g} s. Received: "
                 f"{reason!r} from {address}. Check that it was started and that this "
                 "machine reaches it (`mirrax doctor`), or set MIRRAX_JOIN_TIMEOUT.",
                 worker=0,
@@ -98,7 +103,8 @@ def connect(
         if started + waited >= next_report:
             next_report += _REPORT_SECONDS
             _LOGGER.warning(
-                "Waiting for the first worker at %s: %s (%.0f s of %g).",
+                "Waiting for the %s at %s: %s (%.0f s of %g).",
+                sought,
                 address,
                 reason,
                 waited,
