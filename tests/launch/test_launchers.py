@@ -317,6 +317,33 @@ def test_signal_ends_a_launcher_that_waits_for_workers_of_other_machines(tmp_pat
     assert result.exit_code == 0
 
 
+def test_second_sigterm_leaves_workers_of_other_machines_their_time(tmp_path):
+    signals, asked_after = [], []
+
+    def stop(line):
+        if "ready" in line or "Waiting for those of other machines" in line:
+            signals.append(signal.SIGTERM)
+
+    def end_later():
+        if len(signals) == 2:
+            asked_after.append(True)
+        return {1: ("exit code 75", True)} if len(asked_after) > 5 else {}
+
+    result = Supervisor(
+        plan_hosts(find_hosts(2), 0, 1, "token"),
+        [sys.executable, SCRIPT, "tidy"],
+        tmp_path,
+        environment={**os.environ, "MIRRAX_FAILURE_GRACE": "600"},
+        show=stop,
+        signals=signals,
+        grace=600.0,
+        ended_elsewhere=end_later,
+    ).run(timeout=240.0)
+    assert len(asked_after) > 5
+    assert not result.timed_out
+    assert result.exit_code == 7
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

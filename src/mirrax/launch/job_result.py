@@ -162,7 +162,7 @@ def make_result(
         if not (causes or is_named):
             cause = dataclasses.replace(cause, is_consequence=True)
     if signal_number is None and first is not None and processes[first].was_running:
-        # It hung; another attempt may succeed.
+        # It hung, or missed the failure of another one: another attempt may succeed.
         code = EXIT_CODE
     return JobResult(codes, logs, code, report, first, timed_out, cause)
 

@@ -241,11 +241,12 @@ class Supervisor:
     def _forward_signal(self, number: int, is_any_running: bool) -> None:
         self._num_forwarded += 1
         # Schedulers repeat SIGTERM; only a user who insists sends SIGINT.
-        is_urgent = self._num_forwarded > 1 and number == signal.SIGINT
+        is_repeated = self._num_forwarded > 1
+        is_urgent = number == signal.SIGINT if is_repeated else not is_any_running
         for process in self._processes:
             # After a hang-up they save as well.
             process.signal(signal.SIGTERM if number == signal.SIGHUP else number)
-        self._set_deadline(self.grace if is_any_running and not is_urgent else 0.0)
+        self._set_deadline(0.0 if is_urgent else self.grace)
         self._reminder = time.monotonic() + _REMINDER_SECONDS
 
     def _remind(self, running: set[int]) -> None:

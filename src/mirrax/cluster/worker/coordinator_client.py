@@ -76,7 +76,7 @@ def connect(
     timeout: float,
     sought: str = "first worker",
 ) -> CoordinatorClient:
-    """Connects to the coordinator, retrying for `timeout` s until it has started.
+    """Connects to the coordinator or a launcher; retries for `timeout` s.
 
     Args:
         key: The key of the job.
