@@ -292,6 +292,20 @@ def test_workers_that_all_end_without_joining_end_a_job_well():
     assert job_state.failure is None
 
 
+def test_time_to_join_begins_with_the_first_worker():
+    job_state = JobState(WORKERS, limits(60, 1000), now=0, is_launched=True)
+    job_state.tick(500)
+    assert job_state.failure is None
+    job_state.add_worker(0, body(0), 500)
+    job_state.tick(559)
+    assert job_state.failure is None
+    job_state.tick(561)
+    assert (job_state.failure.error, job_state.failure.worker) == (
+        "CollectiveTimeout",
+        1,
+    )
+
+
 @pytest.mark.parametrize("has_failed", [True, False])
 def test_worker_that_left_and_ends_with_a_failure_code_has_failed(has_failed):
     job_state = start()

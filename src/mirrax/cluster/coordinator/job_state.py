@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -66,8 +67,8 @@ class JobState:
         self._absence: Failure | None = None
         self._refused: dict[str, None] = {}
         self._options = options
-        self._start = now
-        self._next_join_report = now + _JOIN_REPORT_SECONDS
+        self._start = math.inf
+        self._next_join_report = math.inf
         self._has_join_expired = False
         self._last_change = (0, now)
         self._is_launched = is_launched
@@ -101,6 +102,10 @@ class JobState:
             )
         self._set_failure(self._absence)
         state.join(body, now)
+        if not self._num_joined:
+            # Before, no worker waits for another one; perhaps none ever joins.
+            self._start = now
+            self._next_join_report = now + _JOIN_REPORT_SECONDS
         self._num_joined += 1
         if self.failure is not None:
             self.outbox.append((index, self.failure.as_message()))
