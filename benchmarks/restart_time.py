@@ -87,13 +87,19 @@ class Job:
     def kill_and_resume(self):
         """Returns the seconds from a kill, and from the restart, to the next step."""
         process = self._start(STEPS)
-        self._wait_for(lambda steps: steps and steps[-1][1] >= KILLED_AFTER, process)
-        killed_at = time.time()
-        os.kill(int((self._folder / "pid-1").read_text()), signal.SIGKILL)
-        started = self._steps()[-1][0]
-        is_later = lambda steps: steps[-1][0] > started  # noqa: E731
-        self._wait_for(is_later, process)
-        finish(process)
+        try:
+            self._wait_for(
+                lambda steps: steps and steps[-1][1] >= KILLED_AFTER, process
+            )
+            killed_at = time.time()
+            os.kill(int((self._folder / "pid-1").read_text()), signal.SIGKILL)
+            started = self._steps()[-1][0]
+            self._wait_for(lambda steps: steps[-1][0] > started, process)
+            finish(process)
+        finally:
+            # A launcher that is told to end takes its workers with it.
+            process.terminate()
+            process.wait(MAX_SECONDS)
         first = next(step for step in self._steps() if step[0] > started)
         return first[2] - killed_at, first[2] - first[0]
 
