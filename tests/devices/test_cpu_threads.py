@@ -104,6 +104,17 @@ def test_reserve_only_adds_threads_and_is_silent_about_its_own_values():
     assert run_fresh(ONE_CORE, code, PRINT_VARIABLE) == "8"
 
 
+@pytest.mark.parametrize(
+    ("in_job", "expected"), [(True, "2"), (False, "None")], ids=["job", "alone"]
+)
+def test_one_device_needs_two_threads_only_where_it_waits_for_workers(in_job, expected):
+    code = f"""
+    from mirrax.devices.cpu_threads import reserve
+    reserve(1, in_job={in_job})
+    """
+    assert run_fresh(ONE_CORE, code, PRINT_VARIABLE) == expected
+
+
 def test_reserve_leaves_a_running_backend_alone():
     code = """
     import jax

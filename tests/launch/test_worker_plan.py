@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+from mirrax.devices import cpu_threads
 from mirrax.launch import worker_plan
 from mirrax.launch.worker_plan import (
     make_environment,
@@ -60,6 +61,13 @@ def test_environment_tells_a_worker_who_it_is():
     assert made["MIRRAX_DEVICES_PER_WORKER"] == "3"
     assert int(made["PJRT_NPROC"]) >= 6
     assert made["HOME"] == "/"
+
+
+def test_workers_with_a_device_each_share_the_cores(monkeypatch):
+    for cores, threads in ((1, "2"), (2, "2"), (8, "4")):
+        monkeypatch.setattr(cpu_threads, "count_cores", lambda cores=cores: cores)
+        made = make_environment(plan_local(2), 0, 5000, {}, None)
+        assert made["PJRT_NPROC"] == threads
 
 
 def test_environment_has_the_usual_names_for_ranks():

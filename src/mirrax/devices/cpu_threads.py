@@ -61,14 +61,20 @@ def configured_threads(environment: Mapping[str, str], cores: int) -> int:
     return cores
 
 
-def reserve(num_devices: int) -> None:
-    """Raises the pool size for this many CPU devices, if JAX has not started yet."""
+def reserve(num_devices: int, *, in_job: bool = False) -> None:
+    """Raises the pool size for this many CPU devices, if JAX has not started yet.
+
+    Args:
+        num_devices: How many CPU devices this process has.
+        in_job: Whether they wait for devices of other workers, so that even a single
+            one blocks a thread.
+    """
     global _reserved, _own_value  # noqa: PLW0603
     if backend_is_up():
         return
     cores = count_cores()
     _reserved = configured_threads(os.environ, cores)
-    if num_devices > 1 and _reserved < 2 * num_devices:
+    if (num_devices > 1 or in_job) and _reserved < 2 * num_devices:
         if os.environ.get(VARIABLE) not in (None, _own_value):
             _LOGGER.warning(
                 "A collective over N CPU devices needs 2*N threads, or it deadlocks. "

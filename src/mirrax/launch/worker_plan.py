@@ -136,8 +136,7 @@ def make_environment(
     share = max(1, cpu_threads.count_cores() // len(plan.local))
     for name in _THREAD_VARIABLES:
         environment.setdefault(name, str(share))
-    num_devices = max(2, _count_devices(environment))
-    threads = cpu_threads.required_threads(num_devices, share)
+    threads = cpu_threads.required_threads(_count_devices(environment), share)
     environment.setdefault(cpu_threads.VARIABLE, str(threads))
     return environment
 

@@ -84,8 +84,7 @@ def current_job() -> Job | None:
 def _start(membership: Membership, options: JobOptions) -> Job:
     _check_jax_unused()
     exit.install_exit_code()
-    # At least two: each device blocks a thread while it waits for other workers.
-    cpu_threads.reserve(max(2, cpu_threads.requested_cpu_devices()))
+    cpu_threads.reserve(cpu_threads.requested_cpu_devices(), in_job=True)
     cpu_memory.keep_freed_memory()
     first = membership.workers[0].address
     key = derive_key(first, options.token, options.secret)
