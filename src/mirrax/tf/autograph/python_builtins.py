@@ -6,10 +6,11 @@ import builtins
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 
+from mirrax.tf import nest
 from mirrax.tf.autograph.ranges import tensor_range
-from mirrax.tf.functions import python_functions
 from mirrax.tf.tensors.tensor import is_traced
 
 
@@ -38,19 +39,26 @@ def call(
     return func(*args, **kwargs)
 
 
-def _print(
-    *objects: Any,
-    sep: Any = None,
-    end: Any = None,
-    file: Any = None,
-    flush: bool = False,
-) -> None:
-    python_functions.print(
-        *objects,
-        sep=" " if sep is None else sep,
-        end="\n" if end is None else end,
-        output_stream="stdout" if file is None else file,
-    )
+class _Symbol:
+    """What `print` shows of a tensor while a function is traced, as in TensorFlow."""
+
+    def __init__(self, tensor: Any) -> None:
+        self._spec = f"shape={tuple(tensor.shape)}", f"dtype={tensor.dtype}"
+
+    def __str__(self) -> str:
+        return f"Tensor({', '.join(self._spec)})"
+
+    def __repr__(self) -> str:
+        return f"<tf.Tensor {' '.join(self._spec)}>"
+
+
+def _print(*objects: Any, **kwargs: Any) -> None:
+    """Prints once, when the function is traced; `tf.print` prints in each call."""
+
+    def shown(leaf: Any) -> Any:
+        return _Symbol(leaf) if isinstance(leaf, jax.core.Tracer) else leaf
+
+    builtins.print(*nest.map_structure(shown, objects), **kwargs)
 
 
 _FOR_TENSORS: dict[Any, Callable[..., Any]] = {
