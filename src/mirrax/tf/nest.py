@@ -9,6 +9,7 @@ from typing import Any
 import jax
 
 import mirrax
+from mirrax.tf.key_order import ordered_like
 from mirrax.tf.missing_names import names_of
 from mirrax.tf.tensors.indexed_slices import IndexedSlices
 
@@ -30,7 +31,8 @@ def map_structure(func: Callable[..., Any], *structure: Any, **kwargs: Any) -> A
     for other in structure[1:]:
         assert_same_structure(structure[0], other)
     if not kwargs.get("expand_composites"):
-        return jax.tree.map(func, *structure, is_leaf=_is_leaf)
+        mapped = jax.tree.map(func, *structure, is_leaf=_is_leaf)
+        return ordered_like(structure[0], mapped)
     columns = [flatten(one, expand_composites=True) for one in structure]
     results = [func(*row) for row in zip(*columns, strict=True)]
     return pack_sequence_as(structure[0], results, expand_composites=True)
@@ -53,7 +55,7 @@ def pack_sequence_as(
             _joined(leaf, list(itertools.islice(rest, size)))
             for leaf, size in zip(leaves, sizes, strict=True)
         ]
-    return jax.tree.unflatten(shape, values)
+    return ordered_like(structure, jax.tree.unflatten(shape, values))
 
 
 def _parts(leaf: Any) -> list[Any]:

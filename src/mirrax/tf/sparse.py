@@ -10,6 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mirrax.tf.dtypes import limits
+from mirrax.tf.errors import InvalidArgumentError
 from mirrax.tf.missing_names import names_of
 from mirrax.tf.tensors.sparse_tensors import SparseTensor
 from mirrax.tf.tensors.tensor import axes, library_of, sizes, tensor
@@ -85,6 +87,44 @@ def reduce_sum(
 ) -> Any:
     """Returns the sum of the values, as a dense tensor."""
     return jnp.sum(tensor(sp_input.dense), axes(axis), keepdims=bool(keepdims))
+
+
+def reduce_max(
+    sp_input: SparseTensor, axis: Any = None, keepdims: bool = False, **_: Any
+) -> Any:
+    """Returns the largest of the values, as a dense tensor; 0 where there are none."""
+    dense, mask = map(tensor, jax.tree.leaves(sp_input))
+    least = limits(dense.dtype).min
+    over = {"axis": axes(axis), "keepdims": bool(keepdims)}
+    largest = jnp.max(jnp.where(mask, dense, least), **over)
+    return jnp.where(jnp.any(mask, **over), largest, 0)
+
+
+def add(a: Any, b: Any, threshold: Any = 0, name: Any = None) -> Any:
+    """Returns a sum: a sparse tensor, if both are; else a dense one."""
+    if not (isinstance(a, SparseTensor) and isinstance(b, SparseTensor)):
+        return to_dense(a) + to_dense(b)
+    (left, in_left), (right, in_right) = map(jax.tree.leaves, (a, b))
+    made = left + right
+    is_kept = (in_left | in_right) & (abs(made) >= threshold)
+    return SparseTensor.of_dense(made, is_kept)
+
+
+def map_values(op: Callable[..., Any], *args: Any, **kwargs: Any) -> SparseTensor:
+    """Returns a function of the values of sparse tensors, at the same indices."""
+    given = [x for x in (*args, *kwargs.values()) if isinstance(x, SparseTensor)]
+    if not given or any(not np.array_equal(x.indices, given[0].indices) for x in given):
+        raise InvalidArgumentError(
+            "`tf.sparse.map_values` takes sparse tensors, all with the same indices. "
+            f"Received: {len(given)} of them. Use `tf.sparse.to_dense(x)`."
+        )
+
+    def values(x: Any) -> Any:
+        return x.values if isinstance(x, SparseTensor) else x
+
+    kwargs = {name: values(x) for name, x in kwargs.items()}
+    made = op(*map(values, args), **kwargs)
+    return SparseTensor(given[0].indices, made, given[0].dense_shape)
 
 
 def _on_both(function: Callable[..., Any], *given: SparseTensor) -> SparseTensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import reprlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 import jax
@@ -13,25 +13,36 @@ import numpy as np
 
 import mirrax
 from mirrax.tf.data.input_iterator import InputIterator
+from mirrax.tf.key_order import ordered, ordered_like, plain
 from mirrax.tf.missing_names import replacement_of
-from mirrax.tf.tensors.host_tensors import host
+from mirrax.tf.tensors.host_tensors import flat_array, host
 from mirrax.tf.tensors.ragged_tensors import RaggedTensor, element, is_ragged_tensor
 
 
-class DatasetIterator(mirrax.data.DatasetIterator):
-    """Iterates over a dataset; elements are tensors."""
+class _Reader(mirrax.data.DatasetIterator):
+    """Reads a dataset for a strategy; elements are tensors."""
 
     def __next__(self) -> Any:
         return element(super().__next__())
 
 
+class DatasetIterator(_Reader):
+    """Iterates over a dataset; elements are tensors."""
+
+    def __next__(self) -> Any:
+        return plain(super().__next__())
+
+
 class _Tensors:
     """A mix-in with the methods that differ from `mirrax.data.Dataset`."""
 
-    iterator_type: type[mirrax.data.DatasetIterator] = DatasetIterator
+    iterator_type: type[mirrax.data.DatasetIterator] = _Reader
 
     def __init__(self, *args: Any, name: Any = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+
+    def __iter__(self: Any) -> Any:
+        return self._iterator(DatasetIterator)
 
     def _with_plan(self: Any, plan: Any) -> Dataset:
         return Dataset(plan, self.options())
@@ -47,6 +58,19 @@ class _Tensors:
         function = _on_tensors(map_func)
         return super().map(function, num_parallel_calls, deterministic)  # type: ignore[misc]
 
+    def padded_batch(
+        self: Any,
+        batch_size: int,
+        padded_shapes: Any = None,
+        padding_values: Any = None,
+        *args: Any,
+        **kwargs: Any,
+    ) -> Any:
+        spec = self.element_spec
+        shapes = ordered_like(spec, padded_shapes)
+        values = ordered_like(spec, padding_values)
+        return super().padded_batch(batch_size, shapes, values, *args, **kwargs)  # type: ignore[misc]
+
     def filter(self, predicate: Callable[..., Any]) -> Any:
         return super().filter(_on_tensors(predicate))  # type: ignore[misc]
 
@@ -59,7 +83,7 @@ class _Tensors:
 
         def with_lengths(*values: Any) -> Any:
             given = values if isinstance(spec, tuple) else values[0]
-            return jax.tree.map(_row, is_ragged, given)
+            return jax.tree.map(_row, is_ragged, ordered_like(spec, given))
 
         return self.map(with_lengths).padded_batch(
             batch_size, drop_remainder=drop_remainder
@@ -172,9 +196,15 @@ class Dataset(_Tensors, mirrax.data.Dataset):
         """
         if output_signature is None:
             output_signature = _signature(output_types, output_shapes)
-        given = () if args is None else tuple(map(host, args))
-        make = (lambda: generator(*given)) if callable(generator) else generator
-        return as_tensors(mirrax.data.Dataset.from_generator(make, output_signature))
+        # As in TensorFlow, the generator gets them as NumPy's.
+        given = () if args is None else tuple(flat_array(x)[()] for x in args)
+        signature = ordered(output_signature)
+
+        def elements() -> Iterator[Any]:
+            made = generator(*given) if callable(generator) else generator
+            return (ordered_like(signature, one) for one in made)
+
+        return as_tensors(mirrax.data.Dataset.from_generator(elements, signature))
 
     @staticmethod
     def list_files(
@@ -215,7 +245,7 @@ def _on_tensors(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def called(*values: Any) -> Any:
-        made = function(*element(values))
+        made = function(*plain(element(values)))
         return _in_32_bits(tuple(made) if isinstance(made, list) else made)
 
     return called
@@ -223,7 +253,7 @@ def _on_tensors(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _in_32_bits(tree: Any) -> Any:
     """Returns a structure with Python's numbers, and lists of them, as TensorFlow's."""
-    return jax.tree.map(_tensor_of_numbers, tree, is_leaf=_is_list)
+    return jax.tree.map(_tensor_of_numbers, ordered(tree), is_leaf=_is_list)
 
 
 def _tensor_of_numbers(value: Any) -> Any:

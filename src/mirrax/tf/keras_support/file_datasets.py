@@ -129,14 +129,20 @@ def _from_files(
     if isinstance(labels, list | tuple):
         numbers = np.asarray(labels, np.int32)
     if shuffle:
-        order = np.random.default_rng(seed).permutation(len(paths))
+        # The order in which Keras holds files out.
+        order = np.random.RandomState(seed).permutation(len(paths))
         paths, numbers = paths[order], numbers[order]
-    held_out = int(len(paths) * (validation_split or 0))
+    count = len(paths) - int(len(paths) * (validation_split or 0))
+    if verbose and validation_split:
+        if subset in ("training", "both"):
+            print(f"Using {count} files for training.")
+        if subset in ("validation", "both"):
+            print(f"Using {len(paths) - count} files for validation.")
     parts = [
         _dataset(chosen, load, labels, label_mode, names, batch_size, shuffle, seed)
         for chosen in (
-            (paths[: len(paths) - held_out], numbers[: len(paths) - held_out]),
-            (paths[len(paths) - held_out :], numbers[len(paths) - held_out :]),
+            (paths[:count], numbers[:count]),
+            (paths[count:], numbers[count:]),
         )
     ]
     return parts if subset == "both" else parts[subset == "validation"]

@@ -89,6 +89,14 @@ class SparseTensor:
     def tree_unflatten(cls, _: None, leaves: Any) -> SparseTensor:
         return cls.of_dense(*leaves)
 
+    def __mul__(self, other: Any) -> SparseTensor:
+        dense, mask = self._dense_and_mask()
+        return SparseTensor.of_dense(host(dense * other), mask)
+
+    def __truediv__(self, other: Any) -> SparseTensor:
+        dense, mask = self._dense_and_mask()
+        return SparseTensor.of_dense(host(dense / other), mask)
+
     def _dense_and_mask(self) -> tuple[Any, Any]:
         if self._arrays is None:
             assert self._found is not None

@@ -253,6 +253,30 @@ def sparse_functions(tf, np):
     ]
 
 
+def sparse_arithmetic(tf, np):
+    one = _sparse(tf)
+    other = tf.SparseTensor([[0, 0], [1, 1]], [-1.0, -5.0], [3, 4])
+    numbers = tf.sparse.from_dense([[-5, 0, -3], [0, 0, 0]])
+    doubled = tf.data.Dataset.from_tensor_slices(one).map(lambda x: x * 2.0)
+    return [
+        _parts(tf.sparse.add(one, other)),
+        tf.sparse.add(one, tf.ones([3, 4])),
+        _parts(tf.sparse.map_values(tf.add, numbers, 5)),
+        _parts(tf.sparse.map_values(tf.multiply, one, one)),
+        tf.sparse.reduce_max(numbers),
+        tf.sparse.reduce_max(numbers, axis=0),
+        tf.sparse.reduce_max(numbers, axis=1, keepdims=True),
+        _parts(one * 3.0),
+        _parts(one / tf.constant([[2.0, 2.0, 2.0, 2.0]])),
+        [_parts(x) for x in doubled],
+    ]
+
+
+def sparse_values_at_other_indices(tf, np):
+    other = tf.SparseTensor([[0, 0], [1, 1], [2, 1]], [1.0, 2.0, 3.0], [3, 4])
+    tf.sparse.map_values(tf.add, _sparse(tf), other)
+
+
 def sparse_and_ragged(tf, np):
     sparse = tf.SparseTensor([[0, 0], [0, 1], [2, 0]], [1, 2, 3], [3, 2])
     ragged = tf.ragged.constant([[1, 2], [], [3]])
@@ -286,3 +310,31 @@ def bytes_and_code_points(tf, np):
         tf.strings.unicode_encode(points, "UTF-8"),
         tf.strings.unicode_encode([[104], [233]], "UTF-16-BE"),
     ]
+
+
+def files_held_out(tf, np):
+    folder = tempfile.mkdtemp()
+    for kind in ("pos", "neg"):
+        os.mkdir(os.path.join(folder, kind))
+        for number in range(6):
+            with open(os.path.join(folder, kind, f"{number}.txt"), "w") as file:
+                file.write(f"{kind} {number}")
+    parts = [
+        tf.keras.utils.text_dataset_from_directory(
+            folder, validation_split=0.25, subset=subset, seed=42, verbose=False
+        )
+        for subset in ("training", "validation")
+    ]
+    return [sorted(x.numpy() for batch, _ in part for x in batch) for part in parts]
+
+
+def arguments_of_generators(tf, np):
+    def numbers(count, name):
+        kept = {count: name}
+        return iter([kept[3]] * count)
+
+    spec = tf.TensorSpec([], tf.string)
+    data = tf.data.Dataset.from_generator(
+        numbers, args=[tf.constant(3), "x"], output_signature=spec
+    )
+    return [*data]
