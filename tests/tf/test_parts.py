@@ -137,6 +137,9 @@ def test_devices_are_listed():
 def test_settings_go_to_the_environment(monkeypatch):
     monkeypatch.setenv("XLA_FLAGS", "--a")
     monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "true")
+    tf.config.optimizer.set_jit(True)
+    tf.config.optimizer.set_experimental_options({"layout_optimizer": True})
+    assert tf.config.optimizer.get_experimental_options() == {"layout_optimizer": True}
     tf.config.experimental.set_memory_growth(None, True)
     assert tf.config.experimental.get_memory_growth(None)
     tf.config.experimental.enable_op_determinism()

@@ -18,6 +18,7 @@ from mirrax.config import (
 )
 from mirrax.config import set_logical_devices as set_logical_devices
 from mirrax.tf.config import experimental as experimental
+from mirrax.tf.config import optimizer as optimizer
 from mirrax.tf.missing_names import names_of
 
 experimental_functions_run_eagerly = functions_run_eagerly
