@@ -178,6 +178,13 @@ def test_device_names_are_read_and_written():
         tf.DeviceSpec.from_string("/nothing:1")
     parsed = tf.DeviceSpec(job="ps").parse_from_string("/cpu:1")
     assert parsed.to_string() == "/device:CPU:1"
+    assert tf.DeviceSpec.from_string("gpu").to_string() == "/device:GPU:*"
+
+
+@pytest.mark.parametrize("name", ["cpu", "/CPU", tf.DeviceSpec(device_type="cpu")])
+def test_device_without_a_number_is_the_first(name):
+    with tf.device(name):
+        assert tf.constant(1).device == jax.devices("cpu")[0]
 
 
 def test_devices_of_tensors_are_names():
@@ -362,3 +369,26 @@ def test_version_1_names_lead_to_version_2():
         v1.app.run(len, ["a"])
     with pytest.raises(AttributeError, match="placeholder"):
         _ = v1.placeholder
+
+
+def test_random_numbers_of_numpy_take_its_parameters():
+    random = tf.experimental.numpy.random
+    random.seed(3)
+    first = random.randn(2, 3)
+    random.seed(3)
+    assert np.array_equal(first, random.randn(2, 3))
+    shapes = [
+        random.rand(2),
+        random.randn(),
+        random.standard_normal([2, 1]),
+        random.random(3),
+        random.uniform([1.0, 2.0], 3.0),
+        random.uniform(2.0, 3.0, [2, 2]),
+        random.poisson(3.0, [2]),
+        random.randint(3, size=[4]),
+    ]
+    assert [x.shape for x in shapes] == [
+        (2,), (), (2, 1), (3,), (2,), (2, 2), (2,), (4,)
+    ]  # fmt: skip
+    assert random.randint(5, 6, [2]).tolist() == [5, 5]
+    assert 2 <= float(random.uniform(2.0, 3.0)) < 3

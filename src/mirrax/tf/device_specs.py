@@ -8,7 +8,7 @@ from typing import Any
 
 _PARTS = re.compile(
     r"/(?:(job):([^/:]+)|(replica):(\d+)|(task):(\d+)"
-    r"|(device:\w+|[CGT]PU):(\d+|\*))",
+    r"|(device:\w+|[CGT]PU)(?::(\d+|\*))?)(?=/|$)",
     re.IGNORECASE,
 )
 
@@ -33,8 +33,10 @@ class DeviceSpec:
             object.__setattr__(self, "device_type", self.device_type.upper())
 
     @classmethod
-    def from_string(cls, spec: str) -> DeviceSpec:
+    def from_string(cls, spec: Any) -> DeviceSpec:
         """Returns the parts of a name, or of the device of a tensor."""
+        if isinstance(spec, DeviceSpec):
+            return spec
         found: dict[str, Any] = {}
         spec = str(spec)
         text = spec if not spec or spec.startswith("/") else f"/{spec}"
@@ -43,7 +45,7 @@ class DeviceSpec:
             if kind is not None:
                 index = match.group(8)
                 found["device_type"] = kind.rpartition(":")[2]
-                found["device_index"] = None if index == "*" else int(index)
+                found["device_index"] = None if index in (None, "*") else int(index)
             elif job is not None:
                 found["job"] = job
             elif replica is not None:

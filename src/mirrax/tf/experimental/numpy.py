@@ -6,6 +6,10 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from mirrax.tf.experimental import numpy_random as random
+
+__all__ = ["experimental_enable_numpy_behavior", "random"]
+
 
 def experimental_enable_numpy_behavior(
     prefer_float32: bool = False, dtype_conversion_mode: str = "legacy"

@@ -187,6 +187,11 @@ def _shown(item: Any) -> Any:
 @contextlib.contextmanager
 def device(device_name: Any) -> Iterator[None]:
     """Creates new tensors on a device; on the default one if there are none such."""
+    if isinstance(device_name, str | DeviceSpec):
+        spec = DeviceSpec.from_string(device_name)
+        if spec.device_type and spec.device_index is None:
+            spec = spec.replace(device_index=0)
+        device_name = spec.to_string()
     if device_name is None or _is_absent(device_name):
         yield
         return
