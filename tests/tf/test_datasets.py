@@ -336,7 +336,7 @@ def test_datasets_that_others_are_made_of_have_tensors_as_elements():
     ("name", "advice"),
     [
         ("ignore_errors", "`map` with a function that catches them"),
-        ("snapshot", r"`cache\(filename\)`"),
+        ("rejection_resample", "`sample_from_datasets`"),
     ],
 )
 def test_missing_operations_name_what_to_use(name, advice):
@@ -374,15 +374,3 @@ def test_files_of_elements_keep_the_order_of_keys(tmp_path):
     first, _ = Dataset.load(tmp_path / "saved")
     assert {name: int(x) for name, x in first.items()} == {"b": 1, "a": 3}
     assert list(first) == ["b", "a"]
-
-
-def test_rejection_resample_makes_classes_as_frequent():
-    rows = Dataset.range(2000).map(lambda x: (x, tf.cast(x % 10 == 0, tf.int32)))
-    made = rows.rejection_resample(lambda x, y: y, [0.5, 0.5], [0.9, 0.1], seed=1)
-    pairs = list(made)
-    assert all(int(kind) == int(y) for kind, (_, y) in pairs)
-    rare = [int(x) for kind, (x, _) in pairs if kind == 1]
-    assert rare == list(range(0, 2000, 10))
-    assert 0.8 < (len(pairs) - len(rare)) / len(rare) < 1.25
-    with pytest.raises(ValueError, match=r"needs the frequency.*Count the classes"):
-        rows.rejection_resample(lambda x, y: y, [0.5, 0.5])

@@ -74,42 +74,6 @@ class _Tensors:
     def filter(self, predicate: Callable[..., Any]) -> Any:
         return super().filter(_on_tensors(predicate))  # type: ignore[misc]
 
-    def rejection_resample(
-        self: Any,
-        class_func: Callable[..., Any],
-        target_dist: Any,
-        initial_dist: Any = None,
-        seed: int | None = None,
-    ) -> Any:
-        """Returns pairs of a class and an element, whose classes are as frequent.
-
-        Elements of classes that are too frequent are left out at random.
-
-        Args:
-            class_func: Returns the class of an element, a number.
-            target_dist: How frequent each class becomes.
-            initial_dist: How frequent it is.
-            seed: Seeds the choice.
-        """
-        if initial_dist is None:
-            raise ValueError(
-                "`rejection_resample` needs the frequency of each class. Received: "
-                "initial_dist=None. Count the classes first, for example with "
-                "`dataset.map(class_func).reduce(...)`."
-            )
-        wanted, given = (np.asarray(x, np.float64) for x in (target_dist, initial_dist))
-        share = np.divide(wanted, given, out=np.zeros_like(wanted), where=given > 0)
-        # Random numbers are below 2**32.
-        bounds = share / share.max() * 2.0**32
-
-        def with_class(*values: Any) -> Any:
-            return class_func(*values), values if len(values) > 1 else values[0]
-
-        numbers = Dataset.random(seed=seed, rerandomize_each_iteration=True)
-        drawn = Dataset.zip(numbers, self.map(with_class))
-        kept = drawn.filter(lambda number, pair: number < bounds[int(pair[0])])
-        return kept.map(lambda number, pair: pair)
-
     def ragged_batch(
         self: Any, batch_size: int, drop_remainder: bool = False, **_: Any
     ) -> Any:

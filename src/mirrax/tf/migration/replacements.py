@@ -69,6 +69,9 @@ REPLACEMENTS: dict[str, str] = {
     "tf.data.Dataset.ignore_errors": (
         "`map` with a function that catches them, and `filter`"
     ),
+    "tf.data.Dataset.rejection_resample": (
+        "`sample_from_datasets` of one dataset for each class (`filter`)"
+    ),
     "tf.data.Dataset.snapshot": "`cache(filename)`",
     "tf.data.experimental": "the method of the same name of `tf.data.Dataset`",
     "tf.data.Dataset.sparse_batch": _PADDED,
