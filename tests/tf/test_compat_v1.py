@@ -234,3 +234,9 @@ def test_scatter_functions_change_rows(name, expected):
     variable = tf.Variable([2.0, 2.0])
     getattr(tf.compat.v1, f"scatter_{name}")(variable, [0], [2])
     assert variable.numpy().tolist() == [expected, 2]
+
+
+def test_values_are_computed_in_a_colocation():
+    v = tf.Variable(2.0)
+    with v1.colocate_with(v, ignore_existing=True):
+        assert float(v * 3) == 6.0
