@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.scipy import special
 
 from mirrax.tf.dtypes import canonical, int64, limits
@@ -23,8 +24,12 @@ def _reduction(function: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Any:
         where = {"axis": axes(axis), "keepdims": bool(keepdims)}
         if isinstance(input_tensor, RaggedTensor):
-            where["where"] = input_tensor.mask
-            input_tensor = input_tensor.padded
+            padded, mask = input_tensor.padded, input_tensor.mask
+            given = range(padded.ndim) if axis is None else np.ravel(axis)
+            if {0, 1}.isdisjoint(int(a) % padded.ndim for a in given):
+                return input_tensor.map(lambda x: function(tensor(x), **where))
+            where["where"] = mask.reshape(*mask.shape, *(1,) * (padded.ndim - 2))
+            input_tensor = padded
         return function(tensor(input_tensor), **where)
 
     return reduce

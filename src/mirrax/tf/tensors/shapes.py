@@ -56,6 +56,8 @@ def reshape(tensor: Any, shape: Any, name: Any = None) -> Any:
 
 
 def expand_dims(input: Any, axis: Any, name: Any = None) -> Any:
+    if isinstance(input, RaggedTensor) and axis not in (0, 1):
+        return input.map(lambda x: expand_dims(x, axis))
     array = tensor(input)
     return library_of(array).expand_dims(array, axes(axis))
 

@@ -16,7 +16,8 @@ import numpy as np
 import mirrax
 from mirrax.tf.dtypes import canonical, float32, int32, int64, string
 from mirrax.tf.tensors.host_tensors import HostTensor
-from mirrax.tf.tensors.ragged_tensors import RaggedTensor, on_values
+from mirrax.tf.tensors.ragged_tensors import RaggedTensor, RaggedTensorSpec, on_values
+from mirrax.tf.tensors.sparse_tensors import SparseTensor, SparseTensorSpec
 from mirrax.tf.tensors.tensor_shape import TensorShape
 
 _NUMBERS = (bool, int, float, complex)
@@ -33,15 +34,20 @@ class Tensor(metaclass=_TensorType):
 
 class _TypeSpecType(type):
     def __instancecheck__(cls, value: object) -> bool:
-        return isinstance(value, mirrax.TensorSpec | mirrax.PerReplicaSpec)
+        is_plain = isinstance(value, mirrax.TensorSpec | mirrax.PerReplicaSpec)
+        return is_plain or isinstance(value, (RaggedTensorSpec, SparseTensorSpec))
 
 
 class TypeSpec(metaclass=_TypeSpecType):
-    """`tf.TypeSpec`, for `isinstance`: a `tf.TensorSpec`, or one for each replica."""
+    """`tf.TypeSpec`, for `isinstance`: a spec of a tensor, or one for each replica."""
 
 
-def type_spec_from_value(value: Any) -> mirrax.TensorSpec:
-    """Returns the shape and dtype of a tensor, a variable or an array."""
+def type_spec_from_value(value: Any) -> Any:
+    """Returns the spec of a tensor, a variable or an array."""
+    if isinstance(value, RaggedTensor):
+        return RaggedTensorSpec(value.shape, value.dtype)  # type: ignore[call-arg]
+    if isinstance(value, SparseTensor):
+        return SparseTensorSpec(value.shape, value.dtype)  # type: ignore[call-arg]
     if not hasattr(value, "dtype"):
         value = tensor(value)
     return mirrax.TensorSpec(tuple(value.shape), value.dtype)
