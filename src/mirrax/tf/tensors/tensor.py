@@ -12,10 +12,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.export import is_symbolic_dim
 
 import mirrax
 from mirrax.tf.dtypes import canonical, float32, int32, int64, string
 from mirrax.tf.tensors.host_tensors import HostTensor
+from mirrax.tf.tensors.open_shapes import OpenShape
 from mirrax.tf.tensors.ragged_tensors import RaggedTensor, RaggedTensorSpec, on_values
 from mirrax.tf.tensors.sparse_tensors import SparseTensor, SparseTensorSpec
 from mirrax.tf.tensors.tensor_shape import TensorShape
@@ -61,6 +63,8 @@ def tensor(value: Any, dtype: Any = None) -> Any:
             f"is not inside a replica context. Received: {value!r}. Use it inside "
             "`strategy.run`, or combine it with `strategy.reduce`."
         )
+    if isinstance(value, OpenShape):
+        return value.traced(canonical(int32 if dtype is None else dtype))
     if holds_strings(value) or (dtype is not None and np.dtype(dtype) == string):
         return string_tensor(value)
     array = jnp.asarray(value, dtype_of_numbers(value) if dtype is None else None)
@@ -174,7 +178,11 @@ def sizes(shape: Any) -> tuple[int, ...]:
         return (int(shape),)
     if isinstance(shape, jax.Array | np.ndarray):
         return tuple(np.asarray(shape).reshape(-1).tolist())
-    return tuple(map(int, shape))
+    return tuple(_size(size) for size in shape)
+
+
+def _size(given: Any) -> Any:
+    return given if is_symbolic_dim(given) else int(given)
 
 
 def holds_strings(value: Any) -> bool:
