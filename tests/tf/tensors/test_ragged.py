@@ -25,7 +25,7 @@ def test_lengths_and_values(ragged):
     assert ragged.values.numpy().tolist() == [3, 1, 4, 1, 5, 9]
     assert ragged.value_rowids().numpy().tolist() == [0, 0, 0, 0, 2, 2]
     assert ragged.bounding_shape().numpy().tolist() == [3, 4]
-    assert int(ragged.nrows()) == 3
+    assert (int(ragged.nrows()), int(tf.size(ragged))) == (3, 6)
 
 
 @pytest.mark.parametrize(
@@ -33,6 +33,7 @@ def test_lengths_and_values(ragged):
     [
         tf.RaggedTensor.from_row_lengths([3, 1, 4, 1, 5, 9], [4, 0, 2]),
         tf.RaggedTensor.from_row_splits([3, 1, 4, 1, 5, 9], [0, 4, 4, 6]),
+        tf.RaggedTensor.from_row_starts([3, 1, 4, 1, 5, 9], [0, 4, 4]),
         tf.RaggedTensor.from_value_rowids([3, 1, 4, 1, 5, 9], [0, 0, 0, 0, 2, 2]),
         tf.RaggedTensor.from_tensor(
             [[3, 1, 4, 1], [0, 0, 0, 0], [5, 9, 0, 0]], padding=0
@@ -56,7 +57,14 @@ def test_arithmetic_keeps_the_lengths(ragged):
     assert (2 - ragged).to_list() == [[-1, 1, -2, 1], [], [-3, -7]]
     assert tf.add(ragged, 1).to_list() == [[4, 2, 5, 2], [], [6, 10]]
     assert tf.cast(ragged, tf.float32).dtype == tf.float32
+    assert tf.nn.relu(ragged - 3).to_list() == [[0, 0, 1, 0], [], [2, 6]]
+    assert tf.one_hot(ragged, 10).shape.as_list() == [3, None, 10]
+    assert ragged.with_values([1] * 6).to_list() == [[1] * 4, [], [1, 1]]
     assert (ragged > 3).to_list() == [[False, False, True, False], [], [True, True]]
+
+
+def test_function_is_mapped_over_rows(ragged):
+    assert tf.map_fn(tf.reduce_sum, ragged).tolist() == [9, 0, 14]
 
 
 def test_reductions_leave_the_padding_out(ragged):
@@ -99,6 +107,8 @@ def test_generator_yields_ragged_tensors(ragged):
     dataset = tf.data.Dataset.from_generator(lambda: [ragged], output_signature=spec)
     assert [x.to_list() for x in dataset] == [ROWS]
     assert repr(dataset.element_spec) == repr(spec)
+    assert dataset.element_spec == spec
+    assert spec != tf.RaggedTensorSpec([None, None], tf.float32)
     assert "RaggedTensorSpec(TensorShape([None, None]), tf.int32, 1" in repr(spec)
 
 
@@ -120,9 +130,10 @@ def test_rows_are_joined(ragged):
     assert tf.concat([ragged, more], axis=0).to_list() == [*ROWS, [1], [2], [3]]
 
 
-def test_other_operations_ask_for_a_tensor(ragged):
+@pytest.mark.parametrize("operation", [tf.transpose, tf.shape])
+def test_other_operations_ask_for_a_tensor(operation, ragged):
     with pytest.raises(TypeError, match="to_tensor"):
-        tf.transpose(ragged)
+        operation(ragged)
 
 
 @pytest.mark.parametrize(

@@ -146,6 +146,7 @@ def eye(
     return jnp.broadcast_to(matrix, (*sizes(batch_shape or ()), *matrix.shape))
 
 
+@on_values
 def one_hot(
     indices: Any,
     depth: int,

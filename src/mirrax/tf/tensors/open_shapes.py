@@ -1,8 +1,8 @@
-"""Shapes of tensors in functions that are exported, with sizes that are left open."""
+"""Shapes that are known while a function is traced, up to sizes that are left open."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import jax
@@ -33,6 +33,25 @@ def shape_tensor(sizes: Iterable[Any], dtype: Any = np.int32) -> Any:
     return host(np.array(known, dtype))
 
 
-def joined_shape(parts: Sequence[Any]) -> Any:
-    """Returns the sizes of several shapes."""
-    return shape_tensor([size for part in parts for size in np.asarray(part).tolist()])
+def joined_sizes(parts: Any, ndim: int) -> Any:
+    """Returns whole numbers in host memory as a shape, also while a function is traced.
+
+    Args:
+        parts: Numbers, or vectors of them.
+        ndim: Which of the two: 0 or 1.
+
+    Returns:
+        The shape; None if they are something else.
+    """
+    if not any(isinstance(part, HostTensor) or is_symbolic_dim(part) for part in parts):
+        return None
+    if any(isinstance(part, jax.Array) for part in parts):
+        return None
+    arrays = [np.asarray(part, object) for part in parts]
+    found = [size for array in arrays for size in array.reshape(-1).tolist()]
+    are_whole = all(type(size) is int or is_symbolic_dim(size) for size in found)
+    if not are_whole or any(array.ndim != ndim for array in arrays):
+        return None
+    dtypes = [part.dtype for part in parts if isinstance(part, HostTensor)]
+    known = [dtype for dtype in dtypes if dtype.kind == "i"]
+    return shape_tensor(found, [*known, np.int32][0])

@@ -69,6 +69,10 @@ class RaggedTensor:
         return cls.from_row_lengths(values, np.diff(np.asarray(row_splits)))
 
     @classmethod
+    def from_row_starts(cls, values: Any, row_starts: Any, **_: Any) -> RaggedTensor:
+        return cls.from_row_splits(values, [*np.asarray(row_starts), len(values)])
+
+    @classmethod
     def from_uniform_row_length(
         cls, values: Any, uniform_row_length: Any, nrows: Any = None, **_: Any
     ) -> RaggedTensor:
@@ -103,6 +107,9 @@ class RaggedTensor:
     @property
     def shape(self) -> TensorShape:
         return TensorShape([*self.lengths.shape, None, *self.padded.shape[2:]])
+
+    def get_shape(self) -> TensorShape:
+        return self.shape
 
     @property
     def mask(self) -> Any:
@@ -196,6 +203,12 @@ class RaggedTensor:
         given = [x.padded if isinstance(x, RaggedTensor) else x for x in others]
         return RaggedTensor(host(function(self.padded, *given)), self.lengths)
 
+    def with_values(self, new_values: Any) -> RaggedTensor:
+        """Returns other values in rows of the same lengths."""
+        return RaggedTensor.from_row_lengths(new_values, self.lengths)
+
+    with_flat_values = with_values
+
     def row(self, index: int) -> Any:
         return host(self.padded[index][: int(self.lengths[index])])
 
@@ -249,7 +262,20 @@ def _reflected(function: Callable[..., Any]) -> Callable[..., RaggedTensor]:
 for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
     setattr(RaggedTensor, f"__{_name}__", _operator(getattr(operator, _name)))
     setattr(RaggedTensor, f"__r{_name}__", _reflected(getattr(operator, _name)))
-for _name in ("eq", "ne", "lt", "le", "gt", "ge", "and_", "or_", "neg", "invert"):
+
+
+def _comparison(function: Callable[..., Any]) -> Callable[..., Any]:
+    def compare(self: RaggedTensor, other: Any) -> Any:
+        if self.is_spec:
+            return function(repr(self), repr(other))
+        return self.map(function, other)
+
+    return compare
+
+
+for _name in ("eq", "ne"):
+    setattr(RaggedTensor, f"__{_name}__", _comparison(getattr(operator, _name)))
+for _name in ("lt", "le", "gt", "ge", "and_", "or_", "neg", "invert"):
     _method = f"__{_name.rstrip('_')}__"
     setattr(RaggedTensor, _method, _operator(getattr(operator, _name)))
 

@@ -15,7 +15,7 @@ from jax.export import is_symbolic_dim
 from mirrax.tf.dtypes import canonical, int32
 from mirrax.tf.exports import defined_after
 from mirrax.tf.tensors.host_tensors import host
-from mirrax.tf.tensors.open_shapes import OpenShape, joined_shape, shape_tensor
+from mirrax.tf.tensors.open_shapes import OpenShape, joined_sizes, shape_tensor
 from mirrax.tf.tensors.ragged_tensors import RaggedTensor, join_rows
 from mirrax.tf.tensors.tensor import (
     axes,
@@ -46,6 +46,8 @@ def rank(input: Any, name: Any = None) -> Any:
 
 
 def size(input: Any, out_type: Any = int32, name: Any = None) -> Any:
+    if isinstance(input, RaggedTensor):
+        return jnp.sum(tensor(input.lengths)).astype(canonical(out_type))
     count = math.prod(_known_shape(input))
     return count if is_symbolic_dim(count) else host(canonical(out_type).type(count))
 
@@ -103,15 +105,17 @@ def ensure_shape(x: Any, shape: Any, name: Any = None) -> Any:
 def concat(values: Any, axis: Any, name: Any = None) -> Any:
     if any(isinstance(value, RaggedTensor) for value in values):
         return join_rows(values, int(axis))
-    if any(isinstance(value, OpenShape) for value in values):
-        return joined_shape(values)
+    shape = joined_sizes(values, ndim=1)
+    if shape is not None:
+        return shape
     arrays = [tensor(value) for value in values]
     return host(library_of(*arrays).concatenate(arrays, int(axis)))
 
 
 def stack(values: Any, axis: int = 0, name: Any = None) -> Any:
-    if any(map(is_symbolic_dim, values)):
-        return shape_tensor(values)
+    shape = joined_sizes(values, ndim=0)
+    if shape is not None:
+        return shape
     arrays = [tensor(value) for value in values]
     return host(library_of(*arrays).stack(arrays, axis))
 
@@ -219,7 +223,8 @@ def strided_slice(
 
 def _known_shape(value: Any) -> tuple[int, ...]:
     """Returns the shape of a value; converts it to a tensor only if needed."""
-    found = getattr(value, "shape", None)
+    is_ragged = isinstance(value, RaggedTensor)
+    found = None if is_ragged else getattr(value, "shape", None)
     return tuple(tensor(value).shape if found is None else found)
 
 

@@ -210,6 +210,22 @@ def _set_shape(array: jax.Array, shape: Any) -> None:
     TensorShape(array.shape).assert_is_compatible_with(shape)
 
 
+def _is_compatible_with(spec: mirrax.TensorSpec, other: Any) -> bool:
+    """Returns whether a value, or what another spec describes, fits a spec."""
+    found = other if isinstance(other, mirrax.TensorSpec) else tensor(other)
+    return found.dtype == spec.dtype and TensorShape(spec.shape).is_compatible_with(
+        found.shape
+    )
+
+
+def _spec_of(value: Any, name: str | None = None) -> mirrax.TensorSpec:
+    """Returns the spec of a value, or another spec, with this name."""
+    is_spec = isinstance(value, mirrax.TensorSpec)
+    found = value if is_spec else tensor(value)
+    own = value.name if is_spec else None
+    return mirrax.TensorSpec(found.shape, found.dtype, name or own)
+
+
 def _repr(part: Any) -> str:
     """Returns the text of a part of a `PerReplica`; arrays as TensorFlow's."""
     if not isinstance(part, jax.Array) or isinstance(part, jax.core.Tracer):
@@ -263,6 +279,9 @@ jax.Array.get_shape = _get_shape  # type: ignore[attr-defined]
 jax.Array.set_shape = _set_shape  # type: ignore[attr-defined]
 mirrax.DistributedValues.part_repr = _repr
 mirrax.DistributedValues.part_str = _str
+mirrax.TensorSpec.is_compatible_with = _is_compatible_with  # type: ignore[attr-defined]
+for _name in ("from_tensor", "from_spec"):
+    setattr(mirrax.TensorSpec, _name, staticmethod(_spec_of))
 mirrax.TensorSpec.dtype_text = staticmethod(_dtype_text)  # type: ignore[method-assign]
 for _name in ("split", "startswith", "endswith", "lower", "upper", "__contains__"):
     setattr(jax.Device, _name, _string_method(_name))
