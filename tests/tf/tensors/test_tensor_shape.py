@@ -88,3 +88,14 @@ def test_specs_are_made_of_tensors_and_compared_with_them():
     assert not spec.is_compatible_with(tf.TensorSpec([2]))
     made = tf.TensorSpec.from_tensor(tf.ones([2]), name="x")
     assert made == tf.TensorSpec.from_spec(tf.TensorSpec([2]), name="x")
+
+
+def test_traced_tensors_have_a_shape():
+    @tf.function
+    def fn(x):
+        x.set_shape([None, 3])
+        return tf.zeros(x.get_shape().as_list()[:1])
+
+    assert fn(tf.ones([2, 3])).shape == (2,)
+    with pytest.raises(ValueError, match="are incompatible"):
+        fn(tf.ones([2, 4]))

@@ -275,8 +275,9 @@ jax.Array.backing_device = property(  # type: ignore[attr-defined]
     lambda array: _name_of(array.device)
 )
 jax.Array.numpy = _numpy  # type: ignore[attr-defined]
-jax.Array.get_shape = _get_shape  # type: ignore[attr-defined]
-jax.Array.set_shape = _set_shape  # type: ignore[attr-defined]
+for _kind in (jax.Array, jax.core.Tracer):
+    for _name, _function in (("get_shape", _get_shape), ("set_shape", _set_shape)):
+        setattr(_kind, _name, _function)
 mirrax.DistributedValues.part_repr = _repr
 mirrax.DistributedValues.part_str = _str
 mirrax.TensorSpec.is_compatible_with = _is_compatible_with  # type: ignore[attr-defined]
