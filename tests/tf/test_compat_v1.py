@@ -234,3 +234,19 @@ def test_scatter_functions_change_rows(name, expected):
     variable = tf.Variable([2.0, 2.0])
     getattr(tf.compat.v1, f"scatter_{name}")(variable, [0], [2])
     assert variable.numpy().tolist() == [expected, 2]
+
+
+def test_values_are_computed_in_a_colocation():
+    v = tf.Variable(2.0)
+    with v1.colocate_with(v, ignore_existing=True):
+        assert float(v * 3) == 6.0
+
+
+def test_default_strategy_has_the_methods_of_version_1():
+    strategy = v1.distribute.get_strategy()
+    iterator = strategy.make_dataset_iterator(tf.data.Dataset.range(4).batch(2))
+    sums = [strategy.experimental_run(tf.reduce_sum, iterator) for _ in range(2)]
+    assert [int(x) for x in sums] == [1, 5]
+    assert strategy.unwrap(3) == (3,)
+    assert strategy.update_config_proto(v1.ConfigProto()) == v1.ConfigProto()
+    assert strategy is tf.distribute.get_strategy()

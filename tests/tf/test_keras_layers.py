@@ -164,3 +164,13 @@ def test_words_of_texts_may_stay_ragged():
     found = words(["a b a", "b"])
     assert found.to_list() == [[2, 3, 2], [3]]
     assert found[:, :-1].to_tensor().numpy().tolist() == [[2, 3], [0, 0]]
+
+
+def test_fit_builds_layers_whose_initializer_is_a_random_function(strategy):
+    with strategy.scope():
+        model = tf.keras.Sequential(
+            [layers.Dense(4, kernel_initializer=tf.random.normal)]
+        )
+    model.compile("sgd", "mse")
+    model.fit(np.zeros((2, 3)), np.zeros((2, 4)), verbose=0)
+    assert np.unique(model.weights[0]).size == 12

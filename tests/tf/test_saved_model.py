@@ -366,3 +366,39 @@ def test_functions_without_arguments_are_saved(tmp_path):
     loaded = tf.saved_model.load(tmp_path / "model")
     for _ in range(2):
         assert loaded.roll().numpy() == dice.roll().numpy()
+
+
+def test_function_reads_sizes_that_are_left_open(path):
+    @tf.function(input_signature=[tf.TensorSpec([None, None, 2])])
+    def encode(x):
+        batch, length, _ = tf.unstack(tf.shape(x))
+        places = tf.cast(tf.range(tf.shape(x)[1]), tf.float32)
+        mask = tf.sequence_mask(tf.fill([batch], 2), length, dtype=tf.float32)
+        x = (x + places[:, None]) * mask[..., None] / tf.cast(length, tf.float32)
+        x = tf.reshape(x, tf.concat([tf.shape(x)[:-1], [1, -1]], axis=0))
+        x += tf.zeros(x.shape.as_list()) + tf.repeat([[[[1.0]]]], batch, axis=0)
+        return tf.reshape(x, tf.stack([tf.shape(x)[0], -1])), tf.shape(x)
+
+    module = tf.Module()
+    module.encode = encode
+    tf.saved_model.save(module, path)
+    loaded = tf.saved_model.load(path)
+    for shape in ((2, 3, 2), (1, 4, 2)):
+        x = tf.random.normal(shape)
+        for found, expected in zip(loaded.encode(x), encode(x), strict=True):
+            np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "flatten",
+    [
+        lambda x: tf.reshape(x, [tf.reduce_prod(tf.shape(x))]),
+        lambda x: tf.reshape(x, [tf.size(x) * tf.reduce_prod(tf.shape(x)[2:])]),
+        lambda x: tf.reshape(tf.slice(x, [0, 0], tf.shape(x)), [-1]),
+    ],
+)
+def test_open_sizes_are_multiplied_and_sliced(flatten, path):
+    module = tf.Module()
+    module.f = tf.function(flatten, input_signature=[tf.TensorSpec([None, None])])
+    tf.saved_model.save(module, path)
+    assert tf.saved_model.load(path).f(X).tolist() == [0, 1, 2, 3, 4, 5]

@@ -115,7 +115,7 @@ def save_to_own_directories(directory):
         weight = mirrax.Variable(7.0)
     checkpoint = mirrax.train.Checkpoint(weight=weight)
     path = mirrax.train.CheckpointManager(checkpoint, own, max_to_keep=1).save()
-    found = sorted(f.name for f in own.iterdir() if not f.name.startswith("worker"))
+    found = sorted(f.name for f in own.glob("ckpt*"))
     weight.assign(0.0)
     checkpoint.restore(path)
     if worker:

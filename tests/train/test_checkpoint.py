@@ -20,7 +20,12 @@ from mirrax.errors import (
     CheckpointWriteError,
     NotFoundError,
 )
-from mirrax.train import Checkpoint, worker_sync
+from mirrax.train import (
+    Checkpoint,
+    CheckpointManager,
+    latest_checkpoint,
+    worker_sync,
+)
 from mirrax.train.checkpoints import checkpoint_format
 from tests.programs import create, cut_in_two, mirrored, parts, replica_id
 
@@ -489,8 +494,8 @@ def test_only_the_chief_writes(tmp_path, monkeypatch):
     assert worker.topics == ["saving a checkpoint", "writing a checkpoint"]
 
 
-def test_directory_of_the_chief_counts_and_that_of_others_stays_empty(
-    tmp_path, monkeypatch, caplog
+def test_directory_of_the_chief_counts_and_those_of_others_refer_to_it(
+    tmp_path, monkeypatch
 ):
     chief = Checkpoint(v=mirrax.Variable(1.0)).save(tmp_path / "main" / "ckpt")
 
@@ -503,17 +508,12 @@ def test_directory_of_the_chief_counts_and_that_of_others_stays_empty(
 
     monkeypatch.setattr(worker_sync, "current_peers", lambda: Worker(1, answer))
     own = Checkpoint(v=mirrax.Variable(0.0))
-    with caplog.at_level("INFO", logger="mirrax"):
-        path = own.save(tmp_path / "temporary" / "ckpt")
-        own.write(path)
+    path = own.save(tmp_path / "temporary" / "ckpt")
     assert path == str(tmp_path / "temporary" / "ckpt-1")
-    assert list((tmp_path / "temporary").iterdir()) == []
-    assert [str(tmp_path / "main") in record.message for record in caplog.records] == [
-        True
-    ]
     own.restore(path).assert_consumed()
     assert float(own.v) == 1.0
-    assert chief == str(tmp_path / "main" / "ckpt-1")
+    assert latest_checkpoint(tmp_path / "temporary") == chief
+    assert CheckpointManager(own, tmp_path / "temporary").checkpoints == [chief]
 
 
 def test_other_save_of_the_same_name_on_a_worker_restores_nothing(

@@ -48,6 +48,7 @@ from mirrax.tf.dtypes import *  # noqa: F403
 from mirrax.tf.functions.control_flow import *  # noqa: F403
 from mirrax.tf.functions.function import *  # noqa: F403
 from mirrax.tf.functions.python_functions import *  # noqa: F403
+from mirrax.tf.functions.symbolic_gradients import *  # noqa: F403
 from mirrax.tf.installer import install as install
 from mirrax.tf.installer import register_aliases
 from mirrax.tf.keras_support.namespace import load
@@ -65,8 +66,10 @@ from mirrax.tf.tensors.creation import *  # noqa: F403
 from mirrax.tf.tensors.indexed_slices import IndexedSlices as IndexedSlices
 from mirrax.tf.tensors.indexing import *  # noqa: F403
 from mirrax.tf.tensors.ragged_tensors import RaggedTensor as RaggedTensor
+from mirrax.tf.tensors.ragged_tensors import RaggedTensorSpec as RaggedTensorSpec
 from mirrax.tf.tensors.shapes import *  # noqa: F403
 from mirrax.tf.tensors.sparse_tensors import SparseTensor as SparseTensor
+from mirrax.tf.tensors.sparse_tensors import SparseTensorSpec as SparseTensorSpec
 from mirrax.tf.tensors.tensor import Tensor as Tensor
 from mirrax.tf.tensors.tensor import TypeSpec as TypeSpec
 from mirrax.tf.tensors.tensor import type_spec_from_value as type_spec_from_value

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from mirrax.tf.missing_names import names_of
+from mirrax.tf.tensors.host_tensors import host
 from mirrax.tf.tensors.ragged_tensors import RaggedTensor
 
 
@@ -32,6 +33,11 @@ def range(starts: Any, limits: Any = None, deltas: Any = 1, **_: Any) -> RaggedT
     first, last = (0, starts) if limits is None else (starts, limits)
     rows = np.broadcast_arrays(*map(np.asarray, (first, last, deltas)))
     return stack([np.arange(*row) for row in zip(*rows, strict=True)])
+
+
+def row_splits_to_segment_ids(splits: Any, name: Any = None, **_: Any) -> Any:
+    """Returns the number of the row of each value."""
+    return host(np.repeat(np.arange(len(splits) - 1), np.diff(np.asarray(splits))))
 
 
 def map_flat_values(op: Callable[..., Any], ragged: Any, *others: Any) -> RaggedTensor:

@@ -13,13 +13,14 @@ import numpy as np
 from mirrax.tf.dtypes import limits
 from mirrax.tf.errors import InvalidArgumentError
 from mirrax.tf.missing_names import names_of
+from mirrax.tf.tensors.host_tensors import flat_array
 from mirrax.tf.tensors.sparse_tensors import SparseTensor
 from mirrax.tf.tensors.tensor import axes, library_of, sizes, tensor
 
 
 def from_dense(tensor: Any, name: Any = None) -> SparseTensor:
     """Returns the values that are not zero."""
-    array = np.asarray(tensor)
+    array = flat_array(tensor)
     found = np.nonzero(array)
     return SparseTensor(np.stack(found, axis=1), array[found], array.shape)
 

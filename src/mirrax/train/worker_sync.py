@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import logging
 import pathlib
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -16,14 +14,10 @@ from mirrax.errors import (
     CheckpointWriteError,
     NotFoundError,
 )
-from mirrax.train.checkpoints import checkpoint_format
+from mirrax.train.checkpoints import checkpoint_format, numbered_checkpoints
 from mirrax.train.checkpoints.saved_values import Entry, PositionEntry
 
 T = TypeVar("T")
-
-_logger = logging.getLogger(__name__)
-
-_logged: set[pathlib.Path] = set()
 
 # A program tries an older checkpoint after some of them, on all workers alike.
 _ERRORS = {kind.__name__: kind for kind in (CheckpointDamagedError, NotFoundError)}
@@ -63,7 +57,7 @@ def check_same_objects(
             )
     directory = answers[0]["directory"]
     if directory != own["directory"]:
-        make_unused_directory(path.parent, f"checkpoints to '{directory}'")
+        numbered_checkpoints.refer(path.parent, directory)
     return {name: [o["positions"][name] for o in answers] for name in positions}
 
 
@@ -133,22 +127,6 @@ def check_all_can_restore(
             f"{workers.worker_index} '{path}', which another worker has from another "
             "save. Nothing was restored. Use a directory that all workers share."
         )
-
-
-def make_unused_directory(own: pathlib.Path, used: str) -> None:
-    """Makes a directory that stays empty, because the chief writes elsewhere.
-
-    Programs written for TensorFlow remove it afterwards.
-
-    Args:
-        own: The directory.
-        used: What the chief writes instead, for the log.
-    """
-    with contextlib.suppress(OSError):
-        own.mkdir(parents=True, exist_ok=True)
-    if own not in _logged:
-        _logged.add(own)
-        _logger.info("The chief writes %s; '%s' stays empty.", used, own)
 
 
 def from_chief(workers: Peers, own: T) -> T:

@@ -37,6 +37,7 @@ def train(handler, total, num_steps, preempted_in=None):
 def test_preempted_program_continues_where_it_saved(tmp_path):
     total, handler = make(tmp_path)
     assert train(handler, total, 8, preempted_in=4) == 75
+    assert tf.train.latest_checkpoint(tmp_path) == str(tmp_path / "ckpt-5")
     total, handler = make(tmp_path)
     assert (int(total), handler.total_run_calls) == (5, 5)
     assert train(handler, total, 8) is None
@@ -62,6 +63,14 @@ def test_scope_saves_at_its_end(tmp_path):
     with pytest.raises(SystemExit), handler.watch_preemption_scope():
         signal.raise_signal(signal.SIGTERM)
     assert tf.train.latest_checkpoint(tmp_path) is not None
+
+
+def test_calls_that_may_save_are_counted(tmp_path):
+    _, handler = make(tmp_path)
+    for _ in range(3):
+        handler.save_checkpoint_if_preempted()
+    assert handler.total_run_calls == 3
+    handler._watcher.close()
 
 
 def test_checkpoint_needs_a_directory():

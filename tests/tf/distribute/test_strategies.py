@@ -139,9 +139,26 @@ def test_variable_refuses_another_shape():
         tf.Variable([1.0], shape=[2])
 
 
-def test_variable_refuses_constraints():
-    with pytest.raises(NotImplementedError, match="apply no constraints"):
-        tf.Variable(1.0, constraint=abs)
+@pytest.mark.parametrize(
+    "optimizer_type",
+    [
+        tf.compat.v1.train.GradientDescentOptimizer,
+        tf.keras.optimizers.SGD,
+    ],
+)
+def test_optimizer_applies_the_constraint_of_a_variable(optimizer_type, strategy):
+    with strategy.scope():
+        v = tf.Variable([1.0, -2.0], constraint=tf.nn.relu)
+        optimizer = optimizer_type(0.5)
+    strategy.run(lambda: optimizer.apply_gradients([(tf.ones(2) / 2, v)]))
+    assert v.numpy().tolist() == [0.5, 0.0]
+    assert v.constraint is tf.nn.relu
+    assert tf.Variable(1.0).constraint is None
+
+
+def test_constraint_that_is_no_function_is_refused():
+    with pytest.raises(ValueError, match=r"`constraint` is a function.*Received: 3"):
+        tf.Variable(1.0, constraint=3)
 
 
 @pytest.mark.parametrize(

@@ -67,3 +67,35 @@ def test_merged_shapes_know_what_either_knows():
     assert TensorShape(None).with_rank(2) == (None, None)
     with pytest.raises(ValueError, match="incompatible"):
         TensorShape([1]).with_rank(2)
+
+
+def test_shapes_are_put_together_while_a_function_is_traced(caplog):
+    @tf.function
+    def fn(x):
+        rows = tf.reshape(x, tf.stack([tf.shape(x)[0], -1]))
+        return rows, tf.zeros(tf.concat([tf.shape(rows)[:-1], [5]], axis=0))
+
+    rows, zeros = fn(tf.ones([2, 3, 1]))
+    assert (rows.shape, zeros.shape) == ((2, 3), (2, 5))
+    # It was compiled.
+    assert not caplog.records
+
+
+def test_specs_are_made_of_tensors_and_compared_with_them():
+    spec = tf.TensorSpec([None, 3])
+    assert spec.is_compatible_with(tf.ones([2, 3]))
+    assert not spec.is_compatible_with(tf.ones([2, 3], tf.int32))
+    assert not spec.is_compatible_with(tf.TensorSpec([2]))
+    made = tf.TensorSpec.from_tensor(tf.ones([2]), name="x")
+    assert made == tf.TensorSpec.from_spec(tf.TensorSpec([2]), name="x")
+
+
+def test_traced_tensors_have_a_shape():
+    @tf.function
+    def fn(x):
+        x.set_shape([None, 3])
+        return tf.zeros(x.get_shape().as_list()[:1])
+
+    assert fn(tf.ones([2, 3])).shape == (2,)
+    with pytest.raises(ValueError, match="are incompatible"):
+        fn(tf.ones([2, 4]))

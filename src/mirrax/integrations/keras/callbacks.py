@@ -19,7 +19,6 @@ from mirrax.collectives import worker_exchange
 from mirrax.devices.topology import Topology
 from mirrax.integrations.keras import hooks, internals, multi_worker
 from mirrax.lazy_modules import LazyModule
-from mirrax.train import worker_sync
 from mirrax.train.preemption import PreemptionWatcher
 
 if TYPE_CHECKING:
@@ -138,8 +137,9 @@ def _make_directory(callback: Any) -> None:
         directory = callback.backup_dir
     else:
         return
-    used = f"files of `{type(callback).__name__}`"
-    worker_sync.make_unused_directory(pathlib.Path(directory), used)
+    # Programs written for TensorFlow remove it afterwards.
+    with contextlib.suppress(OSError):
+        pathlib.Path(directory).mkdir(parents=True, exist_ok=True)
 
 
 class _FollowChief(keras.callbacks.Callback):  # type: ignore[misc]

@@ -212,6 +212,8 @@ def _make_keras_variable(variable: Variable) -> Any:
             trainable=variable.trainable,
             name=variable.name.partition(":")[0].replace("/", "_"),
         )
+    # Those of `mirrax.tf` can have one.
+    made.constraint = getattr(variable, "constraint", None)
     internals.set_array(made, None)
     attach(made, variable)
     return made

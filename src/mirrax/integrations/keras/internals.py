@@ -80,6 +80,11 @@ def array_of(variable: Any) -> Any:
     return variable.__dict__.get("_value")
 
 
+def awaits_value(variable: Any) -> bool:
+    """Returns whether a variable will be initialized when a symbolic call ends."""
+    return variable._value is None and variable._initializer is not None
+
+
 def set_array(variable: Any, array: jax.Array | None) -> None:
     """Sets a variable's array."""
     variable._value = array

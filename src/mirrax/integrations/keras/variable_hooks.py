@@ -110,10 +110,15 @@ def _create(original: Callable[..., None], self: Any, *args: Any, **kw: Any) -> 
 
 def _read(original: Callable[..., Any], self: Any) -> Any:
     scope = internals.stateless_scope()
-    if scope is not None and (
-        stack.overlay() is None or scope.get_current_value(self) is not None
-    ):
-        return original(self)
+    if scope is not None:
+        if scope.get_current_value(self) is not None:
+            return original(self)
+        if internals.awaits_value(self):
+            # Only its shape matters yet. An initializer may use Mirrax variables.
+            dtype = jax.dtypes.canonicalize_dtype(internals.dtype_of(self))
+            return internals.autocast(self, jnp.zeros(self.shape, dtype))
+        if stack.overlay() is None:
+            return original(self)
     proxy = _active_proxy(self)
     if proxy is None:
         return original(self)

@@ -49,6 +49,8 @@ class GradientTape:
         persistent: Accepted for ported programs; every tape can be asked repeatedly.
         watch_accessed_variables: Whether trainable variables are watched without
             `watch`.
+        from_start: Whether it also has what the function that is traced has computed
+            before it.
 
     >>> w = mirrax.Variable(3.0)
     >>> @mirrax.function
@@ -61,9 +63,13 @@ class GradientTape:
     """
 
     def __init__(
-        self, persistent: bool = False, watch_accessed_variables: bool = True
+        self,
+        persistent: bool = False,
+        watch_accessed_variables: bool = True,
+        from_start: bool = False,
     ) -> None:
         self._number = next(_numbers)
+        self._from_start = from_start
         self._uses = _Uses(watch_accessed_variables)
         self._recording: Recording | None = None
         self._trace: Any = None
@@ -75,6 +81,12 @@ class GradientTape:
         # In a derivative of a program the tape must be differentiated itself.
         has_marks = is_program(trace)
         if overlay is None or overlay.is_eager or not has_marks:
+            if self._from_start:
+                raise RuntimeError(
+                    "What was computed before a tape is known only while a function is "
+                    "traced. Received: from_start=True in code that runs eagerly. Put "
+                    "the computation into the `with` block of the tape."
+                )
             # Entered again, it goes on with what it has.
             self._recording = self._recording or Recording(self._uses)
             self._recording.start()
@@ -83,8 +95,11 @@ class GradientTape:
         is_new = self._trace is None
         self._trace = trace
         self._uses.traces = traces_under_way()
-        self._mark("start" if is_new else "resume")
-        self._detach_values(overlay.values)
+        if self._from_start:
+            self._mark("from start")
+        else:
+            self._mark("start" if is_new else "resume")
+            self._detach_values(overlay.values)
         overlay.watchers.append(self._uses)
         return self
 
@@ -101,7 +116,7 @@ class GradientTape:
         for leaf in foreign_libraries.flatten_sources(tensor)[0]:
             source = foreign_libraries.sources_of(leaf)
             variables = set(source.variables if source else ())
-            if self._trace is not None:
+            if self._trace is not None and not self._from_start:
                 self._detach_values(v for v in variables if not self._uses.watches(v))
             self._uses.watched |= variables
 
@@ -239,7 +254,7 @@ class GradientTape:
                 values[variable] = source_p.bind(values[variable])
 
     def _mark(self, what: str) -> None:
-        self._state = "resume" if what == "start" else what
+        self._state = "resume" if what.endswith("start") else what
         mark_p.bind(tape=self._number, what=what)
 
 

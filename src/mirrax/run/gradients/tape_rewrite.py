@@ -33,7 +33,7 @@ mark_p = Primitive("tape_mark")
 """Where a tape starts or stops to record.
 
 From `start` and `resume` on it records, from `pause` and `stop` on it does not. At
-`start` it forgets what it has.
+`start` it forgets what it has; at `from start` it gets everything so far.
 """
 mark_p.def_abstract_eval(lambda **_: jax.core.ShapedArray((), jnp.bool_))
 
@@ -173,11 +173,12 @@ def _recorded(eqns: Sequence[JaxprEqn], tape: int) -> list[JaxprEqn]:
     """Returns what ran while the tape recorded, and its marks."""
     kept: list[JaxprEqn] = []
     is_kept = False
-    for eqn in eqns:
+    for index, eqn in enumerate(eqns):
         if eqn.primitive is mark_p and eqn.params["tape"] == tape:
-            is_kept = eqn.params["what"] in ("start", "resume")
-            if eqn.params["what"] == "start":
-                kept.clear()
+            what = eqn.params["what"]
+            is_kept = what in ("start", "resume", "from start")
+            if what.endswith("start"):
+                kept = [] if what == "start" else list(eqns[:index])
             kept.append(eqn)
         elif is_kept:
             kept.append(eqn)

@@ -6,6 +6,7 @@ from typing import Any, NoReturn
 
 import jax
 import jax.numpy as jnp
+from jax.export import is_symbolic_dim
 
 from mirrax.tf.errors import NotCompilable
 from mirrax.tf.tensors.creation import range as static_range
@@ -21,6 +22,8 @@ def tensor_range(
     """Returns `tf.range`; a `TracedRange` if its bounds are traced."""
     if is_traced((start, limit, delta)):
         return TracedRange(start, limit, delta, dtype)
+    if any(map(is_symbolic_dim, (start, limit, delta))):
+        return static_range(start, limit, delta, dtype)
     with jax.ensure_compile_time_eval():
         found = static_range(start, limit, delta, dtype)
     return (

@@ -11,7 +11,6 @@ from mirrax import ReduceOp as ReduceOp
 from mirrax import ReductionToOneDevice as ReductionToOneDevice
 from mirrax import RunOptions as RunOptions
 from mirrax import experimental_set_strategy as experimental_set_strategy
-from mirrax import get_strategy as get_strategy
 from mirrax import has_strategy as has_strategy
 from mirrax import in_cross_replica_context as in_cross_replica_context
 from mirrax.tf.data.input_iterator import InputIterator as InputIterator
@@ -32,6 +31,7 @@ from mirrax.tf.distribute.strategies import OneDeviceStrategy as OneDeviceStrate
 from mirrax.tf.distribute.strategies import Strategy as Strategy
 from mirrax.tf.distribute.strategies import StrategyExtended as StrategyExtended
 from mirrax.tf.distribute.strategies import TPUStrategy as TPUStrategy
+from mirrax.tf.distribute.strategies import get_strategy as get_strategy
 from mirrax.tf.missing_names import names_of, unavailable
 
 ParameterServerStrategy = unavailable("tf.distribute.ParameterServerStrategy")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import mirrax
+from mirrax.tf.data.datasets import Dataset, as_tensors
 from mirrax.tf.data.input_iterator import InputIterator
 
 
@@ -40,6 +41,11 @@ class DeprecatedMethods:
             return _Calls(made) if callable(made) else made
 
         return InputIterator(self.distribute_datasets_from_function(make))
+
+    def experimental_make_numpy_dataset(
+        self, numpy_input: Any, session: Any = None
+    ) -> Dataset:
+        return as_tensors(mirrax.data.Dataset.from_tensor_slices(numpy_input))
 
     def experimental_run(
         self: Any, fn: Callable[..., Any], input_iterator: Any = None

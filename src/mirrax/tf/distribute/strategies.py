@@ -8,9 +8,9 @@ from typing import Any
 
 import mirrax
 from mirrax.errors import TracedInitialValue
-from mirrax.tf.data.datasets import Dataset, as_tensors
 from mirrax.tf.distribute.deprecated_methods import DeprecatedMethods
 from mirrax.tf.distribute.replica_context import as_axis, refuse_slices
+from mirrax.tf.distribute.steps import MultiStepContext
 from mirrax.tf.functions.function import Function
 from mirrax.tf.functions.python_functions import inside_function
 from mirrax.tf.key_order import plain
@@ -64,11 +64,34 @@ class StrategyV1:
     """`tf.compat.v1.distribute.Strategy`, for `isinstance`."""
 
 
+class StrategyExtendedV1:
+    """`tf.compat.v1.distribute.StrategyExtended`: more methods of `extended`."""
+
+    _strategy: Any
+
+    def experimental_make_numpy_dataset(
+        self, numpy_input: Any, session: Any = None
+    ) -> Any:
+        return self._strategy.experimental_make_numpy_dataset(numpy_input)
+
+    def experimental_run_steps_on_iterator(
+        self,
+        fn: Callable[..., Any],
+        iterator: Any,
+        iterations: int = 1,
+        initial_loop_values: Any = None,
+    ) -> MultiStepContext:
+        context = MultiStepContext(self._strategy.reduce, initial_loop_values)
+        for _ in range(iterations):
+            fn(context, iterator.get_next())
+        return context
+
+
 @functools.cache
-def _with_slices(kind: Any) -> Any:
+def _like_tensorflow(kind: Any) -> Any:
     """Returns a kind of `extended` that reduces `IndexedSlices` as dense tensors."""
 
-    class Extended(kind):  # type: ignore[misc]
+    class Extended(StrategyExtendedV1, kind):  # type: ignore[misc]
         def batch_reduce_to(
             self, reduce_op: Any, value_destination_pairs: Any, options: Any = None
         ) -> Any:
@@ -89,7 +112,7 @@ class RunsLikeTensorFlow(DeprecatedMethods):
     @property
     def extended(self) -> Any:
         kind: Any = type(super().extended)  # type: ignore[misc]
-        return _with_slices(kind)(self, self.collective)  # type: ignore[attr-defined]
+        return _like_tensorflow(kind)(self, self.collective)  # type: ignore[attr-defined]
 
     def run(
         self,
@@ -139,10 +162,14 @@ class RunsLikeTensorFlow(DeprecatedMethods):
             )
         return super().experimental_distribute_dataset(dataset, options)  # type: ignore[misc]
 
-    def experimental_make_numpy_dataset(
-        self, numpy_input: Any, session: Any = None
-    ) -> Dataset:
-        return as_tensors(mirrax.data.Dataset.from_tensor_slices(numpy_input))
+
+def get_strategy() -> mirrax.Strategy:
+    """Returns the current strategy; the default one gets the methods of version 1."""
+    strategy = mirrax.get_strategy()
+    if not mirrax.has_strategy() and not isinstance(strategy, DeprecatedMethods):
+        kind, own = type(strategy), {"isolates_session_state": False}
+        strategy.__class__ = type(kind.__name__, (DeprecatedMethods, kind), own)
+    return strategy
 
 
 class MirroredStrategy(RunsLikeTensorFlow, mirrax.MirroredStrategy):

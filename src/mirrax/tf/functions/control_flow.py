@@ -13,6 +13,7 @@ import jax.numpy as jnp
 
 import mirrax
 from mirrax.tf.exports import defined_after
+from mirrax.tf.tensors.ragged_tensors import RaggedTensor
 from mirrax.tf.tensors.tensor import is_traced, tensor
 from mirrax.tf.tensors.tensor_arrays import TensorArray
 
@@ -131,6 +132,8 @@ def map_fn(
     name: Any = None,
     fn_output_signature: Any = None,
 ) -> Any:
+    if isinstance(elems, RaggedTensor):
+        return _stacked([fn(row) for row in elems])
     elems = jax.tree.map(tensor, elems)
     if is_traced(elems):
         return mirrax.scan(lambda _, row: (None, fn(row)), None, elems)[1]

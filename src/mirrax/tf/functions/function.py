@@ -28,6 +28,7 @@ from mirrax.tf.functions.concrete_functions import BoundFunction, ConcreteFuncti
 from mirrax.tf.functions.python_functions import inside_function
 from mirrax.tf.key_order import ordered, plain
 from mirrax.tf.missing_names import replacement_of
+from mirrax.tf.tensors.open_shapes import OpenShape
 from mirrax.tf.tensors.tensor import is_string_tensor, is_traced, tensor
 
 __all__ = ["GradientTape", "UnconnectedGradients", "function"]
@@ -272,7 +273,7 @@ def _as_tensors(result: Any) -> Any:
     plain = () if inside_function() else (bool, int, float, str, bytes)
 
     def value_of(leaf: Any) -> Any:
-        if isinstance(leaf, plain):
+        if isinstance(leaf, (*plain, OpenShape)):
             return tensor(leaf)
         if isinstance(leaf, mirrax.Variable):
             return leaf.read_value()

@@ -7,10 +7,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.scipy import special
 
 from mirrax.tf.dtypes import canonical, int64, limits
 from mirrax.tf.exports import defined_after
+from mirrax.tf.tensors.host_tensors import HostTensor, host
 from mirrax.tf.tensors.ragged_tensors import RaggedTensor
 from mirrax.tf.tensors.tensor import axes, tensor
 
@@ -22,12 +24,24 @@ def _reduction(function: Callable[..., Any]) -> Callable[..., Any]:
         input_tensor: Any, axis: Any = None, keepdims: Any = False, name: Any = None
     ) -> Any:
         where = {"axis": axes(axis), "keepdims": bool(keepdims)}
+        if function is _product and _is_shape(input_tensor):
+            # Known also while a function is traced, as a size must be.
+            return host(np.prod(np.asarray(input_tensor), dtype=input_tensor.dtype))
         if isinstance(input_tensor, RaggedTensor):
-            where["where"] = input_tensor.mask
-            input_tensor = input_tensor.padded
+            padded, mask = input_tensor.padded, input_tensor.mask
+            given = range(padded.ndim) if axis is None else np.ravel(axis)
+            if {0, 1}.isdisjoint(int(a) % padded.ndim for a in given):
+                return input_tensor.map(lambda x: function(tensor(x), **where))
+            where["where"] = mask.reshape(*mask.shape, *(1,) * (padded.ndim - 2))
+            input_tensor = padded
         return function(tensor(input_tensor), **where)
 
     return reduce
+
+
+def _is_shape(value: Any) -> bool:
+    is_host = isinstance(value, HostTensor) and value.ndim == 1
+    return is_host and value.dtype.kind in "iO"
 
 
 def _sum(x: Any, **where: Any) -> Any:

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from mirrax.tf.exports import defined_after
+from mirrax.tf.tensors.ragged_tensors import on_values
 from mirrax.tf.tensors.tensor import tensor
 
 _PRIVATE = frozenset(globals())
@@ -21,7 +22,7 @@ def _activation(function: Callable[[Any], Any]) -> Callable[..., Any]:
     def activate(features: Any, name: Any = None) -> Any:
         return function(tensor(features))
 
-    return activate
+    return on_values(activate)
 
 
 elu = _activation(jax.nn.elu)

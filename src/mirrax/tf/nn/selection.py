@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from mirrax.tf.dtypes import canonical, int32
+from mirrax.tf.tensors.ragged_tensors import RaggedTensor
 from mirrax.tf.tensors.tensor import tensor
 
 __all__ = [
@@ -39,6 +40,8 @@ def top_k(
 def embedding_lookup(
     params: Any, ids: Any, max_norm: float | None = None, name: Any = None
 ) -> Any:
+    if isinstance(ids, RaggedTensor):
+        return ids.map(lambda at: embedding_lookup(params, at, max_norm))
     rows = jnp.take(tensor(params), tensor(ids), axis=0)
     if max_norm is None:
         return rows

@@ -146,6 +146,7 @@ def eye(
     return jnp.broadcast_to(matrix, (*sizes(batch_shape or ()), *matrix.shape))
 
 
+@on_values
 def one_hot(
     indices: Any,
     depth: int,
@@ -171,7 +172,7 @@ def sequence_mask(
     lengths: Any, maxlen: Any = None, dtype: Any = np.bool_, name: Any = None
 ) -> Any:
     lengths = tensor(lengths)
-    size = int(jnp.max(lengths, initial=0)) if maxlen is None else int(maxlen)
+    (size,) = sizes([jnp.max(lengths, initial=0) if maxlen is None else maxlen])
     return (jnp.arange(size) < lengths[..., None]).astype(canonical(dtype))
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from mirrax.tf.dtypes import canonical, int32
 from mirrax.tf.exports import defined_after
 from mirrax.tf.tensors.host_tensors import host
+from mirrax.tf.tensors.ragged_tensors import RaggedTensor
 from mirrax.tf.tensors.tensor import library_of, operands, sizes, tensor
 
 
@@ -46,6 +47,8 @@ def gather(
     batch_dims: int = 0,
     name: Any = None,
 ) -> Any:
+    if isinstance(indices, RaggedTensor):
+        return indices.map(lambda at: gather(params, at, axis=axis))
     params, indices = tensor(params), tensor(indices)
     if library_of(params) is np:
         return host(np.take(params, np.asarray(indices), axis or 0))
@@ -94,6 +97,8 @@ tensor_scatter_nd_update = _scatter(lambda chosen, x: chosen.set(x))
 def where(condition: Any, x: Any = None, y: Any = None, name: Any = None) -> Any:
     if x is None and y is None:
         return jnp.argwhere(tensor(condition))
+    if isinstance(condition, RaggedTensor):
+        return condition.map(where, x, y)
     chosen = operands(x, y)
     return host(library_of(*chosen).where(tensor(condition), *chosen))
 

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+import mirrax
 from mirrax.errors import InvalidArgumentError
 from mirrax.tf.tensors.host_tensors import flat_array, host
 from mirrax.tf.tensors.sparse_tensors import SparseTensor
@@ -46,16 +47,15 @@ class RaggedTensor:
         """Returns a ragged tensor of a list of lists or arrays."""
         flat = [item for row in rows for item in row]
         if len({len(item) for item in flat if isinstance(item, list | tuple)}) > 1:
-            raise NotImplementedError(
-                "A RaggedTensor has one ragged dimension, the second. Received: lists "
-                "of different lengths in the rows. Pad the inner ones."
-            )
+            raise several_ragged_dimensions("lists of different lengths in the rows")
         return cls.from_row_lengths(flat, [len(row) for row in rows], dtype)
 
     @classmethod
     def from_row_lengths(
         cls, values: Any, row_lengths: Any, dtype: Any = None, **_: Any
     ) -> RaggedTensor:
+        if is_ragged_tensor(values):
+            raise several_ragged_dimensions("rows that are ragged tensors")
         flat = flat_array(values, dtype)
         lengths = host(np.asarray(row_lengths, np.int64))
         shape = (len(lengths), int(max(lengths, default=0)), *flat.shape[1:])
@@ -67,6 +67,18 @@ class RaggedTensor:
     @classmethod
     def from_row_splits(cls, values: Any, row_splits: Any, **_: Any) -> RaggedTensor:
         return cls.from_row_lengths(values, np.diff(np.asarray(row_splits)))
+
+    @classmethod
+    def from_row_starts(cls, values: Any, row_starts: Any, **_: Any) -> RaggedTensor:
+        return cls.from_row_splits(values, [*np.asarray(row_starts), len(values)])
+
+    @classmethod
+    def from_uniform_row_length(
+        cls, values: Any, uniform_row_length: Any, nrows: Any = None, **_: Any
+    ) -> RaggedTensor:
+        size = int(uniform_row_length)
+        count = len(values) // size if nrows is None else int(nrows)
+        return cls.from_row_lengths(values, np.full(count, size))
 
     @classmethod
     def from_value_rowids(
@@ -94,7 +106,10 @@ class RaggedTensor:
 
     @property
     def shape(self) -> TensorShape:
-        return TensorShape([self.padded.shape[0], None, *self.padded.shape[2:]])
+        return TensorShape([*self.lengths.shape, None, *self.padded.shape[2:]])
+
+    def get_shape(self) -> TensorShape:
+        return self.shape
 
     @property
     def mask(self) -> Any:
@@ -102,9 +117,14 @@ class RaggedTensor:
         return _mask(self.lengths, self.padded.shape[1])
 
     @property
+    def is_spec(self) -> bool:
+        """Whether it describes ragged tensors, with specs in place of arrays."""
+        return isinstance(self.padded, mirrax.TensorSpec)
+
+    @property
     def values(self) -> Any:
         """The values of all rows, one after another."""
-        return host(np.asarray(self.padded)[np.asarray(self.mask)])
+        return host(self.padded[np.asarray(self.mask)])
 
     flat_values = values
 
@@ -183,6 +203,12 @@ class RaggedTensor:
         given = [x.padded if isinstance(x, RaggedTensor) else x for x in others]
         return RaggedTensor(host(function(self.padded, *given)), self.lengths)
 
+    def with_values(self, new_values: Any) -> RaggedTensor:
+        """Returns other values in rows of the same lengths."""
+        return RaggedTensor.from_row_lengths(new_values, self.lengths)
+
+    with_flat_values = with_values
+
     def row(self, index: int) -> Any:
         return host(self.padded[index][: int(self.lengths[index])])
 
@@ -200,7 +226,12 @@ class RaggedTensor:
         return RaggedTensor.from_row_lengths(flat, [len(row) for row in rows])
 
     def __repr__(self) -> str:
-        # As part of a spec, or traced, it has no values.
+        if self.is_spec:
+            rank = len(self.lengths.shape)
+            text = self.padded.dtype_text(self.dtype)
+            kind = f"TensorShape({[*self.shape]}), {text}, {rank}"
+            return f"RaggedTensorSpec({kind}, tf.int64)"
+        # A traced one has no values.
         if not isinstance(self.lengths, np.ndarray):
             return f"RaggedTensor({self.padded}, {self.lengths})"
         return f"<tf.RaggedTensor {self.to_list()}>"
@@ -231,7 +262,20 @@ def _reflected(function: Callable[..., Any]) -> Callable[..., RaggedTensor]:
 for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
     setattr(RaggedTensor, f"__{_name}__", _operator(getattr(operator, _name)))
     setattr(RaggedTensor, f"__r{_name}__", _reflected(getattr(operator, _name)))
-for _name in ("eq", "ne", "lt", "le", "gt", "ge", "and_", "or_", "neg", "invert"):
+
+
+def _comparison(function: Callable[..., Any]) -> Callable[..., Any]:
+    def compare(self: RaggedTensor, other: Any) -> Any:
+        if self.is_spec:
+            return function(repr(self), repr(other))
+        return self.map(function, other)
+
+    return compare
+
+
+for _name in ("eq", "ne"):
+    setattr(RaggedTensor, f"__{_name}__", _comparison(getattr(operator, _name)))
+for _name in ("lt", "le", "gt", "ge", "and_", "or_", "neg", "invert"):
     _method = f"__{_name.rstrip('_')}__"
     setattr(RaggedTensor, _method, _operator(getattr(operator, _name)))
 
@@ -251,16 +295,49 @@ def on_values(function: Callable[..., Any]) -> Callable[..., Any]:
 def join_rows(tensors: Any, axis: int) -> RaggedTensor:
     """Joins tensors, of which some are ragged: their rows, or all into one list."""
     rows = [[np.asarray(row) for row in tensor] for tensor in tensors]
+    axis %= 1 + np.ndim(rows[0][0])
     if axis == 0:
         return RaggedTensor.from_rows([row for one in rows for row in one])
     return RaggedTensor.from_rows(
-        [np.concatenate(parts) for parts in zip(*rows, strict=True)]
+        [np.concatenate(parts, axis - 1) for parts in zip(*rows, strict=True)]
     )
 
 
 def element(tree: Any) -> Any:
     """Returns an element of a dataset as tensors; a row of a ragged tensor as one."""
     return jax.tree.map(_tensor, tree, is_leaf=is_ragged_tensor)
+
+
+class _SpecType(type):
+    def __call__(
+        cls,
+        shape: Any = None,
+        dtype: Any = np.float32,
+        ragged_rank: int | None = None,
+        row_splits_dtype: Any = np.int64,
+        flat_values_spec: Any = None,
+    ) -> RaggedTensor:
+        sizes = [None, None] if shape is None else list(shape)
+        if ragged_rank not in (None, 1) or len(sizes) < 2:
+            raise several_ragged_dimensions(
+                f"shape={sizes} and ragged_rank={ragged_rank}"
+            )
+        padded = mirrax.TensorSpec([sizes[0], None, *sizes[2:]], dtype)
+        return RaggedTensor(padded, mirrax.TensorSpec(sizes[:1], np.int64))
+
+    def __instancecheck__(cls, value: object) -> bool:
+        return is_ragged_tensor(value) and value.is_spec
+
+
+class RaggedTensorSpec(metaclass=_SpecType):
+    """`tf.RaggedTensorSpec`: a `RaggedTensor` with specs in place of its arrays."""
+
+
+def several_ragged_dimensions(found: str) -> NotImplementedError:
+    return NotImplementedError(
+        "A RaggedTensor has one ragged dimension, the second. Received: "
+        f"{found}. Pad the inner dimensions."
+    )
 
 
 def is_ragged_tensor(value: Any) -> TypeGuard[RaggedTensor]:
@@ -271,6 +348,8 @@ def _tensor(value: Any) -> Any:
     if not is_ragged_tensor(value):
         return host(value)
     padded, lengths = host(value.padded), host(value.lengths)
+    if lengths.ndim > 1:
+        raise several_ragged_dimensions("a batch of ragged tensors")
     return RaggedTensor(padded, lengths) if lengths.ndim else padded[: int(lengths)]
 
 

@@ -10,10 +10,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.export import is_symbolic_dim
 
 from mirrax.tf.dtypes import canonical, int32
 from mirrax.tf.exports import defined_after
 from mirrax.tf.tensors.host_tensors import host
+from mirrax.tf.tensors.open_shapes import OpenShape, joined_sizes, shape_tensor
 from mirrax.tf.tensors.ragged_tensors import RaggedTensor, join_rows
 from mirrax.tf.tensors.tensor import (
     axes,
@@ -32,7 +34,7 @@ newaxis = None
 
 def shape(input: Any, out_type: Any = int32, name: Any = None) -> Any:
     """Returns the shape as a host tensor, also while a function is traced."""
-    return host(np.array(_known_shape(input), canonical(out_type)))
+    return shape_tensor(_known_shape(input), canonical(out_type))
 
 
 def shape_n(input: Any, out_type: Any = int32, name: Any = None) -> list[Any]:
@@ -44,8 +46,10 @@ def rank(input: Any, name: Any = None) -> Any:
 
 
 def size(input: Any, out_type: Any = int32, name: Any = None) -> Any:
+    if isinstance(input, RaggedTensor):
+        return jnp.sum(tensor(input.lengths)).astype(canonical(out_type))
     count = math.prod(_known_shape(input))
-    return host(canonical(out_type).type(count))
+    return count if is_symbolic_dim(count) else host(canonical(out_type).type(count))
 
 
 def reshape(tensor: Any, shape: Any, name: Any = None) -> Any:
@@ -56,6 +60,8 @@ def reshape(tensor: Any, shape: Any, name: Any = None) -> Any:
 
 
 def expand_dims(input: Any, axis: Any, name: Any = None) -> Any:
+    if isinstance(input, RaggedTensor) and axis not in (0, 1):
+        return input.map(lambda x: expand_dims(x, axis))
     array = tensor(input)
     return library_of(array).expand_dims(array, axes(axis))
 
@@ -99,11 +105,17 @@ def ensure_shape(x: Any, shape: Any, name: Any = None) -> Any:
 def concat(values: Any, axis: Any, name: Any = None) -> Any:
     if any(isinstance(value, RaggedTensor) for value in values):
         return join_rows(values, int(axis))
+    shape = joined_sizes(values, ndim=1)
+    if shape is not None:
+        return shape
     arrays = [tensor(value) for value in values]
     return host(library_of(*arrays).concatenate(arrays, int(axis)))
 
 
 def stack(values: Any, axis: int = 0, name: Any = None) -> Any:
+    shape = joined_sizes(values, ndim=0)
+    if shape is not None:
+        return shape
     arrays = [tensor(value) for value in values]
     return host(library_of(*arrays).stack(arrays, axis))
 
@@ -115,6 +127,8 @@ def parallel_stack(values: Any, name: Any = None) -> Any:
 def unstack(
     value: Any, num: int | None = None, axis: int = 0, name: Any = None
 ) -> list[Any]:
+    if isinstance(value, OpenShape):
+        return list(value)
     return list(jnp.moveaxis(tensor(value), axis, 0))
 
 
@@ -141,7 +155,7 @@ def tile(input: Any, multiples: Any, name: Any = None) -> Any:
 
 
 def repeat(input: Any, repeats: Any, axis: int | None = None, name: Any = None) -> Any:
-    counts = np.asarray(repeats)
+    counts = repeats if is_symbolic_dim(repeats) else np.asarray(repeats)
     array = tensor(input)
     return host(library_of(array).repeat(array, counts, axis))
 
@@ -171,8 +185,8 @@ def slice(input_: Any, begin: Any, size: Any, name: Any = None) -> Any:
     array = tensor(input_)
     starts = begin if is_traced(begin) else list(np.asarray(begin))
     wanted = [
-        array.shape[i] - int(starts[i]) if int(s) == -1 else int(s)
-        for i, s in enumerate(size)
+        array.shape[i] - int(starts[i]) if s == -1 else s
+        for i, s in enumerate(sizes(size))
     ]
     return jax.lax.dynamic_slice(array, starts, wanted)
 
@@ -209,7 +223,8 @@ def strided_slice(
 
 def _known_shape(value: Any) -> tuple[int, ...]:
     """Returns the shape of a value; converts it to a tensor only if needed."""
-    found = getattr(value, "shape", None)
+    is_ragged = isinstance(value, RaggedTensor)
+    found = None if is_ragged else getattr(value, "shape", None)
     return tuple(tensor(value).shape if found is None else found)
 
 

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+import mirrax
 from mirrax.tf.errors import InvalidArgumentError, NotCompilable
 from mirrax.tf.tensors.host_tensors import flat_array, host
 from mirrax.tf.tensors.tensor_shape import TensorShape
@@ -60,6 +61,11 @@ class SparseTensor:
         return self._parts()[1]
 
     @property
+    def is_spec(self) -> bool:
+        """Whether it describes sparse tensors, with specs in place of arrays."""
+        return self._found is None and isinstance(self.dense, mirrax.TensorSpec)
+
+    @property
     def dense_shape(self) -> Any:
         if self._found is None:
             return host(np.asarray(self.dense.shape, np.int64))
@@ -67,6 +73,8 @@ class SparseTensor:
 
     @property
     def shape(self) -> TensorShape:
+        if self.is_spec:
+            return TensorShape(self.dense.shape)
         return TensorShape(self.dense_shape.tolist())
 
     def get_shape(self) -> TensorShape:
@@ -77,10 +85,20 @@ class SparseTensor:
         return (self.dense if self._found is None else self._found[1]).dtype
 
     def __repr__(self) -> str:
-        # As part of a spec, or traced, it has no values.
+        if self.is_spec:
+            text = self.dense.dtype_text(self.dtype)
+            return f"SparseTensorSpec(TensorShape({[*self.shape]}), {text})"
+        # A traced one has no values.
         if self._found is None and not isinstance(self.dense, np.ndarray):
             return f"SparseTensor({self.dense})"
         return f"SparseTensor({self.indices}, {self.values}, {self.shape})"
+
+    def __eq__(self, other: object) -> bool:
+        if self.is_spec and isinstance(other, SparseTensor):
+            return repr(self) == repr(other)
+        return self is other
+
+    __hash__ = object.__hash__
 
     def tree_flatten(self) -> tuple[Any, None]:
         return self._dense_and_mask(), None
@@ -126,6 +144,19 @@ class SparseTensor:
             values = host(np.asarray(dense)[found])
             self._found = host(np.stack(found, axis=1)), values, self.dense_shape
         return self._found
+
+
+class _SpecType(type):
+    def __call__(cls, shape: Any = None, dtype: Any = np.float32) -> SparseTensor:
+        dense = mirrax.TensorSpec(shape, dtype)
+        return SparseTensor.of_dense(dense, mirrax.TensorSpec(shape, bool))
+
+    def __instancecheck__(cls, value: object) -> bool:
+        return isinstance(value, SparseTensor) and value.is_spec
+
+
+class SparseTensorSpec(metaclass=_SpecType):
+    """`tf.SparseTensorSpec`: a `SparseTensor` with specs in place of its arrays."""
 
 
 def _require_index_per_value(

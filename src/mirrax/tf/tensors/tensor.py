@@ -12,11 +12,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.export import is_symbolic_dim
 
 import mirrax
 from mirrax.tf.dtypes import canonical, float32, int32, int64, string
 from mirrax.tf.tensors.host_tensors import HostTensor
-from mirrax.tf.tensors.ragged_tensors import RaggedTensor, on_values
+from mirrax.tf.tensors.open_shapes import OpenShape
+from mirrax.tf.tensors.ragged_tensors import RaggedTensor, RaggedTensorSpec, on_values
+from mirrax.tf.tensors.sparse_tensors import SparseTensor, SparseTensorSpec
 from mirrax.tf.tensors.tensor_shape import TensorShape
 
 _NUMBERS = (bool, int, float, complex)
@@ -33,15 +36,20 @@ class Tensor(metaclass=_TensorType):
 
 class _TypeSpecType(type):
     def __instancecheck__(cls, value: object) -> bool:
-        return isinstance(value, mirrax.TensorSpec | mirrax.PerReplicaSpec)
+        is_plain = isinstance(value, mirrax.TensorSpec | mirrax.PerReplicaSpec)
+        return is_plain or isinstance(value, (RaggedTensorSpec, SparseTensorSpec))
 
 
 class TypeSpec(metaclass=_TypeSpecType):
-    """`tf.TypeSpec`, for `isinstance`: a `tf.TensorSpec`, or one for each replica."""
+    """`tf.TypeSpec`, for `isinstance`: a spec of a tensor, or one for each replica."""
 
 
-def type_spec_from_value(value: Any) -> mirrax.TensorSpec:
-    """Returns the shape and dtype of a tensor, a variable or an array."""
+def type_spec_from_value(value: Any) -> Any:
+    """Returns the spec of a tensor, a variable or an array."""
+    if isinstance(value, RaggedTensor):
+        return RaggedTensorSpec(value.shape, value.dtype)  # type: ignore[call-arg]
+    if isinstance(value, SparseTensor):
+        return SparseTensorSpec(value.shape, value.dtype)  # type: ignore[call-arg]
     if not hasattr(value, "dtype"):
         value = tensor(value)
     return mirrax.TensorSpec(tuple(value.shape), value.dtype)
@@ -55,6 +63,8 @@ def tensor(value: Any, dtype: Any = None) -> Any:
             f"is not inside a replica context. Received: {value!r}. Use it inside "
             "`strategy.run`, or combine it with `strategy.reduce`."
         )
+    if isinstance(value, OpenShape):
+        return value.traced(canonical(int32 if dtype is None else dtype))
     if holds_strings(value) or (dtype is not None and np.dtype(dtype) == string):
         return string_tensor(value)
     array = jnp.asarray(value, dtype_of_numbers(value) if dtype is None else None)
@@ -168,7 +178,11 @@ def sizes(shape: Any) -> tuple[int, ...]:
         return (int(shape),)
     if isinstance(shape, jax.Array | np.ndarray):
         return tuple(np.asarray(shape).reshape(-1).tolist())
-    return tuple(map(int, shape))
+    return tuple(_size(size) for size in shape)
+
+
+def _size(given: Any) -> Any:
+    return given if is_symbolic_dim(given) else int(given)
 
 
 def holds_strings(value: Any) -> bool:
@@ -194,6 +208,22 @@ def _get_shape(array: jax.Array) -> TensorShape:
 def _set_shape(array: jax.Array, shape: Any) -> None:
     """Raises unless the array has this shape."""
     TensorShape(array.shape).assert_is_compatible_with(shape)
+
+
+def _is_compatible_with(spec: mirrax.TensorSpec, other: Any) -> bool:
+    """Returns whether a value, or what another spec describes, fits a spec."""
+    found = other if isinstance(other, mirrax.TensorSpec) else tensor(other)
+    return found.dtype == spec.dtype and TensorShape(spec.shape).is_compatible_with(
+        found.shape
+    )
+
+
+def _spec_of(value: Any, name: str | None = None) -> mirrax.TensorSpec:
+    """Returns the spec of a value, or another spec, with this name."""
+    is_spec = isinstance(value, mirrax.TensorSpec)
+    found = value if is_spec else tensor(value)
+    own = value.name if is_spec else None
+    return mirrax.TensorSpec(found.shape, found.dtype, name or own)
 
 
 def _repr(part: Any) -> str:
@@ -245,10 +275,14 @@ jax.Array.backing_device = property(  # type: ignore[attr-defined]
     lambda array: _name_of(array.device)
 )
 jax.Array.numpy = _numpy  # type: ignore[attr-defined]
-jax.Array.get_shape = _get_shape  # type: ignore[attr-defined]
-jax.Array.set_shape = _set_shape  # type: ignore[attr-defined]
+for _kind in (jax.Array, jax.core.Tracer):
+    for _name, _function in (("get_shape", _get_shape), ("set_shape", _set_shape)):
+        setattr(_kind, _name, _function)
 mirrax.DistributedValues.part_repr = _repr
 mirrax.DistributedValues.part_str = _str
+mirrax.TensorSpec.is_compatible_with = _is_compatible_with  # type: ignore[attr-defined]
+for _name in ("from_tensor", "from_spec"):
+    setattr(mirrax.TensorSpec, _name, staticmethod(_spec_of))
 mirrax.TensorSpec.dtype_text = staticmethod(_dtype_text)  # type: ignore[method-assign]
 for _name in ("split", "startswith", "endswith", "lower", "upper", "__contains__"):
     setattr(jax.Device, _name, _string_method(_name))

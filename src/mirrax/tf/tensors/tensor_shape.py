@@ -6,6 +6,7 @@ from typing import Any, NoReturn
 
 import jax
 import numpy as np
+from jax.export import is_symbolic_dim
 
 
 class TensorShape(tuple[int | None, ...]):
@@ -22,7 +23,7 @@ class TensorShape(tuple[int | None, ...]):
         if dims is None or isinstance(dims, _UnknownShape):
             return super().__new__(_UnknownShape)
         dims = (dims,) if isinstance(dims, int) else dims
-        return super().__new__(cls, [None if d is None else int(d) for d in dims])
+        return super().__new__(cls, map(_size, dims))
 
     def __getitem__(self, key: Any) -> Any:
         found = super().__getitem__(key)
@@ -97,6 +98,11 @@ class TensorShape(tuple[int | None, ...]):
         """Returns the sizes of this shape, then those of the other."""
         other = TensorShape(other)
         return other if other.rank is None else TensorShape((*self, *other))
+
+
+def _size(given: Any) -> Any:
+    """Returns a size; None and symbols, which stand for any size, as they are."""
+    return given if given is None or is_symbolic_dim(given) else int(given)
 
 
 class _UnknownShape(TensorShape):

@@ -57,12 +57,6 @@ class _VariableType(type):
         aggregation: mirrax.VariableAggregation | None = None,
         shape: Any = None,
     ) -> Any:
-        if constraint is not None:
-            raise NotImplementedError(
-                "`constraint` is not supported: JAX optimizers apply no constraints. "
-                f"Received: constraint={constraint!r}. Assign the constrained value "
-                "after each step, or use `kernel_constraint` of a Keras layer."
-            )
         created = make_variable(
             initial_value,
             trainable=trainable,
@@ -70,6 +64,7 @@ class _VariableType(type):
             dtype=dtype,
             aggregation=aggregation or mirrax.VariableAggregation.NONE,
             synchronization=synchronization or VariableSynchronization.AUTO,
+            constraint=constraint,
         )
         if shape is not None and not mirrax.TensorSpec(shape).allows(created.shape):
             raise ValueError(
@@ -99,6 +94,7 @@ def get_variable(
     trainable: bool | None = None,
     synchronization: VariableSynchronization = VariableSynchronization.AUTO,
     aggregation: mirrax.VariableAggregation = mirrax.VariableAggregation.NONE,
+    constraint: Any = None,
     **_: Any,
 ) -> Any:
     """Creates a variable; variables are not shared by name.
@@ -117,6 +113,7 @@ def get_variable(
         name=scoped_name(name),
         synchronization=synchronization,
         aggregation=aggregation,
+        constraint=constraint,
     )
 
 

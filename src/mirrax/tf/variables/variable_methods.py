@@ -25,10 +25,27 @@ from mirrax.tf.variables.variable_reads import (
 _COMBINING = (mirrax.VariableAggregation.SUM, mirrax.VariableAggregation.MEAN)
 
 
-def make_variable(initial_value: Any, dtype: Any = None, **kwargs: Any) -> Any:
-    """Returns a new Mirrax variable with TensorFlow's methods."""
+def make_variable(
+    initial_value: Any, dtype: Any = None, constraint: Any = None, **kwargs: Any
+) -> Any:
+    """Returns a new Mirrax variable with TensorFlow's methods.
+
+    Args:
+        initial_value: A value, or a function that returns it.
+        dtype: The dtype, if it differs from that of the initial value.
+        constraint: A function of the value, which optimizers apply to each new value.
+        kwargs: Other arguments of `mirrax.Variable`.
+    """
+    if constraint is not None and not callable(constraint):
+        raise ValueError(
+            "`constraint` is a function that returns the nearest value that is allowed."
+            f" Received: {constraint!r}. Pass for example `tf.nn.relu`."
+        )
     kind = dtype_of_numbers(initial_value) if dtype is None else dtype
-    return with_methods(mirrax.Variable(initial_value, dtype=kind, **kwargs))
+    made = with_methods(mirrax.Variable(initial_value, dtype=kind, **kwargs))
+    if constraint is not None:
+        made._constraint = constraint
+    return made
 
 
 def with_methods(variable: Any) -> Any:
@@ -174,9 +191,9 @@ class _Methods:
         return VariableSlice(self.read_value()[key], self, key)
 
     @property
-    def constraint(self) -> None:
-        """None: variables have no constraints."""
-        return None
+    def constraint(self) -> Callable[[Any], Any] | None:
+        """What optimizers apply to each new value; None if there is nothing."""
+        return getattr(self, "_constraint", None)
 
     @property
     def initializer(self) -> None:

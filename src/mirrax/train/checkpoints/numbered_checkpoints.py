@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import re
@@ -10,6 +11,7 @@ import time
 
 from mirrax.train.checkpoints import checkpoint_format
 
+_REFERENCE = "mirrax-directory-of-the-chief"
 _NUMBERED = re.compile(r"(?P<name>.*)-(?P<number>\d+)")
 
 
@@ -31,8 +33,22 @@ def numbered(directory: pathlib.Path, name: str | None = None) -> list[pathlib.P
         directory: The directory.
         name: The part before the number; None for any.
     """
-    found = filter(checkpoint_format.is_complete, _find_numbered(directory, name))
+    found = [*filter(checkpoint_format.is_complete, _find_numbered(directory, name))]
+    reference = directory / _REFERENCE
+    if not found and reference.is_file():
+        elsewhere = _find_numbered(pathlib.Path(reference.read_text()), name)
+        found = [*filter(checkpoint_format.is_complete, elsewhere)]
     return sorted(found, key=checkpoint_format.order_of)
+
+
+def refer(directory: pathlib.Path, to: str) -> None:
+    """Makes a directory of a worker that refers to the one the chief writes.
+
+    Programs written for TensorFlow look for checkpoints there, or remove it.
+    """
+    with contextlib.suppress(OSError):
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / _REFERENCE).write_text(to)
 
 
 def number_of(path: pathlib.Path) -> int:

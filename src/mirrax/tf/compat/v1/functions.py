@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 import jax.numpy as jnp
@@ -67,6 +68,12 @@ def reset_default_graph() -> None:
 
 def executing_eagerly_outside_functions() -> bool:
     return True
+
+
+@contextlib.contextmanager
+def colocate_with(op: Any, ignore_existing: bool = False) -> Iterator[None]:
+    """Does nothing: values are where the operations on them need them."""
+    yield
 
 
 def div(x: Any, y: Any, name: Any = None) -> Any:

@@ -110,7 +110,9 @@ class Optimizer(abc.ABC):
         for gradient, variable in zip(gradients, variables, strict=True):
             given = tensor(gradient)
             value = tensor(variable)
-            variable.assign(self._change(variable, value, given, rate))
+            changed = self._change(variable, value, given, rate)
+            limit = getattr(variable, "constraint", None)
+            variable.assign(changed if limit is None else limit(changed))
         if global_step is not None:
             global_step.assign_add(1)
 

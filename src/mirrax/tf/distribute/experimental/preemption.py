@@ -79,29 +79,41 @@ class PreemptionCheckpointHandler:
 
     @property
     def total_run_calls(self) -> int:
-        """The number of calls of `run`, those before a restart included."""
+        """The number of calls that could save, those before a restart included."""
         return int(getattr(self._manager.checkpoint, _RUNS))
 
     def run(
         self, distributed_train_function: Callable[..., Any], *args: Any, **kwargs: Any
     ) -> Any:
         """Calls the function; before that, saves and ends if a machine is preempted."""
-        self.save_checkpoint_if_preempted()
+        self._save_if_preempted()
         result = distributed_train_function(*args, **kwargs)
-        setattr(self._manager.checkpoint, _RUNS, self.total_run_calls + 1)
+        self._count_call()
         return result
 
     def save_checkpoint_if_preempted(self, *args: Any, **kwargs: Any) -> None:
         """Saves and ends if a machine is preempted, on all workers alike.
 
         Args:
-            args: The arguments of `save_fn`, or of the manager's `save`.
+            args: The arguments of `save_fn`, or of the manager's `save`; by default
+                the number of the checkpoint is that of the calls.
             kwargs: The same.
         """
+        self._save_if_preempted(*args, **kwargs)
+        self._count_call()
+
+    def _count_call(self) -> None:
+        setattr(self._manager.checkpoint, _RUNS, self.total_run_calls + 1)
+
+    def _save_if_preempted(self, *args: Any, **kwargs: Any) -> None:
         if not self._watcher.should_stop():
             return
-        save = self._config.save_fn or self._manager.save
-        save(*args, **kwargs)
+        if self._config.save_fn is not None:
+            self._config.save_fn(*args, **kwargs)
+        elif args or kwargs:
+            self._manager.save(*args, **kwargs)
+        else:
+            self._manager.save(self.total_run_calls, check_interval=False)
         self._manager.wait()
         if self._config.exit_fn is None:
             self._watcher.exit()

@@ -7,7 +7,6 @@ from mirrax import ReduceOp as ReduceOp
 from mirrax import ReductionToOneDevice as ReductionToOneDevice
 from mirrax import RunOptions as RunOptions
 from mirrax import experimental_set_strategy as experimental_set_strategy
-from mirrax import get_strategy as get_strategy
 from mirrax import has_strategy as has_strategy
 from mirrax import in_cross_replica_context as in_cross_replica_context
 from mirrax.tf.compat.v1.distribute import experimental as experimental
@@ -32,6 +31,7 @@ from mirrax.tf.distribute.replica_context import ReplicaContext as ReplicaContex
 from mirrax.tf.distribute.replica_context import (
     get_replica_context as get_replica_context,
 )
+from mirrax.tf.distribute.strategies import get_strategy as get_strategy
 from mirrax.tf.missing_names import names_of
 
 __getattr__ = names_of("tf.compat.v1.distribute")
