@@ -231,6 +231,14 @@ def test_step_scatters_gradients_and_gathers_weights_alone():
     assert "opt-barrier" not in text
 
 
+def test_weights_are_cast_before_they_are_gathered():
+    # XLA gathers bfloat16 as float32 on CPUs.
+    training = Training(2, 1, OPTIMIZERS["sgd"], precision="float16")
+    text = training.compiled().as_text()
+    gathered = re.findall(r"= (\w+)\[\d+,\d+\][^=]*all-gather\(", text)
+    assert gathered == ["f16", "f16"]
+
+
 @pytest.mark.parametrize("name", ["clipped", "adamw"])
 def test_step_needs_less_memory_than_mirrored(name):
     mirrored = Training(4, False, OPTIMIZERS[name]).compiled().memory_analysis()
