@@ -511,6 +511,23 @@ def test_variable_that_is_gathered_is_named_once(sharded, caplog, reduced):
     assert "'weight:0'" not in message
 
 
+def test_value_that_is_gathered_on_the_way_is_logged(sharded, caplog):
+    weight = make(sharded, np.ones((4, 4), "f"))
+    slot = make(sharded, np.ones((4, 4), "f"))
+
+    @mirrax.function
+    def step(x):
+        slot.assign(slot * 0.9 + mirrax.get_replica_context().all_reduce("SUM", x))
+        change = jnp.tanh(slot.value)
+        weight.assign_sub(change / jnp.sum(change, axis=0)[0])
+
+    with caplog.at_level(logging.INFO, "mirrax"):
+        sharded.run(step, (jnp.ones((4, 4)),))
+    (message,) = [record.getMessage() for record in caplog.records]
+    assert "gathers a new value for " in message
+    assert "reduce_sum" in message
+
+
 def test_nested_loops_are_planned_once(sharded, monkeypatch):
     v = make(sharded, np.ones(8, "f"))
     depth = 5
