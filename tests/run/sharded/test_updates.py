@@ -290,22 +290,31 @@ def test_write_that_differs_between_replicas_is_refused(sharded):
         sharded.run(step)
 
 
-def test_values_of_a_replica_are_not_gathered_from_others(sharded):
-    # `own` differs between replicas, and is needed both whole and as a part.
-    v = make(sharded, np.zeros((4, 4), "f"))
+class Butterfly(mirrax.CrossDeviceOps):
+    """Adds up in steps, between which the values differ from replica to replica."""
+
+    def sum_over_replicas(self, values, num_replicas, options):
+        for distance in (1, 2):
+            pairs = [(i, i ^ distance) for i in range(num_replicas)]
+            values = [v + jax.lax.ppermute(v, "replica", pairs) for v in values]
+        return values
+
+
+def test_values_of_a_replica_are_not_gathered_from_others():
+    devices = [f"CPU:{i}" for i in range(4)]
+    strategy = mirrax.MirroredStrategy(devices, Butterfly(), shard_state=1)
+    v = make(strategy, np.zeros((4, 4), "f"))
 
     @mirrax.function
     def step():
         context = mirrax.get_replica_context()
         own = jnp.ones((4, 4)) * (1 + context.replica_id_in_sync_group)
-        own = own * 2
         v.assign(v + context.all_reduce("SUM", own) + jnp.max(v))
-        return jnp.sum(own), own
+        return own
 
-    total, own = sharded.run(step)
-    assert [float(part) for part in total.values] == [32, 64]
-    assert [float(part[3, 3]) for part in own.values] == [2, 4]
-    np.testing.assert_array_equal(v, np.full((4, 4), 6))
+    own = strategy.run(step)
+    assert [float(part[3, 3]) for part in own.values] == [1, 2, 3, 4]
+    np.testing.assert_array_equal(v, np.full((4, 4), 10))
 
 
 @pytest.mark.parametrize("size", [8, 7], ids=["even", "padded"])
