@@ -57,7 +57,7 @@ def train(strategy):
         # Workers start with the value of the first one. 9 rows are padded.
         weight = mirrax.Variable(rng.normal(size=(9, 6)).astype("f"))
         slot = mirrax.Variable(np.zeros((9, 6), "f"))
-    first = np.random.default_rng(0).normal(size=(12, 6)).astype("f")
+    first = rng.normal(size=(12, 6)).astype("f")
     state = ({"w": first}, optimizer.init({"w": first}))
     state = strategy.shard(state)
 

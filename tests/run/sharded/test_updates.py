@@ -229,6 +229,28 @@ def test_step_scatters_gradients_and_gathers_weights_alone():
     gathered = re.findall(r"= f32\[([\d,]*)\][^=]*all-gather\(", text)
     assert "36,24" not in gathered
     assert "opt-barrier" not in text
+    # The loss, and the norm of all gradients.
+    assert re.findall(r"= (.*?) all-reduce\(", text) == ["(f32[], f32[])"]
+
+
+def test_remat_computes_as_much_again_as_with_mirrored_state():
+    def count(shard_state):
+        strategy = make_strategy(2, shard_state)
+        with strategy.scope():
+            weight = mirrax.Variable(np.ones((64, 64), "f"))
+
+        @mirrax.function
+        def step(x):
+            layer = jax.checkpoint(lambda w: jnp.tanh(jnp.sin(jnp.tanh(x @ w)) @ w.T))
+            gradient = jax.grad(lambda w: jnp.mean(layer(w) ** 2))(weight.value)
+            weight.assign_sub(mirrax.get_replica_context().all_reduce("SUM", gradient))
+
+        strategy.run(step, (np.ones((512, 64), "f"),))
+        (function,) = strategy.functions.values()
+        (program,) = function.programs
+        return count_operations(program.analyzed()[1].as_text(), "tanh")
+
+    assert count(1) == count(False)
 
 
 def test_weights_are_cast_before_they_are_gathered():
