@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from jax.experimental import multihost_utils
 
 import mirrax
 
@@ -19,7 +20,7 @@ def train_on_workers(folder):
     if strategy.topology.worker_index == 0:  # One worker alone cannot read it.
         assert "shape=(9, 6) dtype=float32>" in repr(weight)
         assert "(9, 6)" in weight._repr_html_()
-    trained = whole_values(strategy, weight, state)
+    trained = whole_values(weight, state)
     checkpoint = mirrax.train.Checkpoint(weight=weight, state=state)
     checkpoint.write(folder)
     refuse_own_mesh(folder)
@@ -27,7 +28,7 @@ def train_on_workers(folder):
     checkpoint.state = jax.tree.map(lambda x: x * 0, state)
     checkpoint.read(folder)
     assert not checkpoint.state[0]["w"].sharding.is_fully_replicated
-    return sizes, trained, whole_values(strategy, weight, checkpoint.state)
+    return sizes, trained, whole_values(weight, checkpoint.state)
 
 
 def refuse_own_mesh(folder):
@@ -42,10 +43,10 @@ def refuse_own_mesh(folder):
         mirrax.train.Checkpoint(w=[array]).write(f"{folder}_refused")
 
 
-def whole_values(strategy, weight, state):
+def whole_values(weight, state):
     """Returns the value of the variable and of the functional weight."""
-    transposed = strategy.run(mirrax.function(lambda w: w.T), (state[0]["w"],))
-    return weight.numpy().tolist(), np.asarray(transposed).tolist()
+    whole = multihost_utils.process_allgather(state[0]["w"], tiled=True)
+    return weight.numpy().tolist(), whole.tolist()
 
 
 def train(strategy):
@@ -56,7 +57,7 @@ def train(strategy):
         # Workers start with the value of the first one. 9 rows are padded.
         weight = mirrax.Variable(rng.normal(size=(9, 6)).astype("f"))
         slot = mirrax.Variable(np.zeros((9, 6), "f"))
-    first = np.random.default_rng(0).normal(size=(12, 6)).astype("f")
+    first = rng.normal(size=(12, 6)).astype("f")
     state = ({"w": first}, optimizer.init({"w": first}))
     state = strategy.shard(state)
 

@@ -306,7 +306,7 @@ def test_workers_with_sharded_state_train_as_one_process_does(tmp_path):
     answers = launch_processes(sharded.train_on_workers, 2, args, devices=2)
     devices = [f"CPU:{i}" for i in range(4)]
     mirrored = mirrax.MirroredStrategy(devices)
-    expected = sharded.whole_values(mirrored, *sharded.train(mirrored))
+    expected = sharded.whole_values(*sharded.train(mirrored))
     for sizes, trained, restored in answers:
         assert sizes == [(3, 6), (3, 6)]
         assert trained == restored

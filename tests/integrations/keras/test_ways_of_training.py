@@ -153,7 +153,11 @@ def test_weights_that_share_arrays_with_moving_averages_train_on():
         model.compile(keras.optimizers.SGD(use_ema=True, ema_momentum=0.0), "mse")
     x, y = X[:8], X[:8, :1]
     # Keras ends `fit` by assigning the averages; without momentum they are the weights.
-    losses = [model.fit(x, y, verbose=0).history["loss"] for _ in range(3)]
+    losses = []
+    for _ in range(3):
+        losses.append(model.fit(x, y, verbose=0).history["loss"])
+        model.evaluate(x, y, verbose=0)
+        assert np.isfinite(model.optimizer.variables[-1]).all()
     assert losses[0] > losses[1] > losses[2]
     model.train_on_batch(x, y)
 

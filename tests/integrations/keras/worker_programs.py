@@ -28,6 +28,18 @@ def resume(model, folder):
     return len(history.history["loss"])
 
 
+def epochs_until_stop(model, moment, stops):
+    """Returns how many epochs `fit` runs if this worker stops in the first, or not."""
+    x, y = programs.data_for(model, rows=8)
+
+    def stop(number, logs=None):
+        model.stop_training = stops
+
+    callbacks = [keras.callbacks.LambdaCallback(**{moment: stop})]
+    history = model.fit(x, y, 4, epochs=3, verbose=0, callbacks=callbacks)
+    return len(history.history["loss"])
+
+
 def equal_one_device():
     """Returns what training and using a model of each kind shows."""
     strategy = mirrax.MultiWorkerMirroredStrategy()
@@ -82,6 +94,10 @@ def train(folder):
         model.fit(((x[i : i + 8], y[i : i + 8]) for i in orders), verbose=0)
     except ValueError as error:
         results["other later batches"] = str(error)
+    results["epochs until one stops"] = [
+        epochs_until_stop(model, "on_epoch_end", worker == 1),
+        epochs_until_stop(model, "on_train_batch_end", True),
+    ]
     results["epochs left"] = resume(model, folder)
     results["resumed"] = model.get_weights()
     try:

@@ -229,6 +229,36 @@ def test_step_scatters_gradients_and_gathers_weights_alone():
     gathered = re.findall(r"= f32\[([\d,]*)\][^=]*all-gather\(", text)
     assert "36,24" not in gathered
     assert "opt-barrier" not in text
+    # The loss, and the norm of all gradients.
+    assert re.findall(r"= (.*?) all-reduce\(", text) == ["(f32[], f32[])"]
+
+
+def test_remat_computes_as_much_again_as_with_mirrored_state():
+    def count(shard_state):
+        strategy = make_strategy(2, shard_state)
+        with strategy.scope():
+            weight = mirrax.Variable(np.ones((64, 64), "f"))
+
+        @mirrax.function
+        def step(x):
+            layer = jax.checkpoint(lambda w: jnp.tanh(jnp.sin(jnp.tanh(x @ w)) @ w.T))
+            gradient = jax.grad(lambda w: jnp.mean(layer(w) ** 2))(weight.value)
+            weight.assign_sub(mirrax.get_replica_context().all_reduce("SUM", gradient))
+
+        strategy.run(step, (np.ones((512, 64), "f"),))
+        (function,) = strategy.functions.values()
+        (program,) = function.programs
+        return count_operations(program.analyzed()[1].as_text(), "tanh")
+
+    assert count(1) == count(False)
+
+
+def test_weights_are_cast_before_they_are_gathered():
+    # XLA gathers bfloat16 as float32 on CPUs.
+    training = Training(2, 1, OPTIMIZERS["sgd"], precision="float16")
+    text = training.compiled().as_text()
+    gathered = re.findall(r"= (\w+)\[\d+,\d+\][^=]*all-gather\(", text)
+    assert gathered == ["f16", "f16"]
 
 
 @pytest.mark.parametrize("name", ["clipped", "adamw"])
@@ -282,22 +312,31 @@ def test_write_that_differs_between_replicas_is_refused(sharded):
         sharded.run(step)
 
 
-def test_values_of_a_replica_are_not_gathered_from_others(sharded):
-    # `own` differs between replicas, and is needed both whole and as a part.
-    v = make(sharded, np.zeros((4, 4), "f"))
+class Butterfly(mirrax.CrossDeviceOps):
+    """Adds up in steps, between which the values differ from replica to replica."""
+
+    def sum_over_replicas(self, values, num_replicas, options):
+        for distance in (1, 2):
+            pairs = [(i, i ^ distance) for i in range(num_replicas)]
+            values = [v + jax.lax.ppermute(v, "replica", pairs) for v in values]
+        return values
+
+
+def test_values_of_a_replica_are_not_gathered_from_others():
+    devices = [f"CPU:{i}" for i in range(4)]
+    strategy = mirrax.MirroredStrategy(devices, Butterfly(), shard_state=1)
+    v = make(strategy, np.zeros((4, 4), "f"))
 
     @mirrax.function
     def step():
         context = mirrax.get_replica_context()
         own = jnp.ones((4, 4)) * (1 + context.replica_id_in_sync_group)
-        own = own * 2
         v.assign(v + context.all_reduce("SUM", own) + jnp.max(v))
-        return jnp.sum(own), own
+        return own
 
-    total, own = sharded.run(step)
-    assert [float(part) for part in total.values] == [32, 64]
-    assert [float(part[3, 3]) for part in own.values] == [2, 4]
-    np.testing.assert_array_equal(v, np.full((4, 4), 6))
+    own = strategy.run(step)
+    assert [float(part[3, 3]) for part in own.values] == [1, 2, 3, 4]
+    np.testing.assert_array_equal(v, np.full((4, 4), 10))
 
 
 @pytest.mark.parametrize("size", [8, 7], ids=["even", "padded"])
@@ -501,6 +540,23 @@ def test_variable_that_is_gathered_is_named_once(sharded, caplog, reduced):
     (message,) = [record.getMessage() for record in caplog.records]
     assert "'slot:0'" in message
     assert "'weight:0'" not in message
+
+
+def test_value_that_is_gathered_on_the_way_is_logged(sharded, caplog):
+    weight = make(sharded, np.ones((4, 4), "f"))
+    slot = make(sharded, np.ones((4, 4), "f"))
+
+    @mirrax.function
+    def step(x):
+        slot.assign(slot * 0.9 + mirrax.get_replica_context().all_reduce("SUM", x))
+        change = jnp.tanh(slot.value)
+        weight.assign_sub(change / jnp.sum(change, axis=0)[0])
+
+    with caplog.at_level(logging.INFO, "mirrax"):
+        sharded.run(step, (jnp.ones((4, 4)),))
+    (message,) = [record.getMessage() for record in caplog.records]
+    assert "gathers a new value for " in message
+    assert "reduce_sum" in message
 
 
 def test_nested_loops_are_planned_once(sharded, monkeypatch):

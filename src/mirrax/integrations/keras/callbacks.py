@@ -69,6 +69,7 @@ def prepared(callbacks: Any, strategy: Any, is_fit: bool) -> Iterator[Any]:
     if not strategy.topology.is_local:
         own = [_OnChief(c, strategy) if isinstance(c, _WRITERS) else c for c in given]
         own += [_FollowChief(strategy.topology)] if backups else []
+        own += [_StopTogether(strategy.topology)] if is_fit else []
     if not backups or not is_fit:
         yield own
         return
@@ -164,6 +165,30 @@ class _FollowChief(keras.callbacks.Callback):  # type: ignore[misc]
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         self._num_steps += 1
         step_record.report_step(self._num_steps)
+
+
+class _StopTogether(keras.callbacks.Callback):  # type: ignore[misc]
+    """Ends `fit` on all workers after an epoch in which `stop_training` is set on one.
+
+    Within an epoch all must set it after the same batch: others would wait in the next
+    step.
+    """
+
+    def __init__(self, topology: Topology) -> None:
+        super().__init__()
+        self._topology = topology
+
+    @override
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        if self.model.stop_training:
+            topic = f"stop_training after batch {batch}"
+            worker_exchange.exchange(self._topology, topic, True)
+
+    @override
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        own = bool(self.model.stop_training)
+        answers = worker_exchange.exchange(self._topology, "stop_training", own)
+        self.model.stop_training = any(answers)
 
 
 class _SaveOnPreemption(keras.callbacks.Callback):  # type: ignore[misc]

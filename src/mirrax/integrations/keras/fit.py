@@ -7,6 +7,7 @@ would compute on the whole batch.
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import functools
 import inspect
@@ -309,19 +310,15 @@ def _get_state(original: Callable[..., Any], model: Any, *args: Any, **kw: Any) 
     strategy = strategy_of(model)
     if strategy is None:
         return original(model, *args, **kw)
+    # Moving averages that became the weights, for example, share one array with them,
+    # and a step donates it, even if only one of them is part of its state.
+    variables = {
+        id(variable): variable for variable in multi_worker.variables_of(model)
+    }
+    count = collections.Counter(map(id, map(internals.array_of, variables.values())))
     with _passing_state(strategy):
         state = original(model, *args, **kw)
-    seen: set[int] = set()
-
-    def own(array: jax.Array) -> jax.Array:
-        # Moving averages that became the weights, for example, share one array with
-        # them, and XLA crashes if an array is donated twice.
-        if id(array) in seen:
-            return jnp.copy(array)
-        seen.add(id(array))
-        return array
-
-    return jax.tree.map(own, state)
+    return jax.tree.map(lambda x: jnp.copy(x) if count[id(x)] > 1 else x, state)
 
 
 def _passing_state(strategy: Any) -> contextlib.AbstractContextManager[None]:

@@ -73,16 +73,10 @@ def evaluate_in_parts(
         if flag
     }
     evaluation = _Evaluation(plan, values, cut)
-    outputs = zip(
-        plan.closed.jaxpr.outvars, evaluation.outputs(), wanted, updates, strict=True
-    )
+    outputs = zip(plan.closed.jaxpr.outvars, evaluation.outputs(), updates, strict=True)
     return [
-        evaluation.whole(atom)
-        if is_update
-        else value
-        if layout is None
-        else layout.filled(value, 0)
-        for atom, value, layout, is_update in outputs
+        evaluation.whole(atom) if is_update else value
+        for atom, value, is_update in outputs
     ]
 
 

@@ -145,11 +145,11 @@ class Plan:
         names = zip(atoms, [*inputs, *outputs], strict=True)
         gathered, operations = self._gathered_for_updates()
         found = {n for a, n in names if isinstance(a, Var) and a in gathered}
-        if found:
+        if gathered:
             _LOGGER.info(
                 "Sharded state: each step gathers %s for %s; only element-wise "
                 "updates and reductions to one number are computed in parts.",
-                ", ".join(sorted(found)),
+                ", ".join(sorted(found)) or "a new value",
                 ", ".join(sorted(operations)),
             )
         elif self._uncut:
