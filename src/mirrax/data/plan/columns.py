@@ -53,7 +53,8 @@ def as_array(value: Any) -> np.ndarray[Any, Any]:
     is_text = array.dtype == STRING and all(isinstance(x, str) for x in array.flat)
     if array.dtype.kind in "US" or is_text:
         return as_strings(array.ravel().tolist()).reshape(array.shape)
-    if isinstance(value, list | float | int) and array.dtype == np.float64:
+    is_numpy = isinstance(value, np.generic)
+    if isinstance(value, list | float) and not is_numpy and array.dtype == np.float64:
         # As TensorFlow and JAX convert Python numbers.
         return array.astype(np.float32)
     return array
