@@ -66,12 +66,6 @@ REPLACEMENTS: dict[str, str] = {
     "tf.config.threading": "`tf.compat.v1.ConfigProto` at start-up",
     "tf.contrib": "the names of TensorFlow 2, or Keras",
     "tf.data.Dataset": "`Dataset.from_generator` with a generator that does the same",
-    "tf.data.Dataset.ignore_errors": (
-        "`map` with a function that catches them, and `filter`"
-    ),
-    "tf.data.Dataset.rejection_resample": (
-        "`sample_from_datasets` of one dataset for each class (`filter`)"
-    ),
     "tf.data.Dataset.snapshot": "`cache(filename)`",
     "tf.data.experimental": "the method of the same name of `tf.data.Dataset`",
     "tf.data.Dataset.sparse_batch": _PADDED,

@@ -93,6 +93,114 @@ def csv_chosen(tf, np):
     return [dict(features) for features in data]
 
 
+def csv_inferred(tf, np):
+    path = _csv("z,n,y,x\n1,8589934592,3e50,?\n,?,2.5,a\n")
+    make = tf.data.experimental.make_csv_dataset
+    options = dict(num_epochs=1, shuffle=False, na_value="?")
+    whole = make(path, 2, **options)
+    numbered = make(path, 2, select_columns=[3, 1], **options)
+    # In the order of the columns.
+    return [
+        [list(row), list(row.values())] for data in (whole, numbered) for row in data
+    ]
+
+
+def csv_of_one_column(tf, np):
+    path = _csv("1\n\n3\n")
+    return list(tf.data.experimental.CsvDataset(path, [[7]]))
+
+
+def csv_label_that_is_no_column(tf, np):
+    tf.data.experimental.make_csv_dataset(_csv("a,b\n1,2\n"), 1, label_name="c")
+
+
+def csv_names_that_repeat(tf, np):
+    tf.data.experimental.make_csv_dataset(_csv("1,2\n"), 1, column_names=["a", "a"])
+
+
+def csv_lines_that_are_short(tf, np):
+    tf.data.experimental.make_csv_dataset(
+        _csv("1,2\n"), 1, column_names=["a", "b", "c"], header=False
+    )
+
+
+def records_of_a_dataset(tf, np):
+    path = os.path.join(tempfile.mkdtemp(), "r")
+    texts = tf.data.Dataset.from_tensor_slices(["a", "bc"])
+    tf.data.experimental.TFRecordWriter(path, "GZIP").write(texts)
+    return list(tf.data.TFRecordDataset(path, "GZIP"))
+
+
+def records_that_are_no_strings(tf, np):
+    path = os.path.join(tempfile.mkdtemp(), "r")
+    tf.data.experimental.TFRecordWriter(path).write(tf.data.Dataset.range(2))
+
+
+def errors_are_ignored(tf, np):
+    def inverse(x):
+        return tf.debugging.check_numerics(1.0 / x, "bad")
+
+    data = tf.data.Dataset.from_tensor_slices([1.0, 0.0, 2.0, 4.0, 0.0])
+    ignored = tf.data.experimental.ignore_errors()
+    made = [
+        data.map(inverse).ignore_errors(),
+        data.map(inverse, num_parallel_calls=2).apply(ignored),
+        data.filter(lambda x: inverse(x) < 1.0).ignore_errors(),
+        data.map(inverse).ignore_errors().batch(2),
+    ]
+    return [[list(d), d.cardinality()] for d in made]
+
+
+def options_of_all_inputs(tf, np):
+    options = tf.data.Options()
+    options.deterministic = False
+    second = tf.data.Dataset.range(2).with_options(options)
+    both = (tf.data.Dataset.range(2), second)
+    made = [
+        tf.data.Dataset.zip(both),
+        both[0].concatenate(second),
+        tf.data.Dataset.sample_from_datasets(both),
+    ]
+    return [data.options().deterministic for data in made]
+
+
+def files_that_do_not_match(tf, np):
+    tf.data.Dataset.list_files("/no/such/*")
+
+
+def generated_numbers_become_unsigned(tf, np):
+    data = tf.data.Dataset.from_generator(lambda: [0, 255], output_types=tf.uint8)
+    return list(data.prefetch(None))
+
+
+def generated_numbers_keep_their_precision(tf, np):
+    data = tf.data.Dataset.from_generator(
+        lambda: [0.1, np.float64(0.1)], output_types=tf.float64
+    )
+    return [bool(x.numpy() == 0.1) for x in data]
+
+
+def groups_are_reduced(tf, np):
+    mean = tf.data.experimental.Reducer(
+        init_func=lambda key: (0.0, 0.0),
+        reduce_func=lambda state, x: (state[0] + tf.cast(x, tf.float32), state[1] + 1),
+        finalize_func=lambda total, count: total / count,
+    )
+    reduced = tf.data.experimental.group_by_reducer(lambda x: x % 2, mean)
+    return list(tf.data.Dataset.range(5).apply(reduced))
+
+
+def padded_to_a_cardinality(tf, np):
+    data = tf.data.Dataset.from_tensor_slices({"a": [1, 2], "b": ["x", "y"]})
+    padded = data.apply(tf.data.experimental.pad_to_cardinality(3))
+    return list(padded) + [padded.cardinality()]
+
+
+def endless_groups(tf, np):
+    data = tf.data.Dataset.range(3).repeat()
+    return data.group_by_window(lambda x: x, lambda k, d: d.batch(2), 2).cardinality()
+
+
 def saved_and_loaded(tf, np):
     path = os.path.join(tempfile.mkdtemp(), "d")
     data = tf.data.Dataset.range(4).map(
