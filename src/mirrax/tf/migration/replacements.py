@@ -83,8 +83,6 @@ REPLACEMENTS: dict[str, str] = {
     "tf.image": "`jax.image`, `dm_pix`, or Pillow in the input pipeline",
     "tf.io.RaggedFeature": "`tf.io.VarLenFeature`, whose values are padded in a batch",
     "tf.io.gfile": "the name in lower case, such as `tf.io.gfile.exists`",
-    "tf.io.parse_tensor": "`np.load` of a buffer, or `tf.io.decode_raw`",
-    "tf.io.serialize_tensor": "`np.save` to a buffer, or `array.tobytes()`",
     "tf.keras": "the names of Keras 3, as in its documentation",
     "tf.keras.backend": "the function of the same name in `keras.ops`",
     "tf.keras.backend.categorical_focal_crossentropy": (
