@@ -201,6 +201,44 @@ def endless_groups(tf, np):
     return data.group_by_window(lambda x: x, lambda k, d: d.batch(2), 2).cardinality()
 
 
+def _examples(tf, np):
+    return [
+        tf.constant([[1.5, -2.0], [0.25, 3.0]]),
+        tf.constant(7),
+        tf.constant(["a", "bc", ""]),
+        tf.constant("text"),
+        tf.cast([[1, 0], [0, 1]], tf.bool),
+        tf.zeros([0, 3], tf.uint8),
+        tf.constant([300] * 200, tf.int16),
+        tf.cast([1.0, 2.0], tf.bfloat16),
+    ]
+
+
+def tensors_as_bytes(tf, np):
+    return [tf.io.serialize_tensor(x) for x in _examples(tf, np)]
+
+
+def tensors_of_bytes(tf, np):
+    return [
+        tf.io.parse_tensor(tf.io.serialize_tensor(x), x.dtype)
+        for x in _examples(tf, np)
+    ]
+
+
+def tensors_in_records(tf, np):
+    data = tf.data.Dataset.from_tensor_slices([[1.0, 2.0], [3.0, 4.0]])
+    texts = data.map(tf.io.serialize_tensor)
+    return list(texts.map(lambda x: tf.io.parse_tensor(x, tf.float32)).batch(2))
+
+
+def tensor_of_another_dtype(tf, np):
+    tf.io.parse_tensor(tf.io.serialize_tensor([1.0]), tf.float64)
+
+
+def tensor_of_other_bytes(tf, np):
+    tf.io.parse_tensor("something else", tf.float32)
+
+
 def saved_and_loaded(tf, np):
     path = os.path.join(tempfile.mkdtemp(), "d")
     data = tf.data.Dataset.range(4).map(
