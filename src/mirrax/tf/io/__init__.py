@@ -9,6 +9,7 @@ from mirrax.tf.io.files import matching_files as matching_files
 from mirrax.tf.io.files import read_file as read_file
 from mirrax.tf.io.files import write_file as write_file
 from mirrax.tf.io.images import *  # noqa: F403
+from mirrax.tf.io.records import FixedLenSequenceFeature as FixedLenSequenceFeature
 from mirrax.tf.io.records import TFRecordOptions as TFRecordOptions
 from mirrax.tf.io.records import TFRecordWriter as TFRecordWriter
 from mirrax.tf.io.records import parse_example as parse_example

@@ -214,6 +214,68 @@ def _examples(tf, np):
     ]
 
 
+def bytes_that_end_in_zeros(tf, np):
+    texts = [b"a\x00\x00", b"b\x00"]
+    d = tf.data.Dataset
+    signature = tf.TensorSpec([], tf.string)
+    made = [
+        d.from_tensor_slices(texts),
+        d.from_tensor_slices({"x": texts}).map(lambda e: e["x"]),
+        d.from_tensors(texts[0]),
+        d.from_generator(lambda: texts, output_signature=signature),
+    ]
+    return [[len(text.numpy()) for text in data] for data in made]
+
+
+def _records(tf):
+    t = tf.train
+    made = []
+    for row in ([1.0, 2.0], [3.0], []):
+        lists = {
+            "x": t.Feature(float_list=t.FloatList(value=row)),
+            "n": t.Feature(int64_list=t.Int64List(value=[len(row)])),
+            "s": t.Feature(bytes_list=t.BytesList(value=[b"a"] * len(row))),
+        }
+        example = t.Example(features=t.Features(feature=lists))
+        made.append(example.SerializeToString())
+    return made
+
+
+def examples_of_many_lengths(tf, np):
+    features = {
+        "x": tf.io.VarLenFeature(tf.float32),
+        "s": tf.io.VarLenFeature(tf.string),
+        "n": tf.io.FixedLenFeature([], tf.int64),
+    }
+    batch = tf.io.parse_example(_records(tf), features)
+    one = tf.io.parse_single_example(_records(tf)[0], features)
+    rows = tf.data.Dataset.from_tensor_slices(_records(tf))
+    mapped = rows.batch(2).map(lambda x: tf.io.parse_example(x, features))
+    return [
+        [_parts(batch["x"]), _parts(batch["s"]), batch["n"]],
+        [_parts(one["x"]), one["s"].values, one["n"]],
+        [tf.sparse.to_dense(batch["x"], -1.0), tf.sparse.to_dense(batch["s"], "z")],
+        [[tf.sparse.to_dense(e["x"]), e["n"]] for e in mapped],
+    ]
+
+
+def sequences_of_many_lengths(tf, np):
+    sequence = tf.io.FixedLenSequenceFeature
+    features = {
+        "x": sequence([], tf.float32, allow_missing=True, default_value=-1.0),
+        "s": sequence([1], tf.string, allow_missing=True),
+    }
+    batch = tf.io.parse_example(_records(tf), features)
+    one = tf.io.parse_single_example(_records(tf)[0], features)
+    rows = tf.data.Dataset.from_tensor_slices(_records(tf))
+    read = rows.map(lambda x: tf.io.parse_single_example(x, features)["x"])
+    return [
+        [batch["x"], batch["s"]],
+        [one["x"], one["s"]],
+        list(read.padded_batch(3)),
+    ]
+
+
 def tensors_as_bytes(tf, np):
     return [tf.io.serialize_tensor(x) for x in _examples(tf, np)]
 
