@@ -21,10 +21,12 @@ from mirrax.data.dataset_options import Options
 from mirrax.data.file_formats.element_files import ElementFile, write_elements
 from mirrax.data.grouping_operations import GroupingOperations
 from mirrax.data.iterator import DatasetIterator
+from mirrax.data.nodes.buffered import Prefetch
 from mirrax.data.nodes.caching import SavedElements
-from mirrax.data.nodes.combining import Zip, chosen, sampled
+from mirrax.data.nodes.combining import Concatenate, Zip, chosen, sampled
 from mirrax.data.nodes.filtering import Filter
 from mirrax.data.nodes.mapping import Map
+from mirrax.data.nodes.ordering import Repeat, Shuffle
 from mirrax.data.nodes.sources import (
     Generated,
     RandomNumbers,
@@ -33,7 +35,7 @@ from mirrax.data.nodes.sources import (
     slices,
 )
 from mirrax.data.operations import plan_of
-from mirrax.data.plan.node import INFINITE, UNKNOWN, Node, rewrite
+from mirrax.data.plan.node import INFINITE, UNKNOWN, Node, replace_inputs, rewrite
 from mirrax.data.plan.seeds import random_seed
 from mirrax.errors import NotFoundError
 from mirrax.trees import NotTraceableLeaf, Tree
@@ -159,13 +161,14 @@ class Dataset(GroupingOperations["Dataset"], NotTraceableLeaf):
     def ignore_errors(self) -> Dataset:
         """Returns this dataset without elements for which a function raised an error.
 
-        That is a function given to `map` or `filter`. Each error is logged.
+        That is a function given to `map` or `filter`. Errors of the sources of `batch`,
+        `zip` and other operations that combine elements are raised: ignore them there.
 
         >>> dataset = Dataset.range(4).map(lambda x: 6 // int(x)).ignore_errors()
         >>> [int(x) for x in dataset]
         [6, 3, 2]
         """
-        return self._with_plan(rewrite(self._plan, _skipping_errors))
+        return self._with_plan(_skipping_errors(self._plan))
 
     def as_numpy_iterator(self) -> Iterator[Tree]:
         """Returns the elements as NumPy arrays, which they are anyway."""
@@ -359,7 +362,10 @@ def _without_vectorizing(node: Node) -> Node:
 
 def _skipping_errors(node: Node) -> Node:
     if type(node) in (Map, Filter):
-        return dataclasses.replace(node, skips_errors=True)  # type: ignore[call-arg]
+        node = dataclasses.replace(node, skips_errors=True)  # type: ignore[call-arg]
+    # Others would combine elements differently, such as those of another dataset.
+    if isinstance(node, Map | Filter | Prefetch | Shuffle | Repeat | Concatenate):
+        return replace_inputs(node, _skipping_errors)
     return node
 
 
