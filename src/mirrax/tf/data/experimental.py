@@ -1,6 +1,7 @@
 """`tf.data.experimental`."""
 
 import dataclasses
+import enum
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ from mirrax.data import DistributeOptions as DistributeOptions
 from mirrax.tf.data.csv_files import CsvDataset as CsvDataset
 from mirrax.tf.data.csv_files import make_csv_dataset as make_csv_dataset
 from mirrax.tf.data.datasets import Dataset, TFRecordDataset
+from mirrax.tf.data.options import Accepted
 from mirrax.tf.dtypes import string
 from mirrax.tf.io.files import path_of
 from mirrax.tf.io.records import parse_example
@@ -131,6 +133,14 @@ class TFRecordWriter:
                 writer.write(record)
 
 
+class ExternalStatePolicy(enum.Enum):
+    """What to do about functions with a state; Mirrax always saves positions."""
+
+    WARN = 0
+    IGNORE = 1
+    FAIL = 2
+
+
 @dataclasses.dataclass(frozen=True)
 class Reducer:
     """How `group_by_reducer` reduces the elements with the same key."""
@@ -243,12 +253,22 @@ def copy_to_device(target_device: Any, source_device: str = "") -> Transformatio
     return lambda dataset: dataset
 
 
+def parse_example_dataset(
+    features: Any, num_parallel_calls: int = 1, deterministic: Any = None
+) -> Transformation:
+    """Parses batches of serialized examples into dicts of features."""
+    return lambda dataset: dataset.map(
+        lambda records: parse_example(records, features), num_parallel_calls
+    )
+
+
 def shuffle_and_repeat(
     buffer_size: int, count: Any = None, seed: Any = None
 ) -> Transformation:
     return lambda dataset: dataset.shuffle(buffer_size, seed).repeat(count)
 
 
+AutotuneOptions = OptimizationOptions = ThreadingOptions = Accepted
 choose_from_datasets = Dataset.choose_from_datasets
 sample_from_datasets = Dataset.sample_from_datasets
 Counter = Dataset.counter

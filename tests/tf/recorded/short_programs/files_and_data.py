@@ -259,6 +259,24 @@ def examples_of_many_lengths(tf, np):
     ]
 
 
+def options_that_have_no_effect(tf, np):
+    e = tf.data.experimental
+    options = tf.data.Options()
+    options.experimental_external_state_policy = e.ExternalStatePolicy.WARN
+    options.experimental_optimization = e.OptimizationOptions()
+    options.threading = tf.data.ThreadingOptions()
+    options.threading.private_threadpool_size = 2
+    options.autotune = tf.data.experimental.AutotuneOptions()
+    return list(tf.data.Dataset.range(2).with_options(options))
+
+
+def datasets_of_examples(tf, np):
+    features = {"n": tf.io.FixedLenFeature([], tf.int64)}
+    rows = tf.data.Dataset.from_tensor_slices(_records(tf)).batch(2)
+    parse = tf.data.experimental.parse_example_dataset(features, num_parallel_calls=2)
+    return list(rows.apply(parse))
+
+
 def sequences_of_many_lengths(tf, np):
     sequence = tf.io.FixedLenSequenceFeature
     features = {
