@@ -84,7 +84,7 @@ class Filter(SourceNode):
     is_until_false: ClassVar[bool] = False
 
     predicate: Callable[..., Any]
-    skips_errors: bool = False
+    skips_errors: bool = dataclasses.field(default=False, repr=False)
 
     @property
     @override

@@ -45,7 +45,7 @@ class Map(SourceNode):
     function: Callable[..., Any]
     num_threads: int = 0
     vectorize: bool = True
-    skips_errors: bool = False
+    skips_errors: bool = dataclasses.field(default=False, repr=False)
 
     @override
     def open(self, epoch: Epoch) -> Stream:
